@@ -14,7 +14,7 @@ __version__: str
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a text or a function
-    """Looks up `__version__` and `open` on demand, because importing either takes longer than most commands."""
+    """Look up `__version__` and `open` on demand, because importing either takes longer than most commands."""
     if name == "open":
         from pgdyno.api import open_run
 

@@ -19,7 +19,7 @@ COLLECT_AFTER = 250_000
 
 
 def main() -> NoReturn:
-    """Runs the command line; exits with a documented code."""
+    """Run the command line; exits with a documented code."""
     # pydantic would read the entry points of every installed package, a tenth of the time of a short command
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # numpy's OpenBLAS would start a thread for each core, and each spins for a tenth of a second: pgdyno never uses
@@ -38,7 +38,7 @@ def main() -> NoReturn:
 
 
 def _run() -> NoReturn:
-    """Runs the command line. Raises SystemExit with a documented code."""
+    """Run the command line. Raises SystemExit with a documented code."""
     if sys.argv[1:] == ["generator-node"]:
         # internal: a driver calls this over SSH on the host of a generator
         from pgdyno.generators.ray_node import main as hold

@@ -48,7 +48,7 @@ class Commands(TyperGroup):
             self.add_command(TyperGroup(name=name))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
-        """Adds the help texts, which the list and the shell's completion show."""
+        """Add the help texts, which the list and the shell's completion show."""
         for name, command in self.commands.items():
             command.help = _load(GROUPS[name]).info.help if name in GROUPS else getdoc(_load(COMMANDS[name]))
         return super().list_commands(ctx)
@@ -86,7 +86,7 @@ app = typer.Typer(
 
 
 def configured() -> dict[str, dict[str, str]]:
-    """Returns the user's own defaults, by command. Raises UsageError."""
+    """Return the user's own defaults, by command. Raises UsageError."""
     return defaults(read_config(config_path()), COMMANDS)
 
 

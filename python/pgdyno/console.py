@@ -36,13 +36,13 @@ class Console(rich_console.Console):
         return self.width if self.is_terminal else UNLIMITED
 
     def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - rich's own options
-        """Prints as rich does, but wraps no text in a file or a pipe."""
+        """Print as rich does, but wraps no text in a file or a pipe."""
         if not self.is_terminal and all(isinstance(each, str | Text) for each in objects):
             options.setdefault("soft_wrap", True)
         super().print(*objects, **options)
 
     def print_table(self, table: Table) -> None:
-        """Prints `table` in the terminal's width; to a file or a pipe, each row is one line and no name is broken."""
+        """Print `table` in the terminal's width; to a file or a pipe, each row is one line and no name is broken."""
         if self.is_terminal:
             self.print(table)
             return
@@ -54,7 +54,7 @@ class Console(rich_console.Console):
 
     @contextmanager
     def paged(self) -> Iterator[None]:
-        """Shows what the block prints with the program in PAGER, if it is longer than the terminal.
+        """Show what the block prints with the program in PAGER, if it is longer than the terminal.
 
         PAGER="" or "cat" shows it directly, as do pipes and files.
         """
@@ -105,7 +105,7 @@ class Console(rich_console.Console):
 
 
 def _shown_by(pager: list[str], text: str) -> bool:
-    """Returns whether the program `pager` could be started; it may end before it has read all of `text`."""
+    """Return whether the program `pager` could be started; it may end before it has read all of `text`."""
     environment = {"LESS": "FRX", "LV": "-c"} | os.environ
     try:
         process = subprocess.Popen(pager, stdin=subprocess.PIPE, env=environment, encoding="utf-8", errors="replace")

@@ -10,7 +10,7 @@ from pgdyno.records import Host
 
 
 def describe_host() -> Host:
-    """Describes this machine from /proc and uname."""
+    """Describe this machine from /proc and uname."""
     return Host(
         cpu_model=_own_cpu_model(),
         cores=len(os.sched_getaffinity(0)),
@@ -22,7 +22,7 @@ def describe_host() -> Host:
 
 
 def boot_id() -> str:
-    """Returns the ID of this boot, or an empty string."""
+    """Return the ID of this boot, or an empty string."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -30,7 +30,7 @@ def boot_id() -> str:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """Returns the processor's model from the text of /proc/cpuinfo."""
+    """Return the processor's model from the text of /proc/cpuinfo."""
     fields = dict(line.split(":", 1) for line in cpuinfo.splitlines() if ":" in line)
     named = {key.strip(): value.strip() for key, value in fields.items()}
     # arm64 has no model name, only numbers of implementer and part

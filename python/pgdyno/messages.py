@@ -32,7 +32,7 @@ class Message:
     def __init__(
         self, id_: str, template: str, plural: str | None = None, /, **parameters: Parameter | Message
     ) -> None:
-        """Requires a parameter `count` or `trials` if there is a `plural`."""
+        """Require a parameter `count` or `trials` if there is a `plural`."""
         object.__setattr__(self, "id", id_)
         object.__setattr__(self, "template", template)
         object.__setattr__(self, "plural", plural)
@@ -40,7 +40,7 @@ class Message:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """Returns the parameters by name, including those that the template does not show.
+        """Return the parameters by name, including those that the template does not show.
 
         A message `NAME` within this one is its sentence, with its id as `NAME_id` and its parameters among these.
         """
@@ -76,16 +76,16 @@ _FILLER = _Filler()
 
 
 def filled(template: str, values: Mapping[str, object]) -> str:
-    """Returns `template` with its `{placeholders}` replaced by `values`."""
+    """Return `template` with its `{placeholders}` replaced by `values`."""
     return _FILLER.vformat(template, (), values)
 
 
 def message_json(message: Message) -> Mapping[str, Any]:
-    """Returns `{"id", "message", "parameters"}`."""
+    """Return `{"id", "message", "parameters"}`."""
     return {"id": message.id, "message": str(message), "parameters": message.parameters}
 
 
 def messages_json(name: str, messages: Iterable[Message]) -> dict[str, list[Any]]:
-    """Returns the sentences as `name`, and `message_json` of each: `notes` and `note_details`."""
+    """Return the sentences as `name`, and `message_json` of each: `notes` and `note_details`."""
     each = list(messages)
     return {name: [str(one) for one in each], f"{name.removesuffix('s')}_details": [message_json(one) for one in each]}

@@ -19,27 +19,27 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Returns whether something is at `path`; False also if that cannot be determined."""
+    """Return whether something is at `path`; False also if that cannot be determined."""
     return os.path.exists(path)  # noqa: PTH110 - raises nothing
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a regular file is at `path`; False also if that cannot be determined."""
+    """Return whether a regular file is at `path`; False also if that cannot be determined."""
     return os.path.isfile(path)  # noqa: PTH113 - raises nothing
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a folder is at `path`; False also if that cannot be determined."""
+    """Return whether a folder is at `path`; False also if that cannot be determined."""
     return os.path.isdir(path)  # noqa: PTH112 - raises nothing
 
 
 def without_folder(path: str | os.PathLike[str]) -> str:
-    """Returns why there is no folder at `path`: nothing is there, or something else."""
+    """Return why there is no folder at `path`: nothing is there, or something else."""
     return f"{path} is not a folder" if exists(path) else f"folder {path} does not exist"
 
 
 def read_within(path: Path) -> bytes:
-    """Returns the content of the file at `path`; a device has no end, and would fill the memory.
+    """Return the content of the file at `path`; a device has no end, and would fill the memory.
 
     Raises OSError, also if there are more than `MOST_BYTES`.
     """
@@ -51,7 +51,7 @@ def read_within(path: Path) -> bytes:
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """Returns `path` with the home directory for its `~`; unchanged if there is no such user."""
+    """Return `path` with the home directory for its `~`; unchanged if there is no such user."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - raises nothing
 
 
@@ -70,7 +70,7 @@ class Mount:
 
 
 def parse_mounts(lines: Iterable[str]) -> list[Mount]:
-    """Returns all mounts in mount order (proc(5))."""
+    """Return all mounts in mount order (proc(5))."""
     found = []
     for line in lines:
         before, dash, after = line.partition(" - ")
@@ -82,14 +82,14 @@ def parse_mounts(lines: Iterable[str]) -> list[Mount]:
 
 
 def mount_above(mounts: Iterable[Mount], path: Path) -> Mount | None:
-    """Returns the mount of the resolved `path`: the longest mount point above it, and the last of equals."""
+    """Return the mount of the resolved `path`: the longest mount point above it, and the last of equals."""
     above = {str(path), *(str(parent) for parent in PurePosixPath(path).parents)}
     under = [mount for mount in mounts if mount.point in above]
     return max(enumerate(under), key=lambda pair: (len(pair[1].point), pair[0]))[1] if under else None
 
 
 def mounted_at(path: Path) -> Mount | None:
-    """Returns the mount of `path`, or of its nearest existing parent; None if it cannot be determined."""
+    """Return the mount of `path`, or of its nearest existing parent; None if it cannot be determined."""
     try:
         lines = MOUNTINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -12,12 +12,12 @@ _TOPOLOGY = "/sys/devices/system/cpu/cpu{number}/topology"
 
 
 def own_halves() -> Halves:
-    """Returns the halves of this process's processors. Raises ValueError with the reason if there are none."""
+    """Return the halves of this process's processors. Raises ValueError with the reason if there are none."""
     return halves(os.sched_getaffinity(0), core_of)
 
 
 def core_of(number: int) -> tuple[int, int]:
-    """Returns package and core of a processor: two with the same ones are threads of one core."""
+    """Return package and core of a processor: two with the same ones are threads of one core."""
     folder = Path(_TOPOLOGY.format(number=number))
     try:
         return int((folder / "physical_package_id").read_text()), int((folder / "core_id").read_text())
@@ -26,7 +26,7 @@ def core_of(number: int) -> tuple[int, int]:
 
 
 def halves(numbers: Collection[int], core: Callable[[int], tuple[int, int]]) -> Halves:
-    """Splits processors into two halves with equally many, by whole cores where that is possible.
+    """Split processors into two halves with equally many, by whole cores where that is possible.
 
     Raises ValueError with the reason.
     """

@@ -16,7 +16,7 @@ ENVIRONMENT = "PGDYNO_PGDRIVE"
 
 
 def locate(program: str, environment: str, what: str) -> Path:
-    """Returns the program that the variable `environment` names, or else the one next to this Python, or else on the
+    """Return the program that the variable `environment` names, or else the one next to this Python, or else on the
     PATH.
 
     `what` describes it ("the load engine"). Raises EngineError if it is missing.
@@ -55,7 +55,7 @@ class Engine:
 
 
 def find_engine() -> Engine:
-    """Returns the pgdrive that `PGDYNO_PGDRIVE` names, or else the one next to this Python, or else on the PATH.
+    """Return the pgdrive that `PGDYNO_PGDRIVE` names, or else the one next to this Python, or else on the PATH.
 
     Raises EngineError if it is missing or does not work.
     """
@@ -74,7 +74,7 @@ ENGINES = "PGDYNO_ENGINES"
 
 
 def for_machine(program: str, machine: str) -> Path | None:
-    """Returns `program` built for hosts whose `uname -m` is `machine`, or None."""
+    """Return `program` built for hosts whose `uname -m` is `machine`, or None."""
     folder = Path(os.environ.get(ENGINES) or Path(sys.prefix) / "share" / "pgdyno" / "engines")
     found = folder / machine / program
     return found if found.is_file() else None

@@ -69,7 +69,7 @@ WORKLOADS = {
 
 
 def workload_kind(section: Mapping[str, Any]) -> str:
-    """Returns the kind of the workload of a plan with this `section`."""
+    """Return the kind of the workload of a plan with this `section`."""
     for name, kind in WORKLOADS.items():
         if any(section.get(key) is not None and value in (None, section[key]) for key, value in kind.keys.items()):
             return name
@@ -103,11 +103,11 @@ SEARCHES = {
 
 
 def kinds_that_are(where: str) -> tuple[str, ...]:
-    """Returns the names of the kinds whose servers run there."""
+    """Return the names of the kinds whose servers run there."""
     return tuple(name for name, kind in KINDS.items() if kind.where == where)
 
 
 def loaded(module: str) -> ModuleType | None:
-    """Imports `module`; returns None if its package is missing."""
+    """Import `module`; return None if its package is missing."""
     package = ".".join(module.split(".")[:3])
     return import_module(module) if find_spec(package) is not None else None

@@ -26,13 +26,13 @@ _STEERING = re.compile(
 
 
 def visible(text: str) -> str:
-    """Replaces each character that controls a terminal or the reading direction by U+FFFD."""
+    """Replace each character that controls a terminal or the reading direction by U+FFFD."""
     return _STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 @contextmanager
 def writing(stream: IO[str]) -> Iterator[None]:
-    """Ends the program with success if the reader of its output, such as `head`, has closed the pipe.
+    """End the program with success if the reader of its output, such as `head`, has closed the pipe.
 
     Raises StoreError if output cannot be written, for instance to a full disk. Nothing that happens to standard error
     ends the program. Libraries would exit with the code of an error.
@@ -53,7 +53,7 @@ def writing(stream: IO[str]) -> Iterator[None]:
 
 
 def flush_output() -> None:
-    """Writes what is buffered for standard output. Raises as `writing`."""
+    """Write what is buffered for standard output. Raises as `writing`."""
     if isinstance(sys.stdout, _Guarded):
         sys.stdout.flush()
 
@@ -93,7 +93,7 @@ class _Guarded:
 
 
 def guard_streams() -> None:
-    """Makes standard output and error write `visible` text, and escape characters that their encoding lacks."""
+    """Make standard output and error write `visible` text, and escape characters that their encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or isinstance(stream, _Guarded):
@@ -105,17 +105,17 @@ def guard_streams() -> None:
 
 
 def print_data(text: str) -> None:
-    """Writes JSON or CSV as UTF-8 whatever the terminal's encoding: escapes for other encodings are no JSON."""
+    """Write JSON or CSV as UTF-8 whatever the terminal's encoding: escapes for other encodings are no JSON."""
     print_utf8([text.encode()])
 
 
 def print_json(value: object, *, indent: int | None = None) -> None:
-    """Writes `value` and a line feed, as `json_text`."""
+    """Write `value` and a line feed, as `json_text`."""
     print_data(f"{json_text(value, indent=indent)}\n")
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """Returns JSON in which characters that `visible` would replace are escaped, so that a program reads them."""
+    """Return JSON in which characters that `visible` would replace are escaped, so that a program reads them."""
     # imported here: help texts need none
     import json
 
@@ -124,7 +124,7 @@ def json_text(value: object, *, indent: int | None = None) -> str:
 
 
 def print_utf8(pieces: Iterable[bytes]) -> None:
-    """Writes text as UTF-8 whatever the terminal's encoding, through `visible`."""
+    """Write text as UTF-8 whatever the terminal's encoding, through `visible`."""
     sys.stdout.flush()
     stream = getattr(sys.stdout, "rich_proxied_file", sys.stdout)
     with writing(stream):

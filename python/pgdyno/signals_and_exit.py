@@ -45,19 +45,19 @@ class Termination:
         self._main = threading.main_thread().ident
 
     def install(self) -> None:
-        """Sets the handlers, except for signals that are ignored, as with nohup."""
+        """Set the handlers, except for signals that are ignored, as with nohup."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle)
         threading.Thread(target=self._watch, name="termination", daemon=True).start()
 
     def finish(self) -> None:
-        """Stops sending signals again: the command has ended, and no exception propagates any more."""
+        """Stop sending signals again: the command has ended, and no exception propagates any more."""
         self._finished.set()
 
     @property
     def exit_code(self) -> int | None:
-        """Returns the exit code for the first signal received, or None without a signal."""
+        """Return the exit code for the first signal received, or None without a signal."""
         if not self._errors:
             return None
         first = self._errors[0]
@@ -92,7 +92,7 @@ class Termination:
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the process with this exit code, after threads that are no daemons, unless one still connects.
+    """End the process with this exit code, after threads that are no daemons, unless one still connects.
 
     A usual exit would then search all objects for cycles and free them, a quarter of a short command's time.
     """
@@ -104,7 +104,7 @@ def leave(code: int) -> NoReturn:
 
 
 def leave_at_once(code: int) -> NoReturn:
-    """Ends the process with this exit code, and all its threads with it; calls what is registered for the exit."""
+    """End the process with this exit code, and all its threads with it; call what is registered for the exit."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         # a stream whose reader is gone, or that was closed

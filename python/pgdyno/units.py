@@ -26,7 +26,7 @@ _UNITS = {**BYTES, **{unit: size / 1000 for unit, size in MICROSECONDS.items()}}
 
 
 def parse_duration_s(text: str) -> float:
-    """Returns the seconds in `text`: "10s", "1.5m", "1h 30m". Raises ValueError with the correct format."""
+    """Return the seconds in `text`: "10s", "1.5m", "1h 30m". Raises ValueError with the correct format."""
     at, total = 0, 0.0
     while at < len(text):
         match = _DURATION.match(text, at)
@@ -44,7 +44,7 @@ def parse_duration_s(text: str) -> float:
 
 
 def parse_bytes(text: str) -> int:
-    """Returns the bytes in `text` with PostgreSQL's units, powers of 1024: "512MB", "5GB", "1.5TB".
+    """Return the bytes in `text` with PostgreSQL's units, powers of 1024: "512MB", "5GB", "1.5TB".
 
     Raises ValueError with the correct format.
     """
@@ -55,7 +55,7 @@ def parse_bytes(text: str) -> int:
 
 
 def format_duration(seconds: float) -> str:
-    """Formats `seconds` in the two largest relevant units: "11:40 min" becomes "11m40s"."""
+    """Format `seconds` in the two largest relevant units: "11:40 min" becomes "11m40s"."""
     if seconds < 10 and seconds != int(seconds):
         return f"{seconds:.1f}s"
     whole = round(seconds)
@@ -67,7 +67,7 @@ def format_duration(seconds: float) -> str:
 
 
 def duration_words(seconds: float) -> str:
-    """Formats `seconds` for a sentence: "5 s", "11 min 40 s", "2 h 05 min", "1 h"."""
+    """Format `seconds` for a sentence: "5 s", "11 min 40 s", "2 h 05 min", "1 h"."""
     words = _LETTER.sub(lambda unit: f" {_WORDS[unit[0]]} ", format_duration(seconds)).strip()
     return re.sub(r"(?<=[a-z]) 00 (s|min)$", "", words)
 
@@ -77,7 +77,7 @@ _WORDS = {"h": "h", "m": "min", "s": "s"}
 
 
 def format_significant(number: float, digits: int = 3) -> str:
-    """Formats `number` with at least `digits` significant digits and thousands separators: 71,300 or 0.0213."""
+    """Format `number` with at least `digits` significant digits and thousands separators: 71,300 or 0.0213."""
     if number == 0:
         return "0"
     if abs(number) >= 10 ** (digits - 1):
@@ -94,7 +94,7 @@ def format_significant(number: float, digits: int = 3) -> str:
 
 
 def format_size(count: float) -> str:
-    """Formats `count` bytes in decimal units, as reports and pages do: 14.3 MB."""
+    """Format `count` bytes in decimal units, as reports and pages do: 14.3 MB."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 999.5:
@@ -104,7 +104,7 @@ def format_size(count: float) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Formats `count` bytes in binary units: 14.3 MiB."""
+    """Format `count` bytes in binary units: 14.3 MiB."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024 or unit == "TiB":
@@ -114,7 +114,7 @@ def format_bytes(count: int) -> str:
 
 
 def setting_size(count: int) -> str:
-    """Formats `count` bytes as a setting, in the largest unit that needs no fraction: 50GB, 1536MB."""
+    """Format `count` bytes as a setting, in the largest unit that needs no fraction: 50GB, 1536MB."""
     unit = max((unit for unit in BYTES if count % BYTES[unit] == 0), key=BYTES.__getitem__)
     return f"{count // BYTES[unit]}{unit}"
 
@@ -136,7 +136,7 @@ def setting_value(text: str, unit: str | None = None) -> Value:
 
 
 def counted(count: int, noun: str, nouns: str | None = None) -> str:
-    """Formats a number of things in English: "1 trial", "2,000 trials".
+    """Format a number of things in English: "1 trial", "2,000 trials".
 
     `nouns` is the plural if it does not just end in "s".
     """

@@ -19,7 +19,7 @@ before the dot, because `--into` of another command is no folder of runs.
 
 
 def config_path() -> Path:
-    """Returns `pgdyno/config.toml` in the folder of the XDG base directory specification."""
+    """Return `pgdyno/config.toml` in the folder of the XDG base directory specification."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     # the specification ignores relative paths
     # an account may have no home directory at all, as in containers
@@ -28,7 +28,7 @@ def config_path() -> Path:
 
 
 def read_config(path: Path) -> dict[str, str]:
-    """Returns the keys of the file at `path`; none if it does not exist. Raises UsageError with the mistake."""
+    """Return the keys of the file at `path`; none if it does not exist. Raises UsageError with the mistake."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         # imported here: few users have the file
@@ -54,7 +54,7 @@ def read_config(path: Path) -> dict[str, str]:
 
 
 def defaults(config: Mapping[str, str], commands: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Returns `config` as defaults of each of `commands`."""
+    """Return `config` as defaults of each of `commands`."""
     given = {parameter: value for key, value in config.items() for parameter in _PARAMETERS[key]}
     return {command: _defaults_of_command(command, given) for command in commands} if given else {}
 

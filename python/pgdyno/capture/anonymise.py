@@ -81,7 +81,7 @@ _LETTERS = 64
 
 
 def _spans() -> list[tuple[int, int]]:
-    """Returns for each ASCII character the first of its kind, and how many there are: 1 for punctuation."""
+    """Return for each ASCII character the first of its kind, and how many there are: 1 for punctuation."""
     spans = [(code, 1) for code in range(128)]
     for first, count in ((ord("a"), 26), (ord("A"), 26), (ord("0"), 10)):
         spans[first : first + count] = [(first, count)] * count
@@ -104,7 +104,7 @@ class Anonymiser:
         self._key = key or secrets.token_bytes(16)
 
     def value(self, text: str) -> str:
-        """Returns what stands for `text`, the value of a parameter or a constant."""
+        """Return what stands for `text`, the value of a parameter or a constant."""
         if _SURELY_TEXT.match(text):
             return self._text(text)
         shape = _shape(text)
@@ -120,7 +120,7 @@ class Anonymiser:
         return found
 
     def literal(self, literal: str) -> str:
-        """Returns what stands for `literal`, a constant in quotes as SQL writes it."""
+        """Return what stands for `literal`, a constant in quotes as SQL writes it."""
         quote = literal.find("'")
         prefix, inner = literal[:quote].lower(), literal[quote + 1 : -1].replace("''", "'")
         if prefix == "b":
@@ -135,7 +135,7 @@ class Anonymiser:
         return f"{literal[: quote + 1]}{_escape_text(found) if prefix == 'e' else found}'"
 
     def number(self, number: str) -> str:
-        """Returns what stands for `number`, a constant without quotes as SQL writes it: that of an equal parameter."""
+        """Return what stands for `number`, a constant without quotes as SQL writes it: that of an equal parameter."""
         plain = number.replace("_", "").lstrip("0")
         if plain[:1] in _RADIX:
             try:

@@ -110,7 +110,7 @@ def write_table(
     classes: Classes,
     losses: Losses,
 ) -> Capture:
-    """Writes the statements in `files`, which are those of one block each, to `path`, and returns what they are.
+    """Write the statements in `files`, which are those of one block each, to `path`, and return what they are.
 
     Raises UsageError if there are none.
     """

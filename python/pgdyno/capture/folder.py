@@ -51,14 +51,14 @@ pg_stat_statements has neither the order of statements nor their values: there i
 
 
 def refuse_existing(folder: Path) -> None:
-    """Raises UsageError if `folder` exists and is not an empty folder, StoreError if it cannot be read."""
+    """Raise UsageError if `folder` exists and is not an empty folder, StoreError if it cannot be read."""
     with storing("read", folder, "--into"):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{folder} exists and is not empty", hint="name a new folder: --into")
 
 
 def new_folder(folder: Path) -> None:
-    """Creates `folder` for a capture. Raises UsageError if it exists and is not empty, StoreError."""
+    """Create `folder` for a capture. Raises UsageError if it exists and is not empty, StoreError."""
     refuse_existing(folder)
     with storing("write", folder, "--into"):
         # statements may have values in them
@@ -66,7 +66,7 @@ def new_folder(folder: Path) -> None:
 
 
 def write_capture(folder: Path, capture: Capture) -> None:
-    """Writes everything but `capture.parquet`, and `capture.json` last: a folder with it is whole.
+    """Write everything but `capture.parquet`, and `capture.json` last: a folder with it is whole.
 
     Raises StoreError.
     """
@@ -80,7 +80,7 @@ def write_capture(folder: Path, capture: Capture) -> None:
 
 
 def read_capture(folder: Path) -> Capture:
-    """Returns the capture in `folder`.
+    """Return the capture in `folder`.
 
     Raises UsageError for a folder without one, StoreError if it is damaged or newer.
     """
@@ -103,7 +103,7 @@ def _check_format(path: Path, data: dict[str, Any]) -> None:
 
 
 def plan(name: str, capture: Capture) -> str:
-    """Returns a plan that replays the capture."""
+    """Return a plan that replays the capture."""
     return f"""\
 name = {json.dumps(plan_name(name, "capture"))}
 description = {toml_text(f"Replays the capture of {format_time(capture.began)}.")}
@@ -121,7 +121,7 @@ dataset = "none"
 
 
 def readme(capture: Capture) -> str:
-    """Returns what was seen, for people."""
+    """Return what was seen, for people."""
     parts = [f"# Capture of {cell(capture.database or 'a server')}", _table("| | |\n|---|---|", _facts(capture))]
     if capture.ended in ENDINGS:
         parts.append(f"The capture {ENDINGS[capture.ended]}.")
@@ -168,7 +168,7 @@ def _facts(capture: Capture) -> Iterator[tuple[str, str]]:
 
 
 def _statements(capture: Capture) -> Iterator[Iterable[str]]:
-    """Yields the classes that took most of the time, or have most of the calls if the time is unknown."""
+    """Yield the classes that took most of the time, or have most of the calls if the time is unknown."""
     total_us = sum(each.total_us or 0.0 for each in capture.statements)
     for each in sorted(capture.statements, key=lambda each: (-(each.total_us or 0.0), -each.calls))[:TOP]:
         share = f"{100 * (each.total_us or 0.0) / total_us:.1f} %" if total_us else ""
@@ -192,7 +192,7 @@ def _short_text(each: StatementClass) -> str:
 
 
 def copy_target(capture: Capture) -> str:
-    """Returns the table of a plan's target, a copy of the captured database, which the user has to name."""
+    """Return the table of a plan's target, a copy of the captured database, which the user has to name."""
     database = capture.database or "DATABASE"
     return f"""\
 [target.copy]
@@ -203,7 +203,7 @@ allow_existing = true            # the database is yours: pgdyno creates and dro
 
 
 def copy_reset(load: str) -> str:
-    """Returns the table of a plan that resets nothing, as the user restores the copy that `load` changes."""
+    """Return the table of a plan that resets nothing, as the user restores the copy that `load` changes."""
     return f"""\
 [reset]
 method = "none"                  # restore the copy before each run: {load} changes it
@@ -211,12 +211,12 @@ checkpoint = false               # needs pg_checkpoint, or a superuser"""
 
 
 def format_time(at: datetime) -> str:
-    """Returns `at` for people, in UTC."""
+    """Return `at` for people, in UTC."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def cell(text: str) -> str:
-    """Returns `text` for a cell of a table: a capture may have anything in its names and texts."""
+    """Return `text` for a cell of a table: a capture may have anything in its names and texts."""
     return visible(" ".join(text.split())).replace("|", "\\|")
 
 

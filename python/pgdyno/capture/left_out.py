@@ -56,7 +56,7 @@ _REASONS = {
 
 
 def sentence(reason: str) -> str:
-    """Returns the sentence of the id `reason`; the id itself if a later version wrote it."""
+    """Return the sentence of the id `reason`; the id itself if a later version wrote it."""
     return str(_REASONS[reason]) if reason in _REASONS else reason
 
 
@@ -70,7 +70,7 @@ _OUTSIDE = {"other-database", "replication", "background", "other-lines", "other
 
 
 def left_out_of(capture: Capture) -> list[Message]:
-    """Returns what a capture left out of the load that it saw."""
+    """Return what a capture left out of the load that it saw."""
     return [
         Message(
             "capture-lacks", "capture: {reason} ({count:,})", reason=_REASONS.get(each.reason, each.reason),
@@ -82,7 +82,7 @@ def left_out_of(capture: Capture) -> list[Message]:
 
 
 def lacks(capture: Capture) -> list[Message]:
-    """Returns what a capture does not have, for the report of a load that comes from it."""
+    """Return what a capture does not have, for the report of a load that comes from it."""
     notes = (Message("capture-note", "capture: {note}", note=each.message) for each in capture.notes)
     return [*left_out_of(capture), *notes]
 
@@ -97,18 +97,18 @@ class Losses:
         self._first: dict[str, tuple[int, int, Path]] = {}
 
     def add(self, reason: str, path: Path, line: int, count: int = 1) -> None:
-        """Counts `count` of `reason`, the first of them at `line` of `path`."""
+        """Count `count` of `reason`, the first of them at `line` of `path`."""
         place = (self._order[path], line, path)
         self._counts[reason] = self._counts.get(reason, 0) + count
         self._first[reason] = min(place, self._first.get(reason, place))
 
     def add_at(self, reason: str, place: int, count: int) -> None:
-        """Counts `count` of `reason`, the first of them at `place` of the events."""
+        """Count `count` of `reason`, the first of them at `place` of the events."""
         path, line = self._file_and_line(place)
         self.add(reason, path, line, count)
 
     def name_place(self, place: int) -> str:
-        """Returns the file and the line of a place of the events."""
+        """Return the file and the line of a place of the events."""
         path, line = self._file_and_line(place)
         return f"{path}:{line}"
 
@@ -117,7 +117,7 @@ class Losses:
         return self.files[number], line
 
     def records(self) -> list[LeftOut]:
-        """Returns the reasons, the most frequent first."""
+        """Return the reasons, the most frequent first."""
         return [
             LeftOut(reason=reason, count=count, first=f"{path}:{line}")
             for reason, count in sorted(self._counts.items(), key=lambda each: (-each[1], each[0]))

@@ -19,7 +19,7 @@ class Column:
 
 
 def separators(sql: str) -> list[int]:
-    """Returns the places of the semicolons between the statements of `sql`."""
+    """Return the places of the semicolons between the statements of `sql`."""
     import pglast
 
     try:
@@ -30,7 +30,7 @@ def separators(sql: str) -> list[int]:
 
 
 def parameter_columns(sql: str) -> dict[int, Column]:
-    """Returns the column with which `sql` compares each of its parameters, or to which it assigns it, by number.
+    """Return the column with which `sql` compares each of its parameters, or to which it assigns it, by number.
 
     Parameters in other places are absent. Returns nothing if the parser refuses the text.
     """
@@ -64,7 +64,7 @@ def _table(node: Any) -> tuple[str | None, str]:  # noqa: ANN401 - nodes of the 
 
 
 def _column(node: Any, tables: dict[str, tuple[str | None, str]]) -> Column | None:  # noqa: ANN401 - likewise
-    """Returns the column that `node` is; None if it is something else."""
+    """Return the column that `node` is; None if it is something else."""
     if _kind(node) != "ColumnRef" or any(_kind(each) != "String" for each in node.fields):
         return None
     *qualifiers, name = [each.sval for each in node.fields]

@@ -56,12 +56,12 @@ def _pglast() -> ModuleType:
 
 
 def require_parser() -> None:
-    """Raises UsageError if the parser is not installed."""
+    """Raise UsageError if the parser is not installed."""
     _pglast()
 
 
 def normalise(sql: str) -> str | None:
-    """Returns `sql` with `$1`, `$2`, … for its constants; None if the parser refuses it.
+    """Return `sql` with `$1`, `$2`, … for its constants; None if the parser refuses it.
 
     Raises UsageError if the parser is not installed.
     """
@@ -73,7 +73,7 @@ def normalise(sql: str) -> str | None:
 
 
 def parse(sql: str) -> ParsedText:
-    """Returns what the parser says of `sql`. Raises UsageError if the parser is not installed."""
+    """Return what the parser says of `sql`. Raises UsageError if the parser is not installed."""
     pglast = _pglast()
     if len(sql) > LONGEST:
         return ParsedText(_beginning(sql) + CUT_OFF, None, effect_of([sql]), effect_of_failure([sql]))
@@ -93,7 +93,7 @@ _APART = re.compile(
 
 
 def kept_apart(text: str) -> str:
-    """Returns what distinguishes normalised texts with one fingerprint: it has no schemas, nor whether a value is
+    """Return what distinguishes normalised texts with one fingerprint: it has no schemas, nor whether a value is
     compared with one other or with a list.
     """
     return " ".join(schema or word.lower().replace("some", "any") for schema, word in _APART.findall(text))
@@ -109,7 +109,7 @@ _CHAINS = re.compile(r"\band\s+chain\b", re.IGNORECASE)
 
 
 def effect_of(statements: Sequence[str]) -> Effect | None:
-    """Returns what `statements`, sent together, do to a transaction block; None if it is as before, or unknown."""
+    """Return what `statements`, sent together, do to a transaction block; None if it is as before, or unknown."""
     effect: Effect | None = None
     before: Effect | None = None
     in_own_block = False
@@ -126,7 +126,7 @@ def effect_of(statements: Sequence[str]) -> Effect | None:
 
 
 def effect_of_failure(statements: Sequence[str]) -> Effect | None:
-    """Returns what `statements`, sent together, do to a transaction block if one of them fails while it runs.
+    """Return what `statements`, sent together, do to a transaction block if one of them fails while it runs.
 
     The first one counts: what ends a block ends it also if it fails, and what follows BEGIN fails in the new block.
     """
@@ -141,7 +141,7 @@ _PARAMETERS_TOO = re.compile(rf"\$\d+|{_CONSTANTS.pattern}")
 
 
 def without_constants(sql: str) -> str:
-    """Returns `sql`, which the parser refuses, with `$1`, `$2`, … for its constants."""
+    """Return `sql`, which the parser refuses, with `$1`, `$2`, … for its constants."""
     numbers = iter(range(1, len(sql) + 2))
     return _CONSTANTS.sub(lambda _: f"${next(numbers)}", re.sub(r"\$\d+", "0", sql))
 

@@ -95,7 +95,7 @@ class Template:
 
 
 def judge_template(template: str, *, anonymised: bool) -> Template:
-    """Returns what is done with the statements of `template`."""
+    """Return what is done with the statements of `template`."""
     pieces = template.split(MARK)
     kept: set[int] = set()
     kept_parameters: set[int] = set()
@@ -145,7 +145,7 @@ def has_values(sql: str) -> bool:
 
 
 def without_comments(sql: str) -> str:
-    """Returns `sql` without the comments that may have data."""
+    """Return `sql` without the comments that may have data."""
     return _TOKEN.sub(_without_comment, sql).strip()
 
 

@@ -34,7 +34,7 @@ class ClassTexts:
 
 
 def fitting(classes: Iterable[StatementClass]) -> tuple[list[StatementClass], int]:
-    """Returns the classes that fit, the first ones first, and a last one of all others with its number of statements.
+    """Return the classes that fit, the first ones first, and a last one of all others with its number of statements.
 
     `classes` have rows and times; without others, there is no such class, and the number is 0.
     """
@@ -104,7 +104,7 @@ class Classes:
         connection.execute(_TABLE)
 
     def learn(self, cursor: duckdb.DuckDBPyConnection, lines: str) -> None:
-        """Adds the new templates of the table `ended` of `cursor`, whose texts are in `lines`, to `template_class`."""
+        """Add the new templates of the table `ended` of `cursor`, whose texts are in `lines`, to `template_class`."""
         columns: dict[str, list[object]] = {
             name: [] for name in ("template", "statement", "effect", "failed", "reason", "parameters")
         }
@@ -141,7 +141,7 @@ class Classes:
         return len(self._parsed) - 1
 
     def by_calls(self, connection: duckdb.DuckDBPyConnection, statements: str, losses: Losses) -> list[StatementClass]:
-        """Returns the classes of the table `statements`, the most frequent first, and adds what they lack to `losses`.
+        """Return the classes of the table `statements`, the most frequent first, and add what they lack to `losses`.
 
         The table `renumbered` says the number of each of them by the preliminary one.
         """

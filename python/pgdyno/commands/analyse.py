@@ -58,7 +58,7 @@ def analyse(
 
 
 def _analyse_place(prices: "PriceList | None", limit: "Promise | None", json: bool, place: str) -> tuple[Any, bool]:
-    """Returns the analysis of the run at `place` as JSON or as lines, and whether each curve meets the limit.
+    """Return the analysis of the run at `place` as JSON or as lines, and whether each curve meets the limit.
 
     Raises StoreError.
     """

@@ -81,7 +81,7 @@ def history(
 
 
 def _differences(of: "History", at: int, runs: "Mapping[str, RunData]") -> list[str]:
-    """Returns how the fingerprints of the runs before and after a change differ."""
+    """Return how the fingerprints of the runs before and after a change differ."""
     from pgdyno.report.analysis import differing
 
     before, after = (runs[each.run] for each in of.points[at - 1 : at + 1])

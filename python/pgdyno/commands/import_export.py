@@ -89,7 +89,7 @@ def import_(
 
 @contextmanager
 def _stored_at(into: str) -> Iterator[tuple[Path, Callable[[Path], str]]]:
-    """Yields a folder for a new run, and what moves the run into `into` and returns its location."""
+    """Yield a folder for a new run, and what moves the run into `into` and returns its location."""
     from tempfile import TemporaryDirectory
 
     from pgdyno.store import RunFolder

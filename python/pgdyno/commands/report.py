@@ -105,7 +105,7 @@ def report(
 
 
 def _check_different(named: Sequence[str], folders: "Sequence[RunFolder]") -> None:
-    """Raises UsageError if two names stand for one run, which would be compared with itself."""
+    """Raise UsageError if two names stand for one run, which would be compared with itself."""
     from pgdyno.store.object_storage.address import is_remote
 
     seen: dict[str, str] = {}

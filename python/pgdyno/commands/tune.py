@@ -67,7 +67,7 @@ def tune(
 
 
 def search_overrides(source: str, overrides: Sequence[str], on: str | None) -> list[str]:
-    """Returns `overrides`, and those that add a search for settings to a plan without a search.
+    """Return `overrides`, and those that add a search for settings to a plan without a search.
 
     Raises PlanError, UsageError if the plan searches for something else.
     """
@@ -93,7 +93,7 @@ def search_overrides(source: str, overrides: Sequence[str], on: str | None) -> l
 
 
 def usual_space(memory_bytes: int, *, by_session: bool) -> dict[str, str | list[str]]:
-    """Returns the settings that matter most often, with ranges for a machine with so much memory.
+    """Return the settings that matter most often, with ranges for a machine with so much memory.
 
     `by_session`: only those that each session may set, for a server that pgdyno did not start. The ends of the ranges
     keep shared_buffers within 40 % of the memory, and work_mem within 1/64.

@@ -41,7 +41,7 @@ Servers = Mapping[str, Mapping[str, str]]
 def examine(
     needs: Needs, engine: Engine, patience: Patience, notify: Callable[[str], None], *, servers: Servers | None = None
 ) -> list[Check]:
-    """Looks at everything and changes nothing. Checks are in CHECKS' order.
+    """Look at everything and changes nothing. Checks are in CHECKS' order.
 
     `notify` receives the name of each measurement. Measures the round trip to `servers`; without any, to pgnull. Files
     are written and removed again where data and WAL will lie; a pgnull and a pgdrive run for a moment, and on hosts
@@ -146,7 +146,7 @@ def _trip(needs: Needs, path: Message, measure: Callable[[], float]) -> Check:
 def preflight(
     needs: Needs, engine: Engine, servers: Servers, notify: Callable[[Check], None], step: Callable[[str], None]
 ) -> list[Check]:
-    """Runs every check, for the manifest.
+    """Run every check, for the manifest.
 
     `servers` are up; `notify` receives problems, `step` the current measurement. Raises PreflightError if the plan
     cannot run on this machine.
@@ -155,7 +155,7 @@ def preflight(
 
 
 def report_problems(needs: Needs, checks: list[Check], notify: Callable[[Check], None]) -> list[Check]:
-    """Reports the problems among `checks` and returns all. Raises PreflightError if one is a stop."""
+    """Report the problems among `checks` and return all. Raises PreflightError if one is a stop."""
     for check in not_fine(checks):
         notify(check)
     stops = [check for check in checks if check.verdict is CheckVerdict.STOP]

@@ -49,22 +49,22 @@ def good(name: str, found: Message, measured: Values | None = None, means: Messa
 
 
 def unknown(name: str, found: Message, means: Message | None = None, change: str = "") -> Check:
-    """Returns a check whose subject is not visible; `found` says why."""
+    """Return a check whose subject is not visible; `found` says why."""
     return _check(CheckVerdict.UNKNOWN, name, found, means, change, None)
 
 
 def note(name: str, found: Message, means: Message, change: str = "", measured: Values | None = None) -> Check:
-    """Returns a check to know before interpreting results."""
+    """Return a check to know before interpreting results."""
     return _check(CheckVerdict.NOTE, name, found, means, change, measured)
 
 
 def warning(name: str, found: Message, means: Message, change: str = "", measured: Values | None = None) -> Check:
-    """Returns a check for a condition that distorts the results."""
+    """Return a check for a condition that distorts the results."""
     return _check(CheckVerdict.WARNING, name, found, means, change, measured)
 
 
 def stop(name: str, found: Message, means: Message, change: str, measured: Values | None = None) -> Check:
-    """Returns a check for a condition under which the plan cannot run."""
+    """Return a check for a condition under which the plan cannot run."""
     return _check(CheckVerdict.STOP, name, found, means, change, measured)
 
 
@@ -94,7 +94,7 @@ def grade_value(
     *,
     always_means: bool = False,
 ) -> Check:
-    """Returns a check by the highest of `limits` that `value` reaches.
+    """Return a check by the highest of `limits` that `value` reaches.
 
     It is good if it reaches none, and has `means` then only if it is to be known in any case.
     """
@@ -105,10 +105,10 @@ def grade_value(
 
 
 def worst(checks: Sequence[Check]) -> CheckVerdict:
-    """Returns the most serious verdict; good without any check."""
+    """Return the most serious verdict; good without any check."""
     return max((check.verdict for check in checks), key=SERIOUSNESS.index, default=CheckVerdict.GOOD)
 
 
 def not_fine(checks: Sequence[Check]) -> list[Check]:
-    """Returns the notes, warnings and stops."""
+    """Return the notes, warnings and stops."""
     return [check for check in checks if check.verdict not in (CheckVerdict.GOOD, CheckVerdict.UNKNOWN)]

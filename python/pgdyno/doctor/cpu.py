@@ -35,7 +35,7 @@ class CpuTimes:
 
 
 def cpu_times(system: System) -> CpuTimes | None:
-    """Returns the time of all processors together (proc(5): user nice system idle iowait irq softirq steal)."""
+    """Return the time of all processors together (proc(5): user nice system idle iowait irq softirq steal)."""
     parts = next((line.split()[1:] for line in system.lines("proc/stat") if line.startswith("cpu ")), [])
     if len(parts) < 8 or not all(part.isdigit() for part in parts):
         return None
@@ -199,7 +199,7 @@ class ClockCost:
 
 
 def measure_cost() -> ClockCost:
-    """Returns the best of several passes, because other processes only add to the time."""
+    """Return the best of several passes, because other processes only add to the time."""
     clock = time.CLOCK_MONOTONIC
     # both loops run in C and differ only by the clock
     loop_ns = min(_loop_ns(abs, clock)[0] for _ in range(PASSES))

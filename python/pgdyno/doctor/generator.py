@@ -66,7 +66,7 @@ def measure_ceiling(engine: Engine, needs: Needs, cores: int, seconds: float) ->
 
 
 def plain_ceiling(engine: Engine, cores: int, protocol: str, clients: int, seconds: float) -> float:
-    """Returns the transactions per second of `engine` on a host with this number of cores. Raises EngineError."""
+    """Return the transactions per second of `engine` on a host with this number of cores. Raises EngineError."""
     workers = min(max(cores // 2, 1), clients)
     with null_server(engine, max(cores - workers, 1), tcp=bool(engine.through)) as environment:
         options = [f"--client={clients}", f"--jobs={workers}", f"--protocol={protocol}", "-b", "select-only"]
@@ -74,7 +74,7 @@ def plain_ceiling(engine: Engine, cores: int, protocol: str, clients: int, secon
 
 
 def measure_round_trip(engine: Engine, needs: Needs) -> float:
-    """Returns the median latency of one client's `SELECT` against pgnull in microseconds. Raises EngineError."""
+    """Return the median latency of one client's `SELECT` against pgnull in microseconds. Raises EngineError."""
     with null_server(engine, 1, tcp=needs.tcp) as environment:
         return round_trips(engine, environment, needs.protocol).median_us
 
@@ -90,7 +90,7 @@ def round_trips(engine: Engine, environment: Mapping[str, str], protocol: str) -
 
 
 def drive(engine: Engine, options: Sequence[str], environment: Mapping[str, str], seconds: float) -> Event:
-    """Returns the last event of an engine that ran for `seconds`. Raises EngineError if it fails."""
+    """Return the last event of an engine that ran for `seconds`. Raises EngineError if it fails."""
     always = ["--events=-", "--parent-lease", "--no-vacuum", f"--time={seconds:g}"]
     with tempfile.TemporaryFile() as errors:
         with running_engine(engine, [*always, *options], environment, errors) as (process, stream):
@@ -110,7 +110,7 @@ def _p50_us(end: Event) -> float:
 
 @contextmanager
 def null_server(engine: Engine, threads: int, *, tcp: bool) -> Iterator[dict[str, str]]:
-    """Starts pgnull and yields libpq's variables for it. Raises EngineError."""
+    """Start pgnull and yield libpq's variables for it. Raises EngineError."""
     program = _find_null(engine)
     with tempfile.TemporaryDirectory(prefix="pgdyno-null-") as folder:
         over_tcp = tcp or len(os.fsencode(folder)) > LONGEST_FOLDER
@@ -189,7 +189,7 @@ def ceiling(needs: Needs, reached: Ceiling) -> Check:
 
 
 def client_count(count: int) -> Message:
-    """Returns `8 clients`."""
+    """Return `8 clients`."""
     return Message("client-count", "{count} client", "{count} clients", count=count)
 
 
@@ -217,12 +217,12 @@ def round_trip(needs: Needs, median_us: float, path: Message) -> Check:
 
 
 def not_measured(name: str, error: Exception) -> Check:
-    """Returns a check that could not be measured, with the reason."""
+    """Return a check that could not be measured, with the reason."""
     why = error.message if isinstance(error, EngineError) else str(error)
     hint = error.hint or "" if isinstance(error, EngineError) else ""
     return unknown(name, Message("not-measured", "not measured: {why}", why=why), change=hint)
 
 
 def format_rounded(number: float) -> str:
-    """Formats `number` with three significant digits."""
+    """Format `number` with three significant digits."""
     return f"{float(f'{number:.3g}'):,.0f}"

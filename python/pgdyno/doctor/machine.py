@@ -34,7 +34,7 @@ class Process:
 
 
 def processes(system: System) -> dict[int, Process]:
-    """Returns all visible processes by number, without those that have ended and wait for their parent."""
+    """Return all visible processes by number, without those that have ended and wait for their parent."""
     found = {}
     for text in system.texts("proc/[0-9]*/stat"):
         # the name is in parentheses and may hold any character (proc(5))
@@ -149,7 +149,7 @@ def open_files(system: System, needs: Needs) -> Check:
 
 
 def _limits(system: System) -> dict[str, tuple[int | None, int | None]]:
-    """Returns soft and hard limit by name; None is unlimited."""
+    """Return soft and hard limit by name; None is unlimited."""
     found = {}
     for line in system.lines("proc/self/limits")[1:]:
         name, values = line[:26].strip(), line[26:].split()

@@ -25,14 +25,14 @@ THP = "sys/kernel/mm/transparent_hugepage"
 
 
 def available_bytes(system: System) -> int | None:
-    """Returns the machine's memory, or the control group's limit."""
+    """Return the machine's memory, or the control group's limit."""
     total = system.memory_bytes("MemTotal")
     limit = system.memory_limit_bytes()
     return min(total, limit) if total is not None and limit is not None else total
 
 
 def usable_bytes() -> int:
-    """Returns the memory that servers which pgdyno starts here can have, within the control group's limit."""
+    """Return the memory that servers which pgdyno starts here can have, within the control group's limit."""
     return available_bytes(System()) or describe_host().memory_bytes
 
 

@@ -123,7 +123,7 @@ STATEMENTS = {"tpcb-like": 7, "simple-update": 5, "select-only": 1}
 
 
 def needs_of_machine(home: Home, clients: int) -> Needs:
-    """Returns the needs without a plan: the machine, and pgdyno's home."""
+    """Return the needs without a plan: the machine, and pgdyno's home."""
     place = Place(existing(home.root), ("servers of pgdyno",))
     return Needs(clients=clients, protocol="prepared", scripts=("-b", "select-only"), places=(place,))
 
@@ -173,13 +173,13 @@ def _hosts(plan: Plan) -> dict[str, SshSpec]:
 
 
 def size_of(settings: Mapping[str, str], name: str) -> int:
-    """Returns the bytes of a setting, or of its default if it is not set or not a size."""
+    """Return the bytes of a setting, or of its default if it is not set or not a size."""
     asked = setting_bytes(name, settings.get(name, ""))
     return parse_bytes(DEFAULTS[name]) if asked is None else asked
 
 
 def existing(path: Path) -> Path:
-    """Returns `path`, or its nearest existing parent."""
+    """Return `path`, or its nearest existing parent."""
     at = path.absolute()
     while not is_folder(at) and at != at.parent:
         at = at.parent
@@ -207,7 +207,7 @@ def _largest(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _huge_pages(text: str) -> str:
-    """Returns off, try or on; the server also accepts true, yes, 1 and their opposites."""
+    """Return off, try or on; the server also accepts true, yes, 1 and their opposites."""
     text = text.lower()
     return text if text in HUGE_PAGES else "off" if text in OFF else "on"
 
@@ -233,7 +233,7 @@ def _rate(plan: Plan, points: Sequence[Point]) -> float | None:
 def _places(
     targets: Mapping[str, OwnTarget], settings: Mapping[str, Mapping[str, str]], stored: int, home: Home
 ) -> tuple[Place, ...]:
-    """Returns folders of data and WAL, whose dataset has `stored` bytes; folders on one file system are combined."""
+    """Return folders of data and WAL, whose dataset has `stored` bytes; folders on one file system are combined."""
     found: dict[int, Place] = {}
     for name, spec in targets.items():
         data = _servers(spec) * (CLUSTER_BYTES + stored)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def environments(found: Mapping[str, Found]) -> dict[str, dict[str, str]]:
-    """Returns libpq's variables by target for servers over the network among `found`."""
+    """Return libpq's variables by target for servers over the network among `found`."""
     return {
         name: each.address.environment(each.maintenance) for name, each in found.items() if isinstance(each, Reached)
     }
 
 
 def reach_servers(plan: Plan, say: Callable[[str], None]) -> tuple[dict[str, dict[str, str]], list[Check]]:
-    """Connects to a plan's servers; returns their variables, and a check for each that fails."""
+    """Connect to a plan's servers; return their variables, and a check for each that fails."""
     found: dict[str, Found] = {}
     checks: list[Check] = []
     for name, spec in servers_of(plan).items():
@@ -68,7 +68,7 @@ def reach_host(target: str, spec: SshSpec) -> Check:
 
 
 def check_host(target: str, spec: SshSpec, looked: Looked) -> Check:
-    """Returns the check for the host of `target` from `looked`."""
+    """Return the check for the host of `target` from `looked`."""
     clock = looked.clock
     found = Message(
         "host-reached",

@@ -35,12 +35,12 @@ TIGHT = 0.8
 
 
 def mount_of(system: System, path: Path) -> Mount | None:
-    """Returns the mount of the resolved `path`."""
+    """Return the mount of the resolved `path`."""
     return mount_above(parse_mounts(system.lines("proc/self/mountinfo")), path)
 
 
 def disk_kind(system: System, mount: Mount) -> str | None:
-    """Returns `solid state, write back cache`; None without a block device."""
+    """Return `solid state, write back cache`; None without a block device."""
     device = system.root / "sys/dev/block" / mount.number
     # a partition's queue is in its parent folder
     for folder in (device, device.resolve().parent):
@@ -135,20 +135,20 @@ def mount_options(system: System, place: Place) -> Check:
 
 
 def unwritable(place: Place, error: OSError) -> Message:
-    """Returns what is found where a file cannot be written."""
+    """Return what is found where a file cannot be written."""
     return Message(
         "cannot-write", "{place}: cannot write there: {error}", place=place.title, error=error.strerror or str(error)
     )
 
 
 def free_bytes(path: Path) -> tuple[int, int]:
-    """Returns the bytes available to an ordinary user at `path`, and the total. Raises OSError."""
+    """Return the bytes available to an ordinary user at `path`, and the total. Raises OSError."""
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
 
 
 def room(system: System, place: Place) -> tuple[int, int]:
-    """Returns the bytes that a server can use in `place`, and the total. Raises OSError.
+    """Return the bytes that a server can use in `place`, and the total. Raises OSError.
 
     A cluster in memory whose size the plan limits gets a tmpfs of its own if pgdyno may mount one, whatever is free in
     /dev/shm.
@@ -231,7 +231,7 @@ class SyncTime:
 
 
 def measure_sync(folder: Path, seconds: float) -> SyncTime:
-    """Writes and syncs blocks of a temporary file in `folder` for `seconds`. Raises OSError."""
+    """Write and syncs blocks of a temporary file in `folder` for `seconds`. Raises OSError."""
     block = os.urandom(BLOCK)
     took_ns: list[int] = []
     with tempfile.TemporaryFile(prefix="pgdyno-doctor-", dir=folder, buffering=0) as file:
@@ -250,7 +250,7 @@ def measure_sync(folder: Path, seconds: float) -> SyncTime:
 
 
 def _nearest_rank(ordered: list[int], share: float) -> int:
-    """Returns a percentile by nearest rank."""
+    """Return a percentile by nearest rank."""
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
@@ -307,7 +307,7 @@ NAME = "storage.snapshot"
 
 
 def snapshot(place: Place, wanted: SnapshotMethod | None) -> Check:
-    """Tries methods in `place` with temporary files; `wanted` is the plan's reset.snapshot."""
+    """Try methods in `place` with temporary files; `wanted` is the plan's reset.snapshot."""
     try:
         if wanted is not None:
             reason = folder_refusal(wanted, place.path) or refusal_of(wanted, place.path, kept=place.kept)

@@ -16,14 +16,14 @@ class System:
     root: Path = Path("/")
 
     def text(self, path: str) -> str | None:
-        """Returns the stripped text of the file `path` (from the root, without the slash)."""
+        """Return the stripped text of the file `path` (from the root, without the slash)."""
         try:
             return (self.root / path).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
             return None
 
     def number(self, path: str) -> int | None:
-        """Returns the integer in the file `path`."""
+        """Return the integer in the file `path`."""
         text = self.text(path)
         try:
             return None if text is None else int(text.split()[0])
@@ -31,16 +31,16 @@ class System:
             return None
 
     def lines(self, path: str) -> list[str]:
-        """Returns the lines of the file `path`; none if it cannot be read."""
+        """Return the lines of the file `path`; none if it cannot be read."""
         return (self.text(path) or "").splitlines()
 
     def texts(self, pattern: str) -> list[str]:
-        """Returns the texts of files that match `pattern`, sorted by name."""
+        """Return the texts of files that match `pattern`, sorted by name."""
         found = (self.text(str(path.relative_to(self.root))) for path in sorted(self.root.glob(pattern)))
         return [text for text in found if text is not None]
 
     def fields(self, path: str) -> dict[str, str]:
-        """Returns lines `name: value` of the file `path`; the first of a name counts."""
+        """Return lines `name: value` of the file `path`; the first of a name counts."""
         found: dict[str, str] = {}
         for line in self.lines(path):
             name, colon, value = line.partition(":")
@@ -49,14 +49,14 @@ class System:
         return found
 
     def memory_bytes(self, name: str) -> int | None:
-        """Returns a line of /proc/meminfo, such as MemTotal; kB are converted to bytes."""
+        """Return a line of /proc/meminfo, such as MemTotal; kB are converted to bytes."""
         parts = self.fields("proc/meminfo").get(name, "").split()
         if not parts or not parts[0].isdigit():
             return None
         return int(parts[0]) * (1024 if parts[1:] == ["kB"] else 1)
 
     def chosen(self, path: str) -> str | None:
-        """Returns the word in brackets of a file such as `always [madvise] never`, or its only word."""
+        """Return the word in brackets of a file such as `always [madvise] never`, or its only word."""
         words = (self.text(path) or "").split()
         marked = [word.strip("[]") for word in words if word.startswith("[")]
         return marked[0] if marked else (words[0] if len(words) == 1 else None)
@@ -65,7 +65,7 @@ class System:
         return count_of_list(self.fields("proc/self/status").get("Cpus_allowed_list"))
 
     def cpu_limit(self) -> float | None:
-        """Returns the control groups' limit in processors; None without a limit."""
+        """Return the control groups' limit in processors; None without a limit."""
         limits = [_cpu_max(text) for text in self._group_texts("cpu.max", None)]
         quotas = self._group_texts("cpu.cfs_quota_us", "cpu")
         periods = self._group_texts("cpu.cfs_period_us", "cpu")
@@ -73,18 +73,18 @@ class System:
         return min((limit for limit in limits if limit is not None), default=None)
 
     def memory_limit_bytes(self) -> int | None:
-        """Returns the control groups' limit of memory; None without a limit."""
+        """Return the control groups' limit of memory; None without a limit."""
         texts = self._group_texts("memory.max", None) + self._group_texts("memory.limit_in_bytes", "memory")
         limits = [int(text) for text in texts if text.isdigit() and int(text) < UNLIMITED_BYTES]
         return min(limits, default=None)
 
     def tasks_limit(self) -> int | None:
-        """Returns the control groups' limit of processes and threads; None without a limit."""
+        """Return the control groups' limit of processes and threads; None without a limit."""
         texts = self._group_texts("pids.max", None) + self._group_texts("pids.max", "pids")
         return min((int(text) for text in texts if text.isdigit()), default=None)
 
     def _group_texts(self, file: str, controller: str | None) -> list[str]:
-        """Reads `file` of this process's control group and its parents: of version 2, or of a `controller` of version
+        """Read `file` of this process's control group and its parents: of version 2, or of a `controller` of version
         1.
         """
         own = PurePosixPath(self._group(controller))
@@ -109,7 +109,7 @@ class System:
 
 
 def count_of_list(text: str | None) -> int | None:
-    """Returns how many numbers a kernel list such as `0-3,8` contains."""
+    """Return how many numbers a kernel list such as `0-3,8` contains."""
     if not text:
         return None
     count = 0

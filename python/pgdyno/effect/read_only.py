@@ -37,7 +37,7 @@ _IN_STRING = re.compile(rf"\b(?:{'|'.join(LIFTING)}|read\s+write)\b", re.IGNOREC
 
 
 def first_escape(text: str) -> tuple[int, str] | None:
-    """Returns the line and the words of what a read-only transaction would let through; None without any."""
+    """Return the line and the words of what a read-only transaction would let through; None without any."""
     for statement in statements(text):
         found = _escape(text, statement)
         if found is not None:

@@ -34,7 +34,7 @@ _LOCKS = (["update"], ["share"], ["no", "key", "update"], ["key", "share"])
 
 
 def effect_of_sql(text: str) -> Effect:
-    """Returns the effect of a script or of one statement."""
+    """Return the effect of a script or of one statement."""
     return total_effect(map(_effect, statements(text)))
 
 

@@ -37,7 +37,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Yields the tokens of `text`; offsets are characters."""
+    """Yield the tokens of `text`; offsets are characters."""
     at = 0
     while match := _TOKEN.match(text, at):
         at, kind = match.end(), match.lastgroup or ""
@@ -56,7 +56,7 @@ def _end_of_comment(text: str, at: int) -> int:
 
 
 def statements(text: str) -> Iterator[list[Token]]:
-    """Yields the tokens of each statement without its semicolon; a backslash command is a list of its own."""
+    """Yield the tokens of each statement without its semicolon; a backslash command is a list of its own."""
     statement: list[Token] = []
     for token in tokens(text):
         if token.kind not in ("end", "meta"):

@@ -46,19 +46,19 @@ TPCC_SCRIPTS = tuple(_TPCC)
 
 
 def effect_of_name(name: str) -> Effect:
-    """Returns the effect of a workload, a script or a transaction, as pgdyno, pgbench and sysbench write its name."""
+    """Return the effect of a workload, a script or a transaction, as pgdyno, pgbench and sysbench write its name."""
     plain = name.strip().lower().removeprefix("<builtin: ").removesuffix(">")
     return _BY_NAME.get(re.sub(r"[\s_]+", "-", plain), Effect.UNKNOWN)
 
 
 def total_effect(effects: Iterable[Effect]) -> Effect:
-    """Returns the effect of several parts together: one that writes decides, then one that is unknown."""
+    """Return the effect of several parts together: one that writes decides, then one that is unknown."""
     found = set(effects)
     return next((each for each in (Effect.WRITES, Effect.UNKNOWN) if each in found), Effect.READS)
 
 
 def effect_of_scripts(names: Iterable[str], text_effect: Callable[[str], Effect | None]) -> Effect:
-    """Returns the effect of the named scripts together.
+    """Return the effect of the named scripts together.
 
     `text_effect` returns that of a script's text, or None if only its name is known.
     """
@@ -66,13 +66,13 @@ def effect_of_scripts(names: Iterable[str], text_effect: Callable[[str], Effect 
 
 
 def weighted_name(text: str) -> tuple[str, str]:
-    """Splits an entry of `workload.scripts` into the script's name and its weight, which is 1 if not given."""
+    """Split an entry of `workload.scripts` into the script's name and its weight, which is 1 if not given."""
     name, at, weight = text.rpartition("@")
     return (name, weight) if at else (text, "1")
 
 
 def running_scripts(scripts: Sequence[str], mixes: Sequence[Mapping[str, int] | None]) -> set[str]:
-    """Returns the names of the scripts that a trial runs.
+    """Return the names of the scripts that a trial runs.
 
     `scripts` are entries of `workload.scripts`; `mixes` are those of the plan's phases, by names or numbers of scripts.
     A mix replaces all weights of the workload.

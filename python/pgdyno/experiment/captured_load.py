@@ -45,7 +45,7 @@ class CapturedLoad:
     """Owns the replay file of a run, which is written once, before the first trial, and removed after the last."""
 
     def __init__(self, context: RunContext, progress: RunProgress, guard: DiskGuard) -> None:
-        """Raises StoreError if the run's copy of capture.json cannot be read."""
+        """Raise StoreError if the run's copy of capture.json cannot be read."""
         self._context = context
         self._progress = progress
         self._guard = guard

@@ -197,7 +197,7 @@ SNAPSHOT_S = 1800.0
 
 
 def spent_on(rented: Sequence[RentRecord]) -> float:
-    """Returns what the rented servers of earlier attempts have cost in USD, as far as it is known."""
+    """Return what the rented servers of earlier attempts have cost in USD, as far as it is known."""
     return math.fsum(each.amount or 0.0 for each in rented)
 
 
@@ -219,7 +219,7 @@ class CostGuard:
     """The start of the first trial."""
 
     def check(self, trial: PlannedTrial) -> None:
-        """Raises StopRunError if `trial` and the removal after it could exceed the limit."""
+        """Raise StopRunError if `trial` and the removal after it could exceed the limit."""
         most = self.renting.most
         if self.rental is None or most is None:
             return

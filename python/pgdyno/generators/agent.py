@@ -69,7 +69,7 @@ class Lines:
             self._news.notify_all()
 
     def take(self, wait_s: float) -> tuple[list[bytes], bool]:
-        """Returns new lines, after up to `wait_s`, and whether they are the last."""
+        """Return new lines, after up to `wait_s`, and whether they are the last."""
         with self._news:
             self._news.wait_for(lambda: self._lines or self._ended, wait_s)
             lines = [self._lines.popleft() for _ in range(min(len(self._lines), MOST_LINES))]
@@ -84,7 +84,7 @@ class Agent:
     """The host of one generator."""
 
     def __init__(self, *, is_process: bool = False) -> None:
-        """Finds the engine; with `is_process`, this process ends when its driver has gone. Raises EngineError."""
+        """Find the engine; with `is_process`, this process ends when its driver has gone. Raises EngineError."""
         self._engine = find_engine()
         self._is_process = is_process
         self._spoken_to = time.monotonic()
@@ -108,12 +108,12 @@ class Agent:
         }
 
     def clock_us(self) -> int:
-        """Returns this host's wall clock in microseconds since 1970."""
+        """Return this host's wall clock in microseconds since 1970."""
         self._note()
         return time.time_ns() // 1000
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
-        """Returns the engine's transactions per second against a null server. Raises EngineError."""
+        """Return the engine's transactions per second against a null server. Raises EngineError."""
         return plain_ceiling(self._engine, len(os.sched_getaffinity(0)), protocol, clients, seconds)
 
     def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
@@ -121,7 +121,7 @@ class Agent:
         return round_trips(self._engine, environment, protocol)
 
     def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
-        """Starts the engine with `files` in its folder, after ending a previous one."""
+        """Start the engine with `files` in its folder, after ending a previous one."""
         self._note()
         self.end()
         # a node that pgdyno started removes it with its own folder
@@ -146,7 +146,7 @@ class Agent:
         threading.Thread(target=self._read, args=(self._process, self._lines, self._folder), daemon=True).start()
 
     def start(self, epoch_us: int) -> None:
-        """Sets the engine's start by this host's clock."""
+        """Set the engine's start by this host's clock."""
         self._send(f"start {epoch_us}\n".encode())
 
     def listen(self, wait_s: float) -> EngineOutput:
@@ -159,18 +159,18 @@ class Agent:
         return EngineOutput(lines, process.wait(), self._stderr_text())
 
     def interrupt(self) -> None:
-        """Stops the engine with SIGINT: it still reports its results."""
+        """Stop the engine with SIGINT: it still reports its results."""
         self._note()
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
     def ray_cpu_us(self) -> dict[str, int]:
-        """Returns the CPU time of Ray's processes on this node since the engine's start."""
+        """Return the CPU time of Ray's processes on this node since the engine's start."""
         now = _ray_cpu_us()
         return {name: max(0, now[name] - self._ray_before[name]) for name in now}
 
     def end(self) -> None:
-        """Ends the engine, if it runs, and removes its files."""
+        """End the engine, if it runs, and remove its files."""
         process, self._process = self._process, None
         if process is not None:
             if process.poll() is None:
@@ -260,12 +260,12 @@ class Shared:
     """The user's names of these files."""
 
     def part(self, number: int, of: int) -> list[str]:
-        """Returns the options of generator `number`, counted from 1."""
+        """Return the options of generator `number`, counted from 1."""
         return [f"--part={number}/{of}", *self.options]
 
 
 def shared_out(options: Sequence[str], folder: Path) -> Shared:
-    """Returns what generators need for the engine's `options`; reads files from `folder`.
+    """Return what generators need for the engine's `options`; read files from `folder`.
 
     Raises OSError, EngineError.
     """

@@ -26,7 +26,7 @@ Measured = TypeVar("Measured")
 
 
 def look(cluster: Cluster, needs: Needs, servers: Mapping[str, Mapping[str, str]]) -> list[Check]:
-    """Returns checks of every generator; `servers` are those over the network, by target.
+    """Return checks of every generator; `servers` are those over the network, by target.
 
     Measures all at once, as in a load: generators on one machine share it.
     """
@@ -95,12 +95,12 @@ def _median_us(environment: Mapping[str, str], protocol: str, generator: Standin
 
 
 def format_name(generator: Standing) -> str:
-    """Returns its name and its host's name."""
+    """Return its name and its host's name."""
     return f"{generator.name} ({generator.facts['host']})"
 
 
 def at_once(generators: Sequence[Standing], measure: Callable[[Standing], Measured]) -> dict[str, Measured | Missed]:
-    """Returns measurements, or the reasons why there are none, by name."""
+    """Return measurements, or the reasons why there are none, by name."""
     found: dict[str, Measured | Missed] = {}
 
     def one(generator: Standing) -> None:

@@ -68,22 +68,22 @@ class Generator(Protocol):
     facts: Mapping[str, Any]
 
     def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
-        """Starts its engine."""
+        """Start its engine."""
 
     def start(self, epoch_us: int) -> None:
-        """Sets the start time."""
+        """Set the start time."""
 
     def listen(self, wait_s: float) -> EngineOutput:
         """Renews its lease, and returns its output."""
 
     def clock_us(self) -> int:
-        """Returns its wall clock."""
+        """Return its wall clock."""
 
     def ray_cpu_us(self) -> Mapping[str, int] | None:
-        """Returns Ray's CPU time on its host since the engine's start; None without Ray."""
+        """Return Ray's CPU time on its host since the engine's start; None without Ray."""
 
     def interrupt(self) -> None:
-        """Stops its engine without waiting."""
+        """Stop its engine without waiting."""
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ class ClusterLoad:
         self.returncode: int | None = None
 
     def begin(self, environment: Mapping[str, str]) -> None:
-        """Starts all engines and reads their output. Raises LostError."""
+        """Start all engines and read their output. Raises LostError."""
         count = len(self._states)
         _all_at_once(
             lambda number, state: state.generator.begin(
@@ -149,12 +149,12 @@ class ClusterLoad:
             state.generator.interrupt()
 
     def wait(self) -> int:
-        """Returns the worst exit code; the engines have ended with their events."""
+        """Return the worst exit code; the engines have ended with their events."""
         assert self.returncode is not None
         return self.returncode
 
     def events(self) -> Iterator[Event]:
-        """Yields events of the whole load up to its `end`. Raises EngineError for an invalid one."""
+        """Yield events of the whole load up to its `end`. Raises EngineError for an invalid one."""
         try:
             while not self._merger.has_ended:
                 number, news = self._next_output()
@@ -172,7 +172,7 @@ class ClusterLoad:
             self.close()
 
     def _next_output(self) -> tuple[int, EngineOutput | LostError]:
-        """Returns the next output of a generator. Raises LostError if one is silent."""
+        """Return the next output of a generator. Raises LostError if one is silent."""
         while True:
             now_s = time.monotonic()
             for number, state in enumerate(self._states):
@@ -182,7 +182,7 @@ class ClusterLoad:
                 return self._news.get(timeout=HEARTBEAT_S)
 
     def close(self) -> None:
-        """Stops reading: engines that still run lose their lease."""
+        """Stop reading: engines that still run lose their lease."""
         self._done.set()
         if self.returncode is None:
             self.returncode = 1
@@ -271,7 +271,7 @@ class ClusterLoad:
         }
 
     def _refusal_event(self) -> Event | None:
-        """Ends a load that one engine refused.
+        """End a load that one engine refused.
 
         Other engines may have ended without a message since, stopped before they handled signals.
         """
@@ -314,7 +314,7 @@ def _was_cut_short(end: Event) -> bool:
 
 
 def _all_at_once(call: Callable[[int, _State], None], states: Sequence[_State]) -> None:
-    """Runs `call` for each in parallel threads. Raises the first LostError, with the generator's number."""
+    """Run `call` for each in parallel threads. Raises the first LostError, with the generator's number."""
     failures: list[LostError] = []
 
     def one(number: int, state: _State) -> None:

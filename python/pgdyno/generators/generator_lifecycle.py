@@ -51,13 +51,13 @@ class Standing(Generator, Protocol):
     """A generator for a whole run; each call raises LostError, or EngineError for a failure on its host."""
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
-        """Returns its engine's transactions per second against a null server."""
+        """Return its engine's transactions per second against a null server."""
 
     def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
         """Measures round trips from its host to a server."""
 
     def end(self) -> None:
-        """Ends its processes."""
+        """End its processes."""
 
     def abandon(self) -> None:
         """Abandons one that does not answer."""
@@ -92,7 +92,7 @@ class Cluster:
         self.generators: list[Standing] = []
 
     def gather(self) -> None:
-        """Starts an agent on every node, also in place of one that does not answer. Raises EngineError."""
+        """Start an agent on every node, also in place of one that does not answer. Raises EngineError."""
         began, is_said = time.monotonic(), False
         while (why := self._gather_generators()) is not None:
             if time.monotonic() > began + GATHER_S:
@@ -105,7 +105,7 @@ class Cluster:
         self._same_programs()
 
     def _gather_generators(self) -> EngineError | None:
-        """Returns why generators are missing, or None."""
+        """Return why generators are missing, or None."""
         known: dict[str, Standing] = {}
         for generator in self.generators:
             if _answers(generator):
@@ -151,7 +151,7 @@ class Cluster:
         errors: IO[bytes],
         folder: Path | None = None,
     ) -> Iterator[tuple[ClusterLoad, Iterator[Event]]]:
-        """Replaces `run.process.running_engine`: all generators act as one engine.
+        """Replace `run.process.running_engine`: all generators act as one engine.
 
         Uses no more generators than clients. Raises EngineError if they are not available.
         """
@@ -166,7 +166,7 @@ class Cluster:
             load.close()
 
     def _begin_load(self, shared: Shared, environment: Mapping[str, str], errors: IO[bytes]) -> ClusterLoad:
-        """Starts all engines without a start time. Raises EngineError."""
+        """Start all engines without a start time. Raises EngineError."""
         tries = 0
         while True:
             self.gather()
@@ -195,7 +195,7 @@ def _answers(generator: Standing) -> bool:
 
 @contextmanager
 def open_cluster(places: Places, notify: Callable[[str], None]) -> Iterator[Cluster]:
-    """Yields the generators at `places`; `notify` receives progress. Raises EngineError."""
+    """Yield the generators at `places`; `notify` receives progress. Raises EngineError."""
     if places.ray is not None:
         if is_in_the_clear(places.ray, os.environ):
             notify(f"Ray does not encrypt what goes to {places.ray}, the server's password included: see RAY_USE_TLS")
@@ -220,7 +220,7 @@ def _on_ray() -> Known:
 
 @contextmanager
 def own_nodes(places: Places, notify: Callable[[str], None], *, for_tasks: bool = False) -> Iterator[_OwnNodes]:
-    """Yields nodes that have joined, with this process as driver, for tasks instead of loads. Raises EngineError."""
+    """Yield nodes that have joined, with this process as driver, for tasks instead of loads. Raises EngineError."""
     for start in range(1, MOST_STARTS + 1):
         with ExitStack() as stack:
             # they end after this process has left the cluster
@@ -242,7 +242,7 @@ def own_nodes(places: Places, notify: Callable[[str], None], *, for_tasks: bool 
 
 @contextmanager
 def gather_cluster(cluster: Cluster) -> Iterator[Cluster]:
-    """Yields `cluster` with its generators, and ends them after the block. Raises EngineError."""
+    """Yield `cluster` with its generators, and end them after the block. Raises EngineError."""
     try:
         cluster.gather()
         yield cluster
@@ -288,7 +288,7 @@ class _OwnNodes:
         self._starts: Counter[str] = Counter()
 
     def start_head(self) -> None:
-        """Starts the head and, concurrently, the checks of all other hosts. Raises EngineError."""
+        """Start the head and, concurrently, the checks of all other hosts. Raises EngineError."""
         for node in self._nodes:
             if node.is_head or node.host is not None:
                 self._start(node)
@@ -296,7 +296,7 @@ class _OwnNodes:
         wait_for_head((host, int(port)), self._head_ended)
 
     def start_others(self) -> None:
-        """Starts all others, and waits until they have joined. Raises EngineError.
+        """Start all others, and wait until they have joined. Raises EngineError.
 
         Ray gives up on a start after 30 s, and a start takes 4 s of CPU: local nodes start a few at a time.
         """
@@ -311,7 +311,7 @@ class _OwnNodes:
 
     @property
     def _making_load(self) -> int:
-        """Returns how many of the started nodes make load."""
+        """Return how many of the started nodes make load."""
         return sum(node.makes_load and node.name in self._processes for node in self._nodes)
 
     def _start(self, node: Node) -> None:

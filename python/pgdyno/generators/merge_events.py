@@ -43,7 +43,7 @@ class Merger:
         self._seq = 0
 
     def add(self, generator: int, event: Event) -> Iterator[Event]:
-        """Adds an `event` of `generator`; yields the events that are complete with it, except the `end` (see `end`)."""
+        """Add an `event` of `generator`; yield the events that are complete with it, except the `end` (see `end`)."""
         match event["event"]:
             case "start":
                 self._starts[generator] = event
@@ -95,7 +95,7 @@ class Merger:
         return {**each[0], "connect_us": max(connected["connect_us"] for connected in each)}
 
     def _t_us(self, generator: int, event: Event) -> int:
-        """Converts to the first generator's axis: by the common origin or, before that is known, by the wall clocks."""
+        """Convert to the first generator's axis: by the common origin or, before that is known, by the wall clocks."""
         if len(self._connected) == self._count:
             origins = [self._connected[number]["origin_us"] for number in (0, generator)]
             return int(event["t_us"] - origins[1] + origins[0])
@@ -105,7 +105,7 @@ class Merger:
         return int(event["t_us"])
 
     def _complete_intervals(self) -> Iterator[Event]:
-        """Yields merged intervals to which no generator can add any more."""
+        """Yield merged intervals to which no generator can add any more."""
         while any(self._waiting):
             heads = {number: waiting[0] for number, waiting in enumerate(self._waiting) if waiting}
             if any(number not in heads and number not in self.ends for number in range(self._count)):
@@ -136,7 +136,7 @@ class Merger:
         }
 
     def failure(self, hosts: Sequence[Mapping[str, Any]]) -> Event | None:
-        """Returns the `end` of a load that an engine could not run, or None.
+        """Return the `end` of a load that an engine could not run, or None.
 
         The first failure counts, because the other engines were told to stop after it.
         """
@@ -149,7 +149,7 @@ class Merger:
         return None
 
     def end(self, hosts: Sequence[Mapping[str, Any]]) -> Event:
-        """Returns the merged `end` after all have ended; `hosts` has additional fields of each generator."""
+        """Return the merged `end` after all have ended; `hosts` has additional fields of each generator."""
         failure = self.failure(hosts)
         if failure is not None:
             return failure
@@ -211,14 +211,14 @@ def _of_generator(end: Event, host: Mapping[str, Any]) -> Event:
 
 
 def _cpu(each: Sequence[Event], hosts: Sequence[Mapping[str, Any]]) -> Event | None:
-    """Returns the CPU time of all engines and of Ray's processes next to them; None if an engine's is unknown."""
+    """Return the CPU time of all engines and of Ray's processes next to them; None if an engine's is unknown."""
     known = [end["cpu_us"] for end in each if end.get("cpu_us")]
     of_ray = [host["ray_cpu_us"] for host in hosts if host.get("ray_cpu_us")]
     return sum_parts([*known, *of_ray], ("user", "system")) if len(known) == len(each) else None
 
 
 def _exceptional_counts(each: Sequence[Event]) -> Event:
-    """Returns the sums of counts that an engine leaves out where they are 0, as its own events do."""
+    """Return the sums of counts that an engine leaves out where they are 0, as its own events do."""
     sums = {name: sum(end.get(name, 0) for end in each) for name in _EXCEPTIONAL}
     return {name: count for name, count in sums.items() if count}
 

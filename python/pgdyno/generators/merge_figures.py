@@ -22,18 +22,18 @@ PERCENTILES = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, 
 
 
 def sum_parts(parts: Iterable[Event], names: Iterable[str]) -> Event:
-    """Returns the sum of each of `names` over `parts`; missing values are 0."""
+    """Return the sum of each of `names` over `parts`; missing values are 0."""
     each = list(parts)
     return {name: sum(part.get(name) or 0 for part in each) for name in names}
 
 
 def scripts_of_interval(parts: Sequence[Event]) -> list[Event]:
-    """Merges the `scripts` of several generators' intervals."""
+    """Merge the `scripts` of several generators' intervals."""
     return [_script(number, same, INTERVAL_PERCENTILES) for number, same in _group_by(parts, "script")]
 
 
 def scripts_of_end(parts: Sequence[Event]) -> list[Event]:
-    """Merges the `scripts` of several generators' `end` events or phases."""
+    """Merge the `scripts` of several generators' `end` events or phases."""
     scripts = []
     for number, same in _group_by(parts, "script"):
         script = _script(number, same, PERCENTILES)
@@ -47,7 +47,7 @@ def scripts_of_end(parts: Sequence[Event]) -> list[Event]:
 
 
 def latencies(parts: Sequence[Event], percentiles: dict[str, float]) -> Event:
-    """Merges `latency_ns` and `histogram` over the `parts` that have them; without any, the latency is None."""
+    """Merge `latency_ns` and `histogram` over the `parts` that have them; without any, the latency is None."""
     measured = [part for part in parts if part.get("latency_ns") and part.get("histogram")]
     if not measured:
         return {"latency_ns": None}
@@ -80,7 +80,7 @@ def one_histogram(blobs: Sequence[str]) -> str:
 
 
 def lag(parts: Sequence[Event]) -> Event | None:
-    """Merges `lag_ns` over `parts`, weighted by succeeded transactions; None in a closed loop."""
+    """Merge `lag_ns` over `parts`, weighted by succeeded transactions; None in a closed loop."""
     open_ = [part for part in parts if part.get("lag_ns")]
     if not open_:
         return None
@@ -106,7 +106,7 @@ def _script(number: int, same: Sequence[Event], percentiles: dict[str, float]) -
 
 
 def _added_statements(parts: Sequence[Sequence[Event]]) -> list[Event]:
-    """Returns the statements that all generators have, because each engine numbers a script's own statements."""
+    """Return the statements that all generators have, because each engine numbers a script's own statements."""
     found: dict[Any, list[Event]] = {}
     for part in parts:
         met: Counter[Any] = Counter()
@@ -160,7 +160,7 @@ _OF_OUTAGE = (*_LOSSES, "transactions_lost", "clients_never_back")
 
 
 def end_of_workload(each: Sequence[Event], clients: Sequence[int], merged: Event) -> Event:
-    """Merges the workload's fields of the `end` events `each`, with their `clients`; `merged` has all others."""
+    """Merge the workload's fields of the `end` events `each`, with their `clients`; `merged` has all others."""
     fields: Event = {}
     if all(end.get("ledger") for end in each):
         fields["ledger"] = _ledger([end["ledger"] for end in each])
@@ -205,7 +205,7 @@ def _statements(each: Sequence[Event], clients: Sequence[int], merged: Event) ->
 
 
 def _outages(all_: Sequence[tuple[int, Event]], generators: int) -> list[Event]:
-    """Merges stretches in which a client of any generator was disconnected; adjacent ones become one.
+    """Merge stretches in which a client of any generator was disconnected; adjacent ones become one.
 
     Each of `all_` has the number of its generator.
     """

@@ -32,14 +32,14 @@ class Over(Protocol):
     """The signature of `in_line`, and of what `spread` yields."""
 
     def __call__(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
-        """Yields the results of `work` for each of `items`, in order.
+        """Yield the results of `work` for each of `items`, in order.
 
         `work` is a module's function, or a partial of one. An exception of `work` ends the iteration.
         """
 
 
 def in_line(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
-    """Processes the items one after the other in this process."""
+    """Process the items one after the other in this process."""
     yield from map(work, items)
 
 
@@ -53,11 +53,11 @@ class Task:
 
     @classmethod
     def ours(cls) -> Task:
-        """Returns a task with this process's version and environment."""
+        """Return a task with this process's version and environment."""
         return cls(__version__, {name: os.environ[name] for name in HANDED_ON if name in os.environ})
 
     def done(self, work: Callable[[Item], Result], item: Item) -> Result:
-        """Runs the task. Raises what `work` raises, and EngineError if pgdyno has another version there."""
+        """Run the task. Raises what `work` raises, and EngineError if pgdyno has another version there."""
         if self.version != __version__:
             message = f"{os.uname().nodename} has pgdyno {__version__}, and this host has {self.version}"
             raise EngineError(message, hint="install the same release on all")

@@ -36,13 +36,13 @@ class NotStartedError(EngineError):
 
 @cache
 def own_token() -> str:
-    """Returns the authentication token for clusters of this process."""
+    """Return the authentication token for clusters of this process."""
     return secrets.token_hex(32)
 
 
 @contextmanager
 def join_cluster(address: str, *, is_ours: bool, tls: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Joins the cluster at the head's `address` as Ray's driver. Raises EngineError.
+    """Join the cluster at the head's `address` as Ray's driver. Raises EngineError.
 
     A cluster that pgdyno started uses its own token and the variables `tls`, another one those of the environment.
     """
@@ -89,7 +89,7 @@ def _driver(address: str, *, is_ours: bool) -> Iterator[None]:
 
 
 def _read_environment_anew() -> None:
-    """Makes Ray read the environment again: it reads it when it is imported, which may have been earlier."""
+    """Make Ray read the environment again: it reads it when it is imported, which may have been earlier."""
     native = _ray()._raylet
     # in Ray's own order, because a thread of the previous cluster may ask at the same time
     native.Config.initialize("")
@@ -101,7 +101,7 @@ def _nobody_listens(worker: object, threads_stopped: object) -> None:
 
 
 def wait_for_nodes(count: int, is_over: Callable[[], EngineError | None]) -> None:
-    """Waits until `count` nodes make load; `is_over` returns why waiting longer is useless. Raises EngineError."""
+    """Wait until `count` nodes make load; `is_over` returns why waiting longer is useless. Raises EngineError."""
     deadline = time.monotonic() + JOIN_S
     while True:
         # without its head, Ray would wait for an answer to `nodes`
@@ -119,7 +119,7 @@ def wait_for_nodes(count: int, is_over: Callable[[], EngineError | None]) -> Non
 
 
 def nodes() -> list[tuple[str, str]]:
-    """Returns name and ID of each live node that makes load, ordered by name. Raises EngineError."""
+    """Return name and ID of each live node that makes load, ordered by name. Raises EngineError."""
     try:
         found = _ray().nodes()
     except Exception as error:
@@ -139,7 +139,7 @@ class RayGenerator:
     """An agent on a node; see `distributed_load.Generator`."""
 
     def __init__(self, name: str, node_id: str) -> None:
-        """Starts the agent on the node. Raises LostError, EngineError."""
+        """Start the agent on the node. Raises LostError, EngineError."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         self.name = name
@@ -172,12 +172,12 @@ class RayGenerator:
         return output
 
     def ray_cpu_us(self) -> Mapping[str, int]:
-        """Returns Ray's CPU time on its host since the engine's start."""
+        """Return Ray's CPU time on its host since the engine's start."""
         taken: Mapping[str, int] = self._call(self._actor.ray_cpu_us, timeout=SILENCE_S)
         return taken
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
-        """Returns its engine's ceiling in transactions per second."""
+        """Return its engine's ceiling in transactions per second."""
         return float(self._call(self._actor.ceiling, protocol, clients, seconds, timeout=CALL_S + seconds))
 
     def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
@@ -186,7 +186,7 @@ class RayGenerator:
         return found
 
     def interrupt(self) -> None:
-        """Stops its engine without waiting."""
+        """Stop its engine without waiting."""
         with suppress(Exception):
             self._actor.interrupt.remote()
 
@@ -201,7 +201,7 @@ class RayGenerator:
             _ray().kill(self._actor)
 
     def _call(self, method: Any, *given: object, timeout: float = CALL_S) -> Any:  # noqa: ANN401
-        """Returns the agent's answer. Raises LostError, and EngineError as the agent raised it."""
+        """Return the agent's answer. Raises LostError, and EngineError as the agent raised it."""
         from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
         try:
@@ -232,7 +232,7 @@ def _our_signals() -> Iterator[None]:
 
 
 def first_words(error: Exception) -> str:
-    """Returns the first line of a long error of Ray; if that is a heading, with the last line."""
+    """Return the first line of a long error of Ray; if that is a heading, with the last line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].endswith(":"):
         return f"{lines[0]} {lines[-1]}"

@@ -41,7 +41,7 @@ class _Process:
 
 
 def tree_cpu_us(root: int) -> dict[str, int]:
-    """Returns the CPU time of process `root` and of its living descendants in microseconds; pgdrive reports its own."""
+    """Return the CPU time of process `root` and of its living descendants in microseconds; pgdrive reports its own."""
     found = _list_processes()
     user = system = 0
     for pid, process in found.items():
@@ -52,7 +52,7 @@ def tree_cpu_us(root: int) -> dict[str, int]:
 
 
 def descendants(root: int) -> list[int]:
-    """Returns the living descendants of `root`."""
+    """Return the living descendants of `root`."""
     found = _list_processes()
     return [
         pid for pid, process in found.items() if pid != root and process.state != "Z" and _is_below(pid, root, found)
@@ -98,7 +98,7 @@ NODE_FOLDER = "PGDYNO_NODE_FOLDER"
 
 
 def python_version() -> str:
-    """Returns the version without the patch level, which Ray requires to be equal on all nodes."""
+    """Return the version without the patch level, which Ray requires to be equal on all nodes."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -129,7 +129,7 @@ class _RefusedError(Exception):
 
 
 def main() -> int:
-    """Returns the exit code: 0, or REFUSED with the reason as the last line of standard error, in JSON."""
+    """Return the exit code: 0, or REFUSED with the reason as the last line of standard error, in JSON."""
     # unbuffered: a thread that waits in a buffered read prevents the interpreter from exiting
     orders = sys.stdin.buffer.raw  # type: ignore[union-attr]
     line = orders.readline()
@@ -225,7 +225,7 @@ def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
 
 
 def _encryption_variables(order: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Returns the variables with which Ray encrypts; none without an authority."""
+    """Return the variables with which Ray encrypts; none without an authority."""
     if order["tls"] is None:
         return {}
     # the library is there: the versions of the packages were checked before

@@ -50,7 +50,7 @@ class Node:
 
 
 def ray_command(node: Node) -> list[str]:
-    """Returns the command `ray start` in the foreground, without the services that pgdyno does not use."""
+    """Return the command `ray start` in the foreground, without the services that pgdyno does not use."""
     command = ["ray", "start", "--block", "--disable-usage-stats", f"--node-name={node.name}"]
     if node.tasks is not None:
         command.append(f"--num-cpus={node.tasks}")
@@ -68,12 +68,12 @@ def ray_command(node: Node) -> list[str]:
 
 
 def local_command() -> list[str]:
-    """Returns a command that runs a node on this machine."""
+    """Return a command that runs a node on this machine."""
     return [sys.executable, "-m", "pgdyno.generators.ray_node"]
 
 
 def ssh_command(node: SshNode) -> list[str]:
-    """Returns a command that runs a node on another host by OpenSSH, with its config files and without prompts."""
+    """Return a command that runs a node on another host by OpenSSH, with its config files and without prompts."""
     alive = ["-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3"]
     # A config file may forward the agent, with whose keys the host could log in elsewhere.
     options = ["-a", "-x", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}", *alive]
@@ -81,7 +81,7 @@ def ssh_command(node: SshNode) -> list[str]:
 
 
 def address_of(node: SshNode) -> str:
-    """Returns the host name that `ssh` uses: OpenSSH's files may define an alias. Raises EngineError."""
+    """Return the host name that `ssh` uses: OpenSSH's files may define an alias. Raises EngineError."""
     try:
         command = ["ssh", "-G", *_destination(node)]
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
@@ -102,13 +102,13 @@ def _destination(node: SshNode) -> list[str]:
 
 
 def _find_and_hold() -> str:
-    """Returns a script for sh: pgdyno may be installed there in the same folder as here."""
+    """Return a script for sh: pgdyno may be installed there in the same folder as here."""
     here = shlex.quote(str(Path(sys.executable).parent))
     return f'PATH={here}:"$HOME/.local/bin:$PATH"; export PATH; exec pgdyno generator-node'
 
 
 def order(node: Node, token: str, logs: Path | None = None, tls: Authority | None = None) -> bytes:
-    """Returns the first line for a node's standard input, where process listings do not show it.
+    """Return the first line for a node's standard input, where process listings do not show it.
 
     The node removes the folder `logs` if the driver is killed before it can do so.
     """
@@ -125,7 +125,7 @@ def order(node: Node, token: str, logs: Path | None = None, tls: Authority | Non
 
 
 def refusal(node: Node, code: int, said: str) -> EngineError | None:
-    """Returns why `node`, which ended with exit code `code`, would fail again; None if a retry may succeed."""
+    """Return why `node`, which ended with exit code `code`, would fail again; None if a retry may succeed."""
     lines = said.strip().splitlines()
     last = lines[-1] if lines else ""
     host = "this machine" if node.host is None else node.host.host
@@ -164,7 +164,7 @@ HEAD_S = 90.0
 
 
 def own_address(towards: str) -> str:
-    """Returns this machine's address towards a host; Ray leaves the loopback address if there is another."""
+    """Return this machine's address towards a host; Ray leaves the loopback address if there is another."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             # connecting a UDP socket sends nothing
@@ -183,7 +183,7 @@ def free_port(ip: str) -> int:
 
 
 def wait_for_head(address: tuple[str, int], is_over: Callable[[], EngineError | None]) -> None:
-    """Waits until `address` accepts connections; `is_over` returns why it never will. Raises EngineError."""
+    """Wait until `address` accepts connections; `is_over` returns why it never will. Raises EngineError."""
     deadline = time.monotonic() + HEAD_S
     while True:
         try:
@@ -203,7 +203,7 @@ def wait_for_head(address: tuple[str, int], is_over: Callable[[], EngineError | 
 def running_node(
     node: Node, token: str, log: Path, go: threading.Event, tls: Authority | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yields the process of `node`, which checks its host and starts when `go` is set; output goes to `log`.
+    """Yield the process of `node`, which checks its host and starts when `go` is set; output goes to `log`.
 
     It has ended after the block.
     """
@@ -237,7 +237,7 @@ def running_node(
 
 
 def _renew(stream: IO[bytes], first: bytes, go: threading.Event, is_over: threading.Event) -> None:
-    """Sends `first`, `go` when it is set, and then renewals until it `is_over`; the node owns the stream's end."""
+    """Send `first`, `go` when it is set, and then renewals until it `is_over`; the node owns the stream's end."""
     # writes to a lost host fail; the process's waiter detects that
     with suppress(OSError), stream:
         stream.write(first)
@@ -257,7 +257,7 @@ def said_of(log: Path) -> str:
 
 
 def last_words(log: Path) -> str:
-    """Returns the last line of a node's output."""
+    """Return the last line of a node's output."""
     lines = said_of(log).strip().splitlines()
     return lines[-1] if lines else "it printed no message"
 
@@ -270,7 +270,7 @@ _LET_IN = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to what that cluster was s
 
 
 def look(address: str) -> None:
-    """Checks that a Ray head answers at `address`. Raises EngineError."""
+    """Check that a Ray head answers at `address`. Raises EngineError."""
     host, _, port = address.removeprefix(SCHEME).rpartition(":")
     try:
         # gRPC would retry without reporting the reason

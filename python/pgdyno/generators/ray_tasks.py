@@ -22,7 +22,7 @@ LOOK_S = 5.0
 
 @contextmanager
 def open_task_pool(places: Places, notify: Callable[[str], None]) -> Iterator[Over]:
-    """Uses Ray tasks on the hosts of `places`; nodes that pgdyno started end after the block. Raises EngineError."""
+    """Use Ray tasks on the hosts of `places`; nodes that pgdyno started end after the block. Raises EngineError."""
     # read when Ray is imported; Ray's default retries without limit after an out-of-memory kill
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
     if places.ray is not None:
@@ -37,7 +37,7 @@ class Tasks:
     """Runs tasks on a cluster; see `tasks.Over`."""
 
     def __init__(self, mend: Callable[[], None]) -> None:
-        """Uses the cluster that this process has joined; `mend` restarts nodes that pgdyno started.
+        """Use the cluster that this process has joined; `mend` restarts nodes that pgdyno started.
 
         Raises EngineError.
         """
@@ -52,7 +52,7 @@ class Tasks:
             raise EngineError("no node of the cluster has processors for tasks", hint=hint)
 
     def __call__(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
-        """Yields the results of `work` for each of `items`, in their order."""
+        """Yield the results of `work` for each of `items`, in their order."""
         remote = self._ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(_run_task)
         # serialized once for all tasks, because `work` may contain large values such as prices
         task, shared = Task.ours(), self._ray.put(work)
@@ -91,7 +91,7 @@ class Tasks:
                 return Lost(f"its worker ended each of {RETRIES + 1} times: {first_words(error)}")
 
     def _look(self) -> None:
-        """Raises EngineError if no node is left that could answer."""
+        """Raise EngineError if no node is left that could answer."""
         self._mend()
         if not any(node["Alive"] for node in self._ray.nodes()):
             raise EngineError("the cluster has no nodes left")

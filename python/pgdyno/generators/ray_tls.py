@@ -45,11 +45,11 @@ class Authority:
         return cls(*_pem(made, key, key))
 
     def as_order(self) -> dict[str, str]:
-        """Returns it as an order contains it."""
+        """Return it as an order contains it."""
         return asdict(self)
 
     def environment(self, folder: Path, head: str) -> dict[str, str]:
-        """Writes this host's certificate into `folder`, which only its owner can read; returns Ray's variables.
+        """Write this host's certificate into `folder`, which only its owner can read; return Ray's variables.
 
         `head` is the address of the cluster's head.
         """
@@ -98,7 +98,7 @@ def _pem(made: CertificateBuilder, key: EllipticCurvePrivateKey, signer: Ellipti
 
 
 def is_in_the_clear(address: str, environ: Mapping[str, str]) -> bool:
-    """Returns whether what goes to the existing cluster at `address` crosses a network unencrypted."""
+    """Return whether what goes to the existing cluster at `address` crosses a network unencrypted."""
     if environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
         return False
     host = address.removeprefix("ray://").rpartition(":")[0].strip("[]")
@@ -109,7 +109,7 @@ def is_in_the_clear(address: str, environ: Mapping[str, str]) -> bool:
 
 
 def addresses(head: str) -> list[str]:
-    """Returns the addresses under which this host may be known to the others: that towards the head, and all others."""
+    """Return the addresses under which this host may be known to the others: that towards the head, and all others."""
     found = ["127.0.0.1", "::1"]
     for each in (head, _OUTSIDE):
         with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:

@@ -48,7 +48,7 @@ class SshGenerator:
     """A host over SSH; see `distributed_load.Generator`."""
 
     def __init__(self, name: str, there: RemoteHost, engine: Engine) -> None:
-        """Connects, and copies the engine unless it is there. Raises LostError, EngineError.
+        """Connect, and copy the engine unless it is there. Raises LostError, EngineError.
 
         The command of `engine` runs it on the host.
         """
@@ -72,11 +72,11 @@ class SshGenerator:
             raise
 
     def clock_us(self) -> int:
-        """Returns its wall clock in microseconds since 1970."""
+        """Return its wall clock in microseconds since 1970."""
         return self._await_work(self._ask_clock(), SILENCE_S)
 
     def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
-        """Starts its engine after ending a previous one."""
+        """Start its engine after ending a previous one."""
         self._await_work(self._begin(options, environment, files), BEGIN_S)
 
     def start(self, epoch_us: int) -> None:
@@ -93,7 +93,7 @@ class SshGenerator:
         return EngineOutput(lines, self._code, self._errors.decode(errors="replace"))
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
-        """Returns its engine's ceiling against a server that answers at once. Raises EngineError."""
+        """Return its engine's ceiling against a server that answers at once. Raises EngineError."""
         return plain_ceiling(self._alone, self.facts["cores"], protocol, clients, seconds)
 
     def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
@@ -104,12 +104,12 @@ class SshGenerator:
         return None
 
     def interrupt(self) -> None:
-        """Stops its engine without waiting."""
+        """Stop its engine without waiting."""
         if self._started is not None:
             self._loop.call_soon_threadsafe(self._started.tell, "INT")
 
     def end(self) -> None:
-        """Ends its engine, and closes the connection."""
+        """End its engine, and close the connection."""
         with suppress(LostError, EngineError):
             self._await_work(self._end(), 2 * GONE_S)
         self.abandon()
@@ -125,7 +125,7 @@ class SshGenerator:
         self._loop.close()
 
     def _await_work(self, work: Coroutine[Any, Any, T], within_s: float) -> T:
-        """Returns the result of `work` within the time limit. Raises LostError, and EngineError for local errors."""
+        """Return the result of `work` within the time limit. Raises LostError, and EngineError for local errors."""
         if self._loop.is_closed():
             work.close()
             raise LostError("its start was cancelled")
@@ -236,7 +236,7 @@ async def _read_all(stream: Reader[bytes]) -> bytes:
 def ssh_cluster(
     engine: Engine, hosts: Sequence[RemoteHost], folder: Path, notify: Callable[[str], None]
 ) -> Iterator[Cluster]:
-    """Yields generators with `engine` on each of `hosts`; `folder` holds files about the hosts for other programs.
+    """Yield generators with `engine` on each of `hosts`; `folder` holds files about the hosts for other programs.
 
     `notify` receives progress. Times of a load are the first host's, because other programs of the trial run there and
     use the same clock. Raises EngineError.

@@ -65,7 +65,7 @@ class Question:
 
 
 def ab_plan(asked: Question, folder: Path) -> str:
-    """Returns the TOML text of the plan, whose scripts are relative to `folder`.
+    """Return the TOML text of the plan, whose scripts are relative to `folder`.
 
     A setting applies per connection on a server that exists, and to the whole server on one that pgdyno starts. Raises
     UsageError if the options ask no question or several.
@@ -99,7 +99,7 @@ def ab_plan(asked: Question, folder: Path) -> str:
 
 
 def fitted(asked: Question, plan: Plan) -> Question:
-    """Returns the question whose plan is `plan`, which is that of `asked` within a budget."""
+    """Return the question whose plan is `plan`, which is that of `asked` within a budget."""
     trial, points = plan.trial, plan.points()
     settings = {
         name: [value for value in values if any(point.settings.get(name) == value for point in points)]
@@ -121,14 +121,14 @@ def _join_values(values: Sequence[str]) -> str:
 
 
 def _duration(asked: str, seconds: float | None) -> str:
-    """Returns `seconds` as text: that of `asked` if it is the same."""
+    """Return `seconds` as text: that of `asked` if it is the same."""
     if seconds is None or parse_duration_s(asked) == seconds:
         return asked
     return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def in_options(error: PlanError) -> UsageError | None:
-    """Returns the problems of the plan that `ab_plan` wrote in terms of options; None if none comes from an option.
+    """Return the problems of the plan that `ab_plan` wrote in terms of options; None if none comes from an option.
 
     Others follow from those: the plan of an invalid version has one arm.
     """
@@ -159,7 +159,7 @@ def _check_encoding(asked: Question) -> None:
 
 
 def _check_access(asked: Question, settings: Mapping[str, object]) -> None:
-    """Raises UsageError for options that apply only to servers of the user's, or only to others."""
+    """Raise UsageError for options that apply only to servers of the user's, or only to others."""
     if not asked.dsn:
         if asked.writes:
             raise UsageError("--writes applies only to --dsn: on servers that pgdyno starts, scripts may write anyway")
@@ -176,7 +176,7 @@ def _check_access(asked: Question, settings: Mapping[str, object]) -> None:
 
 
 def _number_of_pairs(asked: Question) -> int | str:
-    """Returns the pairs as a plan has them. Raises UsageError."""
+    """Return the pairs as a plan has them. Raises UsageError."""
     pairs: int | str = int(asked.pairs) if asked.pairs.isdecimal() else asked.pairs
     if isinstance(pairs, int) and pairs < FEWEST_PAIRS:
         raise UsageError(f"{pairs} pairs are too few for a verdict", hint=f"use --pairs {FEWEST_PAIRS} or more")
@@ -201,7 +201,7 @@ def _refusal_words(targets: Mapping[str, object], several: Sequence[str]) -> str
 
 
 def _settings(given: Sequence[str]) -> dict[str, list[str]]:
-    """Returns the values of each setting. Raises UsageError."""
+    """Return the values of each setting. Raises UsageError."""
     found: dict[str, list[str]] = {}
     spelled: dict[str, str] = {}
     lists: set[str] = set()
@@ -283,7 +283,7 @@ def _existing_targets(given: Sequence[str]) -> dict[str, dict[str, object]]:
 
 
 def _default_database(service: str | None) -> str | None:
-    """Returns the database of the service file, or that of PGDATABASE; None without either."""
+    """Return the database of the service file, or that of PGDATABASE; None without either."""
     from psycopg import pq
 
     before = os.environ.get("PGSERVICE")
@@ -331,7 +331,7 @@ def _scripts(asked: Question, folder: Path) -> list[str]:
 
 
 def _choice(given: str) -> ScriptChoice:
-    """Returns the built-in script or the file that --script names. Raises UsageError."""
+    """Return the built-in script or the file that --script names. Raises UsageError."""
     if given not in BUILTIN_SCRIPTS and _is_there(given, given):
         # also a name with @
         return ScriptChoice(given, 1)
@@ -348,7 +348,7 @@ def _choice(given: str) -> ScriptChoice:
 
 
 def _is_there(name: str, given: str) -> bool:
-    """Returns whether the script `name` is a regular file. Raises UsageError if it cannot be used, with the reason."""
+    """Return whether the script `name` is a regular file. Raises UsageError if it cannot be used, with the reason."""
     try:
         mode = os.stat(name).st_mode  # noqa: PTH116 - a path of any text
     except OSError as error:
@@ -366,7 +366,7 @@ def _resolved_folder(file: Path) -> Path:
 
 
 def _check_read_only(file: str) -> None:
-    """Raises UsageError for what the script `file` writes in spite of read-only transactions."""
+    """Raise UsageError for what the script `file` writes in spite of read-only transactions."""
     try:
         text = Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError:

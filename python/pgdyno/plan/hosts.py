@@ -42,7 +42,7 @@ class Places:
 
 
 def generators(texts: Sequence[str]) -> Places:
-    """Parses `texts`. Raises ValueError."""
+    """Parse `texts`. Raises ValueError."""
     local, ssh, ray = 0, list[SshNode](), list[str]()
     for text in texts:
         if text.startswith("local:"):
@@ -119,7 +119,7 @@ _USER = re.compile(r"[^\s@:-][^\s@:]*")
 
 
 def check_ssh(path: tuple[str | int, ...], ssh: SshSpec, document: Document) -> Iterator[Problem]:
-    """Yields problems of `ssh` that are visible without contacting the host."""
+    """Yield problems of `ssh` that are visible without contacting the host."""
     if _SSH_HOST.fullmatch(ssh.host) is None:
         message = f"{ssh.host!r} is not a host"
         yield document.problem(

@@ -30,7 +30,7 @@ DATASETS = {kind.dataset: WORKLOAD_KINDS[name] for name, kind in WORKLOADS.items
 
 
 def workload_schema(section: object) -> type[Workload]:
-    """Returns the schema of `section`, a workload or what a plan has in its place."""
+    """Return the schema of `section`, a workload or what a plan has in its place."""
     return WORKLOAD_KINDS[_workload_kind(section)]
 
 
@@ -41,7 +41,7 @@ def _workload_kind(section: object) -> str:
 
 
 def kinds_in_words() -> str:
-    """Returns `kind = "embedded" (downloaded by pgdyno), …`; kinds with the same summary are grouped."""
+    """Return `kind = "embedded" (downloaded by pgdyno), …`; kinds with the same summary are grouped."""
     groups: dict[str, list[str]] = {}
     for kind, schema in TARGET_KINDS.items():
         groups.setdefault(schema.summary, []).append(f'"{kind}"')
@@ -49,7 +49,7 @@ def kinds_in_words() -> str:
 
 
 def listed(words: list[str]) -> str:
-    """Returns `a, b or c`."""
+    """Return `a, b or c`."""
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 

@@ -85,7 +85,7 @@ _BY_CONTEXT = {
 
 
 def network_refusal(name: str) -> str | None:
-    """Returns why the setting `name` is impossible over the network; None if it is possible or unknown."""
+    """Return why the setting `name` is impossible over the network; None if it is possible or unknown."""
     lower = name.lower()
     if lower in NEEDS_START:
         return _BY_CONTEXT["postmaster"]
@@ -93,7 +93,7 @@ def network_refusal(name: str) -> str | None:
 
 
 def session_refusal(name: str) -> tuple[str, str] | None:
-    """Returns why no session can have the setting `name`, and the remedy; None if one can, or if it is unknown."""
+    """Return why no session can have the setting `name`, and the remedy; None if one can, or if it is unknown."""
     if SETTING_NAME.fullmatch(name) is None:
         return "it is not a valid name of a setting", "remove it"
     lower = name.lower()
@@ -111,7 +111,7 @@ _ON_SERVER = (
 
 
 def context_refusal(context: str) -> str | None:
-    """Returns the same for a setting of `context`, as in pg_settings."""
+    """Return the same for a setting of `context`, as in pg_settings."""
     return _BY_CONTEXT.get(context)
 
 
@@ -199,7 +199,7 @@ UNTIL = {name: version for version, names in _UNTIL.items() for name in names.sp
 
 
 def why_unknown(name: str, major: int) -> str | None:
-    """Returns why version `major` lacks the setting `name`: `since 18`, `until 12`; None if it may have it."""
+    """Return why version `major` lacks the setting `name`: `since 18`, `until 12`; None if it may have it."""
     first, last = SINCE.get(name.lower()), UNTIL.get(name.lower())
     if first is not None and major < first:
         return f"since {first}"
@@ -277,7 +277,7 @@ _QUANTITIES = (
 
 
 def wrong_unit(name: str, value: str) -> tuple[str, str] | None:
-    """Returns why no version accepts `value` for the size or time `name`, and the remedy; None if one may."""
+    """Return why no version accepts `value` for the size or time `name`, and the remedy; None if one may."""
     for names, units, words, letters in _QUANTITIES:
         if name.lower() not in names:
             continue
@@ -312,7 +312,7 @@ RESERVED_SETTINGS = {
 
 
 def refusal(name: str) -> str | None:
-    """Returns why the setting `name` is refused in a plan, or None."""
+    """Return why the setting `name` is refused in a plan, or None."""
     if SETTING_NAME.fullmatch(name) is None or name.lower().startswith("include"):
         return "it is not a valid name of a setting"
     return RESERVED_SETTINGS.get(name.lower())

@@ -32,7 +32,7 @@ _HINT = "such as --set trial.duration=5s or --set sweep.clients=[1,2]"
 
 
 def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], frozenset[KeyPath]]:
-    """Applies each of `overrides` to `data` in turn; returns it with the paths that they set.
+    """Apply each of `overrides` to `data` in turn; return it with the paths that they set.
 
     Creates missing tables; an element of a list (`sweep.clients[0]`) must exist. Raises UsageError for an invalid
     override.
@@ -77,7 +77,7 @@ def _put(data: dict[str, Any], path: KeyPath, value: object) -> None:
 
 
 def _place(node: object, key: str | int, path: KeyPath) -> int:
-    """Returns the index `key` of the list `node` in the middle of `path`. Raises ValueError."""
+    """Return the index `key` of the list `node` in the middle of `path`. Raises ValueError."""
     around = dotted(path[:-1])
     if not isinstance(node, list):
         what = "a table" if isinstance(node, dict) else "one value"
@@ -103,7 +103,7 @@ host that `--set target.host.hosts=…` names.
 
 
 def on_others(document: Document, name: str | None) -> Document:
-    """Replaces the targets of `document` by those under `on.NAME`, if a name is given. Raises UsageError."""
+    """Replace the targets of `document` by those under `on.NAME`, if a name is given. Raises UsageError."""
     if name is None:
         return document
     named = document.data.get(ON)
@@ -159,7 +159,7 @@ def _too_large(plan: Plan, document: Document) -> Iterator[Problem]:
 
 
 def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None = None) -> LoadedPlan:
-    """Loads the plan in the file `source` or in the catalogue, and applies `overrides` (`path=value`).
+    """Load the plan in the file `source` or in the catalogue, and apply `overrides` (`path=value`).
 
     `on` replaces the plan's targets. Overrides are applied last. Raises UsageError if the plan does not exist or an
     override is invalid, PlanError with all problems of the plan.
@@ -173,7 +173,7 @@ def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None 
 
 
 def load_text(text: str, folder: Path, source: str) -> LoadedPlan:
-    """Loads the plan `text`, which `source` wrote, as if it were a file in `folder`.
+    """Load the plan `text`, which `source` wrote, as if it were a file in `folder`.
 
     Raises PlanError without lines, UsageError for text that is not UTF-8.
     """

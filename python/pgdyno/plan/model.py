@@ -270,7 +270,7 @@ class Hooks(Model):
 
 
 def _with_fresh_instance(target: object) -> object:
-    """Gives a server that pgdyno starts a second instance, on which a search confirms what it found on the first."""
+    """Give a server that pgdyno starts a second instance, on which a search confirms what it found on the first."""
     is_ours = isinstance(target, dict) and target.get("kind") in kinds_that_are("here")
     return {"instances": 2} | target if is_ours and isinstance(target, dict) and not target.get("keep_data") else target
 
@@ -317,7 +317,7 @@ class Plan(Model):
     @model_validator(mode="before")
     @classmethod
     def _with_usual_values(cls, table: object) -> object:
-        """Fills in what a search, or a load that changes the data, wants unless the plan has something else."""
+        """Fill in what a search, or a load that changes the data, wants unless the plan has something else."""
         if not isinstance(table, dict):
             return table
         table = fill_groups(table)
@@ -399,7 +399,7 @@ class Plan(Model):
         return "always" if any(event.name in DROPPING for event in self.event) else "off"
 
     def as_resolved(self) -> dict[str, Any]:
-        """Returns every key with its value, including defaults, for the manifest."""
+        """Return every key with its value, including defaults, for the manifest."""
         resolved = self.model_dump(mode="json")
         # the run does not use other targets
         del resolved["extends"], resolved["on"]
@@ -467,7 +467,7 @@ class Plan(Model):
 
 
 def servers_of(plan: Plan) -> dict[str, TargetSpec]:
-    """Returns every server of `plan` by name: the targets, and for a target of several instances each of these."""
+    """Return every server of `plan` by name: the targets, and for a target of several instances each of these."""
     found: dict[str, TargetSpec] = {}
     for name, spec in plan.target.items():
         if spec.instance_count == 1:
@@ -479,5 +479,5 @@ def servers_of(plan: Plan) -> dict[str, TargetSpec]:
 
 
 def rented_targets(plan: Plan) -> dict[str, RentedTarget]:
-    """Returns the plan's rented targets by name."""
+    """Return the plan's rented targets by name."""
     return {name: spec for name, spec in plan.target.items() if isinstance(spec, RentedTarget)}

@@ -23,7 +23,7 @@ ON_PROCESSES = frozenset({"restart", "kill", "pause"})
 
 
 def action(value: object) -> object:
-    """Validates `do` of an event. Raises ValueError."""
+    """Validate `do` of an event. Raises ValueError."""
     if isinstance(value, dict) and "command" in value and value.keys() <= {"command", "password"}:
         command = value["command"]
         if not isinstance(command, str) or not command.strip():
@@ -39,7 +39,7 @@ def action(value: object) -> object:
 
 
 def patience(value: object, info: ValidationInfo) -> object:
-    """Validates `trial.reconnect`; durations are in seconds, as in a resolved plan. Raises ValueError."""
+    """Validate `trial.reconnect`; durations are in seconds, as in a resolved plan. Raises ValueError."""
     if value is None or value in ("off", "always") or info.context == "resolved":
         return value
     if not isinstance(value, str):
@@ -146,7 +146,7 @@ class ProbeSpec(Model):
         return LOCAL_HZ if local else REMOTE_HZ
 
     def log_options(self) -> list[str]:
-        """Returns pgprobe's options for the log."""
+        """Return pgprobe's options for the log."""
         if isinstance(self.log, str):
             return [f"--log={self.log}"]
         return [] if self.log else ["--no-log"]
@@ -181,7 +181,7 @@ NO_REFLINK = frozenset({"ext2", "ext3", "ext4", "tmpfs", "ramfs", "f2fs"})
 
 
 def snapshot_method(value: object) -> object:
-    """Validates the method, with a reason for common wrong names. Raises ValueError."""
+    """Validate the method, with a reason for common wrong names. Raises ValueError."""
     if value == "lvm":
         raise ValueError(
             'LVM restores a whole volume, with everything on it, and only while it is unmounted: use "reflink", '
@@ -206,7 +206,7 @@ Promises = Annotated[
 
 
 def latency_targets(value: object) -> object:
-    """Validates `search.latency`: a target for all scripts together, or a table of targets by script.
+    """Validate `search.latency`: a target for all scripts together, or a table of targets by script.
 
     Raises ValueError.
     """
@@ -222,12 +222,12 @@ def latency_targets(value: object) -> object:
 
 
 def latency_words(latency: str | Mapping[str, str]) -> str:
-    """Returns latency targets as in the plan: `p99 < 10ms`, or `tpcb-like p99 < 10ms, select-only p99 < 1ms`."""
+    """Return latency targets as in the plan: `p99 < 10ms`, or `tpcb-like p99 < 10ms, select-only p99 < 1ms`."""
     return latency if isinstance(latency, str) else ", ".join(f"{name} {each}" for name, each in latency.items())
 
 
 def percent(text: str) -> str:
-    """Validates `5%`. Raises ValueError."""
+    """Validate `5%`. Raises ValueError."""
     share_of(text)
     return text
 
@@ -236,14 +236,14 @@ LEAST_MARGIN, MOST_MARGIN = 0.01, 0.5
 
 
 def checked_margin(text: str | None) -> str | None:
-    """Validates the difference that counts as none. Raises ValueError."""
+    """Validate the difference that counts as none. Raises ValueError."""
     if text is not None and not LEAST_MARGIN <= share_of(text) <= MOST_MARGIN:
         raise InvalidValueError(f"{text!r} is not a margin", 'write a share from 1% to 50%, such as "2%"')
     return text
 
 
 def share_of(text: str) -> float:
-    """Returns 0.05 for `5%`. Raises ValueError."""
+    """Return 0.05 for `5%`. Raises ValueError."""
     match = _PERCENT.fullmatch(text)
     share = float(match[1]) / 100 if match is not None else 0.0
     if not 0.001 <= share <= 1:

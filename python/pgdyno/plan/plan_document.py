@@ -33,7 +33,7 @@ _SHOWN_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Returns the line, from 1, of each key, array element and table of the TOML `text`.
+    """Return the line, from 1, of each key, array element and table of the TOML `text`.
 
     An implied table (`a` in `[a.b]`) has the line that first implies it.
     """
@@ -43,7 +43,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def dotted(path: KeyPath) -> str:
-    """Formats `path` for people: `target.pg18.settings."my.setting"`, `sweep.clients[2]`."""
+    """Format `path` for people: `target.pg18.settings."my.setting"`, `sweep.clients[2]`."""
     parts: list[str] = []
     for part in path:
         if isinstance(part, int):
@@ -56,7 +56,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def split_assignment(text: str) -> tuple[KeyPath, str]:
-    """Splits `path=value` into keys, written as in TOML with `[2]` for an array's element, and the value.
+    """Split `path=value` into keys, written as in TOML with `[2]` for an array's element, and the value.
 
     Raises ValueError with the mistake.
     """
@@ -99,7 +99,7 @@ class _Scanner:
             self.skip(_BLANK)
 
     def key(self, *, indices: bool = False) -> KeyPath:
-        """Reads a dotted key; `indices` also allows `[2]` after a part."""
+        """Read a dotted key; `indices` also allows `[2]` after a part."""
         path: list[str | int] = []
         while True:
             self.skip(_SPACE)
@@ -221,7 +221,7 @@ class _Scanner:
 
 
 def nearest(lines: Mapping[KeyPath, int], path: KeyPath) -> KeyPath:
-    """Returns `path`, or the nearest enclosing table or array in the file, or `()`."""
+    """Return `path`, or the nearest enclosing table or array in the file, or `()`."""
     return next((path[:length] for length in range(len(path), 0, -1) if path[:length] in lines), ())
 
 
@@ -237,7 +237,7 @@ class Document:
     """Files of those `lines` that come from plans that this one extends."""
 
     def problem(self, path: KeyPath, message: str, hint: str | None = None) -> Problem:
-        """Returns a problem of the field `path` with its line, or with that of its table."""
+        """Return a problem of the field `path` with its line, or with that of its table."""
         if self._by_override(path):
             given = "given by --set"
             return Problem(dotted(path), message, None, f"{given}; {hint}" if hint else given)
@@ -251,7 +251,7 @@ class Document:
         return around not in self.lines and any(set_[: len(around)] == around for set_ in self.overridden if around)
 
     def at(self, path: KeyPath) -> object:
-        """Returns the value at `path`, or None."""
+        """Return the value at `path`, or None."""
         node: Any = self.data
         for key in path:
             try:
@@ -263,7 +263,7 @@ class Document:
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Returns unique `problems` in file order; those without a line come last.
+    """Return unique `problems` in file order; those without a line come last.
 
     Problems of extended plans follow the plan's own.
     """
@@ -277,7 +277,7 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
-    """Returns the entry of `known` that is most similar to `word`, or None."""
+    """Return the entry of `known` that is most similar to `word`, or None."""
     by_lower = {each.lower(): each for each in known}
     matches = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[matches[0]] if matches else None

@@ -66,27 +66,27 @@ class TargetSpec(Model):
         return 1
 
     def one_instance(self, number: int) -> Self:
-        """Returns the target with instance `number`, from 1, as its only server."""
+        """Return the target with instance `number`, from 1, as its only server."""
         del number
         return self
 
     def describe(self) -> str:
-        """Describes the target: `PostgreSQL 18, embedded, data in tmpfs, 2 replicas`."""
+        """Describe the target: `PostgreSQL 18, embedded, data in tmpfs, 2 replicas`."""
         raise NotImplementedError
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Yields problems of this target, called `name` among `targets`, as far as the plan alone shows them.
+        """Yield problems of this target, called `name` among `targets`, as far as the plan alone shows them.
 
         Settings are checked for all kinds together.
         """
         raise NotImplementedError
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
-        """Returns the code that it runs on this machine: the key and a description."""
+        """Return the code that it runs on this machine: the key and a description."""
         yield from ()
 
     def pinned(self, version: str) -> Self:
-        """Returns the target with the exact version that it had, for a resumed run."""
+        """Return the target with the exact version that it had, for a resumed run."""
         del version
         return self
 
@@ -165,14 +165,14 @@ class OwnTarget(SeveralInstances):
         return ", ".join(parts)
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Checks folders, variables and replicas."""
+        """Check folders, variables and replicas."""
         del targets
         # imported here because it imports this module
 
         yield from check_own(("target", name), self, document)
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
-        """Returns arguments of initdb and variables that choose the code to run."""
+        """Return arguments of initdb and variables that choose the code to run."""
         if self.initdb:
             yield ("initdb",), shlex.join(["initdb", *self.initdb])
         for name, value in self.environment.variables.items():
@@ -266,11 +266,11 @@ class RentedTarget(NetworkTarget, SeveralInstances):
         return 0.0
 
     def family_and_size(self) -> tuple[str, float] | None:
-        """Returns the family of its type and the rank of its size there; None if the size is not known by its name."""
+        """Return the family of its type and the rank of its size there; None if the size is not known by its name."""
         return None
 
     def times(self) -> str:
-        """Returns `, 3 instances` for a description, empty for one."""
+        """Return `, 3 instances` for a description, empty for one."""
         return f", {self.instances} instances" if self.instances > 1 else ""
 
 
@@ -285,7 +285,7 @@ class RentedHosts(Model):
         instance: str
 
     def check(self, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Yields conflicts with `targets` and settings that the provider would refuse."""
+        """Yield conflicts with `targets` and settings that the provider would refuse."""
         raise NotImplementedError
 
 
@@ -296,7 +296,7 @@ _Where = tuple[str | int, ...]
 
 
 def check_own(path: _Where, target: OwnTarget, document: Document) -> Iterator[Problem]:
-    """Yields everything of `target` that this machine cannot provide."""
+    """Yield everything of `target` that this machine cannot provide."""
     yield from _environment((*path, "environment"), target, document)
     yield from _replicas(path, target, document)
     if target.instances > 1 and target.keep_data:
@@ -305,7 +305,7 @@ def check_own(path: _Where, target: OwnTarget, document: Document) -> Iterator[P
 
 
 def check_variables(path: _Where, variables: Mapping[str, str], document: Document) -> Iterator[Problem]:
-    """Yields invalid names of environment variables."""
+    """Yield invalid names of environment variables."""
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name) is None or "\0" in value:
             yield document.problem(

@@ -44,7 +44,7 @@ class PlannedTrial:
 
 
 def instance_of(plan: Plan, target: str, repeat: int) -> int | None:
-    """Returns the instance of `target` for a repeat, from 1; None if it is one server.
+    """Return the instance of `target` for a repeat, from 1; None if it is one server.
 
     Repeats take turns, so that each instance sees all times of the run and drift does not look like an instance.
     """
@@ -53,7 +53,7 @@ def instance_of(plan: Plan, target: str, repeat: int) -> int | None:
 
 
 def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
-    """Returns every trial of `plan` in order; none for a search, whose trials depend on results.
+    """Return every trial of `plan` in order; none for a search, whose trials depend on results.
 
     `seed` determines random orders; by default the plan's, or 0. Raises ValueError for a sweep that `pgdyno plan check`
     would refuse.
@@ -87,7 +87,7 @@ def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
 
 
 def trials_in_recorded_order(trials: Sequence[PlannedTrial], slugs: Sequence[str]) -> list[PlannedTrial]:
-    """Returns `trials` as `slugs` order them, those of a manifest, which an earlier version may have ordered otherwise.
+    """Return `trials` as `slugs` order them, those of a manifest, which an earlier version may have ordered otherwise.
 
     Raises ValueError if they are not the slugs of these trials.
     """
@@ -109,7 +109,7 @@ def _name_of(slug: str) -> str:
 
 
 def time_needed_s(plan: Plan) -> float | None:
-    """Returns the seconds of all warm-ups and measurements; None if trials end after a number of transactions or their
+    """Return the seconds of all warm-ups and measurements; None if trials end after a number of transactions or their
     number is unknown.
 
     Excludes server starts and loading, which depend on the machine.
@@ -121,14 +121,14 @@ def time_needed_s(plan: Plan) -> float | None:
 
 
 def varying(points: Sequence[Point]) -> list[str]:
-    """Returns the names of parameters other than clients that differ between `points`, in the order of slugs."""
+    """Return the names of parameters other than clients that differ between `points`, in the order of slugs."""
     every = dict.fromkeys(name for point in points for name in point.parameters())
     names = dict.fromkeys(["workers", "protocol", "scale", "rate", *every])
     return [name for name in names if len({point.parameter(name) for point in points}) > 1]
 
 
 def slug_of(number: int, target: str, point: Point, points: Sequence[Point]) -> str:
-    """Returns the name of a trial's folder, with the parameters that differ between `points`."""
+    """Return the name of a trial's folder, with the parameters that differ between `points`."""
     return _slug(number, target, point, varying(points))
 
 

@@ -29,7 +29,7 @@ LONGEST_NAME = 64
 
 
 def refuse_undecodable(what: str, text: str) -> None:
-    """Raises UsageError if `text`, an argument or a path, is not UTF-8.
+    """Raise UsageError if `text`, an argument or a path, is not UTF-8.
 
     Python keeps such bytes as surrogates, which neither a plan, a manifest nor libpq can have.
     """
@@ -40,7 +40,7 @@ def refuse_undecodable(what: str, text: str) -> None:
 
 
 def refused_option(text: str, error: Exception) -> str:
-    """Returns `: invalid connection option "hst"` if libpq refuses the connection string `text` because of that.
+    """Return `: invalid connection option "hst"` if libpq refuses the connection string `text` because of that.
 
     Any other message of libpq quotes what it could not parse, which may be a part of a password.
     """
@@ -100,7 +100,7 @@ def _check_name(text: str) -> str:
 
 
 def setting_text(value: object) -> object:
-    """Returns a boolean or number as in postgresql.conf, and other values unchanged."""
+    """Return a boolean or number as in postgresql.conf, and other values unchanged."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value) if isinstance(value, (int, float)) else value
@@ -123,7 +123,7 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
 def repeats(value: object) -> object:
-    """Validates a number of repeats, or a range such as `6..40`. Raises ValueError."""
+    """Validate a number of repeats, or a range such as `6..40`. Raises ValueError."""
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 1:
             raise ValueError("must be at least 1")
@@ -138,7 +138,7 @@ def repeats(value: object) -> object:
 
 
 def repeat_range(value: int | str) -> tuple[int, int]:
-    """Returns the fewest and the most repeats, which are equal for a number."""
+    """Return the fewest and the most repeats, which are equal for a number."""
     fewest, _, most = str(value).partition("..")
     return int(fewest), int(most or fewest)
 
@@ -166,12 +166,12 @@ def _command(value: object) -> object:
 
 
 def given_duration(text: str | None) -> str | None:
-    """Validates a positive duration that may be left out. Raises ValueError."""
+    """Validate a positive duration that may be left out. Raises ValueError."""
     return None if text is None else lasting(text)
 
 
 def lasting(text: str) -> str:
-    """Parses a duration above 0. Raises ValueError."""
+    """Parse a duration above 0. Raises ValueError."""
     if parse_duration_s(text) <= 0:
         raise ValueError("must be more than 0s")
     return text

@@ -37,7 +37,7 @@ class ScriptChoice:
 
 
 def parse_script(text: str) -> ScriptChoice:
-    """Parses name and weight in `text`. Raises ValueError with the mistake."""
+    """Parse name and weight in `text`. Raises ValueError with the mistake."""
     name, weight = weighted_name(text)
     if not name.strip():
         raise ValueError(f"{text!r} does not name a script")
@@ -49,17 +49,17 @@ def parse_script(text: str) -> ScriptChoice:
 
 
 def scripts_that_run(plan: Plan) -> set[str]:
-    """Returns the scripts that a trial of `plan` runs."""
+    """Return the scripts that a trial of `plan` runs."""
     return running_scripts(plan.workload.scripts, [phase.mix for phase in plan.phase])
 
 
 def effect_of_plan(plan: Plan, folder: Path) -> Effect:
-    """Returns whether the load of `plan`, whose files are relative to `folder`, writes."""
+    """Return whether the load of `plan`, whose files are relative to `folder`, writes."""
     return effect_of_scripts(scripts_that_run(plan), lambda name: plan.workload.text_effect(name, folder))
 
 
 def script_files(plan: Plan) -> list[str]:
-    """Returns the files that `plan` names, each once; not those that are installed with sysbench."""
+    """Return the files that `plan` names, each once; not those that are installed with sysbench."""
     lua = [name for name in [plan.workload.lua_script] if name is not None and name.endswith(".lua")]
     on_replicas = plan.replica_load.scripts if plan.replica_load is not None else []
     lua += [each.workload["lua"] for each in plan.group if each.workload and ".lua" in each.workload.get("lua", "")]
@@ -69,7 +69,7 @@ def script_files(plan: Plan) -> list[str]:
 
 
 def data_files(plan: Plan, folder: Path) -> dict[str, str]:
-    """Returns the SHA-256 of each file that makes the datasets of `plan`, by its path in `folder`.
+    """Return the SHA-256 of each file that makes the datasets of `plan`, by its path in `folder`.
 
     Raises SqlFileError.
     """
@@ -84,17 +84,17 @@ Ramp = tuple[float, float]
 
 
 def phases_s(plan: Plan) -> float | None:
-    """Returns the total seconds of a trial's phases, or None without phases."""
+    """Return the total seconds of a trial's phases, or None without phases."""
     return together_s(plan.phase)
 
 
 def together_s(phases: Sequence[PhaseSpec]) -> float | None:
-    """Returns the total seconds of `phases`, or None without any."""
+    """Return the total seconds of `phases`, or None without any."""
     return sum(parse_duration_s(phase.duration) for phase in phases) if phases else None
 
 
 def trial_s(plan: Plan) -> float | None:
-    """Returns the seconds of a trial with its warm-up, or None if it ends after a number of transactions."""
+    """Return the seconds of a trial with its warm-up, or None if it ends after a number of transactions."""
     if plan.phase:
         return phases_s(plan)
     if plan.step:
@@ -104,14 +104,14 @@ def trial_s(plan: Plan) -> float | None:
 
 
 def ends(value: float | Mapping[str, float]) -> Ramp:
-    """Returns the start and the end value of a rate or count."""
+    """Return the start and the end value of a rate or count."""
     return (value["from"], value["to"]) if isinstance(value, Mapping) else (value, value)
 
 
 def check_phases(
     phases: Sequence[PhaseSpec], workload: Workload | None, points: Sequence[Point], document: Document
 ) -> Iterator[Problem]:
-    """Yields problems of `phases` with the sweep's points and the workload, as far as these are valid."""
+    """Yield problems of `phases` with the sweep's points and the workload, as far as these are valid."""
     yield from _names(phases, document)
     yield from _rates(phases, document)
     if document.at(("probe", "profile")) is True:

@@ -110,18 +110,18 @@ class Workload(Model):
 
     @classmethod
     def fill(cls, section: dict[str, Any]) -> dict[str, Any]:
-        """Returns `section` with the values that follow from others."""
+        """Return `section` with the values that follow from others."""
         return section
 
     @classmethod
     def complete(cls, document: Document, folder: Path) -> tuple[Document, Sequence[Problem]]:
-        """Fills in the other sections what files in `folder` say; also returns what is wrong with those."""
+        """Fill in the other sections what files in `folder` say; also returns what is wrong with those."""
         del folder
         return document, []
 
     @classmethod
     def check_excluded(cls, document: Document) -> Iterator[Problem]:
-        """Yields the keys of `document` that the kind excludes, apart from values that change nothing."""
+        """Yield the keys of `document` that the kind excludes, apart from values that change nothing."""
         for keys, why, hint, values in cls.excluded:
             for path in (tuple(key.split(".")) for key in keys.split()):
                 for place in sweeps(document, path[1:]) if path[0] == "sweep" else (path,):
@@ -133,13 +133,13 @@ class Workload(Model):
 
     @classmethod
     def chosen_by(cls, document: Document) -> str:
-        """Returns the key by which `document` chooses the kind: `workload.replay`, `workload.name = "tpcc"`."""
+        """Return the key by which `document` chooses the kind: `workload.replay`, `workload.name = "tpcc"`."""
         keys = WORKLOADS[cls.kind].keys.items()
         key, value = next(each for each in keys if document.at(("workload", each[0])) is not None)
         return f"workload.{key}" if value is None else f'workload.{key} = "{value}"'
 
     def check(self, document: Document) -> Iterator[Problem]:
-        """Yields problems of the section, apart from keys that the kind excludes, and scripts that are files."""
+        """Yield problems of the section, apart from keys that the kind excludes, and scripts that are files."""
         del document
         yield from ()
 
@@ -178,7 +178,7 @@ class Workload(Model):
         return self.dataset if isinstance(self.dataset, SqlDataset) else None
 
     def data_at(self, point: Point) -> DataKey:
-        """Returns what identifies the dataset of a trial at `point`."""
+        """Return what identifies the dataset of a trial at `point`."""
         values = self.own_data.values(point.variables) if self.own_data is not None else {}
         return point.scale, tuple(values.items())
 
@@ -198,7 +198,7 @@ class Workload(Model):
         return self.table_size if self.dataset == SBTEST else self.scale
 
     def resize(self, size: int) -> Self:
-        """Returns it with another `size`."""
+        """Return it with another `size`."""
         return self.model_copy(update={"table_size" if self.dataset == SBTEST else "scale": size})
 
     def tell_size(self, size: int, was: int, on_disk: str) -> Message:
@@ -208,12 +208,12 @@ class Workload(Model):
         )
 
     def estimated_s(self, clients: int) -> float | None:
-        """Returns an estimate of the seconds of a trial that runs given queries once; None for other kinds."""
+        """Return an estimate of the seconds of a trial that runs given queries once; None for other kinds."""
         del clients
         return None
 
     def describe(self) -> str:
-        """Describes it: `select-only on pgbench's tables`."""
+        """Describe it: `select-only on pgbench's tables`."""
         return f"{', '.join(self.scripts)} on {self.dataset_words}"
 
     @property
@@ -221,30 +221,30 @@ class Workload(Model):
         return "no dataset" if self.dataset == "none" else f"{self.dataset_name}'s tables"
 
     def executes(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yields what it runs on this machine or may do to the server: the key and a description."""
+        """Yield what it runs on this machine or may do to the server: the key and a description."""
         yield from ()
 
     def text_effect(self, name: str, folder: Path) -> Effect | None:
-        """Returns whether the script `name` writes, with files in `folder`; None if only its name is known."""
+        """Return whether the script `name` writes, with files in `folder`; None if only its name is known."""
         return effect_of_script(name, folder) if self.written_scripts else None
 
     def engine_options(self) -> list[str]:
-        """Returns the engine's options that choose the load."""
+        """Return the engine's options that choose the load."""
         return script_options(self.written_scripts)
 
     def listing_options(self, seed: int) -> list[str] | None:
-        """Returns options with which the engine prints the statements of a trial; None if it does not know them."""
+        """Return options with which the engine prints the statements of a trial; None if it does not know them."""
         del seed
         return ["--check=statements", *self.engine_options()] if self.written_scripts else None
 
     def read_listing(self, printed: str) -> list[Statement]:
-        """Returns the statements in what the engine printed that have a plan."""
+        """Return the statements in what the engine printed that have a plan."""
         lines = map(json.loads, printed.splitlines())
         found = (Statement(line["script"], line["id"], line["text"].rstrip("; \n")) for line in lines)
         return [each for each in found if has_plan(each.text)]
 
     def value_options(self, point: Point) -> list[str]:
-        """Returns the engine's options for variables and sizes."""
+        """Return the engine's options for variables and sizes."""
         # the plan's own variables override the sizes
         values = [*self.size_variables(point).items(), *(self.known_variables | point.variables).items()]
         scale = [f"--scale={point.scale}"] if self.dataset == "none" and point.scale is not None else []
@@ -253,7 +253,7 @@ class Workload(Model):
     def replay_options(
         self, capture: Capture, file: Path, seed: int, workers: int | None, duration_s: float | None
     ) -> list[str] | None:
-        """Returns the engine's options for a trial of `duration_s` that replays `file`; None if the kind has others.
+        """Return the engine's options for a trial of `duration_s` that replays `file`; None if the kind has others.
 
         The file has the number of clients, the protocol and the time of each statement of `capture`.
         """
@@ -261,19 +261,19 @@ class Workload(Model):
         return None
 
     def size_variables(self, point: Point) -> dict[str, object]:
-        """Returns the variables that scripts for sbtest's tables have."""
+        """Return the variables that scripts for sbtest's tables have."""
         return {"tables": self.tables, "table_size": point.scale} if self.dataset == SBTEST else {}
 
 
 def sweeps(document: Document, key: KeyPath = ()) -> Iterator[KeyPath]:
-    """Yields the path of `key` in the sweep, and in each of its points."""
+    """Yield the path of `key` in the sweep, and in each of its points."""
     points = document.at(("sweep", "points"))
     count = len(points) if isinstance(points, list) else 0
     yield from (("sweep", *key), *(("sweep", "points", number, *key) for number in range(count)))
 
 
 def effect_of_script(name: str, folder: Path) -> Effect | None:
-    """Returns whether a script of the plan in `folder` writes; None for one of the engine's."""
+    """Return whether a script of the plan in `folder` writes; None for one of the engine's."""
     if name in BUILTIN_SCRIPTS:
         return None
     try:
@@ -283,7 +283,7 @@ def effect_of_script(name: str, folder: Path) -> Effect | None:
 
 
 def script_options(scripts: Iterable[str]) -> list[str]:
-    """Returns `-b` and `-f` for scripts with their weights; paths are relative to the folder where the engine runs."""
+    """Return `-b` and `-f` for scripts with their weights; paths are relative to the folder where the engine runs."""
     return [
         each for script in scripts for each in ("-b" if weighted_name(script)[0] in BUILTIN_SCRIPTS else "-f", script)
     ]

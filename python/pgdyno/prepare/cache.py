@@ -58,19 +58,19 @@ class Relation:
         return self.kind in "rm"
 
     def files(self, data_directory: Path) -> list[Path]:
-        """Yields the files of its main fork."""
+        """Yield the files of its main fork."""
         segments = max(1, -(-self.main_bytes // SEGMENT_BYTES))
         first = data_directory / self.path
         return [first, *(first.with_name(f"{first.name}.{number}") for number in range(1, segments))]
 
 
 def list_relations(connection: psycopg.Connection[tuple[Any, ...]]) -> list[Relation]:
-    """Returns all user relations: tables by size, then indexes by size. Raises psycopg.Error."""
+    """Return all user relations: tables by size, then indexes by size. Raises psycopg.Error."""
     return [Relation(*row) for row in connection.execute(_LIST).fetchall()]
 
 
 def dataset_relations(server: Server) -> list[Relation]:
-    """Returns the same over a new connection. Raises TargetError, psycopg.Error."""
+    """Return the same over a new connection. Raises TargetError, psycopg.Error."""
     with server.connect() as connection:
         return list_relations(connection)
 
@@ -81,7 +81,7 @@ _PAGE_CACHE_ONLY = b"1\n"
 
 
 def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
-    """Syncs the cluster's files, then makes the operating system drop them, or its whole cache.
+    """Sync the cluster's files, then make the operating system drop them, or its whole cache.
 
     Returns a description. Raises TargetError.
     """
@@ -114,7 +114,7 @@ def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
 
 
 def shared_buffers_share(server: Server, relations: Sequence[Relation]) -> float | None:
-    """Returns the share of the relations' main forks in shared buffers.
+    """Return the share of the relations' main forks in shared buffers.
 
     Uses pg_buffercache; returns None if that is not installed. The extension is created in the maintenance database, so
     that the dataset stays unchanged.
@@ -138,7 +138,7 @@ def shared_buffers_share(server: Server, relations: Sequence[Relation]) -> float
 
 
 def page_cache_share(data_directory: Path, relations: Sequence[Relation]) -> float | None:
-    """Returns the share of the relations' main forks in the page cache.
+    """Return the share of the relations' main forks in the page cache.
 
     None without permission: mincore(2) answers only owners of files, and root.
     """
@@ -155,7 +155,7 @@ def page_cache_share(data_directory: Path, relations: Sequence[Relation]) -> flo
 
 
 def _resident_pages(path: Path) -> tuple[int, int]:
-    """Returns the cached pages and all pages of a file. Raises OSError."""
+    """Return the cached pages and all pages of a file. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         size = os.fstat(handle).st_size
@@ -191,7 +191,7 @@ INSTALL = 'install PostgreSQL\'s contrib modules for this server, or set reset.p
 
 
 def check_extension(target: str, server: Server, reset: Reset) -> None:
-    """Raises TargetError if `target` lacks the extension that `reset` needs, before anything is loaded.
+    """Raise TargetError if `target` lacks the extension that `reset` needs, before anything is loaded.
 
     Raises psycopg.Error.
     """
@@ -205,7 +205,7 @@ def check_extension(target: str, server: Server, reset: Reset) -> None:
 
 
 def prewarm_with_extension(server: Server) -> str:
-    """Loads the main forks of all tables and indexes into shared buffers by pg_prewarm; returns the number of blocks.
+    """Load the main forks of all tables and indexes into shared buffers by pg_prewarm; return the number of blocks.
 
     Raises TargetError if the extension is not installed; psycopg.Error.
     """
@@ -224,7 +224,7 @@ def prewarm_with_extension(server: Server) -> str:
 
 
 def prewarm_by_reading(server: Server) -> str:
-    """Reads every table completely by a query; tables above a quarter of shared buffers pass through a small ring.
+    """Read every table completely by a query; tables above a quarter of shared buffers pass through a small ring.
 
     Reads no indexes. Raises TargetError, psycopg.Error.
     """
@@ -254,7 +254,7 @@ class _Piece:
 
 
 def read_every_page(server: Server) -> str:
-    """Reads the main forks of all tables and indexes of the workload's database and its templates.
+    """Read the main forks of all tables and indexes of the workload's database and its templates.
 
     Uses pg_prewarm, and drops it if it was not installed before; a server without it reads tables by queries, and no
     indexes. Returns a description. Raises TargetError, psycopg.Error.

@@ -71,7 +71,7 @@ class Dataset:
 
     @classmethod
     def of(cls, workload: Workload, point: Point, folder: Path) -> Dataset | None:
-        """Returns the dataset that a trial of `workload` at `point` needs, or None; its files are in `folder`.
+        """Return the dataset that a trial of `workload` at `point` needs, or None; its files are in `folder`.
 
         Raises TargetError if the plan's SQL files have become invalid.
         """
@@ -125,7 +125,7 @@ class Stamp:
 
 
 def read_stamp(comment: str | None) -> Stamp | None:
-    """Parses the stamp in a database's comment; None if there is none or it is invalid."""
+    """Parse the stamp in a database's comment; None if there is none or it is invalid."""
     _, begin, rest = (comment or "").partition(BEGIN)
     if not begin:
         return None
@@ -142,14 +142,14 @@ def read_stamp(comment: str | None) -> Stamp | None:
 
 
 def checksum(said: dict[str, Any]) -> str:
-    """Returns the checksum of what a stamp says of rows."""
+    """Return the checksum of what a stamp says of rows."""
     lines = [f"{said['dataset']} {said['version']} {said['scale']}"]
     lines += [f"{table['name']} {table['rows']}" for table in said["tables"]]
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
 def stamped_dataset(server: Server) -> Dataset | None:
-    """Returns the dataset by the stamp of the workload's database, if its tables are those that were loaded.
+    """Return the dataset by the stamp of the workload's database, if its tables are those that were loaded.
 
     Raises TargetError, psycopg.Error.
     """
@@ -167,7 +167,7 @@ def stamped_dataset(server: Server) -> Dataset | None:
 
 
 def read_comment(server: Server, database: str | None = None) -> str | None:
-    """Returns the comment of `database`, by default the workload's; also None if the database does not exist.
+    """Return the comment of `database`, by default the workload's; also None if the database does not exist.
 
     Raises TargetError.
     """
@@ -180,7 +180,7 @@ def read_comment(server: Server, database: str | None = None) -> str | None:
 
 
 def write_comment(server: Server, comment: str | None, database: str | None = None) -> None:
-    """Replaces the comment of `database`; None removes it. Raises TargetError."""
+    """Replace the comment of `database`; None removes it. Raises TargetError."""
     value = sql.SQL("NULL") if comment is None else sql.Literal(comment)
     name = sql.Identifier(database or server.dbname)
     with server.connect(server.maintenance) as connection:
@@ -214,29 +214,29 @@ class Tables:
 
     @staticmethod
     def describe(dataset: Dataset) -> str:
-        """Returns its name and size for the progress."""
+        """Return its name and size for the progress."""
         return f"{dataset.name} at scale {dataset.scale:,}"
 
     @staticmethod
     def title(dataset: Dataset) -> str:
-        """Returns its name and size for fingerprints."""
+        """Return its name and size for fingerprints."""
         return f"{dataset.name} scale {dataset.scale}"
 
     @staticmethod
     def size_options(dataset: Dataset) -> list[str]:
-        """Returns the engine's options that choose its name and size."""
+        """Return the engine's options that choose its name and size."""
         return [f"--scale={dataset.scale}"]
 
     @staticmethod
     def load(dataset: Dataset, server: Server, engine: Engine, progress: Progress) -> None:
-        """Loads `dataset`, whatever the database contains. Raises TargetError; the database then has no stamp."""
+        """Load `dataset`, whatever the database contains. Raises TargetError; the database then has no stamp."""
         # the engine chooses the number of connections, from the cores and tables
         options = ["--initialize", *tables_of(dataset.name).size_options(dataset), "--quiet", "--events=-"]
         run_engine(engine, options, server, f"load {dataset}", lambda event: _show(event, progress))
 
     @staticmethod
     def read_options(said: dict[str, Any]) -> dict[str, Any]:
-        """Returns the fields of `Dataset` that a stamp has besides its name and scale."""
+        """Return the fields of `Dataset` that a stamp has besides its name and scale."""
         del said
         return {}
 
@@ -246,42 +246,42 @@ class Tables:
         return self.reset.method in ("template", "snapshot", "reload")
 
     def note_loaded(self) -> None:
-        """Notes that the tables are new."""
+        """Note that the tables are new."""
 
     def note_restored(self) -> None:
-        """Notes that the tables are as they were loaded."""
+        """Note that the tables are as they were loaded."""
 
     def forget(self) -> None:
-        """Notes that a trial ended with the tables in an unknown state."""
+        """Note that a trial ended with the tables in an unknown state."""
 
     def keep(self, steps: Steps) -> None:
-        """Prepares tables that stay as the trial before left them. Raises TargetError, psycopg.Error."""
+        """Prepare tables that stay as the trial before left them. Raises TargetError, psycopg.Error."""
 
     def verify(self) -> str:
-        """Checks before a trial what is fast to check, and returns what it was. Raises TargetError, psycopg.Error."""
+        """Check before a trial what is fast to check, and return what it was. Raises TargetError, psycopg.Error."""
         return STAMP_ONLY
 
     def check(self) -> Consistency:
-        """Checks the tables after a trial. Raises TargetError, psycopg.Error."""
+        """Check the tables after a trial. Raises TargetError, psycopg.Error."""
         self.progress.step(self.checking)
         started = time.monotonic()
         wait_for_quiet(self.server)
         return self.count().model_copy(update={"seconds": round(time.monotonic() - started, 6)})
 
     def count(self) -> Consistency:
-        """Returns counts of rows and violations; `check` notes the seconds."""
+        """Return counts of rows and violations; `check` notes the seconds."""
         raise NotImplementedError
 
 
 def tables_of(dataset: str) -> type[Tables]:
-    """Returns the class for tables of the dataset of this name; a general one for a dataset that pgdyno lacks."""
+    """Return the class for tables of the dataset of this name; a general one for a dataset that pgdyno lacks."""
     modules = {kind.dataset: f"{kind.package}.tables" for kind in WORKLOADS.values()}
     modules[BY_SQL] = "pgdyno.prepare.own_data"
     return import_module(modules[dataset]).TABLES if dataset in modules else Tables
 
 
 def wait_for_quiet(server: Server) -> None:
-    """Waits until other sessions in the workload's database are idle: one whose client has gone may still commit."""
+    """Wait until other sessions in the workload's database are idle: one whose client has gone may still commit."""
     end = time.monotonic() + QUIET_S
     with server.connect() as connection:
         while time.monotonic() < end:
@@ -292,7 +292,7 @@ def wait_for_quiet(server: Server) -> None:
 
 
 def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Progress, *, reload: bool = False) -> bool:
-    """Loads `dataset` unless the database's stamp names exactly that. Returns whether it was loaded.
+    """Load `dataset` unless the database's stamp names exactly that. Returns whether it was loaded.
 
     `reload` forces loading.
 
@@ -319,7 +319,7 @@ def run_engine(
     on_event: Callable[[Event], None],
     accepted: Container[int] = (0,),
 ) -> None:
-    """Runs the engine on the workload's database.
+    """Run the engine on the workload's database.
 
     Raises TargetError if the server falls silent, or the exit code is not `accepted`; `doing` is what then failed.
     """

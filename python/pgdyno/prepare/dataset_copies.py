@@ -33,17 +33,17 @@ SPARE_BYTES = 4 << 30
 
 
 def template_of(server: Server) -> str:
-    """Returns the name of the first template, which accepts no connections and so stays unchanged."""
+    """Return the name of the first template, which accepts no connections and so stays unchanged."""
     return f"{server.dbname}_template"
 
 
 def find_template(server: Server, dataset: Dataset) -> str | None:
-    """Returns the name of a complete template of `dataset`, or None; the stamp is written last."""
+    """Return the name of a complete template of `dataset`, or None; the stamp is written last."""
     return next((name for name, holds in _templates(server).items() if holds == dataset), None)
 
 
 def make_room(server: Server, dataset: Dataset, keep_free_bytes: int) -> str | None:
-    """Drops templates of other datasets unless `dataset` and its template fit on the disk; returns a description.
+    """Drop templates of other datasets unless `dataset` and its template fit on the disk; return a description.
 
     Keeps `keep_free_bytes` unused. Raises TargetError, psycopg.Error.
     """
@@ -62,7 +62,7 @@ def make_room(server: Server, dataset: Dataset, keep_free_bytes: int) -> str | N
 
 
 def make_template(server: Server, reset: Reset) -> str:
-    """Creates a template of the current workload database and keeps those of other datasets; returns its size in words.
+    """Create a template of the current workload database and keep those of other datasets; return its size in words.
 
     Raises TargetError, with sizes if space is short; psycopg.Error.
     """
@@ -83,7 +83,7 @@ def make_template(server: Server, reset: Reset) -> str:
 
 
 def copy_template(server: Server, template: str, reset: Reset) -> str:
-    """Replaces the workload's database by a copy of `template`; returns a description.
+    """Replace the workload's database by a copy of `template`; return a description.
 
     Raises TargetError, psycopg.Error.
     """
@@ -98,7 +98,7 @@ def copy_template(server: Server, template: str, reset: Reset) -> str:
 
 
 def _templates(server: Server) -> Mapping[str, Dataset | None]:
-    """Returns databases with names of templates and their datasets; None for incomplete or foreign ones."""
+    """Return databases with names of templates and their datasets; None for incomplete or foreign ones."""
     first = template_of(server)
     ours = re.compile(rf"{re.escape(first)}(_[0-9]+)?")
     with server.connect(server.maintenance) as connection:
@@ -127,7 +127,7 @@ def _drop(server: Server, names: list[str]) -> None:
 
 
 def _check_template(server: Server, template: str) -> None:
-    """Raises TargetError if a database called `template` exists that pgdyno may not have created."""
+    """Raise TargetError if a database called `template` exists that pgdyno may not have created."""
     if server.machine is not None:
         return
     with server.connect(server.maintenance) as connection:
@@ -172,7 +172,7 @@ def holds_snapshot(server: Server, dataset: Dataset, wanted: SnapshotMethod | No
 
 
 def make_snapshot(server: Server, wanted: SnapshotMethod | None, steps: Steps) -> None:
-    """Stops the server, copies its data directory, and starts it. Raises TargetError, with sizes if space is short."""
+    """Stop the server, copy its data directory, and start it. Raises TargetError, with sizes if space is short."""
     stamp = read_comment(server) or ""
     steps.do("stop", "stopping the server", server.stop)
     try:
@@ -182,7 +182,7 @@ def make_snapshot(server: Server, wanted: SnapshotMethod | None, steps: Steps) -
 
 
 def restore_snapshot(server: Server, steps: Steps) -> None:
-    """Stops the server, replaces its data directory by the copy, and starts it. Raises TargetError."""
+    """Stop the server, replace its data directory by the copy, and start it. Raises TargetError."""
     steps.do("stop", "stopping the server", server.stop)
     steps.do("restore", "restoring the cluster", server.copy.restore)
     steps.do("start", "starting the server", lambda: _start_again(server))

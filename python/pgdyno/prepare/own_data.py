@@ -186,7 +186,7 @@ class _Load:
         self._readers = [Reader(files.folder, dict(files.variables))]
 
     def run(self) -> None:
-        """Raises TargetError with file, line and the server's message."""
+        """Raise TargetError with file, line and the server's message."""
         main = self._readers[0]
         most = max((len(stage) for stage in self._files.dataset.sql if not isinstance(stage, str)), default=1)
         with ThreadPoolExecutor(most) as pool, self._session() as session:
@@ -246,7 +246,7 @@ class _Load:
 def run_sql_file(
     session: Connection, reader: Reader, name: str, fails: str, must_stop: Callable[[], bool] = lambda: False
 ) -> None:
-    """Runs the SQL file `name`, statement by statement, until `must_stop`.
+    """Run the SQL file `name`, statement by statement, until `must_stop`.
 
     Raises TargetError, which begins with `fails` and has file, line and the server's message.
     """
@@ -280,7 +280,7 @@ def _execute(session: Connection, statement: Statement, must_stop: Callable[[], 
 
 
 def _words_of(error: psycopg.Error, statement: Statement) -> str:
-    """Returns `fill.sql:12: relation "t" does not exist`, with the server's detail and hint."""
+    """Return `fill.sql:12: relation "t" does not exist`, with the server's detail and hint."""
     said = error.diag
     place = int(said.statement_position or 0)
     lines = [f"{statement.file}:{statement.line_at(place)}: {said.message_primary or str(error).strip()}"]

@@ -78,18 +78,18 @@ class Preparer:
         )
 
     def load_anew(self, dataset: Dataset) -> None:
-        """Loads `dataset` whatever the database contains. Raises TargetError, psycopg.Error."""
+        """Load `dataset` whatever the database contains. Raises TargetError, psycopg.Error."""
         self._load(dataset, Steps(self.progress), reload=True)
 
     def check(self) -> Consistency | None:
-        """Checks the dataset after a finished trial; None if the plan disables checks.
+        """Check the dataset after a finished trial; None if the plan disables checks.
 
         Raises TargetError, psycopg.Error.
         """
         return None if self._tables is None or self.reset.consistency == "none" else self._tables.check()
 
     def forget(self) -> None:
-        """Records that the trial ended with the dataset in an unknown state."""
+        """Record that the trial ended with the dataset in an unknown state."""
         if self._tables is not None:
             self._tables.forget()
 
@@ -200,7 +200,7 @@ class Preparer:
 
 
 def checkpoint(server: Server) -> None:
-    """Writes dirty pages of the load and of earlier trials, so that no trial pays for another one's.
+    """Write dirty pages of the load and of earlier trials, so that no trial pays for another one's.
 
     Raises TargetError if the server cannot be reached, psycopg.Error if it fails.
     """

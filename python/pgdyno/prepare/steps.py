@@ -36,14 +36,14 @@ class Steps:
         return sum(step.seconds for step in self.done)
 
     def do(self, name: str, shown: str, work: Callable[[], str | None]) -> None:
-        """Runs `work`, which may return a detail for the record; the progress shows `shown`."""
+        """Run `work`, which may return a detail for the record; the progress shows `shown`."""
         self._progress.step(shown)
         started = time.monotonic()
         detail = work()
         self.note(name, time.monotonic() - started, detail)
 
     def note(self, name: str, seconds: float, detail: str | None = None) -> None:
-        """Records a step that was done elsewhere."""
+        """Record a step that was done elsewhere."""
         self.done.append(PrepareStep(name=name, seconds=round(seconds, 6), detail=detail))
 
 
@@ -138,7 +138,7 @@ _SLRU_VERSION = 130000
 
 
 def reset_statistics(server: Server) -> str:
-    """Calls pg_stat_reset in the workload's database, and resets all shared statistics; returns their names.
+    """Call pg_stat_reset in the workload's database, and resets all shared statistics; return their names.
 
     Raises TargetError, psycopg.Error.
     """

@@ -43,7 +43,7 @@ class Alignment:
     """The fastest of all."""
 
     def local_us(self, t_us: float) -> float:
-        """Converts an instant of its clock to local time."""
+        """Convert an instant of its clock to local time."""
         return self.origin_us + self.rate * t_us
 
 

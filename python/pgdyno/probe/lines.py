@@ -32,7 +32,7 @@ class ProbeOutput:
 
 
 def read_lines(lines: Path, events: Sequence[Event], problem: str | None) -> ProbeOutput | None:
-    """Reads the file `lines` of a trial with the engine's `events`.
+    """Read the file `lines` of a trial with the engine's `events`.
 
     `problem` is the failure of the probe's process. Returns None without a probe and a problem.
     """
@@ -63,19 +63,19 @@ def read_lines(lines: Path, events: Sequence[Event], problem: str | None) -> Pro
 
 
 def epoch_us(events: Sequence[Event], otherwise: int) -> int:
-    """Returns the engine's start since 1970; `otherwise` if it never began."""
+    """Return the engine's start since 1970; `otherwise` if it never began."""
     return next((event["epoch_us"] for event in events if event["event"] == "start"), otherwise)
 
 
 def cannot_read(start: Event) -> str | None:
-    """Returns why this code cannot read lines that begin with `start`, or None."""
+    """Return why this code cannot read lines that begin with `start`, or None."""
     if start["event"] == "start" and start.get("v", 0) <= VERSION:
         return None
     return f"the probe writes lines of version {start.get('v')}, and this pgdyno reads up to {VERSION}"
 
 
 def gap(t_us: int, message: str) -> Event:
-    """Marks a gap before this time."""
+    """Mark a gap before this time."""
     return {"event": "probe_gap", "t_us": t_us, "source": "probe", "message": message}
 
 
@@ -90,7 +90,7 @@ def warnings(said: Sequence[Event]) -> list[str]:
 
 
 def own_lines(lines: Path) -> list[Event]:
-    """Yields all complete lines but samples; none if the file is missing."""
+    """Yield all complete lines but samples; none if the file is missing."""
     if not lines.exists():
         return []
     with lines.open("rb") as file:
@@ -99,7 +99,7 @@ def own_lines(lines: Path) -> list[Event]:
 
 
 def last_us(lines: Path) -> int:
-    """Returns the probe's time of the last line."""
+    """Return the probe's time of the last line."""
     last = 0
     with lines.open("rb") as file:
         for line in file:
@@ -109,7 +109,7 @@ def last_us(lines: Path) -> int:
 
 
 def parse_line(line: bytes) -> Event | None:
-    """Parses a line; None if it is truncated or invalid."""
+    """Parse a line; None if it is truncated or invalid."""
     try:
         found = json.loads(line)
     except ValueError:

@@ -44,7 +44,7 @@ class LocalProbe:
         log: Path,
         through: Sequence[str] = (),
     ) -> None:
-        """Writes to `lines`, and errors to `log`; `through` precedes the command if it runs remotely.
+        """Write to `lines`, and errors to `log`; `through` precedes the command if it runs remotely.
 
         `environment` are libpq's variables of the server; a server over the network has no `data_directory`.
         """
@@ -58,7 +58,7 @@ class LocalProbe:
         """Why samples are missing; None if they are complete, or if none are wanted."""
 
     def __enter__(self) -> LocalProbe:
-        """Starts it; waits for a remote one to sample or end. Raises nothing: see `problem`."""
+        """Start it; wait for a remote one to sample or end. Raises nothing: see `problem`."""
         if self.options is None:
             return self
         try:
@@ -82,7 +82,7 @@ class LocalProbe:
         return self
 
     def _wait(self) -> None:
-        """Waits for a remote probe, which must connect and may have to be copied first."""
+        """Wait for a remote probe, which must connect and may have to be copied first."""
         process, end = self._process, time.monotonic() + READY_S
         while process is not None and process.poll() is None and time.monotonic() < end:
             if self._lines.stat().st_size > 0:
@@ -141,7 +141,7 @@ class StandbyProbes:
     def __init__(
         self, spec: ProbeSpec, names: Sequence[str], environments: Sequence[Mapping[str, str]], lines: Path, logs: Path
     ) -> None:
-        """Takes names of standbys with their variables; writes to `lines` with a suffix."""
+        """Take names of standbys with their variables; write to `lines` with a suffix."""
         # statement costs are sampled on the primary; a standby without load has none
         own = spec.model_copy(update={"waits_hz": spec.hz(local=True), "statements": 0, "query": []})
         self._probes: list[tuple[str, Path, LocalProbe]] = []
@@ -163,7 +163,7 @@ class StandbyProbes:
         self._all.close()
 
     def added(self, said: ProbeOutput, events: Sequence[Event]) -> ProbeOutput:
-        """Adds to `said`, of the primary during the engine's `events`, what these probes wrote."""
+        """Add to `said`, of the primary during the engine's `events`, what these probes wrote."""
         for name, lines, probe in self._probes:
             own = read_lines(lines, events, probe.problem)
             if own is not None:
@@ -193,7 +193,7 @@ def _add_standby(said: ProbeOutput, name: str, lines: Path, own: ProbeOutput) ->
 
 
 def _activity(lines: Path) -> tuple[float | None, dict[str, float]]:
-    """Returns mean numbers of active client sessions, and of all sessions by their most frequent waits."""
+    """Return mean numbers of active client sessions, and of all sessions by their most frequent waits."""
     sums: Counter[str] = Counter()
     clients = looks = 0
     if not lines.exists():

@@ -69,7 +69,7 @@ class Talk:
         self._replies: dict[str, asyncio.Future[tuple[float, int, int]]] = {}
 
     async def last(self, stop: asyncio.Event, started: asyncio.Event) -> None:
-        """Polls until `stop` is set, or the probe or the connection ends; sets `started` once the clock is known."""
+        """Poll until `stop` is set, or the probe or the connection ends; set `started` once the clock is known."""
         with self._session.lines.open("wb") as file:
             reading = asyncio.create_task(self._read(file))
             beating = asyncio.create_task(self._beat(stop, started))
@@ -150,7 +150,7 @@ async def talk(
     stop: asyncio.Event,
     started: asyncio.Event,
 ) -> None:
-    """Runs the probe `command` until `stop` is set. Raises SshError and OSError if it cannot be started."""
+    """Run the probe `command` until `stop` is set. Raises SshError and OSError if it cannot be started."""
     process: Process[bytes] = await connection.create_process(
         " ".join(["exec", command, f"--lease={LEASE_S}", *options]), encoding=None, request_pty=False, stderr=log
     )
@@ -172,7 +172,7 @@ class OverSsh:
     """A probe over SSH in a separate thread, which reconnects after a lost connection."""
 
     def __init__(self, spec: SshSpec, options: Sequence[str], lines: Path, log: Path) -> None:
-        """Takes pgprobe's options; writes to `lines` with a numbered suffix, one file per connection."""
+        """Take pgprobe's options; write to `lines` with a numbered suffix, one file per connection."""
         self.spec = spec
         self.sessions: list[Session] = []
         self.problem: str | None = None
@@ -184,7 +184,7 @@ class OverSsh:
         self._leave: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def __enter__(self) -> OverSsh:
-        """Starts it, and waits until it samples or has failed once. Raises nothing: see `problem`."""
+        """Start it, and wait until it samples or has failed once. Raises nothing: see `problem`."""
         self._thread.start()
         self._ready.wait(READY_S)
         return self
@@ -227,7 +227,7 @@ class OverSsh:
         return bool(self.sessions) and self.sessions[-1].ended is None
 
     async def _keep(self, stop: asyncio.Event) -> None:
-        """Runs one probe after the other until `stop` is set or retrying is pointless."""
+        """Run one probe after the other until `stop` is set or retrying is pointless."""
         try:
             program = locate(PROGRAM, ENVIRONMENT, "the probe")
         except EngineError as error:
@@ -291,7 +291,7 @@ class Looked:
 
 
 def look(spec: SshSpec) -> Looked:
-    """Connects, copies pgprobe if necessary, runs it briefly and reads the clock.
+    """Connect, copy pgprobe if necessary, run it briefly and read the clock.
 
     Raises RemoteError, EngineError.
     """

@@ -43,7 +43,7 @@ class FoldedStacks:
 
 
 def fold(lines: Iterable[str]) -> FoldedStacks:
-    """Counts the samples in the output of `perf script -F comm,event,ip,sym,dso`.
+    """Count the samples in the output of `perf script -F comm,event,ip,sym,dso`.
 
     A sample is a line `comm event:`, then a line per frame, the innermost first.
     """
@@ -73,7 +73,7 @@ def fold(lines: Iterable[str]) -> FoldedStacks:
 
 
 def lines_of(stream: IO[bytes]) -> Iterator[str]:
-    """Yields the lines of `stream`, of very long ones the beginning."""
+    """Yield the lines of `stream`, of very long ones the beginning."""
     while line := stream.readline(LONGEST_LINE):
         rest = line
         while rest and not rest.endswith(b"\n"):
@@ -82,7 +82,7 @@ def lines_of(stream: IO[bytes]) -> Iterator[str]:
 
 
 def _frame(line: str) -> tuple[str, bool]:
-    """Returns the name of a frame `address symbol (file)`, and whether it has a symbol; otherwise its file's name."""
+    """Return the name of a frame `address symbol (file)`, and whether it has a symbol; otherwise its file's name."""
     address, _, rest = line.strip().partition(" ")
     # the kernel adds this to a file that was removed or replaced, such as a program after an upgrade
     name, _, file = rest.removesuffix(")").removesuffix(" (deleted)").rpartition(" (")
@@ -122,7 +122,7 @@ class PerfError(PgdynoError):
 
 @contextmanager
 def recording(pids: Sequence[int], data: Path, log: Path) -> Iterator[None]:
-    """Samples the processes `pids`, and all that they start, into the file `data` while the block runs.
+    """Sample the processes `pids`, and all that they start, into the file `data` while the block runs.
 
     perf's messages go to `log`. perf has ended after the block. Raises PerfError if it does not begin or not end.
     """
@@ -145,7 +145,7 @@ def recording(pids: Sequence[int], data: Path, log: Path) -> Iterator[None]:
 
 
 def _begin_perf(stack: ExitStack, command: Sequence[str], pids: Sequence[int], log: Path) -> subprocess.Popen[bytes]:
-    """Returns a perf that samples `pids`, which `stack` ends. Raises PerfError."""
+    """Return a perf that samples `pids`, which `stack` ends. Raises PerfError."""
     while True:
         # perf starts a command when it has begun, and ends with it: this one says so, and ends when pgdyno closes its
         # input or is killed itself
@@ -168,7 +168,7 @@ def _begin_perf(stack: ExitStack, command: Sequence[str], pids: Sequence[int], l
 
 
 def read_stacks(data: Path, since_s: float, until_s: float, log: Path) -> FoldedStacks:
-    """Returns the stacks in the file `data` between two times of `time.monotonic`. Raises PerfError."""
+    """Return the stacks in the file `data` between two times of `time.monotonic`. Raises PerfError."""
     command = ["script", "-i", str(data), "--no-inline", f"--time={since_s:.6f},{until_s:.6f}"]
     command += ["-F", "comm,event,ip,sym,dso"]
     with _perf(command, log) as process:

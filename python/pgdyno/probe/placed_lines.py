@@ -42,7 +42,7 @@ class _Part:
 
 
 def with_far(near: ProbeOutput | None, over: OverSsh, events: Sequence[Event], ahead: Ahead = HERE) -> ProbeOutput:
-    """Adds to `near`, from the engine's host, the lines of `over` during a trial with the engine's `events`.
+    """Add to `near`, from the engine's host, the lines of `over` during a trial with the engine's `events`.
 
     `ahead` is the clock offset of the engine's host.
     """

@@ -36,7 +36,7 @@ class Record(BaseModel):
 
     @classmethod
     def of_event(cls, event: Mapping[str, Any], **others: object) -> Self:
-        """Returns the record of the fields of a pgdrive event that are called as its own, and `others`.
+        """Return the record of the fields of a pgdrive event that are called as its own, and `others`.
 
         Raises KeyError, ValueError.
         """

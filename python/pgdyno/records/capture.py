@@ -161,7 +161,7 @@ MOST_REPORTED = 10_000
 
 
 def as_reported(capture: Capture) -> tuple[Capture, list[int]]:
-    """Returns `capture` with the classes that a replay reports, and for each of its own classes the number there.
+    """Return `capture` with the classes that a replay reports, and for each of its own classes the number there.
 
     Classes beyond the most frequent ones are one, the last.
     """

@@ -64,7 +64,7 @@ class Promise:
 
 
 def parse_promise(text: str) -> Promise:
-    """Parses a promise. Raises ValueError with the correct format."""
+    """Parse a promise. Raises ValueError with the correct format."""
     match = _PROMISE.fullmatch(text)
     if match is None:
         raise InvalidValueError(f"{text!r} is not a promise", f"write {_EXAMPLES}")
@@ -80,7 +80,7 @@ def parse_promise(text: str) -> Promise:
 
 
 def parse_latency(text: str) -> Promise:
-    """Parses a latency target, such as `p99 < 10ms`. Raises ValueError with the correct format."""
+    """Parse a latency target, such as `p99 < 10ms`. Raises ValueError with the correct format."""
     match = _PROMISE.fullmatch(text)
     if match is None or match[1] not in LATENCIES or not match[2].startswith("<"):
         raise InvalidValueError(

@@ -31,7 +31,7 @@ class KnownHosts:
     """Host keys from known_hosts files."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        """Reads `files`; missing ones are empty. Raises RemoteError for an invalid one."""
+        """Read `files`; missing ones are empty. Raises RemoteError for an invalid one."""
         self.files = files
         self.keys = asyncssh.import_known_hosts("")
         for file in files:
@@ -44,7 +44,7 @@ class KnownHosts:
 
     @classmethod
     def of(cls, spec: SshSpec, configured: Sequence[str] | None) -> KnownHosts:
-        """Returns the keys that apply to `spec`; `configured` is the config file's list, None disables all."""
+        """Return the keys that apply to `spec`; `configured` is the config file's list, None disables all."""
         if spec.known_hosts is not None:
             names: Sequence[str] = [spec.known_hosts]
         elif configured is None:
@@ -92,7 +92,7 @@ class Watchful(asyncssh.SSHClient):
 
 
 def _file_of(kind: str) -> str:
-    """Returns `ed25519` for `ssh-ed25519`, `ecdsa` for `ecdsa-sha2-nistp256`."""
+    """Return `ed25519` for `ssh-ed25519`, `ecdsa` for `ecdsa-sha2-nistp256`."""
     return "ecdsa" if kind.startswith("ecdsa") else kind.removeprefix("ssh-")
 
 
@@ -114,7 +114,7 @@ class _Hop:
 
 @asynccontextmanager
 async def connect_host(spec: SshSpec) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """Yields a connection to the host of `spec`, through its jump hosts. Raises RemoteError."""
+    """Yield a connection to the host of `spec`, through its jump hosts. Raises RemoteError."""
     async with AsyncExitStack() as stack:
         yield await _reach(_Hop(spec.host, spec.user, spec.port), spec, None, stack, MOST_JUMPS)
 
@@ -176,7 +176,7 @@ def _connect_options(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
 
 
 async def _options(hop: _Hop, given: dict[str, Any]) -> asyncssh.SSHClientConnectionOptions:
-    """Returns options from the config file, keys and agent. Raises RemoteError."""
+    """Return options from the config file, keys and agent. Raises RemoteError."""
     try:
         options: asyncssh.SSHClientConnectionOptions = await asyncssh.SSHClientConnectionOptions.construct(**given)
     except (asyncssh.ConfigParseError, asyncssh.KeyImportError, OSError, ValueError) as error:
@@ -191,7 +191,7 @@ _IN_BRACKETS = re.compile(r"\[(?P<address>[^]]+)\](?::(?P<port>.*))?")
 
 
 def _jump(text: str) -> _Hop:
-    """Parses `[user@]host[:port]` of ProxyJump. Raises RemoteError."""
+    """Parse `[user@]host[:port]` of ProxyJump. Raises RemoteError."""
     user, _, place = text.strip().removeprefix("ssh://").rpartition("@")
     host, _, port = place.rpartition(":") if place.count(":") == 1 else (place, "", "")
     if (in_brackets := _IN_BRACKETS.fullmatch(place)) is not None:
@@ -221,7 +221,7 @@ WITHIN_S = 60.0
 
 
 def ask(spec: SshSpec, command: str, within_s: float = WITHIN_S, text: str | None = None) -> str:
-    """Returns the output of `command`, whose standard input is `text`, or else empty.
+    """Return the output of `command`, whose standard input is `text`, or else empty.
 
     Raises RemoteError, also on failure, which is passing.
     """
@@ -251,6 +251,6 @@ __all__ = ["DEVNULL", "Connection", "Process", "Reader", "SshError", "new_key"]
 
 
 def new_key(comment: str) -> tuple[str, str]:
-    """Creates an ed25519 key; returns the private and the public half in OpenSSH's format."""
+    """Create an ed25519 key; return the private and the public half in OpenSSH's format."""
     key = generate_private_key("ssh-ed25519", comment=comment)
     return key.export_private_key().decode(), key.export_public_key().decode().strip()

@@ -43,7 +43,7 @@ class _Reply:
 
 
 async def install(connection: asyncssh.SSHClientConnection, program: Path, folder: str, host: str) -> Installed:
-    """Copies `program` into `folder` of the host unless it is there with the same checksum. Raises RemoteError.
+    """Copy `program` into `folder` of the host unless it is there with the same checksum. Raises RemoteError.
 
     Writes a temporary file and renames it, so that concurrent copies do not collide.
     """
@@ -66,7 +66,7 @@ async def install(connection: asyncssh.SSHClientConnection, program: Path, folde
 
 
 async def put(connection: asyncssh.SSHClientConnection, files: Mapping[str, bytes], folder: str, host: str) -> str:
-    """Writes `files`, by relative path, into a new folder below `folder`; returns it quoted. Raises RemoteError.
+    """Write `files`, by relative path, into a new folder below `folder`; return it quoted. Raises RemoteError.
 
     They may contain a password: `start` and `Started.forget` remove the folder with the program's end, and an error of
     this function removes it.
@@ -109,7 +109,7 @@ def _cannot_copy(folder: str, host: str, done: _Reply) -> RemoteError:
 
 
 async def _suitable_program(connection: asyncssh.SSHClientConnection, program: Path, host: str) -> tuple[Path, bytes]:
-    """Returns `program`, or its build for the host's architecture, with its content. Raises RemoteError."""
+    """Return `program`, or its build for the host's architecture, with its content. Raises RemoteError."""
     # start-up files of the login shell run first, and would put text into all that programs print
     before, begin, said = (await _shell(connection, f"echo {_BEGIN}; uname -s; uname -m")).out.partition(f"{_BEGIN}\n")
     if begin and before:
@@ -132,7 +132,7 @@ async def _suitable_program(connection: asyncssh.SSHClientConnection, program: P
 
 
 def _read(program: Path) -> tuple[tuple[str, ...], bytes]:
-    """Returns the architectures of a program, none for a script, and its content. Raises RemoteError."""
+    """Return the architectures of a program, none for a script, and its content. Raises RemoteError."""
     try:
         content = program.read_bytes()
     except OSError as error:
@@ -148,7 +148,7 @@ def _cannot_run(program: Path, folder: str, host: str, said: _Reply) -> RemoteEr
 
 
 async def _shell(connection: asyncssh.SSHClientConnection, script: str, content: bytes | None = None) -> _Reply:
-    """Returns the output of `script`; `content` is its standard input. Raises RemoteError."""
+    """Return the output of `script`; `content` is its standard input. Raises RemoteError."""
     try:
         # independent of the user's login shell
         command = f"exec sh -c {shlex.quote(script)}"
@@ -189,7 +189,7 @@ _FORGET_LIBPQ = "unset PGHOST $(env | sed -n -e /^PGDYNO/d -e 's/^\\(PG[A-Z]*\\)
 
 
 def command_line(program: str, environment: Mapping[str, str], options: Sequence[str]) -> str:
-    """Returns a shell command: the quoted `program` with these variables and no other variables of libpq."""
+    """Return a shell command: the quoted `program` with these variables and no other variables of libpq."""
     variables = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
     return f"{_FORGET_LIBPQ} && exec env {variables} {program} {' '.join(map(shlex.quote, options))}"
 
@@ -212,11 +212,11 @@ class Started:
     _telling: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
 
     def tell(self, name: str) -> None:
-        """Sends it the signal `name` ("INT") without waiting."""
+        """Send it the signal `name` ("INT") without waiting."""
         self._telling.add(asyncio.create_task(_ask(self.connection, f"kill -{name} $(cat {self._place}/.pid)")))
 
     async def ended(self) -> int | None:
-        """Returns its exit code, or 128 plus the signal that killed it; None if the connection was lost.
+        """Return its exit code, or 128 plus the signal that killed it; None if the connection was lost.
 
         Call it after reading all output.
         """
@@ -238,7 +238,7 @@ async def _ask(connection: asyncssh.SSHClientConnection, command: str) -> None:
 
 
 async def start(connection: asyncssh.SSHClientConnection, place: str, command: str) -> Started:
-    """Runs the shell `command` in the quoted folder `place`, which is removed after its end, or if it does not start.
+    """Run the shell `command` in the quoted folder `place`, which is removed after its end, or if it does not start.
 
     Raises asyncssh.Error, OSError.
     """

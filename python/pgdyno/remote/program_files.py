@@ -34,12 +34,12 @@ class LuaFiles:
 
 
 def place_of(file: Path) -> str:
-    """Returns the remote path of the local `file`."""
+    """Return the remote path of the local `file`."""
     return str(PurePosixPath(*("up" if part == ".." else part for part in file.parts if part != file.anchor)))
 
 
 def lua_files(name: str, folder: Path) -> LuaFiles:
-    """Collects the files of the script that the engine finds for `name` in `folder`. Raises EngineError, OSError."""
+    """Collect the files of the script that the engine finds for `name` in `folder`. Raises EngineError, OSError."""
     script = _find_script(name, folder)
     base = script.parent
     first = [script, *sorted(base / each.name for each in (folder / base).glob("*.lua"))]
@@ -81,7 +81,7 @@ def _find_script(name: str, folder: Path) -> Path:
 
 
 def _list_loaded(name: str, text: str, base: Path, folder: Path) -> Iterator[Path]:
-    """Returns the files that `text` names. Raises EngineError for one outside of the script's folder."""
+    """Return the files that `text` names. Raises EngineError for one outside of the script's folder."""
     for named, file in _list_named(text, base, folder):
         if not (folder / file).resolve().is_relative_to((folder / base).resolve()):
             message = f"the Lua script {name} loads {named}, which is outside of its folder"
@@ -98,7 +98,7 @@ def _list_named(text: str, base: Path, folder: Path) -> Iterator[tuple[str, Path
 
 
 def loaded_lua(name: str, folder: Path) -> dict[Path, bytes]:
-    """Returns the script that the engine finds for `name` in `folder`, and all files that it and these load by name.
+    """Return the script that the engine finds for `name` in `folder`, and all files that it and these load by name.
 
     The paths are relative to `folder`, unless the script is installed with sysbench. Raises EngineError, OSError.
     """
@@ -129,7 +129,7 @@ class Baggage:
 
 
 def pack(options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str, str]) -> Baggage:
-    """Collects what `options` and libpq's variables in `environ` need.
+    """Collect what `options` and libpq's variables in `environ` need.
 
     `hosts` maps local server addresses to those of the other host. Raises RemoteError for an unreadable file, and for a
     password that other users of the host could see.
@@ -164,7 +164,7 @@ _ENTRY = {0: "PGHOST", 1: "PGPORT", 2: "PGDATABASE", 3: "PGUSER"}
 
 
 def _entries(content: bytes, environ: Mapping[str, str], hosts: Mapping[str, str]) -> Iterator[bytes]:
-    """Yields the lines of a password file that the connection in `environ` can need, with the addresses of the other
+    """Yield the lines of a password file that the connection in `environ` can need, with the addresses of the other
     host: it must not learn the passwords of other servers.
     """
     for line in content.splitlines():

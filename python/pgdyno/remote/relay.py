@@ -37,7 +37,7 @@ _WITHOUT_LEASE = ("--initialize", "--tpcc-check")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the program and returns its exit code."""
+    """Run the program and return its exit code."""
     there, program, options = RemoteHost.read(Path(arguments[0])), Path(arguments[1]), arguments[2:]
     try:
         return asyncio.run(_run(there, program, options))
@@ -92,7 +92,7 @@ async def _relay_output(connection: asyncssh.SSHClientConnection, place: str, co
 
 
 async def _talk(process: SSHClientProcess[bytes]) -> None:
-    """Passes on standard input; sends a line at least at intervals, and passes on the end of input."""
+    """Pass on standard input; send a line at least at intervals, and passes on the end of input."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -29,7 +29,7 @@ class RemoteHost:
         return _ADAPTER.validate_json(file.read_bytes())
 
     def write(self, file: Path) -> None:
-        """Writes it for `through`; other users cannot read the file."""
+        """Write it for `through`; other users cannot read the file."""
         handle = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as stream:
             stream.write(_ADAPTER.dump_json(self))
@@ -39,7 +39,7 @@ _ADAPTER = TypeAdapter(RemoteHost)
 
 
 def relay_command(file: Path) -> tuple[str, ...]:
-    """Returns the words that precede a program and its options to run it on the host in `file`."""
+    """Return the words that precede a program and its options to run it on the host in `file`."""
     return (sys.executable, "-m", "pgdyno.remote.relay", str(file))
 
 
@@ -64,7 +64,7 @@ class CommandError(RemoteError):
 
 
 def not_silent(host: str, printed: str) -> RemoteError:
-    """Returns the error for a login shell that prints `printed` before the output of a command."""
+    """Return the error for a login shell that prints `printed` before the output of a command."""
     said = next((line for line in printed.splitlines() if line.strip()), "an empty line")
     return RemoteError(
         f"the login shell on {host} prints {said[:80]!r} before the output of commands",

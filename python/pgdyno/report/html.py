@@ -83,7 +83,7 @@ def page_style() -> str:
 
 @cache
 def _environment(_: Language) -> Environment:
-    """Keeps the compiled templates; by language, as filters may be applied to texts when a template is compiled."""
+    """Keep the compiled templates; by language, as filters may be applied to texts when a template is compiled."""
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,

@@ -55,7 +55,7 @@ class Island:
 
 
 def pages(events: Sequence[Event]) -> dict[int, Page] | None:
-    """Returns the pages in the engine's `end` event by client; None without a ledger or an end."""
+    """Return the pages in the engine's `end` event by client; None without a ledger or an end."""
     end = events[-1] if events else {}
     ledger = end.get("ledger") if end.get("event") == "end" else None
     if ledger is None:
@@ -71,7 +71,7 @@ def _ranges(listed: Iterable[Sequence[int]]) -> list[Range]:
 
 
 def check_ledger(reported: Mapping[int, Page], connection: psycopg.Connection[Any]) -> LedgerRecord:
-    """Compares what clients `reported` with the table of the server of `connection`. Raises psycopg.Error."""
+    """Compare what clients `reported` with the table of the server of `connection`. Raises psycopg.Error."""
     began = time.monotonic()
     islands: list[Island] = []
     with connection.transaction(), connection.cursor("pgdyno_ledger") as cursor:
@@ -82,7 +82,7 @@ def check_ledger(reported: Mapping[int, Page], connection: psycopg.Connection[An
 
 
 def compare(reported: Mapping[int, Page], present: Iterable[Island], seconds: float = 0.0) -> LedgerRecord:
-    """Compares what clients `reported` with what is `present`; islands of a client are in order."""
+    """Compare what clients `reported` with what is `present`; islands of a client are in order."""
     there: dict[int, list[Range]] = defaultdict(list)
     count = duplicates = strange = 0
     for island in present:

@@ -22,7 +22,7 @@ ENDLESS_S = 30 * 24 * 3600
 def check_scripts(
     engine: Engine, options: Sequence[str], loaded: LoadedPlan, section: str = "workload", *, execute: bool = False
 ) -> None:
-    """Makes the engine compile the scripts of `options`, which are those of a section of the plan.
+    """Make the engine compile the scripts of `options`, which are those of a section of the plan.
 
     With `execute`, a Lua script's top level and init() also run, which declare its options and commands. Raises
     PlanError with the engine's message, which has file, line and column of the script.
@@ -45,7 +45,7 @@ def check_scripts(
 
 
 def planned_statements(engine: Engine, workload: Workload, seed: int, folder: Path) -> list[Statement]:
-    """Returns the statements of `workload` that have a plan; its files are in `folder`.
+    """Return the statements of `workload` that have a plan; its files are in `folder`.
 
     Raises UsageError if they are not known before the load, EngineError.
     """
@@ -72,7 +72,7 @@ def _failure_options(plan: Plan) -> list[str]:
 
 
 def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: int | None = None) -> list[str]:
-    """Returns pgdrive's options for a trial of `plan` at `point`, without scripts.
+    """Return pgdrive's options for a trial of `plan` at `point`, without scripts.
 
     `phases` is the file with the plan's phases, if any; `workers` is the number of engine threads of an earlier trial,
     if the plan leaves it to the engine.
@@ -100,7 +100,7 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
 
 
 def replica_options(plan: Plan, point: Point, seed: int, clients: int, rate: float | None) -> list[str]:
-    """Returns pgdrive's options for `clients` of the plan's `replica_load` at one standby, without scripts.
+    """Return pgdrive's options for `clients` of the plan's `replica_load` at one standby, without scripts.
 
     The load continues until it is stopped.
     """
@@ -114,7 +114,7 @@ def replica_options(plan: Plan, point: Point, seed: int, clients: int, rate: flo
 
 
 def phases_toml(phases: Sequence[PhaseSpec]) -> str:
-    """Formats `phases` as TOML, one table each, without unset keys."""
+    """Format `phases` as TOML, one table each, without unset keys."""
     tables = []
     for phase in phases:
         given = phase.model_dump(mode="json", exclude_none=True)

@@ -6,7 +6,7 @@ from pgdyno.records import ReplayFigures, StatementCounts, TpccFigures, TpccType
 
 
 def statement_counts(end: dict[str, Any]) -> StatementCounts | None:
-    """Returns the counts of a Lua script's clients."""
+    """Return the counts of a Lua script's clients."""
     counts = end.get("statements") if end.get("tpcc") is None else None
     return None if counts is None else StatementCounts.of_event(counts)
 

@@ -42,7 +42,7 @@ class _Second:
 
 
 def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> list[EventRecord]:
-    """Adds to `records` the effects on the load after each event, from the engine's `events`."""
+    """Add to `records` the effects on the load after each event, from the engine's `events`."""
     start = next((event for event in events if event["event"] == "start"), None)
     if start is None or all(record.began_s is None for record in records):
         return list(records)
@@ -84,7 +84,7 @@ def _second(event: Event) -> _Second:
 
 
 def _join_stalls(stalls: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
-    """Joins stalls that meet at the end of an interval, and drops those that are too short."""
+    """Join stalls that meet at the end of an interval, and drop those that are too short."""
     joined: list[list[int]] = []
     for begin, end in sorted((stall[0], stall[1]) for stall in stalls):
         if joined and begin <= joined[-1][1] + 1:
@@ -166,7 +166,7 @@ def _is_last(stall: tuple[int, int], seconds: Sequence[_Second]) -> bool:
 def _recovered_s(
     touched: Sequence[_Second], began_us: float, stall: tuple[int, int] | None, before: _Before
 ) -> float | None:
-    """Returns the seconds from the event to the first of several in a row that are together as good as before it."""
+    """Return the seconds from the event to the first of several in a row that are together as good as before it."""
     behind_us = 0 if stall is None else stall[1]
     whole = [second for second in touched if second.is_whole and second.from_us >= behind_us]
     back = next((window[0] for window in _windows(whole) if before.is_reached(window)), None)

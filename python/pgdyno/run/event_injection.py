@@ -31,12 +31,12 @@ class Cutoff:
         return self._cut.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Waits up to the timeout; returns whether the trial is over."""
+        """Wait up to the timeout; return whether the trial is over."""
         return self._cut.wait(seconds)
 
     @contextmanager
     def stopping(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Calls `stop`, from another thread or at once, if the trial ends during the block."""
+        """Call `stop`, from another thread or at once, if the trial ends during the block."""
         with self._lock:
             self._stops.append(stop)
             late = self._cut.is_set()
@@ -79,7 +79,7 @@ class _Clock:
         return self.origin + self.warmup_s + event.at
 
     def measured_s(self, at: float) -> float:
-        """Returns the seconds since the start of measuring."""
+        """Return the seconds since the start of measuring."""
         return at - self.origin - self.warmup_s
 
     def t_us(self, at: float) -> int:
@@ -111,7 +111,7 @@ class Injector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stops running events, and waits for their end."""
+        """Stop running events, and wait for their end."""
         self._cutoff.cut()
         for thread in self._threads:
             thread.join()
@@ -132,7 +132,7 @@ class Injector:
                 thread.start()
 
     def put_among(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Merges the plan's events into the engine's `events` by time; none follows its `end`."""
+        """Merge the plan's events into the engine's `events` by time; none follows its `end`."""
         if self._clock is None or not self._specs:
             return events
         clock = self._clock
@@ -159,7 +159,7 @@ class Injector:
 
 
 def failure_of_events(records: Sequence[EventRecord]) -> Failure | None:
-    """Returns why the trial is invalid without some of its events; None if all were executed."""
+    """Return why the trial is invalid without some of its events; None if all were executed."""
     wrong = next((each for each in records if each.outcome in (EventOutcome.FAILED, EventOutcome.NOT_REACHED)), None)
     if wrong is None:
         return None

@@ -48,7 +48,7 @@ class Hook:
 
 
 def run_hook(hook: Hook, environment: Mapping[str, str], log: Path) -> None:
-    """Runs `hook` to its end with `environment` added to this process's; its output goes to the file `log`.
+    """Run `hook` to its end with `environment` added to this process's; its output goes to the file `log`.
 
     Raises HookError if it fails, cannot be started or exceeds its timeout. On any error or Ctrl-C, its whole process
     group is ended.

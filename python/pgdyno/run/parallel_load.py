@@ -61,7 +61,7 @@ class ParallelLoad:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stops the engine and waits for its results."""
+        """Stop the engine and wait for its results."""
         self._is_stopping = True
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
@@ -73,7 +73,7 @@ class ParallelLoad:
         self._contexts.close()
 
     def wait_connected(self) -> bool:
-        """Waits until all clients are connected and the load begins; returns False if that fails."""
+        """Wait until all clients are connected and the load begins; return False if that fails."""
         if not self._known.wait(CONNECT_S):
             self._unreadable = EngineError(f"not all clients were connected after {CONNECT_S:g} s")
             self._broken = True
@@ -90,7 +90,7 @@ class ParallelLoad:
         return self._broken
 
     def failure(self) -> Failure | None:
-        """Returns why the trial is not valid next to this load, or None. Call it after the block.
+        """Return why the trial is not valid next to this load, or None. Call it after the block.
 
         Raises StoreError if an event could not be stored.
         """
@@ -128,7 +128,7 @@ class ParallelLoad:
 
 
 def failed_with(result: TrialResult | None, failure: Failure) -> TrialResult:
-    """Returns `result`, or an empty result, as failed for this reason."""
+    """Return `result`, or an empty result, as failed for this reason."""
     if result is None:
         return TrialResult(Outcome.FAILED, [], None, None, failure)
     return replace(result, outcome=Outcome.FAILED, failure=failure)

@@ -24,10 +24,10 @@ class Silence(Protocol):
     """Measures how long a server has sent nothing."""
 
     def renew(self) -> None:
-        """Records that the server answered."""
+        """Record that the server answered."""
 
     def reason(self) -> str | None:
-        """Returns why no answer can be expected, or None; may take as long as a query to the server."""
+        """Return why no answer can be expected, or None; may take as long as a query to the server."""
 
 
 class Vigil:
@@ -40,7 +40,7 @@ class Vigil:
         """Why the engine was ended; None if it was not."""
 
     def over(self, running: Running) -> Running:
-        """Returns `running`, but with an engine that is stopped when its server has fallen silent.
+        """Return `running`, but with an engine that is stopped when its server has fallen silent.
 
         It first sends SIGINT, then SIGKILL.
         """
@@ -98,7 +98,7 @@ Event = dict[str, Any]
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
-    """Yields the events of `lines`, one object per line.
+    """Yield the events of `lines`, one object per line.
 
     Raises EngineError for a stream of a newer version, or an invalid line.
     """
@@ -121,7 +121,7 @@ def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
 
 @contextmanager
 def understood(doing: str) -> Iterator[None]:
-    """Raises EngineError for errors inside the block that come from a missing or wrong field of an event."""
+    """Raise EngineError for errors inside the block that come from a missing or wrong field of an event."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -139,7 +139,7 @@ class Spool(Protocol):
         """The events so far."""
 
     def append(self, event: Event, /) -> None:
-        """Adds an event. Raises StoreError."""
+        """Add an event. Raises StoreError."""
 
 
 class MemorySpool:
@@ -153,7 +153,7 @@ class MemorySpool:
 
 
 def among(events: Sequence[Event], others: Sequence[Event]) -> Sequence[Event]:
-    """Merges `others` into the engine's `events` by time; none follows its `end`.
+    """Merge `others` into the engine's `events` by time; none follows its `end`.
 
     An event of `others` follows an engine event of the same time. `events` may be on disk: the result reads them again.
     """
@@ -169,7 +169,7 @@ class _Merged(Sequence[Event]):
     """Two lists of events in one order."""
 
     def __init__(self, events: Sequence[Event], others: Sequence[Event], places: Sequence[int]) -> None:
-        """Takes the place of each event in `events`; -1, -2… are the first, second… of `others`."""
+        """Take the place of each event in `events`; -1, -2… are the first, second… of `others`."""
         self._events, self._others, self._places = events, others, places
 
     def __len__(self) -> int:
@@ -198,10 +198,10 @@ class Load(Protocol):
         """The exit code after `wait`."""
 
     def send_signal(self, sig: int, /) -> None:
-        """Stops it with SIGINT, after which it still reports its results."""
+        """Stop it with SIGINT, after which it still reports its results."""
 
     def wait(self) -> int:
-        """Waits for its end and returns the exit code."""
+        """Wait for its end and return the exit code."""
 
 
 Running = Callable[
@@ -219,7 +219,7 @@ def running_engine(
     errors: IO[bytes],
     folder: Path | None = None,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Iterator[Event]]]:
-    """Yields the engine with `options` and the events on its standard output; its standard error goes to `errors`.
+    """Yield the engine with `options` and the events on its standard output; its standard error goes to `errors`.
 
     The engine has ended after the block: by itself if its events were read to their end and it was waited for,
     otherwise because it was stopped.
@@ -242,7 +242,7 @@ def running_engine(
 
 
 def without_libpq(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns `environ` without libpq's variables: the user's PGSERVICE or PGOPTIONS would redirect the load."""
+    """Return `environ` without libpq's variables: the user's PGSERVICE or PGOPTIONS would redirect the load."""
     return {name: value for name, value in environ.items() if not name.startswith("PG") or name.startswith("PGDYNO")}
 
 

@@ -69,7 +69,7 @@ def run_trial(
     running: Running = running_engine,
     spool: Spool | None = None,
 ) -> TrialResult:
-    """Runs the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
+    """Run the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
 
     `running` starts one engine here, or several elsewhere. `on_interval` is called once a second, `on_event` for every
     event; `injector` executes the plan's events. After more than `max_errors` failed transactions, without those due to
@@ -131,7 +131,7 @@ OF_TIMEOUT = "statement_timeout of the role"
 
 
 def timeout_hint(sqlstate: str | None, message: str | None) -> str | None:
-    """Returns where the timeout that canceled a statement may come from; None if none did."""
+    """Return where the timeout that canceled a statement may come from; None if none did."""
     if sqlstate != "57014" or message is None or "user request" in message:
         return None
     return (
@@ -157,7 +157,7 @@ def _interval(event: Event) -> Interval:
 
 
 def judge(events: Sequence[Event], exit_code: int, log: Path) -> TrialResult:
-    """Evaluates an engine's `events`; `log` is its standard error. Raises EngineError."""
+    """Evaluate an engine's `events`; `log` is its standard error. Raises EngineError."""
     start = next((event for event in events if event["event"] == "start"), None)
     connected = next((event for event in events if event["event"] == "connected"), None)
     end = events[-1] if events and events[-1]["event"] == "end" else None
@@ -211,7 +211,7 @@ def ends_client(event: Event) -> bool:
 
 
 def aborted(events: Sequence[Event], end: Event) -> Failure:
-    """Returns why clients gave up, from the first of them."""
+    """Return why clients gave up, from the first of them."""
     first = next(filter(ends_client, events), None)
     if first is None:
         message = end.get("message") or "clients were aborted"

@@ -239,7 +239,7 @@ class RunData:
         return [SeriesRow(*values) for values in series_within(self._files("series"), stretches, wanted)]
 
     def sessions_within(self, stretches: Stretches) -> dict[tuple[int, int], tuple[int, list[WaitRow]]]:
-        """Looks at sessions, and what these waited for, added up over all looks, by trial and number of its stretch.
+        """Look at sessions, and what these waited for, added up over all looks, by trial and number of its stretch.
 
         Nothing without a look. Raises StoreError.
         """

@@ -228,7 +228,7 @@ def _statement(trial: int, script: int, statement: Event, done: Event) -> Statem
 
 
 def _latencies(row: type[Row], measured: Event) -> dict[str, Any]:
-    """Returns the columns of `row` with figures of `latency_ns`."""
+    """Return the columns of `row` with figures of `latency_ns`."""
     latency = measured.get("latency_ns") or {}
     return {column: latency.get(name) for column, name in _LATENCIES.items() if column in row.__dataclass_fields__}
 

@@ -66,7 +66,7 @@ class Refused(Exception):  # noqa: N818 - it says why
 def read_statement(
     connection: Connection, number: int, of: StatementClass, began: datetime
 ) -> tuple[SampledClass, list[str]]:
-    """Returns a class of statements with values from statistics, and what has none in words. Raises Refused."""
+    """Return a class of statements with values from statistics, and what has none in words. Raises Refused."""
     types = _parameter_types(connection, of.text)
     columns = parameter_columns(of.text)
     values: dict[int, Texts] = {}

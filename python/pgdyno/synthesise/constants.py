@@ -52,11 +52,11 @@ class Template:
 
     @classmethod
     def of(cls, normalised: str) -> Template:
-        """Splits a text in which constants are `$1`, `$2`, …"""
+        """Split a text in which constants are `$1`, `$2`, …"""
         return cls(tuple(PLACE.split(normalised)))
 
     def constants(self, sql: str) -> list[str] | None:
-        """Returns the constants of a statement with these pieces; None if it has others."""
+        """Return the constants of a statement with these pieces; None if it has others."""
         found = []
         at = 0
         *before, last = self.pieces
@@ -86,7 +86,7 @@ class ConstantReader:
         self._known = [Template.of(normalised)]
 
     def read(self, sql: str, parameters: Sequence[Value]) -> Constants | None:
-        """Returns the constants of `sql`; None if it cannot be split."""
+        """Return the constants of `sql`; None if it cannot be split."""
         for template in self._known:
             tokens = template.constants(sql)
             if tokens is not None:

@@ -61,7 +61,7 @@ class Fit:
 
 
 def fit(sample: Integers) -> Fit:
-    """Returns the simplest distribution that fits `sample`, which has at least one value.
+    """Return the simplest distribution that fits `sample`, which has at least one value.
 
     That is the first that fits of: a constant; a uniform range; a weighted list; a Zipf distribution; a scattered Zipf
     distribution; a histogram. If none fits, it is the closest.

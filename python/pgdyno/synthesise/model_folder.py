@@ -20,7 +20,7 @@ WARMUP_S, DURATION_S = 5, 60
 
 
 def write_model(folder: Path, model: Model) -> None:
-    """Writes a model; capture.json last: a folder with it is whole.
+    """Write a model; capture.json last: a folder with it is whole.
 
     Raises UsageError if `folder` exists and is not empty, StoreError.
     """
@@ -34,7 +34,7 @@ def write_model(folder: Path, model: Model) -> None:
 
 
 def plan_text(name: str, model: Model) -> str:
-    """Returns the plan that runs the model."""
+    """Return the plan that runs the model."""
     capture, arrivals = model.capture, model.arrivals
     scripts = "\n".join(
         f"    {json.dumps(f'{script.name}@{script.weight}')},  # {script.summary}" for script in model.scripts
@@ -88,7 +88,7 @@ def _left_out(model: Model) -> Iterator[str]:
 
 
 def left_share(each: LeftTransactions, capture: Capture) -> float:
-    """Returns the part of the time that `each` has; 0 if the capture has no times."""
+    """Return the part of the time that `each` has; 0 if the capture has no times."""
     total_us = sum(of.total_us or 0.0 for of in capture.statements)
     return each.us / total_us if total_us else 0.0
 

@@ -62,7 +62,7 @@ def closed_clients(found: Activity) -> int | None:
 
 
 def find_arrivals(found: Activity, modelled: int, span_us: int, most_sessions: int) -> Arrivals:
-    """Returns the clients and the rate of a load.
+    """Return the clients and the rate of a load.
 
     In an open loop, transactions arrive at their mean rate, as those of independent users do, however fast the server
     answers. `modelled` is the number of transactions that the scripts cover.
@@ -89,7 +89,7 @@ def find_arrivals(found: Activity, modelled: int, span_us: int, most_sessions: i
 
 
 def arrivals_of_totals(calls: int, total_us: float, span_us: int, most_sessions: int) -> Arrivals:
-    """Returns the arrivals of a capture that has only totals: at their mean rate."""
+    """Return the arrivals of a capture that has only totals: at their mean rate."""
     seconds = span_us / 1e6
     clients = max(1, most_sessions, math.ceil(HEADROOM * total_us / span_us))
     reason = f"the mean rate of {calls:,} statements in {seconds:,.0f} s; pg_stat_statements does not show pauses"
@@ -116,7 +116,7 @@ class Model:
 
 
 def model_log(folder: Path, capture: Capture, least: float) -> Model:
-    """Makes a model of a capture of a log.
+    """Make a model of a capture of a log.
 
     Raises UsageError if it has nothing to model, StoreError if it is damaged.
     """
@@ -161,7 +161,7 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
 
 
 def model_statistics(folder: Path, capture: Capture, least: float, connection: Connection) -> Model:
-    """Makes a model of a capture of pg_stat_statements, with values from the statistics of the database's columns.
+    """Make a model of a capture of pg_stat_statements, with values from the statistics of the database's columns.
 
     Raises UsageError if it has nothing to model.
     """

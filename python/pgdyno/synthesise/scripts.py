@@ -82,7 +82,7 @@ def write_script(
     *,
     is_simple: bool,
 ) -> Script | None:
-    """Returns the script of a class; None if a statement could run a command of pgdrive.
+    """Return the script of a class; None if a statement could run a command of pgdrive.
 
     `texts` are those of the statements' classes, by number; `sessions` are those that the clients stand for, if they
     stand for any.
@@ -177,7 +177,7 @@ class _Writer:
 
 
 def output_pieces(template: Template) -> list[str]:
-    """Returns the pieces of `template` as a script has them: without a final semicolon, and with `\\;` for others."""
+    """Return the pieces of `template` as a script has them: without a final semicolon, and with `\\;` for others."""
     pieces = list(template.pieces)
     if any(";" in piece for piece in pieces):
         text = "".join(f"{piece}${place}" for place, piece in enumerate(pieces, 1))[: -len(f"${len(pieces)}")]
@@ -192,7 +192,7 @@ def output_pieces(template: Template) -> list[str]:
 
 
 def _words(sites: Sequence[Site]) -> set[str]:
-    """Returns what follows colons in the statements, which no variable may be called."""
+    """Return what follows colons in the statements, which no variable may be called."""
     values = {value for site in sites for column in site.columns for value in set(column) if value and ":" in value}
     texts = [*values, *(piece for site in sites for piece in site.template.pieces if ":" in piece)]
     return {word for text in texts for word in re.findall(r":(\w+)", text)}

@@ -89,7 +89,7 @@ def fold(statements: Sequence_) -> tuple[Element, ...]:
 
 
 def repeats(sequence: Sequence_, elements: Sequence[Element]) -> list[int]:
-    """Returns how often each of `elements` occurs in `sequence`, which consists of them; 1 unless it is a loop."""
+    """Return how often each of `elements` occurs in `sequence`, which consists of them; 1 unless it is a loop."""
     counts = []
     at = 0
     for each in elements:
@@ -102,7 +102,7 @@ def repeats(sequence: Sequence_, elements: Sequence[Element]) -> list[int]:
 
 
 def merge(classes: dict[tuple[Element, ...], TransactionClass]) -> list[TransactionClass]:
-    """Merges classes whose loops all run once, and so are none, with those whose loops run more often."""
+    """Merge classes whose loops all run once, and so are none, with those whose loops run more often."""
     merged = dict(classes)
     for elements, into in classes.items():
         once = tuple(Statement(number) for each in elements for number in numbers(each))
@@ -120,7 +120,7 @@ def merge(classes: dict[tuple[Element, ...], TransactionClass]) -> list[Transact
 
 
 def numbers(element: Element) -> Sequence_:
-    """Returns the classes of the statements of an element."""
+    """Return the classes of the statements of an element."""
     return element.body if isinstance(element, Loop) else (element.number,)
 
 
@@ -146,7 +146,7 @@ class LeftTransactions:
 
 
 def summed(left: Sequence[LeftTransactions]) -> list[LeftTransactions]:
-    """Returns one for each reason, those with the most transactions first."""
+    """Return one for each reason, those with the most transactions first."""
     sums = {each.reason: (0, 0) for each in left}
     for each in left:
         count, us = sums[each.reason]
@@ -202,7 +202,7 @@ class CapturedStatements:
 
     @classmethod
     def open(cls, file: Path, classes: int) -> Self:
-        """Reads `file`, whose statements are of so many classes. Raises StoreError if it is damaged."""
+        """Read `file`, whose statements are of so many classes. Raises StoreError if it is damaged."""
         folder = TemporaryDirectory(prefix="pgdyno-synthesise-")
         connection = duckdb.connect(
             str(Path(folder.name) / "transactions.duckdb"),
@@ -294,7 +294,7 @@ class CapturedStatements:
                 yield tuple(statements), *others
 
     def sample(self, of: TransactionClass) -> Iterator[tuple[int, Sequence_, list[Row]]]:
-        """Yields up to `SAMPLED` transactions of a class, the same ones each time: session, classes, statements."""
+        """Yield up to `SAMPLED` transactions of a class, the same ones each time: session, classes, statements."""
         self._connection.execute(
             "CREATE OR REPLACE TEMP TABLE wanted AS SELECT unnest($1::INTEGER[][]) AS statements",
             [[list(each) for each in of.sequences]],
@@ -336,7 +336,7 @@ class CapturedStatements:
         return Activity(median, *parts, float(working) / whole, float(working + pauses) / whole)
 
     def busiest(self, count: int) -> list[int]:
-        """Returns the `count` sessions with the most transactions; none if others have more than `MOST_OTHERS`."""
+        """Return the `count` sessions with the most transactions; none if others have more than `MOST_OTHERS`."""
         rows = self._connection.execute(
             """
             SELECT session, count(*), sum(count(*)) OVER () FROM transactions
@@ -348,7 +348,7 @@ class CapturedStatements:
         return sorted(row[0] for row in rows) if rows and theirs >= (1 - MOST_OTHERS) * rows[0][2] else []
 
     def protocol(self, statements: Sequence[StatementClass]) -> str:
-        """Returns the protocol, as a plan names it, of most statements that can have parameters.
+        """Return the protocol, as a plan names it, of most statements that can have parameters.
 
         Others, such as BEGIN, are sent as they are, whatever the application does with its parameters.
         """

@@ -41,7 +41,7 @@ class Site:
     """The median pause before it, since the statement before; 0 for the first."""
 
     def aligned(self, column: Texts, of: Site) -> Texts | None:
-        """Returns the value that `column` of an earlier site has for each statement here; None if there is no one such.
+        """Return the value that `column` of an earlier site has for each statement here; None if there is no one such.
 
         A site outside of loops has one value for each transaction; sites of the same loop go together.
         """
@@ -79,7 +79,7 @@ class _Read:
 def read_sites(
     of: TransactionClass, transactions: Iterable[tuple[int, Sequence_, Sequence[Row]]], texts: Sequence[str]
 ) -> SampledClass | None:
-    """Reads the sites of a class; `texts` are the normalised texts of the statements' classes.
+    """Read the sites of a class; `texts` are the normalised texts of the statements' classes.
 
     Statements of a class may differ in more than constants, such as in the length of a list: at each site, those of the
     usual text count. Returns None if there are none.

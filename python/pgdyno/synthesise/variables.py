@@ -97,7 +97,7 @@ class Spelling:
     """An expression of SQL with `{}` for the variable, in place of a constant."""
 
     def sql(self, name: str, form: Form, *, is_simple: bool) -> str:
-        """Returns the constant; `is_simple` tells whether pgdrive puts values into the text, or sends parameters."""
+        """Return the constant; `is_simple` tells whether pgdrive puts values into the text, or sends parameters."""
         if self.expression is not None:
             return self.expression.format(f":{name}")
         if form is Form.NUMBER:
@@ -180,7 +180,7 @@ class Variables:
         return name
 
     def text(self, site: Site, pieces: Sequence[str]) -> SiteText:
-        """Returns the text of `site`; `pieces` are the SQL around its constants."""
+        """Return the text of `site`; `pieces` are the SQL around its constants."""
         text = self._text_of(site, pieces)
         column = _returned_column("$1".join(pieces))
         if column is not None and text.choice is None:
@@ -342,7 +342,7 @@ class Variables:
 
 
 def _returned_column(text: str) -> str | None:
-    """Returns the column of the one row that a statement returns as a new key; None if it does not."""
+    """Return the column of the one row that a statement returns as a new key; None if it does not."""
     match = _RETURNS.search(text)
     if match is None or _SEVERAL_ROWS.search(text) is not None:
         return None
@@ -366,7 +366,7 @@ class _Read:
 
 
 def _read_numbers(column: Texts) -> _Read | None:
-    """Returns the numbers of `column`; None if a value is neither a number nor NULL."""
+    """Return the numbers of `column`; None if a value is neither a number nor NULL."""
     present = [value for value in column if value is not None]
     if not present:
         return None
@@ -380,7 +380,7 @@ def _read_numbers(column: Texts) -> _Read | None:
 
 
 def _keep_ids(site: Site, numbers: Integers, sessions: Sequence[int]) -> str | None:
-    """Returns what gives each client the number that its captured session kept; None if sessions keep none."""
+    """Return what gives each client the number that its captured session kept; None if sessions keep none."""
     count = len(sessions)
     if not 1 < count <= MOST_SESSIONS:
         return None
@@ -418,7 +418,7 @@ def _are_new_keys(read: _Read) -> bool:
 
 
 def _counts_from(site: Site, read: _Read) -> int | None:
-    """Returns the first of numbers that count the repeats of a loop; None if they do not."""
+    """Return the first of numbers that count the repeats of a loop; None if they do not."""
     numbers = read.numbers
     if not site.is_looped or read.scale != 1 or read.has_null or len(numbers) < ENOUGH:
         return None
@@ -445,7 +445,7 @@ def _rise_in_groups(site: Site, index: int, read: _Read) -> bool:
 
 
 def _thin_numbers(numbers: Integers) -> Integers:
-    """Returns every k-th of many numbers."""
+    """Return every k-th of many numbers."""
     most = 20_000
     return numbers[:: -(-len(numbers) // most)]
 

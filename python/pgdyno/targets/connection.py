@@ -49,7 +49,7 @@ USE_FILE = ""
 
 
 def given_parameters(text: str) -> dict[str, str]:
-    """Returns libpq's parameters in `text`: the name of a database, a connection string or a URI, as for psql.
+    """Return libpq's parameters in `text`: the name of a database, a connection string or a URI, as for psql.
 
     Raises UsageError, whose message contains nothing of `text` but the name of an invalid option.
     """
@@ -73,7 +73,7 @@ class TolerantText(Loader):
     """
 
     def load(self, data: Buffer) -> str:
-        """Replaces what is not UTF-8."""
+        """Replace what is not UTF-8."""
         return bytes(data).decode(errors="replace")
 
 
@@ -96,7 +96,7 @@ class Address:
         return int(self.parameters.get("port", "5432").partition(",")[0] or 5432)
 
     def environment(self, dbname: str) -> dict[str, str]:
-        """Returns the variables with which libpq programs and pgdrive connect."""
+        """Return the variables with which libpq programs and pgdrive connect."""
         values = {**self.parameters, "dbname": dbname}
         if self.password:
             values["password"] = self.password
@@ -104,7 +104,7 @@ class Address:
         return {names[keyword]: value for keyword, value in values.items() if keyword in names}
 
     def connect(self, dbname: str | None, *, as_is: bool = False, **more: str) -> psycopg.Connection[tuple[Any, ...]]:
-        """Opens a connection in autocommit mode; `more` are additional libpq parameters.
+        """Open a connection in autocommit mode; `more` are additional libpq parameters.
 
         Without `dbname`, libpq chooses the database. With `as_is` it keeps the session settings of the role and the
         database; see `make_dependable`. Its statements raise SilentServerError when the server falls silent. Raises
@@ -151,7 +151,7 @@ class Address:
         return connection
 
     def look(self, dbname: str | None, pid: int | None, **more: str) -> Look:
-        """Returns whether the server accepts a new session, and the state of its silent session `pid`.
+        """Return whether the server accepts a new session, and the state of its silent session `pid`.
 
         With `pid` None, it looks whether any session of the role in the database is active.
         """
@@ -192,7 +192,7 @@ _REMEDIES = {
 
 
 def connecting_hint(message: str) -> str | None:
-    """Returns the remedy for a failed connection, by libpq's message, or None if no remedy is known."""
+    """Return the remedy for a failed connection, by libpq's message, or None if no remedy is known."""
     if "no password supplied" in message:
         file = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
         with suppress(OSError):
@@ -202,14 +202,14 @@ def connecting_hint(message: str) -> str | None:
 
 
 def _drop_repeated(error: psycopg.Error) -> str:
-    """Returns the message without psycopg's repetition: a list of all attempts whose last one it has printed before."""
+    """Return the message without psycopg's repetition: a list of all attempts whose last one it has printed before."""
     text = str(error).strip()
     first, mark, attempts = text.partition("\nMultiple connection attempts failed")
     return text if not mark or first.strip() not in attempts else first.strip()
 
 
 def connecting_limit_s(parameters: Mapping[str, str]) -> float | None:
-    """Returns the longest time to try all hosts; None if the user wants no limit."""
+    """Return the longest time to try all hosts; None if the user wants no limit."""
     try:
         timeout_s = int(parameters["connect_timeout"])
     except ValueError:
@@ -251,6 +251,6 @@ def _show(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> str:
 
 
 def variables_of_libpq() -> dict[str, str]:
-    """Returns the names of libpq's environment variables by the parameters that they set."""
+    """Return the names of libpq's environment variables by the parameters that they set."""
     options = pq.Conninfo.get_defaults()
     return {option.keyword.decode(): option.envvar.decode() for option in options if option.envvar is not None}

@@ -45,7 +45,7 @@ class PoolerError(TargetError):
 
 
 def open_session(kind: type[_Session], parameters: Mapping[str, Any], limit_s: float | None) -> _Session:
-    """Returns a session in autocommit mode of class `kind`, in which nothing has been changed.
+    """Return a session in autocommit mode of class `kind`, in which nothing has been changed.
 
     `parameters` are libpq's, with the password; `limit_s` limits the time to connect, and None sets no limit. Raises
     psycopg.Error, TimeoutError, and TargetError for a pooler or for something that does not answer as PostgreSQL does.
@@ -86,7 +86,7 @@ def _connect_directly(kind: type[_Session], parameters: Mapping[str, Any], limit
 
 
 def _refuse_pooler(connection: psycopg.Connection[Any], began: float) -> None:
-    """Raises PoolerError for a session of a pooler; connecting `began` then, in seconds of the monotonic clock."""
+    """Raise PoolerError for a session of a pooler; connecting `began` then, in seconds of the monotonic clock."""
     if (connection.info.parameter_status("server_version") or "").endswith(_CONSOLE):
         raise PoolerError(
             f"{_place(connection)} is PgBouncer's console, not a server",
@@ -113,7 +113,7 @@ def _refuse_pooler(connection: psycopg.Connection[Any], began: float) -> None:
 
 
 def _ask(connection: psycopg.Connection[Any]) -> tuple[int, float]:
-    """Returns the process of the session at the server, and the age of the session in seconds."""
+    """Return the process of the session at the server, and the age of the session in seconds."""
     for _ in range(ATTEMPTS - 1):
         # a timeout of the role, which nothing may lift before the server is known to be one
         with suppress(psycopg.errors.QueryCanceled):

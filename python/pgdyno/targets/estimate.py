@@ -116,7 +116,7 @@ class Estimate:
         return None if self.hours is None or self.unknown else self.hours * self.hourly + self.once
 
     def days_old(self, today: date) -> int:
-        """Returns the age of the oldest price in days."""
+        """Return the age of the oldest price in days."""
         return 0 if self.asked is None else (today - self.asked).days
 
     @property
@@ -142,12 +142,12 @@ class Estimate:
 
 
 def format_dates(dates: Sequence[date]) -> str:
-    """Formats the range of the sorted `dates`: `2026-07-20`, or `2021-03-30 to 2026-10-07`."""
+    """Format the range of the sorted `dates`: `2026-07-20`, or `2021-03-30 to 2026-10-07`."""
     return f"{dates[0]}" if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
 
 
 def price_list(plan: Plan, found: Estimate) -> PriceList | None:
-    """Converts the estimate to the plan's format for the run's reports; None unless every target has a price."""
+    """Convert the estimate to the plan's format for the run's reports; None unless every target has a price."""
     if found.unknown or found.asked is None or rented_targets(plan).keys() != plan.target.keys():
         return None
     # an amount per hour cannot contain what is billed once

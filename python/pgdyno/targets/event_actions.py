@@ -28,13 +28,13 @@ class Until(Protocol):
     """Tells an action whether the trial has ended."""
 
     def is_cut(self) -> bool:
-        """Returns whether the trial is over."""
+        """Return whether the trial is over."""
 
     def wait(self, seconds: float) -> bool:
-        """Waits up to the timeout, or until the trial is over; returns whether it is over."""
+        """Wait up to the timeout, or until the trial is over; return whether it is over."""
 
     def stopping(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
-        """Calls `stop` if the trial ends during the block."""
+        """Call `stop` if the trial ends during the block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Acts:
     """The file for the commands' output."""
 
     def __call__(self, event: EventSpec, until: Until) -> str | None:
-        """Executes `event`; returns a description. Raises TargetError, psycopg.Error, OSError."""
+        """Execute `event`; return a description. Raises TargetError, psycopg.Error, OSError."""
         if event.command is not None:
             return self._command(event.command, event.wants_password, until)
         acts: dict[str, Callable[[EventSpec, Until], str | None]] = {
@@ -154,7 +154,7 @@ def _postmaster(server: Server) -> ProcessId:
 
 @contextmanager
 def pause_server(postmaster: ProcessId) -> Iterator[int]:
-    """Stops (SIGSTOP) the server and all its processes for the block; yields their number.
+    """Stop (SIGSTOP) the server and all its processes for the block; yield their number.
 
     They continue after the block, however it ends. If pgdyno itself is killed, a shell that it started before continues
     them.
@@ -192,7 +192,7 @@ def _announce(guard: subprocess.Popen[bytes], process: ProcessId) -> None:
 
 
 def wait_accepting(server: Server) -> None:
-    """Waits until `server` accepts connections again, as after a crash. Raises TargetError if it does not."""
+    """Wait until `server` accepts connections again, as after a crash. Raises TargetError if it does not."""
     end = time.monotonic() + START_DEADLINE_S
     while True:
         try:

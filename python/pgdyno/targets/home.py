@@ -28,7 +28,7 @@ from pgdyno.targets.server_user import Account, Relation, find_account
 
 
 def write_private(path: Path, text: str, account: Account) -> None:
-    """Replaces `path` by a file with `text`: mode 0600, owned by `account`. Raises TargetError.
+    """Replace `path` by a file with `text`: mode 0600, owned by `account`. Raises TargetError.
 
     The file appears when it is complete, because a server deletes its trigger file as soon as it sees it. It follows no
     link: the folder may belong to the server's user, and pgdyno may be root.
@@ -49,7 +49,7 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 @contextmanager
 def storing(path: Path, doing: str) -> Iterator[None]:
-    """Converts an OSError of the block into a TargetError: `doing` ("cannot write"), `path`, the reason, the remedy.
+    """Convert an OSError of the block into a TargetError: `doing` ("cannot write"), `path`, the reason, the remedy.
 
     The block must contain file operations only: network errors are OSErrors too.
     """
@@ -60,7 +60,7 @@ def storing(path: Path, doing: str) -> Iterator[None]:
 
 
 def storage_error(error: OSError, path: Path, doing: str) -> TargetError:
-    """Returns the TargetError for `error`, which occurred while `doing` something to `path`."""
+    """Return the TargetError for `error`, which occurred while `doing` something to `path`."""
     reason = (error.strerror or str(error)).lower()
     hint = None
     if error.errno in _FULL:
@@ -71,12 +71,12 @@ def storage_error(error: OSError, path: Path, doing: str) -> TargetError:
 
 
 def no_space_hint(path: Path) -> str:
-    """Returns the remedy for a full file system of `path`."""
+    """Return the remedy for a full file system of `path`."""
     return f"free space where {path} is, or set PGDYNO_HOME to a folder with more (a server needs about 200 MiB)"
 
 
 def ensure_folder(path: Path, mode: int = 0o755) -> None:
-    """Creates `path` and its missing parents with `mode`, whatever the umask is.
+    """Create `path` and its missing parents with `mode`, whatever the umask is.
 
     Servers may run as another user than pgdyno, who must be able to traverse their parent folders. Existing folders
     keep their mode. Raises TargetError naming the folder.
@@ -100,7 +100,7 @@ def ensure_folder(path: Path, mode: int = 0o755) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes `path` atomically: a reader sees all of `content` or the previous file."""
+    """Write `path` atomically: a reader sees all of `content` or the previous file."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     with storing(path, "cannot write"):
         try:
@@ -118,10 +118,10 @@ class Progress(Protocol):
         """Begins a step; `text` is lowercase and has no full stop: "unpacking PostgreSQL 18.6"."""
 
     def bytes(self, done: int, total: int | None) -> None:
-        """Reports `done` of the step's `total` bytes; None if the server does not announce the size."""
+        """Report `done` of the step's `total` bytes; None if the server does not announce the size."""
 
     def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
-        """Reports `done` of the dataset's `total` rows, `per_s` rows per second, and the `left_s` seconds left."""
+        """Report `done` of the dataset's `total` rows, `per_s` rows per second, and the `left_s` seconds left."""
 
 
 class SilentProgress:
@@ -153,7 +153,7 @@ class Home:
 
     @classmethod
     def locate(cls, path: Path | None = None, environ: Mapping[str, str] | None = None) -> Home:
-        """Returns the home at `path`, else `PGDYNO_HOME`, else the user's cache; creates its folder.
+        """Return the home at `path`, else `PGDYNO_HOME`, else the user's cache; create its folder.
 
         Raises TargetError if the folder cannot be created or used.
         """
@@ -188,7 +188,7 @@ class Home:
         return self.root / "templates"
 
     def lock(self, name: str) -> FileLock:
-        """Returns a lock, not yet acquired, that all processes with this home share by its name."""
+        """Return a lock, not yet acquired, that all processes with this home share by its name."""
         folder = self.root / "locks"
         ensure_folder(folder)
         # not thread-local: one thread may close what another opened
@@ -196,7 +196,7 @@ class Home:
 
     @contextmanager
     def locked(self, name: str, progress: Progress, waiting_for: str) -> Iterator[None]:
-        """Holds the lock `name`; reports `waiting_for` if another process holds it. Raises TargetError."""
+        """Hold the lock `name`; report `waiting_for` if another process holds it. Raises TargetError."""
         lock = self.lock(name)
         with storing(Path(lock.lock_file), "cannot lock"):
             try:

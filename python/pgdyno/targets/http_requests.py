@@ -38,7 +38,7 @@ class Patience:
     """The pause after the first failure; doubles with each further one."""
 
     def pause(self, failures: int) -> None:
-        """Waits after this number of consecutive failures."""
+        """Wait after this number of consecutive failures."""
         time.sleep(self.backoff_s * 2 ** (failures - 1))
 
 
@@ -55,13 +55,13 @@ class RangeRefusedError(TransientError):
 
 
 def public_url(url: str) -> str:
-    """Returns `url` without user and password."""
+    """Return `url` without user and password."""
     parts = urllib.parse.urlsplit(url)
     return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def is_allowed(url: str) -> bool:
-    """Returns True for https, and for plain http to this host.
+    """Return True for https, and for plain http to this host.
 
     On the way to another host, anyone could change an answer over plain http.
     """
@@ -98,7 +98,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def fetch_text(url: str, patience: Patience, *, limit_bytes: int = 4 * 1024 * 1024) -> str:
-    """Returns the content of a small file. Raises NotThereError, TargetError."""
+    """Return the content of a small file. Raises NotThereError, TargetError."""
     failures = 0
     while True:
         try:
@@ -117,7 +117,7 @@ def fetch_text(url: str, patience: Patience, *, limit_bytes: int = 4 * 1024 * 10
 
 @contextmanager
 def open_url(url: str, headers: Mapping[str, str], patience: Patience) -> Iterator[http.client.HTTPResponse]:
-    """Yields the answer to a GET. Raises TransientError, NotThereError, TargetError, also for reads in the block."""
+    """Yield the answer to a GET. Raises TransientError, NotThereError, TargetError, also for reads in the block."""
     try:
         with _open(_request(url, headers), patience) as response:
             yield response
@@ -142,7 +142,7 @@ def _open(request: urllib.request.Request, patience: Patience) -> http.client.HT
 
 
 def read_some(response: http.client.HTTPResponse, count: int) -> bytes:
-    """Reads up to `count` bytes, b"" at the end. Raises TransientError, which differs from the OSErrors of a writer."""
+    """Read up to `count` bytes, b"" at the end. Raises TransientError, which differs from the OSErrors of a writer."""
     try:
         return response.read(count)
     except (http.client.HTTPException, OSError) as error:
@@ -150,7 +150,7 @@ def read_some(response: http.client.HTTPResponse, count: int) -> bytes:
 
 
 def announced_bytes(response: http.client.HTTPResponse) -> int | None:
-    """Returns the size that the answer announces, or None."""
+    """Return the size that the answer announces, or None."""
     length = response.headers.get("Content-Length", "")
     return int(length) if _LENGTH.fullmatch(length) else None
 

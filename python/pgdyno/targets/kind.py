@@ -33,12 +33,12 @@ class TargetKind(Protocol[S_contra, F]):
     """
 
     def fetch(self, spec: S_contra, home: Home, progress: Progress, use: Use) -> F:
-        """Returns what `spec` resolves to: programs, or the capabilities of a reachable server. Raises TargetError."""
+        """Return what `spec` resolves to: programs, or the capabilities of a reachable server. Raises TargetError."""
 
     def open(
         self, name: str, spec: S_contra, found: F, home: Home, progress: Progress, use: Use
     ) -> AbstractContextManager[Server]:
-        """Opens a server for `spec` from the result of `fetch`; see `pgdyno.targets.kind.open_target`."""
+        """Open a server for `spec` from the result of `fetch`; see `pgdyno.targets.kind.open_target`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class OwnKind(Generic[O_contra]):
     find: Callable[[O_contra, Home, Progress], Installation]
 
     def fetch(self, spec: O_contra, home: Home, progress: Progress, use: Use) -> Installation:
-        """Returns the programs of `spec`, downloaded or built if necessary. Raises TargetError."""
+        """Return the programs of `spec`, downloaded or built if necessary. Raises TargetError."""
         del use
         return self.find(spec, home, progress)
 
@@ -56,7 +56,7 @@ class OwnKind(Generic[O_contra]):
     def open(
         self, name: str, spec: O_contra, found: Installation, home: Home, progress: Progress, use: Use
     ) -> Iterator[Server]:
-        """Yields a server with an empty database; stops and removes it after the block. Raises TargetError."""
+        """Yield a server with an empty database; stop and remove it after the block. Raises TargetError."""
         del use
         instance = Instance(name, spec, found, home, progress)
         try:
@@ -68,7 +68,7 @@ class OwnKind(Generic[O_contra]):
 
 
 def kind_of(spec: TargetSpec) -> TargetKind[Any, Any]:
-    """Returns how pgdyno obtains the server of `spec`."""
+    """Return how pgdyno obtains the server of `spec`."""
     package = type(spec).__module__.rpartition(".")[0]
     kind: TargetKind[Any, Any] = import_module(f"{package}.kind").KIND
     return kind
@@ -99,7 +99,7 @@ def open_target(
     found: Found | None = None,
     use: Use | None = None,
 ) -> Iterator[Server]:
-    """Yields a server for `spec` with a database `pgdyno`.
+    """Yield a server for `spec` with a database `pgdyno`.
 
     `found` is the result of `fetch_target` for `spec`; without it, pgdyno fetches now. A server that pgdyno starts has
     an empty database, and is stopped and removed after the block; a server over the network keeps its database.
@@ -115,7 +115,7 @@ def open_target(
 
 
 def fetch_target(name: str, spec: TargetSpec, *, home: Home, progress: Progress, use: Use | None = None) -> Found:
-    """Returns the programs of `spec`, fetched if necessary, or connects to its server, before anything runs.
+    """Return the programs of `spec`, fetched if necessary, or connect to its server, before anything runs.
 
     Raises TargetError, whose message begins with the target's name.
     """
@@ -125,5 +125,5 @@ def fetch_target(name: str, spec: TargetSpec, *, home: Home, progress: Progress,
 
 
 def abilities_of(found: Mapping[str, Found]) -> dict[str, Abilities]:
-    """Returns what pgdyno may do on the servers over the network, by target name."""
+    """Return what pgdyno may do on the servers over the network, by target name."""
     return {name: each.abilities for name, each in found.items() if isinstance(each, Reached)}

@@ -76,7 +76,7 @@ HINT = "wait for it with --wait, or measure anyway with --alongside"
 
 @contextmanager
 def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Iterator[Message | None]:
-    """Holds the host's lock for the block. Yields a note if it measures alongside another pgdyno.
+    """Hold the host's lock for the block. Yields a note if it measures alongside another pgdyno.
 
     Raises TargetError if another holds the lock and `use` refuses that, or if the lock file is not usable.
     """
@@ -113,7 +113,7 @@ def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Ite
 
 
 def lock_folder() -> Path:
-    """Returns the folder of the host's lock, which is the same for every user."""
+    """Return the folder of the host's lock, which is the same for every user."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named)
@@ -165,7 +165,7 @@ def _describe_host_holder(handle: int) -> str:
 
 @contextmanager
 def server_in_use(address: Address, dbname: str, use: Use, progress: Progress) -> Iterator[Message | None]:
-    """Holds the server's lock in a separate session in `dbname`. Yields a note, as `host_in_use` does.
+    """Hold the server's lock in a separate session in `dbname`. Yields a note, as `host_in_use` does.
 
     Raises TargetError if another holds it and `use` refuses that, or if the server is unreachable.
     """
@@ -197,7 +197,7 @@ def server_in_use(address: Address, dbname: str, use: Use, progress: Progress) -
 
 
 def server_holder(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
-    """Describes who measures the server of `connection` now; None if only this process does."""
+    """Describe who measures the server of `connection` now; None if only this process does."""
     found = _holder(connection)
     return None if found is None else _describe_holder(found)
 
@@ -232,7 +232,7 @@ def _describe_holder(row: tuple[Any, ...] | None) -> str:
 def _settle(
     use: Use, progress: Progress, *, attempt: Callable[[], bool], holder: Callable[[], str], place: str
 ) -> str | None:
-    """Returns None if this process has the lock, else the holder, alongside which it is to measure."""
+    """Return None if this process has the lock, else the holder, alongside which it is to measure."""
     shown = ""
     while not attempt():
         other = holder()

@@ -58,16 +58,16 @@ class Reaper(Protocol):
         """The regions that it searches."""
 
     def strangers(self) -> Sequence[Journal]:
-        """Returns journals of other accounts, whose resources these credentials cannot see."""
+        """Return journals of other accounts, whose resources these credentials cannot see."""
 
     def find(self, wanted: Wanted) -> Sequence[Resource]:
-        """Returns matching resources in the order of removal."""
+        """Return matching resources in the order of removal."""
 
     def of_others(self, found: Sequence[Any]) -> Sequence[Resource]:
-        """Returns those of `found` that another identity created."""
+        """Return those of `found` that another identity created."""
 
     def reap(self, wanted: Wanted, say: Say) -> Reaped:
-        """Removes matching resources."""
+        """Remove matching resources."""
 
 
 # ---- the provider ----
@@ -112,7 +112,7 @@ class DeadManRole(Protocol):
         """The policies that `create` attaches, by their names."""
 
     def create(self) -> str:
-        """Creates it, or corrects the existing one; returns what it did. Raises TargetError."""
+        """Create it, or correct the existing one; return what it did. Raises TargetError."""
 
 
 class Provider(Protocol):
@@ -126,40 +126,40 @@ class Provider(Protocol):
         """Estimates the cost of `plan` for `hours`; None means the duration of its trials. `root` is pgdyno's home."""
 
     def slower_s(self, plan: Plan) -> float:
-        """Returns the seconds that loading and copying the data of `plan` take beyond what a local disk needs."""
+        """Return the seconds that loading and copying the data of `plan` take beyond what a local disk needs."""
 
     def preflight(self, plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
-        """Checks the credentials; returns a new rental that expires in `lasts_s`, of which nothing exists yet."""
+        """Check the credentials; return a new rental that expires in `lasts_s`, of which nothing exists yet."""
 
     def standing(self, plan: Plan, root: Path, say: Say) -> Rental | None:
-        """Returns what `pgdyno target up` created for exactly this plan and left running, or None."""
+        """Return what `pgdyno target up` created for exactly this plan and left running, or None."""
 
     def is_standing(self, plan: Plan, root: Path) -> bool:
-        """Returns whether `standing` would return a rental or raise an error."""
+        """Return whether `standing` would return a rental or raise an error."""
 
     def left_of(self, plan: Plan, root: Path, say: Say) -> Sequence[Rental]:
-        """Returns all rentals of plans of that name that journals record, complete or not."""
+        """Return all rentals of plans of that name that journals record, complete or not."""
 
     def reaper(self, root: Path, regions: Sequence[str], *, all_regions: bool = False) -> Reaper:
-        """Returns a reaper that also searches `regions`, or all that are enabled for the account."""
+        """Return a reaper that also searches `regions`, or all that are enabled for the account."""
 
     def has_run(self, root: Path, text: str) -> bool:
-        """Returns whether a journal here records a run whose name begins with `text`."""
+        """Return whether a journal here records a run whose name begins with `text`."""
 
     def run_named(self, root: Path, text: str) -> str:
-        """Returns the run whose name is `text` or begins with it."""
+        """Return the run whose name is `text` or begins with it."""
 
     def hourly_costs(self, there: Sequence[Any], root: Path) -> Message | None:
         """Says what existing resources cost per hour; None if they cost nothing."""
 
     def policy(self) -> dict[str, Any]:
-        """Returns the minimum permissions for an identity."""
+        """Return the minimum permissions for an identity."""
 
     def dead_man_role(self) -> DeadManRole | None:
-        """Returns the role with which the provider removes expired databases; None if it needs none."""
+        """Return the role with which the provider removes expired databases; None if it needs none."""
 
     def own_zone(self) -> str | None:
-        """Returns the zone of this machine; None if it is not at this provider."""
+        """Return the zone of this machine; None if it is not at this provider."""
 
     def selftest(
         self,
@@ -177,7 +177,7 @@ class Provider(Protocol):
 
 @cache
 def provider(name: str) -> Provider | None:
-    """Returns the provider `name`; None if its package is not installed."""
+    """Return the provider `name`; None if its package is not installed."""
     module = loaded(PROVIDERS[name])
     if module is None:
         return None
@@ -190,7 +190,7 @@ def providers() -> list[Provider]:
 
 
 def needed_providers() -> list[Provider]:
-    """Returns all installed providers. Raises TargetError if there are none."""
+    """Return all installed providers. Raises TargetError if there are none."""
     found = providers()
     if not found:
         raise TargetError("pgdyno cannot rent servers: no package of a cloud provider is installed")
@@ -198,7 +198,7 @@ def needed_providers() -> list[Provider]:
 
 
 def provider_of(plan: Plan) -> Provider | None:
-    """Returns the provider of the rented targets of `plan`; None without such targets.
+    """Return the provider of the rented targets of `plan`; None without such targets.
 
     Raises TargetError for several.
     """
@@ -209,5 +209,5 @@ def provider_of(plan: Plan) -> Provider | None:
 
 
 def own_zone() -> str | None:
-    """Returns the zone of this machine at its provider; None if it is at none."""
+    """Return the zone of this machine at its provider; None if it is at none."""
     return next((zone for each in providers() if (zone := each.own_zone()) is not None), None)

@@ -60,7 +60,7 @@ class Observed:
 
 
 def missing(span: Span, period_s: int, ends_us: Iterable[int]) -> list[Span]:
-    """Returns the parts of `span`, which is whole periods, without a sample at their end; merges adjacent ones."""
+    """Return the parts of `span`, which is whole periods, without a sample at their end; merge adjacent ones."""
     there = set(ends_us)
     period_us = period_s * SECOND_US
     found: list[Span] = []
@@ -75,7 +75,7 @@ def missing(span: Span, period_s: int, ends_us: Iterable[int]) -> list[Span]:
 
 
 def is_complete(span: Span, gaps: Sequence[Span]) -> bool:
-    """Returns whether the last period of `span` is present: samples arrive in order."""
+    """Return whether the last period of `span` is present: samples arrive in order."""
     return not gaps or gaps[-1].to_us < span.to_us
 
 
@@ -88,17 +88,17 @@ GENERATOR = "@generator"
 
 
 def generator_names(count: int) -> list[str]:
-    """Returns the names that stand for this many generators in place of targets' names."""
+    """Return the names that stand for this many generators in place of targets' names."""
     return [GENERATOR, *(f"{GENERATOR}-{number}" for number in range(2, count + 1))]
 
 
 def is_generator(name: str) -> bool:
-    """Returns whether `name` stands for a generator."""
+    """Return whether `name` stands for a generator."""
     return name.startswith(GENERATOR)
 
 
 def stamp(moment: datetime) -> str:
-    """Formats a time as `2026-11-21T20:00:00Z`, which providers also accept in tags."""
+    """Format a time as `2026-11-21T20:00:00Z`, which providers also accept in tags."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -234,81 +234,81 @@ class Rental(Protocol):
         """What the checks of `up` found that does not prevent the rental."""
 
     def up(self) -> None:
-        """Creates all resources; after an error, those created so far still exist."""
+        """Create all resources; after an error, those created so far still exist."""
 
     def connection(self, name: str) -> DsnTarget:
-        """Returns how to open the server of target `name`, as a target over the network."""
+        """Return how to open the server of target `name`, as a target over the network."""
 
     def server_id(self, name: str) -> str:
-        """Returns the provider's identifier of the server of target `name`."""
+        """Return the provider's identifier of the server of target `name`."""
 
     def is_restored_often(self, name: str) -> bool:
-        """Returns whether the server of target `name` is replaced before every trial."""
+        """Return whether the server of target `name` is replaced before every trial."""
 
     def wants_restore(self, name: str) -> bool:
-        """Returns whether the server must be restored before the next trial."""
+        """Return whether the server must be restored before the next trial."""
 
     def has_snapshot(self, name: str, dataset: str) -> bool:
-        """Returns whether `take_snapshot` has taken one of the server of target `name` with `dataset`."""
+        """Return whether `take_snapshot` has taken one of the server of target `name` with `dataset`."""
 
     def take_snapshot(self, name: str, dataset: str) -> None:
-        """Takes a snapshot of the server of target `name`, which now has `dataset`; `down` deletes it.
+        """Take a snapshot of the server of target `name`, which now has `dataset`; `down` deletes it.
 
         pgdyno calls it for targets whose `takes_snapshot` is true.
         """
 
     def restore(self, name: str, dataset: str | None = None) -> None:
-        """Replaces the server by one from the snapshot with `dataset`, or for None from what the plan names."""
+        """Replace the server by one from the snapshot with `dataset`, or for None from what the plan names."""
 
     def reads_first(self, name: str) -> bool:
-        """Returns whether every page is to be read before the first trial after a restore."""
+        """Return whether every page is to be read before the first trial after a restore."""
 
     def limits(self, name: str) -> list[Message]:
-        """Describes the limits of the storage of target `name`."""
+        """Describe the limits of the storage of target `name`."""
 
     def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
-        """Returns what the provider's services report about the server of target `name` in `span`.
+        """Return what the provider's services report about the server of target `name` in `span`.
 
         Waits up to `late_s` for delayed reports, and tells `say`. An error of a service becomes the message of its
         `SourceReport`.
         """
 
     def accrued(self, now: datetime, load: Load) -> tuple[float, float] | None:
-        """Returns what all resources have cost in USD until `now`, and what they could after the next trial of `load`.
+        """Return what all resources have cost in USD until `now`, and what they could after the next trial of `load`.
 
         None if a price is unknown.
         """
 
     def request_cost(self, name: str, now: datetime) -> float | None:
-        """Returns what requests to the storage of target `name` have cost in USD until `now`; None if unknown."""
+        """Return what requests to the storage of target `name` have cost in USD until `now`; None if unknown."""
 
     def generator_cost(self, name: str) -> Estimate:
-        """Returns the cost of the generator `name`."""
+        """Return the cost of the generator `name`."""
 
     def generator_ssh(self) -> SshSpec | None:
-        """Returns the SSH address of the first generator; None if the load comes from this machine."""
+        """Return the SSH address of the first generator; None if the load comes from this machine."""
 
     def through(self) -> tuple[str, ...]:
-        """Returns the words that precede a program to run it on the first generator; none for this machine."""
+        """Return the words that precede a program to run it on the first generator; none for this machine."""
 
     def load_hosts(self) -> list[RemoteHost]:
-        """Returns the generators if there are several, else none."""
+        """Return the generators if there are several, else none."""
 
     def existing(self) -> Sequence[Resource]:
-        """Returns all existing resources."""
+        """Return all existing resources."""
 
     def prolong(self, expires: datetime) -> None:
-        """Extends the expiry of all resources."""
+        """Extend the expiry of all resources."""
 
     def release(self, name: str) -> None:
         """Begins to remove the server of target `name`, which no further trial needs; `down` removes the rest."""
 
     def down(self) -> Sequence[Left]:
-        """Removes all resources; returns those that remain."""
+        """Remove all resources; return those that remain."""
 
 
 def take_down(rental: Rental, note: Note) -> int | None:
-    """Removes all that `rental` created; returns the number of remaining resources, None if that is unknown.
+    """Remove all that `rental` created; return the number of remaining resources, None if that is unknown.
 
     It notes an error of the provider instead of raising it, because that error must not hide the one that led to the
     removal.
@@ -334,7 +334,7 @@ def take_down(rental: Rental, note: Note) -> int | None:
 
 
 def remove_rental(rental: Rental, note: Note) -> int:
-    """Removes all that `rental` created, and notes and counts what remains. Raises TargetError."""
+    """Remove all that `rental` created, and note and count what remains. Raises TargetError."""
     left = rental.down()
     for each in left:
         note(each.message)

@@ -39,7 +39,7 @@ _BYTES_RECEIVED = struct.Struct("=128xQ")
 
 @contextmanager
 def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]:
-    """Closes the connection if the server exceeds `ANSWER_S` or `ANSWER_BYTES` during the block.
+    """Close the connection if the server exceeds `ANSWER_S` or `ANSWER_BYTES` during the block.
 
     Raises TargetError in this case, and for answers that the block cannot interpret.
     """
@@ -96,7 +96,7 @@ def _cut_when_excessive(connection: psycopg.Connection[tuple[Any, ...]]) -> Iter
 
 
 def received_bytes(own: socket.socket) -> int:
-    """Returns the bytes received on a TCP connection; 0 for a Unix socket, whose server is on this host."""
+    """Return the bytes received on a TCP connection; 0 for a Unix socket, whose server is on this host."""
     try:
         (received,) = _BYTES_RECEIVED.unpack(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.size))
     except (OSError, struct.error):
@@ -107,7 +107,7 @@ def received_bytes(own: socket.socket) -> int:
 def connected_within(
     limit_s: float | None, connect: Callable[[], psycopg.Connection[tuple[Any, ...]]]
 ) -> psycopg.Connection[tuple[Any, ...]]:
-    """Returns the result of `connect` or raises its exception. Raises TimeoutError after `limit_s`; None sets no limit.
+    """Return the result of `connect` or raise its exception. Raises TimeoutError after `limit_s`; None sets no limit.
 
     `connect` runs in a thread, so that signals interrupt the wait, and pgdyno's exit does not wait for it; a connection
     that arrives too late is closed.
@@ -153,7 +153,7 @@ class Look(Enum):
     SILENT = "the server does not answer"
 
     def if_answered(self) -> Look:
-        """Returns the finding without the state of the session, for callers that do not use it."""
+        """Return the finding without the state of the session, for callers that do not use it."""
         return Look.WORKS if self is Look.IDLE else self
 
 
@@ -168,12 +168,12 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
     """Asks the server for the state of the session with this process number; None disables the watch."""
 
     def wait(self, gen: PQGen[_T], interval: float = _ASK_EVERY_S, timeout: float | None = None) -> _T:
-        """Waits as psycopg does. Raises SilentServerError if no answer comes, or one without an end."""
+        """Wait as psycopg does. Raises SilentServerError if no answer comes, or one without an end."""
         watched = gen if self.look is None else self._watch_reads(gen, self.look)
         return super().wait(watched, interval, timeout)
 
     def _watch_reads(self, gen: PQGen[_T], look: Callable[[int], Look]) -> PQGen[_T]:
-        """Returns `gen` with checks where psycopg resumes it: when the socket is ready, and every `interval`."""
+        """Return `gen` with checks where psycopg resumes it: when the socket is ready, and every `interval`."""
         pid, reads, before = self.info.backend_pid, 0, self._received_bytes()
         quiet = Quiet(lambda: look(pid))
         try:
@@ -221,7 +221,7 @@ class Quiet:
         self._last = []
 
     def reason(self) -> str | None:
-        """Returns why no answer can be expected, or None. Checks the server when it is time."""
+        """Return why no answer can be expected, or None. Checks the server when it is time."""
         if time.monotonic() - self._since < ANSWER_S:
             return None
         found = self._look()

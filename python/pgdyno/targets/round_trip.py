@@ -22,7 +22,7 @@ _PROCESSOR = "SELECT pg_read_file('/proc/cpuinfo', 0, 100000)"
 
 
 def measure_network_path(server: Server) -> NetworkPathRecord:
-    """Queries the time of `server` repeatedly over one connection. Raises TargetError."""
+    """Query the time of `server` repeatedly over one connection. Raises TargetError."""
     with server.connect() as connection:
         trips: list[tuple[float, int]] = []
         end = time.monotonic() + WITHIN_S
@@ -52,7 +52,7 @@ def _trip(connection: pq.abc.PGconn) -> tuple[float, int]:
 
 
 def _processor(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
-    """Returns None if the role may not read files, as on all managed services."""
+    """Return None if the role may not read files, as on all managed services."""
     try:
         row = connection.execute(_PROCESSOR).fetchone()
     except psycopg.Error:

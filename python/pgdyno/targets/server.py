@@ -43,7 +43,7 @@ The sources client and session belong to the querying connection, not to the ser
 
 
 def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings: Iterable[str] = ()) -> ServerFacts:
-    """Reads version, changed settings, checksums and size. Settings are as SHOW prints them: "128MB".
+    """Read version, changed settings, checksums and size. Settings are as SHOW prints them: "128MB".
 
     `session_settings` are names that the plan sets for each connection. The size covers all databases that the role may
     connect to, without WAL. Raises psycopg.Error.
@@ -72,7 +72,7 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings
 
 
 def read_identity(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[str, str]:
-    """Returns what tells a server and the load's sessions on it from others. Raises psycopg.Error."""
+    """Return what tells a server and the load's sessions on it from others. Raises psycopg.Error."""
     row = connection.execute(
         "SELECT pg_catalog.current_database(), current_user, pg_catalog.pg_is_in_recovery(),"
         " (SELECT ssl FROM pg_catalog.pg_stat_ssl WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid())"
@@ -88,7 +88,7 @@ def read_identity(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[str, 
 
 
 def _collation(database: Mapping[str, Any]) -> str:
-    """Returns the collation of a row of pg_database, whose columns differ by version: `en_US.UTF-8 (libc 2.36)`."""
+    """Return the collation of a row of pg_database, whose columns differ by version: `en_US.UTF-8 (libc 2.36)`."""
     provider = {"i": "icu", "b": "builtin"}.get(database.get("datlocprovider", "c"), "libc")
     locale = database.get("datlocale") or database.get("daticulocale") or database["datcollate"]
     version = database.get("datcollversion")
@@ -114,13 +114,13 @@ _QUOTED = re.compile(r"([\s\\])")
 
 
 def session_options(settings: Mapping[str, str]) -> list[str]:
-    """Returns arguments of libpq's `options`, in which a backslash quotes spaces and backslashes."""
+    """Return arguments of libpq's `options`, in which a backslash quotes spaces and backslashes."""
     quoted = {name: _QUOTED.sub(r"\\\1", value) for name, value in settings.items()}
     return [f"-c {name}={value}" for name, value in quoted.items()]
 
 
 def _server_words(error: TargetError) -> str:
-    """Returns what the server said, of libpq's message."""
+    """Return what the server said, of libpq's message."""
     return str(error.__cause__ or error.message).rpartition("FATAL:")[2].strip()
 
 
@@ -128,7 +128,7 @@ class ServerControl(Protocol):
     """Controls the server's process: state, stop and start."""
 
     def is_alive(self) -> bool:
-        """Returns whether the process runs."""
+        """Return whether the process runs."""
 
     def restart(self, port: int) -> int:
         """Restarts it; returns its new port."""
@@ -137,14 +137,14 @@ class ServerControl(Protocol):
         """Shuts it down; the data directory is then consistent."""
 
     def start(self, port: int) -> int:
-        """Starts it after `stop`; returns its port."""
+        """Start it after `stop`; return its port."""
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """Returns the plan's settings in its configuration."""
+        """Return the plan's settings in its configuration."""
 
     def write_settings(self, settings: Mapping[str, str], port: int) -> None:
-        """Replaces the plan's settings; they apply from the next reload or start."""
+        """Replace the plan's settings; they apply from the next reload or start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Server:
         return " ".join([*([of_address] if of_address else []), *session_options(settings or self.session_settings)])
 
     def connect(self, dbname: str | None = None) -> psycopg.Connection[tuple[Any, ...]]:
-        """Opens a connection in autocommit mode. Raises TargetError."""
+        """Open a connection in autocommit mode. Raises TargetError."""
         return self.address.connect(dbname or self.dbname)
 
     def quiet(self) -> Quiet:
@@ -245,7 +245,7 @@ class Server:
         return self.address.look(self.dbname, None)
 
     def read_as_is(self, read: Callable[[psycopg.Connection[tuple[Any, ...]]], _T]) -> _T:
-        """Returns the result of `read` in a session with the settings that the load's sessions have.
+        """Return the result of `read` in a session with the settings that the load's sessions have.
 
         If a statement or lock timeout cancels it, it runs again without these settings. Raises TargetError,
         psycopg.Error.
@@ -259,26 +259,26 @@ class Server:
                 return read(connection)
 
     def database_made(self) -> None:
-        """Applies the settings to the newly created workload database. Raises TargetError, psycopg.Error."""
+        """Apply the settings to the newly created workload database. Raises TargetError, psycopg.Error."""
         if self.settings:
             with self.connect(self.maintenance) as connection:
                 set_settings(connection, self.dbname, self.settings)
 
     @property
     def plan_settings(self) -> Mapping[str, str]:
-        """Returns the plan's settings that it has now."""
+        """Return the plan's settings that it has now."""
         return self.settings if self.machine is None else self.machine.control.settings
 
     def facts(self) -> ServerFacts:
-        """Reads version, settings and size as they are now. Raises TargetError."""
+        """Read version, settings and size as they are now. Raises TargetError."""
         return self.read_as_is(lambda connection: read_facts(connection, self.session_settings))
 
     def identity(self) -> dict[str, str]:
-        """Reads what tells the server from others. Raises TargetError."""
+        """Read what tells the server from others. Raises TargetError."""
         return self.read_as_is(read_identity)
 
     def check_session(self, settings: Mapping[str, str]) -> None:
-        """Opens a session with `settings`. Raises TargetError if the server refuses them, or a pooler drops them."""
+        """Open a session with `settings`. Raises TargetError if the server refuses them, or a pooler drops them."""
         self.connect().close()
         try:
             with self.address.connect(self.dbname, as_is=True, options=self._session_options(settings)) as connection:
@@ -294,7 +294,7 @@ class Server:
             )
 
     def _refusals_text(self, settings: Mapping[str, str], error: TargetError) -> str:
-        """Returns every setting that the server refuses, with its reason: it names only the first of several."""
+        """Return every setting that the server refuses, with its reason: it names only the first of several."""
         reasons = {}
         for name, value in settings.items() if len(settings) > 1 else ():
             try:
@@ -308,7 +308,7 @@ class Server:
     # ---- files and process ----
 
     def own(self, doing: str) -> Machine:
-        """Returns its machine.
+        """Return its machine.
 
         Raises TargetError without one, because `doing` ("restart the server") is not possible.
         """
@@ -318,30 +318,30 @@ class Server:
 
     @property
     def data_directory(self) -> Path:
-        """Returns its data directory. Raises TargetError."""
+        """Return its data directory. Raises TargetError."""
         return self.own("look at the data directory").data_directory
 
     @property
     def socket_directory(self) -> Path:
-        """Returns the folder of its socket. Raises TargetError."""
+        """Return the folder of its socket. Raises TargetError."""
         return self.own("use the server's socket").socket_directory
 
     @property
     def log_path(self) -> Path:
-        """Returns the path of its log. Raises TargetError."""
+        """Return the path of its log. Raises TargetError."""
         return self.own("read the server's log").log_path
 
     @property
     def copy(self) -> ClusterCopy:
-        """Returns the stopped copy of its data directory. Raises TargetError."""
+        """Return the stopped copy of its data directory. Raises TargetError."""
         return self.own("copy the data directory").copy
 
     def log_size(self) -> int:
-        """Returns the current size of the log in bytes; 0 without a log."""
+        """Return the current size of the log in bytes; 0 without a log."""
         return 0 if self.machine is None else log_size(self.machine.log_path)
 
     def alive(self) -> bool:
-        """Returns False after a crash of its process. Always True over the network, where only connecting can tell."""
+        """Return False after a crash of its process. Always True over the network, where only connecting can tell."""
         if self.machine is None:
             return True
         if self.promoted:
@@ -357,7 +357,7 @@ class Server:
         self.own("stop the server").control.stop()
 
     def start(self) -> None:
-        """Starts it after `stop`; `port` may change. Raises TargetError."""
+        """Start it after `stop`; `port` may change. Raises TargetError."""
         self._listens_at(self.own("start the server").control.start(self.port))
 
     def _listens_at(self, port: int) -> None:
@@ -385,11 +385,11 @@ class Server:
 
     @property
     def has_replicas(self) -> bool:
-        """Returns whether the plan has standbys."""
+        """Return whether the plan has standbys."""
         return self.machine is not None and self.machine.replicas is not None
 
     def make_replicas(self) -> str:
-        """Creates its standbys from its current content, or makes existing ones follow. Returns the method in words.
+        """Create its standbys from its current content, or make existing ones follow. Returns the method in words.
 
         Raises TargetError, psycopg.Error.
         """
@@ -407,49 +407,49 @@ class Server:
         return made
 
     def check_replicas(self) -> None:
-        """Raises TargetError if one of its standbys, which it may wait for at each commit, has ended."""
+        """Raise TargetError if one of its standbys, which it may wait for at each commit, has ended."""
         if self.machine is not None and self.machine.replicas is not None:
             self.machine.replicas.check_alive()
 
     def wait_for_replicas(self) -> str:
-        """Waits until they show all that it has committed; returns the initial lag. Raises TargetError."""
+        """Wait until they show all that it has committed; return the initial lag. Raises TargetError."""
         machine = self.own("wait for replicas")
         assert machine.replicas is not None
         return machine.replicas.wait(self.address)
 
     def replica_environments(self) -> list[dict[str, str]]:
-        """Returns the variables with which programs connect to each standby; none before the standbys exist."""
+        """Return the variables with which programs connect to each standby; none before the standbys exist."""
         if self.machine is None or self.machine.replicas is None:
             return []
         return self.machine.replicas.environments(self.dbname)
 
     def replica_names(self) -> list[str]:
-        """Returns the name of each standby in pg_stat_replication, in the order of `replica_environments`."""
+        """Return the name of each standby in pg_stat_replication, in the order of `replica_environments`."""
         if self.machine is None or self.machine.replicas is None:
             return []
         return self.machine.replicas.names
 
     def replica_directories(self) -> list[Path]:
-        """Returns their data directories; none over the network, or before they exist."""
+        """Return their data directories; none over the network, or before they exist."""
         if self.machine is None or self.machine.replicas is None:
             return []
         return self.machine.replicas.data_directories
 
     def failover_environment(self) -> dict[str, str]:
-        """Returns the variables with which clients connect to the primary or, after a failover, to its successor."""
+        """Return the variables with which clients connect to the primary or, after a failover, to its successor."""
         addresses = [self.address.parameters, *(each.parameters for each in self.replica_addresses()[:1])]
         together = {name: ",".join(each[name] for each in addresses) for name in ("host", "port")}
         parameters = {**self.address.parameters, **together, "target_session_attrs": "read-write"}
         return Address(parameters, self.password).environment(self.dbname)
 
     def replica_addresses(self) -> list[Address]:
-        """Returns the address of each standby; none before they exist."""
+        """Return the address of each standby; none before they exist."""
         if self.machine is None or self.machine.replicas is None:
             return []
         return self.machine.replicas.addresses()
 
     def followers(self) -> ReplicaSet:
-        """Returns its replicas, one of which can be promoted. Raises TargetError if it has none."""
+        """Return its replicas, one of which can be promoted. Raises TargetError if it has none."""
         replicas = self.own("promote a replica").replicas
         if replicas is None:
             raise TargetError("cannot promote a replica: the target has none")
@@ -467,7 +467,7 @@ class Server:
 
     @property
     def promoted(self) -> bool:
-        """Returns whether a replica was promoted."""
+        """Return whether a replica was promoted."""
         return self.primary_port is not None
 
     def fail_back(self) -> None:
@@ -483,7 +483,7 @@ class Server:
         self._listens_at(machine.control.restart(port))
 
     def prepare(self, *, set_password: bool) -> None:
-        """Creates the database, and sets the password of a cluster that had another. Raises TargetError."""
+        """Create the database, and set the password of a cluster that had another. Raises TargetError."""
         socket = str(self.own("set up the cluster").socket_directory)
         # through the socket, because the password of a kept cluster is unknown
         with self.address.connect(self.maintenance, host=socket) as connection:
@@ -523,7 +523,7 @@ class LogParts:
         return cls(tuple((name, path, log_size(path)) for name, path in logs.items()))
 
     def save(self, folder: Path) -> None:
-        """Copies what was added since into `folder`. Raises OSError."""
+        """Copy what was added since into `folder`. Raises OSError."""
         for name, path, start in self.parts:
             with path.open("rb") as log, (folder / name).open("wb") as copy:
                 log.seek(start)

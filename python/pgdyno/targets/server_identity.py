@@ -25,7 +25,7 @@ _DIGITS = 12
 
 
 def server_identity(connection: psycopg.Connection[tuple[Any, ...]]) -> ServerIdentity:
-    """Returns what identifies the server of `connection`, which is in autocommit mode. Raises psycopg.Error."""
+    """Return what identifies the server of `connection`, which is in autocommit mode. Raises psycopg.Error."""
     started = connection.execute(_STARTED).fetchone()
     identifier = None
     # a managed service may keep the control file to itself
@@ -41,7 +41,7 @@ def server_identity(connection: psycopg.Connection[tuple[Any, ...]]) -> ServerId
 
 
 def normal_host(name: str) -> str:
-    """Returns the host `name` in one form, whatever a connection string calls it."""
+    """Return the host `name` in one form, whatever a connection string calls it."""
     name = name.lower().rstrip(".")
     return _this_machine() if not name or name[0] in "/@" or name == "localhost" or _is_own(name) else name
 

@@ -43,13 +43,13 @@ class Account:
     relation: Relation
 
     def popen_user(self) -> PopenUser:
-        """Returns Popen's arguments to start a child as this user; none if pgdyno runs as this user."""
+        """Return Popen's arguments to start a child as this user; none if pgdyno runs as this user."""
         if self.relation is Relation.SAME:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def take(self, file: Path | int) -> None:
-        """Makes this user the owner of a path or an open file. Raises OSError."""
+        """Make this user the owner of a path or an open file. Raises OSError."""
         if self.relation is Relation.SAME:
             return
         if isinstance(file, int):
@@ -58,18 +58,18 @@ class Account:
             os.chown(file, self.uid, self.gid, follow_symlinks=False)
 
     def can_traverse(self, folder: Path) -> bool:
-        """Returns whether this user may traverse `folder` itself, whatever its parents allow."""
+        """Return whether this user may traverse `folder` itself, whatever its parents allow."""
         return self._may_execute(folder.stat())
 
     def blocked_at(self, path: Path) -> Path | None:
-        """Returns the topmost existing parent of `path` that this user cannot traverse, or None."""
+        """Return the topmost existing parent of `path` that this user cannot traverse, or None."""
         for parent in reversed(path.resolve().parents):
             if parent.is_dir() and not self.can_traverse(parent):
                 return parent
         return None
 
     def can_execute(self, file: Path) -> bool:
-        """Returns whether this user may execute `file`."""
+        """Return whether this user may execute `file`."""
         status = file.stat()
         return stat.S_ISREG(status.st_mode) and self._may_execute(status)
 
@@ -83,7 +83,7 @@ class Account:
 
 
 def find_account(environ: Mapping[str, str] | None = None) -> Account:
-    """Returns the account for servers of this process. Raises TargetError if no usable one exists."""
+    """Return the account for servers of this process. Raises TargetError if no usable one exists."""
     environ = os.environ if environ is None else environ
     uid = os.geteuid()
     if uid != 0:

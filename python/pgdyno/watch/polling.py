@@ -127,7 +127,7 @@ class Polling:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends; a query that hangs is left to the end of the process."""
+        """End; a query that hangs is left to the end of the process."""
         self._stop.set()
         self._thread.join(END_S)
         if not self._thread.is_alive():

@@ -73,7 +73,7 @@ class Progress:
 def capture_logs(
     files: Sequence[Path], into: Path, options: Options, progress: Callable[[Progress], None] = lambda _: None
 ) -> Capture:
-    """Writes `capture.parquet` into the folder `into` from logs of one server, and returns what it has.
+    """Write `capture.parquet` into the folder `into` from logs of one server, and return what it has.
 
     Raises UsageError for files that are no log or do not fit together, StoreError for what cannot be read or written.
     Nothing is left behind after an exception.

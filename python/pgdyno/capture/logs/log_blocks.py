@@ -33,7 +33,7 @@ class Block:
 
 
 def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:
-    """Yields the entries of `log`; what cannot be read is added to `losses`. Raises StoreError."""
+    """Yield the entries of `log`; what cannot be read is added to `losses`. Raises StoreError."""
     with storing("read", log.path, None), open_log(log.path) as (opened, raw):
         file = UnwrappedFile(opened, log.wrappers) if log.wrappers else opened
         places = _Places(losses, file.number if isinstance(file, UnwrappedFile) else int)
@@ -63,7 +63,7 @@ class _Places(NamedTuple):
 def _runs(
     file: Readable, start: re.Pattern[bytes], log: LogFile, losses: _Places
 ) -> Iterator[tuple[int, bytes, bool, bool]]:
-    """Yields runs of whole entries: the number of the first line, the bytes, whether they begin with the rest of an
+    """Yield runs of whole entries: the number of the first line, the bytes, whether they begin with the rest of an
     entry that was left out, and whether the file ends with them.
     """
     rest, line, is_rest = b"", 1, False
@@ -92,7 +92,7 @@ def _runs(
 
 
 def _last_start(data: bytes, start: re.Pattern[bytes]) -> int:
-    """Returns where the last entry in `data` begins; 0 if it has a single entry."""
+    """Return where the last entry in `data` begins; 0 if it has a single entry."""
     end = len(data)
     while end > 0:
         newline = data.rfind(b"\n", 0, end)

@@ -34,7 +34,7 @@ _JSON_BYTES = 4 << 20
 
 
 def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, file: Path) -> list[int]:
-    """Fills the table `entry` of `cursor` by way of `file`, and returns the lines that it cannot read."""
+    """Fill the table `entry` of `cursor` by way of `file`, and return the lines that it cannot read."""
     size = len(block.data) + 4096
     if log.format is LogFormat.CSV:
         columns: tuple[str, ...] = ("line", *_CSV_COLUMNS)

@@ -179,7 +179,7 @@ GROUP BY reason
 
 
 def load_events(cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, int, int]]:
-    """Fills the table `event` from `entry`; returns what is left out: reasons, counts, and first lines."""
+    """Fill the table `event` from `entry`; return what is left out: reasons, counts, and first lines."""
     cursor.execute(_EVENTS.format(plan_rows=_PLAN_ROWS, code=SQLSTATE_OF_MESSAGE))
     left = cursor.execute(_LEFT).fetchall()
     cursor.execute("DELETE FROM event WHERE reason IS NOT NULL OR key IS NULL")
@@ -187,7 +187,7 @@ def load_events(cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, int, int]]
 
 
 def server_version(cursor: duckdb.DuckDBPyConnection) -> str | None:
-    """Returns the version that the server logs when it starts; None if it is not in the table `entry`."""
+    """Return the version that the server logs when it starts; None if it is not in the table `entry`."""
     row = cursor.execute(
         "SELECT max(regexp_extract(message, '^starting PostgreSQL ([0-9][^ ]*)', 1)) FROM entry"
         " WHERE starts_with(message, 'starting PostgreSQL ')"

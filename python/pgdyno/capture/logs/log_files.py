@@ -78,7 +78,7 @@ class LogFile:
 
 @contextmanager
 def open_log(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Opens a log: its content, which is decompressed if it is from gzip, and the file itself.
+    """Open a log: its content, which is decompressed if it is from gzip, and the file itself.
 
     Raises UsageError unless it is a file that can be read, OSError.
     """
@@ -105,7 +105,7 @@ class Readable(Protocol):
 
 
 def read_bytes(file: Readable, size: int) -> tuple[bytes, bool]:
-    """Returns up to `size` bytes, and whether the file could be decompressed up to their end."""
+    """Return up to `size` bytes, and whether the file could be decompressed up to their end."""
     data = bytearray()
     try:
         while len(data) < size and (part := file.read(min(size - len(data), PIECE_BYTES))):

@@ -78,7 +78,7 @@ class LinePrefix:
 
     @classmethod
     def of(cls, text: str) -> LinePrefix:
-        """Raises UsageError for an unknown escape."""
+        """Raise UsageError for an unknown escape."""
         groups: list[str] = []
         pattern, at, ends = "", 0, ""
         for escape in _ESCAPE.finditer(text):
@@ -110,7 +110,7 @@ class LinePrefix:
 
 
 def without_groups(pattern: str) -> str:
-    """Returns `pattern` with groups that nothing reads."""
+    """Return `pattern` with groups that nothing reads."""
     return re.sub(r"(?<!\\)\((?!\?)", "(?:", pattern)
 
 
@@ -126,7 +126,7 @@ def _group(letter: str, padding: str, text: str, groups: list[str]) -> str:
 
 
 def check_prefix(prefix: LinePrefix) -> None:
-    """Raises UsageError for a prefix whose log cannot be read, because it lacks the time or the session."""
+    """Raise UsageError for a prefix whose log cannot be read, because it lacks the time or the session."""
     text, groups = prefix.text, prefix.groups
     hint = "set log_line_prefix = '%m [%p] %q%u@%d ', or log_destination = 'csvlog'"
     if "stamp" not in groups:
@@ -136,7 +136,7 @@ def check_prefix(prefix: LinePrefix) -> None:
 
 
 def recognise_prefix(text: str, given: LinePrefix | None = None, *, stamped: bool = False) -> LinePrefix | None:
-    """Returns the prefix of most entries in `text`, the beginning of a log: `given`, else a usual one; None if it is
+    """Return the prefix of most entries in `text`, the beginning of a log: `given`, else a usual one; None if it is
     another one.
 
     `stamped` if the time and the process of a log daemon precede it.

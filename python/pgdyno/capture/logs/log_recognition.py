@@ -39,7 +39,7 @@ _OTHER_ENTRY = re.compile(rf"^(?!\t).{{0,{MOST_HEADER}}}?(?:{SEVERITIES}):  ", r
 
 
 def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
-    """Returns the logs at `paths` in the order of their first times, each file once, without empty ones.
+    """Return the logs at `paths` in the order of their first times, each file once, without empty ones.
 
     Raises UsageError if one is no log, or if they cannot be one log; StoreError if one cannot be read.
     """
@@ -62,7 +62,7 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
 
 
 def without_copies(logs: Sequence[LogFile]) -> tuple[list[LogFile], list[LogFile]]:
-    """Returns `logs` without those that begin with the same entries as another one, and those that do.
+    """Return `logs` without those that begin with the same entries as another one, and those that do.
 
     Such a file is a copy, or the same log compressed, or a part of it. The longest stays, preferably uncompressed.
     """
@@ -130,7 +130,7 @@ def _strip_wrappers(text: str, given: LinePrefix | None, year: int) -> tuple[str
 
 
 def _heads(file: BinaryIO) -> Iterator[str]:
-    """Yields the text of `file` piece by piece, each from the beginning of a line, up to where an entry has to begin.
+    """Yield the text of `file` piece by piece, each from the beginning of a line, up to where an entry has to begin.
 
     A log that was cut begins within an entry, which may be long.
     """

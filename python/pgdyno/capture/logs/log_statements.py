@@ -135,7 +135,7 @@ class Templates:
 def store_statements(
     cursor: duckdb.DuckDBPyConnection, number: int, templates: Templates, anonymiser: Anonymiser | None
 ) -> None:
-    """Fills `log_event` from the table `event`, which is of file `number`; `anonymiser` is None to keep values."""
+    """Fill `log_event` from the table `event`, which is of file `number`; `anonymiser` is None to keep values."""
     cursor.execute(_STATEMENTS)
     found = templates.learn(cursor)
     parts = {"file": number, "sql": "sql", "parameters": "parameters", "joins": ""}
@@ -153,7 +153,7 @@ def store_statements(
 
 
 def _reason(code: str, unclear: str) -> str:
-    """Returns SQL for the reason to leave a statement out.
+    """Return SQL for the reason to leave a statement out.
 
     `code` is SQL that tells whether it has code, `unclear` whether its constants may be others.
     """

@@ -20,7 +20,7 @@ alike, and so does one that several countries use: IST is India's, and IDT, whic
 
 
 def epoch_us(stamp: str) -> str:
-    """Returns SQL that turns a logged time into µs since 1970, and other text into NULL."""
+    """Return SQL that turns a logged time into µs since 1970, and other text into NULL."""
     zone = f"substr({stamp}, CASE WHEN {stamp}[20] = '.' THEN 25 ELSE 21 END)"
     # one literal: DuckDB binds a CASE of as many branches again for each block
     known = ", ".join(f"{name}={round(hours * 3600)}" for name, hours in _ZONES_H.items())
@@ -38,7 +38,7 @@ def epoch_us(stamp: str) -> str:
 
 
 def epochs_us(stamps: Sequence[str]) -> list[int]:
-    """Returns logged times in µs since 1970; 0 for a text that is not a time."""
+    """Return logged times in µs since 1970; 0 for a text that is not a time."""
     query = f"SELECT coalesce({epoch_us('stamp')}, 0)::BIGINT FROM (SELECT unnest($stamps::VARCHAR[]) AS stamp)"
     with session() as connection:
         return [us for (us,) in connection.execute(query, {"stamps": list(stamps)}).fetchall()]
@@ -48,7 +48,7 @@ _WRITTEN = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(\.\d{3})?\s*(\S
 
 
 def logged_time_us(text: str) -> int:
-    """Returns a time that a user copied from a log, or wrote like one, in µs since 1970; UTC without a zone.
+    """Return a time that a user copied from a log, or wrote like one, in µs since 1970; UTC without a zone.
 
     Raises ValueError.
     """

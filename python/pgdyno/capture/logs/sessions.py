@@ -138,7 +138,7 @@ def find_sessions(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def check_one_server(connection: duckdb.DuckDBPyConnection, named: dict[int, str]) -> None:
-    """Raises StoreError if two sessions have a process at the same time; `named` has the files by number."""
+    """Raise StoreError if two sessions have a process at the same time; `named` has the files by number."""
     for owner, what in (("pid", "process"), ("process_number", "backend")):
         found = connection.execute(_TWO_SERVERS.format(owner=owner, overlap=OVERLAP_US)).fetchone()
         if found is not None:
@@ -357,7 +357,7 @@ class SessionStatements:
         connection.execute(_TABLES)
 
     def add(self, cursor: duckdb.DuckDBPyConnection, began_us: int, *, more: bool = True) -> None:
-        """Adds what ends in the table `log_event` of `cursor`; all that has begun ends if there is no `more`."""
+        """Add what ends in the table `log_event` of `cursor`; all that has begun ends if there is no `more`."""
         block = len(self.files)
         cursor.execute(_UNITS)
         cursor.execute(_OPEN_UNITS, {"more": more})

@@ -30,7 +30,7 @@ class Doubt(StrEnum):
 
 
 def join_entry_lines(text: str, prefix: LinePrefix) -> str:
-    """Returns `text` with each line that a tab continues, and each further part of an entry, on the entry's line."""
+    """Return `text` with each line that a tab continues, and each further part of an entry, on the entry's line."""
     text = text.translate({1: " ", 2: " ", 3: " "}) if re.search("[\x01-\x03]", text) else text
     text = text.replace("\r", RETURN).replace("\n\t", NEWLINE)
     return re.sub(rf"\n{prefix.other_line()}", rf"{PART}\1:", text)
@@ -39,7 +39,7 @@ def join_entry_lines(text: str, prefix: LinePrefix) -> str:
 def judge_entries(
     entries: Sequence[str], prefix: LinePrefix, *, has_tabs: bool, is_end: bool
 ) -> Iterator[tuple[str, Doubt | None]]:
-    """Yields each of `entries` in one line, and whether it may not be whole.
+    """Yield each of `entries` in one line, and whether it may not be whole.
 
     `has_tabs` if the log has lines that begin with a tab, `is_end` if the file ends with the last entry.
     """
@@ -72,7 +72,7 @@ def _one_line(entry: str, has_tabs: bool) -> tuple[str, Doubt | None]:
 
 
 def _longest_lines(entries: Sequence[str]) -> Iterator[str]:
-    """Yields the lines that may be the longest in bytes."""
+    """Yield the lines that may be the longest in bytes."""
     most = 0
     for entry in entries:
         if 4 * len(entry) > most:

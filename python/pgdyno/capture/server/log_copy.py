@@ -20,7 +20,7 @@ class LogCopy:
     """
 
     def __init__(self, files: LogFiles, folder: Path, most_bytes: int) -> None:
-        """Copies at most `most_bytes`. Raises StoreError."""
+        """Copy at most `most_bytes`. Raises StoreError."""
         self.copies: list[Path] = []
         """In the order in which the server wrote them."""
         self.copied_bytes = 0
@@ -38,7 +38,7 @@ class LogCopy:
             folder.mkdir(mode=0o700, parents=True)
 
     def begin(self) -> None:
-        """Notes the ends of the files: what they contain by now is no part of the capture.
+        """Note the ends of the files: what they contain by now is no part of the capture.
 
         Raises TargetError, and UsageError if the newest file cannot be read.
         """
@@ -49,7 +49,7 @@ class LogCopy:
             self._files.read(path, 0, 1)
 
     def step(self, *, last: bool) -> bool:
-        """Copies what was added; returns whether there is room for more. Raises TargetError, StoreError."""
+        """Copy what was added; return whether there is room for more. Raises TargetError, StoreError."""
         del last
         states = self._files.states()
         inodes = {path: state.inode for path, state in states.items()}
@@ -66,15 +66,15 @@ class LogCopy:
         return True
 
     def reconnect(self) -> None:
-        """Opens the connection again. Raises TargetError."""
+        """Open the connection again. Raises TargetError."""
         self._files.reconnect()
 
     def progress(self) -> str:
-        """Returns what was copied, for a line of progress."""
+        """Return what was copied, for a line of progress."""
         return f"{format_size(self.copied_bytes)} of log"
 
     def notes(self) -> Iterator[Message]:
-        """Yields what may be missing."""
+        """Yield what may be missing."""
         if self.truncated:
             yield Message(
                 "log-truncated",

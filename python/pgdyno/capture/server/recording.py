@@ -22,19 +22,19 @@ class Recorded(Protocol):
     """What is recorded: the server's log, or its statistics of statements."""
 
     def begin(self) -> None:
-        """Notes the state at the beginning. Raises TargetError, UsageError."""
+        """Note the state at the beginning. Raises TargetError, UsageError."""
 
     def step(self, *, last: bool) -> bool:
-        """Records what is new, once a second and, with `last`, at the end; returns whether there is room for more.
+        """Record what is new, once a second and, with `last`, at the end; return whether there is room for more.
 
         Raises TargetError if the server is away: the recording goes on when it is back.
         """
 
     def reconnect(self) -> None:
-        """Opens the connection again. Raises TargetError."""
+        """Open the connection again. Raises TargetError."""
 
     def progress(self) -> str:
-        """Returns how much was recorded, in a few words."""
+        """Return how much was recorded, in a few words."""
 
 
 class Recording:
@@ -59,7 +59,7 @@ class Recording:
         threading.Thread(target=self._run, name="capture", daemon=True).start()
 
     def wait(self, say: Callable[[str], None]) -> None:
-        """Waits for the end, and calls `say` with lines of progress, at once when the server goes away or comes back.
+        """Wait for the end, and call `say` with lines of progress, at once when the server goes away or comes back.
 
         Raises what the recording raised.
         """
@@ -75,12 +75,12 @@ class Recording:
             raise self._error
 
     def stop(self) -> None:
-        """Ends the recording before its time, after a last step. Raises what the recording raised."""
+        """End the recording before its time, after a last step. Raises what the recording raised."""
         self._stop.set()
         self.wait(lambda _: None)
 
     def notes(self) -> Iterator[Message]:
-        """Yields why the recording has less than it should have."""
+        """Yield why the recording has less than it should have."""
         if self.lost is not None:
             yield Message("capture-server-lost", "the server did not come back in time: {reason}", reason=self.lost)
 

@@ -107,7 +107,7 @@ class ServerLog:
 
 
 def check_server_log(server: CapturedServer, *, through_sql: bool, files_given: bool) -> ServerLog:
-    """Returns where and how the server logs every statement.
+    """Return where and how the server logs every statement.
 
     `through_sql` says that its files will be read through SQL, `files_given` that the user names the files. Raises
     UsageError with the remedy if the log lacks something that a capture needs, or if the role may not read it.
@@ -164,7 +164,7 @@ def _current_value(connection: Connection, form: str) -> str | None:
 
 
 def _rights(connection: Connection, *, through_sql: bool) -> tuple[list[str], list[str], list[str]]:
-    """Returns what grants the missing rights, what revokes them, and what the role may not do."""
+    """Return what grants the missing rights, what revokes them, and what the role may not do."""
     ((role, may_monitor, may_locate, may_read),) = connection.execute(_RIGHTS).fetchall()
     grants, revokes, refusals = [], [], []
     if not may_monitor:
@@ -194,7 +194,7 @@ def _revoke(function: str, role: str) -> str:
 
 
 def lacks(settings: Mapping[str, Setting], *, files_given: bool) -> Iterator[Lack]:
-    """Yields the settings that keep something out of the log; a setting of our own role says nothing about others."""
+    """Yield the settings that keep something out of the log; a setting of our own role says nothing about others."""
     yield from (lack for lack in _all_lacks(settings, files_given=files_given) if not lack.setting.is_of_role)
 
 
@@ -220,7 +220,7 @@ def _all_lacks(settings: Mapping[str, Setting], *, files_given: bool) -> Iterato
 
 
 def _statements(settings: Mapping[str, Setting]) -> str | None:
-    """Returns the setting because of which every statement is logged; None if not all are."""
+    """Return the setting because of which every statement is logged; None if not all are."""
     for name, others in (
         ("log_min_duration_statement", {"log_min_duration_statement": "0"}),
         ("log_min_duration_sample", {"log_min_duration_sample": "0", "log_statement_sample_rate": "1"}),
@@ -256,7 +256,7 @@ def _destination(settings: Mapping[str, Setting]) -> Iterator[Lack]:
 
 
 def log_format(settings: Mapping[str, Setting]) -> str:
-    """Returns the format to read: the one that says most."""
+    """Return the format to read: the one that says most."""
     listed = _destinations(settings)
     return next((each for each in (CSV, JSON) if each in listed), STDERR)
 
@@ -275,7 +275,7 @@ def _says_enough(prefix: str) -> bool:
 
 
 def file_pattern(filename: str, form: str) -> str:
-    """Returns the pattern of the names that `log_filename` yields in this format."""
+    """Return the pattern of the names that `log_filename` yields in this format."""
     # as syslogger.c does: another suffix replaces ".log", and is added to other names
     if form != STDERR:
         filename = filename.removesuffix(".log") + {CSV: ".csv", JSON: ".json"}[form]
@@ -284,5 +284,5 @@ def file_pattern(filename: str, form: str) -> str:
 
 
 def _value(settings: Mapping[str, Setting], name: str) -> str:
-    """Returns the value; empty for a setting that the server or the role does not have."""
+    """Return the value; empty for a setting that the server or the role does not have."""
     return settings[name].value if name in settings else ""

@@ -39,19 +39,19 @@ class LogFiles(Protocol):
     """Log files of one place, by their paths there."""
 
     def states(self) -> dict[str, FileState]:
-        """Returns the state of each file, the one written last at the end. Raises TargetError, UsageError."""
+        """Return the state of each file, the one written last at the end. Raises TargetError, UsageError."""
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """Returns up to `length` bytes from `offset` on; none beyond the end, or of a missing file.
+        """Return up to `length` bytes from `offset` on; none beyond the end, or of a missing file.
 
         Raises TargetError, UsageError.
         """
 
     def reconnect(self) -> None:
-        """Opens the connection again after a TargetError. Raises TargetError."""
+        """Open the connection again after a TargetError. Raises TargetError."""
 
     def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
 
 
 _NAMES = "SELECT /* pgdyno */ name, size FROM pg_catalog.pg_ls_logdir() ORDER BY modification, name"
@@ -62,7 +62,7 @@ class SqlFiles:
     """Files in the server's `log_directory` with names of `pattern`, read through SQL."""
 
     def __init__(self, server: CapturedServer, directory: str, pattern: str) -> None:
-        """Raises TargetError."""
+        """Raise TargetError."""
         self._server, self._directory, self._pattern = server, directory.rstrip("/"), pattern
         self._connection: Connection = server.connect()
 
@@ -141,7 +141,7 @@ class SshFiles:
     """Files on another host, by paths or patterns, over one connection."""
 
     def __init__(self, spec: SshSpec, patterns: Sequence[str]) -> None:
-        """Raises RemoteError."""
+        """Raise RemoteError."""
         self._spec = spec
         self._patterns = " ".join(_quote_pattern(each) for each in patterns)
         # keepalives are answered between two calls, and Ctrl-C does not interrupt a half-sent request
@@ -192,7 +192,7 @@ class SshFiles:
         self._wait(self._stack.aclose())
 
     def _run(self, script: str) -> bytes:
-        """Returns the output of the shell's `script`. Raises RemoteError."""
+        """Return the output of the shell's `script`. Raises RemoteError."""
         return self._wait(self._output(script))
 
     async def _output(self, script: str) -> bytes:

@@ -41,7 +41,7 @@ class CapturedServer:
     identity: ServerIdentity
 
     def connect(self, *, as_others: bool = False) -> Connection:
-        """Opens a session on the database; with `as_others`, with the settings of any session. Raises TargetError."""
+        """Open a session on the database; with `as_others`, with the settings of any session. Raises TargetError."""
         connection = self.address.connect(self.database, application_name=OWN_SESSIONS)
         for name in ("text", "name"):
             connection.adapters.register_loader(name, TolerantText)
@@ -62,7 +62,7 @@ class CapturedServer:
 
 
 def reach_server(dsn: str, ask_password: Callable[[], str] | None) -> CapturedServer:
-    """Connects to the database that `dsn` names, as psql would, and returns where it is.
+    """Connect to the database that `dsn` names, as psql would, and return where it is.
 
     `ask_password` is called if the server requires a password that was not given; None if it cannot be asked for.
     Raises UsageError for a connection string that is invalid or has a password, TargetError.

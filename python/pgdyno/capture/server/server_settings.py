@@ -42,7 +42,7 @@ class Setting:
         return f"ALTER SYSTEM SET {self.name} = {_literal(value)};"
 
     def restored(self) -> str:
-        """Returns the statement that restores what the server has now."""
+        """Return the statement that restores what the server has now."""
         if self.source == "command line":
             return f"-- start the server with -c {self.name}={self.value} again"
         # ALTER SYSTEM writes postgresql.auto.conf; what the role may not know could be there, too
@@ -53,7 +53,7 @@ class Setting:
 
 
 def read_settings(connection: Connection, names: Iterable[str]) -> dict[str, Setting]:
-    """Returns those settings that exist and that the role may see. Raises psycopg.Error."""
+    """Return those settings that exist and that the role may see. Raises psycopg.Error."""
     rows = connection.execute(_SETTINGS, [list(names)]).fetchall()
     return {name: Setting(name, *others) for name, *others in rows}
 
@@ -64,7 +64,7 @@ def remedy(
     after: Sequence[str] = (),
     last: Sequence[str] = (),
 ) -> str:
-    """Returns the statements that make `changes`, and those that restore them.
+    """Return the statements that make `changes`, and those that restore them.
 
     `before` are executed before the changes, `last` after the restart or reload; `after` undoes them.
     """

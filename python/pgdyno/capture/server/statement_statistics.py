@@ -78,7 +78,7 @@ class StatementStatistics:
     """Differences of pg_stat_statements since `begin`, of top-level statements of the server's database."""
 
     def __init__(self, server: CapturedServer) -> None:
-        """Raises TargetError, and UsageError with the remedy if the server has no such statistics for this role."""
+        """Raise TargetError, and UsageError with the remedy if the server has no such statistics for this role."""
         self.began: datetime
         self.ended: datetime
         """The server's clock at the first and at the last reading."""
@@ -100,20 +100,20 @@ class StatementStatistics:
         self._evictions: tuple[int, datetime] | None = None
 
     def begin(self) -> None:
-        """Reads the first values. Raises TargetError."""
+        """Read the first values. Raises TargetError."""
         self._before = self._entries()
         self.began, self._began_transactions = self._clock()
         self.ended = self.began
 
     def step(self, *, last: bool) -> bool:
-        """Reads the values every ten seconds, and at the `last` step. Raises TargetError."""
+        """Read the values every ten seconds, and at the `last` step. Raises TargetError."""
         self._steps += 1
         if last or self._steps % STEPS_BETWEEN == 0:
             self.read()
         return True
 
     def read(self) -> None:
-        """Adds what happened since the last reading. Raises TargetError."""
+        """Add what happened since the last reading. Raises TargetError."""
         now = self._entries()
         for key, counts in now.items():
             before = self._before.get(key)
@@ -134,7 +134,7 @@ class StatementStatistics:
         self.transactions = max(transactions - self._began_transactions - self._own_transactions, 0)
 
     def reconnect(self) -> None:
-        """Opens the connection again. Raises TargetError."""
+        """Open the connection again. Raises TargetError."""
         self.close()
         self._connection = self._server.connect()
 
@@ -145,7 +145,7 @@ class StatementStatistics:
         self._connection.close()
 
     def classes(self) -> tuple[list[StatementClass], list[LeftOut]]:
-        """Returns the statements by their time, the longest first, and what was left out."""
+        """Return the statements by their time, the longest first, and what was left out."""
         found: list[StatementClass] = []
         left: Counter[str] = Counter()
         for query_id, counts in sorted(self._counts.items(), key=lambda item: -item[1].total_ms):
@@ -184,7 +184,7 @@ class StatementStatistics:
         }
 
     def _learn(self) -> None:
-        """Reads texts that are not known; each is asked for once."""
+        """Read texts that are not known; each is asked for once."""
         query = sql.SQL(_TEXTS).format(schema=self._schema)
         missing = sorted(self._counts.keys() - self._texts.keys())
         for first in range(0, len(missing), TEXTS_AT_ONCE):
@@ -206,7 +206,7 @@ class StatementStatistics:
 
 
 def reason_to_leave_out(text: str | None) -> str | None:
-    """Returns the id of the reason to leave out the statement `text` of pg_stat_statements; None if it stays."""
+    """Return the id of the reason to leave out the statement `text` of pg_stat_statements; None if it stays."""
     if text is None:
         return None
     if text == "<insufficient privilege>":
@@ -219,7 +219,7 @@ def reason_to_leave_out(text: str | None) -> str | None:
 
 
 def _check_extension(connection: Connection, database: str) -> str:
-    """Returns the schema of the extension. Raises UsageError with the remedy, and psycopg.Error."""
+    """Return the schema of the extension. Raises UsageError with the remedy, and psycopg.Error."""
     row = connection.execute(_EXTENSION).fetchone()
     create = () if row is not None else (f"CREATE EXTENSION pg_stat_statements;  -- in database {database}",)
     drop = ("DROP EXTENSION pg_stat_statements;",) if create else ()

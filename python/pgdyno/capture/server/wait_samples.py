@@ -41,7 +41,7 @@ class WaitSamples:
     """Samples of pg_stat_activity. A sample that fails is one less."""
 
     def __init__(self, server: CapturedServer) -> None:
-        """Raises TargetError."""
+        """Raise TargetError."""
         self.most_sessions = 0
         self.now = ""
         """The last sample, for a line of progress; empty before the first one."""
@@ -57,7 +57,7 @@ class WaitSamples:
         """Whether the role may see other roles' sessions; if not, nothing is sampled."""
 
     def sample(self) -> None:
-        """Takes a sample, if the server answers. A session of the server that ended is replaced at the next one."""
+        """Take a sample, if the server answers. A session of the server that ended is replaced at the next one."""
         self.now = ""
         if not self.may_see:
             return
@@ -76,12 +76,12 @@ class WaitSamples:
         self.now = f"{sessions:,} {'session' if sessions == 1 else 'sessions'}"
 
     def waits(self) -> list[Wait]:
-        """Returns the mean numbers of sessions, the largest first."""
+        """Return the mean numbers of sessions, the largest first."""
         means = {wait: count / self._count for wait, count in self._sessions.most_common()}
         return [Wait(wait=wait, sessions=round(mean, 4)) for wait, mean in means.items() if mean >= LEAST_SHARE]
 
     def notes(self) -> Iterator[Message]:
-        """Yields why there are no waits."""
+        """Yield why there are no waits."""
         if not self.may_see:
             yield Message("capture-without-waits", "the role may not see other sessions' waits: grant it pg_monitor")
 

@@ -100,7 +100,7 @@ class NarrowingView(LiveView):
 
 
 def measure_and_answer(asked: Question, how: How) -> ExitCode:
-    """Runs the plan of the question and prints its answer; returns the exit code.
+    """Run the plan of the question and print its answer; return the exit code.
 
     Raises PgdynoError if nothing could be run, StoreError also after the answer if a file could not be written.
     """
@@ -126,7 +126,7 @@ def _measure(asked: Question, how: How) -> Finished:
 
 
 def _load_question(asked: Question, how: How) -> LoadedPlan:
-    """Returns the plan, which is in the file of --save if there is one. Raises UsageError, PlanError, StoreError."""
+    """Return the plan, which is in the file of --save if there is one. Raises UsageError, PlanError, StoreError."""
     save = how.save
     folder = Path.cwd() if save is None else save.resolve().parent
     loaded = within_budget(load_text(ab_plan(asked, folder), folder, "ab"), how.budget)
@@ -161,7 +161,7 @@ def _write_plan(save: Path, text: str) -> None:
 
 
 def _save_measured(asked: Question, how: How, finished: Finished) -> PgdynoError | None:
-    """Writes the plan of --save again if the budget had less room than before the servers were there."""
+    """Write the plan of --save again if the budget had less room than before the servers were there."""
     if how.save is None or how.budget is None:
         return None
     try:
@@ -265,7 +265,7 @@ def _hints(finished: Finished, asked: Question) -> list[str]:
 
 
 def verdict_line(of: Comparison) -> str:
-    """Returns the answer: `64MB vs 4MB: no difference shown; smallest detectable difference 3.1 %`."""
+    """Return the answer: `64MB vs 4MB: no difference shown; smallest detectable difference 3.1 %`."""
     chief = of.chief
     if chief is None or chief.interval is None:
         return f"{_arms(of)}: no answer, too few finished trials"

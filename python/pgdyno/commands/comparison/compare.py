@@ -183,7 +183,7 @@ def _ratio(text: str) -> float:
 
 
 def _exit_code(judged: "Gate", allow_inconclusive: bool, notes: list[Message]) -> ExitCode:
-    """Returns the code, and notes it if the gate is too weak to pass undecided."""
+    """Return the code, and note it if the gate is too weak to pass undecided."""
     from pgdyno.analyse.gate import LEAST_POWER, GateVerdict
 
     if judged.verdict is not GateVerdict.INCONCLUSIVE:

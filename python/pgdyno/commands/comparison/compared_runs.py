@@ -43,18 +43,18 @@ from pgdyno.store import RunData, find_run, load_run
 
 
 def arm_prices(run: RunData, file: Path | None) -> PriceList | None:
-    """Returns the prices in the price file, or else those of the run's plan. Raises UsageError."""
+    """Return the prices in the price file, or else those of the run's plan. Raises UsageError."""
     return prices_of(run.manifest) if file is None else read_prices(file)
 
 
 def alone(run: RunData) -> str | None:
-    """Returns the run's only target, or None if the run has several."""
+    """Return the run's only target, or None if the run has several."""
     names = {trial.target for trial in run.trials}
     return names.pop() if len(names) == 1 else None
 
 
 def total_of(prices: PriceList | None, target: str | None) -> float | None:
-    """Returns a target's price over the period, or None without a price."""
+    """Return a target's price over the period, or None without a price."""
     if prices is None or target is None or target not in prices.target:
         return None
     return prices.target[target].total(prices.years)
@@ -91,7 +91,7 @@ class ComparedRuns:
 
     @classmethod
     def of(cls, what: Compared) -> ComparedRuns:
-        """Reads the runs' records. Raises StoreError and UsageError."""
+        """Read the runs' records. Raises StoreError and UsageError."""
         if what.second is not None and what.base is not None:
             raise UsageError("--base applies to one run", hint="remove it, or name one run")
         first = load_run(find_run(what.first, what.runs))
@@ -114,7 +114,7 @@ class ComparedRuns:
 
     @classmethod
     def with_trials(cls, what: Compared) -> ComparedRuns:
-        """Reads the runs' records. Raises StoreError, UsageError also if one of them has no finished trial."""
+        """Read the runs' records. Raises StoreError, UsageError also if one of them has no finished trial."""
         runs = cls.of(what)
         for run in (runs.first, runs.second):
             if run is not None and not any(trial.outcome is Outcome.FINISHED for trial in run.trials):
@@ -137,7 +137,7 @@ class ComparedRuns:
         return [replace(self._pairing.beside(arms), notes=notes)]
 
     def comparisons(self) -> list[Comparison]:
-        """Returns the comparisons, each with what may explain its difference. Raises StoreError."""
+        """Return the comparisons, each with what may explain its difference. Raises StoreError."""
         base, other = (Subject(run) for run in (self.first, self.second or self.first))
         return [with_causes(each, base, other) for each in compare(self.arms(), floor=self.floor_ratio())]
 
@@ -145,7 +145,7 @@ class ComparedRuns:
         return usual_metric(self.first) if self.what.metric is None else Metric(self.what.metric)
 
     def reasons(self) -> list[Reason]:
-        """Returns the reasons against the comparison; with `--force`, they are printed with the result."""
+        """Return the reasons against the comparison; with `--force`, they are printed with the result."""
         found = [
             *(Reason(run.manifest.run, each) for run in self._taking_part for each in self._findings(run)[0]),
             *self._refused_pair(),
@@ -186,7 +186,7 @@ class ComparedRuns:
         return found
 
     def removed_json(self) -> list[dict[str, object]]:
-        """Returns the findings that exclude trials, each with its run."""
+        """Return the findings that exclude trials, each with its run."""
         if self.what.force:
             return []
         return [
@@ -196,7 +196,7 @@ class ComparedRuns:
         ]
 
     def prices(self, of: Comparison) -> list[PriceComparison]:
-        """Returns the price of throughput under both arms; empty if an arm has no price, or they do not compare."""
+        """Return the price of throughput under both arms; empty if an arm has no price, or they do not compare."""
         lists = self.price_lists(of)
         if lists is None or not comparable_prices(*lists):
             return []
@@ -204,7 +204,7 @@ class ComparedRuns:
         return [] if totals[0] is None or totals[1] is None else compare_prices(of, totals[0], totals[1])
 
     def price_lists(self, of: Comparison) -> tuple[PriceList, PriceList] | None:
-        """Returns the price lists of both arms; None if an arm has no price, or `of` compares no throughput."""
+        """Return the price lists of both arms; None if an arm has no price, or `of` compares no throughput."""
         lists = [arm_prices(run, self.what.price) for run in (self.first, self.second or self.first)]
         priced = [
             prices
@@ -217,17 +217,17 @@ class ComparedRuns:
         return (of.base, of.other) if self.second is None else (alone(self.first), alone(self.second))
 
     def changed_plans(self) -> list[PlanChange]:
-        """Returns the statements whose query plans differ between the arms. Raises StoreError."""
+        """Return the statements whose query plans differ between the arms. Raises StoreError."""
         if self.second is None:
             return changed_plans([self.first], self._dimension, self.what.base)
         return changed_plans([self.first, self.second])
 
     def noise_floors(self) -> list[NoiseFloor]:
-        """Returns the noise floor of each arm of the first run compared with the baseline."""
+        """Return the noise floor of each arm of the first run compared with the baseline."""
         return _floors_of(self.first, self.arms())
 
     def floor_ratio(self) -> float:
-        """Returns the noise floor of the A/A run; 0 without one, and where `--force` overrides a refusal."""
+        """Return the noise floor of the A/A run; 0 without one, and where `--force` overrides a refusal."""
         return max((each.floor for each in self._floors if each.refusal is None), default=0.0)
 
     @property
@@ -308,7 +308,7 @@ def _floors_of(run: RunData, arms: Sequence[Arms]) -> list[NoiseFloor]:
 
 
 def _check_metric(metric: Metric, runs: Sequence[RunData]) -> None:
-    """Raises UsageError if no finished trial has `metric`: only those of tpch have a composite, and no other."""
+    """Raise UsageError if no finished trial has `metric`: only those of tpch have a composite, and no other."""
     finished = [trial for run in runs for trial in run.trials if trial.outcome is Outcome.FINISHED]
     if finished and all(value_of(trial, metric) is None for trial in finished):
         raise UsageError(f"the trials have no {metric.words}", hint=f"use --metric {usual_metric(runs[0])}")
@@ -319,7 +319,7 @@ def _place(run: RunData) -> Path:
 
 
 def _in_one_unit(first: RunData, second: RunData | None) -> tuple[RunData, RunData | None]:
-    """Returns the runs with new orders as throughput if only these are known for all trials."""
+    """Return the runs with new orders as throughput if only these are known for all trials."""
     runs = [run for run in (first, second) if run is not None]
     trials = in_one_unit([run.trials for run in runs])
     found = [run if of == list(run.trials) else replace(run, trials=of) for run, of in zip(runs, trials, strict=True)]

@@ -60,7 +60,7 @@ def confirmed(suspected: Gate, what: Compared, runs: ComparedRuns, *, json: bool
 
 
 def merged(suspected: Gate, second: Gate) -> Gate:
-    """Returns `suspected` with the second verdict at each point with a regression; one that the second measurement
+    """Return `suspected` with the second verdict at each point with a regression; one that the second measurement
     lacks is inconclusive.
     """
     found = {str(point.compared.label): point for point in second.points}
@@ -99,7 +99,7 @@ def _plan_of(run: RunData, name: str | None) -> LoadedPlan:
 
 
 def _measure(loaded: LoadedPlan, runs: Path, *, json: bool) -> Path:
-    """Runs a plan and returns the folder of the run. Raises PgdynoError, also if one of its trials failed."""
+    """Run a plan and return the folder of the run. Raises PgdynoError, also if one of its trials failed."""
     output = Output(html=None, csv=None, quiet=json, json=json)
     experiment = experiment_of(loaded, How(runs, output, check_first=False))
     finished = carry_out(output, Use(loaded.plan.name, WhenBusy.WAIT), experiment)

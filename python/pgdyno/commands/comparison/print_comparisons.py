@@ -37,7 +37,7 @@ def print_comparisons(
     console: Console,
     runs: ComparedRuns | None = None,
 ) -> None:
-    """Prints `comparisons` with the reasons against them; with `runs`, what throughput costs and which query plans
+    """Print `comparisons` with the reasons against them; with `runs`, what throughput costs and which query plans
     differ, too.
     """
     _print_reasons(reasons, console)

@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 
 def capture(wanted: CaptureCommand) -> None:
-    """Captures a load into the folder, and prints what it has.
+    """Capture a load into the folder, and print what it has.
 
     Raises UsageError, TargetError, StoreError; KeyboardInterrupt after an interrupted capture was written.
     """
@@ -64,7 +64,7 @@ def capture(wanted: CaptureCommand) -> None:
 
 
 def _check(wanted: CaptureCommand) -> None:
-    """Raises UsageError for arguments that do not go together, and for invalid ones."""
+    """Raise UsageError for arguments that do not go together, and for invalid ones."""
     of_server, name_it = wanted.dsn is not None, 'name one, such as "host=db dbname=shop"'
     for wrong, message, hint in (
         (not of_server and wanted.time is not None, "--for needs a server", name_it),
@@ -102,7 +102,7 @@ def _span_s(wanted: CaptureCommand) -> float:
 
 
 def _span_us(wanted: CaptureCommand) -> tuple[int | None, int | None]:
-    """Returns --from and --to in µs since 1970. Raises UsageError."""
+    """Return --from and --to in µs since 1970. Raises UsageError."""
     first, last = (
         None if text is None else _parse_option(option, logged_time_us, text)
         for option, text in (("--from", wanted.from_time), ("--to", wanted.to_time))
@@ -122,7 +122,7 @@ def _parse_option(option: str, parse: Callable[[str], _T], text: str) -> _T:
 
 
 def _ssh(text: str) -> SshSpec:
-    """Returns how to reach `[user@]host[:port]`. Raises UsageError."""
+    """Return how to reach `[user@]host[:port]`. Raises UsageError."""
     try:
         (node,) = generators([f"ssh://{text}"]).ssh
     except ValueError as error:
@@ -248,7 +248,7 @@ def _record(recording: Recording, what: str, say: Callable[[str], None], write: 
 
 @contextmanager
 def _folder(folder: Path) -> Iterator[Path]:
-    """Creates the folder of the capture, and yields a path in it for copied logs, which are removed after the block.
+    """Create the folder of the capture, and yield a path in it for copied logs, which are removed after the block.
 
     If the block leaves nothing in the folder, it is removed. Raises UsageError, StoreError.
     """
@@ -333,7 +333,7 @@ def _progress(wanted: CaptureCommand) -> Callable[[str], None]:
 
 
 def _shares(say: Callable[[str], None]) -> Callable[[Progress], None]:
-    """Returns what reports how much of a log was read, every ten seconds."""
+    """Return what reports how much of a log was read, every ten seconds."""
     next_s = time.monotonic() + PROGRESS_S
 
     def report(progress: Progress) -> None:

@@ -98,7 +98,7 @@ def keys_of(given: Sequence[str]) -> dict[str, object]:
 
 
 def _run_trial(plan: "Plan", runs: Path) -> "SelftestTrial":
-    """Runs `plan` as `pgdyno run` does, on what is up; the run's folder is kept."""
+    """Run `plan` as `pgdyno run` does, on what is up; the run's folder is kept."""
     from pgdyno.console import Console
     from pgdyno.experiment import run_experiment
     from pgdyno.plan import LoadedPlan

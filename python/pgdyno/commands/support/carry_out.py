@@ -68,7 +68,7 @@ class Output:
 
 
 def when_busy(*, wait: bool, alongside: bool) -> WhenBusy:
-    """Translates --wait and --alongside. Raises UsageError for both."""
+    """Translate --wait and --alongside. Raises UsageError for both."""
     if wait and alongside:
         raise UsageError("--wait and --alongside exclude each other")
     if wait:
@@ -84,7 +84,7 @@ class Rent:
     consent: Consent = field(default_factory=Consent)
 
     def agreed(self, plan: Plan, spent: float = 0.0) -> Renting:
-        """Returns how to rent the servers, once the user has confirmed the cost; `spent` is what the run has cost so
+        """Return how to rent the servers, once the user has confirmed the cost; `spent` is what the run has cost so
         far, in USD.
 
         Raises UsageError.
@@ -116,7 +116,7 @@ class How:
 
 
 def generators_override(places: Sequence[str] | None) -> list[str]:
-    """Returns --generators as an override for --set. Raises UsageError."""
+    """Return --generators as an override for --set. Raises UsageError."""
     if not places:
         return []
     checked_places("--generators", places)
@@ -124,7 +124,7 @@ def generators_override(places: Sequence[str] | None) -> list[str]:
 
 
 def run_plan(source: str, overrides: Sequence[str], how: How, on: str | None = None) -> ExitCode:
-    """Runs a plan, prints its results and writes the reports; returns the exit code.
+    """Run a plan, print its results and write the reports; return the exit code.
 
     Raises PgdynoError if nothing could be run.
     """
@@ -137,7 +137,7 @@ def run_plan(source: str, overrides: Sequence[str], how: How, on: str | None = N
 
 
 def check_folder(runs: Path) -> None:
-    """Raises StoreError, before anything is measured, if `runs` is no folder, or one that cannot be written to.
+    """Raise StoreError, before anything is measured, if `runs` is no folder, or one that cannot be written to.
 
     Raises UsageError if its path is not UTF-8, which DuckDB does not take.
     """
@@ -153,14 +153,14 @@ def check_folder(runs: Path) -> None:
 
 
 def check_reports(output: Output) -> None:
-    """Raises StoreError, before anything is measured, if a report cannot be written where `output` says."""
+    """Raise StoreError, before anything is measured, if a report cannot be written where `output` says."""
     for path in (output.html, output.csv):
         if path is not None:
             check_report_file(path)
 
 
 def _check_required(plan: Plan, output: Output) -> None:
-    """Raises UsageError for --require if `plan` promises nothing."""
+    """Raise UsageError for --require if `plan` promises nothing."""
     resolved = plan.as_resolved()
     if output.require and not any(promises_at(resolved, point) for point in plan.points()):
         hint = "such as --set 'trial.promise=\"p99 < 20ms\"'"
@@ -168,7 +168,7 @@ def _check_required(plan: Plan, output: Output) -> None:
 
 
 def experiment_of(loaded: LoadedPlan, how: How) -> Callable[[JournalView, Use], Finished]:
-    """Returns what runs the plan into a new folder, once the user has agreed to its cost. Raises UsageError without a
+    """Return what runs the plan into a new folder, once the user has agreed to its cost. Raises UsageError without a
     needed --allow-restart.
     """
     renting = how.rent.agreed(loaded.plan)
@@ -186,7 +186,7 @@ def experiment_of(loaded: LoadedPlan, how: How) -> Callable[[JournalView, Use], 
 
 
 def _show_inherited(loaded: LoadedPlan) -> None:
-    """Lists the commands that run because of a plan that this one extends: the user's own file does not show them."""
+    """List the commands that run because of a plan that this one extends: the user's own file does not show them."""
     inherited = [each for each in executed(loaded) if each.inherited]
     if not inherited:
         return
@@ -219,7 +219,7 @@ def resume_run(run: str, how: How, *, redo_failed: bool = False) -> ExitCode:
 
 
 def _check_consent(plan: Plan, *, allow_restart: bool, resumes: bool = False) -> None:
-    """Raises UsageError unless the user allows what the plan changes on a server that pgdyno did not start."""
+    """Raise UsageError unless the user allows what the plan changes on a server that pgdyno did not start."""
     names = ", ".join(sorted(plan.system_names))
     if allow_restart and not names:
         raise UsageError(
@@ -242,7 +242,7 @@ def carry_out(
     experiment: Callable[[JournalView, Use], Finished],
     around: Callable[[LiveView], LiveView] = lambda view: view,
 ) -> Finished:
-    """Runs `experiment` while this host is free for it, and shows its progress; `around` may add to what is shown."""
+    """Run `experiment` while this host is free for it, and show its progress; `around` may add to what is shown."""
     # progress is for eyes: standard output is kept for what was measured
     with (
         _view(output, around) as view,
@@ -293,7 +293,7 @@ def _view(output: Output, around: Callable[[LiveView], LiveView]) -> JournalView
 
 
 def exit_code(finished: Finished) -> ExitCode:
-    """Returns the exit code of a run that ended in good order."""
+    """Return the exit code of a run that ended in good order."""
     if finished.stopped is not None:
         return ExitCode.STOPPED
     if not finished.failed:

@@ -15,7 +15,7 @@ from pgdyno.plan.hosts import Places, generators
 
 
 def checked_places(option: str, texts: Sequence[str]) -> Places:
-    """Parses the hosts in `texts` of `option`. Raises UsageError."""
+    """Parse the hosts in `texts` of `option`. Raises UsageError."""
     try:
         return generators(texts)
     except InvalidValueError as error:
@@ -41,7 +41,7 @@ class Unread:
 
 @contextmanager
 def over(cluster: Sequence[str]) -> Iterator[Over]:
-    """Returns the executor for `--cluster`, by default this process. Raises UsageError and EngineError."""
+    """Return the executor for `--cluster`, by default this process. Raises UsageError and EngineError."""
     if not cluster:
         yield in_line
         return
@@ -54,7 +54,7 @@ def over(cluster: Sequence[str]) -> Iterator[Over]:
 
 
 def certain(way: Over) -> Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]:
-    """Yields all results. Raises EngineError if one is lost."""
+    """Yield all results. Raises EngineError if one is lost."""
 
     def results(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         items = list(items)
@@ -67,7 +67,7 @@ def certain(way: Over) -> Callable[[Callable[[Any], Any], Iterable[Any]], Iterat
 
 
 def each_run(way: Over, work: Callable[[str], Result], places: Iterable[str]) -> Iterator[tuple[str, Result | Unread]]:
-    """Yields each of `places` in order, with the result of `work` or the reason why there is none."""
+    """Yield each of `places` in order, with the result of `work` or the reason why there is none."""
     places = list(places)
     for place, found in zip(places, way(partial(_attempt, work), places), strict=True):
         if isinstance(found, Lost):
@@ -89,7 +89,7 @@ def _attempt(work: Callable[[str], Result], place: str) -> Result | Unread:
 
 
 def say_unread(found: Sequence[Unread]) -> None:
-    """Lists the runs that were omitted on standard error."""
+    """List the runs that were omitted on standard error."""
     console = Console(stderr=True, soft_wrap=True)
     for each in found:
         console.print("error: ", style="red", end="")

@@ -18,7 +18,7 @@ DEFAULT_RUNS = Path("pgdyno-runs")
 
 
 def complete_plans(incomplete: str) -> list[str]:
-    """Returns plans of the catalogue, TOML files and folders that begin with `incomplete`."""
+    """Return plans of the catalogue, TOML files and folders that begin with `incomplete`."""
     from pgdyno.plan.reading.plan_files import catalogue
 
     names = [entry.name for entry in catalogue()] if "/" not in incomplete else []
@@ -26,7 +26,7 @@ def complete_plans(incomplete: str) -> list[str]:
 
 
 def complete_runs(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Returns runs of the folder of runs, newest first, and folders, that begin with `incomplete`."""
+    """Return runs of the folder of runs, newest first, and folders, that begin with `incomplete`."""
     folder = Path(ctx.params.get("runs") or os.environ.get("PGDYNO_RUNS") or DEFAULT_RUNS)
     try:
         names = sorted((each.name for each in folder.iterdir() if (each / "manifest.json").exists()), reverse=True)

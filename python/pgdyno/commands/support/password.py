@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def password_prompt() -> Callable[[], str] | None:
-    """Returns what asks the user for a password; None without a terminal."""
+    """Return what asks the user for a password; None without a terminal."""
     return _ask if sys.stdin is not None and sys.stdin.isatty() else None
 
 

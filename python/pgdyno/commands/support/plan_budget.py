@@ -13,7 +13,7 @@ from pgdyno.units import duration_words, format_duration, parse_duration_s
 
 
 def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
-    """Returns `loaded`, reduced until it fits; unchanged without a budget. Raises UsageError."""
+    """Return `loaded`, reduced until it fits; unchanged without a budget. Raises UsageError."""
     search = loaded.plan.search
     if search is not None and search.find == "settings":
         return _settings_search_within(budget or search.budget, loaded)

@@ -51,7 +51,7 @@ def print_findings(run: str, findings: Sequence[Finding], console: Console, *, i
 
 
 def _print_hanging(before: Text, text: str, console: Console, style: str = "") -> None:
-    """Prints `text` after `before`, further lines below the start of `text`; a file or a pipe gets one line."""
+    """Print `text` after `before`, further lines below the start of `text`; a file or a pipe gets one line."""
     lines = wrapped(text, max(console.room - before.cell_len, NARROWEST))
     for at, line in enumerate(lines):
         console.print(Text.assemble(before if at == 0 else " " * before.cell_len, (line, style)), soft_wrap=True)

@@ -31,7 +31,7 @@ class Consent:
 
 
 def print_cost(plan: Plan, *, json: bool) -> None:
-    """Prints the cost of the plan's rented servers. Raises PgdynoError."""
+    """Print the cost of the plan's rented servers. Raises PgdynoError."""
     provider = provider_of(plan)
     if provider is None and not json:
         print("the plan rents no servers, so pgdyno has no prices for it")
@@ -53,7 +53,7 @@ def _no_cost() -> Estimate:
 
 
 def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
-    """Prints the cost of the plan's servers and asks for confirmation. Raises PgdynoError without it.
+    """Print the cost of the plan's servers and ask for confirmation. Raises PgdynoError without it.
 
     `hours` is the rental period; None estimates it from the plan's trials.
     """
@@ -84,7 +84,7 @@ def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
 
 
 def agree_for_run(plan: Plan, consent: Consent, spent: float = 0.0) -> tuple[PriceList | None, float | None]:
-    """Calls `agree` unless the plan rents nothing or its servers are up.
+    """Call `agree` unless the plan rents nothing or its servers are up.
 
     Returns prices for the reports, and the most that the run may cost in USD, None without a limit: --max-cost, or what
     `agree` called the most in addition to `spent`, the cost of the run's earlier attempts. Raises PgdynoError.
@@ -123,7 +123,7 @@ def _check_most(found: Estimate, most: float) -> None:
 
 
 def lines(found: Estimate) -> list[str]:
-    """Returns the estimate as lines: resources, sum, source of the prices, and notes."""
+    """Return the estimate as lines: resources, sum, source of the prices, and notes."""
     said = _table(found.items)
     lasts = None if found.hours is None else duration_words(found.hours * 3600)
     least = "at least" if found.unknown else "about"
@@ -142,7 +142,7 @@ def lines(found: Estimate) -> list[str]:
 
 
 def notes(found: Estimate) -> Iterator[Message]:
-    """Yields what limits the estimate: unknown and old prices."""
+    """Yield what limits the estimate: unknown and old prices."""
     why_not = found.why_not
     if found.unknown and why_not is not None:
         yield Message("price-service-failed", "the rest is unknown: {why}", why=why_not)

@@ -21,7 +21,7 @@ from pgdyno.store.safe_files import open_new, storing
 
 
 def check_report_file(path: Path) -> None:
-    """Raises StoreError if `path` cannot be written, before anything is measured."""
+    """Raise StoreError if `path` cannot be written, before anything is measured."""
     if path.parts[:2] == ("/", "dev"):
         return
     if is_folder(path):
@@ -36,7 +36,7 @@ def check_report_file(path: Path) -> None:
 
 
 def unwritten(path: Path, content: str | bytes) -> StoreError | None:
-    """Writes as `write_report_file`. Returns its error, so that the caller prints the results before it raises it."""
+    """Write as `write_report_file`. Returns its error, so that the caller prints the results before it raises it."""
     try:
         write_report_file(path, content)
     except StoreError as error:
@@ -45,19 +45,19 @@ def unwritten(path: Path, content: str | bytes) -> StoreError | None:
 
 
 def raise_first(errors: Iterable[PgdynoError | None]) -> None:
-    """Raises the first error of several `unwritten`; does nothing without one."""
+    """Raise the first error of several `unwritten`; does nothing without one."""
     for error in errors:
         if error is not None:
             raise error
 
 
 def write_report_file(path: Path, content: str | bytes) -> None:
-    """Writes `content` to `path` atomically. Raises StoreError with the reason."""
+    """Write `content` to `path` atomically. Raises StoreError with the reason."""
     write_pieces(path, [_bytes(content)])
 
 
 def is_standard_output(path: Path | str | None) -> bool:
-    """Returns whether `path` is `-`, which stands for standard output."""
+    """Return whether `path` is `-`, which stands for standard output."""
     return path is not None and str(path) == "-"
 
 
@@ -67,7 +67,7 @@ def _bytes(content: str | bytes) -> bytes:
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
-    """Writes `pieces` to `path` atomically without holding all of them in memory.
+    """Write `pieces` to `path` atomically without holding all of them in memory.
 
     What is below /dev, such as /dev/stdout, is written to instead of replaced; `-` is standard output. Raises
     StoreError with the reason.
@@ -100,7 +100,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
 
 
 def write_report_at(place: str, content: str | bytes) -> None:
-    """Writes `content` to `place`, a path or an address of object storage. Raises StoreError and UsageError."""
+    """Write `content` to `place`, a path or an address of object storage. Raises StoreError and UsageError."""
     if not is_remote(place):
         write_report_file(expanded(place), content)
         return
@@ -110,12 +110,12 @@ def write_report_at(place: str, content: str | bytes) -> None:
 
 
 def below(place: str, name: str) -> str:
-    """Returns the location of `name` in the folder at `place`."""
+    """Return the location of `name` in the folder at `place`."""
     return str(Address.of(place) / name) if is_remote(place) else str(Path(place) / name)
 
 
 def read_prices(path: Path) -> PriceList:
-    """Reads a price list from a TOML file. Raises UsageError with all mistakes in it."""
+    """Read a price list from a TOML file. Raises UsageError with all mistakes in it."""
     try:
         # editors on Windows write a byte order mark, which TOML does not have
         text = read_within(path).decode("utf-8-sig")

@@ -57,7 +57,7 @@ class Page:
 
 
 def write_each(named: Sequence[str], runs: Path, asked: Asked, csv: Path | None, cluster: Sequence[str]) -> ExitCode:
-    """Writes a page for each run and prints the locations; reports unreadable runs afterwards.
+    """Write a page for each run and print the locations; report unreadable runs afterwards.
 
     The exit code is that of the first failure. Raises PgdynoError.
     """
@@ -102,7 +102,7 @@ def _distinct_names(places: Sequence[str]) -> None:
 
 
 def page_of(asked: Asked, place: str) -> Page:
-    """Returns the page of the run at `place`; writes it if it belongs on object storage. Raises StoreError."""
+    """Return the page of the run at `place`; write it if it belongs on object storage. Raises StoreError."""
     with open_run(place) as run:
         where = below(run.location, PAGE) if asked.folder is None else below(asked.folder, f"{run.name}.html")
         data = load_run(run)

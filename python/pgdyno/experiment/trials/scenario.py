@@ -32,7 +32,7 @@ POLL_S = 0.5
 
 
 def steps_of(plan: Plan, trials: Sequence[PlannedTrial]) -> Iterator[tuple[list[StepSpec], list[PlannedTrial]]]:
-    """Yields the loads of a place, each with the steps before it; at last, steps after the last load."""
+    """Yield the loads of a place, each with the steps before it; at last, steps after the last load."""
     if not plan.step:
         yield [], list(trials)
         return
@@ -84,7 +84,7 @@ def idle_clients(
 def load_environment(
     plan: Plan, trial: PlannedTrial, server: Server, environment: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Returns `environment` for the server of the trial's group: the primary, or all standbys by turns."""
+    """Return `environment` for the server of the trial's group: the primary, or all standbys by turns."""
     group = next((each for each in plan.group if each.name == trial.point.group), None)
     if group is None or group.on == "primary":
         return environment

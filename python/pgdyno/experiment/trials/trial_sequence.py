@@ -65,7 +65,7 @@ class TrialSequence:
     """The servers of the run, which a search asks and releases, too."""
 
     def __init__(self, context: RunContext, resources: Resources, progress: RunProgress) -> None:
-        """Raises StoreError if the trials of earlier attempts cannot be read."""
+        """Raise StoreError if the trials of earlier attempts cannot be read."""
         self._context = context
         self._progress = progress
         self._guard = resources.guard

@@ -65,7 +65,7 @@ class Sections:
 
 
 def read_sections(document: Document) -> Sections:
-    """Reads each section of `document` separately."""
+    """Read each section of `document` separately."""
     tables = document.data.get("target")
     targets: dict[str, TargetSpec] = {}
     for name, table in tables.items() if isinstance(tables, dict) else ():
@@ -119,7 +119,7 @@ def _readable_list(model: type[_L], tables: object) -> list[_L]:
 
 
 def _read_table(validate: Callable[[object], _M], table: object, *, needed: str = "") -> _M | None:
-    """Validates `table` without its wrong keys; None if it needs them."""
+    """Validate `table` without its wrong keys; None if it needs them."""
     try:
         return validate(table)
     except ValidationError as error:
@@ -133,7 +133,7 @@ def _read_table(validate: Callable[[object], _M], table: object, *, needed: str 
 
 
 def check_sections(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
-    """Yields all problems of `sections`; script files are relative to `folder`."""
+    """Yield all problems of `sections`; script files are relative to `folder`."""
     yield from check_targets(sections.targets, document)
     if sections.workload is not None:
         yield from _workload(sections.workload, sections.space, document, folder)

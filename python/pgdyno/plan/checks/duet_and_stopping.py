@@ -22,7 +22,7 @@ _OTHERWISE = 'use order = "interleaved"'
 def check_duet(
     targets: Mapping[str, TargetSpec], space: Space | None, trial: TrialSpec, reset: Reset | None, document: Document
 ) -> Iterator[Problem]:
-    """Yields each reason why the trials of a duet cannot run in pairs on this host."""
+    """Yield each reason why the trials of a duet cannot run in pairs on this host."""
     if trial.order != "duet":
         return
     yield from _targets(targets, space, document)
@@ -64,7 +64,7 @@ def _targets(targets: Mapping[str, TargetSpec], space: Space | None, document: D
 
 
 def compared_parameters(sweep: Sweep, points: Sequence[Point]) -> list[str]:
-    """Returns the parameters by which `pgdyno compare` would compare arms of one target."""
+    """Return the parameters by which `pgdyno compare` would compare arms of one target."""
     names = [name for name in varying(points) if name not in ("rate", "scale", "workers")]
     return [name for name in names if not _follows(sweep, name)]
 
@@ -84,7 +84,7 @@ def check_stopping(
     *,
     searches: bool,
 ) -> Iterator[Problem]:
-    """Yields why a range of repeats is not possible; `points` are empty if the sweep is invalid."""
+    """Yield why a range of repeats is not possible; `points` are empty if the sweep is invalid."""
     if not trial.stops_when_decided:
         return
     path = ("trial", "repeats")

@@ -27,7 +27,7 @@ def check_events(
     targets: Mapping[str, TargetSpec],
     document: Document,
 ) -> Iterator[Problem]:
-    """Yields problems of `events` in a trial of `measured_s` seconds (None: unknown) at `targets`."""
+    """Yield problems of `events` in a trial of `measured_s` seconds (None: unknown) at `targets`."""
     for place, event in enumerate(events):
         path = ("event", place)
         yield from _length(event, path, document)
@@ -90,7 +90,7 @@ def _replicas(target: TargetSpec) -> int:
 
 
 def check_ledger(trial: TrialSpec, workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
-    """Requires a script that writes to the ledger, if there is one; files are relative to `folder`."""
+    """Require a script that writes to the ledger, if there is one; files are relative to `folder`."""
     if trial.ledger and not any(_writes(text, folder) for text in workload.written_scripts):
         message = "would count nothing: no script inserts a row into the ledger"
         hint = f"use tpcb-like or simple-update, or put this before the end of your transaction: {LEDGER_ROW}"
@@ -110,7 +110,7 @@ def _writes(text: str, folder: Path) -> bool:
 def check_search(
     search: SearchSpec, trial: TrialSpec | None, workload: Workload | None, points: Sequence[Point], document: Document
 ) -> Iterator[Problem]:
-    """Yields problems of `search` over `points`, which are empty if the sweep is invalid."""
+    """Yield problems of `search` over `points`, which are empty if the sweep is invalid."""
     path = ("search",)
     meets_latency = search.kind.meets_latency
     if meets_latency and search.latency is None and document.at((*path, "latency")) is None:

@@ -33,7 +33,7 @@ def check_groups(
     document: Document,
     folder: Path,
 ) -> Iterator[Problem]:
-    """Yields problems of `groups` and of the keys of other sections that belong to them."""
+    """Yield problems of `groups` and of the keys of other sections that belong to them."""
     for section, why in OF_GROUPS.items():
         if document.data.get(section):
             yield document.problem((section,), f"cannot be combined with groups or steps: {why}", "remove it")
@@ -106,7 +106,7 @@ def check_steps(
     document: Document,
     folder: Path,
 ) -> Iterator[Problem]:
-    """Yields problems of `steps`, whose files are relative to `folder` and have these `variables`."""
+    """Yield problems of `steps`, whose files are relative to `folder` and have these `variables`."""
     names = [group.name for group in groups]
     for place, step in enumerate(steps):
         if any(step.name == before.name for before in steps[:place]):

@@ -13,7 +13,7 @@ from pgdyno.records.promise import parse_promise
 def check_promises(
     path: KeyPath, promises: Sequence[str], workload: Workload | None, document: Document, *, has_rate: bool
 ) -> Iterator[Problem]:
-    """Yields problems of `promises`, which the plan has at `path`; `has_rate`: some of their load is an open loop."""
+    """Yield problems of `promises`, which the plan has at `path`; `has_rate`: some of their load is an open loop."""
     if promises and document.data.get("search") is not None:
         hint = "remove it; search.latency is the promise of a search for a capacity, a cheapest target or settings"
         yield document.problem(path, "cannot be combined with a search, which also tries points that break it", hint)

@@ -36,7 +36,7 @@ _PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
 
 
 def answer_warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]:
-    """Yields why `plan` may not answer its question, each with its field and remedy."""
+    """Yield why `plan` may not answer its question, each with its field and remedy."""
     points = plan.points()
     if compares_arms(plan, points):
         yield from _pairs(plan, document)
@@ -93,7 +93,7 @@ def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Pr
 
 
 def _long_ranges(document: Document) -> Iterator[Problem]:
-    """Yields ranges of many values one by one, which most who write them do not expect."""
+    """Yield ranges of many values one by one, which most who write them do not expect."""
     sweep = document.data.get("sweep")
     for name, text in sweep.items() if isinstance(sweep, Mapping) else ():
         if not isinstance(text, str) or not is_range(text) or "step" in text or "doubling" in text:
@@ -156,7 +156,7 @@ _SET = re.compile(
 
 
 def settings_set_by_scripts(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]:
-    """Yields the settings of the plan that have no effect, because a script sets them itself."""
+    """Yield the settings of the plan that have no effect, because a script sets them itself."""
     tables: list[tuple[KeyPath, Iterable[str]]] = [
         (("sweep", "settings"), plan.sweep.settings),
         (("sweep", SESSION), plan.sweep.session_settings),
@@ -184,7 +184,7 @@ def _unknown(
 
 
 def _major(target: object) -> int | None:
-    """Returns the major version in the plan, or None if only the server knows it."""
+    """Return the major version in the plan, or None if only the server knows it."""
     version = getattr(target, "version", None)
     found = re.match(r"\d+", version) if isinstance(version, str) else None
     return int(found[0]) if found is not None else None
@@ -217,7 +217,7 @@ def _checkpoints(plan: Plan, points: list[Point], document: Document, folder: Pa
 
 
 def _cycle_s(settings: Mapping[str, object], *, known: bool) -> float | None:
-    """Returns checkpoint_timeout in seconds, or None if only the server knows it."""
+    """Return checkpoint_timeout in seconds, or None if only the server knows it."""
     text = next((str(value) for name, value in settings.items() if name.lower() == "checkpoint_timeout"), None)
     if text is None:
         return CHECKPOINT_TIMEOUT_S if known else None

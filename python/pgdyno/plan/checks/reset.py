@@ -20,7 +20,7 @@ _PATH = ("reset", "snapshot")
 
 
 def check_snapshot(reset: Reset, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    """Yields what prevents the plan's snapshot method."""
+    """Yield what prevents the plan's snapshot method."""
     way = reset.snapshot
     if way is None:
         return
@@ -48,7 +48,7 @@ def _refusal(way: SnapshotMethod, target: OwnTarget) -> str | None:
 
 
 def folder_refusal(way: SnapshotMethod, folder: Path) -> str | None:
-    """Returns why the file system of `folder` prevents this method; None if nothing is known."""
+    """Return why the file system of `folder` prevents this method; None if nothing is known."""
     mount = mounted_at(folder)
     if mount is None:
         return None
@@ -71,7 +71,7 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 def check_reset(
     reset: Reset, dataset: str | SqlDataset | None, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
-    """Yields everything of `reset` that is impossible with `targets`.
+    """Yield everything of `reset` that is impossible with `targets`.
 
     `dataset` is the workload's, or None if that is invalid.
     """
@@ -147,7 +147,7 @@ def _with_places(reset: Reset, name: str, target: OwnTarget, document: Document)
 
 
 def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Document) -> Iterator[Problem]:
-    """Yields what targets are too old for; skips those whose version is None.
+    """Yield what targets are too old for; skips those whose version is None.
 
     Keys without effect are reported only for that.
     """
@@ -173,7 +173,7 @@ def check_found(
     document: Document,
     folder: Path,
 ) -> None:
-    """Checks the versions and permissions that targets, by name, report when the run starts.
+    """Check the versions and permissions that targets, by name, report when the run starts.
 
     The plan's files are relative to `folder`. Raises PlanError with all problems, for the plan `document` of `source`.
     """

@@ -15,7 +15,7 @@ from pgdyno.plan.workload import ScriptChoice, parse_script
 def check_scripts(
     section: KeyPath, scripts: Sequence[str], dataset: str, document: Document, folder: Path
 ) -> Iterator[Problem]:
-    """Yields problems of the `scripts` of a section on `dataset`."""
+    """Yield problems of the `scripts` of a section on `dataset`."""
     choices: list[ScriptChoice] = []
     for place, text in enumerate(scripts):
         path = (*section, "scripts", place)

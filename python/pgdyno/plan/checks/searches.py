@@ -22,7 +22,7 @@ from pgdyno.registry import KINDS
 def check_cheapest(
     search: SearchSpec, targets: Mapping[str, TargetSpec], points: Sequence[Point], document: Document
 ) -> Iterator[Problem]:
-    """Yields problems of a search for the cheapest of `targets`; `points` are empty if the sweep is invalid."""
+    """Yield problems of a search for the cheapest of `targets`; `points` are empty if the sweep is invalid."""
     if search.find != "cheapest":
         if search.families:
             yield document.problem(("search", "families"), 'is valid only with find = "cheapest"', "remove it")
@@ -48,7 +48,7 @@ def _prices(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[P
 
 
 def check_priced(targets: Mapping[str, TargetSpec], why: str, document: Document) -> Iterator[Problem]:
-    """Yields problems of `targets` without a price; `why` says what needs it."""
+    """Yield problems of `targets` without a price; `why` says what needs it."""
     priced = document.at(("price", "target"))
     for name in targets:
         is_priced = name in priced if isinstance(priced, dict) else _have_list_prices(targets)
@@ -89,7 +89,7 @@ def check_settings_search(
     points: Sequence[Point],
     document: Document,
 ) -> Iterator[Problem]:
-    """Yields problems of a search for settings of `targets`; `points` are empty if the sweep is invalid.
+    """Yield problems of a search for settings of `targets`; `points` are empty if the sweep is invalid.
 
     The server itself decides about names, units and ranges, before the first trial.
     """
@@ -121,7 +121,7 @@ def check_settings_search(
 
 
 def _refusal(name: str, target: TargetSpec) -> tuple[str, str] | None:
-    """Returns why a search cannot change the setting `name` of `target`, with the remedy; None if it can."""
+    """Return why a search cannot change the setting `name` of `target`, with the remedy; None if it can."""
     if (reserved := refusal(name)) is not None:
         return reserved, "remove it"
     reason = network_refusal(name) if isinstance(target, NetworkTarget) else None

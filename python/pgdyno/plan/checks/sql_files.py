@@ -17,7 +17,7 @@ DATASET = ("workload", "dataset")
 
 
 def check_own_data(workload: Workload, space: Space | None, document: Document, folder: Path) -> Iterator[Problem]:
-    """Yields mistakes in the files, variables that no file uses, and sizes, which such a dataset does not have."""
+    """Yield mistakes in the files, variables that no file uses, and sizes, which such a dataset does not have."""
     dataset = workload.own_data
     if dataset is None:
         return

@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"(?:[A-Za-z0-9_]|[^\x00-\x7f])+")
 def check_sweep(
     sweep: Sweep, space: Space | None, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
-    """Yields all problems of `sweep`, which resolves to `space` if it is valid."""
+    """Yield all problems of `sweep`, which resolves to `space` if it is valid."""
     far = {name: target for name, target in targets.items() if isinstance(target, NetworkTarget)}
     of_server = {*sweep.settings, *(name for point in sweep.points for name in point.settings)}
     places: list[tuple[KeyPath, Sweep | PointSpec]] = [(("sweep",), sweep)]
@@ -66,7 +66,7 @@ def check_sweep(
 
 
 def check_variables(path: KeyPath, variables: Mapping[str, object], document: Document) -> Iterator[Problem]:
-    """Yields invalid names of scripts' variables, and empty values."""
+    """Yield invalid names of scripts' variables, and empty values."""
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name) is None:
             yield document.problem((*path, name), "is not a valid name of a variable", "use letters, digits and _")
@@ -162,7 +162,7 @@ def _connections(name: str, target: TargetSpec, space: Space, document: Document
 
 
 def _max_connections(target: TargetSpec, point: Point) -> int | None:
-    """Returns the effective max_connections, or None if only the server knows it."""
+    """Return the effective max_connections, or None if only the server knows it."""
     if isinstance(target, NetworkTarget):
         return None
     given = {key.lower(): value for key, value in (target.settings | point.settings).items()}

@@ -21,7 +21,7 @@ from pgdyno.plan.workload_schema import MOST_ROWS, SBTEST, effect_of_script
 
 
 def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    """Yields everything of `targets` that is impossible, as far as the plan alone shows it."""
+    """Yield everything of `targets` that is impossible, as far as the plan alone shows it."""
     for name, target in targets.items():
         yield from _settings(name, target, document)
         yield from target.check(name, targets, document)
@@ -30,7 +30,7 @@ def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iter
 def check_instances(
     targets: Mapping[str, TargetSpec], trial: TrialSpec, document: Document, *, searches: bool
 ) -> Iterator[Problem]:
-    """Yields targets whose instances the repeats of `trial` do not all reach."""
+    """Yield targets whose instances the repeats of `trial` do not all reach."""
     for name, target in targets.items():
         count = target.instance_count
         if count == 1:
@@ -69,19 +69,19 @@ _PER_SESSION = "write it as {place}.session_settings.{name}, which applies to ea
 
 
 def not_of_database(name: str, target: NetworkTarget) -> str:
-    """Returns why an existing database of `target`, called `name`, gets no settings."""
+    """Return why an existing database of `target`, called `name`, gets no settings."""
     return f"the database {target.database} of target {name} may be another's, and pgdyno does not change its settings"
 
 
 def swept_remedy(setting: str) -> str:
-    """Returns the remedy for the setting of a sweep that a database of a target may not get."""
+    """Return the remedy for the setting of a sweep that a database of a target may not get."""
     return _PER_SESSION.format(place="sweep", name=setting)
 
 
 def check_spelling(
     path: KeyPath, names: Iterable[str], spelled: dict[str, str], document: Document
 ) -> Iterator[Problem]:
-    """Yields names of settings at `path` that differ from earlier ones only in case: the server would use the last.
+    """Yield names of settings at `path` that differ from earlier ones only in case: the server would use the last.
 
     `spelled` has the earlier names by their lower case; adds `names` to it.
     """
@@ -94,7 +94,7 @@ def check_spelling(
 def check_session(
     path: KeyPath, per_session: Iterable[str], of_server: Iterable[str], document: Document
 ) -> Iterator[Problem]:
-    """Yields names at `path` that no session can have, and those that the server has, too."""
+    """Yield names at `path` that no session can have, and those that the server has, too."""
     known = {name.lower() for name in of_server}
     for name in per_session:
         refused = session_refusal(name)
@@ -119,7 +119,7 @@ class Abilities:
 def check_abilities(
     plan: Plan, abilities: Mapping[str, Abilities], document: Document, folder: Path
 ) -> Iterator[Problem]:
-    """Returns each need of `plan`, whose files are relative to `folder`, that its targets, by name, do not meet."""
+    """Return each need of `plan`, whose files are relative to `folder`, that its targets, by name, do not meet."""
     reset = plan.reset
     for name, able in abilities.items():
         clients = max(point.planned_clients for point in plan.points())
@@ -161,7 +161,7 @@ KEY, RENTED = "generators", "generator"
 
 
 def check_generators(document: Document) -> Iterator[Problem]:
-    """Yields problems of a plan with several generators."""
+    """Yield problems of a plan with several generators."""
     if document.data.get(KEY) and document.data.get(RENTED) not in (None, "here"):
         message, hint = (
             "rented generators cannot be combined with others",
@@ -176,7 +176,7 @@ SECTION = "replica_load"
 def check_replica_load(
     load: ReplicaLoad, targets: Mapping[str, TargetSpec], document: Document, folder: Path
 ) -> Iterator[Problem]:
-    """Yields problems of `load` at `targets`; its scripts, relative to `folder`, are checked with the workload's."""
+    """Yield problems of `load` at `targets`; its scripts, relative to `folder`, are checked with the workload's."""
     for place, text in enumerate(load.scripts):
         name, _ = weighted_name(text)
         # the standby itself refuses what a script of unknown effect may write
@@ -196,7 +196,7 @@ def check_replica_load(
 
 
 def check_size(workload: Workload, space: Space | None, document: Document) -> Iterator[Problem]:
-    """Yields keys of another dataset, and impossible sizes."""
+    """Yield keys of another dataset, and impossible sizes."""
     given = document.at(("workload",))
     given = given if isinstance(given, dict) else {}
     if workload.dataset == SBTEST:

@@ -12,7 +12,7 @@ from pgdyno.plan.plan_document import Document, KeyPath, near
 def check_settings(
     path: KeyPath, settings: Mapping[str, object], document: Document, *, of_postgresql: bool
 ) -> Iterator[Problem]:
-    """Yields settings at `path` with wrong units, and misspelled ones if the servers are PostgreSQL as released.
+    """Yield settings at `path` with wrong units, and misspelled ones if the servers are PostgreSQL as released.
 
     A name that resembles none may be new in a minor release.
     """

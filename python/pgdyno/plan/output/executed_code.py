@@ -49,7 +49,7 @@ class Executed:
 
 
 def executed(loaded: LoadedPlan) -> list[Executed]:
-    """Returns the code that `loaded` runs, in the order of the plan's sections.
+    """Return the code that `loaded` runs, in the order of the plan's sections.
 
     Servers that pgdyno starts run as its user, and the load connects as their superuser: any SQL of a script can start
     programs there. Only explicit cases (COPY ... PROGRAM) are listed.
@@ -62,7 +62,7 @@ def executed(loaded: LoadedPlan) -> list[Executed]:
 
 
 def executed_lines(loaded: LoadedPlan) -> list[str]:
-    """Returns the list as `plan check` prints it."""
+    """Return the list as `plan check` prints it."""
     found = executed(loaded)
     if not found:
         return ["the plan has no hooks or commands that run on this host"]

@@ -33,7 +33,7 @@ def plan_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Returns the text of `plan.schema.json`, which `pgdyno plan schema` prints and the documentation has."""
+    """Return the text of `plan.schema.json`, which `pgdyno plan schema` prints and the documentation has."""
     return json.dumps(plan_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -70,7 +70,7 @@ def _when_extending(schema: dict[str, Any]) -> None:
 
 
 def _groups(definition: dict[str, Any]) -> None:
-    """Allows `"settings.work_mem"` as well as `settings.work_mem`, whose name may contain further dots."""
+    """Allow `"settings.work_mem"` as well as `settings.work_mem`, whose name may contain further dots."""
     properties = definition["properties"]
     patterns = {}
     for group in GROUPS:

@@ -41,7 +41,7 @@ _INSTALLED = "/usr/lib/postgresql"
 
 
 def new_plan(file: Path, kind: str = "embedded") -> str:
-    """Returns the text of a plan for `file` with a target of `kind`. Raises UsageError."""
+    """Return the text of a plan for `file` with a target of `kind`. Raises UsageError."""
     if kind not in KINDS:
         meant = near(kind, KINDS)
         hint = f"did you mean {meant}?" if meant else f"use {' or '.join(KINDS)}"
@@ -52,7 +52,7 @@ def new_plan(file: Path, kind: str = "embedded") -> str:
 
 
 def write_new_plan(file: Path, kind: str = "embedded") -> None:
-    """Writes the plan; keeps an existing file. Raises UsageError, StoreError."""
+    """Write the plan; keep an existing file. Raises UsageError, StoreError."""
     refuse_undecodable(f"the path {file}", str(file))
     text = new_plan(file, kind)
     try:
@@ -67,7 +67,7 @@ def write_new_plan(file: Path, kind: str = "embedded") -> None:
 
 
 def plan_name(text: str, otherwise: str) -> str:
-    """Returns the part of `text` that is valid as a plan's name, or `otherwise` without one."""
+    """Return the part of `text` that is valid as a plan's name, or `otherwise` without one."""
     letters = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")[:LONGEST_NAME]
     return letters if NAME.fullmatch(letters) else otherwise
 
@@ -77,7 +77,7 @@ def _quote(text: str) -> str:
 
 
 def _local_bin() -> Path:
-    """Returns the programs of an installation: that of pg_config, or else Debian's newest. Raises UsageError."""
+    """Return the programs of an installation: that of pg_config, or else Debian's newest. Raises UsageError."""
     found = shutil.which("pg_config")
     folders = [Path(found).resolve().parent] if found else []
     folders += sorted(Path(_INSTALLED).glob("*/bin"), key=_version, reverse=True)

@@ -16,7 +16,7 @@ from pgdyno.units import counted, duration_words, format_duration
 
 
 def in_each_trial(plan: Plan) -> list[str]:
-    """Yields `in each trial: kill at 30s`, whether clients reconnect, and whether there is a ledger; empty for most
+    """Yield `in each trial: kill at 30s`, whether clients reconnect, and whether there is a ledger; empty for most
     plans.
     """
     lines = []
@@ -51,7 +51,7 @@ def _event(event: EventSpec) -> str:
 
 
 def search_lines(plan: Plan) -> list[str]:
-    """Returns the goal, the range and the trials per step; empty without a search."""
+    """Return the goal, the range and the trials per step; empty without a search."""
     search = plan.search
     if search is None:
         return []
@@ -94,7 +94,7 @@ def _over_targets(plan: Plan, search: SearchSpec) -> str:
 
 
 def changed_defaults(plan: Plan) -> list[str]:
-    """Returns a line about servers whose clusters differ from what their own initdb makes by default."""
+    """Return a line about servers whose clusters differ from what their own initdb makes by default."""
     older = [
         name
         for name, spec in plan.target.items()
@@ -121,7 +121,7 @@ _PREWARMS = {"pg_prewarm": "prewarm with pg_prewarm", "read": "prewarm by readin
 
 
 def before_each_trial(plan: Plan) -> str:
-    """Returns `before each trial: vacuum tellers and branches, empty the history; checkpoint`."""
+    """Return `before each trial: vacuum tellers and branches, empty the history; checkpoint`."""
     reset = plan.reset
     return "before each trial: " + ("; ".join([*_data(plan), *_steps(reset)]) or "nothing")
 
@@ -138,7 +138,7 @@ def _data(plan: Plan) -> list[str]:
 
 
 def around_each_trial(plan: Plan) -> str:
-    """Describes the steps before and after a load."""
+    """Describe the steps before and after a load."""
     checked = plan.workload.dataset != "none" and plan.reset.consistency != "none"
     return "the steps before each trial" + (" and the checks after it" if checked else "")
 
@@ -169,18 +169,18 @@ WIDTH = 80
 
 
 def problem_lines(error: PlanError, width: int = WIDTH) -> list[str]:
-    """Formats every problem of `error` in at most `width` columns: location, field, message; the hint indented."""
+    """Format every problem of `error` in at most `width` columns: location, field, message; the hint indented."""
     return check_text(error.problems, error.source, width).splitlines()
 
 
 def warning_lines(loaded: LoadedPlan, width: int = WIDTH) -> list[str]:
-    """Formats warnings as problems are, each after `warning: `."""
+    """Format warnings as problems are, each after `warning: `."""
     warnings = loaded.warnings
     return check_text(warnings, loaded.source, width, "warning: ").splitlines() if warnings else []
 
 
 def check_text(problems: Sequence[Problem], source: str, width: int = WIDTH, kind: str = "") -> str:
-    """Formats `problems` as `quick.toml:12: target.pg18.version: is missing`, each with its hint on separate lines.
+    """Format `problems` as `quick.toml:12: target.pg18.version: is missing`, each with its hint on separate lines.
 
     Without problems, one line says so. `kind` precedes each.
     """
@@ -208,7 +208,7 @@ def _wrap_text(text: str, width: int, *, indent: str, first: str) -> list[str]:
 
 
 def total(plan: Plan) -> str:
-    """Formats the number, duration and order of trials, and the overhead, as far as it is known."""
+    """Format the number, duration and order of trials, and the overhead, as far as it is known."""
     if plan.search is not None:
         return "\n".join(search_lines(plan))
     trials = planned_trials(plan)
@@ -236,7 +236,7 @@ def total(plan: Plan) -> str:
 
 
 def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
-    """Returns `, plus starting servers and loading (1 dataset)`; empty if nothing is to be done."""
+    """Return `, plus starting servers and loading (1 dataset)`; empty if nothing is to be done."""
     loads, restarts = 0, 0
     data: dict[str, DataKey] = {}
     settings: dict[str, dict[str, str]] = {}
@@ -278,7 +278,7 @@ def _order(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
 
 
 def excluded_lines(plan: Plan) -> list[str]:
-    """Formats the number of points that each condition excludes: a condition that excludes none may be a mistake."""
+    """Format the number of points that each condition excludes: a condition that excludes none may be a mistake."""
     return [
         f'excluded by "{condition}": {counted(count, "point") if count else "nothing"}'
         for condition, count in zip(plan.sweep.exclude, plan.space().excluded, strict=True)

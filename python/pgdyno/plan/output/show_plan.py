@@ -30,7 +30,7 @@ from pgdyno.units import counted
 
 
 def show_lines(loaded: LoadedPlan, width: int = WIDTH) -> Group:
-    """Formats the trials of a plan in order, and their total time; warnings in at most `width` columns."""
+    """Format the trials of a plan in order, and their total time; warnings in at most `width` columns."""
     plan = loaded.plan
     trials = planned_trials(plan)
     parts: list[Text | Table | Padding] = [Text(plan.name, style="bold")]
@@ -58,7 +58,7 @@ def show_lines(loaded: LoadedPlan, width: int = WIDTH) -> Group:
 
 
 def show_json(loaded: LoadedPlan) -> str:
-    """Returns the resolved plan, its trials, and their length in seconds."""
+    """Return the resolved plan, its trials, and their length in seconds."""
     plan = loaded.plan
     trials = [
         {

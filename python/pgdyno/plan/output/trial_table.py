@@ -15,7 +15,7 @@ _OF_A_TRIAL = ("clients", "workers", "protocol", "scale", "rate")
 
 
 def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
-    """Formats one row per trial; settings and variables that vary have one column each, or one together if space is
+    """Format one row per trial; settings and variables that vary have one column each, or one together if space is
     short.
     """
     points, length = [trial.point for trial in trials], trial_length(plan)
@@ -38,7 +38,7 @@ def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
 
 
 def same_for_all(trials: Sequence[PlannedTrial]) -> str:
-    """Returns settings and variables of the sweep that do not vary: `work_mem 8MB, rows 100`."""
+    """Return settings and variables of the sweep that do not vary: `work_mem 8MB, rows 100`."""
     points = [trial.point for trial in trials]
     names = dict.fromkeys(name for point in points for name in point.parameters() if "." in name)
     return _assignments(trials[0], [name for name in names if name not in varying(points)])
@@ -68,7 +68,7 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
 
 
 def trial_length(plan: Plan) -> str:
-    """Returns `2s + 10s`, warm-up and measuring, or another end of a trial."""
+    """Return `2s + 10s`, warm-up and measuring, or another end of a trial."""
     trial = plan.trial
     together_s = phases_s(plan)
     if together_s is not None:

@@ -73,7 +73,7 @@ class Statement(NamedTuple):
     """The rows of a COPY; read all of them before the next statement."""
 
     def line_at(self, place: int) -> int:
-        """Returns the line of the character `place` of its text, counted from 1."""
+        """Return the line of the character `place` of its text, counted from 1."""
         return self.line + self.text.count("\n", 0, max(place - 1, 0))
 
 
@@ -90,18 +90,18 @@ class Reader:
     read_bytes: int = 0
 
     def fork(self) -> Reader:
-        """Returns a reader with its own copy of the variables."""
+        """Return a reader with its own copy of the variables."""
         return replace(self, variables=dict(self.variables))
 
     def read(
         self, name: str, named_by: str | None = None, line: int | None = None, included: int = 0
     ) -> Iterator[Statement]:
-        """Yields the statements of the file `name`, which a line of another may name. Raises SqlFileError."""
+        """Yield the statements of the file `name`, which a line of another may name. Raises SqlFileError."""
         with self.open(name, named_by, line) as file:
             yield from _SqlFile(self, name, file, included).statements()
 
     def open(self, name: str, named_by: str | None, line: int | None) -> IO[bytes]:
-        """Opens the file `name`. Raises SqlFileError."""
+        """Open the file `name`. Raises SqlFileError."""
         path = self.folder / name
         try:
             if path.exists() and not path.is_file():
@@ -114,7 +114,7 @@ class Reader:
         return opened
 
     def took(self, name: str, content: bytes) -> bytes:
-        """Notes that `content` of the file `name` was read."""
+        """Note that `content` of the file `name` was read."""
         self.hashes[name].update(content)
         self.read_bytes += len(content)
         return content
@@ -220,7 +220,7 @@ class _SqlFile:
             self.blocks -= 1
 
     def _skip(self, line: str, at: int) -> int:
-        """Takes `line` from `at` up to the end of the quotes or the comment, if that is on it; returns where."""
+        """Take `line` from `at` up to the end of the quotes or the comment, if that is on it; return where."""
         end = len(line)
         if self.comments:
             for mark in _COMMENT_MARK.finditer(line, at):

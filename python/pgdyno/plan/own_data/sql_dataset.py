@@ -57,7 +57,7 @@ class SqlDataset(Model):
         return self.name
 
     def values(self, swept: Mapping[str, str]) -> dict[str, str]:
-        """Returns its variables at a point that has `swept`."""
+        """Return its variables at a point that has `swept`."""
         return {name: swept.get(name, value) for name, value in self.variables.items()}
 
 
@@ -74,7 +74,7 @@ class Contents:
     """Size and time of change of each file."""
 
     def digest(self, dataset: SqlDataset, variables: Mapping[str, str]) -> str:
-        """Returns a hash of everything that determines the data."""
+        """Return a hash of everything that determines the data."""
         said = json.dumps([dataset.sql, dict(self.files), dict(variables)], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()
 
@@ -83,7 +83,7 @@ _known: dict[tuple[str, Path, tuple[tuple[str, str], ...]], Contents] = {}
 
 
 def read_contents(dataset: SqlDataset, folder: Path, variables: Mapping[str, str]) -> Contents:
-    """Reads every file of `dataset`, which is relative to `folder`; again only if one has changed.
+    """Read every file of `dataset`, which is relative to `folder`; again only if one has changed.
 
     Raises SqlFileError.
     """
@@ -103,7 +103,7 @@ def read_contents(dataset: SqlDataset, folder: Path, variables: Mapping[str, str
 
 
 def readers_in_order(dataset: SqlDataset, reader: Reader) -> Iterator[Iterator[Statement]]:
-    """Yields the statements of each file; a file that runs beside others has variables of its own."""
+    """Yield the statements of each file; a file that runs beside others has variables of its own."""
     for stage in dataset.sql:
         if isinstance(stage, str):
             yield reader.read(stage)

@@ -25,7 +25,7 @@ from pgdyno.plan.sweeps.spec import moved, spread
 
 
 def one_form(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
-    """Returns the parsed plan `data` in one form, and paths that occur in two forms."""
+    """Return the parsed plan `data` in one form, and paths that occur in two forms."""
     plan = dict(data)
     if not isinstance(plan.get("sweep"), dict):
         return plan, []
@@ -43,7 +43,7 @@ def one_form(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
 
 
 def moved_in_plan(path: KeyPath) -> KeyPath:
-    """Returns the path after `one_form` of what was at `path` of a plan."""
+    """Return the path after `one_form` of what was at `path` of a plan."""
     if path[:2] == ("sweep", "points"):
         return (*path[:3], *moved(path[3:]))
     return ("sweep", *moved(path[1:])) if path[:1] == ("sweep",) else path
@@ -72,7 +72,7 @@ class Read:
 
 
 def read_with_bases(file: PlanFile) -> Read:
-    """Reads `file` and, recursively, the plans that it extends.
+    """Read `file` and, recursively, the plans that it extends.
 
     Raises PlanError if one cannot be found or read, or if they form a cycle.
     """
@@ -95,7 +95,7 @@ def _read(file: PlanFile, folder: FilePath, above: list[PlanFile]) -> Read:
 
 
 def _base(file: PlanFile, document: Document, above: Sequence[PlanFile]) -> PlanFile:
-    """Returns the plan that `file` extends. Raises PlanError."""
+    """Return the plan that `file` extends. Raises PlanError."""
     name = document.data[EXTENDS]
     if not isinstance(name, str) or not name.strip():
         problem = document.problem((EXTENDS,), "must be the name of a plan", 'such as extends = "quick"')
@@ -230,7 +230,7 @@ def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[
 
 
 def _with_moved_files(table: object, folder: FilePath, to: FilePath, moved: dict[str, str]) -> object:
-    """Returns a section with its scripts and SQL file moved; adds the scripts to `moved`."""
+    """Return a section with its scripts and SQL file moved; add the scripts to `moved`."""
     if not isinstance(table, dict):
         return table
     scripts = table.get("scripts")

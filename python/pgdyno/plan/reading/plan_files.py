@@ -49,7 +49,7 @@ class PlanFile:
 
 
 def catalogue() -> list[CatalogueEntry]:
-    """Returns the plans in the catalogue by name."""
+    """Return the plans in the catalogue by name."""
     entries = []
     for file in (each for package in _CATALOGUE for each in resources.files(package).iterdir()):
         if file.name.endswith(".toml"):
@@ -59,7 +59,7 @@ def catalogue() -> list[CatalogueEntry]:
 
 
 def find_plan(source: str) -> PlanFile:
-    """Finds the plan in the file `source` or in the catalogue. Raises UsageError, PlanError."""
+    """Find the plan in the file `source` or in the catalogue. Raises UsageError, PlanError."""
     path = expanded(source)
     try:
         return PlanFile(source, path.resolve(), read_within(path))
@@ -105,7 +105,7 @@ def _looks_like_a_plan(file: Path) -> bool:
 
 
 def decode(file: PlanFile) -> str:
-    """Decodes the plan's text. Raises PlanError."""
+    """Decode the plan's text. Raises PlanError."""
     try:
         # editors on Windows write a byte order mark, which TOML does not have
         return file.content.decode("utf-8-sig")
@@ -115,7 +115,7 @@ def decode(file: PlanFile) -> str:
 
 
 def parse(source: str, text: str) -> dict[str, Any]:
-    """Parses the TOML `text` of the plan `source`. Raises PlanError."""
+    """Parse the TOML `text` of the plan `source`. Raises PlanError."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

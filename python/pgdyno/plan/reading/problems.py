@@ -63,7 +63,7 @@ _DURATIONS = {"warmup", "duration", "pause", "timeout"}
 
 
 def schema_problems(error: ValidationError, document: Document) -> list[Problem]:
-    """Returns a Problem for each error of pydantic."""
+    """Return a Problem for each error of pydantic."""
     return [_translate(dict(each), document) for each in error.errors(include_url=False)]
 
 
@@ -167,7 +167,7 @@ def _known_keys(table: KeyPath, document: Document) -> list[str]:
 
 
 def _table(model: type[BaseModel], key: str) -> type[BaseModel]:
-    """Returns the model of the table `key` of `model`, whose field may be optional."""
+    """Return the model of the table `key` of `model`, whose field may be optional."""
     kinds = (model.model_fields[key].annotation, *get_args(model.model_fields[key].annotation))
     return next(each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel))
 

@@ -26,7 +26,7 @@ TOLERANCE_S = 0.001
 
 
 def read_captured(path: Path) -> Capture:
-    """Reads a capture.json. Raises InvalidValueError with the reason and the remedy."""
+    """Read a capture.json. Raises InvalidValueError with the reason and the remedy."""
     # imported here: few plans replay a capture
     from pgdyno.records.capture import FORMAT, Capture
 
@@ -53,7 +53,7 @@ def read_captured(path: Path) -> Capture:
 
 
 def read_replayed(folder: Path) -> Capture:
-    """Reads the capture in `folder`, whose statements can be replayed. Raises InvalidValueError likewise."""
+    """Read the capture in `folder`, whose statements can be replayed. Raises InvalidValueError likewise."""
     from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE, Source
 
     if not is_folder(folder):
@@ -81,12 +81,12 @@ def read_replayed(folder: Path) -> Capture:
 
 
 def full_length_s(capture: Capture, pace: float | str) -> float | None:
-    """Returns how long a replay of all of `capture` takes; None at the pace `max`, where the server decides."""
+    """Return how long a replay of all of `capture` takes; None at the pace `max`, where the server decides."""
     return None if isinstance(pace, str) else capture.span_us / 1e6 / pace
 
 
 def check_captured(document: Document, folder: Path) -> Iterator[Problem]:
-    """Yields what is wrong with the capture.json that `document` compares with, whose path is relative to `folder`."""
+    """Yield what is wrong with the capture.json that `document` compares with, whose path is relative to `folder`."""
     named = document.at(("workload", "captured"))
     try:
         if isinstance(named, str):

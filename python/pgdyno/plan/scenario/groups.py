@@ -125,7 +125,7 @@ class StepSpec(Model):
 
 
 def groups_at(groups: Sequence[GroupSpec], point: Point, step: StepSpec | None = None) -> list[GroupSpec]:
-    """Returns the groups that run in `step` with the swept values of `point`. Raises ValueError for an invalid one."""
+    """Return the groups that run in `step` with the swept values of `point`. Raises ValueError for an invalid one."""
     changed = [override_group(group, point.groups) for group in groups]
     if step is None:
         return changed
@@ -137,7 +137,7 @@ def groups_at(groups: Sequence[GroupSpec], point: Point, step: StepSpec | None =
 
 
 def override_group(group: GroupSpec, swept: Mapping[str, str]) -> GroupSpec:
-    """Returns `group` with its values among `swept`, such as `reports.clients`. Raises ValueError."""
+    """Return `group` with its values among `swept`, such as `reports.clients`. Raises ValueError."""
     own = {key.partition(".")[2]: value for key, value in swept.items() if key.partition(".")[0] == group.name}
     if not own:
         return group
@@ -152,7 +152,7 @@ def override_group(group: GroupSpec, swept: Mapping[str, str]) -> GroupSpec:
 
 
 def scenario_space(groups: Sequence[GroupSpec], sweep: Sweep, scale: int, variables: Mapping[str, str]) -> Space:
-    """Returns the resolved sweep; with groups, each point has the clients of all of them."""
+    """Return the resolved sweep; with groups, each point has the clients of all of them."""
     if not groups:
         return expand(sweep, scale, variables)
     found = expand(sweep.model_copy(update={"clients": [1]}), scale, variables)
@@ -187,7 +187,7 @@ def _refused_values(
 
 
 def group_workload(base: Workload, group: GroupSpec) -> Workload:
-    """Returns the load of `group` on the dataset of `base`. Raises ValidationError."""
+    """Return the load of `group` on the dataset of `base`. Raises ValidationError."""
     table: dict[str, Any] = dict(group.workload or ({"scripts": group.scripts} if group.scripts else {}))
     if not table:
         return base
@@ -201,7 +201,7 @@ def group_workload(base: Workload, group: GroupSpec) -> Workload:
 
 
 def fill_groups(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a plan's `table` in which groups without a load of their own have the scripts of `[workload]`, and that
+    """Return a plan's `table` in which groups without a load of their own have the scripts of `[workload]`, and that
     has the scripts of all groups, so that they are found, checked and kept in one place.
     """
     groups, workload = table.get("group"), table.get("workload") or {}

@@ -8,7 +8,7 @@ from pgdyno.records import Point
 
 
 def loads_of(plan: Plan, point: Point) -> list[Point]:
-    """Returns a point for the load of each group in each step of a trial at `point`, which is itself that of a plan
+    """Return a point for the load of each group in each step of a trial at `point`, which is itself that of a plan
     without groups.
     """
     if not plan.group:
@@ -32,13 +32,13 @@ def loads_of(plan: Plan, point: Point) -> list[Point]:
 
 
 def idle_groups(plan: Plan, load: Point) -> list[GroupSpec]:
-    """Returns the groups that only stay connected beside `load`, one of a trial."""
+    """Return the groups that only stay connected beside `load`, one of a trial."""
     step = next((each for each in plan.step if each.name == load.step), None)
     return [group for group in groups_at(plan.group, load, step) if group.idle is not None]
 
 
 def plan_of_load(plan: Plan, load: Point) -> Plan:
-    """Returns the plan of one load of a trial: `plan` with its workload and length; `plan` itself without groups."""
+    """Return the plan of one load of a trial: `plan` with its workload and length; `plan` itself without groups."""
     if load.group is None:
         return plan
     step = next((each for each in plan.step if each.name == load.step), None)
@@ -57,7 +57,7 @@ def plan_of_load(plan: Plan, load: Point) -> Plan:
 
 
 def delay_s(plan: Plan, load: Point) -> float:
-    """Returns how long after the start of the trial's engines that of `load` begins."""
+    """Return how long after the start of the trial's engines that of `load` begins."""
     group = next(each for each in plan.group if each.name == load.group)
     warmup = 0.0 if load.step is not None else plan.trial.warmup
     return warmup + group.begin if group.begin else 0.0

@@ -54,24 +54,24 @@ class Expression:
     _tree: ast.expr
 
     def value(self, names: Mapping[str, Value]) -> Value:
-        """Evaluates the expression. Raises ValueError with the reason; KeyError for a name that `names` lacks."""
+        """Evaluate the expression. Raises ValueError with the reason; KeyError for a name that `names` lacks."""
         try:
             return _value(self._tree, names)
         except RecursionError as error:
             raise InvalidValueError("the expression is nested too deeply", "write a shorter one") from error
 
     def number(self, names: Mapping[str, Value]) -> Fraction:
-        """Evaluates a numeric expression. Raises as `value` does."""
+        """Evaluate a numeric expression. Raises as `value` does."""
         return _number(self.value(names), self.text)
 
     def holds(self, names: Mapping[str, Value]) -> bool:
-        """Evaluates a condition. Raises as `value` does."""
+        """Evaluate a condition. Raises as `value` does."""
         return _truth(self.value(names), self.text)
 
 
 @lru_cache(maxsize=1024)
 def parse_expression(text: str) -> Expression:
-    """Parses `text`. Raises ValueError with the mistake."""
+    """Parse `text`. Raises ValueError with the mistake."""
     if len(text) > LONGEST:
         raise InvalidValueError(f"an expression of {len(text)} characters is too long", f"use at most {LONGEST}")
     try:
@@ -91,7 +91,7 @@ _HINT = 'such as "clients / 2" or "max(1, clients // 4)"'
 
 
 def plain_number(value: Fraction) -> str:
-    """Formats `value` without an exponent and as precisely as a float: 26, 0.125."""
+    """Format `value` without an exponent and as precisely as a float: 26, 0.125."""
     if value.denominator == 1:
         return str(value.numerator)
     shortest = repr(float(value))
@@ -102,7 +102,7 @@ def plain_number(value: Fraction) -> str:
 
 
 def _check(node: ast.expr, names: set[str]) -> None:
-    """Adds the names in `node` to `names`. Raises ValueError for unsupported operations."""
+    """Add the names in `node` to `names`. Raises ValueError for unsupported operations."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str()):
             return
@@ -192,7 +192,7 @@ def _compute(node: ast.expr, op: ast.operator, left: Fraction, right: Fraction) 
 
 
 def _check_bounds(node: ast.expr, number: Fraction) -> Fraction:
-    """Returns `number`, the value of `node`. Raises ValueError if it has too many digits to print or to measure."""
+    """Return `number`, the value of `node`. Raises ValueError if it has too many digits to print or to measure."""
     if abs(number) > LARGEST:
         raise InvalidValueError(f"{_source(node)} exceeds 1e30", "use smaller numbers")
     return number

@@ -32,17 +32,17 @@ class Place:
 
 
 def arm(target: str, point: Point) -> ArmKey:
-    """Returns the arm of `point` at `target`: equal for all points of one arm."""
+    """Return the arm of `point` at `target`: equal for all points of one arm."""
     return target, tuple(sorted((point.settings | point.groups).items()))
 
 
 def arms(targets: Sequence[str], points: Sequence[Point]) -> list[ArmKey]:
-    """Returns every arm, targets outermost."""
+    """Return every arm, targets outermost."""
     return list(dict.fromkeys(arm(target, point) for target in targets for point in points))
 
 
 def resolved_order(order: Order | None, targets: Sequence[str], points: Sequence[Point]) -> Order:
-    """Returns `order`, or the default: interleaved if there are several arms."""
+    """Return `order`, or the default: interleaved if there are several arms."""
     if order is not None:
         return order
     return "interleaved" if _has_several(_groups(targets, points)) else "as-listed"
@@ -65,7 +65,7 @@ def in_order(
     seed: int,
     data_at: Callable[[Point], Hashable] = lambda point: point.scale,
 ) -> list[Place]:
-    """Returns every repeat of every point at every target in `order`; `seed` determines random orders.
+    """Return every repeat of every point at every target in `order`; `seed` determines random orders.
 
     Trials with the same dataset, by `data_at`, follow each other.
     """
@@ -98,7 +98,7 @@ def _groups(targets: Sequence[str], points: Sequence[Point]) -> list[Group]:
 
 
 def _by_dataset(groups: Sequence[Group], data_at: Callable[[Point], Hashable]) -> list[list[Group]]:
-    """Groups `groups` by dataset, because loading another one takes the most time."""
+    """Group `groups` by dataset, because loading another one takes the most time."""
     by_dataset: dict[Hashable, list[Group]] = {}
     for group in groups:
         by_dataset.setdefault(data_at(group[0][1]), []).append(group)

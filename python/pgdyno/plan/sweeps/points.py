@@ -49,7 +49,7 @@ class Space:
     """The points as text, to detect equal ones, and their sources."""
 
     def add_problem(self, problem: SweepProblem) -> None:
-        """Keeps the first problem of each path: further ones repeat it for other points."""
+        """Keep the first problem of each path: further ones repeat it for other points."""
         if all(known.place != problem.place for known in self.problems):
             self.problems.append(problem)
 
@@ -65,7 +65,7 @@ class _Question:
 
 
 def expand(sweep: Sweep, scale: int, variables: Mapping[str, str]) -> Space:
-    """Returns every point of `sweep` over a workload of `scale` with `variables`.
+    """Return every point of `sweep` over a workload of `scale` with `variables`.
 
     The result is cached, because large sweeps take seconds: do not modify it.
     """
@@ -122,7 +122,7 @@ def _product(sweep: Sweep, axes: Mapping[str, Sequence[tuple[Place, Item]]], spa
 def _write_point(
     number: int, spec: PointSpec, axes: Mapping[str, Sequence[tuple[Place, Item]]], space: Space
 ) -> Items | None:
-    """Returns the items of an explicit point, completed by single values of the sweep; None if that is impossible."""
+    """Return the items of an explicit point, completed by single values of the sweep; None if that is impossible."""
     items: dict[str, tuple[Place, Item]] = {}
     for name in ("clients", "workers", "protocol", "scale", "rate"):
         value = getattr(spec, name)
@@ -195,7 +195,7 @@ def _exclude_points(sweep: Sweep, resolving: _Resolving) -> int | SweepProblem |
 
 
 def _refuse_doubled(space: Space, items: Items, before: Items, written: int | None) -> None:
-    """Reports that `items` give the same point as those `before`."""
+    """Report that `items` give the same point as those `before`."""
     if written is not None:
         hint = "trial.repeats measures every point several times"
         space.add_problem(SweepProblem(("points", written), "is measured already", hint))
@@ -272,7 +272,7 @@ class _Resolving(Mapping[str, Value]):
         self._under_way: list[str] = []
 
     def value(self, name: str) -> Value:
-        """Returns the value of the parameter `name`, which is among the items. Raises _WrongError."""
+        """Return the value of the parameter `name`, which is among the items. Raises _WrongError."""
         if name not in self._known:
             self._known[name] = self._worked_out(name, self._items[name][1])
         return self._known[name]
@@ -329,7 +329,7 @@ class _Resolving(Mapping[str, Value]):
         return plain_number(number) + rounded
 
     def _value_text(self, expression: Expression) -> str:
-        """Returns ` for clients = 1`: the values that led to the problem."""
+        """Return ` for clients = 1`: the values that led to the problem."""
         used = [f"{name} = {_plain_value(self[name])}" for name in sorted(expression.names)]
         return f" for {', '.join(used)}" if used else ""
 

@@ -34,12 +34,12 @@ Choice = Span | tuple[str, ...]
 
 
 def unit_family(unit: str) -> Mapping[str, int] | None:
-    """Returns the units that `unit` converts to, with their sizes; None if PostgreSQL has no such unit."""
+    """Return the units that `unit` converts to, with their sizes; None if PostgreSQL has no such unit."""
     return next((family for family in (BYTES, MICROSECONDS) if unit in family), None)
 
 
 def read_choice(value: str | Sequence[str]) -> Choice:
-    """Parses one value of `search.over`. Raises ValueError with the remedy."""
+    """Parse one value of `search.over`. Raises ValueError with the remedy."""
     if not isinstance(value, str):
         if len(set(value)) < 2:
             raise InvalidValueError("a list needs two different values or more", _EXAMPLE)
@@ -67,7 +67,7 @@ def read_choice(value: str | Sequence[str]) -> Choice:
 
 
 def value_in_conditions(choice: Choice, text: str) -> Value:
-    """Returns what a condition computes with: the number of a range, without its unit; the text of a list."""
+    """Return what a condition computes with: the number of a range, without its unit; the text of a list."""
     if not isinstance(choice, Span):
         return text
     family = unit_family(choice.unit) or {"": 1}

@@ -37,7 +37,7 @@ def is_range(text: str) -> bool:
 
 
 def expand_range(text: str) -> list[str]:
-    """Returns the values of the range `text`: its start, and its end if the steps reach it.
+    """Return the values of the range `text`: its start, and its end if the steps reach it.
 
     Raises ValueError with the mistake and, after a semicolon, the remedy.
     """
@@ -88,7 +88,7 @@ Place = tuple[str | int, ...]
 
 
 def spread(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Place]]:
-    """Normalizes `table`, a sweep or a point: `"settings.a"` and `settings.a` become `settings = { a = … }`.
+    """Normalize `table`, a sweep or a point: `"settings.a"` and `settings.a` become `settings = { a = … }`.
 
     Names may contain dots (`settings.auto_explain.log_min_duration`). Also returns the paths that occur in two forms;
     the later one wins.
@@ -109,7 +109,7 @@ def spread(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Place]]:
 
 
 def moved(place: Place) -> Place:
-    """Returns the path after `spread` of what was at `place` of a sweep or a point."""
+    """Return the path after `spread` of what was at `place` of a sweep or a point."""
     if not place or not isinstance(place[0], str):
         return place
     group, dot, name = place[0].partition(".")

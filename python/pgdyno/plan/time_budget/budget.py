@@ -249,7 +249,7 @@ def _with_repeats(plan: Plan, repeats: int | str) -> Plan:
 
 
 def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, room: Room) -> Plan | None:
-    """Gives `plan` at `points` the longest trials that fit; None if they would be too short."""
+    """Give `plan` at `points` the longest trials that fit; None if they would be too short."""
     trial = plan.trial.model_copy(update={"repeats": repeats})
     asked = plan.model_copy(update={"trial": trial})
     for_trials_s = room.left_s - around_s(asked, points, room.load_s_a_scale)
@@ -306,7 +306,7 @@ def _computed_items(sweep: Sweep) -> dict[str, object]:
 
 
 def _least_s(plan: Plan, room: Room) -> float:
-    """Returns the seconds of the fewest and shortest trials: one point per arm, or all steps of a search."""
+    """Return the seconds of the fewest and shortest trials: one point per arm, or all steps of a search."""
     trial = plan.trial.model_copy(update={"repeats": _fewest_repeats(plan)})
     one = plan.model_copy(update={"trial": trial})
     points = plan.points() if plan.search is not None else _fewest_points(plan)
@@ -324,7 +324,7 @@ def _fewest_points(plan: Plan) -> list[Point]:
 
 
 def thinned(plan: Plan, count: int) -> list[Point]:
-    """Selects at most `count` points of `plan`; prefers arms to client counts where the default would leave one arm."""
+    """Select at most `count` points of `plan`; prefers arms to client counts where the default would leave one arm."""
     points = plan.points()
     kept = thin(points, count)
     return kept if compares_arms(plan, kept) or not _compares(plan) else thin(points, count, fewest_clients=1)

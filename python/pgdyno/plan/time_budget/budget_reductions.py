@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def thin(points: Sequence[Point], count: int, fewest_clients: int = FEWEST_CLIENTS) -> list[Point]:
-    """Selects `count` of `points` at most, in their order.
+    """Select `count` of `points` at most, in their order.
 
     Every curve keeps its ends and points evenly between them on a logarithmic axis. If fewer than `fewest_clients`
     would remain per curve, levels of the axis with the most levels are removed first, so that the axes stay crossed.
@@ -90,7 +90,7 @@ def _pick_evenly(items: list[T], count: int) -> list[T]:
 
 
 def _clients(curve: list[Point], count: int) -> list[Point]:
-    """Selects `count` points of a curve with evenly spaced clients on a logarithmic axis, including both ends.
+    """Select `count` points of a curve with evenly spaced clients on a logarithmic axis, including both ends.
 
     A single one is in the middle of that axis: the fewest clients leave a server idle, and the most overload it.
     """
@@ -138,7 +138,7 @@ LEAST_WAL_MB = 64
 
 
 def setting_bytes(name: str, value: str) -> int | None:
-    """Returns the bytes of `value` of the memory setting `name`, or None if it is not a size."""
+    """Return the bytes of `value` of the memory setting `name`, or None if it is not a size."""
     found = _SIZE.fullmatch(value)
     if found is None:
         return None
@@ -146,7 +146,7 @@ def setting_bytes(name: str, value: str) -> int | None:
 
 
 def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[Message]]:
-    """Returns `plan` with settings that fit into `memory_bytes` for all targets, and the changes."""
+    """Return `plan` with settings that fit into `memory_bytes` for all targets, and the changes."""
     # standbys inherit the settings of their primary
     part = memory_bytes / (servers(plan) + standbys(plan))
     targets = {}
@@ -172,7 +172,7 @@ def _reduction_words(setting: str, now: str, asked_bytes: int) -> Message:
 
 
 def fit_wal(plan: Plan, disk_bytes: int) -> tuple[Plan, list[Message]]:
-    """Returns `plan` with WAL between checkpoints that fits on the disk, and the changes."""
+    """Return `plan` with WAL between checkpoints that fits on the disk, and the changes."""
     most = int(WAL_SHARE * disk_bytes) // (servers(plan) + standbys(plan)) // 1024**2
     targets = {}
     said: dict[Message, None] = {}

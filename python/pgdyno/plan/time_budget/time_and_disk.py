@@ -27,7 +27,7 @@ HIGHEST = 1000.0
 
 
 def load_rate(home: Path, kinds: Iterable[str], dataset: str) -> float:
-    """Returns the seconds to load a unit of pgbench's scale into the slowest of `kinds` of targets.
+    """Return the seconds to load a unit of pgbench's scale into the slowest of `kinds` of targets.
 
     They are those of the last load of such a `dataset`, or usual ones.
     """
@@ -36,7 +36,7 @@ def load_rate(home: Path, kinds: Iterable[str], dataset: str) -> float:
 
 
 def keep_load_rate(home: Path, kind: str, dataset: str, scale: float, seconds: float) -> None:
-    """Stores that a load of `dataset` into a target of `kind` took `seconds`, if that was long enough.
+    """Store that a load of `dataset` into a target of `kind` took `seconds`, if that was long enough.
 
     `scale` is its size in units of pgbench's scale. If the file cannot be written, plans use the rate before.
     """
@@ -54,7 +54,7 @@ def _key(kind: str, dataset: str) -> str:
 
 
 def _read(home: Path) -> dict[str, float]:
-    """Returns the rates by dataset and kind of target; none from a damaged file."""
+    """Return the rates by dataset and kind of target; none from a damaged file."""
     try:
         found = json.loads((home / FILE).read_bytes())
     except (OSError, ValueError):
@@ -71,7 +71,7 @@ MIXED_STEPS = 2
 
 
 def visits(plan: Plan, points: Sequence[Point]) -> Sequence[Point]:
-    """Returns the points of each target once per visit: for a search, all its steps."""
+    """Return the points of each target once per visit: for a search, all its steps."""
     search = plan.search
     if search is None or search.kind.axis is None:
         return points
@@ -112,7 +112,7 @@ CLIENT_S = 0.004
 
 
 def needed_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float | None:
-    """Returns the seconds of all trials of `plan` at `points`, with loading and resets; None without a limit."""
+    """Return the seconds of all trials of `plan` at `points`, with loading and resets; None without a limit."""
     each_s = trial_s(plan)
     if each_s is None:
         return None
@@ -120,14 +120,14 @@ def needed_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S
 
 
 def estimated_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float | None:
-    """Returns `needed_s`, with an estimate for trials that end with their last query."""
+    """Return `needed_s`, with an estimate for trials that end with their last query."""
     if plan.workload.runs_once:
         return around_s(plan, points, load_s_a_scale) + trials_s(plan, points)
     return needed_s(plan, points, load_s_a_scale)
 
 
 def least_settings_search_s(plan: Plan) -> float | None:
-    """Returns the seconds of a search for settings with two proposals and one confirmation; None without a limit."""
+    """Return the seconds of a search for settings with two proposals and one confirmation; None without a limit."""
     each_s, points = trial_s(plan), plan.points()[:1]
     if each_s is None:
         return None
@@ -137,35 +137,35 @@ def least_settings_search_s(plan: Plan) -> float | None:
 
 
 def trials_s(plan: Plan, points: Sequence[Point]) -> float:
-    """Returns the seconds of the load in all trials of `plan` at `points`; 0 if they have no limit."""
+    """Return the seconds of the load in all trials of `plan` at `points`; 0 if they have no limit."""
     each_s = sum(planned_s(plan, point) for point in visits(plan, points))
     return len(plan.target) * plan.trial.most_repeats * each_s / plan.at_once
 
 
 def planned_s(plan: Plan, point: Point) -> float:
-    """Returns the seconds of the load in a trial at `point`, or an estimate; 0 if it has no limit."""
+    """Return the seconds of the load in a trial at `point`, or an estimate; 0 if it has no limit."""
     estimate_s = plan.workload.estimated_s(point.planned_clients)
     return (trial_s(plan) or 0.0) if estimate_s is None else estimate_s
 
 
 def trial_count(plan: Plan, points: Sequence[Point]) -> int:
-    """Returns the number of trials of `plan` at `points`; for a search, an upper estimate."""
+    """Return the number of trials of `plan` at `points`; for a search, an upper estimate."""
     return len(plan.target) * plan.trial.most_repeats * len(visits(plan, points))
 
 
 def servers(plan: Plan) -> int:
-    """Returns the number of servers without standbys: the instances of all targets."""
+    """Return the number of servers without standbys: the instances of all targets."""
     return sum(spec.instance_count for spec in plan.target.values())
 
 
 def standbys(plan: Plan) -> int:
-    """Returns the number of replicas of all servers, each with a copy of its primary's data."""
+    """Return the number of replicas of all servers, each with a copy of its primary's data."""
     replicas = [getattr(spec, "replicas", None) for spec in plan.target.values() for _ in range(spec.instance_count)]
     return sum(each.count for each in replicas if each is not None)
 
 
 def around_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float:
-    """Returns the seconds outside of the load: starts, loading, and steps between trials."""
+    """Return the seconds outside of the load: starts, loading, and steps between trials."""
     each_s = (overhead_s(plan, point, load_s_a_scale) for point in visits(plan, points))
     between_s = plan.trial.most_repeats * sum(each_s)
     pauses_s = plan.trial.pause * max(trial_count(plan, points) - 1, 0)
@@ -176,7 +176,7 @@ def around_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S
 
 
 def loading_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float:
-    """Returns the seconds to load every scale once into every server, and to copy one for each standby."""
+    """Return the seconds to load every scale once into every server, and to copy one for each standby."""
     if plan.workload.dataset == "none":
         return 0.0
     scales = [_pgbench_scale(plan, scale) for scale in {point.scale or plan.workload.size for point in points}]
@@ -188,12 +188,12 @@ def _pgbench_scale(plan: Plan, scale: int) -> float:
 
 
 def pgbench_scale(dataset: str, scale: int, tables: int) -> float:
-    """Returns pgbench's scale for tables of the size of `dataset`; 0 for one that pgdyno does not load."""
+    """Return pgbench's scale for tables of the size of `dataset`; 0 for one that pgdyno does not load."""
     return tables * scale * DATASETS[dataset].bytes_a_unit / BYTES_A_SCALE if dataset in DATASETS else 0.0
 
 
 def overhead_s(plan: Plan, point: Point, load_s_a_scale: float = LOAD_S_A_SCALE) -> float:
-    """Returns the seconds of a trial at `point` outside of its load."""
+    """Return the seconds of a trial at `point` outside of its load."""
     reset = plan.reset
     scale = _pgbench_scale(plan, point.scale or plan.workload.size)
     bring_back = {"template": COPY_S_A_SCALE, "snapshot": COPY_S_A_SCALE, "reload": load_s_a_scale}
@@ -206,10 +206,10 @@ def overhead_s(plan: Plan, point: Point, load_s_a_scale: float = LOAD_S_A_SCALE)
 
 
 def dataset_bytes(plan: Plan, scale: int) -> int:
-    """Returns the bytes of one target's data at `scale`, including a copy to restore from."""
+    """Return the bytes of one target's data at `scale`, including a copy to restore from."""
     return (2 if plan.reset.method in ("template", "snapshot") else 1) * data_bytes(plan, scale)
 
 
 def data_bytes(plan: Plan, scale: int) -> int:
-    """Returns the bytes of one target's data at `scale`, without a copy."""
+    """Return the bytes of one target's data at `scale`, without a copy."""
     return round(BYTES_A_SCALE * _pgbench_scale(plan, scale))

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def retry_until_settled(check: Callable[[], None], ask: Callable[[], T], within_s: float = SETTLES_S) -> T:
-    """Returns the result of `ask`, which is repeated while Amazon does not find what it names, or is changing it.
+    """Return the result of `ask`, which is repeated while Amazon does not find what it names, or is changing it.
 
     Amazon's services are eventually consistent: for some seconds after a create request, others may not know the new
     resource. `check` is called before each attempt, and raises if the result is no longer needed. Raises AwsError.
@@ -40,12 +40,12 @@ class Appearing:
     """Tells a new resource that is not visible yet from one that has vanished."""
 
     def __init__(self) -> None:
-        """Starts when the resource has been requested."""
+        """Start when the resource has been requested."""
         self._patience = Patience(SETTLES_S)
         self._seen = False
 
     def look(self, look: Callable[[], tuple[str, T]]) -> tuple[str, T | None]:
-        """Returns the state and description that `look` returns; "not visible yet" and None before it finds it.
+        """Return the state and description that `look` returns; "not visible yet" and None before it finds it.
 
         Raises NotThereError if it is gone, or has not appeared within `SETTLES_S`.
         """
@@ -167,7 +167,7 @@ _IN_POLICIES = {"service-quotas": "servicequotas"}
 
 @contextmanager
 def explain_errors(service: str, operation: str) -> Iterator[None]:
-    """Turns what boto3 raises within the block into an AwsError.
+    """Turn what boto3 raises within the block into an AwsError.
 
     `operation` is Amazon's name, such as CreateDBInstance.
     """
@@ -193,7 +193,7 @@ def explain_errors(service: str, operation: str) -> Iterator[None]:
 
 
 def error_of_response(action: str, response: dict[str, Any]) -> AwsError:
-    """Returns the error for Amazon's `response` to `action`, such as rds:CreateDBInstance."""
+    """Return the error for Amazon's `response` to `action`, such as rds:CreateDBInstance."""
     detail = response.get("Error", {})
     code, said = str(detail.get("Code", "")), str(detail.get("Message", "")).strip()
     if code in _DENIED:
@@ -258,7 +258,7 @@ class Cloud:
     """The services of one region. Clients are created on first use."""
 
     def __init__(self, region: str | None = None) -> None:
-        """Opens `region`, or the region of boto3's configuration if None. Raises AwsError."""
+        """Open `region`, or the region of boto3's configuration if None. Raises AwsError."""
         self._session = _session(region)
         self.region: str = self._session.region_name
         self._clients: dict[str, Any] = {}
@@ -270,14 +270,14 @@ class Cloud:
         return str(self._session.get_partition_for_region(self.region))
 
     def call(self, service: str, operation: str, **asked: object) -> dict[str, Any]:
-        """Returns the response to `operation`, which has boto3's name (create_db_instance). Raises AwsError."""
+        """Return the response to `operation`, which has boto3's name (create_db_instance). Raises AwsError."""
         client = self._client(service)
         with explain_errors(service, client.meta.method_to_api_mapping[operation]):
             answer: dict[str, Any] = getattr(client, operation)(**asked)
         return answer
 
     def each(self, service: str, operation: str, key: str, **asked: object) -> Iterator[dict[str, Any]]:
-        """Yields all elements of the list `key` from all pages. Raises AwsError."""
+        """Yield all elements of the list `key` from all pages. Raises AwsError."""
         client = self._client(service)
         with explain_errors(service, client.meta.method_to_api_mapping[operation]):
             for page in client.get_paginator(operation).paginate(**asked):
@@ -287,11 +287,11 @@ class Cloud:
                 yield from found
 
     def account(self) -> str:
-        """Returns the account's number. Raises AwsError: this request shows whether the credentials are valid."""
+        """Return the account's number. Raises AwsError: this request shows whether the credentials are valid."""
         return self.identity().account
 
     def identity(self) -> Identity:
-        """Returns whose credentials these are. Raises AwsError."""
+        """Return whose credentials these are. Raises AwsError."""
         found = self.call("sts", "get_caller_identity")
         return Identity(str(found["Account"]), str(found["Arn"]))
 
@@ -302,13 +302,13 @@ class Cloud:
         return found is not None and found.method == "env"
 
     def renew(self) -> None:
-        """Reads the credentials again from where boto3 finds them. Raises AwsError."""
+        """Read the credentials again from where boto3 finds them. Raises AwsError."""
         with self._lock:
             self._session = _session(self.region)
             self._clients = {}
 
     def expires_within(self, length_s: float) -> bool:
-        """Returns whether the credentials were lent until some time that is less than `length_s` away.
+        """Return whether the credentials were lent until some time that is less than `length_s` away.
 
         Credentials that boto3 renews by itself (roles, SSO, programs) do not count.
         """
@@ -317,12 +317,12 @@ class Cloud:
         return found is not None and found.method == "env" and ends is not None and bool(ends(refresh_in=length_s))
 
     def ends_unknown(self) -> bool:
-        """Returns whether the credentials are temporary, and nothing says until when."""
+        """Return whether the credentials are temporary, and nothing says until when."""
         found = self._session.get_credentials()
         return found is not None and found.token is not None and not hasattr(found, "refresh_needed")
 
     def in_region(self, region: str) -> Cloud:
-        """Returns the same services in `region`. Raises AwsError."""
+        """Return the same services in `region`. Raises AwsError."""
         return self if region == self.region else Cloud(region)
 
     def _client(self, service: str) -> Any:  # noqa: ANN401 - boto3 makes its clients while it runs
@@ -344,7 +344,7 @@ class Cloud:
 
 
 def _report_missing_capacity_at_once(client: Any) -> None:  # noqa: ANN401 - boto3 makes its clients while it runs
-    """Keeps boto3 from repeating requests of `client` for which Amazon has no capacity.
+    """Keep boto3 from repeating requests of `client` for which Amazon has no capacity.
 
     EC2 reports missing capacity with HTTP 500, which boto3 takes for a passing fault of the service: ten attempts
     would delay the next choice by minutes.
@@ -388,7 +388,7 @@ def _session(region: str | None) -> Any:  # noqa: ANN401 - as above
 
 @contextmanager
 def _explain_configuration() -> Iterator[None]:
-    """Turns errors in boto3's configuration (profiles, regions, endpoints) into an AwsError."""
+    """Turn errors in boto3's configuration (profiles, regions, endpoints) into an AwsError."""
     from botocore.exceptions import BotoCoreError
 
     try:
@@ -408,7 +408,7 @@ class Patience:
     """A deadline, with pauses before it that grow."""
 
     def __init__(self, within_s: float) -> None:
-        """Sets the deadline to `within_s` from now."""
+        """Set the deadline to `within_s` from now."""
         self._end = time.monotonic() + within_s
         self._next_s = FIRST_S
 

@@ -37,13 +37,13 @@ Answer = dict[str, Any]
 
 
 def by_tag(cloud: Cloud) -> list[Resource]:
-    """Returns all resources in the region that have pgdyno's tag, in the order of removal. Raises AwsError."""
+    """Return all resources in the region that have pgdyno's tag, in the order of removal. Raises AwsError."""
     found = [*_databases(cloud), *_parameters(cloud), *_hosts(cloud), *_volumes(cloud), *_groups(cloud, _TAGGED)]
     return in_order(each for each in [*found, *_placements(cloud, _TAGGED), *_schedules(cloud)] if each.run)
 
 
 def by_name(cloud: Cloud, noted: Iterable[Noted], run: str) -> list[Resource]:
-    """Returns the existing resources that a journal notes for the region of `cloud`, with or without tags.
+    """Return the existing resources that a journal notes for the region of `cloud`, with or without tags.
 
     Raises AwsError.
     """
@@ -59,12 +59,12 @@ class Search:
     """
 
     def __init__(self, clouds: Mapping[str, Cloud], noted: Iterable[tuple[Noted, str]]) -> None:
-        """Searches in the regions of `clouds`; `noted` are the journals' entries with their runs."""
+        """Search in the regions of `clouds`; `noted` are the journals' entries with their runs."""
         self._clouds = clouds
         self._noted = [each for each in noted if each[0].region in clouds]
 
     def find(self) -> list[Resource]:
-        """Returns all resources that exist now, in the order of removal. Raises AwsError."""
+        """Return all resources that exist now, in the order of removal. Raises AwsError."""
         found = [each for cloud in self._clouds.values() for each in by_tag(cloud)]
         untagged: list[tuple[Noted, str]] = []
         for noted, run in self._noted:
@@ -77,13 +77,13 @@ class Search:
 
 
 def in_order(found: Iterable[Resource]) -> list[Resource]:
-    """Returns `found` in the order of removal, without duplicates."""
+    """Return `found` in the order of removal, without duplicates."""
     distinct = {(each.kind, each.id): each for each in found}
     return sorted(distinct.values(), key=lambda each: (ORDER.index(each.kind), each.name))
 
 
 def resources_of_name(cloud: Cloud, noted: Noted) -> list[Resource]:
-    """Returns the existing resources of that kind and name. Raises AwsError."""
+    """Return the existing resources of that kind and name. Raises AwsError."""
     by_group_name = [{"Name": "group-name", "Values": [noted.name]}]
     by_token = [{"Name": "client-token", "Values": [noted.name]}]
     look = {
@@ -259,20 +259,20 @@ class Stop:
     """Tells parallel workers to stop."""
 
     def __init__(self) -> None:
-        """Creates the signal, which is not set."""
+        """Create the signal, which is not set."""
         self._event = threading.Event()
 
     def set(self) -> None:
         self._event.set()
 
     def check(self) -> None:
-        """Raises GivenUpError if the signal is set."""
+        """Raise GivenUpError if the signal is set."""
         if self._event.is_set():
             raise GivenUpError("given up")
 
 
 def side_by_side(work: Mapping[str, Callable[[], None]], stop: Stop) -> None:
-    """Runs all of `work` in parallel, and returns once all has ended. Raises the first failure.
+    """Run all of `work` in parallel, and return once all has ended. Raises the first failure.
 
     If one function fails, or an interrupt arrives, `stop` tells the others.
     """
@@ -327,7 +327,7 @@ class Maker:
         return self.journal.tags(self.target, self.name)
 
     def note(self, kind: Kind, name: str | None = None) -> None:
-        """Notes the resource that the next request creates, by `name` or by the target's; the note is on disk on
+        """Note the resource that the next request creates, by `name` or by the target's; the note is on disk on
         return.
 
         Raises TargetError.

@@ -48,7 +48,7 @@ class Place:
     ssh_port: int = 0
 
     def dsn(self, passwords: Path, tls_root: Path) -> str:
-        """Returns a connection string without a password; libpq verifies the server's certificate if it has one."""
+        """Return a connection string without a password; libpq verifies the server's certificate if it has one."""
         checked = {} if self.tls == "disable" else {"sslrootcert": str(tls_root)}
         return make_conninfo(
             host=self.host,
@@ -61,12 +61,12 @@ class Place:
         )
 
     def as_kept(self) -> dict[str, Any]:
-        """Returns the fields as the journal stores them."""
+        """Return the fields as the journal stores them."""
         return asdict(self)
 
 
 def keep_password(file: Path, place: Place, password: str) -> None:
-    """Writes the password for `place` to the password file, which only its owner can read, and replaces an earlier one.
+    """Write the password for `place` to the password file, which only its owner can read, and replace an earlier one.
 
     Raises TargetError.
     """
@@ -91,7 +91,7 @@ _VENDOR = Path("/sys/class/dmi/id/sys_vendor")
 
 @cache
 def own_zone() -> str | None:
-    """Returns the availability zone of this machine; None if it is not an EC2 instance or its metadata service is
+    """Return the availability zone of this machine; None if it is not an EC2 instance or its metadata service is
     off.
     """
     if os.environ.get(DISABLED, "").lower() == "true":
@@ -138,7 +138,7 @@ GOOD_FOR_S = 30 * 86_400.0
 
 
 def tls_root(spec: DatabaseTarget, root: Path) -> Path:
-    """Returns the file of root certificates for `spec`: its own, or Amazon's bundle, which is cached in the home
+    """Return the file of root certificates for `spec`: its own, or Amazon's bundle, which is cached in the home
     `root`.
 
     Raises TargetError.

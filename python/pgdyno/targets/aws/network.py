@@ -37,7 +37,7 @@ CHECK_IP = "https://checkip.amazonaws.com"
 
 
 def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequence[int]) -> str:
-    """Creates a security group that lets `allowed` (CIDR) in at `ports`, and its own members everywhere; returns its
+    """Create a security group that lets `allowed` (CIDR) in at `ports`, and its own members everywhere; return its
     id.
 
     If the run has a generator, members of its group are let in at `ports`, too. Raises AwsError.
@@ -71,7 +71,7 @@ def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequen
 
 
 def placement_group(maker: Maker) -> str:
-    """Creates a placement group whose hosts are close together, and returns its name. Raises AwsError."""
+    """Create a placement group whose hosts are close together, and return its name. Raises AwsError."""
     maker.note(Kind.PLACEMENT_GROUP)
     with suppress(ThereAlreadyError):
         maker.cloud.call(
@@ -85,7 +85,7 @@ def placement_group(maker: Maker) -> str:
 
 
 def group_named(cloud: Cloud, name: str) -> str:
-    """Returns the id of the security group `name`. Raises NotThereError, AwsError."""
+    """Return the id of the security group `name`. Raises NotThereError, AwsError."""
     filters = [{"Name": "group-name", "Values": [name]}]
     for each in cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=filters):
         return str(each["GroupId"])
@@ -98,7 +98,7 @@ def _rule(port: int, network: str) -> dict[str, object]:
 
 
 def vpc_of(cloud: Cloud, subnet_group: str | None) -> str:
-    """Returns the VPC of a new database server: that of its subnet group, or the default VPC. Raises AwsError."""
+    """Return the VPC of a new database server: that of its subnet group, or the default VPC. Raises AwsError."""
     if subnet_group is not None:
         asked = {"DBSubnetGroupName": subnet_group}
         for each in cloud.each("rds", "describe_db_subnet_groups", "DBSubnetGroups", **asked):
@@ -111,12 +111,12 @@ def vpc_of(cloud: Cloud, subnet_group: str | None) -> str:
 
 
 def allowed_networks(given: Sequence[str]) -> list[str]:
-    """Returns the plan's networks, or only this machine's address if the plan names none. Raises TargetError."""
+    """Return the plan's networks, or only this machine's address if the plan names none. Raises TargetError."""
     return list(given) or [own_network()]
 
 
 def own_network() -> str:
-    """Returns this machine's address as Amazon sees it, as a network of one address. Raises TargetError."""
+    """Return this machine's address as Amazon sees it, as a network of one address. Raises TargetError."""
     said = os.environ.get(ADDRESS_VARIABLE)
     if said is None:
         try:
@@ -148,7 +148,7 @@ CONNECT_S = 10
 
 
 def wait_until_it_answers(maker: Maker, spec: AwsTarget, place: Place, passwords: Path, root: Path) -> None:
-    """Returns once the server's first user can connect with a verified certificate.
+    """Return once the server's first user can connect with a verified certificate.
 
     Raises TargetError with the reason.
     """
@@ -182,7 +182,7 @@ def _reason(maker: Maker, spec: AwsTarget, place: Place, said: str) -> TargetErr
 
 
 def what_blocks(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str, str]:
-    """Returns what blocks the connection, the security group or the route, and a hint. Raises AwsError."""
+    """Return what blocks the connection, the security group or the route, and a hint. Raises AwsError."""
     allowed = sorted({str(each) for each in _list_allowed(cloud, run, port)})
     try:
         own = ipaddress.ip_network(own_network())

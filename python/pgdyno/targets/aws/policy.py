@@ -101,12 +101,12 @@ _RUN_USED = ("image", "placement-group", "security-group", "snapshot", "spot-ins
 
 
 def actions() -> set[str]:
-    """Returns the names of all actions that pgdyno requests, such as `rds:CreateDBInstance`."""
+    """Return the names of all actions that pgdyno requests, such as `rds:CreateDBInstance`."""
     return {each for group in (LOOK, MAKE, TAG, CHANGE, SCHEDULE) for each in _list_actions(group)}
 
 
 def policy(partition: str = "aws", role: str = DEAD_MAN_ROLE) -> dict[str, Any]:
-    """Returns the IAM policy of the identity that rents.
+    """Return the IAM policy of the identity that rents.
 
     It permits creations only with pgdyno's tag, and changes and removals only of resources that have it. `role` is the
     name of the role that removes expired databases.
@@ -161,14 +161,14 @@ def policy(partition: str = "aws", role: str = DEAD_MAN_ROLE) -> dict[str, Any]:
 
 
 def dead_man_policy() -> dict[str, Any]:
-    """Returns the policy of the role with which Amazon's scheduler removes expired databases: only pgdyno's."""
+    """Return the policy of the role with which Amazon's scheduler removes expired databases: only pgdyno's."""
     owned = {f"aws:ResourceTag/{RUN}": "false"}
     kinds = ("DBCluster", "DBClusterSnapshot", "DBInstance", "DBSnapshot")
     return _document(_statement("RemoveExpired", [f"rds:Delete{each}" for each in kinds], when={"Null": owned}))
 
 
 def dead_man_trust(account: str) -> dict[str, Any]:
-    """Returns the policy that lets Amazon's scheduler take the role, for schedules of `account` alone."""
+    """Return the policy that lets Amazon's scheduler take the role, for schedules of `account` alone."""
     return {
         "Version": "2012-10-17",
         "Statement": [

@@ -100,7 +100,7 @@ def remove_all(
     within_s: float = WITHIN_S,
     known: Sequence[Resource] = (),
 ) -> list[Left]:
-    """Removes what `find` returns until it returns nothing more; returns what is left, with the reasons.
+    """Remove what `find` returns until it returns nothing more; return what is left, with the reasons.
 
     A refusal of one resource does not stop the removal of the others, and is tried again. If the credentials are no
     longer valid, it waits for fresh ones. `clouds` are by region; `known` is what may exist if nobody can look.
@@ -129,7 +129,7 @@ def remove_all(
 
 
 def begin_removal(cloud: Cloud, found: Sequence[Resource], say: Callable[[str], None]) -> None:
-    """Requests the removal of the first among `found`, in the order of removal, without waiting for it.
+    """Request the removal of the first among `found`, in the order of removal, without waiting for it.
 
     Raises AwsError.
     """
@@ -154,7 +154,7 @@ class _Removal:
     _refused: dict[_Key, Message | str] = field(default_factory=dict)
 
     def turn(self) -> list[Left] | None:
-        """Looks, and requests the removals that are next; returns what is left once nothing more can be done.
+        """Look, and request the removals that are next; return what is left once nothing more can be done.
 
         Raises AwsError if it cannot look, and CredentialsError.
         """
@@ -187,7 +187,7 @@ class _Removal:
                 self._refused[key] = error.message
 
     def unseen(self, error: AwsError) -> list[Left]:
-        """Returns what existed when it was last seen. Raises `error` if nothing did."""
+        """Return what existed when it was last seen. Raises `error` if nothing did."""
         if not self.known:
             raise error
         why = Message("not-removed", "it was not removed: {error}", error=error.message)
@@ -195,7 +195,7 @@ class _Removal:
 
 
 def _may_be_in_use(open_: Sequence[Resource], refused: Sequence[Kind]) -> bool:
-    """Returns whether everything in `open_` may be in use by something in `refused`, and nothing in it is being
+    """Return whether everything in `open_` may be in use by something in `refused`, and nothing in it is being
     removed.
     """
     first = min((_wave(kind) for kind in refused), default=len(_WAVES))
@@ -259,7 +259,7 @@ class Reaper:
     """Finds and removes resources in the regions of journals, in those requested, and in the configured one."""
 
     def __init__(self, root: Path, regions: Iterable[str] = (), *, all_regions: bool = False) -> None:
-        """Reads the journals of the home `root`. Raises TargetError without credentials.
+        """Read the journals of the home `root`. Raises TargetError without credentials.
 
         With `all_regions`, it also searches every region that is enabled for the account.
         """
@@ -277,11 +277,11 @@ class Reaper:
         return list(self.clouds)
 
     def find(self, wanted: Wanted) -> list[Resource]:
-        """Returns the existing resources that `wanted` selects, in the order of removal. Raises AwsError."""
+        """Return the existing resources that `wanted` selects, in the order of removal. Raises AwsError."""
         return self._find_wanted(self._search(wanted), wanted)
 
     def reap(self, wanted: Wanted, say: Callable[[str], None], within_s: float = WITHIN_S) -> Reaped:
-        """Removes what `wanted` selects, and the journals of runs that have nothing left. Raises TargetError."""
+        """Remove what `wanted` selects, and the journals of runs that have nothing left. Raises TargetError."""
         found: dict[tuple[Kind, str], Resource] = {}
         search = self._search(wanted)
 
@@ -305,12 +305,12 @@ class Reaper:
         return [each for each in found if wanted.means(each, now)]
 
     def of_others(self, found: Iterable[Resource]) -> list[Resource]:
-        """Returns those of `found` that another identity created, and this machine's journals do not name."""
+        """Return those of `found` that another identity created, and this machine's journals do not name."""
         ours = {journal.run for journal in self._journals}
         return [each for each in found if each.owner not in ("", self._owner) and each.run not in ours]
 
     def strangers(self) -> list[Journal]:
-        """Returns journals of other accounts, whose resources these credentials cannot see."""
+        """Return journals of other accounts, whose resources these credentials cannot see."""
         return [each for each in self._journals if each.account != self._account]
 
     def _of_account(self) -> list[Journal]:
@@ -325,7 +325,7 @@ class Reaper:
 
 
 def _first_cloud(named: Sequence[str]) -> Cloud:
-    """Returns the configured region, which is always searched, or the first of `named` if none is configured."""
+    """Return the configured region, which is always searched, or the first of `named` if none is configured."""
     try:
         return Cloud()
     except AwsError as error:
@@ -335,7 +335,7 @@ def _first_cloud(named: Sequence[str]) -> Cloud:
 
 
 def run_named(root: Path, text: str) -> str:
-    """Returns the one run in the journals whose name begins with `text`, or `text`.
+    """Return the one run in the journals whose name begins with `text`, or `text`.
 
     Raises TargetError if several do.
     """

@@ -62,12 +62,12 @@ _SNAPSHOTS = (Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT)
 
 
 def is_restored(spec: AwsTarget) -> bool:
-    """Returns whether the server is created from a snapshot or from the storage of another cluster."""
+    """Return whether the server is created from a snapshot or from the storage of another cluster."""
     return isinstance(spec, DatabaseTarget) and spec.origin is not None
 
 
 def wanted_names(plan: Plan) -> set[str]:
-    """Returns the names of all targets and generators that must be ready."""
+    """Return the names of all targets and generators that must be ready."""
     return rented_targets(plan).keys() | set(_generators_of(plan))
 
 
@@ -76,7 +76,7 @@ def _generators_of(plan: Plan) -> list[str]:
 
 
 def digest_of(plan: Plan) -> str:
-    """Returns a digest of what the plan rents; plans with the same servers have the same digest."""
+    """Return a digest of what the plan rents; plans with the same servers have the same digest."""
     asked: dict[str, object] = {
         name: spec.model_dump(mode="json", exclude={"instances"}) for name, spec in rented_targets(plan).items()
     }
@@ -122,7 +122,7 @@ class Rental:
         self.unread |= {name for name, spec in rented_targets(self.plan).items() if is_restored(spec)}
 
     def up(self) -> None:
-        """Creates everything, the servers in parallel. Raises TargetError, and then leaves what it has created."""
+        """Create everything, the servers in parallel. Raises TargetError, and then leaves what it has created."""
         self._check_before()
         # What the parallel workers share must exist before they start.
         if self._has_hosts:
@@ -136,7 +136,7 @@ class Rental:
             self._generators_up(generators)
 
     def _place_together(self) -> None:
-        """Creates the placement group of each region with hosts, if the plan asks for it. Raises TargetError."""
+        """Create the placement group of each region with hosts, if the plan asks for it. Raises TargetError."""
         if self.plan.cloud.placement is None:
             return
         specs = rented_targets(self.plan)
@@ -147,7 +147,7 @@ class Rental:
                 self.placement_groups[maker.cloud.region] = placement_group(maker)
 
     def _check_before(self) -> None:
-        """Finds what Amazon would refuse, and the zones of the servers, before anything is created. Raises TargetError.
+        """Find what Amazon would refuse, and the zones of the servers, before anything is created. Raises TargetError.
 
         The import takes long, because it includes the SSH modules.
         """
@@ -161,7 +161,7 @@ class Rental:
         self.zones = check_before_rental(servers, self._generators(), self._note, lasts_s, together=together)
 
     def _note(self, message: Message) -> None:
-        """Keeps a note for the run, and shows it before anything is paid for."""
+        """Keep a note for the run, and show it before anything is paid for."""
         self.notes.append(message)
         self.say(str(message))
 
@@ -205,13 +205,13 @@ class Rental:
         self.journal.is_ready(name, place.as_kept())
 
     def generator_ssh(self) -> SshSpec | None:
-        """Returns the login to the first generator; None if this machine generates the load."""
+        """Return the login to the first generator; None if this machine generates the load."""
         if self.plan.generator is None:
             return None
         return KeyRing(self.journal).ssh(Place(**self.journal.ready[GENERATOR]))
 
     def through(self) -> tuple[str, ...]:
-        """Returns the words before a command that make it run on the first generator, none if this machine generates
+        """Return the words before a command that make it run on the first generator, none if this machine generates
         the load.
 
         Raises TargetError.
@@ -227,7 +227,7 @@ class Rental:
         return relay_command(file)
 
     def load_hosts(self) -> list[RemoteHost]:
-        """Returns the generators if there are several, else none."""
+        """Return the generators if there are several, else none."""
         if self.plan.generator is None or self.plan.generator.count == 1:
             return []
         from pgdyno.targets.aws.hosts.generator_hosts import all_generator_hosts
@@ -242,7 +242,7 @@ class Rental:
             raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
 
     def connection(self, name: str) -> DsnTarget:
-        """Returns how to connect to the server of target `name`. Raises TargetError."""
+        """Return how to connect to the server of target `name`. Raises TargetError."""
         spec = rented_targets(self.plan)[name]
         place = Place(**self.journal.ready[name])
         return DsnTarget.with_password_file(
@@ -256,21 +256,21 @@ class Rental:
         )
 
     def observed(self, name: str) -> tuple[Cloud, str]:
-        """Returns the services of the region of target `name`, and the name of its database instance."""
+        """Return the services of the region of target `name`, and the name of its database instance."""
         maker = self._maker(name)
         return maker.cloud, maker.name
 
     def server_id(self, name: str) -> str:
-        """Returns the name of the resources of target `name` at Amazon."""
+        """Return the name of the resources of target `name` at Amazon."""
         return self._maker(name).name
 
     def reads_first(self, name: str) -> bool:
-        """Returns whether pgdyno reads all pages of the restored server of target `name` before its first trial."""
+        """Return whether pgdyno reads all pages of the restored server of target `name` before its first trial."""
         spec = rented_targets(self.plan)[name]
         return isinstance(spec, DatabaseTarget) and spec.first_touch == "read"
 
     def limits(self, name: str) -> list[Message]:
-        """Returns the IOPS and throughput that each volume of target `name` provides."""
+        """Return the IOPS and throughput that each volume of target `name` provides."""
         spec, instance = rented_targets(self.plan)[name], self.journal.ready[name]["instance"]
         if not isinstance(spec, RdsTarget | Ec2Target):
             return []
@@ -284,7 +284,7 @@ class Rental:
             ]
 
     def accrued(self, now: datetime, load: Load) -> tuple[float, float] | None:
-        """Returns what everything has cost in USD until `now`, and could after the next trial; see
+        """Return what everything has cost in USD until `now`, and could after the next trial; see
         `pgdyno.targets.rental`.
         """
         got = {name: place["instance"] for name, place in self.journal.ready.items()}
@@ -294,13 +294,13 @@ class Rental:
         return accrued_cost(items, since, requests, now, load, self.released)
 
     def request_cost(self, name: str, now: datetime) -> float | None:
-        """Returns what the requests to Aurora's storage cost that Amazon has counted until `now`."""
+        """Return what the requests to Aurora's storage cost that Amazon has counted until `now`."""
         meter = self._requests(name)
         until = self.released.get(name, now)
         return 0.0 if meter is None else meter.cost(self.since.get(name, self.journal.begun), until)
 
     def _requests(self, name: str) -> RequestMeter | None:
-        """Returns the meter of requests to storage that are billed; None if they are not."""
+        """Return the meter of requests to storage that are billed; None if they are not."""
         spec = rented_targets(self.plan)[name]
         if not isinstance(spec, AuroraTarget) or spec.storage_type != "standard":
             return None
@@ -309,13 +309,13 @@ class Rental:
         return RequestMeter(maker.cloud, maker.name, count, Prices(self.root))
 
     def generator_cost(self, name: str) -> Estimate:
-        """Returns what the generator `name` costs."""
+        """Return what the generator `name` costs."""
         # The generator is in the region of the servers, which the name of a zone does not always contain.
         region = self.observed(next(iter(rented_targets(self.plan))))[0].region
         return generator_estimate(self.plan, Prices(self.root), region, self.journal.ready[name]["instance"])
 
     def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
-        """Yields what Amazon's services report on the server of target `name` in `span`; see
+        """Yield what Amazon's services report on the server of target `name` in `span`; see
         `pgdyno.targets.rental`.
         """
         from pgdyno.targets.aws.observe.reports import database_reports, host_reports
@@ -328,24 +328,24 @@ class Rental:
             yield from database_reports(cloud, instance, span, late_s, say)
 
     def requests(self, name: str) -> list[str]:
-        """Returns the tokens of all requests for the instance of target `name`, one of which created it."""
+        """Return the tokens of all requests for the instance of target `name`, one of which created it."""
         return [each.name for each in self.journal.noted if each.target == name and each.kind is Kind.INSTANCE]
 
     def wants_restore(self, name: str) -> bool:
-        """Returns whether the server of target `name` must be restored before the next trial."""
+        """Return whether the server of target `name` must be restored before the next trial."""
         return self.is_restored_often(name) and name not in self.fresh
 
     def is_restored_often(self, name: str) -> bool:
-        """Returns whether the server of target `name` is restored before every trial."""
+        """Return whether the server of target `name` is restored before every trial."""
         spec = rented_targets(self.plan).get(name)
         return isinstance(spec, DatabaseTarget) and spec.restore == "each-trial"
 
     def has_snapshot(self, name: str, dataset: str) -> bool:
-        """Returns whether pgdyno has taken a snapshot of the server of target `name` with `dataset`."""
+        """Return whether pgdyno has taken a snapshot of the server of target `name` with `dataset`."""
         return (name, dataset) in self.journal.snapshots
 
     def take_snapshot(self, name: str, dataset: str) -> None:
-        """Takes a snapshot of the server of target `name`, which now has `dataset`. Raises TargetError."""
+        """Take a snapshot of the server of target `name`, which now has `dataset`. Raises TargetError."""
         server = self._server(name, "")
         assert isinstance(server, Rds | Aurora)
         earlier = sum(each.target == name and each.kind in _SNAPSHOTS for each in self.journal.noted)
@@ -356,7 +356,7 @@ class Rental:
         self.fresh.discard(name)
 
     def restore(self, name: str, dataset: str | None = None) -> None:
-        """Removes the server of target `name`, and creates it again: from pgdyno's snapshot with `dataset`, or for None
+        """Remove the server of target `name`, and create it again: from pgdyno's snapshot with `dataset`, or for None
         from the plan's snapshot or cluster. Raises TargetError.
         """
         maker, spec = self._maker(name), rented_targets(self.plan)[name]
@@ -371,7 +371,7 @@ class Rental:
         self.unread.add(name)
 
     def release(self, name: str) -> None:
-        """Requests the removal of the server of target `name` without waiting for it, so that the run continues; `down`
+        """Request the removal of the server of target `name` without waiting for it, so that the run continues; `down`
         removes what else belongs to it. Raises TargetError.
         """
         maker = self._maker(name)
@@ -381,7 +381,7 @@ class Rental:
         self.released[name] = datetime.now(UTC)
 
     def down(self) -> list[Left]:
-        """Removes everything, and the journal if nothing is left; returns what is left. Raises TargetError."""
+        """Remove everything, and the journal if nothing is left; return what is left. Raises TargetError."""
         search = self._search()
         left = remove_all(self.clouds, lambda: self._find_own(search), self.say, known=self._noted_resources())
         if not left:
@@ -389,11 +389,11 @@ class Rental:
         return left
 
     def existing(self) -> list[Resource]:
-        """Returns all resources of the rental that exist. Raises AwsError."""
+        """Return all resources of the rental that exist. Raises AwsError."""
         return self._find_own(self._search())
 
     def _noted_resources(self) -> list[Resource]:
-        """Returns what the journal names, which may exist or not."""
+        """Return what the journal names, which may exist or not."""
         journal = self.journal
         return [
             Resource(each.kind, each.name, each.name, each.region, journal.run, journal.expires)
@@ -407,7 +407,7 @@ class Rental:
         return [each for each in search.find() if each.run == self.journal.run]
 
     def prolong(self, expires: datetime) -> None:
-        """Gives all resources another expiry. Raises TargetError; some may then still have the earlier one."""
+        """Give all resources another expiry. Raises TargetError; some may then still have the earlier one."""
         for each in self.existing():
             _retag(self.clouds[each.region], each, self.journal.account, expires)
         # The journal is last, so that it never has a later expiry than a tag.
@@ -490,7 +490,7 @@ def _clouds(plan: Plan) -> dict[str, Cloud]:
 
 
 def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
-    """Starts a rental that expires in `lasts_s`, without creating a server yet.
+    """Start a rental that expires in `lasts_s`, without creating a server yet.
 
     Raises TargetError without credentials.
     """
@@ -502,7 +502,7 @@ def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
 
 
 def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
-    """Returns what `pgdyno target up` left running for this plan; None if nothing. Raises TargetError.
+    """Return what `pgdyno target up` left running for this plan; None if nothing. Raises TargetError.
 
     Raises AwsError if the servers belong to another version of the plan: a second set would be paid for as well.
     """
@@ -528,7 +528,7 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
 
 
 def _has_servers(rental: Rental) -> bool:
-    """Returns whether all servers and generators exist, which may have expired or been reaped. Raises AwsError."""
+    """Return whether all servers and generators exist, which may have expired or been reaped. Raises AwsError."""
     machines = [each for each in rental.journal.noted if each.kind in _MACHINES]
     there = {
         noted.target
@@ -539,7 +539,7 @@ def _has_servers(rental: Rental) -> bool:
 
 
 def _in_its_regions(rental: Rental) -> Rental:
-    """Returns `rental` if its servers are where the plan and boto3's configuration want them now. Raises AwsError."""
+    """Return `rental` if its servers are where the plan and boto3's configuration want them now. Raises AwsError."""
     there = {each.region for each in rental.journal.noted} - rental.clouds.keys()
     if there:
         message = (
@@ -552,7 +552,7 @@ def _in_its_regions(rental: Rental) -> Rental:
 
 
 def _of_this_account(rental: Rental) -> Rental:
-    """Returns `rental` if these credentials belong to its account. Raises AwsError."""
+    """Return `rental` if these credentials belong to its account. Raises AwsError."""
     account = next(iter(rental.clouds.values())).account()
     if account != rental.journal.account:
         message = (
@@ -564,7 +564,7 @@ def _of_this_account(rental: Rental) -> Rental:
 
 
 def is_standing(plan: Plan, root: Path) -> bool:
-    """Returns whether `standing` would return servers of `plan`, or refuse them. Raises TargetError."""
+    """Return whether `standing` would return servers of `plan`, or refuse them. Raises TargetError."""
     names = wanted_names(plan)
     for journal in journals(root):
         if journal.plan != plan.name or not journal.ready:
@@ -580,7 +580,7 @@ def is_standing(plan: Plan, root: Path) -> bool:
 
 
 def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
-    """Returns all rentals in journals of plans of that name, complete or not, also with other targets.
+    """Return all rentals in journals of plans of that name, complete or not, also with other targets.
 
     Raises TargetError.
     """

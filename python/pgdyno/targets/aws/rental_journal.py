@@ -91,12 +91,12 @@ OWNER = "pgdyno:owner"
 
 
 def by_key(listed: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """Returns the values of a list of tags, by key."""
+    """Return the values of a list of tags, by key."""
     return {each["Key"]: each.get("Value", "") for each in listed or ()}
 
 
 def moment_of(text: str) -> datetime | None:
-    """Returns the time that `stamp` wrote; None if the text has another format."""
+    """Return the time that `stamp` wrote; None if the text has another format."""
     try:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
@@ -109,7 +109,7 @@ _STAMPED = len("20261122-093000")
 
 
 def new_run() -> str:
-    """Returns a unique name of letters, digits and single dashes, which RDS requires for its names."""
+    """Return a unique name of letters, digits and single dashes, which RDS requires for its names."""
     return f"{datetime.now(UTC):{_NAMED}}-{secrets.token_hex(3)}"
 
 
@@ -156,7 +156,7 @@ class Journal:
         owner: str = "",
         more_tags: Mapping[str, str] | None = None,
     ) -> Journal:
-        """Creates a journal below pgdyno's home `root`. Raises TargetError."""
+        """Create a journal below pgdyno's home `root`. Raises TargetError."""
         folder = root / FOLDER
         ensure_folder(folder)
         run = new_run()
@@ -179,33 +179,33 @@ class Journal:
         return datetime.strptime(self.run[:_STAMPED], _NAMED).replace(tzinfo=UTC)
 
     def tags(self, target: str, name: str) -> list[dict[str, str]]:
-        """Returns the tags of a resource of `target` in the form that RDS and EC2 accept."""
+        """Return the tags of a resource of `target` in the form that RDS and EC2 accept."""
         ours = {RUN: self.run, EXPIRES: stamp(self.expires), TARGET: target, "Name": name}
         values = {**self.more_tags, **ours, **({OWNER: self.owner} if self.owner else {})}
         return [{"Key": key, "Value": value} for key, value in values.items()]
 
     def making(self, kind: Kind, name: str, region: str, target: str) -> None:
-        """Notes a resource before it is created; the note is on disk on return. Raises TargetError."""
+        """Note a resource before it is created; the note is on disk on return. Raises TargetError."""
         noted = Noted(kind, name, region, target)
         self._write({"what": "making", "kind": kind.value, "name": name, "region": region, "target": target})
         self.noted.append(noted)
 
     def is_ready(self, target: str, place: dict[str, Any]) -> None:
-        """Notes how to reach the server of `target`. Raises TargetError."""
+        """Note how to reach the server of `target`. Raises TargetError."""
         self._write({"what": "ready", "target": target, "place": place})
         self.ready[target] = place
 
     def is_released(self, target: str) -> None:
-        """Notes that the server of `target` is being removed: another run must not use it. Raises TargetError."""
+        """Note that the server of `target` is being removed: another run must not use it. Raises TargetError."""
         self._write({"what": "released", "target": target})
 
     def snapshot_taken(self, target: str, dataset: str, name: str) -> None:
-        """Notes a complete snapshot of the server of `target` with `dataset`. Raises TargetError."""
+        """Note a complete snapshot of the server of `target` with `dataset`. Raises TargetError."""
         self._write({"what": "snapshot", "target": target, "dataset": dataset, "name": name})
         self.snapshots[target, dataset] = name
 
     def prolong(self, expires: datetime) -> None:
-        """Notes another expiry. Raises TargetError."""
+        """Note another expiry. Raises TargetError."""
         self._write({"what": "expires", "expires": stamp(expires)})
         self.expires = expires
 
@@ -229,7 +229,7 @@ class Journal:
         self._lock.release()
 
     def close(self) -> None:
-        """Removes the journal with its passwords and keys, once no resource is left. Raises TargetError."""
+        """Remove the journal with its passwords and keys, once no resource is left. Raises TargetError."""
         with storing(self.path, "cannot remove"):
             self.passwords.unlink(missing_ok=True)
             if self.keys.is_dir():
@@ -249,7 +249,7 @@ class Journal:
 
 
 def journals(root: Path) -> Iterator[Journal]:
-    """Yields all journals of the home `root`, the newest first. Raises TargetError."""
+    """Yield all journals of the home `root`, the newest first. Raises TargetError."""
     folder = root / FOLDER
     if not folder.is_dir():
         return
@@ -260,7 +260,7 @@ def journals(root: Path) -> Iterator[Journal]:
 
 
 def read_journal(path: Path) -> Journal | None:
-    """Returns the journal at `path`; None if its first line is incomplete, which means that nothing was created.
+    """Return the journal at `path`; None if its first line is incomplete, which means that nothing was created.
 
     Raises TargetError.
     """

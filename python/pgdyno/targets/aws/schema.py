@@ -60,7 +60,7 @@ class AwsTarget(RentedTarget):
     """How long the service may take to create, restore or remove the server."""
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Yields each problem that would make its service refuse the target."""
+        """Yield each problem that would make its service refuse the target."""
         del targets
         where = ("target", name)
         yield from check_networks(where, self.allow, document, forced=self.allow_wide)
@@ -71,7 +71,7 @@ class AwsTarget(RentedTarget):
                 yield document.problem((*where, "zones", place), f"{zone} is not in {self.region}")
 
     def family_and_size(self) -> tuple[str, float] | None:
-        """Returns `db.m7g` and 2 for `db.m7g.2xlarge`, by Amazon's names of sizes; None for another name."""
+        """Return `db.m7g` and 2 for `db.m7g.2xlarge`, by Amazon's names of sizes; None for another name."""
         family, _, size = self.instance.rpartition(".")
         large = re.fullmatch(r"(\d*)xlarge", size)
         if large is not None:
@@ -79,7 +79,7 @@ class AwsTarget(RentedTarget):
         return (family, _SMALL_SIZES[size]) if size in _SMALL_SIZES else None
 
     def rented_in_words(self) -> str:
-        """Returns the type and the place, such as `db.m7g.large in eu-central-1`."""
+        """Return the type and the place, such as `db.m7g.large in eu-central-1`."""
         return f"{self.instance} in {', '.join(self.zones) or self.region or 'the configured region'}{self.times()}"
 
 
@@ -90,7 +90,7 @@ WIDEST = {4: 8, 6: 20}
 
 
 def check_networks(where: PlanPath, allow: Sequence[str], document: Document, *, forced: bool) -> Iterator[Problem]:
-    """Yields the networks of `allow` that are invalid, or too wide to open a server to."""
+    """Yield the networks of `allow` that are invalid, or too wide to open a server to."""
     # imported here: few plans name networks
     import ipaddress
 

@@ -63,7 +63,7 @@ CHECKS = (
 
 
 def checks_of(kind: str) -> list[Check]:
-    """Returns the checks for targets of `kind`, in their order."""
+    """Return the checks for targets of `kind`, in their order."""
     return [each for each in CHECKS if kind in each.kinds]
 
 
@@ -82,13 +82,13 @@ class Tally:
         return [key for key, good in self.said.items() if not good]
 
     def tell(self, key: str, good: bool, text: str) -> None:
-        """Records and reports the result of a check."""
+        """Record and report the result of a check."""
         self.said[key] = good
         self.done.add(key)
         self.notify(f"{'ok' if good else 'WRONG'}: {key}: {text}")
 
     def leave_out(self, key: str, why: str) -> None:
-        """Reports a skipped check and the reason."""
+        """Report a skipped check and the reason."""
         self.done.add(key)
         self.notify(f"left out: {key}: {why}")
 
@@ -100,7 +100,7 @@ class Tally:
 
     @contextmanager
     def trying(self, *keys: str) -> Iterator[None]:
-        """Records an error in the block as the failure of the first of `keys` without a result, and skips the
+        """Record an error in the block as the failure of the first of `keys` without a result, and skips the
         others.
         """
         try:
@@ -120,7 +120,7 @@ def _words(error: PgdynoError | psycopg.Error) -> str:
 
 
 def try_a_trial(tally: Tally, plan: Plan, rental: Rental, trial: Callable[[Plan], SelftestTrial]) -> None:
-    """Runs `plan` with `trial` on the servers of `rental`, which remain up.
+    """Run `plan` with `trial` on the servers of `rental`, which remain up.
 
     Raises PgdynoError only for errors that the servers did not cause.
     """
@@ -161,7 +161,7 @@ def _tally_sources(tally: Tally, kept: CloudRecord | None) -> None:
 
 
 def _verdict(told: CloudReport, *, quiet: bool) -> tuple[bool, str]:
-    """Returns whether the source delivered, and a text; `quiet` means that the server's log may be empty."""
+    """Return whether the source delivered, and a text; `quiet` means that the server's log may be empty."""
     if told.message is not None:
         return False, told.message
     if told.gaps:
@@ -192,7 +192,7 @@ _EXPIRY = "systemctl is-active pgdyno-expiry.service"
 
 
 def plan_of(tried: Tried) -> Plan:
-    """Returns the plan of one server with a changed parameter, and a generator. Raises UsageError."""
+    """Return the plan of one server with a changed parameter, and a generator. Raises UsageError."""
     if tried.snapshot is not None and tried.kind == "ec2":
         raise UsageError("--snapshot applies only to rds and aurora")
     ahead = "generator."
@@ -317,7 +317,7 @@ def _prices(tally: Tally, found: Estimate) -> None:
 
 
 def _read_versions(rental: Rental, name: str) -> tuple[str, str, str | None]:
-    """Returns the version, work_mem, and the version of TLS. Raises psycopg.Error, TargetError."""
+    """Return the version, work_mem, and the version of TLS. Raises psycopg.Error, TargetError."""
     parameters = conninfo_to_dict(rental.connection(name).dsn, password=USE_FILE)
     with open_session(psycopg.Connection, parameters, None) as connection:
         row = connection.execute(_LOOK).fetchone()

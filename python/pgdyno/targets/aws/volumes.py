@@ -73,7 +73,7 @@ def check_volume(where: PlanPath, volume: Volume, document: Document) -> Iterato
 
 
 def _refused_by_ebs(volume: Volume) -> Iterator[tuple[str, str, str]]:
-    """Yields what EBS would refuse of `volume`: the key, the reason and the remedy."""
+    """Yield what EBS would refuse of `volume`: the key, the reason and the remedy."""
     most, size_gb = MOST[volume.type], parse_bytes(volume.size) / GB
     if size_gb > most.size_gb:
         yield "size", f"{volume.type} has at most {most.size_gb // 1024} TiB", "use less"

@@ -47,7 +47,7 @@ class Source:
 
 
 def read_source(folder: Path, system: Literal["configure", "meson"] | None = None) -> Source:
-    """Reads the tree in `folder`, to be built by `system`; None selects configure if the tree has it.
+    """Read the tree in `folder`, to be built by `system`; None selects configure if the tree has it.
 
     Raises TargetError if there is no such tree, or if it was built in place.
     """
@@ -74,7 +74,7 @@ def read_source(folder: Path, system: Literal["configure", "meson"] | None = Non
 
 
 def _changes(folder: Path) -> str:
-    """Returns a hash of uncommitted changes; empty if there are none."""
+    """Return a hash of uncommitted changes; empty if there are none."""
     diff = _git(folder, "diff", "--binary", "HEAD") or b""
     listed = _git(folder, "ls-files", "--others", "--exclude-standard", "-z") or b""
     others = [folder / os.fsdecode(name) for name in listed.split(b"\0") if name]
@@ -84,7 +84,7 @@ def _changes(folder: Path) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> bytes | None:
-    """Returns git's output; None without git, or if git does not track the tree (an archive next to a stray .git)."""
+    """Return git's output; None without git, or if git does not track the tree (an archive next to a stray .git)."""
     # the tree may belong to another user, which git refuses: only its own files are read
     command = ["git", "-c", "safe.directory=*", "-C", str(folder), *arguments]
     try:
@@ -153,7 +153,7 @@ class Recipe:
 def find_build(
     spec: BuildTarget, home: Home, progress: Progress, environ: Mapping[str, str] | None = None
 ) -> Installation:
-    """Returns the build that `spec` asks for, and builds it unless the home has it.
+    """Return the build that `spec` asks for, and builds it unless the home has it.
 
     Raises TargetError with the last lines of the failed command and the log's path.
     """
@@ -185,7 +185,7 @@ def _recipe(spec: BuildTarget, environ: Mapping[str, str]) -> Recipe:
 
 
 def _compiler(variables: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """Returns the first line of the compiler's version; empty if it cannot run, which configure then explains."""
+    """Return the first line of the compiler's version; empty if it cannot run, which configure then explains."""
     words = (variables.get("CC") or "cc").split()
     try:
         done = subprocess.run(
@@ -232,7 +232,7 @@ class _Build:
         self._environment = {**passed, **recipe.variables, "LC_ALL": "C"}
 
     def run(self) -> None:
-        """Configures, compiles and installs; the folder appears when it is complete. Raises TargetError."""
+        """Configure, compile and install; the folder appears when it is complete. Raises TargetError."""
         ensure_folder(self._folder.parent)
         shutil.rmtree(self._partial, ignore_errors=True)
         work, staged = self._partial / "work", self._partial / "staged"

@@ -36,11 +36,11 @@ class BuildTarget(OwnTarget):
     summary: ClassVar[str] = "from a source tree"
 
     def programs(self) -> str:
-        """Describes the origin of its programs."""
+        """Describe the origin of its programs."""
         return ", ".join([f"built from {self.source}", *self.configure])
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
-        """Yields the commands that the plan makes pgdyno execute.
+        """Yield the commands that the plan makes pgdyno execute.
 
         These are the build, and those of every server that pgdyno starts.
         """
@@ -51,7 +51,7 @@ class BuildTarget(OwnTarget):
         yield from super().executes()
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Checks the source tree, and what is checked for every server that pgdyno starts."""
+        """Check the source tree, and what is checked for every server that pgdyno starts."""
         yield from super().check(name, targets, document)
         yield from _source(("target", name), self, document)
 

@@ -36,7 +36,7 @@ FICLONE = 0x40049409
 def copy_tree(
     source: Path, to: Path, account: Account, reflink: Literal["always", "auto", "never"], *, durable: bool = True
 ) -> None:
-    """Copies the content of the folder `source` into the existing folder `to`, and syncs it if `durable`.
+    """Copy the content of the folder `source` into the existing folder `to`, and syncs it if `durable`.
 
     `cp` runs as the server's user, so that links in that user's folders cannot reach files that only root may access.
     Raises TargetError.
@@ -52,7 +52,7 @@ def copy_tree(
 
 
 def shares_blocks(folder: Path) -> bool:
-    """Returns whether two files in `folder` can share blocks. Raises OSError if the folder is not writable."""
+    """Return whether two files in `folder` can share blocks. Raises OSError if the folder is not writable."""
     with tempfile.TemporaryFile(dir=folder) as source, tempfile.TemporaryFile(dir=folder) as to:
         source.write(bytes(1 << 16))
         source.flush()
@@ -64,7 +64,7 @@ def shares_blocks(folder: Path) -> bool:
 
 
 def sync_files(folder: Path) -> None:
-    """Syncs the file system of `folder`, with all files below the folder. Raises TargetError.
+    """Sync the file system of `folder`, with all files below the folder. Raises TargetError.
 
     Uses one syncfs(2) call: a cluster has a thousand files, and an fsync of each takes seconds.
     """
@@ -82,7 +82,7 @@ _TIMEOUT_S = 600
 
 
 def run_tool(*command: str) -> None:
-    """Runs a tool as pgdyno's own user. Raises TargetError with its output."""
+    """Run a tool as pgdyno's own user. Raises TargetError with its output."""
     doing = " ".join(command)
     try:
         done = subprocess.run(
@@ -119,7 +119,7 @@ class Places:
 
 
 def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
-    """Creates the folders that `wanted` asks for. Raises TargetError; the claim records what exists by then."""
+    """Create the folders that `wanted` asks for. Raises TargetError; the claim records what exists by then."""
     places = Places(claim.data_directory)
     if wanted.data == TMPFS:
         places.data_directory = _in_memory(wanted.tmpfs_size, claim, account, places.notes) / "data"
@@ -136,7 +136,7 @@ def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
 
 
 def remove_places(places: list[str], mount: str | None) -> None:
-    """Removes what `make_places` created, as recorded in the claim. Raises TargetError."""
+    """Remove what `make_places` created, as recorded in the claim. Raises TargetError."""
     if mount is not None and os.path.ismount(mount):
         run_tool("umount", mount)
     for name in places:
@@ -204,7 +204,7 @@ def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[Mes
 
 
 def available_memory() -> int:
-    """Returns the bytes available without swapping, by the kernel's estimate (MemAvailable in proc(5))."""
+    """Return the bytes available without swapping, by the kernel's estimate (MemAvailable in proc(5))."""
     for line in MEMINFO.read_text().splitlines():
         name, _, rest = line.partition(":")
         if name == "MemAvailable":

@@ -61,7 +61,7 @@ _WITH_VALUE = "cELT"
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    """Raises TargetError if the plan gives initdb an argument that pgdyno sets itself."""
+    """Raise TargetError if the plan gives initdb an argument that pgdyno sets itself."""
     for argument in arguments:
         reason = initdb_refusal(argument)
         if reason is not None:
@@ -78,7 +78,7 @@ def init_cluster(
     durable: bool,
     wal: Path | None = None,
 ) -> None:
-    """Creates a cluster in `data_directory`, owned by `account`, with its WAL in the folder `wal` if given.
+    """Create a cluster in `data_directory`, owned by `account`, with its WAL in the folder `wal` if given.
 
     The encoding is UTF8 and the locale C unless `extra` changes them: the same on every machine and in every version.
     The superuser `postgres` has `password`; `write_access` decides before each start who needs it. `durable` waits
@@ -121,7 +121,7 @@ def _checksums(installation: Installation, extra: Sequence[str]) -> list[str]:
 
 
 def initdb_refusal(argument: str) -> str | None:
-    """Returns why a plan must not give initdb this argument, or None."""
+    """Return why a plan must not give initdb this argument, or None."""
     if argument.startswith("--"):
         name = argument[2:].partition("=")[0]
         # getopt accepts every unambiguous prefix of an option's name
@@ -151,7 +151,7 @@ class ClusterTemplate:
         self._home = home
 
     def copy_to(self, data_directory: Path) -> bool:
-        """Creates `data_directory` as a copy; returns False if there is no template or copying fails."""
+        """Create `data_directory` as a copy; return False if there is no template or copying fails."""
         if not self._folder.is_dir():
             return False
         try:
@@ -162,7 +162,7 @@ class ClusterTemplate:
         return True
 
     def keep(self, data_directory: Path) -> None:
-        """Keeps a copy of a cluster that has just been created and never ran, unless another process has kept one."""
+        """Keep a copy of a cluster that has just been created and never ran, unless another process has kept one."""
         partial = self._folder.with_name(f"{self._folder.name}.partial")
         lock: FileLock = self._home.lock(f"template-{self._folder.name}")
         try:
@@ -195,7 +195,7 @@ PASSWORD_FILE = "pgpass"  # noqa: S105 - its name
 
 
 def write_access(data_directory: Path) -> None:
-    """Replaces pg_hba.conf and pg_ident.conf of a cluster. Raises TargetError."""
+    """Replace pg_hba.conf and pg_ident.conf of a cluster. Raises TargetError."""
     lines = [
         f"local all {USER} peer map={_MAP}",
         "local all,replication all scram-sha-256",
@@ -206,7 +206,7 @@ def write_access(data_directory: Path) -> None:
 
 
 def write_password_file(path: Path, password: str, account: Account) -> None:
-    """Writes a libpq password file that only `account` can read, for a program that runs as that user.
+    """Write a libpq password file that only `account` can read, for a program that runs as that user.
 
     Raises TargetError.
     """

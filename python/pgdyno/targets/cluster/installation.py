@@ -35,28 +35,28 @@ class Release:
     rebuild: int = 0
 
     def __str__(self) -> str:
-        """Returns its name on the mirror."""
+        """Return its name on the mirror."""
         dashed = f"-{self.rebuild}" if self.rebuild else ""
         return f"{self.major}.{self.minor}.{self.build}{dashed}"
 
     @property
     def postgres(self) -> str:
-        """Returns PostgreSQL's own version: "18.6"."""
+        """Return PostgreSQL's own version: "18.6"."""
         return f"{self.major}.{self.minor}"
 
     def answers(self, asked: Sequence[int]) -> bool:
-        """Returns whether `asked` (one to three numbers) names this release or a group that includes it."""
+        """Return whether `asked` (one to three numbers) names this release or a group that includes it."""
         return (self.major, self.minor, self.build)[: len(asked)] == tuple(asked)
 
 
 def parse_release(text: str) -> Release | None:
-    """Parses the name of a release; None if `text` is not one."""
+    """Parse the name of a release; None if `text` is not one."""
     match = _RELEASE.fullmatch(text)
     return None if match is None else Release(*(int(part or 0) for part in match.groups()))
 
 
 def parse_asked(text: str) -> tuple[int, ...]:
-    """Parses a plan's version of one to three numbers, whose form the plan has checked.
+    """Parse a plan's version of one to three numbers, whose form the plan has checked.
 
     Raises TargetError before 10.
     """
@@ -69,12 +69,12 @@ def parse_asked(text: str) -> tuple[int, ...]:
 
 
 def newest_match(asked: Sequence[int], available: Iterable[Release]) -> Release | None:
-    """Returns the newest of `available` that `asked` matches."""
+    """Return the newest of `available` that `asked` matches."""
     return max((release for release in available if release.answers(asked)), default=None)
 
 
 def resolve(text: str, available: Iterable[Release]) -> Release:
-    """Returns the newest of `available` that a plan's `text` means.
+    """Return the newest of `available` that a plan's `text` means.
 
     Raises TargetError, which names the nearest ones.
     """
@@ -104,7 +104,7 @@ def _offer(asked: tuple[int, ...], known: Sequence[Release]) -> str:
 
 
 def classifier(system: str | None = None, machine: str | None = None) -> str:
-    """Returns the name of the build for this machine: "linux-amd64". Raises TargetError if none is published."""
+    """Return the name of the build for this machine: "linux-amd64". Raises TargetError if none is published."""
     system = platform.system() if system is None else system
     machine = platform.machine() if machine is None else machine
     found = _CLASSIFIERS.get(machine.lower()) if system == "Linux" else None
@@ -142,7 +142,7 @@ class Installation:
         return str(self.bin / name)
 
     def environment(self) -> dict[str, str]:
-        """Returns the environment for its programs."""
+        """Return the environment for its programs."""
         return clean_environment(self.library_path)
 
 

@@ -40,7 +40,7 @@ from pgdyno.targets.server import Machine, Server
 
 
 def cluster_key(installation: Installation, initdb: Sequence[str]) -> str:
-    """Returns the key of a cluster: its programs and initdb's options.
+    """Return the key of a cluster: its programs and initdb's options.
 
     Each start writes the settings, so they do not count.
     """
@@ -78,7 +78,7 @@ class KeptCluster:
         self._lock.release()
 
     def adopt(self, data_directory: Path) -> None:
-        """Moves a new cluster to this location. Raises TargetError."""
+        """Move a new cluster to this location. Raises TargetError."""
         with storing(self.data_directory, "cannot move a cluster to"):
             data_directory.rename(self.data_directory)
 
@@ -115,7 +115,7 @@ class Instance:
         self._replicas: ReplicaSet | None = None
 
     def open(self) -> Server:
-        """Creates the cluster and starts it. Raises TargetError; call `close` in any case."""
+        """Create the cluster and start it. Raises TargetError; call `close` in any case."""
         check_settings(self._spec.settings)
         check_arguments(self._spec.initdb)
         # covers exceptions between a `with` and its block, or before the clean-up defers them
@@ -155,7 +155,7 @@ class Instance:
         return server
 
     def close(self) -> None:
-        """Stops the server and removes what was created, except a kept cluster. Raises TargetError."""
+        """Stop the server and remove what was created, except a kept cluster. Raises TargetError."""
         # a forked child of pgdyno must not stop the server
         if os.getpid() != self._pid:
             return
@@ -182,7 +182,7 @@ class Instance:
             atexit.unregister(self.close)
 
     def is_alive(self) -> bool:
-        """Returns whether the server's process runs."""
+        """Return whether the server's process runs."""
         return self._postmaster is not None and self._postmaster.is_alive()
 
     def restart(self, port: int) -> int:
@@ -197,7 +197,7 @@ class Instance:
             postmaster.stop(KEPT_DEADLINES)
 
     def start(self, port: int) -> int:
-        """Starts the server after `stop`, at `port` if that is still free; returns its port.
+        """Start the server after `stop`, at `port` if that is still free; return its port.
 
         First completes an interrupted restore of the data directory. Raises TargetError.
         """
@@ -212,7 +212,7 @@ class Instance:
         return self._settings
 
     def write_settings(self, settings: Mapping[str, str], port: int) -> None:
-        """Replaces the plan's settings; they apply from the next reload or start. Raises TargetError."""
+        """Replace the plan's settings; they apply from the next reload or start. Raises TargetError."""
         postmaster, _, folder = self._require_open("configure")
         if self._replicas is not None:
             self._replicas.before_settings(settings)
@@ -226,7 +226,7 @@ class Instance:
         return postmaster, claim, folder
 
     def _get_cluster(self, claim: Claim) -> tuple[Path, bool]:
-        """Returns the data directory, and whether it existed before."""
+        """Return the data directory, and whether it existed before."""
         making = f"creating a cluster of PostgreSQL {self._installation.version}"
         if not self._spec.keep_data:
             self._progress.step(making)

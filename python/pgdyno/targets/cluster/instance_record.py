@@ -51,18 +51,18 @@ class InstanceRecord(Record):
 
     @property
     def owner(self) -> ProcessId:
-        """Returns the pgdyno process that owns the instance."""
+        """Return the pgdyno process that owns the instance."""
         return ProcessId(self.owner_pid, self.owner_start_ticks)
 
     @property
     def postmaster(self) -> ProcessId | None:
-        """Returns the server's process, if it was started."""
+        """Return the server's process, if it was started."""
         if self.postmaster_pid is None or self.postmaster_start_ticks is None:
             return None
         return ProcessId(self.postmaster_pid, self.postmaster_start_ticks)
 
     def owner_lives(self) -> bool:
-        """Returns whether the owner is visibly alive; an owner of another boot or container is not visible."""
+        """Return whether the owner is visibly alive; an owner of another boot or container is not visible."""
         here = self.boot == boot_id() and self.pid_namespace == pid_namespace()
         return here and self.owner.is_alive()
 
@@ -87,25 +87,25 @@ class Claim:
         return self.folder / "data"
 
     def begin(self) -> None:
-        """Creates and locks the folder, and writes the first record. Raises TargetError."""
+        """Create and lock the folder, and write the first record. Raises TargetError."""
         ensure_folder(self.folder)
         with storing(self.folder, "cannot lock"):
             self._lock.acquire(timeout=0)
         self.note()
 
     def note(self, **changes: object) -> None:
-        """Writes changed fields of the record to disk. Raises TargetError."""
+        """Write changed fields of the record to disk. Raises TargetError."""
         record = self.record.model_copy(update=changes)
         write_whole(self.folder / RECORD, record.model_dump_json(indent=2).encode())
         self.record = record
 
     def remove(self) -> None:
-        """Removes the folder with its content, and unlocks it. Raises TargetError."""
+        """Remove the folder with its content, and unlocks it. Raises TargetError."""
         remove_folder(self._home, self.folder, self._lock)
 
 
 def make_claim(home: Home, target: str) -> Claim:
-    """Creates a folder for this process under `home.instances`. Raises TargetError."""
+    """Create a folder for this process under `home.instances`. Raises TargetError."""
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = home.instances / f"{now}-{os.getpid()}-{secrets.token_hex(3)}"
     own_ticks = start_ticks(os.getpid())
@@ -130,7 +130,7 @@ def make_claim(home: Home, target: str) -> Claim:
 
 
 def take_over(folder: Path) -> FileLock | None:
-    """Takes the lock of a folder whose owner has released it; None while an owner holds it. Raises OSError."""
+    """Take the lock of a folder whose owner has released it; None while an owner holds it. Raises OSError."""
     lock = _owner_lock(folder)
     try:
         lock.acquire(timeout=0)
@@ -140,7 +140,7 @@ def take_over(folder: Path) -> FileLock | None:
 
 
 def read_record(folder: Path) -> InstanceRecord | None:
-    """Reads the record in a folder; None if it is missing or damaged."""
+    """Read the record in a folder; None if it is missing or damaged."""
     try:
         return InstanceRecord.model_validate_json((folder / RECORD).read_bytes())
     except (OSError, ValidationError):
@@ -148,7 +148,7 @@ def read_record(folder: Path) -> InstanceRecord | None:
 
 
 def remove_folder(home: Home, folder: Path, lock: FileLock) -> None:
-    """Removes an instance's folder, whose `lock` this process holds, and unlocks it. Raises TargetError."""
+    """Remove an instance's folder, whose `lock` this process holds, and unlocks it. Raises TargetError."""
     with storing(folder, "cannot remove"):
         for entry in folder.iterdir() if folder.is_dir() else ():
             if entry.is_dir() and not entry.is_symlink():
@@ -164,7 +164,7 @@ def remove_folder(home: Home, folder: Path, lock: FileLock) -> None:
 
 
 def pid_namespace() -> str:
-    """Returns the name of the PID namespace of this process."""
+    """Return the name of the PID namespace of this process."""
     try:
         return str((PROC / "self" / "ns" / "pid").readlink())
     except OSError:

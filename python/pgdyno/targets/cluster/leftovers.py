@@ -25,7 +25,7 @@ from pgdyno.targets.home import Home, SilentProgress
 
 
 def sweep_leftovers(home: Home) -> list[Message]:
-    """Stops servers whose pgdyno is gone and removes their folders; returns one note per action.
+    """Stop servers whose pgdyno is gone and remove their folders; return one note per action.
 
     Kept clusters are stopped but not removed. It never touches a server whose pgdyno lives, nor a process that is not a
     PostgreSQL of that data directory. Two sweeps may run at once. The notes also name what could not be cleaned up; the

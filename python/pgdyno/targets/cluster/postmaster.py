@@ -34,7 +34,7 @@ _LINE = re.compile(r"^.*?\b(LOG|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT):\s+(.*)$"
 
 
 def log_size(path: Path) -> int:
-    """Returns the current size of the log in bytes; 0 without a log."""
+    """Return the current size of the log in bytes; 0 without a log."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -42,7 +42,7 @@ def log_size(path: Path) -> int:
 
 
 def read_log(path: Path, offset: int = 0) -> str:
-    """Reads the log from byte `offset` on; of a long one only the end."""
+    """Read the log from byte `offset` on; of a long one only the end."""
     try:
         with path.open("rb") as file:
             file.seek(max(offset, log_size(path) - TAIL_BYTES))
@@ -52,7 +52,7 @@ def read_log(path: Path, offset: int = 0) -> str:
 
 
 def explain(text: str) -> str:
-    """Returns the lines of a log that say why the server died, or its last lines."""
+    """Return the lines of a log that say why the server died, or its last lines."""
     said = [(match[1], match[2]) for line in text.splitlines() if (match := _LINE.match(line))]
     fatal = [place for place, (level, _) in enumerate(said) if level in ("FATAL", "PANIC")]
     if not fatal:
@@ -71,7 +71,7 @@ def explain(text: str) -> str:
 
 
 def explain_whole(text: str) -> str:
-    """Returns `explain` followed by the log's last lines, for a log that is removed with its server."""
+    """Return `explain` followed by the log's last lines, for a log that is removed with its server."""
     reason = explain(text)
     lines = [line.strip() for line in text.splitlines()[-TAIL_LINES:] if line.strip()]
     more = [line for line in lines if _message(line) not in reason and WRONG_SETTINGS not in line]
@@ -84,7 +84,7 @@ def _message(line: str) -> str:
 
 
 def tail(text: str) -> str:
-    """Returns the last lines of a log, joined to one line."""
+    """Return the last lines of a log, joined to one line."""
     return " | ".join(line.strip() for line in text.splitlines()[-TAIL_LINES:] if line.strip())
 
 
@@ -128,7 +128,7 @@ class Postmaster:
     identity: ProcessId | None = None
 
     def launch(self) -> None:
-        """Starts the process without waiting for readiness; the caller defers signals until the process is recorded."""
+        """Start the process without waiting for readiness; the caller defers signals until the process is recorded."""
         program = self.installation.program("postgres")
         _remove_lock_of_zombie(self.data_directory)
         with storing(self.log_path, "cannot write"):
@@ -139,7 +139,7 @@ class Postmaster:
             self.identity = identify(self.process.pid)
 
     def wait_ready(self, log_offset: int, settings: Mapping[str, str]) -> None:
-        """Waits until the server accepts connections.
+        """Wait until the server accepts connections.
 
         `log_offset` is where the log of this start begins. Raises PortTakenError, and TargetError with the server's
         message if it dies; `settings` are those of the plan, one of which may be the cause.
@@ -160,7 +160,7 @@ class Postmaster:
         return self.process is not None and self.process.poll() is None
 
     def stop(self, deadlines: Deadlines) -> None:
-        """Stops it with all its children. Raises TargetError if a process remains."""
+        """Stop it with all its children. Raises TargetError if a process remains."""
         if self.process is None:
             return
         stop_servers(self.data_directory, self.identity, deadlines)
@@ -181,7 +181,7 @@ class Postmaster:
 
 
 def read_status(data_directory: Path, pid: int) -> str | None:
-    """Returns the status of the server `pid` in postmaster.pid (starting, ready, stopping), or None."""
+    """Return the status of the server `pid` in postmaster.pid (starting, ready, stopping), or None."""
     try:
         lines = (data_directory / "postmaster.pid").read_text(errors="replace").splitlines()
     except OSError:
@@ -204,7 +204,7 @@ def _remove_lock_of_zombie(data_directory: Path) -> None:
 
 
 def find_postmaster(data_directory: Path) -> ProcessId | None:
-    """Returns the server that runs on this data directory, whoever started it."""
+    """Return the server that runs on this data directory, whoever started it."""
     running = {process.pid: process for process in servers_in(data_directory)}
     try:
         first = (data_directory / "postmaster.pid").read_text(errors="replace").partition("\n")[0].strip()
@@ -214,7 +214,7 @@ def find_postmaster(data_directory: Path) -> ProcessId | None:
 
 
 def stop_servers(data_directory: Path, postmaster: ProcessId | None, deadlines: Deadlines) -> None:
-    """Stops `postmaster`, its descendants, and all server processes in `data_directory`.
+    """Stop `postmaster`, its descendants, and all server processes in `data_directory`.
 
     Tries fast shutdown, then immediate shutdown, then SIGKILL. Without a postmaster it skips fast shutdown: the
     remaining processes may wait for ever for a lock whose holder is gone. Raises TargetError, which names the remaining
@@ -258,7 +258,7 @@ _LONGEST_SOCKET = "/.s.PGSQL.65535.lock"
 
 
 def free_port() -> int:
-    """Returns a free TCP port of the loopback address, which another process may take at any time."""
+    """Return a free TCP port of the loopback address, which another process may take at any time."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -266,7 +266,7 @@ def free_port() -> int:
 
 
 def make_socket_folder(account: Account, announce: Callable[[Path], None]) -> Path:
-    """Creates a folder for sockets that only `account` (and root) can enter, with a short path.
+    """Create a folder for sockets that only `account` (and root) can enter, with a short path.
 
     Calls `announce` with the path before it creates the folder. Raises TargetError.
     """
@@ -286,7 +286,7 @@ def make_socket_folder(account: Account, announce: Callable[[Path], None]) -> Pa
 
 
 def remove_socket_folder(folder: Path, allowed_uids: set[int]) -> bool:
-    """Removes a folder that `make_socket_folder` created, and no other one. Returns whether it removed one."""
+    """Remove a folder that `make_socket_folder` created, and no other one. Returns whether it removed one."""
     try:
         status = folder.lstat()
     except FileNotFoundError:
@@ -331,7 +331,7 @@ def start_at_free_port(
     settings: Mapping[str, str],
     wanted_port: int | None,
 ) -> int:
-    """Starts the server and waits until it is ready, at `wanted_port` if that is free; returns its port.
+    """Start the server and wait until it is ready, at `wanted_port` if that is free; return its port.
 
     `configure` writes a port into the configuration, `launch` starts the process; `settings` are the plan's, one of
     which may prevent the start. Raises TargetError.

@@ -27,7 +27,7 @@ class ProcessId:
     """Clock ticks from boot to its start."""
 
     def is_alive(self) -> bool:
-        """Returns False if it is gone or a zombie."""
+        """Return False if it is gone or a zombie."""
         return start_ticks(self.pid) == self.start_ticks
 
     def send(self, number: signal.Signals) -> None:
@@ -36,7 +36,7 @@ class ProcessId:
                 os.kill(self.pid, number)
 
     def halt(self) -> None:
-        """Stops it (SIGSTOP) and returns when it has stopped or is gone, so that it starts no more children.
+        """Stop it (SIGSTOP) and return when it has stopped or is gone, so that it starts no more children.
 
         The signal takes effect only when the process next leaves the kernel, where it may be forking.
         """
@@ -56,25 +56,25 @@ class _Stat:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """Returns the process that has the number `pid` now, or None."""
+    """Return the process that has the number `pid` now, or None."""
     ticks = start_ticks(pid)
     return None if ticks is None else ProcessId(pid, ticks)
 
 
 def start_ticks(pid: int) -> int | None:
-    """Returns the start time of a living process in clock ticks since boot; None for a zombie or no process."""
+    """Return the start time of a living process in clock ticks since boot; None for a zombie or no process."""
     stat = _read_stat(pid)
     return None if stat is None or stat.state in "ZX" else stat.start_ticks
 
 
 def is_zombie(pid: int) -> bool:
-    """Returns whether `pid` is a zombie: it has ended, but its parent has not waited for it."""
+    """Return whether `pid` is a zombie: it has ended, but its parent has not waited for it."""
     stat = _read_stat(pid)
     return stat is not None and stat.state == "Z"
 
 
 def descendants(root: ProcessId) -> list[ProcessId]:
-    """Returns the living descendants of `root`."""
+    """Return the living descendants of `root`."""
     stats = {pid: stat for pid in _all_pids() if (stat := _read_stat(pid)) is not None}
     found: list[ProcessId] = []
     parents = {root.pid} if root.is_alive() else set()
@@ -86,7 +86,7 @@ def descendants(root: ProcessId) -> list[ProcessId]:
 
 
 def servers_in(data_directory: Path) -> list[ProcessId]:
-    """Returns the PostgreSQL processes that work in this data directory, by program name and working directory.
+    """Return the PostgreSQL processes that work in this data directory, by program name and working directory.
 
     Other processes in that directory, such as a shell, do not count.
     """
@@ -102,7 +102,7 @@ def servers_in(data_directory: Path) -> list[ProcessId]:
 
 
 def end_copies(folder: Path) -> None:
-    """Ends every `cp` from or to a path below `folder` that a killed pgdyno left running."""
+    """End every `cp` from or to a path below `folder` that a killed pgdyno left running."""
     below = os.fsencode(f"{folder}/")
     for pid in _all_pids():
         stat = _read_stat(pid)

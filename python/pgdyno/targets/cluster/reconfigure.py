@@ -36,7 +36,7 @@ class Configured:
 
 
 def reconfigure(server: Server, asked: Mapping[str, str]) -> Configured | None:
-    """Applies `asked` as the plan's settings of `server`; returns None if they are active already.
+    """Apply `asked` as the plan's settings of `server`; return None if they are active already.
 
     Restarts the server unless a reload is enough for all changes; its caches are cold after a restart. Raises
     TargetError if the server rejects a setting: it then has its old settings again, or is down until the next start.
@@ -66,7 +66,7 @@ def reconfigure(server: Server, asked: Mapping[str, str]) -> Configured | None:
 
 
 def _take_back(server: Server, *, restart: bool) -> None:
-    """Makes `server` use the settings in its configuration again, after it has refused others. Raises TargetError."""
+    """Make `server` use the settings in its configuration again, after it has refused others. Raises TargetError."""
     if not restart:
         # with some settings, such as a library that does not exist, no session begins
         with suppress(TargetError):
@@ -76,7 +76,7 @@ def _take_back(server: Server, *, restart: bool) -> None:
 
 
 def refuse_others_database(server: Server) -> None:
-    """Raises TargetError if settings would change a database that pgdyno did not create."""
+    """Raise TargetError if settings would change a database that pgdyno did not create."""
     if not server.owns_database:
         raise TargetError(
             f"cannot change settings of the database {server.dbname}: pgdyno did not create it",
@@ -106,7 +106,7 @@ def _configure_database(server: Server, changed: list[str], asked: Mapping[str, 
 def _replace_settings(
     connection: psycopg.Connection[tuple[Any, ...]], dbname: str, settings: Mapping[str, str]
 ) -> None:
-    """Makes `settings` the only ones of the database, or changes nothing. Raises psycopg.Error."""
+    """Make `settings` the only ones of the database, or changes nothing. Raises psycopg.Error."""
     with connection.transaction():
         reset_settings(connection, dbname)
         set_settings(connection, dbname, settings)
@@ -121,7 +121,7 @@ _STRONGER = {
 
 
 def database_values(server: Server, names: Iterable[str], asked: Mapping[str, str]) -> dict[str, str]:
-    """Returns the values of `names` in new sessions by SHOW, after the database has got the settings `asked`.
+    """Return the values of `names` in new sessions by SHOW, after the database has got the settings `asked`.
 
     Raises TargetError if a requested one is not active, psycopg.Error.
     """
@@ -163,7 +163,7 @@ def _need_restart(server: Server, names: list[str]) -> bool:
 
 
 def _reload(server: Server) -> None:
-    """Makes the server reload its configuration, and waits until it has."""
+    """Make the server reload its configuration, and wait until it has."""
     offset = log_size(server.log_path)
     reload(server)
     said = read_log(server.log_path, offset)
@@ -172,7 +172,7 @@ def _reload(server: Server) -> None:
 
 
 def reload(server: Server) -> None:
-    """Makes `server`, which may be anywhere, reload its configuration; waits until new sessions have it.
+    """Make `server`, which may be anywhere, reload its configuration; wait until new sessions have it.
 
     Raises TargetError, psycopg.Error.
     """
@@ -194,14 +194,14 @@ def _loaded_at(server: Server) -> object:
 
 
 def _refusal(said: str) -> str:
-    """Returns from its log why the server rejected its configuration."""
+    """Return from its log why the server rejected its configuration."""
     lines = [line.partition("LOG:")[2].strip() for line in said.splitlines() if "LOG:" in line]
     reasons = [line for line in lines if "contains errors" not in line and "SIGHUP" not in line]
     return "; ".join(reasons) or explain(said)
 
 
 def _verify_settings(server: Server, changed: list[str], asked: Mapping[str, str]) -> dict[str, str]:
-    """Returns the values of `changed` by SHOW. Raises TargetError if a requested one is not active."""
+    """Return the values of `changed` by SHOW. Raises TargetError if a requested one is not active."""
     wanted = {name.lower(): value for name, value in asked.items()}
     values = {}
     query: LiteralString = (

@@ -50,7 +50,7 @@ _RENAMED_MAJOR = 15
 def copy_cluster(
     primary: Address, source: Path, installation: Installation, account: Account, to: Path, slot: str, passfile: Path
 ) -> str:
-    """Copies the cluster of `primary`, whose data directory is `source`, to the new folder `to`; returns the method in
+    """Copy the cluster of `primary`, whose data directory is `source`, to the new folder `to`; return the method in
     words.
 
     `passfile` is a password file for `account`. Raises TargetError.
@@ -96,7 +96,7 @@ def _by_functions(primary: Address, source: Path, installation: Installation, ac
 
 
 def _copy_files(source: Path, to: Path) -> None:
-    """Copies folders and regular files; skips files that disappear meanwhile, because WAL records their removal."""
+    """Copy folders and regular files; skips files that disappear meanwhile, because WAL records their removal."""
     for folder, files in _walk(source):
         target = to / folder.relative_to(source)
         with storing(target, "cannot copy a cluster to"):
@@ -174,7 +174,7 @@ class LagWatch:
         self._thread = threading.Thread(target=self._watch, name="replication-lag", daemon=True)
 
     def __enter__(self) -> LagWatch:
-        """Starts if there are standbys."""
+        """Start if there are standbys."""
         if self._names:
             self._thread.start()
         return self
@@ -187,7 +187,7 @@ class LagWatch:
             self._thread.join(_END_S)
 
     def lags(self) -> list[ReplicaLag]:
-        """Returns the lag by standby, in their order. Call it after the block."""
+        """Return the lag by standby, in their order. Call it after the block."""
         return [_lag(name, [row for row in self._rows if row[0] == name], self._last.get(name)) for name in self._names]
 
     def _watch(self) -> None:

@@ -22,7 +22,7 @@ BEGIN = "# ---- pgdyno writes what follows anew at every start ----"
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """Raises TargetError if a setting is reserved for pgdyno, or is not a valid name."""
+    """Raise TargetError if a setting is reserved for pgdyno, or is not a valid name."""
     for name in settings:
         reason = refusal(name)
         if reason is not None:
@@ -30,7 +30,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 
 def own_settings(port: int, socket_folder: Path) -> dict[str, str]:
-    """Returns the settings that pgdyno needs for itself or for what it reads in the log."""
+    """Return the settings that pgdyno needs for itself or for what it reads in the log."""
     return {
         "listen_addresses": "127.0.0.1",
         "port": str(port),
@@ -47,7 +47,7 @@ def own_settings(port: int, socket_folder: Path) -> dict[str, str]:
 
 
 def write_settings(data_directory: Path, own: Mapping[str, str], asked: Mapping[str, str]) -> None:
-    """Writes both after initdb's content of postgresql.conf, in place of those of an earlier start."""
+    """Write both after initdb's content of postgresql.conf, in place of those of an earlier start."""
     path = data_directory / "postgresql.conf"
     with storing(path, "cannot write"):
         # follows no link: the folder belongs to the server's user, and pgdyno may be root
@@ -60,7 +60,7 @@ def write_settings(data_directory: Path, own: Mapping[str, str], asked: Mapping[
 
 
 def render(own: Mapping[str, str], asked: Mapping[str, str]) -> str:
-    """Formats the block for postgresql.conf. The server takes the last of several values for a name."""
+    """Format the block for postgresql.conf. The server takes the last of several values for a name."""
     lines = [BEGIN, *_lines(own), "# of the plan", *_lines(asked)]
     return "\n".join(lines) + "\n"
 
@@ -80,7 +80,7 @@ _LISTS = {"search_path", "temp_tablespaces", "local_preload_libraries", "session
 
 
 def set_settings(connection: psycopg.Connection[tuple[Any, ...]], dbname: str, settings: Mapping[str, str]) -> None:
-    """Adds these settings to those of the database `dbname`. Raises psycopg.Error."""
+    """Add these settings to those of the database `dbname`. Raises psycopg.Error."""
     for name, value in settings.items():
         values = [each.strip() for each in value.split(",")] if name.lower() in _LISTS else [value]
         statement = sql.SQL("ALTER DATABASE {} SET {} TO {}").format(
@@ -92,12 +92,12 @@ def set_settings(connection: psycopg.Connection[tuple[Any, ...]], dbname: str, s
 
 
 def reset_settings(connection: psycopg.Connection[tuple[Any, ...]], dbname: str) -> None:
-    """Removes all settings of the database `dbname`. Raises psycopg.Error."""
+    """Remove all settings of the database `dbname`. Raises psycopg.Error."""
     connection.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(dbname)))
 
 
 def check_contexts(connection: psycopg.Connection[tuple[Any, ...]], settings: Iterable[str]) -> None:
-    """Raises TargetError if one of the names in `settings` cannot be set for a database on this server."""
+    """Raise TargetError if one of the names in `settings` cannot be set for a database on this server."""
     for name in settings:
         row = connection.execute("SELECT context FROM pg_settings WHERE lower(name) = lower(%s)", [name]).fetchone()
         # a name with a dot may belong to an extension that is not loaded yet

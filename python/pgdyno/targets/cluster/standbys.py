@@ -88,7 +88,7 @@ class ReplicaSet:
         self._promoted: Standby | None = None
 
     def primary_settings(self) -> dict[str, str]:
-        """Returns settings for the primary's configuration; none until all standbys stream."""
+        """Return settings for the primary's configuration; none until all standbys stream."""
         if not self._standbys or self._spec.synchronous == "off":
             return {}
         names = ", ".join(self._names())
@@ -98,22 +98,22 @@ class ReplicaSet:
         }
 
     def environments(self, dbname: str) -> list[dict[str, str]]:
-        """Returns, for each standby, the variables with which libpq programs and pgdrive connect to it."""
+        """Return, for each standby, the variables with which libpq programs and pgdrive connect to it."""
         return [standby.address.environment(dbname) for standby in self._standbys]
 
     @property
     def names(self) -> list[str]:
-        """Returns their names in pg_stat_replication (application_name), in the order of `environments`."""
+        """Return their names in pg_stat_replication (application_name), in the order of `environments`."""
         return self._names()
 
     @property
     def data_directories(self) -> list[Path]:
-        """Returns their data directories, in the same order."""
+        """Return their data directories, in the same order."""
         return [standby.postmaster.data_directory for standby in self._standbys]
 
     @property
     def log_paths(self) -> list[Path]:
-        """Returns their logs, in the same order."""
+        """Return their logs, in the same order."""
         return [standby.postmaster.log_path for standby in self._standbys]
 
     def addresses(self) -> list[Address]:
@@ -122,7 +122,7 @@ class ReplicaSet:
     # ---- creation ----
 
     def create(self, primary: Address, settings: Mapping[str, str]) -> str | None:
-        """Creates the standbys of `primary` unless they exist; returns the method and its duration in words.
+        """Create the standbys of `primary` unless they exist; return the method and its duration in words.
 
         `settings` are the plan's. Raises TargetError; the end of the run then removes what was created.
         """
@@ -161,7 +161,7 @@ class ReplicaSet:
             self.discard()
 
     def follow(self, primary_port: int, settings: Mapping[str, str]) -> None:
-        """Updates the standbys when the primary's port or settings have changed. Raises TargetError."""
+        """Update the standbys when the primary's port or settings have changed. Raises TargetError."""
         if primary_port == self._primary_port and dict(settings) == self._settings:
             return
         self._primary_port, self._settings = primary_port, dict(settings)
@@ -171,7 +171,7 @@ class ReplicaSet:
             self._start(standby, standby.address.port)
 
     def wait(self, primary: Address) -> str:
-        """Waits until all standbys stream and show what `primary` has committed so far; returns the initial lag.
+        """Wait until all standbys stream and show what `primary` has committed so far; return the initial lag.
 
         Raises TargetError if one does not within `CATCH_UP_S`.
         """
@@ -189,11 +189,11 @@ class ReplicaSet:
 
     @property
     def promoted(self) -> bool:
-        """Returns whether a standby has become the primary."""
+        """Return whether a standby has become the primary."""
         return self._promoted is not None
 
     def is_promoted_alive(self) -> bool:
-        """Returns whether the promoted standby runs."""
+        """Return whether the promoted standby runs."""
         return self._promoted is not None and self._promoted.postmaster.is_alive()
 
     def promote(self, deadline_s: float = PROMOTION_S) -> int:
@@ -220,7 +220,7 @@ class ReplicaSet:
         return standby.address.port
 
     def discard(self) -> None:
-        """Stops the standbys and removes their clusters; the next `create` creates them again. Raises TargetError."""
+        """Stop the standbys and remove their clusters; the next `create` creates them again. Raises TargetError."""
         folders = [directory.parent for directory in self.data_directories]
         self.close()
         for folder in folders:
@@ -228,7 +228,7 @@ class ReplicaSet:
                 shutil.rmtree(folder)
 
     def close(self) -> None:
-        """Stops all standbys. Raises TargetError."""
+        """Stop all standbys. Raises TargetError."""
         while self._standbys:
             self._standbys[-1].postmaster.stop(Deadlines())
             self._standbys.pop()
@@ -237,7 +237,7 @@ class ReplicaSet:
     # ---- a single standby ----
 
     def _make_one(self, primary: Address, number: int) -> str:
-        """Copies the primary's cluster for a standby; returns the method in words."""
+        """Copy the primary's cluster for a standby; return the method in words."""
         name = f"{PREFIX}{number}"
         folder = self._folder / f"replica-{number}"
         data = folder / "data"
@@ -307,7 +307,7 @@ class ReplicaSet:
     def _wait_for_all(
         self, connection: psycopg.Connection[tuple[Any, ...]], query: LiteralString, names: list[str], not_yet: str
     ) -> None:
-        """Waits until `query` counts all of `names`."""
+        """Wait until `query` counts all of `names`."""
         end = time.monotonic() + CATCH_UP_S
         while connection.execute(query, [names]).fetchone() != (len(names),):
             self.check_alive()
@@ -316,11 +316,11 @@ class ReplicaSet:
             time.sleep(_POLL_S)
 
     def wait_synchronous(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-        """Waits until commits on the primary, which was told to reload, wait for the standbys. Raises TargetError."""
+        """Wait until commits on the primary, which was told to reload, wait for the standbys. Raises TargetError."""
         self._wait_for_all(connection, _SYNCHRONOUS, self._names(), "are not synchronous")
 
     def _wait_one(self, standby: Standby, lsn: str) -> int:
-        """Returns its initial lag in bytes."""
+        """Return its initial lag in bytes."""
         query = sql.SQL("SELECT pg_wal_lsn_diff({}, coalesce(pg_last_wal_replay_lsn(), '0/0'))::bigint")
         end = time.monotonic() + CATCH_UP_S
         first: int | None = None
@@ -340,7 +340,7 @@ class ReplicaSet:
                 time.sleep(_POLL_S)
 
     def check_alive(self) -> None:
-        """Raises TargetError if one has ended: synchronous commits would wait for it for ever."""
+        """Raise TargetError if one has ended: synchronous commits would wait for it for ever."""
         dead = [standby.name for standby in self._standbys if not standby.postmaster.is_alive()]
         if dead:
             raise TargetError(f"replica {dead[0]} went down", hint=self._logs())
@@ -350,7 +350,7 @@ class ReplicaSet:
 
 
 def drop_slots(primary: Address) -> None:
-    """Drops slots of standbys that are gone, as in a kept cluster: they would retain WAL for ever."""
+    """Drop slots of standbys that are gone, as in a kept cluster: they would retain WAL for ever."""
     with primary.connect(MAINTENANCE) as connection:
         connection.execute(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"

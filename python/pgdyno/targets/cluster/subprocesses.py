@@ -30,7 +30,7 @@ _tasks: dict[int, queue.SimpleQueue[_Task]] = {}
 
 
 def in_lasting_thread(call: Callable[[], _T]) -> _T:
-    """Runs `call` in the thread that lives as long as pgdyno; returns its result or raises its exception."""
+    """Run `call` in the thread that lives as long as pgdyno; return its result or raise its exception."""
     future: Future[_T] = Future()
     _tasks_of_thread().put((call, future))
     return future.result()
@@ -62,7 +62,7 @@ _PASSED_ON = ("PATH", "TZ", "LD_PRELOAD")
 
 
 def clean_environment(library_path: str | None) -> dict[str, str]:
-    """Returns the environment of servers: few variables, so that results depend on the plan alone.
+    """Return the environment of servers: few variables, so that results depend on the plan alone.
 
     `library_path` is LD_LIBRARY_PATH, which an installation of the user may need.
     """
@@ -76,7 +76,7 @@ def clean_environment(library_path: str | None) -> dict[str, str]:
 def spawn(
     argv: Sequence[str], account: Account, environment: Mapping[str, str], output: int | IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Starts `argv` as `account` in a new session; its output goes to `output`.
+    """Start `argv` as `account` in a new session; its output goes to `output`.
 
     It receives SIGINT, a server's fast shutdown, when pgdyno is gone, however pgdyno ended.
 
@@ -107,7 +107,7 @@ def _spawn(
 
 
 def _until_parent_dies(program: str, account: Account) -> list[str]:
-    """Returns words to put before the command line of `program`, so that it gets SIGINT when pgdyno has ended.
+    """Return words to put before the command line of `program`, so that it gets SIGINT when pgdyno has ended.
 
     setpriv sets the signal after the change of user, which would clear it; a shell then checks that pgdyno still lives.
     `program` replaces both, and only the kernel's setting stays (PR_SET_PDEATHSIG of prctl(2)). Returns nothing without
@@ -124,7 +124,7 @@ def _until_parent_dies(program: str, account: Account) -> list[str]:
 
 @contextmanager
 def session(begin: Callable[[], subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs `begin`, whose process leads a session; an exception ends that process with all its children."""
+    """Run `begin`, whose process leads a session; an exception ends that process with all its children."""
     process: subprocess.Popen[bytes] | None = None
     try:
         with signals_deferred():
@@ -139,7 +139,7 @@ def session(begin: Callable[[], subprocess.Popen[bytes]]) -> Iterator[subprocess
 
 
 def run_program(argv: Sequence[str], account: Account, environment: Mapping[str, str]) -> tuple[int, str]:
-    """Returns exit status and output of `argv`; an exception leaves none of its processes behind.
+    """Return exit status and output of `argv`; an exception leaves none of its processes behind.
 
     Raises TargetError.
     """

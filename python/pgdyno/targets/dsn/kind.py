@@ -22,7 +22,7 @@ from pgdyno.targets.server import Server
 
 @contextmanager
 def open_network(spec: DsnTarget, reached: Reached, use: Use, progress: Progress) -> Iterator[Server]:
-    """Yields the server of `spec` with its database and settings; restores the settings after the block.
+    """Yield the server of `spec` with its database and settings; restores the settings after the block.
 
     The database stays with its dataset, because loading it again may take hours. Raises TargetError, psycopg.Error.
     """
@@ -53,7 +53,7 @@ def open_network(spec: DsnTarget, reached: Reached, use: Use, progress: Progress
 
 
 def get_database(server: Server, spec: DsnTarget, progress: Progress) -> bool:
-    """Creates the database unless it exists. Returns whether pgdyno created it, now or earlier.
+    """Create the database unless it exists. Returns whether pgdyno created it, now or earlier.
 
     Raises TargetError if it is another's and `spec` does not allow its use.
     """
@@ -90,7 +90,7 @@ class Dsn:
     """Servers over the network, which outlast the run, as does their database."""
 
     def fetch(self, spec: DsnTarget, home: Home, progress: Progress, use: Use) -> Reached:
-        """Connects to the server of `spec`. Raises TargetError."""
+        """Connect to the server of `spec`. Raises TargetError."""
         del home, progress
         return reach(spec, use)
 
@@ -98,7 +98,7 @@ class Dsn:
     def open(
         self, name: str, spec: DsnTarget, found: Reached, home: Home, progress: Progress, use: Use
     ) -> Iterator[Server]:
-        """Opens that server with its database and settings. Raises TargetError, psycopg.Error."""
+        """Open that server with its database and settings. Raises TargetError, psycopg.Error."""
         del home
         with ExitStack() as stack:
             with name_target(name):

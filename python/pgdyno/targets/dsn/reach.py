@@ -31,7 +31,7 @@ SCHEMA = "pgdyno"
 
 
 def is_signed(address: Address, dbname: str) -> bool:
-    """Returns whether pgdyno created the database. Raises TargetError if it cannot connect."""
+    """Return whether pgdyno created the database. Raises TargetError if it cannot connect."""
     with address.connect(dbname) as connection:
         row = connection.execute(
             "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", [SCHEMA]
@@ -40,7 +40,7 @@ def is_signed(address: Address, dbname: str) -> bool:
 
 
 def sign(address: Address, dbname: str) -> None:
-    """Writes the ownership comment into a new database. Raises TargetError, psycopg.Error."""
+    """Write the ownership comment into a new database. Raises TargetError, psycopg.Error."""
     with address.connect(dbname) as connection, connection.transaction():
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SCHEMA)))
         comment = sql.SQL("COMMENT ON SCHEMA {} IS {}")
@@ -50,7 +50,7 @@ def sign(address: Address, dbname: str) -> None:
 
 
 def check_signed(address: Address, spec: DsnTarget) -> bool:
-    """Returns whether pgdyno created the existing database of `spec`.
+    """Return whether pgdyno created the existing database of `spec`.
 
     Raises TargetError if it did not, and `spec` does not allow other databases.
     """
@@ -98,7 +98,7 @@ class Reached:
 
 
 def reach(spec: DsnTarget, use: Use) -> Reached:
-    """Connects to the server of `spec` and examines its capabilities without changing anything.
+    """Connect to the server of `spec` and examines its capabilities without changing anything.
 
     Raises TargetError if the server is unreachable, too old, or measured by another pgdyno for which `use` does not
     wait; also if it cannot provide a setting or the database of `spec`.
@@ -123,7 +123,7 @@ def reach(spec: DsnTarget, use: Use) -> Reached:
 
 
 def given_address(spec: DsnTarget, environ: Mapping[str, str] = os.environ) -> tuple[Address, str]:
-    """Returns the address of `spec`, for this process only, and the database for administration. Raises TargetError."""
+    """Return the address of `spec`, for this process only, and the database for administration. Raises TargetError."""
     given = {name: str(value) for name, value in conninfo_to_dict(spec.dsn).items()}
     maintenance = given.pop("dbname", None) or environ.get("PGDATABASE") or MAINTENANCE
     return Address(given, _password(spec, environ)), maintenance
@@ -155,7 +155,7 @@ def _address_of(connection: psycopg.Connection[tuple[Any, ...]]) -> Address:
 def _check_database(
     connection: psycopg.Connection[tuple[Any, ...]], address: Address, spec: DsnTarget, abilities: Abilities
 ) -> None:
-    """Raises TargetError if the workload's database can be neither created nor used."""
+    """Raise TargetError if the workload's database can be neither created nor used."""
     if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [spec.database]).fetchone() is not None:
         check_signed(address, spec)
     elif abilities.is_standby:

@@ -44,7 +44,7 @@ class DsnTarget(NetworkTarget):
 
     @classmethod
     def with_password_file(cls, dsn: str, **more: object) -> Self:
-        """Returns a server whose password is in the file that `dsn` names, whatever PGPASSWORD says: pgdyno made it."""
+        """Return a server whose password is in the file that `dsn` names, whatever PGPASSWORD says: pgdyno made it."""
         found = cls.model_validate({"kind": "dsn", "dsn": dsn, **more})
         found._has_password_file = True
         return found
@@ -63,13 +63,13 @@ class DsnTarget(NetworkTarget):
         return 1 + len(self.other_dsns)
 
     def one_instance(self, number: int) -> Self:
-        """Returns the target with one of its servers; the probe's host is that of the first."""
+        """Return the target with one of its servers; the probe's host is that of the first."""
         update = {"dsn": [self.dsn, *self.other_dsns][number - 1], "other_dsns": []}
         return self.model_copy(update=update if number == 1 else update | {"ssh": None})
 
     @property
     def probed_host(self) -> SshSpec | None:
-        """Returns how the probe reaches the server's host."""
+        """Return how the probe reaches the server's host."""
         return self.ssh
 
     def describe(self) -> str:
@@ -79,7 +79,7 @@ class DsnTarget(NetworkTarget):
         return f"over the network, {masked_dsn(self.dsn)}, database {self.database}{over_ssh}{instances}"
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
-        """Yields the commands that the plan makes pgdyno execute: those in an SSH config file."""
+        """Yield the commands that the plan makes pgdyno execute: those in an SSH config file."""
         if self.ssh is not None and self.ssh.config is not None:
             yield ("ssh", "config"), f"commands that {self.ssh.config} names (ProxyCommand, Match exec)"
         if self.restart:
@@ -87,7 +87,7 @@ class DsnTarget(NetworkTarget):
             yield ("restart",), f"{where}/bin/sh -c {shlex.quote(self.restart)}"
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Checks its address, and that no other target uses the same database."""
+        """Check its address, and that no other target uses the same database."""
         yield from _address(("target", name), self, document)
         for number in range(2, self.instance_count + 1):
             key = "other_dsns"

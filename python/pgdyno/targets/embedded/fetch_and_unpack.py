@@ -59,7 +59,7 @@ class _Whole:
 
 
 def fetch_file(url: str, path: Path, patience: Patience, progress: Progress) -> None:
-    """Downloads `url` to `path`. Raises NotThereError if it does not exist, and TargetError for every other failure."""
+    """Download `url` to `path`. Raises NotThereError if it does not exist, and TargetError for every other failure."""
     partial = _partial_path(path)
     failures, longest = 0, _length(partial)
     reason: TransientError | None = None
@@ -82,7 +82,7 @@ def fetch_file(url: str, path: Path, patience: Patience, progress: Progress) -> 
 
 
 def discard(path: Path) -> None:
-    """Removes `path` and its partial download."""
+    """Remove `path` and its partial download."""
     partial = _partial_path(path)
     with suppress(OSError):
         for each in (path, partial, _note(partial)):

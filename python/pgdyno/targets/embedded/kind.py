@@ -27,7 +27,7 @@ from pgdyno.targets.kind import OwnKind, TargetKind
 def find_embedded(
     spec: EmbeddedTarget, home: Home, progress: Progress, environ: Mapping[str, str] | None = None
 ) -> Installation:
-    """Returns the build that `spec` asks for, downloaded if necessary. Raises TargetError.
+    """Return the build that `spec` asks for, downloaded if necessary. Raises TargetError.
 
     An exact version that is unpacked needs no network. For a major version, pgdyno asks the mirror for the newest one;
     without an answer it takes the newest unpacked one and adds a note.

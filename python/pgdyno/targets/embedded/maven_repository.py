@@ -29,7 +29,7 @@ PINS = Path(__file__).with_name("pins.txt")
 
 @cache
 def read_pins() -> Mapping[str, str]:
-    """Returns pinned SHA-256 digests in hexadecimal by the archive's file name."""
+    """Return pinned SHA-256 digests in hexadecimal by the archive's file name."""
     if not PINS.is_file():
         return {}
     lines = (line.split() for line in PINS.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
@@ -70,7 +70,7 @@ class Mirror:
 
     @classmethod
     def from_environment(cls, classifier: str, environ: Mapping[str, str] | None = None) -> Mirror:
-        """Returns Maven Central, or the repository in `PGDYNO_MAVEN_URL`. Raises TargetError for an invalid URL."""
+        """Return Maven Central, or the repository in `PGDYNO_MAVEN_URL`. Raises TargetError for an invalid URL."""
         environ = os.environ if environ is None else environ
         base = environ.get("PGDYNO_MAVEN_URL") or MAVEN_CENTRAL
         if not is_allowed(base):
@@ -82,7 +82,7 @@ class Mirror:
 
     @property
     def artifact(self) -> str:
-        """Returns the archive's name without version."""
+        """Return the archive's name without version."""
         return f"embedded-postgres-binaries-{self.classifier}"
 
     def archive_name(self, release: Release) -> str:
@@ -92,7 +92,7 @@ class Mirror:
         return f"{self.base_url}/{GROUP}/{self.artifact}/{release}/{self.archive_name(release)}"
 
     def fetch_list(self) -> str:
-        """Downloads the unparsed list of versions for `parse_list`. Raises TargetError."""
+        """Download the unparsed list of versions for `parse_list`. Raises TargetError."""
         url = f"{self.base_url}/{GROUP}/{self.artifact}/maven-metadata.xml"
         text = fetch_text(url, self.list_patience)
         if parse_list(text) is None:
@@ -100,7 +100,7 @@ class Mirror:
         return text
 
     def fetch_checksum(self, url: str) -> Checksum:
-        """Downloads the strongest checksum that the repository publishes for `url`.
+        """Download the strongest checksum that the repository publishes for `url`.
 
         Raises TargetError if it has none.
         """
@@ -117,7 +117,7 @@ class Mirror:
         raise TargetError(f"cannot verify {public_url(url)}: the server has no checksum of it", hint=HINT)
 
     def fetch_archive(self, release: Release, path: Path, progress: Progress) -> Message | None:
-        """Downloads a release's archive to `path` and verifies it; returns a note. Retries once after a wrong checksum.
+        """Download a release's archive to `path` and verify it; return a note. Retries once after a wrong checksum.
 
         Raises NotThereError, TargetError.
         """
@@ -152,7 +152,7 @@ def _note(release: Release, checked: Checksum, base_url: str) -> Message:
 
 
 def parse_list(text: str) -> list[Release] | None:
-    """Returns the releases in a maven-metadata.xml; None if `text` is something else."""
+    """Return the releases in a maven-metadata.xml; None if `text` is something else."""
     _, begun, text = text.partition("<metadata")
     versions, ended, rest = text.partition("<versions>")[2].partition("</versions>")
     if not begun or not ended or "</metadata>" not in rest:
@@ -162,6 +162,6 @@ def parse_list(text: str) -> list[Release] | None:
 
 
 def file_digest(path: Path, kind: str) -> str:
-    """Returns the checksum of a file in hexadecimal."""
+    """Return the checksum of a file in hexadecimal."""
     with storing(path, "cannot read"), path.open("rb") as file:
         return hashlib.file_digest(file, kind).hexdigest()

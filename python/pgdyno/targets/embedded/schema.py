@@ -24,16 +24,16 @@ class EmbeddedTarget(OwnTarget):
         return int(self.version.partition(".")[0])
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Checks its version, and what is checked for every server that pgdyno starts."""
+        """Check its version, and what is checked for every server that pgdyno starts."""
         yield from super().check(name, targets, document)
         if not OLDEST <= self.major <= NEWEST:
             message = f"there is no PostgreSQL {self.version} to download"
             yield document.problem(("target", name, "version"), message, f"use a version from {OLDEST} to {NEWEST}")
 
     def programs(self) -> str:
-        """Describes the origin of its programs."""
+        """Describe the origin of its programs."""
         return f"PostgreSQL {self.version}, embedded"
 
     def pinned(self, version: str) -> Self:
-        """Returns the target with an exact version, because "18" may mean a later release tomorrow."""
+        """Return the target with an exact version, because "18" may mean a later release tomorrow."""
         return self.model_copy(update={"version": version})

@@ -19,7 +19,7 @@ _ASK_TIMEOUT_S = 30
 
 
 def find_local(spec: LocalTarget, home: Home, environ: Mapping[str, str] | None = None) -> Installation:
-    """Returns the installation in `spec.bin`, else that of the pg_config on the PATH. Raises TargetError."""
+    """Return the installation in `spec.bin`, else that of the pg_config on the PATH. Raises TargetError."""
     environ = os.environ if environ is None else environ
     if spec.bin is not None:
         folder = expanded(spec.bin).absolute()

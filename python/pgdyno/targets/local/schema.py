@@ -23,11 +23,11 @@ class LocalTarget(OwnTarget):
     summary: ClassVar[str] = "installed on this machine"
 
     def programs(self) -> str:
-        """Describes the origin of its programs."""
+        """Describe the origin of its programs."""
         return f"local, {self.bin or 'what pg_config says'}"
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
-        """Yields the commands that the plan makes pgdyno execute.
+        """Yield the commands that the plan makes pgdyno execute.
 
         These are the programs in its folder, and those of every server that pgdyno starts.
         """
@@ -36,7 +36,7 @@ class LocalTarget(OwnTarget):
         yield from super().executes()
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Checks that its programs exist, and what is checked for every server that pgdyno starts."""
+        """Check that its programs exist, and what is checked for every server that pgdyno starts."""
         yield from super().check(name, targets, document)
         yield from self._check_programs(("target", name, "bin"), document)
 

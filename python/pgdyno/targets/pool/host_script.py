@@ -29,7 +29,7 @@ class NoRootError(PoolError):
 
 
 def reached_at(ssh: SshSpec) -> str:
-    """Returns the address of the host at which it accepted this machine's connection. Raises RemoteError."""
+    """Return the address of the host at which it accepted this machine's connection. Raises RemoteError."""
     *before, address = ask(ssh, "set -- $SSH_CONNECTION; echo $3").splitlines() or [""]
     if before:
         raise not_silent(ssh.host, "\n".join(before))
@@ -44,7 +44,7 @@ def on_host(
     within_s: float = SHORT_S,
     variables: Mapping[str, str | Sequence[str]] | None = None,
 ) -> str:
-    """Returns what `host.sh` printed for `command`. Raises PoolError, NoRootError and RemoteError.
+    """Return what `host.sh` printed for `command`. Raises PoolError, NoRootError and RemoteError.
 
     The script and its variables go through standard input: no process list on the host shows them.
     """

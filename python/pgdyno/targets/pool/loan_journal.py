@@ -52,7 +52,7 @@ class Journal:
 
     @classmethod
     def begin(cls, root: Path, plan: str, digest: str, expires: datetime) -> Journal:
-        """Creates a journal below pgdyno's home `root`. Raises TargetError."""
+        """Create a journal below pgdyno's home `root`. Raises TargetError."""
         run = f"{datetime.now(UTC):{_NAMED}}-{secrets.token_hex(3)}"
         journal = cls(root / FOLDER / run, plan, digest, expires)
         ensure_folder(journal.folder, 0o700)
@@ -80,7 +80,7 @@ class Journal:
         return self.folder
 
     def asking(self, target: str, ssh: SshSpec) -> None:
-        """Notes a host before it is asked. Raises TargetError."""
+        """Note a host before it is asked. Raises TargetError."""
         self.asked.append(Asked(target, ssh))
         self._write()
 
@@ -90,18 +90,18 @@ class Journal:
         self._write()
 
     def is_ready(self, target: str, place: dict[str, Any]) -> None:
-        """Notes how to reach the server of `target`. Raises TargetError."""
+        """Note how to reach the server of `target`. Raises TargetError."""
         self.ready[target] = place
         self._write()
 
     def is_released(self, target: str) -> None:
-        """Notes that the host of `target` is given back: another run must not use it. Raises TargetError."""
+        """Note that the host of `target` is given back: another run must not use it. Raises TargetError."""
         self.asked = [each for each in self.asked if each.target != target]
         self.released.add(target)
         self._write()
 
     def prolong(self, expires: datetime) -> None:
-        """Notes another expiry. Raises TargetError."""
+        """Note another expiry. Raises TargetError."""
         self.expires = expires
         self._write()
 
@@ -113,7 +113,7 @@ class Journal:
         self._lock.release()
 
     def close(self) -> None:
-        """Removes the journal, once all hosts are given back. Raises TargetError."""
+        """Remove the journal, once all hosts are given back. Raises TargetError."""
         with storing(self.folder, "cannot remove"):
             shutil.rmtree(self.folder, ignore_errors=False)
         self.release()
@@ -138,7 +138,7 @@ class Journal:
 
 
 def journals(root: Path) -> Iterator[Journal]:
-    """Yields all journals of the home `root`, the newest first. Raises TargetError."""
+    """Yield all journals of the home `root`, the newest first. Raises TargetError."""
     for file in sorted((root / FOLDER).glob("*/journal.json"), reverse=True):
         with storing(file, "cannot read"):
             try:

@@ -36,20 +36,20 @@ class Reaper:
         return sorted({each.ssh.host for journal in self.journals for each in journal.asked})
 
     def strangers(self) -> list[Journal]:
-        """Returns nothing: no account owns the hosts."""
+        """Return nothing: no account owns the hosts."""
         return []
 
     def find(self, wanted: Wanted) -> list[Loan]:
-        """Returns the hosts of runs that `wanted` selects. Raises TargetError."""
+        """Return the hosts of runs that `wanted` selects. Raises TargetError."""
         return [loan for journal in self._find_wanted(wanted) for loan in loans(journal)]
 
     def of_others(self, found: Sequence[Any]) -> list[Loan]:
-        """Returns nothing: journals are those of this machine's user."""
+        """Return nothing: journals are those of this machine's user."""
         del found
         return []
 
     def reap(self, wanted: Wanted, say: Say) -> Reaped:
-        """Gives these hosts back. Raises TargetError."""
+        """Give these hosts back. Raises TargetError."""
         found: list[Loan] = []
         left: list[Left] = []
         for journal in self._find_wanted(wanted):

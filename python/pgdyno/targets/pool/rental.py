@@ -41,7 +41,7 @@ NO_COST = Estimate((), None, (), "the pool of hosts")
 
 
 def pool_targets(plan: Plan) -> dict[str, PoolTarget]:
-    """Returns the plan's servers in the pool by name: each instance of a target of several is one."""
+    """Return the plan's servers in the pool by name: each instance of a target of several is one."""
     return {name: spec for name, spec in servers_of(plan).items() if isinstance(spec, PoolTarget)}
 
 
@@ -180,7 +180,7 @@ class Rental:
         return self.journal.folder / f"{name}.crt"
 
     def connection(self, name: str) -> DsnTarget:
-        """Returns how to open the server of target `name`."""
+        """Return how to open the server of target `name`."""
         spec, place = pool_targets(self.plan)[name], self.journal.ready[name]
         tls = {"sslmode": "verify-ca", "sslrootcert": str(self._certificate(name))} if spec.tls else {}
         dsn = make_conninfo(
@@ -192,11 +192,11 @@ class Rental:
         return DsnTarget.with_password_file(dsn, ssh=SshSpec.model_validate(place["ssh"]), **more)
 
     def server_id(self, name: str) -> str:
-        """Returns the host with the run: each run has a cluster of its own."""
+        """Return the host with the run: each run has a cluster of its own."""
         return f"{self.journal.ready[name]['instance']} {self.journal.run}"
 
     def is_restored_often(self, name: str) -> bool:
-        """Returns False: a cluster lasts for the whole run."""
+        """Return False: a cluster lasts for the whole run."""
         del name
         return False
 
@@ -209,11 +209,11 @@ class Rental:
         return False
 
     def take_snapshot(self, name: str, dataset: str) -> None:
-        """Raises TargetError: no target of the pool asks for one."""
+        """Raise TargetError: no target of the pool asks for one."""
         raise TargetError(f"target {name} cannot have a snapshot with {dataset}: pools do not support snapshots")
 
     def restore(self, name: str, dataset: str | None = None) -> None:
-        """Raises TargetError: there is nothing to restore a cluster from."""
+        """Raise TargetError: there is nothing to restore a cluster from."""
         del dataset
         raise TargetError(f"target {name} cannot be restored: its cluster lasts for the whole run")
 
@@ -222,17 +222,17 @@ class Rental:
         return False
 
     def limits(self, name: str) -> list[Message]:
-        """Returns nothing: nobody limits the host's storage."""
+        """Return nothing: nobody limits the host's storage."""
         del name
         return []
 
     def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
-        """Yields nothing: the probe on the host sees all there is."""
+        """Yield nothing: the probe on the host sees all there is."""
         del name, span, late_s, say
         yield from ()
 
     def accrued(self, now: datetime, load: Load) -> tuple[float, float]:
-        """Returns nothing: hosts of the user's are not billed."""
+        """Return nothing: hosts of the user's are not billed."""
         del now, load
         return 0.0, 0.0
 
@@ -245,22 +245,22 @@ class Rental:
         return NO_COST
 
     def generator_ssh(self) -> SshSpec | None:
-        """Returns None: the pool has servers only."""
+        """Return None: the pool has servers only."""
         return None
 
     def through(self) -> tuple[str, ...]:
-        """Returns no words: the load comes from this machine, or from `[trial] generators`."""
+        """Return no words: the load comes from this machine, or from `[trial] generators`."""
         return ()
 
     def load_hosts(self) -> list[RemoteHost]:
         return []
 
     def existing(self) -> list[Loan]:
-        """Returns the hosts that the run has. Raises TargetError."""
+        """Return the hosts that the run has. Raises TargetError."""
         return loans(self.journal)
 
     def prolong(self, expires: datetime) -> None:
-        """Gives the hosts another expiry. Raises TargetError, also if one has expired."""
+        """Give the hosts another expiry. Raises TargetError, also if one has expired."""
         left_s = max((expires - datetime.now(UTC)).total_seconds(), 1.0)
         lost = [
             each.ssh.host
@@ -275,19 +275,19 @@ class Rental:
         self.journal.prolong(expires)
 
     def release(self, name: str) -> None:
-        """Gives the host of target `name` back; `down` finds it free. Raises TargetError."""
+        """Give the host of target `name` back; `down` finds it free. Raises TargetError."""
         ssh = SshSpec.model_validate(self.journal.ready[name]["ssh"])
         on_host(ssh, "give-back", self.journal.run, within_s=CLEAN_UP_S)
         self.journal.is_released(name)
         self.released[name] = datetime.now(UTC)
 
     def down(self) -> list[Left]:
-        """Gives all hosts back; returns those that cannot be cleaned up, and keeps the journal for them."""
+        """Give all hosts back; return those that cannot be cleaned up, and keep the journal for them."""
         return give_back(self.journal, self.say)
 
 
 def loans(journal: Journal) -> list[Loan]:
-    """Returns the hosts that the run of `journal` has. Raises TargetError."""
+    """Return the hosts that the run of `journal` has. Raises TargetError."""
     return [
         Loan(journal.run, each, journal.expires)
         for each in journal.asked
@@ -296,7 +296,7 @@ def loans(journal: Journal) -> list[Loan]:
 
 
 def give_back(journal: Journal, say: Say) -> list[Left]:
-    """Gives the hosts of `journal` back, side by side, and removes the journal if all are free; returns the others."""
+    """Give the hosts of `journal` back, side by side, and remove the journal if all are free; return the others."""
 
     def back(each: Asked) -> Left | None:
         try:
@@ -319,7 +319,7 @@ def give_back(journal: Journal, say: Say) -> list[Left]:
 
 
 def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
-    """Starts a rental that expires in `lasts_s`, without borrowing yet.
+    """Start a rental that expires in `lasts_s`, without borrowing yet.
 
     Raises TargetError for an unreachable host, and for arguments of initdb whose files no clean-up would find.
     """
@@ -343,7 +343,7 @@ def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
 
 
 def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
-    """Returns what `pgdyno target up` left running for this plan; None if nothing. Raises TargetError."""
+    """Return what `pgdyno target up` left running for this plan; None if nothing. Raises TargetError."""
     for journal in journals(root):
         if journal.plan != plan.name or not journal.ready:
             continue
@@ -367,7 +367,7 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
 
 
 def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
-    """Returns all rentals in journals of plans of that name, complete or not."""
+    """Return all rentals in journals of plans of that name, complete or not."""
     return [Rental(plan, journal, say) for journal in journals(root) if journal.plan == plan.name]
 
 
@@ -390,7 +390,7 @@ ITERATIONS = 4096
 
 
 def verifier(password: str) -> str:
-    """Returns `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`: the host never learns the password itself."""
+    """Return `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`: the host never learns the password itself."""
     salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

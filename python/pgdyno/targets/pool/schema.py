@@ -75,7 +75,7 @@ class PoolTarget(RentedTarget):
         return f"PostgreSQL {self.version} on your own host: {where}{self.times()}"
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
-        """Yields what pgdyno does as root on the hosts, and the commands of SSH config files."""
+        """Yield what pgdyno does as root on the hosts, and the commands of SSH config files."""
         hosts = ", ".join(each.host for each in self.hosts)
         yield ("hosts",), f"installs packages and starts a server as root on one of {hosts}"
         for number, each in enumerate(self.hosts):
@@ -83,7 +83,7 @@ class PoolTarget(RentedTarget):
                 yield ("hosts", number, "config"), f"commands that {each.config} names (ProxyCommand, Match exec)"
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Checks the hosts, their number, the version, the folder, the networks and the settings."""
+        """Check the hosts, their number, the version, the folder, the networks and the settings."""
         where = ("target", name)
         for number, each in enumerate(self.hosts):
             yield from check_ssh((*where, "hosts", number), each, document)

@@ -62,22 +62,22 @@ class Balances:
 
     @classmethod
     def as_loaded(cls, scale: int) -> Balances:
-        """Returns the rows and sums of an unchanged dataset."""
+        """Return the rows and sums of an unchanged dataset."""
         rows = {table: scale * count for table, count in PER_SCALE.items()}
         return cls(0, 0, 0, 0, {**rows, "pgbench_history": 0})
 
     @property
     def sums(self) -> dict[str, int]:
-        """Returns the sums by their names in messages."""
+        """Return the sums by their names in messages."""
         return {name: getattr(self, name) for name in BALANCES}
 
     def without_history(self) -> Balances:
-        """Returns the balances as they are after the history was emptied."""
+        """Return the balances as they are after the history was emptied."""
         return replace(self, history=0, rows={**self.rows, "pgbench_history": 0})
 
 
 def rule_for(scripts: Set[str]) -> Rule:
-    """Returns the rule for the named scripts; it also holds if one of them does not run."""
+    """Return the rule for the named scripts; it also holds if one of them does not run."""
     if not scripts <= set(BUILTIN_SCRIPTS):
         return Rule.UNKNOWN
     if "simple-update" in scripts:
@@ -86,7 +86,7 @@ def rule_for(scripts: Set[str]) -> Rule:
 
 
 def scope_for(asked: Literal["auto", "full", "counts", "none"], dataset: Dataset, rule: Rule) -> Scope:
-    """Returns how much of `dataset` to check: nothing if a user's scripts may change or drop tables."""
+    """Return how much of `dataset` to check: nothing if a user's scripts may change or drop tables."""
     if rule is Rule.UNKNOWN:
         return "none"
     if asked == "auto":
@@ -95,7 +95,7 @@ def scope_for(asked: Literal["auto", "full", "counts", "none"], dataset: Dataset
 
 
 def read_balances(server: Server) -> Balances:
-    """Reads rows and sums of pgbench's tables. Raises TargetError, psycopg.Error."""
+    """Read rows and sums of pgbench's tables. Raises TargetError, psycopg.Error."""
     with server.connect() as connection:
         row = connection.execute(_SUMS).fetchone()
     assert row is not None
@@ -108,7 +108,7 @@ def read_balances(server: Server) -> Balances:
 
 
 def read_small_counts(server: Server) -> dict[str, int]:
-    """Counts the rows of all tables except the accounts. Raises TargetError, psycopg.Error."""
+    """Count the rows of all tables except the accounts. Raises TargetError, psycopg.Error."""
     with server.connect() as connection:
         row = connection.execute(_COUNTS).fetchone()
     assert row is not None
@@ -116,7 +116,7 @@ def read_small_counts(server: Server) -> dict[str, int]:
 
 
 def check_counts(dataset: Dataset, rows: dict[str, int]) -> list[str]:
-    """Returns deviations of `rows`, by table, from the dataset's scale."""
+    """Return deviations of `rows`, by table, from the dataset's scale."""
     return [
         f"{table} has {rows[table]:,} rows, not {dataset.scale * count:,}"
         for table, count in PER_SCALE.items()
@@ -125,7 +125,7 @@ def check_counts(dataset: Dataset, rows: dict[str, int]) -> list[str]:
 
 
 def check_balances(before: Balances, after: Balances, rule: Rule) -> tuple[dict[str, int], list[str]]:
-    """Returns how the sums changed, and violations of `rule`, which must be known."""
+    """Return how the sums changed, and violations of `rule`, which must be known."""
     changes = {name: after.sums[name] - before.sums[name] for name in BALANCES}
     told = ", ".join(f"{name} {change:+,}" for name, change in changes.items())
     if all(changes[name] == wanted for name, wanted in _expected_changes(changes, rule).items()):
@@ -158,7 +158,7 @@ _SIZE = """
 
 
 def read_all_counts(server: Server, scope: Scope, expected: Balances | None) -> dict[str, int]:
-    """Returns the rows of all tables; if `scope` is full, compares the sums with `expected`.
+    """Return the rows of all tables; if `scope` is full, compares the sums with `expected`.
 
     Raises TargetError, psycopg.Error.
     """

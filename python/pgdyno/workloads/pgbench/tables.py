@@ -88,7 +88,7 @@ class PgbenchTables(Tables):
         return "accounts counted" if "pgbench_accounts" in rows else "accounts by size"
 
     def _exact_rows(self) -> dict[str, int]:
-        """Counts all tables the first time after a load, later all but the accounts, of which it checks the size: that
+        """Count all tables the first time after a load, later all but the accounts, of which it checks the size: that
         of an unchanged copy stays, and pgbench's scripts never shrink the table.
         """
         size, counted = accounts_bytes(self.server), self._counted_bytes

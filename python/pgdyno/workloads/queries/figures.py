@@ -61,7 +61,7 @@ def _mean_s(figures: TpchFigures, query: str, *, of_power: bool) -> float:
 
 
 def _place(query: str) -> tuple[bool, int]:
-    """Queries by number, then the refresh functions."""
+    """Query by number, then the refresh functions."""
     return query.startswith("RF"), int(query.lstrip("QRF"))
 
 

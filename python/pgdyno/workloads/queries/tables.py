@@ -28,7 +28,7 @@ class TpchTables(Tables):
         return [f"--dataset={dataset.name}", f"--scale-factor={dataset.scale / HUNDREDTHS:g}"]
 
     def count(self) -> Consistency:
-        """Checks that refresh functions removed as many rows as they added."""
+        """Check that refresh functions removed as many rows as they added."""
         stamp = read_stamp(read_comment(self.server))
         loaded = {table.name: table.rows for table in stamp.tables} if stamp is not None else {}
         counts: dict[str, int] = {}

@@ -26,7 +26,7 @@ class TpccTables(Tables):
         return {"profile": UNNAMED_RELEASE if profile == "hammerdb" else profile}
 
     def count(self) -> Consistency:
-        """Checks all 12 conditions if the plan asks for a full check, else 1 to 4."""
+        """Check all 12 conditions if the plan asks for a full check, else 1 to 4."""
         is_full, events = self.reset.consistency == "full", list[Event]()
         options = ["--tpcc-check", *self.size_options(self.dataset)[1:], "--events=-"]
         options += ["--thorough"] if is_full else []

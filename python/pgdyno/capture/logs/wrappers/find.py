@@ -17,7 +17,7 @@ _MOST_PIECES = 5000
 def find_wrappers(
     head: Sequence[tuple[int, bytes]], year: int, is_log: Callable[[str, bool], bool], layers: int = _MOST_LAYERS
 ) -> list[Unwrapping]:
-    """Returns the wrappers of a log that begins with the lines `head`, the outermost first; none if it has none.
+    """Return the wrappers of a log that begins with the lines `head`, the outermost first; none if it has none.
 
     `is_log` tells whether a text has an entry, perhaps with the time and process of a wrapper before it. Raises
     UsageError for a log of several servers, and for one whose newest lines come first.

@@ -16,7 +16,7 @@ _DECODER = json.JSONDecoder()
 
 
 def json_records(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yields records and the number of their first lines; None for one that is damaged."""
+    """Yield records and the number of their first lines; None for one that is damaged."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     buffer, first = "", 1
     is_new_line = True

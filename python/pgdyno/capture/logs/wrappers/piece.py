@@ -39,7 +39,7 @@ class Wrapper(NamedTuple):
 
 
 def lines_of(pattern: bytes) -> Callable[[bytes], Piece | None]:
-    """Returns `of_line` for a pattern with the group `text`, and perhaps `source` and `stamp`."""
+    """Return `of_line` for a pattern with the group `text`, and perhaps `source` and `stamp`."""
     compiled = re.compile(pattern, re.DOTALL)
 
     def piece(line: bytes) -> Piece | None:
@@ -53,5 +53,5 @@ def lines_of(pattern: bytes) -> Callable[[bytes], Piece | None]:
 
 
 def text_of(value: object) -> bytes:
-    """Returns a string of JSON as bytes, without the newline at its end; other values are empty."""
+    """Return a string of JSON as bytes, without the newline at its end; other values are empty."""
     return value.rstrip("\r\n").encode("utf-8", "replace") if isinstance(value, str) else b""

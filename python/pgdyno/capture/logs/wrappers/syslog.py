@@ -32,7 +32,7 @@ def _of_line(line: bytes) -> Piece | None:
 
 
 def in_chunks(piece: Piece) -> Piece:
-    """Returns `piece` without the numbers that PostgreSQL writes before its text."""
+    """Return `piece` without the numbers that PostgreSQL writes before its text."""
     found = _CHUNK.fullmatch(piece.text)
     if found is None:
         return piece
@@ -76,7 +76,7 @@ class _Message:
 
 
 def join_messages(pieces: Iterator[tuple[int, Piece]]) -> Iterator[tuple[int, Piece]]:
-    """Yields whole messages in the order of their first parts: those of several processes are mixed."""
+    """Yield whole messages in the order of their first parts: those of several processes are mixed."""
     waiting: list[_Message] = []
     current: dict[tuple[bytes, bytes], _Message] = {}
     for number, piece in pieces:

@@ -21,7 +21,7 @@ _OTHER = re.compile(rf"[^\n]{{0,400}}?(?:{PARTS}):  ".encode())
 
 
 def lines_of_file(file: BinaryIO, most: int = _LONGEST_BYTES) -> Lines:
-    """Yields the lines of `file` with their newlines; longer ones than `most` bytes in pieces."""
+    """Yield the lines of `file` with their newlines; longer ones than `most` bytes in pieces."""
     number = 1
     while line := file.readline(most):
         yield number, line
@@ -29,7 +29,7 @@ def lines_of_file(file: BinaryIO, most: int = _LONGEST_BYTES) -> Lines:
 
 
 def pieces(lines: Lines, wrapper: Wrapper) -> Iterator[tuple[int, Piece, bool]]:
-    """Yields the pieces of `lines`, with their newlines, and whether they had the wrapper: others stay as they are."""
+    """Yield the pieces of `lines`, with their newlines, and whether they had the wrapper: others stay as they are."""
     if wrapper.of_record is not None:
         for number, record in json_records(lines):
             piece = wrapper.of_record(record) if record is not None else None
@@ -63,11 +63,11 @@ class Unwrapping:
         self._year = year
 
     def fresh(self) -> Unwrapping:
-        """Returns one that has taken nothing off yet."""
+        """Return one that has taken nothing off yet."""
         return Unwrapping(self.wrapper, self.source, stamped=self.stamped, year=self._year)
 
     def lines(self, lines: Lines) -> Lines:
-        """Yields the lines of the log with their newlines."""
+        """Yield the lines of the log with their newlines."""
         last = 0
         for number, text in self._texts(lines):
             for place, line in enumerate(text.split(b"\n")):
@@ -134,7 +134,7 @@ class UnwrappedFile:
         self._numbers, self._before = array("Q"), 1
 
     def read(self, size: int) -> bytes:
-        """Returns `size` bytes, less at the end."""
+        """Return `size` bytes, less at the end."""
         while len(self._rest) < size and (found := next(self._lines, None)) is not None:
             self._numbers.append(found[0])
             self._rest += found[1]
@@ -143,7 +143,7 @@ class UnwrappedFile:
         return data
 
     def number(self, line: int) -> int:
-        """Returns the number in the file of a line of the log."""
+        """Return the number in the file of a line of the log."""
         if not self._numbers:
             return line
         return self._numbers[min(max(line - self._before, 0), len(self._numbers) - 1)]

@@ -51,7 +51,7 @@ _OLDEST_GRANTS = 150000
 
 
 def check_rights(connection: psycopg.Connection[tuple[Any, ...]], names: Sequence[str]) -> None:
-    """Raises TargetError, with the statements that grant what is missing, unless the role may change `names`."""
+    """Raise TargetError, with the statements that grant what is missing, unless the role may change `names`."""
     row = connection.execute(
         "SELECT rolsuper, pg_catalog.quote_ident(rolname), coalesce(current_setting('allow_alter_system', true), 'on')"
         " FROM pg_catalog.pg_roles WHERE rolname = current_user"
@@ -115,7 +115,7 @@ class AttachedServer:
     """What is known to be in force; None after any error, and at first: a killed run may have left anything."""
 
     def configure(self, asked: Mapping[str, str]) -> Configured | None:
-        """Puts `asked` into force, and the original values of all other searched settings; None if nothing changed.
+        """Put `asked` into force, and the original values of all other searched settings; None if nothing changed.
 
         Raises TargetError if the server refuses a value, StopRunError if it cannot be restarted, StoreError.
         """
@@ -143,7 +143,7 @@ class AttachedServer:
         return Configured(needs_restart, values) if changed or needs_restart else None
 
     def is_in_force(self, asked: Mapping[str, str]) -> bool:
-        """Returns whether `configure` would change nothing."""
+        """Return whether `configure` would change nothing."""
         return self._wanted_values(asked) == self._in_force
 
     def _wanted_values(self, asked: Mapping[str, str]) -> Values:
@@ -171,7 +171,7 @@ class AttachedServer:
         raise TargetError(f"the server did not start with these settings: {why}; it has its original ones again")
 
     def restore(self) -> None:
-        """Puts all original values into force, and removes the journal. Raises PgdynoError."""
+        """Put all original values into force, and remove the journal. Raises PgdynoError."""
         if not self.is_up():
             self._start_with_originals("it accepts no connections")
         with self.server.connect(self.server.maintenance) as connection:
@@ -180,7 +180,7 @@ class AttachedServer:
         self.journal.remove(self.home)
 
     def memory_bytes(self) -> int | None:
-        """Returns the memory of the server's host; None if pgdyno does not know the host. Raises TargetError."""
+        """Return the memory of the server's host; None if pgdyno does not know the host. Raises TargetError."""
         if self.spec.probed_host is not None:
             words = self._on_host("grep MemTotal: /proc/meminfo").split()
             return int(words[1]) * 1024
@@ -190,7 +190,7 @@ class AttachedServer:
     # ---- with SQL ----
 
     def _alter(self, wanted: Values) -> list[str]:
-        """Changes postgresql.auto.conf; returns the names whose lines changed. Raises TargetError, psycopg.Error."""
+        """Change postgresql.auto.conf; return the names whose lines changed. Raises TargetError, psycopg.Error."""
         with self.server.connect(self.server.maintenance) as connection:
             before = in_file(connection, list(wanted))
             changed = [name for name, value in wanted.items() if before[name] != value]
@@ -207,11 +207,11 @@ class AttachedServer:
         return {name: (value, source, pending) for name, value, source, pending in rows}
 
     def is_up(self) -> bool:
-        """Returns whether the server accepts connections."""
+        """Return whether the server accepts connections."""
         return self._started_at() is not None
 
     def _started_at(self) -> object | None:
-        """Returns when the server started; None if it accepts no connections."""
+        """Return when the server started; None if it accepts no connections."""
         try:
             with self.server.connect(self.server.maintenance) as connection:
                 row = connection.execute("SELECT pg_catalog.pg_postmaster_start_time()::text").fetchone()
@@ -222,7 +222,7 @@ class AttachedServer:
     # ---- on its host ----
 
     def _restart(self) -> str | None:
-        """Runs the restart command; returns why the server did not come back, or None if it did."""
+        """Run the restart command; return why the server did not come back, or None if it did."""
         before, command = self._started_at(), self.spec.restart_command
         if not command:
             return "restart is empty"
@@ -245,7 +245,7 @@ class AttachedServer:
         return None
 
     def _start_with_originals(self, why: str) -> None:
-        """Puts the original lines into postgresql.auto.conf, and starts the server. Raises StopRunError."""
+        """Put the original lines into postgresql.auto.conf, and start the server. Raises StopRunError."""
         try:
             is_back = self._put_back()
             if is_back:
@@ -291,7 +291,7 @@ class AttachedServer:
 
 
 def in_file(connection: psycopg.Connection[tuple[Any, ...]], names: Sequence[str]) -> dict[str, str | None]:
-    """Returns the values in postgresql.auto.conf by name in lower case; None if absent. Raises psycopg.Error."""
+    """Return the values in postgresql.auto.conf by name in lower case; None if absent. Raises psycopg.Error."""
     lower = [name.lower() for name in names]
     rows = dict(connection.execute(_FILE_SETTINGS, [lower]).fetchall())
     return {name: rows.get(name) for name in lower}
@@ -299,7 +299,7 @@ def in_file(connection: psycopg.Connection[tuple[Any, ...]], names: Sequence[str
 
 @contextmanager
 def attached(name: str, server: Server, context: RunContext, resources: Resources) -> Iterator[AttachedServer]:
-    """Yields `server`, whose settings the search of the plan may change; restores them after the block.
+    """Yield `server`, whose settings the search of the plan may change; restores them after the block.
 
     Raises PgdynoError; the journal then stays if the settings could not be restored.
     """
@@ -398,7 +398,7 @@ def _check_same(journal: Journal, identifier: str) -> None:
 
 
 def check_left(server: Server, home: Home, run: Path) -> None:
-    """Raises TargetError if another run left settings on `server` that are not its own."""
+    """Raise TargetError if another run left settings on `server` that are not its own."""
     if server.machine is not None or not journals(home):
         return
     with server.connect(server.maintenance) as connection:

@@ -68,7 +68,7 @@ class SpaceProblem:
 
 
 def read_settings(connection: psycopg.Connection[tuple[Any, ...]], names: Sequence[str]) -> dict[str, ServerSetting]:
-    """Reads those of `names` that the server knows, by name in lower case. Raises psycopg.Error."""
+    """Read those of `names` that the server knows, by name in lower case. Raises psycopg.Error."""
     rows = connection.execute(_QUERY, [[name.lower() for name in names]]).fetchall()
     return {name: ServerSetting(*rest) for name, *rest in rows}
 

@@ -50,14 +50,14 @@ class Journal(BaseModel):
     """The values that the last change wrote, or was about to write."""
 
     def write(self, home: Home) -> None:
-        """Writes both files; they are on disk on return. Raises StoreError, TargetError."""
+        """Write both files; they are on disk on return. Raises StoreError, TargetError."""
         ensure_folder(home.root / FOLDER, 0o700)
         for path in self._paths(home):
             with storing("write", path):
                 replace_durably(path, self.model_dump_json(indent=2).encode())
 
     def remove(self, home: Home) -> None:
-        """Removes both files, once the settings are restored. Raises StoreError."""
+        """Remove both files, once the settings are restored. Raises StoreError."""
         for path in self._paths(home):
             with storing("remove", path):
                 path.unlink(missing_ok=True)
@@ -67,7 +67,7 @@ class Journal(BaseModel):
         return [home.root / FOLDER / f"{self.identifier}.json", *([run / COPY] if run.is_dir() else [])]
 
     def put_back(self, text: str) -> str | None:
-        """Returns the content `text` of postgresql.auto.conf with the original values.
+        """Return the content `text` of postgresql.auto.conf with the original values.
 
         None if it does not have the current values: it is then another server's, or another process changed it.
         """
@@ -77,7 +77,7 @@ class Journal(BaseModel):
         return "\n".join([*(line for line in lines if line not in removed), *sorted(added)]) + "\n"
 
     def by_hand(self) -> str:
-        """Returns what to do on the server's host if the server does not start."""
+        """Return what to do on the server's host if the server does not start."""
         removed, added = (", ".join(sorted(lines)) for lines in self._changed_lines())
         edits = [*([f"remove {removed}"] if removed else []), *([f"add {added}"] if added else [])]
         inside = f"in {self.file}, {' and '.join(edits)}; " if edits else ""
@@ -93,23 +93,23 @@ def _lines(values: Values) -> list[str]:
 
 
 def read_journal(path: Path) -> Journal | None:
-    """Returns the journal at `path`; None without one. Raises StoreError."""
+    """Return the journal at `path`; None without one. Raises StoreError."""
     return read_model(path, Journal) if path.exists() else None
 
 
 def journal_of(home: Home, identifier: str) -> Journal | None:
-    """Returns the journal of a server in the home; None without one. Raises StoreError."""
+    """Return the journal of a server in the home; None without one. Raises StoreError."""
     return read_journal(home.root / FOLDER / f"{identifier}.json")
 
 
 def journals(home: Home) -> list[Journal]:
-    """Returns all journals of the home. Raises StoreError."""
+    """Return all journals of the home. Raises StoreError."""
     return [read_model(path, Journal) for path in sorted((home.root / FOLDER).glob("*.json"))]
 
 
 @contextmanager
 def journal_locked(home: Home, identifier: str) -> Iterator[None]:
-    """Holds the server's journal for the block. Raises TargetError if another process has it."""
+    """Hold the server's journal for the block. Raises TargetError if another process has it."""
     lock = home.lock(f"settings-{identifier}")
     try:
         lock.acquire(timeout=0)

@@ -51,7 +51,7 @@ class Aurora:
     password: str
 
     def up(self) -> Place:
-        """Creates the server and all that it needs, and waits until it is available. Raises AwsError, TargetError."""
+        """Create the server and all that it needs, and wait until it is available. Raises AwsError, TargetError."""
         cloud, spec = self.maker.cloud, self.spec
         # Errors in the plan must be reported before anything is created.
         release = self.release()
@@ -68,7 +68,7 @@ class Aurora:
         return self._create_server(release, groups)
 
     def restore(self) -> Place:
-        """Creates the removed server again from its snapshot or the origin of its clone, with its existing groups.
+        """Create the removed server again from its snapshot or the origin of its clone, with its existing groups.
 
         Raises AwsError.
         """
@@ -78,11 +78,11 @@ class Aurora:
         return self._create_server(self.release(), groups)
 
     def take_snapshot(self, name: str) -> None:
-        """Takes a snapshot called `name` of the cluster. Raises AwsError."""
+        """Take a snapshot called `name` of the cluster. Raises AwsError."""
         take_snapshot(self.maker, self.spec, Kind.CLUSTER_SNAPSHOT, name)
 
     def release(self) -> Release:
-        """Returns the version that the service has for the plan or the snapshot. Raises AwsError."""
+        """Return the version that the service has for the plan or the snapshot. Raises AwsError."""
         cloud, spec = self.maker.cloud, self.spec
         if spec.snapshot is not None:
             asked = {"DBClusterSnapshotIdentifier": spec.snapshot}
@@ -173,7 +173,7 @@ class Aurora:
             retry_until_settled(self.maker.stop.check, ask)
 
     def _wait(self) -> dict[str, Any]:
-        """Returns the cluster once it is available. Raises AwsError."""
+        """Return the cluster once it is available. Raises AwsError."""
 
         def look() -> tuple[str, dict[str, Any]]:
             found = cluster_of(self.maker.cloud, self.maker.name)
@@ -188,6 +188,6 @@ def _scaling(capacity: Capacity | None) -> dict[str, float] | None:
 
 
 def cluster_of(cloud: Cloud, name: str) -> dict[str, Any]:
-    """Returns RDS's description of the cluster. Raises NotThereError, AwsError."""
+    """Return RDS's description of the cluster. Raises NotThereError, AwsError."""
     found = cloud.each("rds", "describe_db_clusters", "DBClusters", DBClusterIdentifier=name)
     return one(found, f"database cluster {name} in {cloud.region}")

@@ -42,12 +42,12 @@ _KEPT = ("Description", "FlexibleTimeWindow", "Name", "ScheduleExpression", "Tar
 
 
 def role_arn(partition: str, account: str, role: str) -> str:
-    """Returns the ARN of `role`, which is a name or already an ARN."""
+    """Return the ARN of `role`, which is a name or already an ARN."""
     return role if role.startswith("arn:") else f"arn:{partition}:iam::{account}:role/{role}"
 
 
 def guard(maker: Maker, role: str, kinds: tuple[Kind, ...], name: str | None = None) -> None:
-    """Creates schedules that remove the target's databases or snapshots of `kinds` after the run's expiry.
+    """Create schedules that remove the target's databases or snapshots of `kinds` after the run's expiry.
 
     `name` is theirs; None stands for the target's. Call it before they are created, so that no moment is without a
     switch. Raises AwsError.
@@ -106,7 +106,7 @@ def _schedule_from(expires: datetime) -> dict[str, Any]:
 
 
 def move(cloud: Cloud, name: str, expires: datetime) -> None:
-    """Makes the schedule `name` begin at `expires`. Raises AwsError."""
+    """Make the schedule `name` begin at `expires`. Raises AwsError."""
     found = cloud.call("scheduler", "get_schedule", Name=name)
     kept = {key: found[key] for key in _KEPT if key in found}
     cloud.call("scheduler", "update_schedule", **kept, **_schedule_from(expires))
@@ -123,7 +123,7 @@ class DeadManRole:
         self.documents = {"trust": dead_man_trust(cloud.account()), "policy": dead_man_policy()}
 
     def create(self) -> str:
-        """Creates the role, or corrects the existing one; returns what it did. Raises AwsError."""
+        """Create the role, or correct the existing one; return what it did. Raises AwsError."""
         trust, policy = (json.dumps(self.documents[each]) for each in ("trust", "policy"))
         try:
             self._cloud.call("iam", "create_role", RoleName=self.name, AssumeRolePolicyDocument=trust)

@@ -113,13 +113,13 @@ _TIME = re.compile(r"\d+\s*(ms|s|min|h)")
 
 
 def parameter_refusal(service: str, name: str) -> str | None:
-    """Returns why `service` ("rds", "aurora") refuses the parameter `name`; None if it may accept it."""
+    """Return why `service` ("rds", "aurora") refuses the parameter `name`; None if it may accept it."""
     reason = REFUSED.get(name)
     return REFUSED_BY_AURORA.get(name) if reason is None and service == "aurora" else reason
 
 
 def in_own_unit(name: str, value: str) -> str:
-    """Returns `value` as the service accepts it: `8GB` of shared_buffers as 1048576. Raises ValueError."""
+    """Return `value` as the service accepts it: `8GB` of shared_buffers as 1048576. Raises ValueError."""
     size = _SIZE.fullmatch(value)
     if size is not None:
         return _count_units(name, int(size[1]) * BYTES[size[2]], BYTES_OF.get(name), value)

@@ -51,7 +51,7 @@ CLUSTER = Level(
 
 
 def values_for(cloud: Cloud, level: Level, family: str, asked: Mapping[str, str]) -> dict[str, str]:
-    """Returns `asked` as the service accepts it, without creating anything.
+    """Return `asked` as the service accepts it, without creating anything.
 
     Raises one AwsError for all parameters that do not exist at this level, cannot be changed, or do not take a value.
     """
@@ -76,7 +76,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def _value_refusal(known: Mapping[str, Any], value: str) -> str | None:
-    """Returns why the service refuses `value` for the parameter that it describes in `known`; None if it may accept it.
+    """Return why the service refuses `value` for the parameter that it describes in `known`; None if it may accept it.
 
     Formulas, and lists of words that may be combined, are left to the service.
     """
@@ -114,7 +114,7 @@ def _defaults(cloud: Cloud, level: Level, family: str) -> dict[str, dict[str, An
 
 
 def make_group(maker: Maker, level: Level, family: str, values: Mapping[str, str]) -> str | None:
-    """Creates a group with the result of `values_for`.
+    """Create a group with the result of `values_for`.
 
     Returns its name, or None if there are no values. Raises AwsError.
     """

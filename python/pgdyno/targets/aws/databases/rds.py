@@ -43,7 +43,7 @@ class Rds:
     password: str
 
     def up(self) -> Place:
-        """Creates the server and all that it needs, and waits until it is available. Raises AwsError, TargetError."""
+        """Create the server and all that it needs, and wait until it is available. Raises AwsError, TargetError."""
         cloud, spec = self.maker.cloud, self.spec
         # Errors in the plan must be reported before anything is created.
         release = self.release()
@@ -56,17 +56,17 @@ class Rds:
         return self._create_server(release, group, parameters)
 
     def restore(self) -> Place:
-        """Creates the removed server again from its snapshot, with its existing groups. Raises AwsError."""
+        """Create the removed server again from its snapshot, with its existing groups. Raises AwsError."""
         cloud = self.maker.cloud
         group = group_named(cloud, self.maker.name)
         return self._create_server(self.release(), group, self.maker.name if self.spec.parameters else None)
 
     def take_snapshot(self, name: str) -> None:
-        """Takes a snapshot called `name` of the server. Raises AwsError."""
+        """Take a snapshot called `name` of the server. Raises AwsError."""
         take_snapshot(self.maker, self.spec, Kind.DB_SNAPSHOT, name)
 
     def release(self) -> Release:
-        """Returns the version that the service has for the plan or the snapshot. Raises AwsError."""
+        """Return the version that the service has for the plan or the snapshot. Raises AwsError."""
         spec, cloud = self.spec, self.maker.cloud
         if spec.snapshot is None:
             return find_release(cloud, ENGINE, spec.version)
@@ -75,7 +75,7 @@ class Rds:
         return find_release(cloud, ENGINE, found["EngineVersion"])
 
     def _snapshot(self) -> dict[str, Any]:
-        """Returns RDS's description of the snapshot from which the server is restored. Raises AwsError."""
+        """Return RDS's description of the snapshot from which the server is restored. Raises AwsError."""
         cloud, name = self.maker.cloud, self.spec.snapshot
         listed = cloud.each("rds", "describe_db_snapshots", "DBSnapshots", DBSnapshotIdentifier=name)
         return one(listed, f"snapshot {name} of an instance in {cloud.region}")
@@ -150,5 +150,5 @@ class Rds:
 
 
 def gibibytes(size: str) -> int:
-    """Returns the size in GiB, rounded up: the unit in which the services count storage, which they call GB."""
+    """Return the size in GiB, rounded up: the unit in which the services count storage, which they call GB."""
     return math.ceil(parse_bytes(size) / 1024**3)

@@ -84,13 +84,13 @@ class DatabaseTarget(AwsTarget):
         return RESTORE_S if self.restore == "each-trial" else 0.0
 
     def rented_in_words(self) -> str:
-        """Returns the same text, with the snapshot or cluster of which the server is a copy."""
+        """Return the same text, with the snapshot or cluster of which the server is a copy."""
         origin = "a snapshot of its own" if self.takes_snapshot else self.origin
         restored = "" if origin is None else f", from {origin}, {self.restore.replace('-', ' ')}"
         return f"{super().rented_in_words()}{restored}"
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Adds problems with its version and parameters."""
+        """Add problems with its version and parameters."""
         yield from super().check(name, targets, document)
         where = ("target", name)
         late = extended_year(self.version, datetime.now(UTC).date()) is not None
@@ -105,7 +105,7 @@ class DatabaseTarget(AwsTarget):
             yield document.problem((*where, "tls_root"), f"there is no file {self.tls_root}")
 
     def check_service(self, where: PlanPath, document: Document) -> Iterator[Problem]:
-        """Yields problems with what only its service has."""
+        """Yield problems with what only its service has."""
         raise NotImplementedError
 
     def check_parameters(self, where: PlanPath, parameters: Mapping[str, str], document: Document) -> Iterator[Problem]:
@@ -218,7 +218,7 @@ class AuroraTarget(DatabaseTarget):
 
 
 def extended_year(version: str, today: date) -> str | None:
-    """Returns Amazon's name of the years of Extended Support in which `version` is; None before them."""
+    """Return Amazon's name of the years of Extended Support in which `version` is; None before them."""
     until = STANDARD_UNTIL.get(version.partition(".")[0])
     if until is None or today <= until:
         return None

@@ -55,7 +55,7 @@ _REQUESTS = {
 
 
 def take_snapshot(maker: Maker, spec: DatabaseTarget, kind: Kind, name: str) -> None:
-    """Takes a snapshot called `name` of the target's server, and waits until it is available. Raises AwsError."""
+    """Take a snapshot called `name` of the target's server, and wait until it is available. Raises AwsError."""
     asked = _REQUESTS[kind]
     if spec.dead_man != NONE:
         guard(maker, spec.dead_man, (kind,), name)
@@ -104,7 +104,7 @@ class Release:
 
 
 def find_release(cloud: Cloud, engine: str, asked: str) -> Release:
-    """Returns the newest version that matches `asked` ("17", "17.4"). Raises AwsError."""
+    """Return the newest version that matches `asked` ("17", "17.4"). Raises AwsError."""
     found = [
         Release(each["EngineVersion"], each["DBParameterGroupFamily"])
         for each in cloud.each("rds", "describe_db_engine_versions", "DBEngineVersions", Engine=engine)
@@ -121,12 +121,12 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def new_password() -> str:
-    """Returns a random password of letters and digits: the services refuse some punctuation."""
+    """Return a random password of letters and digits: the services refuse some punctuation."""
     return secrets.token_hex(16)
 
 
 def one(found: Iterator[dict[str, Any]], what: str) -> dict[str, Any]:
-    """Returns the first element of `found`. Raises NotThereError, which names `what`, if there is none."""
+    """Return the first element of `found`. Raises NotThereError, which names `what`, if there is none."""
     with suppress(NotThereError):
         for each in found:
             return each
@@ -134,7 +134,7 @@ def one(found: Iterator[dict[str, Any]], what: str) -> dict[str, Any]:
 
 
 def instance_of(cloud: Cloud, name: str) -> dict[str, Any]:
-    """Returns RDS's description of the instance. Raises NotThereError, AwsError."""
+    """Return RDS's description of the instance. Raises NotThereError, AwsError."""
     found = cloud.each("rds", "describe_db_instances", "DBInstances", DBInstanceIdentifier=name)
     return one(found, f"database instance {name}")
 
@@ -152,7 +152,7 @@ class _Choosing(Protocol):
 
 
 def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], what: str) -> T:
-    """Calls `look` until its state is "available", and returns the value that `look` returned with it.
+    """Call `look` until its state is "available", and return the value that `look` returned with it.
 
     Raises AwsError if the state is a failure, or if the wait exceeds the plan's `ready_within`.
     """
@@ -176,7 +176,7 @@ def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], wh
 
 
 def with_choices(maker: Maker, spec: _Choosing, make: Callable[[str, str | None], T], zones: Sequence[str] = ()) -> T:
-    """Returns the result of `make` for the first instance class and zone for which Amazon has capacity.
+    """Return the result of `make` for the first instance class and zone for which Amazon has capacity.
 
     Raises AwsError: if no choice has capacity, the error of the last one.
     """
@@ -194,7 +194,7 @@ def with_choices(maker: Maker, spec: _Choosing, make: Callable[[str, str | None]
 
 
 def wait_for_instance(maker: Maker, spec: DatabaseTarget, parameters: str | None) -> dict[str, Any]:
-    """Returns the instance once it is available with its parameters and modifications applied. Raises AwsError."""
+    """Return the instance once it is available with its parameters and modifications applied. Raises AwsError."""
     rebooted = False
 
     def look() -> tuple[str, dict[str, Any]]:
@@ -211,7 +211,7 @@ def wait_for_instance(maker: Maker, spec: DatabaseTarget, parameters: str | None
 
 
 def change(maker: Maker, spec: _Patient, operation: str, **asked: object) -> None:
-    """Requests a change of a server, again and again while RDS refuses it because it backs the server up.
+    """Request a change of a server, again and again while RDS refuses it because it backs the server up.
 
     A first backup begins by itself when the server has become available, and may take long. Raises AwsError.
     """
@@ -223,7 +223,7 @@ _REBOOT = "pending-reboot"
 
 
 def _waits_for(instance: dict[str, Any], group: str | None) -> str | None:
-    """Returns what an available instance still waits for, as a state; None for nothing."""
+    """Return what an available instance still waits for, as a state; None for nothing."""
     if instance.get("PendingModifiedValues"):
         return "modifying"
     ours = [each for each in instance.get("DBParameterGroups", []) if each["DBParameterGroupName"] == group]
@@ -231,7 +231,7 @@ def _waits_for(instance: dict[str, Any], group: str | None) -> str | None:
 
 
 def check_snapshot(found: dict[str, Any], spec: DatabaseTarget, engine: str) -> None:
-    """Raises AwsError if the plan's server cannot be restored from this snapshot."""
+    """Raise AwsError if the plan's server cannot be restored from this snapshot."""
     name, version = spec.snapshot, found["EngineVersion"]
     if found["Engine"] != engine:
         raise AwsError(f"the snapshot {name} is one of {found['Engine']}, not of {engine}")
@@ -242,19 +242,19 @@ def check_snapshot(found: dict[str, Any], spec: DatabaseTarget, engine: str) -> 
 
 
 def place_of(instance: dict[str, Any], host: str, port: int, user: str) -> Place:
-    """Returns the location of the server on the described instance."""
+    """Return the location of the server on the described instance."""
     zone = instance.get("AvailabilityZone", "")
     return Place(host, int(port), user, zone, instance["DBInstanceClass"], instance["EngineVersion"])
 
 
 def insights(spec: DatabaseTarget) -> dict[str, Any]:
-    """Returns the request's parameters for Performance Insights, which is free for seven days of history."""
+    """Return the request's parameters for Performance Insights, which is free for seven days of history."""
     kept = {"PerformanceInsightsRetentionPeriod": INSIGHTS_DAYS} if spec.insights else {}
     return {"EnablePerformanceInsights": spec.insights, **kept}
 
 
 def lifecycle(spec: DatabaseTarget) -> str:
-    """Returns the request's value for Extended Support.
+    """Return the request's value for Extended Support.
 
     Amazon's default would enrol every server, and charge for it by the processor once its version is old. Disabled, it
     refuses such versions.
@@ -263,5 +263,5 @@ def lifecycle(spec: DatabaseTarget) -> str:
 
 
 def without_none(**asked: object) -> dict[str, Any]:
-    """Returns `asked` without the keys whose value is None."""
+    """Return `asked` without the keys whose value is None."""
     return {name: value for name, value in asked.items() if value is not None}

@@ -40,19 +40,19 @@ class HostKeys:
 
     @classmethod
     def new(cls, journal: Journal) -> HostKeys:
-        """Generates the run's own key if it has none yet. Raises TargetError."""
+        """Generate the run's own key if it has none yet. Raises TargetError."""
         ring = KeyRing(journal)
         return cls(ring, ring.own(), new_nonce())
 
     def host(self, maker: Maker, spec: Host) -> HostData:
-        """Returns what the host's user data contain about its login, keys and expiry."""
+        """Return what the host's user data contain about its login, keys and expiry."""
         return HostData(self.nonce, spec.login, spec.ssh_port, self.own, stamp(maker.journal.expires))
 
 
 def wait_until_reachable(
     maker: Maker, wanted: Reachable, spec: Host, keys: HostKeys, instance: str, place: Place
 ) -> Place:
-    """Returns `place`, which is that of `instance`, once its host reports that it is ready.
+    """Return `place`, which is that of `instance`, once its host reports that it is ready.
 
     Its host key becomes a known one before that. Raises TargetError.
     """
@@ -64,7 +64,7 @@ def wait_until_reachable(
 
 
 def place_of_host(found: dict[str, Any], spec: Host, *, port: int, user: str, version: str, tls: str) -> Place:
-    """Returns the location of the instance that EC2 describes in `found`, and what runs on it."""
+    """Return the location of the instance that EC2 describes in `found`, and what runs on it."""
     inner = str(found["PrivateIpAddress"])
     return Place(
         host=str(found.get("PublicIpAddress") or inner),
@@ -81,7 +81,7 @@ def place_of_host(found: dict[str, Any], spec: Host, *, port: int, user: str, ve
 
 
 def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec) -> None:
-    """Returns once the host reports that it is ready.
+    """Return once the host reports that it is ready.
 
     Raises TargetError with the reason if the set-up fails or the host is unreachable.
     """
@@ -121,7 +121,7 @@ def _unreachable_error(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec
 
 
 def _certificate(ssh: SshSpec | None) -> str:
-    """Returns the certificate that the host has generated for its server. Raises TargetError."""
+    """Return the certificate that the host has generated for its server. Raises TargetError."""
     assert ssh is not None
     try:
         found = ask(ssh, CERTIFICATE)
@@ -141,7 +141,7 @@ class Ec2:
     password: str
 
     def up(self) -> Place:
-        """Creates the host, and waits until its server is ready. Raises TargetError."""
+        """Create the host, and wait until its server is ready. Raises TargetError."""
         maker, spec = self.maker, self.spec
         # Errors in the plan must be reported before anything is created.
         architecture = architecture_of(maker.cloud, spec, [spec.instance, *spec.instead])

@@ -32,7 +32,7 @@ PROGRAMS = ("pgdrive", "pgprobe")
 def generators_of(
     spec: Ec2Generator, cloud: Cloud, journal: Journal, say: Say, warn: Note, stop: Stop, placement: str | None
 ) -> list[RentedGenerator]:
-    """Returns the generators that `spec` declares, to be in the group `placement`; none of them is created yet."""
+    """Return the generators that `spec` declares, to be in the group `placement`; none of them is created yet."""
     makers = [
         Maker(cloud, journal, name, f"0-{number}" if number > 1 else 0, say, warn, stop, placement_group=placement)
         for number, name in enumerate(generator_names(spec.count), start=1)
@@ -48,14 +48,14 @@ class RentedGenerator:
     spec: Ec2Generator
 
     def group(self) -> str:
-        """Creates the generators' security group, which servers let in, before any other resource. Raises AwsError."""
+        """Create the generators' security group, which servers let in, before any other resource. Raises AwsError."""
         maker, spec = self.maker, self.spec
         _check_programs(architecture_of(maker.cloud, spec, [spec.instance, *spec.instead]), spec.instance)
         network = network_of(maker.cloud, spec.subnet, [])
         return security_group(maker, network.vpc, allowed_networks(spec.allow), [spec.ssh_port])
 
     def up(self, group: str, zone: str) -> Place:
-        """Creates the host in `zone`, and waits until it is ready. Raises TargetError."""
+        """Create the host in `zone`, and wait until it is ready. Raises TargetError."""
         maker, spec = self.maker, self.spec
         architecture = architecture_of(maker.cloud, spec, [spec.instance, *spec.instead])
         image = image_of(maker.cloud, spec.system, architecture)
@@ -76,7 +76,7 @@ class RentedGenerator:
 
 
 def _check_programs(architecture: Architecture, instance: str) -> None:
-    """Raises TargetError if this machine has no programs for such a host, before anything costs money."""
+    """Raise TargetError if this machine has no programs for such a host, before anything costs money."""
     machine = "aarch64" if architecture == "arm64" else architecture
     if machine == os.uname().machine:
         return
@@ -123,7 +123,7 @@ class _Placed:
 
 
 def generator_host(journal: Journal, name: str = GENERATOR) -> RemoteHost:
-    """Returns how to reach a generator of the journal's run, and the addresses by which it reaches the servers."""
+    """Return how to reach a generator of the journal's run, and the addresses by which it reaches the servers."""
     place = Place(**journal.ready[name])
     ssh = KeyRing(journal).ssh(place)
     assert ssh is not None
@@ -131,7 +131,7 @@ def generator_host(journal: Journal, name: str = GENERATOR) -> RemoteHost:
 
 
 def all_generator_hosts(journal: Journal) -> list[RemoteHost]:
-    """Returns the same for every generator of the run."""
+    """Return the same for every generator of the run."""
     return [generator_host(journal, name) for name in generator_names(len(journal.ready)) if name in journal.ready]
 
 
@@ -141,7 +141,7 @@ def _inner(ready: Mapping[str, dict[str, Any]]) -> dict[str, str]:
 
 
 def check_reach(cloud: Cloud, journal: Journal) -> None:
-    """Raises TargetError if a generator does not reach a server; the error says whether the security group or the route
+    """Raise TargetError if a generator does not reach a server; the error says whether the security group or the route
     is the cause.
     """
     for far in all_generator_hosts(journal):
@@ -169,7 +169,7 @@ _TIMED_OUT = 124
 
 
 def _not_reached(error: RemoteError, cloud: Cloud, run: str, port: int) -> tuple[str, str]:
-    """Returns the reason and a hint.
+    """Return the reason and a hint.
 
     Security groups and network ACLs drop packets silently, so that a refused connection or a missing route has another
     cause.

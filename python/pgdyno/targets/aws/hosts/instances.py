@@ -74,7 +74,7 @@ class Network:
 
 
 def check_placement(cloud: Cloud, types: Sequence[str]) -> None:
-    """Raises AwsError if one of `types` cannot be in a cluster placement group."""
+    """Raise AwsError if one of `types` cannot be in a cluster placement group."""
     for each in cloud.each("ec2", "describe_instance_types", "InstanceTypes", InstanceTypes=list(types)):
         if "cluster" not in each.get("PlacementGroupInfo", {}).get("SupportedStrategies", []):
             message = f"{each['InstanceType']} cannot be in a cluster placement group"
@@ -83,7 +83,7 @@ def check_placement(cloud: Cloud, types: Sequence[str]) -> None:
 
 
 def architecture_of(cloud: Cloud, spec: Host, types: Sequence[str]) -> Architecture:
-    """Returns the architecture of all `types`. Raises AwsError if they differ, or differ from the plan's."""
+    """Return the architecture of all `types`. Raises AwsError if they differ, or differ from the plan's."""
     found = cloud.each("ec2", "describe_instance_types", "InstanceTypes", InstanceTypes=list(types))
     by_type = {each["InstanceType"]: _architecture(each) for each in found}
     for each in types:
@@ -103,7 +103,7 @@ def _architecture(described: dict[str, Any]) -> Architecture:
 
 
 def image_of(cloud: Cloud, system: System, architecture: Architecture) -> Image:
-    """Returns the newest image of `system`. Raises AwsError."""
+    """Return the newest image of `system`. Raises AwsError."""
     name = IMAGES[system].format(architecture if system == "amazon-linux-2023" else _DEBIAN[architecture])
     try:
         found = cloud.call("ssm", "get_parameter", Name=name)["Parameter"]["Value"]
@@ -117,7 +117,7 @@ def image_of(cloud: Cloud, system: System, architecture: Architecture) -> Image:
 
 
 def network_of(cloud: Cloud, subnet: str | None, zones: Sequence[str]) -> Network:
-    """Returns the plan's subnet, or the subnets of the default VPC in `zones`. Raises AwsError."""
+    """Return the plan's subnet, or the subnets of the default VPC in `zones`. Raises AwsError."""
     if subnet is not None:
         for each in cloud.each("ec2", "describe_subnets", "Subnets", SubnetIds=[subnet]):
             return Network(each["VpcId"], {each["AvailabilityZone"]: subnet})
@@ -155,7 +155,7 @@ class Order:
 
 
 def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
-    """Returns EC2's description of a running instance, in the first zone and of the first type with capacity.
+    """Return EC2's description of a running instance, in the first zone and of the first type with capacity.
 
     Raises AwsError.
     """
@@ -175,7 +175,7 @@ def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
 
 
 def dry_run(maker: Maker, spec: Secured, order: Order, instance: str, subnet: str) -> None:
-    """Requests an instance without creating it. Raises AwsError if EC2 would refuse the request."""
+    """Request an instance without creating it. Raises AwsError if EC2 would refuse the request."""
     try:
         _request(maker, spec, order, instance, subnet, f"{maker.name}-0", dry=True)
     except AwsError as error:
@@ -253,7 +253,7 @@ def _end_error(instance: str, found: dict[str, Any]) -> AwsError:
 
 
 def instance_of(cloud: Cloud, instance: str) -> dict[str, Any]:
-    """Returns EC2's description of the instance. Raises NotThereError, AwsError."""
+    """Return EC2's description of the instance. Raises NotThereError, AwsError."""
     for reservation in cloud.each("ec2", "describe_instances", "Reservations", InstanceIds=[instance]):
         for each in reservation["Instances"]:
             return dict(each)
@@ -275,11 +275,11 @@ class KeyRing:
         """The host keys of this run's hosts only."""
 
     def certificate(self, target: str) -> Path:
-        """Returns the path of the certificate by which clients recognize the server of `target`."""
+        """Return the path of the certificate by which clients recognize the server of `target`."""
         return self.folder / f"{target}.crt"
 
     def own(self) -> str:
-        """Returns the public half of the run's own key, which the first call generates. Raises TargetError."""
+        """Return the public half of the run's own key, which the first call generates. Raises TargetError."""
         with storing(self.folder, "cannot write"):
             if not (self.folder / "key.pub").exists():
                 ensure_folder(self.folder)
@@ -295,7 +295,7 @@ class KeyRing:
             return (self.folder / "key.pub").read_text(encoding="utf-8")
 
     def ssh(self, place: Place) -> SshSpec | None:
-        """Returns how to log in to the host of `place`; None if there is no such host."""
+        """Return how to log in to the host of `place`; None if there is no such host."""
         if not place.login:
             return None
         return SshSpec(
@@ -307,12 +307,12 @@ class KeyRing:
         )
 
     def trust(self, target: str, certificate: str) -> None:
-        """Writes the certificate by which clients recognize the server of `target`. Raises TargetError."""
+        """Write the certificate by which clients recognize the server of `target`. Raises TargetError."""
         with storing(self.folder, "cannot write"):
             _write(self.certificate(target), certificate)
 
     def know(self, address: str, port: int, public: str) -> None:
-        """Adds the host key of `address` to the known hosts. Raises TargetError."""
+        """Add the host key of `address` to the known hosts. Raises TargetError."""
         algorithm, key = public.split()[:2]
         with storing(self.folder, "cannot write"), self.known_hosts.open("a", encoding="utf-8") as file:
             file.write(

@@ -71,7 +71,7 @@ class Host(Model):
     """An existing subnet; None: that of the zone in the account's default network."""
 
     def check_host(self, where: PlanPath, document: Document) -> Iterator[Problem]:
-        """Yields the problems that any host can have: of a server or a generator."""
+        """Yield the problems that any host can have: of a server or a generator."""
         yield from check_volume((*where, "root"), self.root, document)
         if parse_bytes(self.root.size) < LEAST_ROOT:
             yield document.problem((*where, "root", "size"), f"{self.root.size} is too small; the minimum is 8GB")
@@ -105,7 +105,7 @@ class Ec2Target(AwsTarget, Host):
         return ", ".join([f"PostgreSQL {self.version} on {self.system}", self.rented_in_words(), *volumes])
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Adds problems that would keep its server from starting."""
+        """Add problems that would keep its server from starting."""
         yield from super().check(name, targets, document)
         where = ("target", name)
         yield from self._check_version(where, document)
@@ -177,7 +177,7 @@ class Ec2Generator(Host, RentedHosts):
     """How long a host may take until it is ready."""
 
     def check(self, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Yields what in the generator conflicts with the rest of the plan, or would be refused."""
+        """Yield what in the generator conflicts with the rest of the plan, or would be refused."""
         yield from self.check_host(("generator",), document)
         if not any(isinstance(each, Ec2Target) for each in targets.values()):
             yield from check_host_tags(document)
@@ -202,7 +202,7 @@ _NOT_ON_HOSTS = (".", "..", "_index")
 
 
 def check_host_tags(document: Document) -> Iterator[Problem]:
-    """Yields the plan's tags that EC2 refuses for hosts, which read their expiry from the metadata of their tags.
+    """Yield the plan's tags that EC2 refuses for hosts, which read their expiry from the metadata of their tags.
 
     Their keys are parts of paths there: "View tags for your EC2 instances using instance metadata" in EC2's user guide.
     """

@@ -37,12 +37,12 @@ _KEY = "ssh-ed25519 [A-Za-z0-9+/=]{68}"
 
 
 def new_nonce() -> str:
-    """Returns a text that no other host's console contains."""
+    """Return a text that no other host's console contains."""
     return secrets.token_hex(16)
 
 
 def public_host_key(maker: Maker, instance: str, nonce: str) -> str:
-    """Returns the public key that `instance` has printed after `nonce`. Raises TargetError.
+    """Return the public key that `instance` has printed after `nonce`. Raises TargetError.
 
     The console of instances on the Nitro system is read as it is; that of others arrives minutes late.
     """
@@ -88,7 +88,7 @@ _SALT = 16
 
 
 def verifier(password: str, salt: bytes | None = None) -> str:
-    """Returns `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`, as CREATE ROLE … PASSWORD accepts it.
+    """Return `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`, as CREATE ROLE … PASSWORD accepts it.
 
     The password must be ASCII.
     """
@@ -151,12 +151,12 @@ class Job:
 
 
 def generator() -> Job:
-    """Returns the job of a generator, which runs only pgdyno's programs."""
+    """Return the job of a generator, which runs only pgdyno's programs."""
     return Job({"ROLE": "generator"})
 
 
 def server(spec: Ec2Target, password: str) -> Job:
-    """Returns the job of a database server."""
+    """Return the job of a database server."""
     environment: dict[str, str | Sequence[str]] = {
         "ROLE": "server",
         "VERSION": spec.version,
@@ -185,7 +185,7 @@ def _volume(name: str, volume: DataVolume | None, device: str) -> dict[str, str]
 
 
 def settings_file(spec: Ec2Target) -> str:
-    """Returns lines of postgresql.conf: how the server is reached, then the plan's settings."""
+    """Return lines of postgresql.conf: how the server is reached, then the plan's settings."""
     # On Amazon Linux, the configuration is in the data directory, to which such names are relative.
     configuration = "" if spec.system == "amazon-linux-2023" else f"/etc/postgresql/{spec.version}/main/"
     settings = {"listen_addresses": "*", "password_encryption": "scram-sha-256", "ssl": "on" if spec.tls else "off"}
@@ -202,7 +202,7 @@ def _quote_setting(value: str) -> str:
 
 
 def user_data(host: Host, job: Job) -> str:
-    """Returns the user data as cloud-init reads them. Raises AwsError if they are too large."""
+    """Return the user data as cloud-init reads them. Raises AwsError if they are too large."""
     text = f"#cloud-config\n{json.dumps(_config(host, job), indent=0)}\n"
     if len(text.encode()) > LARGEST:
         message = f"the host's user data are {len(text.encode()):,} bytes, but EC2 accepts at most {LARGEST:,}"
@@ -211,7 +211,7 @@ def user_data(host: Host, job: Job) -> str:
 
 
 def _config(host: Host, job: Job) -> dict[str, Any]:
-    """Returns cloud-init's configuration, which is written as JSON because YAML includes it."""
+    """Return cloud-init's configuration, which is written as JSON because YAML includes it."""
     environment = {"LOGIN": host.login, "NONCE": host.nonce, **job.environment}
     contents = {
         f"{FOLDER}/host.env": "".join(_assignment(name, value) for name, value in environment.items()),
@@ -250,7 +250,7 @@ def _config(host: Host, job: Job) -> dict[str, Any]:
 
 
 def _sshd(port: int) -> str:
-    """Returns sshd's configuration.
+    """Return sshd's configuration.
 
     Its keep-alives detect a lost client, so that programs that the client started end.
     """

@@ -113,12 +113,12 @@ class Subject:
 
 
 def database(instance: str) -> list[Subject]:
-    """Returns the database instance of this name."""
+    """Return the database instance of this name."""
     return [Subject("AWS/RDS", "DBInstanceIdentifier", instance, DATABASE)]
 
 
 def host(cloud: Cloud, tokens: Iterable[str]) -> list[Subject]:
-    """Returns the running instance that a request with one of these tokens created, and its volumes.
+    """Return the running instance that a request with one of these tokens created, and its volumes.
 
     Raises AwsError.
     """
@@ -143,7 +143,7 @@ def _role(instance: Mapping[str, Any], mapping: Mapping[str, Any]) -> str:
 
 
 def asking_of_host(cloud: Cloud, tokens: Iterable[str], span: Span) -> Callable[[], Observed]:
-    """Returns a function that requests the metrics of `host` at each call, and looks the host up only at the first.
+    """Return a function that requests the metrics of `host` at each call, and looks the host up only at the first.
 
     The instance and its volumes do not change while pgdyno waits for their metrics. The function raises AwsError.
     """
@@ -156,7 +156,7 @@ _ALWAYS = "cpu"
 
 
 def cloudwatch_figures(cloud: Cloud, subjects: Sequence[Subject], span: Span) -> Observed:
-    """Returns all metrics of `subjects` for the whole minutes that `span` touches. Raises AwsError.
+    """Return all metrics of `subjects` for the whole minutes that `span` touches. Raises AwsError.
 
     A metric without any value is one that the server does not have.
     """

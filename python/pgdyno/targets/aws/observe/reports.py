@@ -22,7 +22,7 @@ from pgdyno.units import duration_words
 
 
 def ask_until_complete(ask: Callable[[], Observed], within_s: float, waits: Callable[[], None]) -> Observed:
-    """Calls `ask` until its answer covers the whole span, or `within_s` have passed; what is missing then is a gap.
+    """Call `ask` until its answer covers the whole span, or `within_s` have passed; what is missing then is a gap.
 
     Calls `waits` once if it has to wait. With 0 s, it calls `ask` once. Raises AwsError.
     """
@@ -49,7 +49,7 @@ METRICS = (
 
 
 def insights_figures(cloud: Cloud, resource: str, span: Span) -> Observed:
-    """Returns active sessions over `span` of the instance whose resource id is `resource` (`db-ABC…`).
+    """Return active sessions over `span` of the instance whose resource id is `resource` (`db-ABC…`).
 
     Raises AwsError.
     """
@@ -111,12 +111,12 @@ _NAMES = {
 
 
 def host_reports(cloud: Cloud, requests: Sequence[str], span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
-    """Yields what CloudWatch reports on the host that one of `requests` created."""
+    """Yield what CloudWatch reports on the host that one of `requests` created."""
     yield _figures(CloudSource.METRICS, asking_of_host(cloud, requests, span), late_s, say)
 
 
 def database_reports(cloud: Cloud, instance: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
-    """Yields what Amazon reports on the database instance `instance`."""
+    """Yield what Amazon reports on the database instance `instance`."""
     resource, problem = _resource(cloud, instance)
     # Performance Insights has its figures earlier than CloudWatch.
     if resource is not None:
@@ -133,7 +133,7 @@ def _report(source: CloudSource, message: Message | str | None) -> SourceReport:
 
 
 def _resource(cloud: Cloud, instance: str) -> tuple[str | None, Message | str]:
-    """Returns the instance's id at Performance Insights, or None and the reason."""
+    """Return the instance's id at Performance Insights, or None and the reason."""
     try:
         found = instance_of(cloud, instance)
     except AwsError as error:

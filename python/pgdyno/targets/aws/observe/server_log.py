@@ -47,7 +47,7 @@ class LogPart:
 
 
 def log_part(cloud: Cloud, instance: str, span: Span) -> LogPart:
-    """Returns the log of `instance` during the whole seconds that `span` touches. Raises AwsError."""
+    """Return the log of `instance` during the whole seconds that `span` touches. Raises AwsError."""
     seconds = span.widened(1)
     part = LogPart()
     inside, size = False, 0
@@ -101,7 +101,7 @@ def _portions(cloud: Cloud, instance: str, file: str, part: LogPart) -> Iterator
 
 
 def line_us(line: str) -> int | None:
-    """Returns the time of `line` in microseconds since 1970; None if it continues the line before it."""
+    """Return the time of `line` in microseconds since 1970; None if it continues the line before it."""
     match = _LINE.match(line)
     if match is None:
         return None
@@ -110,7 +110,7 @@ def line_us(line: str) -> int | None:
 
 
 def checkpoint_of(line: str) -> dict[str, Any] | None:
-    """Returns the fields of `checkpoint` (docs/reference/probe.md) if the line reports one, else None."""
+    """Return the fields of `checkpoint` (docs/reference/probe.md) if the line reports one, else None."""
     match = _LINE.match(line)
     said = match["message"] if match is not None else ""
     if (starting := _STARTING.match(said)) is not None:

@@ -26,7 +26,7 @@ ABORT = {"NoCredentials", "NoRegion", "Configuration", "Unreachable", "NoBoto3"}
 
 
 def in_words(name: str) -> str:
-    """Returns the name of a target or generator in a message."""
+    """Return the name of a target or generator in a message."""
     return "the generator" if is_generator(name) else f"target {name}"
 
 
@@ -42,7 +42,7 @@ class Findings:
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Makes an error in the block a problem of the target or generator `name`."""
+        """Make an error in the block a problem of the target or generator `name`."""
         try:
             yield
         except TargetError as error:
@@ -53,7 +53,7 @@ class Findings:
 
     @contextmanager
     def optional(self, what: Message) -> Iterator[None]:
-        """Makes a missing permission in the block a note that `what` was not checked."""
+        """Make a missing permission in the block a note that `what` was not checked."""
         try:
             yield
         except DeniedError as error:
@@ -67,7 +67,7 @@ class Findings:
             )
 
     def report(self) -> None:
-        """Raises the problem, or one AwsError for all problems."""
+        """Raise the problem, or one AwsError for all problems."""
         if len(self.problems) == 1:
             raise self.problems[0]
         if self.problems:
@@ -80,7 +80,7 @@ Option = Mapping[str, Any]
 
 
 def zones_of_database(cloud: Cloud, spec: DatabaseTarget, release: Release) -> set[str]:
-    """Returns the zones that offer all classes of `spec` with its storage. Raises AwsError if one has none, or if the
+    """Return the zones that offer all classes of `spec` with its storage. Raises AwsError if one has none, or if the
     storage is outside of the service's limits.
     """
     aurora = isinstance(spec, AuroraTarget)
@@ -129,7 +129,7 @@ def _list_exceeded(spec: RdsTarget, option: Option) -> Iterator[str]:
 
 
 def zones_of_host(cloud: Cloud, instances: Sequence[str]) -> set[str]:
-    """Returns the zones that offer all types. Raises AwsError."""
+    """Return the zones that offer all types. Raises AwsError."""
     filters = [{"Name": "instance-type", "Values": list(instances)}]
     listed = cloud.each(
         "ec2",
@@ -188,13 +188,13 @@ class Amounts:
     cluster_snapshots: int = 0
 
     def host(self, instance: str, vcpus: int, volumes: Iterable[Volume], count: int = 1, *, spot: bool = False) -> None:
-        """Adds `count` hosts with their volumes."""
+        """Add `count` hosts with their volumes."""
         self.processors(instance, vcpus * count, spot=spot)
         for each in volumes:
             self.volume(each.type, each.iops or 0, gibibytes(each.size), count)
 
     def processors(self, instance: str, vcpus: int, *, spot: bool) -> None:
-        """Adds `vcpus` of instances of one type."""
+        """Add `vcpus` of instances of one type."""
         (self.spot_vcpu if spot else self.vcpu)[vcpu_quota(instance, spot=spot)] += vcpus
 
     def volume(self, kind: str, iops: int, gib: int, count: int = 1) -> None:
@@ -205,14 +205,14 @@ class Amounts:
 
 
 def vcpu_quota(instance: str, *, spot: bool) -> str:
-    """Returns the code of the quota of an instance type, On-Demand or as a Spot instance."""
+    """Return the code of the quota of an instance type, On-Demand or as a Spot instance."""
     letters = re.match(r"[a-z]+", instance)
     family = letters[0] if letters else ""
     return SPOT.get(family, STANDARD_SPOT) if spot else VCPU.get(family, STANDARD)
 
 
 def check_quotas(cloud: Cloud, needed: Amounts, findings: Findings) -> None:
-    """Adds a problem for each quota that does not suffice. Raises AwsError."""
+    """Add a problem for each quota that does not suffice. Raises AwsError."""
     used = _amounts_in_use(cloud, needed)
     for what, service, wanted, there, unit in (
         ("vCPU of On-Demand instances", "ec2", needed.vcpu, used.vcpu, 1),
@@ -240,7 +240,7 @@ def _quota_hint(service: str, code: str, region: str) -> str:
 
 
 def _quota(cloud: Cloud, service: str, code: str) -> float | None:
-    """Returns the value of a quota; None if the account has no such quota."""
+    """Return the value of a quota; None if the account has no such quota."""
     try:
         found = cloud.call("service-quotas", "get_service_quota", ServiceCode=service, QuotaCode=code)
     except AwsError as error:

@@ -75,7 +75,7 @@ class Checks:
             self._database(name, server)
 
     def generators(self, generators: Sequence[RentedGenerator]) -> None:
-        """Checks the generators, which are alike."""
+        """Check the generators, which are alike."""
         with self.findings.of(GENERATOR):
             first = generators[0]
             self._host(GENERATOR, first.maker, first.spec, [first.spec.root], [], len(generators))
@@ -178,7 +178,7 @@ class Checks:
                 )
 
     def common_zone(self) -> list[str]:
-        """Returns the zones in which all servers and the generator can be, in the order of the first server.
+        """Return the zones in which all servers and the generator can be, in the order of the first server.
 
         Adds a problem if there are none, or if they are in different networks.
         """
@@ -204,7 +204,7 @@ def check_before_rental(
     *,
     together: bool = False,
 ) -> dict[str, list[str]]:
-    """Returns the zones to try for each target, none if Amazon may choose. Creates nothing that costs money.
+    """Return the zones to try for each target, none if Amazon may choose. Creates nothing that costs money.
 
     `note` receives what does not prevent the rental. `lasts_s` is how long the run is planned to take; with `together`,
     all hosts are to be in one cluster placement group. Raises one TargetError with all problems.
@@ -256,7 +256,7 @@ def _check_credentials(cloud: Cloud, lasts_s: float, findings: Findings) -> None
 
 
 def _check_role(cloud: Cloud, findings: Findings) -> None:
-    """Creates the service-linked role of RDS if the account has none yet: a fresh account's first server needs it."""
+    """Create the service-linked role of RDS if the account has none yet: a fresh account's first server needs it."""
     try:
         cloud.call("iam", "get_role", RoleName="AWSServiceRoleForRDS")
     except DeniedError:
@@ -270,7 +270,7 @@ def _check_role(cloud: Cloud, findings: Findings) -> None:
 
 
 def _network_of_database(cloud: Cloud, subnet_group: str | None) -> tuple[str, set[str]]:
-    """Returns the VPC of a new database server, and the zones of its subnets. Raises AwsError."""
+    """Return the VPC of a new database server, and the zones of its subnets. Raises AwsError."""
     if subnet_group is None:
         network: Network = network_of(cloud, None, [])
         return network.vpc, set(network.subnets)

@@ -37,7 +37,7 @@ def _format_rates(iops: float, mb_s: float | None) -> str:
 
 
 def volume_limit(spec: RdsTarget) -> Limit:
-    """Returns the limit of the volume that `spec` requests from RDS."""
+    """Return the limit of the volume that `spec` requests from RDS."""
     size = parse_bytes(spec.storage) / GB
     if spec.storage_type == "gp3":
         free = GP3_STRIPED if size >= STRIPED_FROM_GB else GP3
@@ -51,7 +51,7 @@ def volume_limit(spec: RdsTarget) -> Limit:
 
 
 def attached_limit(volume: Volume) -> Limit:
-    """Returns the limit of an EBS volume that is attached to a host."""
+    """Return the limit of an EBS volume that is attached to a host."""
     if volume.type == "gp3":
         return Limit(volume.iops or GP3[0], volume.throughput or GP3[1])
     iops = volume.iops or 0
@@ -59,7 +59,7 @@ def attached_limit(volume: Volume) -> Limit:
 
 
 def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
-    """Returns the EBS limit of an instance class such as `db.m7g.large`; None if EC2 does not report it.
+    """Return the EBS limit of an instance class such as `db.m7g.large`; None if EC2 does not report it.
 
     Raises AwsError.
     """
@@ -75,7 +75,7 @@ def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
 
 
 def limits_of(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | None) -> list[Message]:
-    """Returns for each volume of `spec` its limits, those of the instance, which is `limit`, and the lower of both."""
+    """Return for each volume of `spec` its limits, those of the instance, which is `limit`, and the lower of both."""
     if isinstance(spec, RdsTarget):
         return [_lower("", spec.storage_type, spec.storage, volume_limit(spec), instance, limit)]
     there = {"data": spec.data or spec.root, "WAL": spec.wal}
@@ -87,7 +87,7 @@ def limits_of(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | None) -
 
 
 def _lower(what: str, kind: str, size: str, of_volume: Limit, instance: str, of_instance: Limit | None) -> Message:
-    """Describes a volume; `what` is stored on it, empty for everything."""
+    """Describe a volume; `what` is stored on it, empty for everything."""
     values = {"what": what, "type": kind, "size": space_unit(size), "instance_type": instance}
     volume = _of_volume(of_volume)
     if of_instance is None:

@@ -28,17 +28,17 @@ of one takes.
 
 
 def copies_data(plan: Plan, spec: AwsTarget) -> bool:
-    """Returns whether a server of `spec` has a second copy of its data, and each trial replaces the first by it."""
+    """Return whether a server of `spec` has a second copy of its data, and each trial replaces the first by it."""
     return plan.reset.method in ("template", "snapshot") and not spec.takes_snapshot
 
 
 def scales_of(plan: Plan) -> set[int]:
-    """Returns the scales of the plan's datasets."""
+    """Return the scales of the plan's datasets."""
     return {point.scale or plan.workload.size for point in plan.points()}
 
 
 def restores_of(plan: Plan, spec: AwsTarget) -> int:
-    """Returns how often all servers of `spec` are restored during the trials."""
+    """Return how often all servers of `spec` are restored during the trials."""
     if not isinstance(spec, DatabaseTarget) or spec.restore != "each-trial":
         return 0
     trials = trial_count(plan, plan.points()) // len(plan.target)
@@ -47,7 +47,7 @@ def restores_of(plan: Plan, spec: AwsTarget) -> int:
 
 
 def touched_bytes(plan: Plan, spec: AwsTarget) -> float:
-    """Returns the bytes that pgdyno reads once after all restores of servers of `spec` before trials."""
+    """Return the bytes that pgdyno reads once after all restores of servers of `spec` before trials."""
     if not isinstance(spec, DatabaseTarget) or spec.restore != "each-trial" or spec.first_touch != "read":
         return 0.0
     scales = [point.scale or plan.workload.size for point in visits(plan, plan.points())]
@@ -55,7 +55,7 @@ def touched_bytes(plan: Plan, spec: AwsTarget) -> float:
 
 
 def hours_of(plan: Plan) -> float | None:
-    """Returns for how many hours a run of `plan` rents its servers; None if its trials have no time limit."""
+    """Return for how many hours a run of `plan` rents its servers; None if its trials have no time limit."""
     trials_s = needed_s(plan, plan.points())
     if trials_s is None:
         return None
@@ -67,14 +67,14 @@ def hours_of(plan: Plan) -> float | None:
 
 
 def longest_trial_s(plan: Plan) -> float:
-    """Returns an upper estimate of the seconds that a trial takes with its preparation, which may load the data."""
+    """Return an upper estimate of the seconds that a trial takes with its preparation, which may load the data."""
     points = plan.points()
     longest_s = max(overhead_s(plan, point) for point in points)
     return loading_s(plan, points) + longest_s + (trial_s(plan) or 0.0)
 
 
 def copying_s(plan: Plan, spec: AwsTarget) -> float:
-    """Returns the seconds that loading and copying data take in addition to `needed_s`, which assumes a local disk.
+    """Return the seconds that loading and copying data take in addition to `needed_s`, which assumes a local disk.
 
     A copy reads and writes every byte at the throughput of the volume, and the first touch of a restored server reads
     it. A server that is restored from its own snapshot makes no copies.
@@ -102,7 +102,7 @@ _IO_KB = 16
 
 
 def throughput(spec: AwsTarget) -> float:
-    """Returns the bytes per second that the volume of the data provides; for Aurora, a cautious assumption."""
+    """Return the bytes per second that the volume of the data provides; for Aurora, a cautious assumption."""
     if isinstance(spec, Ec2Target):
         volume = spec.data or spec.root
         return 1e6 * _mbs(volume.type, volume.iops, volume.throughput or GP3_MBS)

@@ -41,7 +41,7 @@ class RequestMeter:
         return None if found is None else found.amount
 
     def cost(self, since: datetime, now: datetime, busy_since: datetime | None = None) -> float | None:
-        """Returns USD from `since` to `now`; None if the price is unknown.
+        """Return USD from `since` to `now`; None if the price is unknown.
 
         With `busy_since`, the start of the load, periods after it for which CloudWatch has nothing yet count with the
         most that pgdyno expects.
@@ -94,7 +94,7 @@ def accrued_cost(
     load: Load,
     released: Mapping[str, datetime],
 ) -> tuple[float, float] | None:
-    """Returns what `items` have cost in USD until `now`, and what they could after the next trial of `load`.
+    """Return what `items` have cost in USD until `now`, and what they could after the next trial of `load`.
 
     `since` has the times of the requests for servers and generators, by name, `released` those of their removal before
     `now`. None if a price is unknown.

@@ -26,7 +26,7 @@ FILE = "list_prices.toml"
 
 @cache
 def list_prices() -> dict[str, Rate]:
-    """Returns the package's list of prices in USD, by `Usage.key`."""
+    """Return the package's list of prices in USD, by `Usage.key`."""
     read = tomllib.loads((files("pgdyno.targets.aws.pricing") / FILE).read_text(encoding="utf-8"))
     found: dict[str, Rate] = {}
     for each in read["list"]:
@@ -84,7 +84,7 @@ class Prices:
         return self.root / FOLDER / "prices.json"
 
     def rate(self, usage: Usage) -> Rate | None:
-        """Returns the price of `usage`; None if it is unknown. Raises TargetError if the cache cannot be written.
+        """Return the price of `usage`; None if it is unknown. Raises TargetError if the cache cannot be written.
 
         The price is Amazon's, asked now or within GOOD_FOR. If Amazon does not answer, it is the newer of the cached
         price and the package's.

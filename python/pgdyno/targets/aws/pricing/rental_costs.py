@@ -37,19 +37,19 @@ _IO2_TIERS = ((32_000, "io2"), (64_000, "io2.tier2"), (None, "io2.tier3"))
 
 
 def rented_targets(plan: Plan) -> dict[str, AwsTarget]:
-    """Returns the plan's servers at Amazon by name: each instance of a target of several is one."""
+    """Return the plan's servers at Amazon by name: each instance of a target of several is one."""
     return {name: spec for name, spec in servers_of(plan).items() if isinstance(spec, AwsTarget)}
 
 
 def generator_of(plan: Plan) -> Ec2Generator | None:
-    """Returns the plan's generator if it is at Amazon."""
+    """Return the plan's generator if it is at Amazon."""
     return plan.generator if isinstance(plan.generator, Ec2Generator) else None
 
 
 def host_items(
     name: str, spec: Host, volumes: Iterable[Volume], prices: Prices, region: str, instance: str | None = None
 ) -> Iterator[Item]:
-    """Yields a host of target `name` with its volumes; `instance` is the type that it got, None the plan's first."""
+    """Yield a host of target `name` with its volumes; `instance` is the type that it got, None the plan's first."""
     yield _instance(name, instance or spec.instance, prices, region)
     yield from address_item(name, prices, region, public=spec.public)
     for each in volumes:
@@ -58,7 +58,7 @@ def host_items(
 
 
 def address_item(name: str, prices: Prices, region: str, *, public: bool) -> Iterator[Item]:
-    """Yields the public address, if there is one."""
+    """Yield the public address, if there is one."""
     if public:
         yield Item(name, "public address", 1, "hour", prices.rate(Usage(region, VPC, "", "PublicIPv4:InUseAddress")))
 
@@ -68,13 +68,13 @@ METRICS = 7
 
 
 def monitoring_item(name: str, prices: Prices, region: str) -> Item:
-    """Returns a host's detailed monitoring; the account's ten free metrics are not deducted."""
+    """Return a host's detailed monitoring; the account's ten free metrics are not deducted."""
     usage = Usage(region, CLOUDWATCH, METRIC, "CW:MetricMonitorUsage")
     return Item(name, "detailed monitoring", METRICS, "metrics", prices.rate(usage))
 
 
 def part_items(each: Resource, prices: Prices) -> Iterator[Item]:
-    """Yields the cost of an existing host or volume."""
+    """Yield the cost of an existing host or volume."""
     if each.kind is Kind.INSTANCE:
         yield _instance(each.name, each.instance, prices, each.region)
     elif each.storage in _NAMES and each.size_gb is not None:
@@ -127,7 +127,7 @@ _ACU_A_VCPU = 4
 
 
 def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None) -> Estimate:
-    """Returns what `plan` costs at `prices`; targets without a region are in `region`.
+    """Return what `plan` costs at `prices`; targets without a region are in `region`.
 
     `hours` is the length of the rental; if None, the time that the planned trials take. Raises TargetError.
     """
@@ -145,7 +145,7 @@ HEADROOM = 1.5
 
 
 def _most_of_run(plan: Plan, dearest: Sequence[Item], lasts: float) -> float | None:
-    """Returns the most that a run of `plan` may cost, which is planned for `lasts` hours.
+    """Return the most that a run of `plan` may cost, which is planned for `lasts` hours.
 
     Before each trial, also the last one, a run must have enough left for a trial of twice the planned length with the
     most requests to storage, and for requests of minutes that CloudWatch has not counted yet.
@@ -166,7 +166,7 @@ def _most_processors(spec: AwsTarget) -> int:
 
 
 def highest_cost(items: Sequence[Item], hours: float | None) -> float | None:
-    """Returns the most in USD that `items` may cost for `hours`; None if a price or the time is unknown."""
+    """Return the most in USD that `items` may cost for `hours`; None if a price or the time is unknown."""
     if hours is None or any(each.rate is None for each in items):
         return None
     requests = math.fsum(each.once for each in items) * MOST_IO / IO
@@ -176,7 +176,7 @@ def highest_cost(items: Sequence[Item], hours: float | None) -> float | None:
 def items_of(
     plan: Plan, prices: Prices, region: str, got: Mapping[str, str] | None = None, *, dearest: bool = False
 ) -> list[Item]:
-    """Returns everything that the plan's rental is billed for.
+    """Return everything that the plan's rental is billed for.
 
     `got` has the instance types of servers and generators that are up, by name. Others have the first one of their
     plan, or with `dearest` the most expensive of `instance` and `instead`.
@@ -206,7 +206,7 @@ def _choices(spec: _Spec, got: str | None, *, dearest: bool) -> list[_Spec]:
 
 
 def _dearest_items(several: Sequence[list[Item]]) -> list[Item]:
-    """Returns the choice that costs most; one of unknown price counts as the most expensive."""
+    """Return the choice that costs most; one of unknown price counts as the most expensive."""
 
     def cost(items: list[Item]) -> float:
         unknown = any(each.rate is None for each in items)
@@ -216,7 +216,7 @@ def _dearest_items(several: Sequence[list[Item]]) -> list[Item]:
 
 
 def generator_estimate(plan: Plan, prices: Prices, region: str, instance: str) -> Estimate:
-    """Returns what one generator host of `plan` costs; `instance` is the type that it got."""
+    """Return what one generator host of `plan` costs; `instance` is the type that it got."""
     spec = generator_of(plan)
     assert spec is not None
     items = host_items("generator", spec, [spec.root], prices, region, instance)
@@ -224,7 +224,7 @@ def generator_estimate(plan: Plan, prices: Prices, region: str, instance: str) -
 
 
 def configured_region(plan: Plan) -> str:
-    """Returns the region of targets that name none, empty if all name one. Raises AwsError if boto3 has no region."""
+    """Return the region of targets that name none, empty if all name one. Raises AwsError if boto3 has no region."""
     if all(spec.region is not None for spec in rented_targets(plan).values()):
         return ""
     return Cloud().region
@@ -280,7 +280,7 @@ _STORAGE_KINDS = {"PostgreSQL": "RDS:GP2-Storage", "Aurora PostgreSQL": "Aurora:
 
 
 def snapshot_item(name: str, size: int, prices: Prices, region: str, engine: str) -> Item:
-    """Returns `size` GB of snapshots; what Amazon keeps for free of an account's backups is not deducted.
+    """Return `size` GB of snapshots; what Amazon keeps for free of an account's backups is not deducted.
 
     If the price of backups is unknown, that of the storage stands in, which is higher in every region.
     """
@@ -290,12 +290,12 @@ def snapshot_item(name: str, size: int, prices: Prices, region: str, engine: str
 
 
 def io_usage(region: str) -> Usage:
-    """Returns what selects the price of a request to Aurora's storage."""
+    """Return what selects the price of a request to Aurora's storage."""
     return Usage(region, "Aurora PostgreSQL", "System Operation", "Aurora:StorageIOUsage")
 
 
 def io_of(plan: Plan, spec: AuroraTarget) -> float:
-    """Returns the estimated number of requests to Aurora's storage during a run of `plan`.
+    """Return the estimated number of requests to Aurora's storage during a run of `plan`.
 
     For an instance of a target of several, an upper estimate: it gets only a share of the trials.
     """
@@ -309,7 +309,7 @@ def io_of(plan: Plan, spec: AuroraTarget) -> float:
 
 
 def io_processors(spec: AwsTarget) -> int:
-    """Returns the number of processors that make requests to storage: those of the class, or of the most capacity."""
+    """Return the number of processors that make requests to storage: those of the class, or of the most capacity."""
     if isinstance(spec, AuroraTarget) and spec.capacity is not None:
         return math.ceil(spec.capacity.max / _ACU_A_VCPU)
     return processors(spec.instance)
@@ -319,14 +319,14 @@ _SIZES = {"micro": 2, "small": 2, "medium": 2, "large": 2, "xlarge": 4}
 
 
 def processors(instance: str) -> int:
-    """Returns the number of processors (vCPU) of an instance class: Amazon's sizes double from `large` on."""
+    """Return the number of processors (vCPU) of an instance class: Amazon's sizes double from `large` on."""
     size = instance.rpartition(".")[2]
     times = size.removesuffix("xlarge")
     return 4 * int(times) if times.isdigit() else _SIZES.get(size, 2)
 
 
 def support_items(name: str, spec: DatabaseTarget, prices: Prices, region: str, engine: str) -> Iterator[Item]:
-    """Yields Extended Support, if the version is past its standard support."""
+    """Yield Extended Support, if the version is past its standard support."""
     year = extended_year(spec.version, datetime.now(UTC).date())
     if year is None or not spec.extended_support:
         return
@@ -336,7 +336,7 @@ def support_items(name: str, spec: DatabaseTarget, prices: Prices, region: str, 
 
 
 def _snapshot_gb(spec: DatabaseTarget, region: str) -> int | None:
-    """Returns the GiB that a server from the plan's snapshot has at least, 0 without one; None if that is unknown."""
+    """Return the GiB that a server from the plan's snapshot has at least, 0 without one; None if that is unknown."""
     if spec.snapshot is None:
         return 0
     of = "DBClusterSnapshot" if isinstance(spec, AuroraTarget) else "DBSnapshot"

@@ -18,7 +18,7 @@ _ROOT_INODE = 256
 
 
 def refusal(folder: Path) -> str | None:
-    """Returns why `folder`, which exists, cannot hold subvolumes, or None; it creates one and removes it."""
+    """Return why `folder`, which exists, cannot hold subvolumes, or None; it creates one and removes it."""
     mount = mounted_at(folder)
     if mount is None or mount.kind != KIND:
         return f"{folder} is on {mount.kind if mount else 'an unknown file system'}, not on btrfs"
@@ -34,7 +34,7 @@ def refusal(folder: Path) -> str | None:
 
 
 def is_subvolume(path: Path) -> bool:
-    """Returns whether the folder `path` is a subvolume."""
+    """Return whether the folder `path` is a subvolume."""
     if not path.is_dir() or path.is_symlink() or path.stat().st_ino != _ROOT_INODE:
         return False
     mount = mounted_at(path)
@@ -42,19 +42,19 @@ def is_subvolume(path: Path) -> bool:
 
 
 def create(path: Path) -> None:
-    """Creates an empty subvolume with access only for its owner. Raises TargetError."""
+    """Create an empty subvolume with access only for its owner. Raises TargetError."""
     run_tool(PROGRAM, "subvolume", "create", str(path))
     with storing(path, "cannot close"):
         path.chmod(0o700)
 
 
 def snapshot(source: Path, to: Path) -> None:
-    """Creates `to` as a snapshot of the subvolume `source`, synced to disk. Raises TargetError."""
+    """Create `to` as a snapshot of the subvolume `source`, synced to disk. Raises TargetError."""
     run_tool(PROGRAM, "subvolume", "snapshot", str(source), str(to))
 
 
 def remove(path: Path) -> None:
-    """Removes a subvolume with its content, file by file if the right to delete subvolumes is missing.
+    """Remove a subvolume with its content, file by file if the right to delete subvolumes is missing.
 
     Raises TargetError.
     """

@@ -61,14 +61,14 @@ class ClusterCopy:
         return self.data_directory.with_name(FOLDER)
 
     def read(self) -> CopyRecord | None:
-        """Returns the record of the copy; None if there is no complete copy."""
+        """Return the record of the copy; None if there is no complete copy."""
         try:
             return CopyRecord.model_validate_json((self.folder / RECORD).read_bytes())
         except (OSError, ValidationError):
             return None
 
     def create(self, mark: str, wanted: SnapshotMethod | None = None) -> str:
-        """Copies the cluster in place of an earlier copy; `mark` is its dataset stamp. Returns the method in words.
+        """Copy the cluster in place of an earlier copy; `mark` is its dataset stamp. Returns the method in words.
 
         `wanted` is the required method; None selects the best available one. Raises TargetError, with sizes if space is
         short.
@@ -98,7 +98,7 @@ class ClusterCopy:
         return f"{format_bytes(size)}, {WORDS[way]}"
 
     def _choose(self, wanted: SnapshotMethod | None, folder: Path) -> SnapshotMethod:
-        """Returns the method, which is `wanted` if that is possible. Raises TargetError."""
+        """Return the method, which is `wanted` if that is possible. Raises TargetError."""
         with storing(folder, "cannot write to"):
             if wanted is None:
                 return best_method(folder, kept=self.kept)
@@ -111,7 +111,7 @@ class ClusterCopy:
         return wanted
 
     def restore(self) -> str:
-        """Replaces the stopped cluster by the copy; returns the method in words.
+        """Replace the stopped cluster by the copy; return the method in words.
 
         Raises TargetError; `finish_restoring` then completes the restore.
         """
@@ -129,7 +129,7 @@ class ClusterCopy:
         return WORDS[record.way]
 
     def is_restoring(self) -> bool:
-        """Returns whether the cluster is missing and its copy exists."""
+        """Return whether the cluster is missing and its copy exists."""
         return not self.data_directory.exists() and self.read() is not None
 
     def finish_restoring(self) -> None:
@@ -173,13 +173,13 @@ class ClusterCopy:
 
 
 def best_method(folder: Path, *, kept: bool) -> SnapshotMethod:
-    """Returns the cheapest method to copy a cluster in `folder`. Raises OSError if the folder is not writable."""
+    """Return the cheapest method to copy a cluster in `folder`. Raises OSError if the folder is not writable."""
     ways: tuple[SnapshotMethod, ...] = ("btrfs", "zfs", "reflink")
     return next((way for way in ways if refusal_of(way, folder, kept=kept) is None), "copy")
 
 
 def refusal_of(way: SnapshotMethod, folder: Path, *, kept: bool) -> str | None:
-    """Tries the method in `folder`; returns why it is not possible there, or None.
+    """Try the method in `folder`; return why it is not possible there, or None.
 
     `kept` tells whether the cluster is kept for later runs. Raises OSError if the folder is not writable.
     """
@@ -195,7 +195,7 @@ def refusal_of(way: SnapshotMethod, folder: Path, *, kept: bool) -> str | None:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Yields regular files below `folder`; follows no links and skips files that disappear meanwhile."""
+    """Yield regular files below `folder`; follows no links and skips files that disappear meanwhile."""
     for at, _, names in os.walk(folder):
         for name in names:
             path = Path(at, name)
@@ -204,7 +204,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Returns the bytes that the files below `folder` occupy on disk."""
+    """Return the bytes that the files below `folder` occupy on disk."""
     total = 0
     for path in files_below(folder):
         try:
@@ -215,7 +215,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 def check_room(folder: Path, needed_bytes: int, doing: str) -> None:
-    """Raises TargetError if the file system of `folder` has less free space than `needed_bytes`."""
+    """Raise TargetError if the file system of `folder` has less free space than `needed_bytes`."""
     with storing(folder, "cannot look at"):
         free = shutil.disk_usage(folder).free
     if free < needed_bytes:

@@ -26,7 +26,7 @@ _OURS = re.compile(r".+/pgdyno-[0-9a-f]{8}")
 
 
 def refusal(folder: Path, *, kept: bool) -> str | None:
-    """Returns why a cluster in `folder` cannot have a dataset, or None if it is worth trying."""
+    """Return why a cluster in `folder` cannot have a dataset, or None if it is worth trying."""
     mount = mounted_at(folder)
     if mount is None or mount.kind != KIND:
         return f"{folder} is on {mount.kind if mount else 'an unknown file system'}, not on ZFS"
@@ -38,7 +38,7 @@ def refusal(folder: Path, *, kept: bool) -> str | None:
 
 
 def create_snapshot(data_directory: Path, account: Account) -> None:
-    """Moves the stopped cluster to a dataset of its own unless it has one, and takes a snapshot.
+    """Move the stopped cluster to a dataset of its own unless it has one, and take a snapshot.
 
     Raises TargetError.
     """
@@ -53,7 +53,7 @@ def create_snapshot(data_directory: Path, account: Account) -> None:
 
 
 def roll_back(data_directory: Path) -> None:
-    """Rolls the stopped cluster back to its snapshot, atomically. Raises TargetError."""
+    """Roll the stopped cluster back to its snapshot, atomically. Raises TargetError."""
     run_tool(PROGRAM, "rollback", f"{own_dataset(data_directory)}@{SNAPSHOT}")
 
 
@@ -66,7 +66,7 @@ def destroy(data_directory: Path) -> None:
 
 
 def own_dataset(path: Path) -> str | None:
-    """Returns the dataset that `create_snapshot` mounted at `path`, or None."""
+    """Return the dataset that `create_snapshot` mounted at `path`, or None."""
     mount = mounted_at(path) if path.is_dir() else None
     if mount is None or mount.kind != KIND or mount.point != str(path.resolve()) or not _OURS.fullmatch(mount.device):
         return None
