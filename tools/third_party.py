@@ -1,4 +1,4 @@
-"""Notices of what others wrote and the wheel carries: crates in its programs, scripts in its pages.
+"""Notices of what others wrote and the wheel carries: crates in its programs.
 
 `hatch_build.py` puts them into every wheel; `python tools/third_party.py` prints them.
 """
@@ -31,9 +31,6 @@ LINKED_BY_ZIG = (
 )
 """Name, licence, source and the text's place in zig's folder of libraries."""
 
-ASSET_LICENCE = "-LICENSE.txt"
-"""Ends the name of the licence beside a script or a font of others: `uPlot-LICENSE.txt`."""
-
 _BEGINNINGS = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE")
 _RULE = "-" * 80
 
@@ -44,7 +41,7 @@ class NoticeError(Exception):
 
 @dataclass(frozen=True)
 class Component:
-    """A crate, or a file in the pages."""
+    """A crate, or a library that zig links."""
 
     name: str
     version: str
@@ -59,11 +56,11 @@ def notices(root: Path, target: str | None = None) -> str:
 
     `target` is that of programs which are linked statically by `make dist`; None is this platform. Raises NoticeError.
     """
-    components = [*crates(root, target), *assets(root), *(linked(root) if target else [])]
+    components = [*crates(root, target), *(linked(root) if target else [])]
     numbers: dict[str, int] = {}
     lines = [
         "pgdyno carries the following software of others: crates within pgdrive, pgprobe and",
-        "pgnull, and scripts within its pages. The texts of their licences follow the list.",
+        "pgnull. The texts of their licences follow the list.",
         "",
     ]
     for each in components:
@@ -94,29 +91,6 @@ def crates(root: Path, target: str | None = None) -> list[Component]:
     found = {(package["name"], package["version"]): package for package in packages if package["source"] is not None}
     # crates of ours have a path, and no source
     return [_component(found[each], packages) for each in sorted(_compiled(root, target)) if each in found]
-
-
-def assets(root: Path) -> list[Component]:
-    """Files of others beside our own: each has a licence beside it whose first line names it."""
-    package = root / "python" / "pgdyno"
-    found = []
-    for licence in sorted(package.rglob(f"*{ASSET_LICENCE}")):
-        name = licence.name.removesuffix(ASSET_LICENCE)
-        files = sorted(each.name for each in licence.parent.glob(f"{name}*") if each != licence)
-        if not files:
-            raise NoticeError(f"{licence} is the licence of nothing: there is no {name}* beside it")
-        where = licence.parent.relative_to(package.parent)
-        found.append(Component(name, _asset_version(licence.parent, files), "MIT", str(where), (_text(licence),)))
-    return found
-
-
-def _asset_version(folder: Path, files: Sequence[str]) -> str:
-    """What stands in the head of a minified script: `(v1.6.32)`."""
-    for file in files:
-        head = (folder / file).read_text(errors="replace")[:200]
-        if "(v" in head:
-            return head.split("(v")[1].split(")")[0]
-    return "of unknown version"
 
 
 def _compiled(root: Path, target: str) -> set[tuple[str, str]]:

@@ -33,8 +33,8 @@ def test_the_list_is_what_the_programs_are_compiled_with(notices: str) -> None:
     assert len(crates) > 80
     carried = set(listed(notices))
     more = {each.split()[0] for each in carried - crates}
-    # LuaJIT is compiled by a build script, and uPlot is not a crate
-    assert (crates - carried, more) == (set(), {"luajit-src", "uPlot"})
+    # LuaJIT is compiled by a build script
+    assert (crates - carried, more) == (set(), {"luajit-src"})
 
 
 def test_each_has_its_text(notices: str) -> None:
@@ -44,19 +44,18 @@ def test_each_has_its_text(notices: str) -> None:
     for each, own in listed(notices).items():
         # next to a text there may be a few words that say which to choose
         assert max(len(texts[number]) for number in own.split(", ")) > 500, each
-    for name, word in (("luajit-src", "Copyright (C) 2005-"), ("ring", "BoringSSL"), ("uPlot", "Leon Sorokin")):
+    for name, word in (("luajit-src", "Copyright (C) 2005-"), ("ring", "BoringSSL")):
         own = next(numbers for each, numbers in listed(notices).items() if each.startswith(f"{name} "))
         assert any(word in texts[number] for number in own.split(", ")), name
 
 
-def test_third_party_scripts_of_the_pages_have_a_licence_file() -> None:
+def test_the_pages_carry_nothing_of_others() -> None:
     package = ROOT / "python" / "pgdyno"
-    others = [file for file in package.rglob("*") if ".min." in file.name or file.suffix in {".woff", ".woff2", ".ttf"}]
-    assert others
-    for file in others:
-        name = file.name.split(".")[0]
-        assert (file.parent / f"{name}{third_party.ASSET_LICENCE}").is_file(), file
-    ours = [file for file in package.rglob("*") if file.suffix in {".js", ".css"} and file not in others]
+    assert not [
+        file for file in package.rglob("*") if ".min." in file.name or file.suffix in {".woff", ".woff2", ".ttf"}
+    ]
+    ours = [file for file in package.rglob("*") if file.suffix in {".js", ".css"}]
+    assert ours
     # a head such as minifiers keep
     assert not [file for file in ours if file.read_text().lstrip().startswith("/*!")]
 

@@ -27,10 +27,8 @@ STATIC = {
     "enter.js": "text/javascript",
     "icon.svg": "image/svg+xml",
     "live.js": "text/javascript",
+    "strips.js": "text/javascript",
     "theme.js": "text/javascript",
-    "uPlot.iife.min.js": "text/javascript",
-    "uPlot.min.css": "text/css",
-    "uPlot-LICENSE.txt": "text/plain",
 }
 STYLE = "look.css"
 METRICS = [(metric.value, metric.words) for metric in Metric]
@@ -84,7 +82,9 @@ def static(name: str) -> tuple[bytes, str] | None:
     media_type = STATIC.get(name)
     if media_type is None:
         return None
-    return files("pgdyno.live").joinpath("static", name).read_bytes(), media_type
+    # which draws the report's timeline, too
+    folder = ("pgdyno.report", "page") if name == "strips.js" else ("pgdyno.live", "static")
+    return files(folder[0]).joinpath(folder[1], name).read_bytes(), media_type
 
 
 def _style() -> str:

@@ -31,7 +31,7 @@ _KEPT_TOGETHER = re.compile(
 def render_page(draft: Draft) -> str:
     """Return the page of a report."""
     manifest = draft.of.manifest
-    style, script = page_style(), page_file("script.js") + page_file("timeline.js")
+    style, script = page_style(), "".join(map(page_file, ("script.js", "strips.js", "timeline.js")))
     return (
         _environment(current_language())
         .get_template("report.html.j2")

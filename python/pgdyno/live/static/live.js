@@ -84,7 +84,7 @@
   const first = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
   function progress(p) {
     if (!p || !p.total) return "";
-    const left = p.left_s == null ? "" : `, ${clock(p.left_s)} left`, rate = p.per_s == null ? "" : `, ${Charts.short(p.per_s)} rows/s`;
+    const left = p.left_s == null ? "" : `, ${clock(p.left_s)} left`, rate = p.per_s == null ? "" : `, ${figure(p.per_s)} rows/s`;
     return `${Math.floor(100 * p.done / p.total)} %${rate}${left}`;
   }
 
@@ -182,41 +182,25 @@
     return each;
   }
 
-  // nothing is known between samples that are this far apart
-  const GONE_S = 5;
-  // the times, and what each of `get` finds at them; uPlot breaks a line at null, and draws it across undefined
-  function columns(list, ...get) {
-    const found = [[], ...get.map(() => [])];
-    list.forEach((each, n) => {
-      if (n && each.t - list[n - 1].t > GONE_S) found.forEach((column, at) => column.push(at ? null : list[n - 1].t + 1));
-      found.forEach((column, at) => column.push(at ? get[at - 1](each, n) ?? undefined : each.t));
-    });
-    return found;
-  }
-
+  const CPU = [["user", 0], ["system", 1], ["irq", 2], ["iowait", 3], ["steal", 4]];
   function strips(now) {
     const s = state.seconds, p = state.samples, base = now.base;
-    const flat = (value) => () => value;
     const w = p.filter((each) => each.waits), c = p.filter((each) => each.cpu && each.cpu.length), d = p.filter((each) => each.disk), l = p.filter((each) => each.wal != null);
-    const stacked = w.map((each) => { let sum = 0; return Charts.waits.map((name) => (sum += each.waits[name] || 0)); });
-    const layers = Charts.waits.map((_, n) => stacked.map((each) => each[n])).reverse();
-    const sums = c.map((each) => { let sum = 0; return each.cpu.map((share) => (sum += share)); });
-    const data = {
-      tps: columns(s, (each) => each.tps, flat(base && base.tps)),
-      p99: columns(s, (each) => each.p99, flat(base && base.p99)),
-      waits: columns(w, ...layers.map((layer) => (_, n) => layer[n]), flat(cores)),
-      cpu: columns(c, ...[4, 3, 2, 1, 0].map((part) => (_, n) => sums[n][part])),
-      disk: columns(d, (each) => each.disk[1], (each) => each.disk[2]),
-      wal: columns(l, (each) => each.wal),
-    };
     const ends = [s, p].filter((list) => list.length);
-    Charts.draw(data, ends.length ? Math.min(...ends.map((list) => list[0].t)) : null, ends.length ? Math.max(...ends.map((list) => list[list.length - 1].t)) : null, moments());
+    Charts.draw([
+      { id: "tps", list: s, colour: "t0", rule: base && base.tps, lines: [["tps", (each) => each.tps]] },
+      { id: "p99", list: s, colour: "t0", log: true, rule: base && base.p99, lines: [["p99, ms", (each) => each.p99]] },
+      { id: "waits", list: w, stack: true, rule: cores, lines: Strips.waits.map((name) => [name, (each) => each.waits[name] || 0]) },
+      { id: "cpu", list: c, stack: true, high: 100, show: (tick) => `${tick} %`, lines: CPU.map(([name, at]) => [name, (each) => 100 * each.cpu[at]]) },
+      { id: "disk", list: d, lines: [["written, MB/s", (each) => each.disk[1], "t1"], ["read, MB/s", (each) => each.disk[2], "t0 d1"]] },
+      { id: "wal", list: l, colour: "t5", lines: [["WAL, MB/s", (each) => each.wal]] },
+    ], ends.length ? Math.min(...ends.map((list) => list[0].t)) : null, ends.length ? Math.max(...ends.map((list) => list[list.length - 1].t)) : null, moments());
     const tail = (list, get) => list.length ? get(list[list.length - 1]) : null;
     const sessions = tail(w, (each) => Object.values(each.waits).reduce((a, b) => a + b, 0)), cpu = tail(c, ({ cpu: [user, system, irq, , steal] }) => Math.min(user + system + irq + steal, 1)), disk = tail(d, (each) => each.disk), wal = tail(l, (each) => each.wal);
     const n = (list) => !list.length ? ": nothing yet" : `; n = ${figure(list.length, 6)} second${list.length === 1 ? "" : "s"}`;
     say("strip-tps-title", `Throughput, tps${n(s)}${base ? `; dashed: ${base.of}, n = ${base.n} trial${base.n === 1 ? "" : "s"}` : ""}`);
     say("strip-p99-title", `p99 latency of each second, ms, log axis${n(s)}`);
-    say("strip-waits-title", sessions == null ? `Active sessions by what they wait for${n(w)}` : `${figure(sessions)} active sessions${cores ? `, ${cores} cores (dotted)` : ""}${n(w)}`);
+    say("strip-waits-title", sessions == null ? `Active sessions by what they wait for${n(w)}` : `${figure(sessions)} active sessions${cores ? `, ${cores} cores (dashed)` : ""}${n(w)}`);
     say("strip-cpu-title", cpu == null ? `CPU of the host${n(c)}` : `CPU of the host ${Math.round(100 * cpu)} % busy${n(c)}`);
     say("strip-disk-title", disk == null ? `Disk${n(d)}` : `Disk: ${figure(disk[1])} MB/s written, ${figure(disk[2])} read (dashed), ${Math.round(100 * disk[0])} % of the time busy${n(d)}`);
     say("strip-wal-title", wal == null ? `WAL${n(l)}` : `WAL: ${figure(wal)} MB/s${n(l)}`);
@@ -259,6 +243,4 @@
   }
   at("asks").addEventListener("submit", (event) => { event.preventDefault(); ask("mark"); });
   for (const each of at("asks").querySelectorAll("button[type=button]")) each.addEventListener("click", () => ask(each.dataset.ask));
-
-  Charts.legends();
 })();

@@ -5,29 +5,16 @@
   if (!place || !source) return;
   var data = JSON.parse(source.textContent);
   if (!data.trials.length) return;
-  var SVG = "http://www.w3.org/2000/svg", HEIGHT = 146, TOP = 18, BOTTOM = 128, RIGHT = 10;
-  var COLOUR = { "CPU": "f2", "I/O": "f0", "WAL": "f5", "Lock": "lock", "LWLock": "f3", "Client": "idle", "other": "f4",
-    "user": "f2", "system": "f4", "irq": "f3", "iowait": "f0", "steal": "lock" };
+  var figure = Strips.figure, isThere = Strips.isThere, stacked = Strips.stacked, top = Strips.top;
   var select = document.getElementById("trial"), strips = document.getElementById("strips");
   var output = document.getElementById("cursor"), numbers = document.getElementById("numbers");
   var shown = null, panels = [], at = 0;
 
-  function make(tag, attributes, text) {
-    var node = document.createElementNS(SVG, tag);
-    Object.keys(attributes).forEach(function (name) { node.setAttribute(name, attributes[name]); });
-    if (text !== undefined) node.textContent = text;
-    return node;
-  }
   function html(tag, text, className) {
     var node = document.createElement(tag);
     if (text !== undefined) node.textContent = text;
     if (className) node.className = className;
     return node;
-  }
-  function figure(value) {
-    if (value === null || value === undefined) return "\u2013";
-    if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
-    return String(Number(value.toPrecision(3)));
   }
   // a text of the page in its language, its {placeholders} filled; texts are keyed by the English one
   function gettext(text, values) {
@@ -41,18 +28,11 @@
     if (/: written, MB\/s$/.test(name)) return name.replace(/written, MB\/s$/, gettext("written, MB/s"));
     return gettext(name);
   }
-  function top(values) { return values.reduce(function (most, value) { return value > most ? value : most; }, 0); }
-  function stacked(lines, count) {
-    var sums = [];
-    for (var step = 0; step < count; step++) sums.push(lines.reduce(function (sum, line) { return sum + (line.values[step] || 0); }, 0));
-    return sums;
-  }
   function lines(of) { return Object.keys(of || {}).map(function (name) { return { name: name, values: of[name] }; }); }
 
   // what a trial has: a strip each, with a sentence that says what to see
   function described(trial) {
     var made = [], from = Math.ceil(trial.warm / trial.step);
-    function isThere(value) { return value !== null; }
     function measured(values) { return values.slice(from).filter(isThere); }
     function range(values) {
       var there = measured(values);
@@ -97,146 +77,31 @@
 
   function draw() {
     strips.textContent = "";
-    var all = described(shown);
-    // one room for the labels of all strips: the cursor is at one place in each
-    all.forEach(function (strip) { strip.ticks = ticksOf(strip); });
-    var left = 14 + 7.5 * top(all.map(function (strip) { return top(strip.ticks.map(function (tick) { return figure(tick).length; })); }));
-    panels = all.map(function (strip) { return panel(strip, left); });
+    var all = described(shown), width = Math.max(strips.clientWidth, 320), count = shown.tps.length, end = count * shown.step;
+    var times = Strips.evenly(end, width < 600 ? 4 : 8).filter(function (tick) { return tick <= end; });
+    var axis = { width: width, count: count, step: shown.step, warm: shown.warm, dips: shown.dips, marks: shown.marks,
+      times: times.map(function (tick, place) { return [tick, figure(tick) + (place === 0 ? " s" : "")]; }) };
+    axis.left = Strips.room(all, axis);
+    panels = all.map(function (strip, place) {
+      strip.note = counted(strip);
+      var panel = Strips.picture(strip, axis, gettext, place === 0);
+      strips.appendChild(html("h3", strip.title));
+      if (strip.lines.length > 1) strips.appendChild(Strips.legend(strip, shownName));
+      strips.appendChild(panel.svg);
+      panel.svg.addEventListener("pointermove", function (event) {
+        output.setAttribute("aria-live", "off");
+        move(Math.floor(panel.secondsAt(event) / shown.step));
+      });
+      return { strip: strip, move: panel.move };
+    });
     table();
     move(at);
-  }
-  function ticksOf(strip) {
-    var every = strip.stack ? stacked(strip.lines, shown.tps.length) : [].concat.apply([], strip.lines.map(function (line) { return line.values; }));
-    var there = every.filter(function (value) { return value !== null; });
-    return strip.high ? [0, strip.high / 2, strip.high] : strip.log ? decades(there) : evenly(Math.max(top(there), strip.rule || 0));
-  }
-  function panel(strip, left) {
-    var width = Math.max(strips.clientWidth, 320), count = shown.tps.length, end = count * shown.step, ticks = strip.ticks;
-    var lowest = ticks[0], highest = ticks[ticks.length - 1];
-    function x(seconds) { return left + seconds / end * (width - left - RIGHT); }
-    function y(value) {
-      var share = strip.log ? Math.log(Math.max(value, lowest) / lowest) / Math.log(highest / lowest) : Math.min(value / highest, 1);
-      return BOTTOM - share * (BOTTOM - TOP);
-    }
-    var svg = make("svg", { viewBox: "0 0 " + width + " " + HEIGHT, height: HEIGHT, role: "img", "aria-label": strip.title });
-    if (shown.warm > 0) svg.appendChild(make("rect", { x: left, y: TOP, width: x(Math.min(shown.warm, end)) - left, height: BOTTOM - TOP, "class": "shade" }));
-    shown.dips.forEach(function (dip) { svg.appendChild(make("rect", { x: x(dip[0]), y: TOP, width: Math.max(x(dip[1]) - x(dip[0]), 2), height: BOTTOM - TOP, "class": "dip" })); });
-    svg.appendChild(make("text", { x: width - RIGHT, y: TOP - 7, "text-anchor": "end", "class": "quiet" }, counted(strip)));
-    (strip.gaps || []).forEach(function (gap) {
-      var rect = make("rect", { x: x(gap[0] * shown.step), y: TOP, width: x(gap[1] * shown.step) - x(gap[0] * shown.step), height: BOTTOM - TOP, "class": "shade" });
-      rect.appendChild(make("title", {}, gettext("no data")));
-      svg.appendChild(rect);
-    });
-    ticks.forEach(function (tick) {
-      svg.appendChild(make("line", { x1: left, x2: width - RIGHT, y1: y(tick), y2: y(tick), "class": tick === 0 ? "axis" : "hair" }));
-      svg.appendChild(make("text", { x: left - 7, y: y(tick) + 4, "text-anchor": "end", "class": "tick" }, figure(tick)));
-    });
-    evenly(end, width < 600 ? 4 : 8).forEach(function (tick, place, all) {
-      if (tick <= end) svg.appendChild(make("text", { x: x(tick), y: HEIGHT - 3, "text-anchor": tick === 0 ? "start" : tick > end * 0.97 ? "end" : "middle", "class": "tick" }, figure(tick) + (place === 0 ? " s" : "")));
-    });
-    // the ranges of adjacent steps that are known
-    function runs(known) {
-      var found = [];
-      known.forEach(function (there, step) {
-        if (there && step && known[step - 1]) found[found.length - 1][1] = step;
-        else if (there) found.push([step, step]);
-      });
-      return found;
-    }
-    // the middles of steps; both ends of one that is alone, whose middle would not be seen
-    function places(run, values) {
-      var steps = run[0] === run[1] ? [[run[0], run[0]], [run[0], run[0] + 1]] : [];
-      for (var step = run[0]; step <= run[1] && run[0] !== run[1]; step++) steps.push([step, step + 0.5]);
-      return steps.map(function (each) { return x(each[1] * shown.step).toFixed(1) + "," + y(values[each[0]]).toFixed(1); });
-    }
-    function points(values) {
-      return runs(values.map(function (value) { return typeof value === "number"; })).map(function (run) { return "M" + places(run, values).join("L"); }).join("");
-    }
-    if (strip.stack) {
-      var under = shown.tps.map(function () { return 0; });
-      var known = runs(under.map(function (_, step) { return strip.lines.some(function (line) { return typeof line.values[step] === "number"; }); }));
-      strip.lines.forEach(function (line) {
-        var over = under.map(function (value, step) { return value + (line.values[step] || 0); });
-        var areas = known.map(function (run) { return "M" + places(run, over).concat(places(run, under).reverse()).join("L") + "Z"; });
-        svg.appendChild(make("path", { d: areas.join(""), "class": COLOUR[line.name] || "f4" }));
-        under = over;
-      });
-    } else {
-      if (strip.low) svg.appendChild(make("path", { d: points(strip.low), "class": "s thin faint " + strip.colour }));
-      strip.lines.forEach(function (line, place) { svg.appendChild(make("path", { d: points(line.values), "class": "s " + (strip.colour || "t" + place % 6) })); });
-    }
-    if (strip.rule) svg.appendChild(make("line", { x1: left, x2: width - RIGHT, y1: y(strip.rule), y2: y(strip.rule), "class": "vcpu" }));
-    shown.marks.forEach(function (mark) {
-      var line = make("line", { x1: x(mark[0]), x2: x(mark[0]), y1: TOP, y2: BOTTOM, "class": "mark" });
-      line.appendChild(make("title", {}, gettext("{what} at {seconds} s", { what: mark[1], seconds: mark[0] })));
-      svg.appendChild(line);
-    });
-    if (!strips.firstChild) words(svg, x, width - RIGHT);
-    var cursor = make("line", { x1: -9, x2: -9, y1: TOP, y2: BOTTOM, "class": "cur" });
-    svg.appendChild(cursor);
-    strips.appendChild(html("h3", strip.title));
-    if (strip.lines.length > 1) strips.appendChild(legend(strip));
-    strips.appendChild(svg);
-    svg.addEventListener("pointermove", function (event) {
-      var box = svg.getBoundingClientRect();
-      output.setAttribute("aria-live", "off");
-      move(Math.floor(((event.clientX - box.left) * width / box.width - left) / (width - left - RIGHT) * count));
-    });
-    return { strip: strip, cursor: cursor, x: x };
-  }
-  // an estimate: the drawing is not on the page yet
-  function room(text) {
-    return Array.prototype.reduce.call(text, function (wide, character) { return wide + (character > "\u2e80" ? 13 : 7.2); }, 0);
-  }
-  // the words of marks, in three rows, where they do not touch; every mark has its line
-  function words(svg, x, right) {
-    var free = [0, 0, 0];
-    shown.marks.forEach(function (mark) {
-      var wide = room(mark[1]), at = x(mark[0]), begin = at + 3 + wide > right ? at - 3 - wide : at + 3;
-      var row = free.findIndex(function (end) { return end <= begin; });
-      if (row < 0 || begin < x(0)) return;
-      free[row] = begin + wide + 8;
-      svg.appendChild(make("text", { x: begin > at ? begin : at - 3, y: TOP + 10 + row * 13, "text-anchor": begin > at ? "start" : "end", "class": "quiet halo" }, mark[1]));
-    });
-  }
-  function legend(strip) {
-    var list = html("ul", undefined, "legend");
-    strip.lines.forEach(function (line, place) {
-      var item = html("li"), swatch = document.createElementNS(SVG, "svg");
-      swatch.setAttribute("class", "sw");
-      swatch.setAttribute("viewBox", "0 0 10 10");
-      swatch.setAttribute("aria-hidden", "true");
-      swatch.appendChild(make("rect", { width: 10, height: 10, "class": strip.stack ? COLOUR[line.name] || "f4" : "f" + place % 6 }));
-      item.appendChild(swatch);
-      item.appendChild(document.createTextNode(shownName(line.name)));
-      list.appendChild(item);
-    });
-    return list;
-  }
-  function evenly(high, wanted) {
-    if (!(high > 0)) return [0, 1];
-    var raw = high / (wanted || 3), power = Math.pow(10, Math.floor(Math.log10(raw)));
-    var step = [1, 2, 5, 10].map(function (each) { return each * power; }).filter(function (each) { return each >= raw * 0.999; })[0];
-    var ticks = [];
-    for (var tick = 0; tick < Math.ceil(high / step - 1e-9) + 1; tick++) ticks.push(Number((tick * step).toPrecision(12)));
-    return ticks;
-  }
-  function decades(values) {
-    var low = Math.min.apply(null, values.filter(function (value) { return value > 0; })), high = top(values), ticks = [];
-    if (!isFinite(low)) return [0.1, 1];
-    for (var power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)) + 1; power++)
-      [1, 2, 5].forEach(function (each) { ticks.push(Number((each * Math.pow(10, power)).toPrecision(3))); });
-    var first = ticks.filter(function (tick) { return tick <= low; }).length - 1;
-    var last = ticks.findIndex(function (tick) { return tick >= high && tick > low; });
-    ticks = ticks.slice(Math.max(first, 0), last + 1);
-    return ticks.length > 5 ? ticks.filter(function (tick, place) { return place === 0 || place === ticks.length - 1 || /^[0.]*1/.test(String(tick)); }) : ticks;
   }
   function move(step) {
     at = Math.min(Math.max(step, 0), shown.tps.length - 1);
     var seconds = (at + 0.5) * shown.step, from = figure(at * shown.step), to = figure((at + 1) * shown.step), said = [(shown.step > 1 ? gettext("{low} to {high}", { low: from, high: to }) : from) + " s"];
     panels.forEach(function (each) {
-      each.cursor.setAttribute("x1", each.x(seconds));
-      each.cursor.setAttribute("x2", each.x(seconds));
+      each.move(seconds);
       each.strip.lines.forEach(function (line) { if (line.values[at] || line.values[at] === 0 && !each.strip.stack) said.push(shownName(line.name) + " " + figure(line.values[at])); });
     });
     shown.marks.forEach(function (mark) { if (mark[0] >= at * shown.step && mark[0] < (at + 1) * shown.step) said.push(mark[1]); });

@@ -47,7 +47,7 @@ _SAID = re.compile(r'\bgettext\("((?:[^"\\]|\\.)*)"')
 @cache
 def script_texts() -> tuple[str, ...]:
     """Return the texts of the page's scripts: `gettext("...")` in them."""
-    scripts = (files("pgdyno.report").joinpath("page", name) for name in ("script.js", "timeline.js"))
+    scripts = (files("pgdyno.report").joinpath("page", name) for name in ("script.js", "timeline.js", "strips.js"))
     found = [text for script in scripts for text in _SAID.findall(script.read_text(encoding="utf-8"))]
     return tuple(dict.fromkeys([*found, *WAIT_CLASSES, *CPU]))
 
