@@ -589,6 +589,8 @@ def test_a_line_of_a_configuration_that_was_not_tested_alone_is_said_to_be_so(
     said = answered(settings_search(lines))
     assert said.table is not None
     assert [row[2] for row in said.table.rows] == results
+    has_pairs = "n, pairs" in said.table.headings
+    assert has_pairs is any(line.without is not None for line in lines)
     assert said.table.caption.startswith(caption)
     assert file in said.details[-1]
 

@@ -108,7 +108,10 @@ def script_table(of: Digest) -> Table | None:
             rows.append((of.point_name(point), each.name, tps, *map(numbers.ms, figures), errors))
     headings = (*gettext_each("point", "script"), "tps", gettext("mean, ms"), *PERCENTILES, gettext("errors"))
     caption = gettext("By script, in the median trial of each point")
-    return Table(caption, headings, tuple(rows), 2) if rows else None
+    if not rows:
+        return None
+    table = Table(caption, headings, tuple(rows), 2, (0, 0, 0, 3, 1, 2, 0, 1))
+    return table.without({0}) if len({point for point, *_ in rows}) == 1 else table
 
 
 def trial_table(of: Digest) -> Table:

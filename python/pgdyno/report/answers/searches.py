@@ -100,7 +100,8 @@ def settings_table(found: SearchRecord) -> Table | None:
         importance = found.importance.get(line.name)
         share = numbers.NOTHING if importance is None else f"{100 * importance:.0f}"
         rows.append((line.name, line.value, _result(line, found), *_cells(line.without), share))
-    return Table(caption, headings, tuple(rows), 3)
+    table = Table(caption, headings, tuple(rows), 3, (0, 0, 0, 0, 2, 3, 1))
+    return table if _is_any_tested(found) else table.without({3, 4, 5})
 
 
 def _file_text(found: SearchRecord) -> str:

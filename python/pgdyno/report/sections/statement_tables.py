@@ -11,7 +11,7 @@ from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.environment import process_table
 from pgdyno.report.sections.function_shares import profile_blocks
 from pgdyno.report.sections.section_blocks import Absence, Block, Code, Folded
-from pgdyno.report.table import Table
+from pgdyno.report.table import Table, first_rows
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.store.probe_queries import ServerStatementSum, TableSum
 
@@ -88,7 +88,8 @@ def _blocks(draft: Draft) -> list[Block]:
     scripts = script_table(of)
     by_script: list[Block] = [scripts] if scripts is not None else []
     if draft.brief:
-        return [*by_script, *plan_tables(extras.plan_changes), *profile_blocks(extras.profiles, brief=True)]
+        shown = first_rows(scripts) if scripts is not None else []
+        return [*shown, *plan_tables(extras.plan_changes), *profile_blocks(extras.profiles, brief=True)]
     own = statement_table(of)
     blocks: list[Block] = [*by_script, *([own] if own is not None else [])]
     blocks += [server_statement_table(number, sums) for number, sums in extras.server_statements.items()]
