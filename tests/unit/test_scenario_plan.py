@@ -102,8 +102,10 @@ def test_steps_have_their_loads_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [GROUPS + TRIAL, GROUPS.replace('begin = "2s"', "") + STEPS])
 def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
-    plan = loaded(tmp_path, f"{text}[sweep.group]\nreports.clients = [1, 2]\n").plan
-    assert planned_trials(Plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
+    for sweep in ("[sweep.group]\nreports.clients = [1, 2]\n", "[[sweep.points]]\ngroup.reports.clients = 2\n"):
+        plan = loaded(tmp_path, text + sweep).plan
+        assert {each.point.groups["reports.clients"] for each in planned_trials(plan)} <= {"1", "2"}
+        assert planned_trials(Plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,11 @@ def listed_values(plan: Mapping[str, Any], name: str) -> list[Any]:
     group, dot, key = name.partition(".")
     groups = [table for table, kept in _KEPT.items() if kept == group]
     found = [(sweep.get(each) or {}).get(key) for each in groups] if dot else [sweep.get(name)]
-    return next((values for values in found if isinstance(values, list)), [])
+    listed = next((values for values in found if isinstance(values, list)), None)
+    if listed is not None or not dot:
+        return listed or []
+    tables = [point.get(each) or {} for point in sweep.get("points") or () for each in groups]
+    return list(dict.fromkeys(table[key] for table in tables if key in table))
 
 
 def varying(all_series: Sequence[Series]) -> list[str]:

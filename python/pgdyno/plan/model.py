@@ -429,8 +429,8 @@ class Plan(Model):
             del resolved["hooks"]
         if self.cloud == CloudSpec():
             del resolved["cloud"]
-        if not self.sweep.group:
-            for table in (resolved["sweep"], *resolved["sweep"]["points"]):
+        for table in (resolved["sweep"], *resolved["sweep"]["points"]):
+            if not table["group"]:
                 del table["group"]
         self._resolve_trial(resolved)
         self._resolve_search(resolved)

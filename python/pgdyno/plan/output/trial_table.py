@@ -11,7 +11,7 @@ from pgdyno.units import counted, format_duration
 
 WIDTH = 80
 GAP = 2
-_OF_A_TRIAL = ("clients", "workers", "protocol", "scale", "rate")
+_OF_A_TRIAL = ("step", "group", "clients", "workers", "protocol", "scale", "rate")
 
 
 def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
@@ -21,15 +21,19 @@ def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
     points, length = [trial.point for trial in trials], trial_length(plan)
     of_a_trial = [name for name in _OF_A_TRIAL if name not in plan.workload.hidden_parameters]
     names = [name for name in of_a_trial if any(point.parameter(name) is not None for point in points)]
+    if plan.group:
+        # what all groups have in common leaves no room for what they differ in
+        names = [name for name in names if name in ("clients", *varying(points))]
     further = [name for name in varying(points) if name not in of_a_trial]
-    rows = [_row(trial, names, further, length) for trial in trials]
-    headings = ["trial", "target", *names, *map(_short_name, further), "repeat", "length"]
+    first = ["trial"] if plan.group and len(plan.target) == 1 else ["trial", "target"]
+    rows = [[*_row(trial, first, [*names, *further]), length] for trial in trials]
+    headings = [*first, *names, *map(_short_name, further), "repeat", "length"]
     if _width([headings, *rows]) > WIDTH and further:
-        headings = ["trial", "target", *names, "repeat", "length", "settings and variables"]
-        rows = [[*_row(trial, names, [], length), _assignments(trial, further)] for trial in trials]
+        headings = [*first, *names, "repeat", "length", "settings and variables"]
+        rows = [[*_row(trial, first, names), length, _assignments(trial, further)] for trial in trials]
     table = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim")
     for heading in headings:
-        left = heading in ("target", "protocol", "settings and variables", *map(_short_name, further))
+        left = heading in ("target", "step", "group", "protocol", "settings and variables", *map(_short_name, further))
         # the name of a folder or setting may be wider than any terminal
         table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
     for row in rows:
@@ -44,9 +48,9 @@ def same_for_all(trials: Sequence[PlannedTrial]) -> str:
     return _assignments(trials[0], [name for name in names if name not in varying(points)])
 
 
-def _row(trial: PlannedTrial, names: Sequence[str], further: Sequence[str], length: str) -> list[str]:
-    values = [_value(trial.point.parameter(name)) for name in (*names, *further)]
-    return [str(trial.number), trial.target, *values, str(trial.repeat), length]
+def _row(trial: PlannedTrial, first: Sequence[str], names: Sequence[str]) -> list[str]:
+    values = [_value(trial.point.parameter(name)) for name in names]
+    return [*[str(trial.number), trial.target][: len(first)], *values, str(trial.repeat)]
 
 
 def _assignments(trial: PlannedTrial, names: Sequence[str]) -> str:

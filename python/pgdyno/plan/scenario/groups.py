@@ -155,7 +155,9 @@ def scenario_space(groups: Sequence[GroupSpec], sweep: Sweep, scale: int, variab
     """Return the resolved sweep; with groups, each point has the clients of all of them."""
     if not groups:
         return expand(sweep, scale, variables)
-    found = expand(sweep.model_copy(update={"clients": [1]}), scale, variables)
+    # the clients follow from the groups; explicit points are measured instead of the product
+    points = [point.model_copy(update={"clients": 1}) for point in sweep.points]
+    found = expand(sweep.model_copy(update={"clients": None if points else [1], "points": points}), scale, variables)
     space = replace(found, points=[], places=[], problems=list(found.problems))
     for point, places in zip(found.points, found.places, strict=True):
         try:

@@ -279,7 +279,7 @@ def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
     per_session = plan.sweep.session_names
     specs = [
         PointSpec(
-            clients=point.clients,
+            clients=None if plan.group else point.clients,
             workers=point.workers,
             protocol=point.protocol,  # type: ignore[arg-type]  # a record keeps it as text
             scale=point.scale,
@@ -287,6 +287,7 @@ def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
             settings={name: value for name, value in point.settings.items() if name not in per_session},
             session_settings={name: value for name, value in point.settings.items() if name in per_session},
             variables=point.variables,
+            group=point.groups,
         )
         for point in points
     ]

@@ -43,10 +43,10 @@ def thin(points: Sequence[Point], count: int, fewest_clients: int = FEWEST_CLIEN
 
 
 def _curves(points: Sequence[Point]) -> list[Curve]:
-    names = sorted({name for point in points for name in (*point.settings, *point.variables)})
+    names = sorted({name for point in points for name in (*point.settings, *point.variables, *point.groups)})
 
     def rest(point: Point) -> Curve:
-        named = [point.settings.get(name, point.variables.get(name)) for name in names]
+        named = [(point.groups | point.variables | point.settings).get(name) for name in names]
         return (point.scale, point.protocol, point.rate, *named)
 
     def share(point: Point) -> float:

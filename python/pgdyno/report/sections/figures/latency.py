@@ -81,9 +81,9 @@ _Load = tuple[Series, bool]
 
 
 def loops_figure(of: Digest) -> tuple[Figure, Table] | None:
-    """Return None without a point in an open loop, or without a second point to compare."""
+    """Return None without a point in an open loop, or without a second point to compare; also of different groups."""
     points = [point for point in of.points if _is_drawn(point)]
-    if len(points) < 2 or not any(_is_open(point) for point in points):
+    if len(points) < 2 or of.has_groups or not any(_is_open(point) for point in points):
         return None
     loads: dict[_Load, list[PointSummary]] = {}
     for point in points:
