@@ -19,6 +19,23 @@ def test_the_new_plan_is_right_as_it_stands(tmp_path: Path) -> None:
     assert (plan.name, list(plan.target)) == ("my-first", ["pg18"])
 
 
+def test_a_scenario_is_right_as_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "beside.toml"
+    write_new_plan(path, template="scenario.toml")
+    plan = load_plan(path).plan
+    assert (plan.name, [group.name for group in plan.group]) == ("beside", ["orders", "reports", "sleepers"])
+    assert len(plan.points()) == 3
+    # its steps are valid, too
+    lines = path.read_text().splitlines()
+    begin = lines.index("# [[step]]")
+    (tmp_path / "indexes.sql").write_text("SELECT 1;\n")
+    steps = [line.removeprefix("# ") for line in lines[begin:]]
+    path.write_text(
+        "\n".join([*(line for line in lines[:begin] if not line.startswith(("warmup", "duration"))), *steps])
+    )
+    assert [step.name for step in load_plan(path).plan.step] == ["fill", "index", "reports beside orders"]
+
+
 def test_every_section_is_in_it() -> None:
     text = new_plan(Path("mine.toml"))
     for section in SECTIONS:

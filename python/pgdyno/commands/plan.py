@@ -157,12 +157,13 @@ def new(
     target: Annotated[
         str, typer.Option(metavar="KIND", help="Kind of target: embedded (downloaded) or local (installed).")
     ] = "embedded",
+    scenario: Annotated[bool, typer.Option("--scenario", help="A plan with groups of clients.")] = False,
 ) -> None:
     """Write a commented plan to start from."""
     from pgdyno.console import Console
     from pgdyno.plan.output.new import write_new_plan
 
-    write_new_plan(file, target)
+    write_new_plan(file, target, "scenario.toml" if scenario else "new.toml")
     console = Console()
     console.print(f"wrote {file}; edit it, then:", soft_wrap=True)
     quoted = shlex.quote(str(file))

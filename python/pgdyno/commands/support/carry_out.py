@@ -27,6 +27,7 @@ from pgdyno.mounts import is_folder
 from pgdyno.plan import LoadedPlan, Plan, load_plan
 from pgdyno.plan.model import rented_targets
 from pgdyno.plan.output.executed_code import executed
+from pgdyno.plan.scenario.loads import all_loads
 from pgdyno.plan.values import refuse_undecodable
 from pgdyno.records import Stage
 from pgdyno.report.answers.answer import refusing
@@ -162,7 +163,7 @@ def check_reports(output: Output) -> None:
 def _check_required(plan: Plan, output: Output) -> None:
     """Raise UsageError for --require if `plan` promises nothing."""
     resolved = plan.as_resolved()
-    if output.require and not any(promises_at(resolved, point) for point in plan.points()):
+    if output.require and not any(promises_at(resolved, load) for load in all_loads(plan)):
         hint = "such as --set 'trial.promise=\"p99 < 20ms\"'"
         raise UsageError("--require needs a plan with a promise", hint=hint)
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.duet_and_stopping import check_duet, check_stopping
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
-from pgdyno.plan.checks.groups import check_groups, check_steps
+from pgdyno.plan.checks.groups import check_groups, check_steps, has_group_rate
 from pgdyno.plan.checks.promises import check_promises
 from pgdyno.plan.checks.reset import check_reset
 from pgdyno.plan.checks.scripts import check_scripts
@@ -148,6 +148,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         points = sections.space.points if sections.space is not None else []
         phases = [phase.rate is not None for phase in sections.phases if phase.result]
         has_rate = all(phases) if phases else not points or any(point.rate is not None for point in points)
+        has_rate = has_rate or any(has_group_rate(group, sections.sweep, sections.steps) for group in sections.groups)
         promises = sections.trial.promise
         yield from check_promises(("trial", "promise"), promises, sections.workload, document, has_rate=has_rate)
         yield from check_stopping(sections.trial, sections.targets, sections.sweep, points, document, searches=searches)
@@ -201,6 +202,9 @@ def _replica_load_and_generators(sections: Sections, document: Document, folder:
 def _scenario(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
     if sections.groups or document.data.get("step"):
         yield from check_groups(sections.groups, sections.workload, sections.targets, document, folder)
+        for place, group in enumerate(sections.groups):
+            path, has_rate = ("group", place, "promise"), has_group_rate(group, sections.sweep, sections.steps)
+            yield from check_promises(path, group.promise, sections.workload, document, has_rate=has_rate)
         variables = sections.workload.known_variables if sections.workload is not None else {}
         swept = sections.space.points[0].variables if sections.space is not None and sections.space.points else {}
         yield from check_steps(sections.steps, sections.groups, variables | swept, document, folder)

@@ -13,6 +13,7 @@ from pgdyno.plan.checks.scripts import check_scripts
 from pgdyno.plan.own_data.psql_reader import Reader, SqlFileError
 from pgdyno.plan.plan_document import Document, KeyPath, near
 from pgdyno.plan.scenario.groups import SWEPT, GroupSpec, StepSpec, group_workload
+from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 from pgdyno.plan.workload_schema import Workload, effect_of_script
 
@@ -54,6 +55,13 @@ def check_groups(
         yield from _load(place, group, workload, document, folder)
         if group.on == "standby":
             yield from _standby(place, group, targets, document, folder)
+
+
+def has_group_rate(group: GroupSpec, sweep: Sweep | None, steps: Sequence[StepSpec]) -> bool:
+    """Tells whether the load of `group` is an open loop, at least at a point or in a step."""
+    swept = sweep is not None and f"{group.name}.rate" in sweep.group
+    in_steps = (each.rate for step in steps for each in step.groups if each.name == group.name)
+    return group.rate is not None or swept or any(rate is not None for rate in in_steps)
 
 
 def _swept(groups: Sequence[GroupSpec], document: Document) -> Iterator[Problem]:

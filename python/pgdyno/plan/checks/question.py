@@ -83,7 +83,9 @@ def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Pr
         message += ": noise and effect are indistinguishable"
         yield document.problem(("trial", "repeats"), message, f"set trial.repeats = {FEWEST_TRIALS} or more")
     # a promise, a rate, phases, events and published figures give an answer with a single arm
-    asks_more = plan.phase or plan.event or plan.published or all(point.rate is not None for point in points)
+    asks_more = (
+        plan.phase or plan.event or plan.group or plan.published or all(point.rate is not None for point in points)
+    )
     clients = len({point.clients for point in points})
     if not (asks_more or plan.trial.promise) and clients < FEWEST_POINTS:
         counted = "one number of clients" if clients == 1 else f"{clients} numbers of clients"

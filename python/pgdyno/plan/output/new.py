@@ -40,21 +40,24 @@ _INSTALLED = "/usr/lib/postgresql"
 """Where Debian installs PostgreSQL versions."""
 
 
-def new_plan(file: Path, kind: str = "embedded") -> str:
-    """Return the text of a plan for `file` with a target of `kind`. Raises UsageError."""
+def new_plan(file: Path, kind: str = "embedded", template: str = "new.toml") -> str:
+    """Return the text of a plan for `file` with a target of `kind`, by a template of this package.
+
+    Raises UsageError.
+    """
     if kind not in KINDS:
         meant = near(kind, KINDS)
         hint = f"did you mean {meant}?" if meant else f"use {' or '.join(KINDS)}"
         raise UsageError(f"no plan for targets of kind {kind} to start from", hint=hint)
-    template = resources.files("pgdyno.plan.output").joinpath("new.toml").read_text(encoding="utf-8")
-    target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quote(str(_local_bin())))
-    return template.format(file=file, name=plan_name(file.name.removesuffix(".toml"), "plan"), target=target)
+    text = resources.files("pgdyno.plan.output").joinpath(template).read_text(encoding="utf-8")
+    target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quoted(str(_local_bin())))
+    return text.format(file=file, name=plan_name(file.name.removesuffix(".toml"), "plan"), target=target)
 
 
-def write_new_plan(file: Path, kind: str = "embedded") -> None:
-    """Write the plan; keep an existing file. Raises UsageError, StoreError."""
+def write_new_plan(file: Path, kind: str = "embedded", template: str = "new.toml") -> None:
+    """Writes the plan; keeps an existing file. Raises UsageError, StoreError."""
     refuse_undecodable(f"the path {file}", str(file))
-    text = new_plan(file, kind)
+    text = new_plan(file, kind, template)
     try:
         with file.open("x", encoding="utf-8") as opened:
             opened.write(text)

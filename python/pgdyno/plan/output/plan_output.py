@@ -7,6 +7,7 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, SearchSpec
 from pgdyno.plan.optional_sections import latency_words
+from pgdyno.plan.scenario.groups import GroupSpec
 from pgdyno.plan.sweeps.order import by_chance
 from pgdyno.plan.targets import NO_CHECKSUMS, OwnTarget, RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
@@ -29,6 +30,9 @@ def in_each_trial(plan: Plan) -> list[str]:
         lines.append(f"clients that lose their connection reconnect, or give up after {duration_words(patience)}")
     if plan.replica_load is not None:
         lines.append(_on_replicas(plan.replica_load))
+    lines += [_group(group) for group in plan.group]
+    if plan.step:
+        lines.append(f"steps: {', '.join(step.name for step in plan.step)}")
     if plan.trial.promise:
         lines.append(f"promises at every point: {', '.join(plan.trial.promise)}")
     if plan.trial.ledger:
@@ -42,6 +46,19 @@ def _on_replicas(load: ReplicaLoad) -> str:
     clients = counted(load.clients, "client")
     rate = "" if load.rate is None else f" at {load.rate:g} transactions per second"
     return f"on the replicas at the same time: {', '.join(load.scripts)}, {clients}{rate}, {load.protocol} protocol"
+
+
+def _group(group: GroupSpec) -> str:
+    if group.idle is not None:
+        return f"group {group.name}: {counted(group.idle, 'idle client')}"
+    loads = group.scripts or [f"{key} {value}" for key, value in (group.workload or {}).items()]
+    parts = [", ".join(loads), counted(group.clients, "client")]
+    parts += [f"{group.rate:,.10g} transactions a second"] if group.rate is not None else []
+    parts += [f"on the {group.on}"] if group.on != "primary" else []
+    parts += [f"from {format_duration(group.begin)}"] if group.begin else []
+    parts += [f"up to {format_duration(group.end)}"] if group.end is not None else []
+    parts += [f"promise {', '.join(group.promise)}"] if group.promise else []
+    return f"group {group.name}: {'; '.join(filter(None, parts))}"
 
 
 def _event(event: EventSpec) -> str:

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from pgdyno.errors import InvalidValueError
 from pgdyno.plan.kinds import WORKLOAD_KINDS, workload_schema
+from pgdyno.plan.optional_sections import Promises
 from pgdyno.plan.own_data.sql_dataset import SqlDataset
 from pgdyno.plan.sweeps.points import Space, SweepProblem, expand
 from pgdyno.plan.sweeps.spec import Place, Sweep
-from pgdyno.plan.values import HIGHEST_RATE, Model, Name, Positive, Protocol, Seconds, Setting
+from pgdyno.plan.values import HIGHEST_RATE, LONGEST_NAME, Model, Name, Positive, Protocol, Seconds, Setting
 from pgdyno.plan.workload_schema import SBTEST, Workload
 from pgdyno.records import Point
 from pgdyno.registry import workload_kind
@@ -47,6 +48,8 @@ class GroupSpec(Model):
     """The server of the target to which its clients connect."""
     idle: Positive | None = None
     """Number of clients that only stay connected, in no transaction, in place of a load."""
+    promise: Promises = Field(default_factory=list)
+    """What its load must keep, such as "p99 < 20ms", besides the promises of `trial`."""
 
     @model_validator(mode="after")
     def _one_load(self) -> GroupSpec:
@@ -83,13 +86,16 @@ def _group_in_step(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
-WAITS = ("vacuum", "replication", "archive")
+def _step_name(text: str) -> str:
+    if not text.strip() or not text.isprintable() or len(text) > LONGEST_NAME:
+        raise InvalidValueError(f"{text!r} is not a step's name", f"use up to {LONGEST_NAME} characters on one line")
+    return text
 
 
 class StepSpec(Model):
     """A part of a trial: a load, or work on the data; what it changes stays until the trial's end."""
 
-    name: Name
+    name: Annotated[str, AfterValidator(_step_name)]
     groups: list[Annotated[GroupInStep, BeforeValidator(_group_in_step, json_schema_input_type=str | GroupInStep)]] = (
         Field(default_factory=list)
     )
@@ -141,14 +147,16 @@ def override_group(group: GroupSpec, swept: Mapping[str, str]) -> GroupSpec:
     own = {key.partition(".")[2]: value for key, value in swept.items() if key.partition(".")[0] == group.name}
     if not own:
         return group
-    table: dict[str, Any] = group.model_dump(exclude_defaults=True, exclude={"begin", "end"})
+    table: dict[str, Any] = group.model_dump(exclude_defaults=True, exclude={"begin", "end", "promise"})
     for key, value in own.items():
         name, _, variable = key.partition(".")
         if variable:
             table[name] = {**table.get(name, {}), variable: value}
         else:
             table[name] = float(value) if name == "rate" else value if name == "protocol" else int(value)
-    return GroupSpec.model_validate(table).model_copy(update={"begin": group.begin, "end": group.end})
+    return GroupSpec.model_validate(table).model_copy(
+        update={"begin": group.begin, "end": group.end, "promise": group.promise}
+    )
 
 
 def scenario_space(groups: Sequence[GroupSpec], sweep: Sweep, scale: int, variables: Mapping[str, str]) -> Space:

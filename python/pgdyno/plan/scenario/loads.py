@@ -31,6 +31,11 @@ def loads_of(plan: Plan, point: Point) -> list[Point]:
     ]
 
 
+def all_loads(plan: Plan) -> list[Point]:
+    """Returns a point for each load at each point of the sweep."""
+    return [load for point in plan.points() for load in loads_of(plan, point)]
+
+
 def idle_groups(plan: Plan, load: Point) -> list[GroupSpec]:
     """Return the groups that only stay connected beside `load`, one of a trial."""
     step = next((each for each in plan.step if each.name == load.step), None)

@@ -57,11 +57,12 @@ class Judgement:
 
 
 def promises_at(plan: Mapping[str, Any], point: Point) -> list[Promise]:
-    """Return the promises of a resolved plan for the load at `point`; one on the rate needs one there.
+    """Return the promises of a resolved plan for the load at `point`, and its group; one on the rate needs one there.
 
     Raises ValueError for a damaged plan.
     """
-    promises = [parse_promise(text) for text in (plan.get("trial") or {}).get("promise") or ()]
+    owners = [plan.get("trial") or {}, *(each for each in plan.get("group") or () if each["name"] == point.group)]
+    promises = [parse_promise(text) for each in owners for text in each.get("promise") or ()]
     is_open = point.rate is not None or plan.get("phase")
     return [each for each in promises if each.figure != "rate" or is_open]
 
