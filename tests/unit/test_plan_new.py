@@ -30,9 +30,8 @@ def test_a_scenario_is_right_as_it_stands(tmp_path: Path) -> None:
     begin = lines.index("# [[step]]")
     (tmp_path / "indexes.sql").write_text("SELECT 1;\n")
     steps = [line.removeprefix("# ") for line in lines[begin:]]
-    path.write_text(
-        "\n".join([*(line for line in lines[:begin] if not line.startswith(("warmup", "duration"))), *steps])
-    )
+    kept = [line for line in lines[:begin] if not line.startswith(("warmup", "duration"))]
+    path.write_text("\n".join([*kept, *steps]))
     assert [step.name for step in load_plan(path).plan.step] == ["fill", "index", "reports beside orders"]
 
 

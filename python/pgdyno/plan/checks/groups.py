@@ -58,7 +58,7 @@ def check_groups(
 
 
 def has_group_rate(group: GroupSpec, sweep: Sweep | None, steps: Sequence[StepSpec]) -> bool:
-    """Tells whether the load of `group` is an open loop, at least at a point or in a step."""
+    """Return whether the load of `group` is an open loop, at least at a point or in a step."""
     swept = sweep is not None and f"{group.name}.rate" in sweep.group
     in_steps = (each.rate for step in steps for each in step.groups if each.name == group.name)
     return group.rate is not None or swept or any(rate is not None for rate in in_steps)

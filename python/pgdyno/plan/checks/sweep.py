@@ -153,12 +153,16 @@ def _connections(name: str, target: TargetSpec, space: Space, document: Document
             f"{most_of_all.clients:,} clients are more than PostgreSQL accepts; the maximum is {MOST_CONNECTIONS:,}"
         )
         place = space.places[space.points.index(most_of_all)]["clients"]
-        yield document.problem(_in_file(place, document), message, "use fewer clients")
+        yield document.problem(_of_clients(place, document), message, "use fewer clients")
     elif short:
         clients, most, place = max(short, key=lambda each: each[0])
         message = f"{clients} clients are too many for target {name}: its max_connections is {most}"
         hint = f"set max_connections = {clients + 20} in [target.{name}.settings]"
-        yield document.problem(_in_file(place, document), message, hint)
+        yield document.problem(_of_clients(place, document), message, hint)
+
+
+def _of_clients(place: Place, document: Document) -> KeyPath:
+    return ("group",) if document.data.get("group") else _in_file(place, document)
 
 
 def _max_connections(target: TargetSpec, point: Point) -> int | None:

@@ -50,7 +50,7 @@ def new_plan(file: Path, kind: str = "embedded", template: str = "new.toml") -> 
         hint = f"did you mean {meant}?" if meant else f"use {' or '.join(KINDS)}"
         raise UsageError(f"no plan for targets of kind {kind} to start from", hint=hint)
     text = resources.files("pgdyno.plan.output").joinpath(template).read_text(encoding="utf-8")
-    target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quoted(str(_local_bin())))
+    target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quote(str(_local_bin())))
     return text.format(file=file, name=plan_name(file.name.removesuffix(".toml"), "plan"), target=target)
 
 

@@ -32,7 +32,7 @@ def loads_of(plan: Plan, point: Point) -> list[Point]:
 
 
 def all_loads(plan: Plan) -> list[Point]:
-    """Returns a point for each load at each point of the sweep."""
+    """Return a point for each load at each point of the sweep."""
     return [load for point in plan.points() for load in loads_of(plan, point)]
 
 
