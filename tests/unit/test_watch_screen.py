@@ -106,3 +106,10 @@ def test_one_frame_as_text() -> None:
 def test_a_line_for_a_log() -> None:
     assert "989" in line(history().frame(1))
     assert line(history().frame(1)).endswith("CPU 2.0")
+
+
+def test_a_server_that_is_away_is_said_to_be_once() -> None:
+    told = history(3)
+    frame = {**told.frame(1), "away": "connection refused", "active": None, "waits": None}
+    text = text_of(page(frame, LOOKS), (100, 60))
+    assert text.count("no connection to the server: connection refused") == 1

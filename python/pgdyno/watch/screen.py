@@ -113,13 +113,11 @@ def screen(frame: Frame, points: Sequence[Point], looks: Looks, width: int, heig
 
 def page(frame: Frame, looks: Looks) -> Group:
     """Return a frame for a file: all tables, of which empty ones are left out."""
-    parts: list[RenderableType] = [_header(frame, looks), ""]
-    if frame["away"] is not None:
-        parts += [_legend(frame, looks), ""]
     figures = _grid()
     for name, value, _, detail in _figures(frame):
         figures.add_row(name, value, detail)
-    parts += [figures, "", _legend(frame, looks), "", _waits(frame, 0, MOST), "", _sessions(frame, looks, MOST)]
+    parts: list[RenderableType] = [_header(frame, looks), "", figures, "", _legend(frame, looks)]
+    parts += ["", _waits(frame, 0, MOST), "", _sessions(frame, looks, MOST)]
     for table in (Table.STATEMENTS, Table.PROCESSES, Table.BLOCKERS):
         if frame[table]:
             parts += ["", _TABLES[table](frame, looks, MOST)]
