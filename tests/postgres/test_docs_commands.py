@@ -32,6 +32,7 @@ PAGES = (
     "sweeps",
     "compare-settings",
     "own-sql",
+    "scenarios",
     "aurora",
     "latency",
     "github-actions",
@@ -74,6 +75,13 @@ SHORT = (*QUICK, "--set", "trial.warmup=0s", "--set", "trial.duration=1s", "--se
 RECORDED = "3s"
 REPLAYS = {"app-load/plan.toml", "django.toml"}
 """Plans that take their clients and the length of a trial from a capture."""
+_SECOND = ("--set", "trial.warmup=0s", "--set", "trial.duration=1s", "--set", "workload.scale=1")
+SCENARIOS = {
+    "reports-beside-orders": (*QUICK, *_SECOND),
+    "mine.toml": (*QUICK, *_SECOND),
+    "index.toml": QUICK,
+}
+"""Options that make plans with groups, which have the clients, shorter."""
 PASSWORD = "of the docs"
 TABLES = """\
 CREATE TABLE orders (id bigserial PRIMARY KEY, customer_id int NOT NULL, total numeric NOT NULL);
@@ -141,7 +149,7 @@ def here(text: str, host: str, port: int) -> str:
     """Returns `text` with this host's servers instead of remote ones, and with little data."""
     text = re.sub(r"\bscale = 100?(?=[ \n])", "scale = 1", text)
     text = text.replace("table_size = 100000", "table_size = 1000")
-    text = text.replace(".venv/bin/pgdyno", "pgdyno")
+    text = text.replace(".venv/bin/pgdyno", "pgdyno").replace('duration = "10s"', 'duration = "1s"')
     # one server under two names
     text = text.replace('"host=old ', f'"host={host} port={port} user=bench ')
     text = text.replace('"host=new ', f'"host=localhost port={port} user=bench ')
@@ -158,7 +166,7 @@ def shortened(command: str) -> str:
     if words[0] != "pgdyno":
         return command
     if words[1] == "run":
-        words += QUICK if words[2] in REPLAYS else SHORT
+        words += SCENARIOS.get(words[2], QUICK if words[2] in REPLAYS else SHORT)
     if words[1] == "ab":
         words += ("--no-preflight", "--warmup", "0s", "--duration", "500ms", "--pairs", "6")
         words += () if "--dsn" in words else ("--scale", "1")
@@ -166,7 +174,18 @@ def shortened(command: str) -> str:
 
 
 @pytest.mark.long_cases(
-    "aurora", "cluster", "compare", "github", "latency", "moving", "run]", "sql]", "sweeps", "sysbench", "tutorial"
+    "aurora",
+    "cluster",
+    "compare",
+    "github",
+    "latency",
+    "moving",
+    "run]",
+    "scenarios",
+    "sql]",
+    "sweeps",
+    "sysbench",
+    "tutorial",
 )
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_a_page_run(page: str, theirs: Server, home: Home, installed: Installation, tmp_path: Path) -> None:
