@@ -124,6 +124,7 @@ def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
         (GROUPS.replace('begin = "2s"', 'on = "standby"') + TRIAL, "target a has no standby of its own"),
         (GROUPS.replace('begin = "2s"', 'on = "b"') + TRIAL, 'must be "primary" or "standby", not "b"'),
         (f"{GROUPS}{TRIAL}order = \"duet\"\n", "trial.order: cannot be combined with groups or steps"),
+        (GROUPS.replace('"2s"', '"10s"') + TRIAL, "group[1].begin: is not before the end of a load of 10 s"),
         (GROUPS + STEPS.replace('"reports"', '"report"'), "there is no group report\n    did you mean reports?"),
         (GROUPS + STEPS.replace('"reports"', '"orders"'), "uses the group orders twice"),
         (GROUPS + STEPS.replace("= 400", "= 401"), "401 transactions do not divide by the 4 clients of orders"),

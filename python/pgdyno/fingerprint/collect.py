@@ -177,8 +177,10 @@ def take_fingerprint(loaded: LoadedPlan, engine: Engine, seed: int, needs: Needs
     workload.pop("captured", None)
     if workload.pop("replay", None) is not None:
         workload["capture"] = _capture_hash(loaded)
-    if "replica_load" in resolved:
-        workload["replica_load"] = resolved["replica_load"]
+    workload |= {name: resolved[name] for name in ("replica_load", "group", "step") if name in resolved}
+    if "group" in workload:
+        # a promise changes no load
+        workload["group"] = [{**each, "promise": []} for each in workload["group"]]
     return Fingerprint(
         host=host_print(describe_host(), needs.places),
         pgdyno=__version__,

@@ -230,7 +230,7 @@ MAY_BE_UNKNOWN = frozenset(["numa_nodes", "threads_per_core", "virtualisation", 
 """Fields of a host that may be absent because they are unknown; limits and boot parameters are absent if none is
 set.
 """
-ABSENT_IS_NONE = frozenset(["capture", "options", "pace", "replica_load", "variables"])
+ABSENT_IS_NONE = frozenset(["capture", "group", "options", "pace", "replica_load", "step", "variables"])
 """Fields of a workload whose absence means that they are not set. Other fields are absent in fingerprints of older
 versions.
 """

@@ -201,7 +201,9 @@ def _replica_load_and_generators(sections: Sections, document: Document, folder:
 
 def _scenario(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
     if sections.groups or document.data.get("step"):
-        yield from check_groups(sections.groups, sections.workload, sections.targets, document, folder)
+        ends = [step.duration for step in sections.steps] or [getattr(sections.trial, "duration", None)]
+        lengths_s = [each for each in ends if each is not None]
+        yield from check_groups(sections.groups, sections.workload, sections.targets, lengths_s, document, folder)
         for place, group in enumerate(sections.groups):
             path, has_rate = ("group", place, "promise"), has_group_rate(group, sections.sweep, sections.steps)
             yield from check_promises(path, group.promise, sections.workload, document, has_rate=has_rate)

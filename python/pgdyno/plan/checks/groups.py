@@ -16,6 +16,7 @@ from pgdyno.plan.scenario.groups import SWEPT, GroupSpec, StepSpec, group_worklo
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 from pgdyno.plan.workload_schema import Workload, effect_of_script
+from pgdyno.units import duration_words
 
 OF_GROUPS = {
     "phase": "phases change the load of all clients: use steps",
@@ -31,16 +32,12 @@ def check_groups(
     groups: Sequence[GroupSpec],
     workload: Workload | None,
     targets: Mapping[str, TargetSpec],
+    lengths_s: Sequence[float],
     document: Document,
     folder: Path,
 ) -> Iterator[Problem]:
-    """Yield problems of `groups` and of the keys of other sections that belong to them."""
-    for section, why in OF_GROUPS.items():
-        if document.data.get(section):
-            yield document.problem((section,), f"cannot be combined with groups or steps: {why}", "remove it")
-    if document.at(("trial", "order")) == "duet" or document.at(("trial", "ledger")):
-        key = "ledger" if document.at(("trial", "ledger")) else "order"
-        yield document.problem(("trial", key), "cannot be combined with groups or steps", "remove it")
+    """Yield problems of `groups`, whose loads last `lengths_s`, and of keys of other sections that belong to them."""
+    yield from _other_sections(document)
     if not groups:
         return
     for key in OF_SWEEP:
@@ -53,8 +50,20 @@ def check_groups(
             hint = "give each group its own name"
             yield document.problem(("group", place, "name"), f"{group.name} is the name of two groups", hint)
         yield from _load(place, group, workload, document, folder)
+        if lengths_s and group.begin >= min(lengths_s):
+            message = f"is not before the end of a load of {duration_words(min(lengths_s))}"
+            yield document.problem(("group", place, "begin"), message, "let it begin earlier")
         if group.on == "standby":
             yield from _standby(place, group, targets, document, folder)
+
+
+def _other_sections(document: Document) -> Iterator[Problem]:
+    for section, why in OF_GROUPS.items():
+        if document.data.get(section):
+            yield document.problem((section,), f"cannot be combined with groups or steps: {why}", "remove it")
+    if document.at(("trial", "order")) == "duet" or document.at(("trial", "ledger")):
+        key = "ledger" if document.at(("trial", "ledger")) else "order"
+        yield document.problem(("trial", key), "cannot be combined with groups or steps", "remove it")
 
 
 def has_group_rate(group: GroupSpec, sweep: Sweep | None, steps: Sequence[StepSpec]) -> bool:
