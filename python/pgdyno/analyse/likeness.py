@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.analyse.histogram import merge
+from pgdyno.effect.short_statement import short_statement
 from pgdyno.messages import Message
 from pgdyno.records import CapturedWait, ClassLikeness, Likeness, Summary
 from pgdyno.records.capture import Capture, StatementClass
@@ -120,7 +121,7 @@ def _class_likeness(
     p50_us, p99_us = _percentiles_us(measured)
     return ClassLikeness(
         number=number,
-        text=" ".join(captured.text[: 4 * TEXT].split())[:TEXT],
+        text=short_statement(captured.text, TEXT),
         captured_calls=captured.calls,
         captured_share=captured.calls / all_captured if all_captured else 0.0,
         captured_errors=captured.errors,

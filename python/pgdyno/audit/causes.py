@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict
 from pgdyno.audit.subject import Subject
+from pgdyno.effect.short_statement import short_statement
 from pgdyno.messages import Message
 from pgdyno.records.probe import wait_class
 from pgdyno.units import format_size
@@ -172,11 +173,10 @@ def _changed_plans(slow: _Side, fast: _Side) -> Iterator[Message]:
             continue
         (shape, plan), (other_shape, other_plan) = (each.most_common(1)[0][0] for each in counts)
         if shape != other_shape:
-            shown = " ".join(text.split())
             yield Message(
                 "other-plan",
                 "another plan of {statement}: {mine} at {slow}, {other} at {fast}",
-                statement=shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…",
+                statement=short_statement(text, _SHOWN),
                 mine=_first_difference(plan, other_plan),
                 other=_first_difference(other_plan, plan),
                 slow=slow.name,

@@ -11,6 +11,7 @@ from typing import Any
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.capture.left_out import sentence
+from pgdyno.effect.short_statement import short_statement
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.plan.output.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Ended, Source, StatementClass, Values
@@ -182,10 +183,8 @@ def _milliseconds(us: float | None) -> str:
 
 
 def _short_text(each: StatementClass) -> str:
-    text = " ".join(each.text[: 10 * _TEXT_CHARACTERS].split())
-    short = text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…"
     # a backtick would end the code
-    return cell(short.replace("`", "'"))
+    return cell(short_statement(each.text, _TEXT_CHARACTERS).replace("`", "'"))
 
 
 # ---- texts that the folder of a model has, too ----

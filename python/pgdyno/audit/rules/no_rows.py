@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.effect.short_statement import short_statement
 from pgdyno.messages import Message
 from pgdyno.store.trial_tables import StatementRow
 
@@ -41,7 +42,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     target=target,
                     script=names.get(script, str(script)),
                     line=rows[0].line,
-                    statement=_shorten(rows[0].text),
+                    statement=short_statement(rows[0].text, SHOWN),
                 ),
                 [row.trial for row in rows],
                 [
@@ -50,11 +51,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 ],
                 "compare the ranges of the script's values with the tables, and look for row-level security",
             )
-
-
-def _shorten(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…"
 
 
 RULE = Rule(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.likeness import disagreement_causes
+from pgdyno.effect.short_statement import short_statement
 from pgdyno.records import Likeness, ReplayFigures, Summary, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
@@ -109,7 +110,9 @@ def _shares(of: Likeness) -> str:
     worst = next((each for each in of.classes if each.number == of.unlike_class), None)
     return gettext(
         "the load is not like the capture: the share of {statement} differs by {points} points",
-        statement=cut(worst.text, 40) if worst is not None else gettext("class {number}", number=of.unlike_class),
+        statement=short_statement(worst.text, 60)
+        if worst is not None
+        else gettext("class {number}", number=of.unlike_class),
         points=points,
     )
 
@@ -170,7 +173,7 @@ def class_table(loads: Sequence[OwnLoad], most: int | None = None) -> Table:
         same = [each.get(captured.number) for each in found]
         rows.append(
             (
-                cut(captured.text, TEXT),
+                short_statement(captured.text, TEXT),
                 _percent(captured.captured_share),
                 *(_percent(each.share if each else None) for each in same),
                 _ms(captured.captured_p50_us),
@@ -215,10 +218,6 @@ def _waits(of: ProbeAverages | None) -> dict[str, float] | None:
     if of is None:
         return None
     return {f"{kind}:{name}" if name else kind: sessions for kind, name, sessions in of.waits}
-
-
-def cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _percent(share: float | None) -> str:
