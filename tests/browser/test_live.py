@@ -319,6 +319,14 @@ def test_the_page_of_a_server_whose_clock_and_probe_differ(
             expect(page.locator("#left")).to_have_text(re.compile(r"^(1:00|0:5\d)$"))
             expect(page.locator("#strip-cpu-title")).to_have_text("CPU of the host 4 % busy; n = 29 seconds")
             assert page.evaluate(GAP) == [True, False, True]
+            page.locator("#strip-cpu svg").hover()
+            places = page.eval_on_selector_all(
+                ".strip .cur", "all => all.map((each) => Number(each.getAttribute('x1')))"
+            )
+            assert len(places) == 6
+            # one line at the pointer through all strips
+            assert len(set(places)) == 1
+            assert places[0] > 0
             page.emulate_media(media="print")
             assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
             monkeypatch.setattr(viewers, "MOST_STREAMS_EACH", 0)
