@@ -32,6 +32,10 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_PLAIN = re.compile(r"""(?:[^;'"$\\:/\-()\[\]eE]++|[eE](?!')|(?<=[\w$])[eE$])++""")
+"""What no token of another kind is in. After a word, `e'` and `$` begin no string."""
+_COUNTED = ("copy", "create")
+"""First words of statements whose further words matter."""
 _UP_TO_END = {
     "'": re.compile(r"(?:[^']++|'')*+'"),
     "e'": re.compile(r"(?:[^'\\]++|\\.|'')*+'", re.DOTALL),
@@ -169,6 +173,10 @@ class _SqlFile:
             if self.inside:
                 at = self._skip(line, at)
                 continue
+            if self.words and self.words[0] not in _COUNTED and (plain := _PLAIN.match(line, at)):
+                self.parts.append(plain[0])
+                at = plain.end()
+                continue
             match = _TOKEN.match(line, at)
             assert match is not None  # the last alternative takes any character
             kind, text, at = match.lastgroup, match[0], match.end()
@@ -212,7 +220,7 @@ class _SqlFile:
     def _note_word(self, word: str) -> None:
         if len(self.words) < 4 or self.words[0] == "copy":
             self.words.append(word)
-        if self.parentheses or not _FUNCTION.match(" ".join(self.words)):
+        if self.parentheses or self.words[0] != "create" or not _FUNCTION.match(" ".join(self.words)):
             return
         if word == "begin" or (word == "case" and self.blocks):
             self.blocks += 1
