@@ -271,3 +271,46 @@ def test_a_load_can_be_stopped(warm_home: Home, tmp_path: Path) -> None:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, out + err
     assert "Traceback" not in err
+
+
+ODD = r"""
+\set half 500 -- a comment is a value
+\set name 'it''s' ' "odd"'
+CREATE TABLE "a;b" (n int, t text); -- one; two
+INSERT INTO "a;b" VALUES (1, ';'), (2, E'\';'), (3, $$;$$), (4, $T$ $$ ; $t$ $T$), (5, :'name'); SELECT 1; INSERT
+INTO "a;b" /* ; /* ; */ ; */ VALUES (:rows::int, ':rows'), (7, date'2026-01-01'::text || e'\\;'), (8, 'two
+lines;');
+CREATE FUNCTION f(a int[]) RETURNS SETOF text LANGUAGE sql BEGIN ATOMIC
+  SELECT CASE WHEN a[1:2] = a THEN 'short;' ELSE 'long;' END; SELECT 'end;'; END;
+INSERT INTO "a;b" SELECT 9, f(ARRAY[1, 2]);
+DO $do$ BEGIN FOR i IN 10..12 LOOP INSERT INTO "a;b" VALUES (i, 'do;'); END LOOP; END; $do$;
+CREATE RULE r AS ON UPDATE TO "a;b" DO ALSO (SELECT 1; SELECT 2);
+COPY "a;b" FROM STDIN; INSERT INTO "a;b" VALUES (20, 'after');
+21	'
+22	:rows;
+\.
+SELECT format('INSERT INTO "a;b" VALUES (%s, %L)', i, ';'), NULL FROM generate_series(30, 32) i \gexec
+BEGIN \; INSERT INTO "a;b" VALUES (40, 'one message') \; COMMIT;
+\ir more/types.sql
+\copy "a;b" from 'items.csv' with (format csv)
+INSERT INTO "a;b" VALUES (50, :'rows')"""
+
+
+def test_psql_makes_the_same_data(own: Server, folder: Path) -> None:
+    (folder / "odd.sql").write_text(ODD)
+    preparer(own, method="none").prepare(dataset(folder, ["odd.sql"]))
+    (*_, program) = sorted(Path("/usr/lib/postgresql").glob("*/bin/psql"))
+    with own.connect("postgres") as connection:
+        connection.execute("CREATE DATABASE by_psql")
+    environment = own.environment() | {"PGDATABASE": "by_psql", "PATH": "/usr/bin:/bin"}
+    variables = [f"-v{name}={value}" for name, value in VARIABLES.items()]
+    done = subprocess.run(
+        [program, "-X", "-q", "-vON_ERROR_STOP=1", *variables, "-f", "odd.sql"],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    every = "SELECT string_agg(n || '=' || t, E'\\n' ORDER BY n, t) FROM \"a;b\""
+    with own.connect("by_psql") as connection:
+        row = present(connection.execute(every.encode()).fetchone())
+    assert row[0] == ask(own, every)
+    assert str(row[0]).count("\n") > 20

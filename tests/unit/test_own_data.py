@@ -106,6 +106,7 @@ WRONG = {
     "\\copy t from program 'id'": "a.sql:1: \\copy reads a file",
     "\\copy t to 'x'": "a.sql:1: \\copy reads a file",
     "\\set x `id`": "a.sql:1: cannot read the argument at `",
+    "\\set x 1 \\\\ SELECT 1;": "a.sql:1: cannot read the argument at \\",
     "SELECT 1;\nSELECT 'x\n;": "a.sql:2: ' is not closed",
     "\\i a.sql": "a.sql:1: more than 32 files include each other",
     "\\gexec": "a.sql:1: \\gexec needs a query",

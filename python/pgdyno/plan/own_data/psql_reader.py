@@ -45,7 +45,7 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 _COMMAND = re.compile(r"\\(\w*)(.*)", re.DOTALL)
 _ARGUMENT = re.compile(
     r"""(?P<blank>\s++)|'(?P<quoted>(?:[^'\\]++|\\.|'')*+)'|(?P<variable>:(?:\w++|'\w++'|"\w++"))"""
-    r"""|(?P<plain>[^\s':`]++|:)|(?P<wrong>.)""",
+    r"""|(?P<plain>[^\s':`\\]++|:)|(?P<wrong>.)""",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
