@@ -77,6 +77,36 @@ pub struct Source {
     pub metrics: &'static [Metric],
 }
 
+impl Source {
+    const fn host(name: &'static str, read_from: &'static str) -> Self {
+        Self { name, side: Side::Host, read_from, labels: &[], sparse: false, from_zero: false, metrics: &[] }
+    }
+
+    const fn server(name: &'static str, read_from: &'static str) -> Self {
+        Self { side: Side::Server, ..Self::host(name, read_from) }
+    }
+
+    const fn probe(name: &'static str, read_from: &'static str) -> Self {
+        Self { side: Side::Probe, ..Self::host(name, read_from) }
+    }
+
+    const fn labels(self, labels: &'static [(&'static str, &'static str)]) -> Self {
+        Self { labels, ..self }
+    }
+
+    const fn sparse(self) -> Self {
+        Self { sparse: true, ..self }
+    }
+
+    const fn from_zero(self) -> Self {
+        Self { from_zero: true, ..self }
+    }
+
+    const fn metrics(self, metrics: &'static [Metric]) -> Self {
+        Self { metrics, ..self }
+    }
+}
+
 pub fn sources() -> Vec<&'static Source> {
     [host::SOURCES, process::SOURCES, server::SOURCES, tables::SOURCES, replication::SOURCES].concat()
 }
