@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pgdyno_wire::binding::{Binding, Channel, Wanted};
+use pgdyno_wire::binding::{Binding, BindingPolicy, Channel};
 use pgdyno_wire::require_auth::RequireAuth;
 use pgdyno_wire::scram::KeyCache;
 use pgdyno_wire::{Startup, StartupParams};
@@ -225,9 +225,9 @@ impl Params {
             binding: Binding {
                 channel,
                 wanted: match self.tls.binding {
-                    ChannelBindingMode::Disable => Wanted::Never,
-                    ChannelBindingMode::Prefer => Wanted::Preferred,
-                    ChannelBindingMode::Require => Wanted::Required,
+                    ChannelBindingMode::Disable => BindingPolicy::Never,
+                    ChannelBindingMode::Prefer => BindingPolicy::Preferred,
+                    ChannelBindingMode::Require => BindingPolicy::Required,
                 },
             },
             require_auth: self.require_auth.clone(),

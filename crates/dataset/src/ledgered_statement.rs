@@ -3,7 +3,7 @@
 use pgdyno_connect::Session;
 
 use crate::load_error::LoadError;
-use crate::load_ledger::{self, Sent, Writer};
+use crate::load_ledger::{self, SentAmount, Writer};
 
 /// What happens to a statement if it or its session fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Undo {
             if writer.begin(session, position, item)?.is_some() {
                 return Ok(());
             }
-            return writer.commit(session, position, item, Sent::default());
+            return writer.commit(session, position, item, SentAmount::default());
         }
         if writer == Writer::Nobody {
             return load_ledger::execute(session, sql).map(drop);
@@ -37,8 +37,8 @@ impl Undo {
         if writer.begin(session, position, item)?.is_some() {
             return Ok(());
         }
-        let result =
-            load_ledger::execute(session, sql).and_then(|_| writer.commit(session, position, item, Sent::default()));
+        let result = load_ledger::execute(session, sql)
+            .and_then(|_| writer.commit(session, position, item, SentAmount::default()));
         if result.is_err() {
             load_ledger::roll_back(session);
         }

@@ -14,7 +14,7 @@ use crate::dataset::{Dataset, Manner, Stages, Table};
 use crate::dataset_stamp;
 use crate::ledgered_statement::Undo;
 use crate::load_error::LoadError;
-use crate::load_ledger::{self, Identity, Ledger, Sent, Writer};
+use crate::load_ledger::{self, Identity, Ledger, SentAmount, Writer};
 use crate::load_order::{Beginning, Chunks, Connect, LoadMode, Order, Pieces};
 use crate::load_step::Step;
 use crate::load_watcher::Watcher;
@@ -53,7 +53,7 @@ pub fn load(
         watcher,
         ledger: None,
         filled: None,
-        sent: Sent::default(),
+        sent: SentAmount::default(),
     };
     let outcome = load.all();
     for session in load.others.drain(..) {
@@ -79,7 +79,7 @@ struct Load<'a, W> {
     /// Rows of each table, after all are loaded.
     filled: Option<Vec<u64>>,
     /// What was sent in this step.
-    sent: Sent,
+    sent: SentAmount,
 }
 
 impl<W: Watcher> Load<'_, W> {
@@ -96,7 +96,7 @@ impl<W: Watcher> Load<'_, W> {
         let mut times = Vec::new();
         for (position, step) in order.steps.iter().enumerate().skip(first) {
             let started = Instant::now();
-            self.sent = Sent::default();
+            self.sent = SentAmount::default();
             self.watcher.step(*step);
             self.step(*step, position)?;
             let (elapsed, sent) = (started.elapsed(), self.sent);
@@ -321,7 +321,7 @@ impl<W: Watcher> Load<'_, W> {
             self.tell_notices();
             result?;
             if let Some(ledger) = &mut self.ledger {
-                jobs.iter().for_each(|(item, _)| ledger.note(position, *item, Sent::default()));
+                jobs.iter().for_each(|(item, _)| ledger.note(position, *item, SentAmount::default()));
             }
         }
         Ok(())

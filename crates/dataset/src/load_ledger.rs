@@ -20,7 +20,7 @@ const FORMAT: u32 = 1;
 
 /// What was sent for an entry of the ledger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct SentAmount {
     pub rows: u64,
     pub bytes: u64,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Ledger {
     pub identity: Identity,
     /// Index of the step that makes rows.
     pub position: usize,
-    done: HashMap<(usize, u64), Sent>,
+    done: HashMap<(usize, u64), SentAmount>,
     /// Whether the server stores the ledger; without the right to create a schema it is only in
     /// memory.
     kept: bool,
@@ -129,7 +129,7 @@ impl Ledger {
             let (Some(step), Some(item), Some(rows), Some(bytes)) = numbers else {
                 return refused("the ledger in schema pgdyno_load cannot be read".to_owned());
             };
-            ledger.done.insert((step as usize, item), Sent { rows, bytes });
+            ledger.done.insert((step as usize, item), SentAmount { rows, bytes });
         }
         Ok(ledger)
     }
@@ -193,18 +193,18 @@ impl Ledger {
     }
 
     /// What was sent for an entry; None if it is not done.
-    pub fn sent(&self, step: usize, item: u64) -> Option<Sent> {
+    pub fn sent(&self, step: usize, item: u64) -> Option<SentAmount> {
         self.done.get(&(step, item)).copied()
     }
 
     /// Everything that was sent in a step.
-    pub fn sent_in(&self, step: usize) -> impl Iterator<Item = (u64, Sent)> {
+    pub fn sent_in(&self, step: usize) -> impl Iterator<Item = (u64, SentAmount)> {
         let lines = self.done.iter();
         lines.filter(move |((of, _), _)| *of == step).map(|((_, item), sent)| (*item, *sent))
     }
 
     /// Records that the transaction of an entry was committed.
-    pub fn note(&mut self, step: usize, item: u64, sent: Sent) {
+    pub fn note(&mut self, step: usize, item: u64, sent: SentAmount) {
         self.done.insert((step, item), sent);
     }
 
@@ -228,7 +228,7 @@ impl Writer {
     /// Begins a transaction and writes an entry. If another session has written that entry before,
     /// returns its contents, and there is no transaction. A transaction whose client was killed may
     /// still commit: then this waits for its end.
-    pub fn begin(self, session: &mut Session, step: usize, item: u64) -> Result<Option<Sent>, LoadError> {
+    pub fn begin(self, session: &mut Session, step: usize, item: u64) -> Result<Option<SentAmount>, LoadError> {
         if self == Self::Nobody {
             execute(session, "begin")?;
             return Ok(None);
@@ -241,12 +241,12 @@ impl Writer {
         let sql = format!("select rows, bytes from pgdyno_load.done where step = {step} and item = {item}");
         let line = query(session, &sql)?.into_iter().next().unwrap_or_default();
         let number = |column: usize| line.get(column)?.as_ref()?.parse().ok();
-        Ok(Some(Sent { rows: number(0).unwrap_or_default(), bytes: number(1).unwrap_or_default() }))
+        Ok(Some(SentAmount { rows: number(0).unwrap_or_default(), bytes: number(1).unwrap_or_default() }))
     }
 
     /// Completes the entry and commits.
-    pub fn commit(self, session: &mut Session, step: usize, item: u64, sent: Sent) -> Result<(), LoadError> {
-        let Sent { rows, bytes } = sent;
+    pub fn commit(self, session: &mut Session, step: usize, item: u64, sent: SentAmount) -> Result<(), LoadError> {
+        let SentAmount { rows, bytes } = sent;
         let line = match self {
             Self::Nobody => String::new(),
             Self::Server => format!(

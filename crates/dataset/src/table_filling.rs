@@ -10,7 +10,7 @@ use pgdyno_connect::Session;
 use crate::chunk::Chunk;
 use crate::dataset::{Dataset, Table};
 use crate::load_error::LoadError;
-use crate::load_ledger::{Ledger, Sent, Writer, execute, query, roll_back};
+use crate::load_ledger::{Ledger, SentAmount, Writer, execute, query, roll_back};
 use crate::load_watcher::{Rows, Watcher};
 use crate::parallel_jobs::at_once;
 
@@ -30,7 +30,7 @@ pub(crate) struct Filling<'a> {
     writer: Writer,
     stop: &'a AtomicBool,
     counters: Vec<Counter>,
-    committed: Mutex<Vec<(u64, Sent)>>,
+    committed: Mutex<Vec<(u64, SentAmount)>>,
     notices: Mutex<Vec<String>>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Filling<'a> {
         ledger: &mut Ledger,
         watcher: &mut impl Watcher,
     ) -> Result<(), LoadError> {
-        let mut shown = Shown { started: Instant::now(), rows: vec![0; self.tables.len()] };
+        let mut shown = LastReport { started: Instant::now(), rows: vec![0; self.tables.len()] };
         let mut stages: Vec<u32> = chunks.iter().map(|chunk| chunk.stage).collect();
         stages.sort_unstable();
         stages.dedup();
@@ -140,18 +140,18 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    fn copy(&self, session: &mut Session, sql: &str, chunk: &Chunk) -> Result<Sent, LoadError> {
+    fn copy(&self, session: &mut Session, sql: &str, chunk: &Chunk) -> Result<SentAmount, LoadError> {
         let counter = &self.counters[chunk.table];
         let mut rows = self.dataset.rows(chunk.table, chunk.units.clone());
         let mut copy = session.copy_in(sql).map_err(LoadError::CopyStart)?;
-        let mut sent = Sent::default();
+        let mut sent = SentAmount::default();
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 // whether or not the server receives it, nothing is committed
                 let _ = copy.abort("canceled by user");
                 return Err(LoadError::Interrupted);
             }
-            let mut made = Sent::default();
+            let mut made = SentAmount::default();
             copy.write_with(|buffer| {
                 let before = buffer.len();
                 made.rows = rows.append(BATCH_ROWS, buffer);
@@ -181,7 +181,7 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    fn tell(&self, shown: &mut Shown, watcher: &mut impl Watcher) {
+    fn tell(&self, shown: &mut LastReport, watcher: &mut impl Watcher) {
         for notice in lock(&self.notices).drain(..) {
             watcher.notice(&notice);
         }
@@ -215,7 +215,7 @@ impl<'a> Filling<'a> {
 }
 
 /// The state at the last report.
-struct Shown {
+struct LastReport {
     started: Instant,
     /// Indexed by table.
     rows: Vec<u64>,

@@ -56,14 +56,14 @@ pub struct PhaseSpec {
 
 /// A phase with its position in the run; instants count from the first transaction.
 #[derive(Debug, Clone, PartialEq)]
-struct Placed {
+struct PlacedPhase {
     from: Nanos,
     to: Nanos,
     /// Intended starts of all phases before this one.
     before: f64,
 }
 
-impl Placed {
+impl PlacedPhase {
     fn length(&self) -> f64 {
         (self.to - self.from) as f64
     }
@@ -73,7 +73,7 @@ impl Placed {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phases {
     specs: Vec<PhaseSpec>,
-    places: Vec<Placed>,
+    places: Vec<PlacedPhase>,
 }
 
 impl Phases {
@@ -84,7 +84,7 @@ impl Phases {
             .iter()
             .map(|spec| {
                 let to = from + spec.duration.as_nanos() as Nanos;
-                let place = Placed { from, to, before };
+                let place = PlacedPhase { from, to, before };
                 if let Some(rate) = spec.rate_per_s {
                     before += rate.at(0.5) * spec.duration.as_secs_f64();
                 }

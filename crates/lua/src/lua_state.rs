@@ -11,7 +11,7 @@ use crate::option_spec::OptionSpec;
 use crate::options::{OptionValues, declared, sysbench_lines};
 use crate::random_string::Letters;
 use crate::script::{self, Script};
-use crate::script_counters::Counted;
+use crate::script_counters::ClientCounts;
 use crate::statement_cache::Statements;
 use crate::statement_numbers::{Commands, Texts};
 
@@ -117,7 +117,7 @@ pub(crate) struct State {
     /// Whether statements are prepared; otherwise their texts contain the values (`--db-ps-mode`).
     pub prepares: bool,
     /// What its scripts count themselves.
-    pub counted: Arc<Counted>,
+    pub counted: Arc<ClientCounts>,
     /// Whether the latencies of statements are distinguished.
     pub by_statement: bool,
     /// Whether any loaded code may read rows: otherwise they are skipped unread.
@@ -141,7 +141,7 @@ impl State {
         let statements = Arc::new(Mutex::new(Statements::new(commands)));
         let reads_rows = Arc::new(AtomicBool::new(false));
         let engine = engine_table(&lua, making, &statements, &reads_rows)?;
-        let counted = Arc::new(Counted::default());
+        let counted = Arc::new(ClientCounts::default());
         let counting = Arc::clone(&counted);
         let count = lua.create_function(move |_, (kind, count): (u32, u64)| {
             counting.add(kind, count);

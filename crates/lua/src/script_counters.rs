@@ -7,12 +7,12 @@ use pgdyno_engine::recorder::Statements;
 
 /// The counts of the client whose script runs, until the engine takes them.
 #[derive(Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ClientCounts {
     has_any: AtomicBool,
     counts: Mutex<Statements>,
 }
 
-impl Counted {
+impl ClientCounts {
     /// Adds to the counter with this number in sysbench's `sb_counter_type`. The engine itself
     /// counts transactions.
     pub fn add(&self, kind: u32, number: u64) {

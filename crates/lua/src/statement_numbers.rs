@@ -19,11 +19,11 @@ const FIRST: usize = 2;
 /// The texts of the statements so far, in all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
-    met: Mutex<Met>,
+    met: Mutex<SeenTexts>,
 }
 
 #[derive(Debug, Default)]
-struct Met {
+struct SeenTexts {
     numbers: HashMap<String, usize>,
     texts: Vec<String>,
 }

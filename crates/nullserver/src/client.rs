@@ -39,7 +39,7 @@ pub(crate) struct Client {
 
 /// The result of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SendResult {
     /// Everything was sent.
     All,
     /// The kernel takes no more for now.
@@ -50,33 +50,33 @@ pub(crate) enum Sent {
 
 impl Client {
     /// Sends `bytes` after the unsent ones.
-    pub fn send(&mut self, bytes: &[u8]) -> Sent {
+    pub fn send(&mut self, bytes: &[u8]) -> SendResult {
         if !self.unsent.is_empty() {
             self.unsent.extend_from_slice(bytes);
-            return Sent::Stuck;
+            return SendResult::Stuck;
         }
         match send_some(&self.socket, bytes) {
-            Ok(count) if count == bytes.len() => Sent::All,
+            Ok(count) if count == bytes.len() => SendResult::All,
             Ok(count) => {
                 self.unsent.extend_from_slice(&bytes[count..]);
-                Sent::Stuck
+                SendResult::Stuck
             }
-            Err(_) => Sent::Broken,
+            Err(_) => SendResult::Broken,
         }
     }
 
     /// Sends the unsent bytes.
-    pub fn flush(&mut self) -> Sent {
+    pub fn flush(&mut self) -> SendResult {
         match send_some(&self.socket, &self.unsent) {
             Ok(count) if count == self.unsent.len() => {
                 self.unsent = Vec::new();
-                Sent::All
+                SendResult::All
             }
             Ok(count) => {
                 self.unsent.drain(..count);
-                Sent::Stuck
+                SendResult::Stuck
             }
-            Err(_) => Sent::Broken,
+            Err(_) => SendResult::Broken,
         }
     }
 
@@ -190,19 +190,19 @@ mod tests {
         let (token, mut theirs) = add(&mut clients);
         let client = clients.get(token).expect("just added");
         let bytes: Vec<u8> = (0..3_000_000u32).map(|n| n as u8).collect();
-        assert_eq!(client.send(&bytes), Sent::Stuck);
-        assert_eq!(client.send(b"end"), Sent::Stuck);
+        assert_eq!(client.send(&bytes), SendResult::Stuck);
+        assert_eq!(client.send(b"end"), SendResult::Stuck);
         assert!(client.is_stuck() && client.is_clogged());
         let mut received = Vec::new();
         let mut chunk = vec![0; 65_536];
         while received.len() < bytes.len() + 3 {
             let count = theirs.read(&mut chunk).expect("something to read");
             received.extend_from_slice(&chunk[..count]);
-            assert_ne!(client.flush(), Sent::Broken);
+            assert_ne!(client.flush(), SendResult::Broken);
         }
         assert!(received.starts_with(&bytes) && received.ends_with(b"end"));
         assert!(!client.is_stuck());
         drop(theirs);
-        assert_eq!(client.send(b"nobody"), Sent::Broken);
+        assert_eq!(client.send(b"nobody"), SendResult::Broken);
     }
 }

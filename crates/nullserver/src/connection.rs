@@ -30,7 +30,7 @@ pub enum Turn {
 
 /// What all connections share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedAnswers {
     /// The encoded answers.
     pub answers: Answers,
     /// The faults to inject.
@@ -109,7 +109,7 @@ impl Connection {
     }
 
     /// Processes bytes in chunks of any size, and appends the answers to `out`.
-    pub fn receive(&mut self, input: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Turn {
+    pub fn receive(&mut self, input: &[u8], shared: &SharedAnswers, out: &mut Vec<u8>) -> Turn {
         if self.pending.is_empty() {
             let (used, turn) = self.take(input, shared, out);
             self.pending.extend_from_slice(&input[used..]);
@@ -129,7 +129,7 @@ impl Connection {
     }
 
     /// Processes the complete messages at the front; returns how many bytes they had.
-    fn take(&mut self, input: &[u8], shared: &Shared, out: &mut Vec<u8>) -> (usize, Turn) {
+    fn take(&mut self, input: &[u8], shared: &SharedAnswers, out: &mut Vec<u8>) -> (usize, Turn) {
         let mut at = 0;
         loop {
             let rest = &input[at..];
@@ -187,7 +187,7 @@ impl Connection {
         bytes
     }
 
-    fn message(&mut self, kind: u8, body: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Turn {
+    fn message(&mut self, kind: u8, body: &[u8], shared: &SharedAnswers, out: &mut Vec<u8>) -> Turn {
         if kind == b'X' {
             return Turn::Close;
         }
@@ -317,7 +317,13 @@ impl Connection {
     }
 
     /// Carries out `answer`.
-    pub(crate) fn run(&mut self, answer: Answer, rows: Rows, shared: &Shared, out: &mut Vec<u8>) -> Result<(), Stop> {
+    pub(crate) fn run(
+        &mut self,
+        answer: Answer,
+        rows: Rows,
+        shared: &SharedAnswers,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Stop> {
         if answer.is_load() {
             match shared.faults.next() {
                 Fault::None => {}

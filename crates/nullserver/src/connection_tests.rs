@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn shared() -> Shared {
+fn shared() -> SharedAnswers {
     shared_with(Faults::new(None, SqlState::SERIALIZATION_FAILURE, None))
 }
 
-fn shared_with(faults: Faults) -> Shared {
-    Shared { answers: Answers::new(3), faults }
+fn shared_with(faults: Faults) -> SharedAnswers {
+    SharedAnswers { answers: Answers::new(3), faults }
 }
 
 /// A session that has begun.

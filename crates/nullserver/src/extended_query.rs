@@ -4,7 +4,7 @@ use pgdyno_wire::SqlState;
 
 use crate::answers::Answer;
 use crate::classify::classify;
-use crate::connection::{Connection, Portal, Rows, Shared, Statement, too_many};
+use crate::connection::{Connection, Portal, Rows, SharedAnswers, Statement, too_many};
 use crate::encode::{self, Format};
 use crate::sql;
 use crate::startup_packet::{split_cstr, split_u16, split_u32};
@@ -59,7 +59,7 @@ impl Connection {
         Ok(())
     }
 
-    pub(crate) fn describe(&mut self, body: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Result<(), Stop> {
+    pub(crate) fn describe(&mut self, body: &[u8], shared: &SharedAnswers, out: &mut Vec<u8>) -> Result<(), Stop> {
         let (kind, name) = object_fields(body).ok_or_else(Trouble::malformed)?;
         let (answer, format) = if kind == b'S' {
             let statement = *self.statement(name)?;
@@ -81,7 +81,7 @@ impl Connection {
         Ok(())
     }
 
-    pub(crate) fn execute(&mut self, body: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Result<(), Stop> {
+    pub(crate) fn execute(&mut self, body: &[u8], shared: &SharedAnswers, out: &mut Vec<u8>) -> Result<(), Stop> {
         let (name, _) = split_cstr(body).ok_or_else(Trouble::malformed)?;
         let Portal { answer, format } = self.portal(name)?;
         self.check_transaction(answer)?;

@@ -17,7 +17,7 @@ pub(crate) struct Answer {
 
 /// A heap ordered by time; answers for the same time keep their order.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldAnswers {
     heap: BinaryHeap<Reverse<Entry>>,
     count: u64,
 }
@@ -48,7 +48,7 @@ impl Ord for Entry {
     }
 }
 
-impl Held {
+impl HeldAnswers {
     pub fn push(&mut self, due: Nanos, answer: Answer) {
         self.count += 1;
         let order = (due, self.count);
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn answers_come_in_the_order_of_their_time_and_then_of_their_coming() {
-        let mut held = Held::default();
+        let mut held = HeldAnswers::default();
         for (due, token) in [(30, 1), (10, 2), (20, 3), (10, 4)] {
             held.push(due, answer(token));
         }

@@ -117,7 +117,7 @@ pub fn help() -> String {
 /// Reads the command line (without the program's name).
 pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageError> {
     let args: Vec<_> = args.into_iter().collect();
-    let mut given = Given::default();
+    let mut given = ParsedOptions::default();
     let mut parser = Parser::from_args(args);
     while let Some(arg) = parser.next()? {
         let name = match arg {
@@ -149,14 +149,14 @@ pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageEr
 }
 
 /// The options, and those that only make sense together.
-struct Given {
+struct ParsedOptions {
     options: Options,
     stall_at: Option<Duration>,
     stall_for: Option<Duration>,
     error_code: Option<SqlState>,
 }
 
-impl Default for Given {
+impl Default for ParsedOptions {
     fn default() -> Self {
         let options = Options {
             socket_dir: None,
@@ -175,7 +175,7 @@ impl Default for Given {
     }
 }
 
-impl Given {
+impl ParsedOptions {
     fn take(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
         let options = &mut self.options;
         match name {

@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use crate::answer_times::{Nanos, Stall, Timing};
 use crate::answers::Answers;
-use crate::connection::{Connection, Shared};
+use crate::connection::{Connection, SharedAnswers};
 use crate::faults::Faults;
 use crate::options::Options;
 
 /// The state that all threads share.
 #[derive(Debug)]
 pub(crate) struct ServerState {
-    pub shared: Shared,
+    pub shared: SharedAnswers,
     pub timing: Timing,
     pub stop: Arc<AtomicBool>,
     started: Instant,
@@ -26,7 +26,7 @@ impl ServerState {
         let stall = options.stall.map(|(at, lasts)| Stall::new(at, lasts));
         let faults = Faults::new(options.error_every, options.error_code, options.close_every);
         Self {
-            shared: Shared { answers: Answers::new(options.scale), faults },
+            shared: SharedAnswers { answers: Answers::new(options.scale), faults },
             timing: Timing::new(options.delay, stall),
             stop: Arc::new(AtomicBool::new(false)),
             started: Instant::now(),

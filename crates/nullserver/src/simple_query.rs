@@ -2,7 +2,7 @@
 
 use crate::answers::Answer;
 use crate::classify::classify;
-use crate::connection::{Connection, Rows, Shared, Turn};
+use crate::connection::{Connection, Rows, SharedAnswers, Turn};
 use crate::encode;
 use crate::sql;
 use crate::startup_packet::split_cstr;
@@ -11,7 +11,7 @@ use pgdyno_wire::SqlState;
 
 impl Connection {
     /// Answers a Query message.
-    pub(crate) fn simple_query(&mut self, body: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Turn {
+    pub(crate) fn simple_query(&mut self, body: &[u8], shared: &SharedAnswers, out: &mut Vec<u8>) -> Turn {
         self.drop_unnamed();
         let done = match split_cstr(body) {
             Some((sql, _)) => self.statements_of(sql, shared, out),
@@ -29,7 +29,7 @@ impl Connection {
         Turn::Open
     }
 
-    fn statements_of(&mut self, sql: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Result<(), Stop> {
+    fn statements_of(&mut self, sql: &[u8], shared: &SharedAnswers, out: &mut Vec<u8>) -> Result<(), Stop> {
         let mut rest = sql;
         let mut answered = false;
         loop {

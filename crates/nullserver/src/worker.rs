@@ -14,9 +14,9 @@ use rustix::net::{RecvFlags, SocketFlags, accept_with, recv, sockopt};
 
 use crate::alarm::Alarm;
 use crate::answer_times::Nanos;
-use crate::client::{Clients, Fate, Sent};
+use crate::client::{Clients, Fate, SendResult};
 use crate::connection::Turn;
-use crate::held_answers::{Answer, Held};
+use crate::held_answers::{Answer, HeldAnswers};
 use crate::server_state::ServerState;
 use crate::server_stop::Waker;
 
@@ -75,7 +75,7 @@ pub(crate) struct Worker<'l> {
     arrivals: Receiver<OwnedFd>,
     doors: Doors<'l>,
     clients: Clients,
-    held: Held,
+    held: HeldAnswers,
     input: Box<[u8]>,
     out: Vec<u8>,
 }
@@ -96,7 +96,7 @@ impl<'l> Worker<'l> {
             arrivals,
             doors: Doors::new(Vec::new(), Vec::new()),
             clients: Clients::default(),
-            held: Held::default(),
+            held: HeldAnswers::default(),
             input: vec![0; READ_BYTES].into_boxed_slice(),
             out: Vec::new(),
         })
@@ -335,13 +335,13 @@ impl<'l> Worker<'l> {
         }
         let was_stuck = client.is_stuck();
         match client.send(bytes) {
-            Sent::All if client.fate == Fate::Closing => self.clients.remove(token),
-            Sent::All => {}
+            SendResult::All if client.fate == Fate::Closing => self.clients.remove(token),
+            SendResult::All => {}
             // room is watched only while something is stuck, because every read of the client would
             // wake the thread
-            Sent::Stuck if !was_stuck => self.watch(token, READ | EventFlags::OUT),
-            Sent::Stuck => {}
-            Sent::Broken => self.clients.remove(token),
+            SendResult::Stuck if !was_stuck => self.watch(token, READ | EventFlags::OUT),
+            SendResult::Stuck => {}
+            SendResult::Broken => self.clients.remove(token),
         }
     }
 
@@ -350,13 +350,13 @@ impl<'l> Worker<'l> {
             return;
         };
         match client.flush() {
-            Sent::All if client.fate == Fate::Closing => self.clients.remove(token),
-            Sent::All => {
+            SendResult::All if client.fate == Fate::Closing => self.clients.remove(token),
+            SendResult::All => {
                 self.watch(token, READ);
                 self.read_again(token, now);
             }
-            Sent::Stuck => self.read_again(token, now),
-            Sent::Broken => self.clients.remove(token),
+            SendResult::Stuck => self.read_again(token, now),
+            SendResult::Broken => self.clients.remove(token),
         }
     }
 

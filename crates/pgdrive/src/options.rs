@@ -28,7 +28,7 @@ pub use benchmark_options::{Benchmark, WorkloadChoice};
 pub use initialize_options::Initialize;
 pub use lua_options::{Check, LuaChoice, LuaSource};
 pub use option_sections::sections;
-use option_sections::{Given, syntax};
+use option_sections::{GivenOptions, syntax};
 use option_values::seed;
 pub use option_values::{Connection, EventSink, Information, Origin, ScramKeys, ScriptChoice, Seed, Vacuum};
 pub use pause_options::PacingChoice;
@@ -59,7 +59,7 @@ pub fn read(args: Vec<String>, environment_seed: Option<String>, called_as: Call
         Some("--version" | "-V") => return Ok(Request::Information(Information::Version)),
         _ => {}
     }
-    let mut given = Given::new(called_as);
+    let mut given = GivenOptions::new(called_as);
     if let Some(text) = environment_seed {
         let source = "PGBENCH_RANDOM_SEED environment variable";
         given.load.load.seed = seed(&text, source)?;

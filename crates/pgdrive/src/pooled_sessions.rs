@@ -8,14 +8,14 @@ use crate::options::{Benchmark, WorkloadChoice};
 use crate::workload::Workload;
 
 /// What the clients of a load keep in their sessions.
-enum Kept {
+enum KeptState {
     /// Prepared statements; the text is how the load does without them.
     Statements(Option<&'static str>),
     /// Whatever the captured sessions kept.
     Anything,
 }
 
-impl Kept {
+impl KeptState {
     /// None if the load needs nothing from one transaction to the next.
     fn of(options: &Benchmark, workload: &Workload) -> Option<Self> {
         match (&options.workload, workload) {
@@ -35,14 +35,14 @@ impl Kept {
 /// Refuses a load whose clients would leave something in the sessions of `pooler`, which belong to
 /// its other clients, too.
 pub fn check(session: &mut Session, pooler: &Pooler, options: &Benchmark, workload: &Workload) -> Result<(), Failure> {
-    let (what, way) = match Kept::of(options, workload) {
+    let (what, way) = match KeptState::of(options, workload) {
         None => return Ok(()),
         // an error means that the pooler passes no transactions on
-        Some(Kept::Statements(_)) if matches!(session.passes_names_on(), Ok(false)) => {
+        Some(KeptState::Statements(_)) if matches!(session.passes_names_on(), Ok(false)) => {
             return Ok(());
         }
-        Some(Kept::Statements(way)) => ("prepared statements", way),
-        Some(Kept::Anything) => ("what captured sessions leave, such as settings", None),
+        Some(KeptState::Statements(way)) => ("prepared statements", way),
+        Some(KeptState::Anything) => ("what captured sessions leave, such as settings", None),
     };
     let message =
         format!("the load would leave {what} in the sessions of a connection pooler, which other clients use, too");

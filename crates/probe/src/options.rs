@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::host::{Choice, Known, LogChoice};
+use crate::host::{Choice, LogChoice, ServerIdentity};
 use crate::server::own_queries::OwnQuery;
 
 /// What the command line requests.
@@ -108,7 +108,7 @@ Other options:
 /// Reads the command line (without the program's name).
 pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageError> {
     let mut parser = Parser::from_args(args);
-    let mut given = Given::default();
+    let mut given = ParsedOptions::default();
     while let Some(arg) = parser.next()? {
         match arg {
             Arg::Short('?') | Arg::Long("help") => return Ok(Request::Help),
@@ -144,7 +144,7 @@ fn long_name(letter: char) -> Option<&'static str> {
 }
 
 #[derive(Debug, Default)]
-struct Given {
+struct ParsedOptions {
     dbname: Option<String>,
     overrides: Vec<(&'static str, String)>,
     waits_hz: Option<u32>,
@@ -164,7 +164,7 @@ struct Given {
     lease: Option<Duration>,
 }
 
-impl Given {
+impl ParsedOptions {
     fn take(&mut self, name: &str, parser: &mut Parser) -> Result<(), UsageError> {
         match name {
             "dbname" => self.dbname(parser.value()?)?,
@@ -208,10 +208,10 @@ impl Given {
                 let both = "give either --postmaster or --cluster-name";
                 return Err(UsageError(both.into()));
             }
-            (Some(pid), None, _) => Known::Pid(pid),
-            (None, Some(name), _) => Known::ClusterName(name),
-            (None, None, Some(data)) => Known::Data(data.clone()),
-            (None, None, None) => Known::No,
+            (Some(pid), None, _) => ServerIdentity::Pid(pid),
+            (None, Some(name), _) => ServerIdentity::ClusterName(name),
+            (None, None, Some(data)) => ServerIdentity::Data(data.clone()),
+            (None, None, None) => ServerIdentity::No,
         };
         let log = match (self.log, self.no_log) {
             (Some(_), true) => return Err(UsageError("give either --log or --no-log".into())),
@@ -283,7 +283,7 @@ mod tests {
     fn both_sides_are_sampled_by_default() {
         let options = options(&[]).expect("it is right");
         assert_eq!(options.server.expect("a server").waits_hz, 10);
-        assert_eq!(options.host.expect("a host").server, Known::No);
+        assert_eq!(options.host.expect("a host").server, ServerIdentity::No);
         assert!(!options.parent_lease && options.time.is_none());
     }
 
@@ -297,9 +297,9 @@ mod tests {
     #[test]
     fn the_server_s_processes_are_found_by_what_is_given() {
         let known = |args: &[&str]| options(args).expect("it is right").host.expect("a host").server;
-        assert_eq!(known(&["--data=/d"]), Known::Data("/d".into()));
-        assert_eq!(known(&["--data=/d", "--postmaster", "7"]), Known::Pid(7));
-        let named = Known::ClusterName("main".into());
+        assert_eq!(known(&["--data=/d"]), ServerIdentity::Data("/d".into()));
+        assert_eq!(known(&["--data=/d", "--postmaster", "7"]), ServerIdentity::Pid(7));
+        let named = ServerIdentity::ClusterName("main".into());
         assert_eq!(known(&["--cluster-name=main", "--data=/d"]), named);
     }
 

@@ -46,9 +46,9 @@ impl Queries {
 }
 
 #[derive(Debug)]
-pub struct Own(Differ);
+pub struct ProbeCost(Differ);
 
-impl Own {
+impl ProbeCost {
     /// Counts from the start of the process.
     pub fn new() -> Self {
         Self(Differ::new(source("probe")))

@@ -14,7 +14,7 @@ use crate::host;
 use crate::log;
 use crate::options::{Options, Server};
 use crate::output::{Output, VERSION};
-use crate::probe_cost::{Own, Queries, cpu_us};
+use crate::probe_cost::{ProbeCost, Queries, cpu_us};
 use crate::probe_stop::Stop;
 use crate::server::{self, Rates, own_queries};
 use crate::ticks::Ticks;
@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<Ended, String> {
 
 /// Samples the probe itself until it is stopped, or until the deadline.
 fn own_samples(output: &Output, queries: &Queries, stop: &Stop, deadline: Option<Instant>) {
-    let mut own = Own::new();
+    let mut own = ProbeCost::new();
     let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), PERIOD);
     loop {
         let due = ticks.next(Instant::now()).due;

@@ -20,7 +20,7 @@ pub enum Channel {
 
 /// Whether authentication has to be bound to the channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum BindingPolicy {
     Never,
     /// If it is possible.
     #[default]
@@ -34,7 +34,7 @@ pub enum Wanted {
 pub struct Binding {
     /// The transport of the session.
     pub channel: Channel,
-    pub wanted: Wanted,
+    pub wanted: BindingPolicy,
 }
 
 impl Binding {
@@ -42,13 +42,13 @@ impl Binding {
     pub(crate) fn choose(&self, offered: Vec<String>) -> Result<ChannelBinding, StartupError> {
         let has = |wanted: &str| offered.iter().any(|name| name == wanted);
         let chosen = match (&self.channel, self.wanted) {
-            (Channel::Plain, Wanted::Required) => return Err(StartupError::BindingWithoutTls),
+            (Channel::Plain, BindingPolicy::Required) => return Err(StartupError::BindingWithoutTls),
             (Channel::Plain, _) if has(PLUS) => return Err(StartupError::PlusWithoutTls),
-            (Channel::Plain, _) | (_, Wanted::Never) => ChannelBinding::Unsupported,
+            (Channel::Plain, _) | (_, BindingPolicy::Never) => ChannelBinding::Unsupported,
             (Channel::Tls(hash), _) if has(PLUS) => ChannelBinding::TlsServerEndPoint(hash.clone()),
             (Channel::TlsWithoutHash, _) if has(PLUS) => return Err(StartupError::NoBindingHash),
-            (_, Wanted::Required) => return Err(StartupError::BindingNotOffered),
-            (_, Wanted::Preferred) => ChannelBinding::Unoffered,
+            (_, BindingPolicy::Required) => return Err(StartupError::BindingNotOffered),
+            (_, BindingPolicy::Preferred) => ChannelBinding::Unoffered,
         };
         if has(chosen.mechanism()) { Ok(chosen) } else { Err(StartupError::UnsupportedMechanisms(offered)) }
     }
@@ -56,7 +56,7 @@ impl Binding {
     /// Refuses authentication without binding if that is required.
     pub(crate) fn check(&self, asked: AuthMethod) -> Result<(), StartupError> {
         match asked {
-            _ if self.wanted != Wanted::Required => Ok(()),
+            _ if self.wanted != BindingPolicy::Required => Ok(()),
             AuthMethod::ScramSha256 => Ok(()),
             AuthMethod::Trust => Err(StartupError::NotBound),
             _ => Err(StartupError::BindingUnsupported),
@@ -68,7 +68,7 @@ impl Binding {
 mod tests {
     use super::*;
 
-    fn choose(channel: Channel, wanted: Wanted, offered: &[&str]) -> Result<String, String> {
+    fn choose(channel: Channel, wanted: BindingPolicy, offered: &[&str]) -> Result<String, String> {
         let offered = offered.iter().map(|&name| name.to_owned()).collect();
         match (Binding { channel, wanted }).choose(offered) {
             Ok(chosen) => Ok(format!("{chosen:?}")),
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_mechanism_follows_channel_wish_and_offer() {
-        use Wanted::{Never, Preferred, Required};
+        use BindingPolicy::{Never, Preferred, Required};
         let tls = || Channel::Tls(vec![7]);
         let (both, bare) = (&[PLUS, "SCRAM-SHA-256"][..], &["SCRAM-SHA-256"][..]);
         let ok = |text: &str| Ok(text.to_owned());
@@ -106,12 +106,12 @@ mod tests {
 
     #[test]
     fn other_methods_do_when_binding_is_not_required() {
-        for wanted in [Wanted::Never, Wanted::Preferred] {
+        for wanted in [BindingPolicy::Never, BindingPolicy::Preferred] {
             let binding = Binding { channel: Channel::Tls(vec![7]), wanted };
             assert_eq!(binding.check(AuthMethod::Trust), Ok(()));
             assert_eq!(binding.check(AuthMethod::Cleartext), Ok(()));
         }
-        let required = Binding { channel: Channel::Tls(vec![7]), wanted: Wanted::Required };
+        let required = Binding { channel: Channel::Tls(vec![7]), wanted: BindingPolicy::Required };
         let check = |asked| required.check(asked).map_err(|error| error.to_string());
         assert_eq!(check(AuthMethod::ScramSha256), Ok(()));
         assert_eq!(

@@ -50,7 +50,7 @@ impl Socket {
     }
 }
 
-enum Sent {
+enum SendResult {
     /// The kernel took this many bytes, and had no room for more.
     Bytes(usize),
     Whole,
@@ -76,10 +76,10 @@ impl Epoll {
             return;
         };
         match send_all(&socket.fd, &socket.rest) {
-            Ok(Sent::Bytes(count)) => {
+            Ok(SendResult::Bytes(count)) => {
                 socket.rest.drain(..count);
             }
-            Ok(Sent::Whole | Sent::Gone) => {
+            Ok(SendResult::Whole | SendResult::Gone) => {
                 socket.rest = Vec::new();
                 socket.behind_bytes = 0;
                 self.watch_room(token, READ, handler);
@@ -128,18 +128,18 @@ impl Epoll {
     }
 }
 
-fn send_all(fd: &OwnedFd, message: &[u8]) -> io::Result<Sent> {
+fn send_all(fd: &OwnedFd, message: &[u8]) -> io::Result<SendResult> {
     let mut sent = 0;
     while sent < message.len() {
         match send(fd, &message[sent..], SendFlags::NOSIGNAL) {
             Ok(count) => sent += count,
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Ok(Sent::Bytes(sent)),
-            Err(Errno::PIPE | Errno::CONNRESET) => return Ok(Sent::Gone),
+            Err(Errno::AGAIN) => return Ok(SendResult::Bytes(sent)),
+            Err(Errno::PIPE | Errno::CONNRESET) => return Ok(SendResult::Gone),
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Sent::Whole)
+    Ok(SendResult::Whole)
 }
 
 impl Poller for Epoll {
@@ -187,8 +187,8 @@ impl Poller for Epoll {
             return socket.rest.extend_from_slice(message);
         }
         match send_all(&socket.fd, message) {
-            Ok(Sent::Whole | Sent::Gone) => {}
-            Ok(Sent::Bytes(count)) => {
+            Ok(SendResult::Whole | SendResult::Gone) => {}
+            Ok(SendResult::Bytes(count)) => {
                 socket.rest = message[count..].to_vec();
                 self.watch_room(token, READ | EventFlags::OUT, handler);
             }

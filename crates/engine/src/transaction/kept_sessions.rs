@@ -13,12 +13,12 @@ use crate::session::Session;
 #[derive(Debug, Default)]
 pub struct KeptSessions {
     current: usize,
-    kept: HashMap<usize, Kept>,
+    kept: HashMap<usize, KeptSession>,
 }
 
 /// A session that is not current, between two statements.
 #[derive(Debug)]
-struct Kept {
+struct KeptSession {
     /// None only after it was taken, or if it was lost while another session was made.
     transport: Option<Transport>,
     session: Session,
@@ -39,7 +39,7 @@ impl KeptSessions {
     pub fn swap(&mut self, number: usize, session: &mut Session, left: Option<Transport>) {
         debug_assert!(!session.awaits_answer(), "it is between two statements");
         let next = self.kept.remove(&number);
-        let mut kept = next.unwrap_or_else(|| Kept {
+        let mut kept = next.unwrap_or_else(|| KeptSession {
             transport: None,
             // drivers name and prepare their statements themselves
             session: Session::new(0),
@@ -51,7 +51,7 @@ impl KeptSessions {
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptSession {
     /// Sends Terminate before closing, because the server logs a connection that just ends.
     fn drop(&mut self) {
         let Some(Transport { socket, tls, .. }) = self.transport.take() else {

@@ -23,7 +23,7 @@ pub struct Section {
 }
 
 /// The options that were given, before they are resolved.
-pub(super) struct Given {
+pub(super) struct GivenOptions {
     pub called_as: CalledAs,
     pub initialize: InitializeOptions,
     pub load: BenchmarkOptions,
@@ -65,7 +65,7 @@ pub fn syntax(called_as: CalledAs) -> Vec<Syntax> {
     all
 }
 
-impl Given {
+impl GivenOptions {
     pub fn new(called_as: CalledAs) -> Self {
         Self {
             called_as,

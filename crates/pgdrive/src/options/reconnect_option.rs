@@ -14,14 +14,14 @@ const OF_COUNTED_RUNS: Duration = Duration::from_secs(60);
 pub(super) enum Patience {
     /// The default, which depends on the limit of the run.
     Default,
-    Given(Duration),
+    GivenOptions(Duration),
     /// Until the run ends.
     Always,
 }
 
 /// Whether `word` is a time for this option, and so not a database's name.
 pub fn is_patience(word: &str) -> bool {
-    matches!(Patience::parse(word), Ok(Patience::Given(_)))
+    matches!(Patience::parse(word), Ok(Patience::GivenOptions(_)))
 }
 
 impl Patience {
@@ -47,7 +47,7 @@ impl Patience {
         };
         let number: f64 = number.parse().map_err(|_| invalid())?;
         match Duration::try_from_secs_f64(number * unit_s) {
-            Ok(time) if !time.is_zero() && time <= Duration::from_secs(i32::MAX as u64) => Ok(Self::Given(time)),
+            Ok(time) if !time.is_zero() && time <= Duration::from_secs(i32::MAX as u64) => Ok(Self::GivenOptions(time)),
             _ => Err(invalid()),
         }
     }
@@ -57,7 +57,7 @@ impl Patience {
     pub(super) fn resolve(patience: Option<Self>, limit: Limit) -> OnLoss {
         let patience = match (patience, limit) {
             (None, _) => return OnLoss::Abort,
-            (Some(Self::Given(time)), _) => Some(time),
+            (Some(Self::GivenOptions(time)), _) => Some(time),
             (Some(Self::Default), Limit::Transactions(_) | Limit::Driven) => Some(OF_COUNTED_RUNS),
             (Some(Self::Default), Limit::Duration(_)) | (Some(Self::Always), _) => None,
         };
@@ -74,7 +74,7 @@ mod tests {
         for (text, ms) in
             [("60", 60_000), ("60s", 60_000), ("1.5s", 1500), ("500ms", 500), ("2min", 120_000), ("1h", 3_600_000)]
         {
-            let time = Patience::Given(Duration::from_millis(ms));
+            let time = Patience::GivenOptions(Duration::from_millis(ms));
             assert_eq!(Patience::parse(text), Ok(time), "{text}");
         }
         for text in ["0", "0s", "s", "-1s", "1d", "1s2", "1..5s", "999999999999h"] {
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(Patience::resolve(None, timed), OnLoss::Abort);
         assert_eq!(Patience::resolve(Some(Patience::Default), timed), OnLoss::Reconnect { patience: None });
         assert_eq!(Patience::resolve(Some(Patience::Default), counted), patience(60));
-        let given = Some(Patience::Given(Duration::from_secs(3)));
+        let given = Some(Patience::GivenOptions(Duration::from_secs(3)));
         assert_eq!(Patience::resolve(given, counted), patience(3));
         assert_eq!(Patience::resolve(Some(Patience::Always), counted), OnLoss::Reconnect { patience: None });
     }

@@ -7,7 +7,7 @@ use pgdyno_engine::spec::{Limit, OnError, Sessions, Tries};
 use super::benchmark_options::{Benchmark, BenchmarkOptions, WorkloadChoice};
 use super::initialize_options::Initialize;
 use super::option_row::Partner;
-use super::option_sections::Given;
+use super::option_sections::GivenOptions;
 use super::option_values::{ScramKeys, ScriptChoice, Vacuum};
 use super::reconnect_option::Patience;
 use super::request::{Request, UsageError};
@@ -17,7 +17,7 @@ use crate::called_as::CalledAs;
 use crate::messages::Failure;
 use crate::worker_options::Workers;
 
-pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request, UsageError> {
+pub(super) fn resolve(mut given: GivenOptions, operands: Vec<String>) -> Result<Request, UsageError> {
     if given.called_as == CalledAs::Pgbench {
         given.common.connection.scram_keys = ScramKeys::Derived;
     }
@@ -48,7 +48,7 @@ pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request
     Ok(Request::Benchmark(Box::new(benchmark(given)?)))
 }
 
-fn initialize(given: Given) -> Result<Initialize, Failure> {
+fn initialize(given: GivenOptions) -> Result<Initialize, Failure> {
     if given.has_of_benchmarking() {
         return Err(Failure::new("some of the specified options cannot be used in initialization (-i) mode"));
     }
@@ -69,7 +69,7 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
     })
 }
 
-fn tpcc_check(given: Given) -> Result<TpccCheck, Failure> {
+fn tpcc_check(given: GivenOptions) -> Result<TpccCheck, Failure> {
     if given.has_of_initialization() || given.has_of_benchmarking() {
         return Err(Failure::new("some of the specified options cannot be used with --tpcc-check"));
     }
@@ -81,7 +81,7 @@ fn tpcc_check(given: Given) -> Result<TpccCheck, Failure> {
     })
 }
 
-fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
+fn benchmark(mut given: GivenOptions) -> Result<Benchmark, Failure> {
     let mut load = given.load.load.clone();
     load.connection = given.common.connection.clone();
     load.debug = given.common.debug;
@@ -127,7 +127,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
 }
 
 /// --replay, whose statements are the only ones of its load.
-fn resolve_replay(given: &Given, load: &mut Benchmark) -> Result<(), Failure> {
+fn resolve_replay(given: &GivenOptions, load: &mut Benchmark) -> Result<(), Failure> {
     let Some(replay) = given.load.replay.resolve()? else {
         return Ok(());
     };
@@ -141,7 +141,7 @@ fn resolve_replay(given: &Given, load: &mut Benchmark) -> Result<(), Failure> {
 }
 
 /// --lua and --workload, whose script is the only one of its load.
-fn resolve_lua(given: &mut Given, load: &mut Benchmark) -> Result<(), Failure> {
+fn resolve_lua(given: &mut GivenOptions, load: &mut Benchmark) -> Result<(), Failure> {
     let sizes = given.initialize.sizes.of_workload();
     let Some(lua) = std::mem::take(&mut given.load.lua).resolve(sizes)? else {
         return Ok(());
@@ -159,7 +159,7 @@ fn resolve_lua(given: &mut Given, load: &mut Benchmark) -> Result<(), Failure> {
 }
 
 /// --workload=tpcc, which has its own scripts.
-fn resolve_tpcc(given: &Given, load: &mut Benchmark) -> Result<(), Failure> {
+fn resolve_tpcc(given: &GivenOptions, load: &mut Benchmark) -> Result<(), Failure> {
     if !given.load.tpcc {
         return Ok(());
     }
@@ -174,7 +174,7 @@ fn resolve_tpcc(given: &Given, load: &mut Benchmark) -> Result<(), Failure> {
 }
 
 /// Refuses options of scripts, which would have no effect on a workload of pgdrive's own.
-fn refuse_script_options(given: &Given, workload: &str, protocol: &str) -> Result<(), Failure> {
+fn refuse_script_options(given: &GivenOptions, workload: &str, protocol: &str) -> Result<(), Failure> {
     for (long, option, hint) in [
         ("protocol", "-M/--protocol", protocol),
         ("auto-pipeline", "--auto-pipeline", protocol),
@@ -189,7 +189,7 @@ fn refuse_script_options(given: &Given, workload: &str, protocol: &str) -> Resul
 }
 
 /// Refuses options whose values a file of phases contains, and --arrivals without a rate.
-fn agree_with_phases(given: &Given, load: &Benchmark) -> Result<(), Failure> {
+fn agree_with_phases(given: &GivenOptions, load: &Benchmark) -> Result<(), Failure> {
     if load.phases_file.is_some() {
         return given.refuse_with(Partner::Phases);
     }

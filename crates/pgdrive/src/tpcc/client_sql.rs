@@ -27,7 +27,7 @@ pub struct ClientSql {
     first: usize,
     /// Index of the next statement to send.
     next: usize,
-    learnt: Learnt,
+    learnt: EarlierResults,
 }
 
 /// A statement of the plan.
@@ -42,7 +42,7 @@ struct Step {
 
 /// Results that later statements need.
 #[derive(Debug, Default)]
-struct Learnt {
+struct EarlierResults {
     order: u32,
     customer: u32,
     next_order: u32,
@@ -79,7 +79,7 @@ enum Value<'a> {
 
 impl ClientSql {
     pub fn new(profile: Profile, is_pipelined: bool) -> Self {
-        Self { profile, is_pipelined, plan: Vec::new(), first: 0, next: 0, learnt: Learnt::default() }
+        Self { profile, is_pipelined, plan: Vec::new(), first: 0, next: 0, learnt: EarlierResults::default() }
     }
 
     /// Whether the transaction named an unused item.

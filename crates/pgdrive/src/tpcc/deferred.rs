@@ -70,11 +70,11 @@ impl Delivered {
 pub struct Deferred {
     sender: Sender<Delivery>,
     sessions: Vec<JoinHandle<Delivered>>,
-    shared: Arc<Shared>,
+    shared: Arc<DeferredState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct DeferredState {
     params: Params,
     queue: Mutex<Receiver<Delivery>>,
     clock: Clock,
@@ -90,7 +90,7 @@ impl Deferred {
     pub fn start(params: &Params, clients: usize, clock: Clock) -> Result<Self, Failure> {
         let count = clients.div_ceil(CLIENTS_A_SESSION).min(SESSIONS_MOST);
         let (sender, receiver) = channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DeferredState {
             params: params.clone(),
             queue: Mutex::new(receiver),
             clock,
@@ -143,7 +143,7 @@ impl Deferred {
     }
 }
 
-impl Shared {
+impl DeferredState {
     fn carry_out(&self, mut session: Session) -> Delivered {
         let cancel = session.cancel_token().cloned();
         let mut done = Delivered::default();

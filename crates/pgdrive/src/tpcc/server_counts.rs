@@ -27,7 +27,7 @@ pub fn is_asked_by(part: Option<LoadShare>, limit: Limit) -> bool {
 
 /// The counts between two instants.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Counted {
+pub struct CountIncrease {
     /// Increase of sum(d_next_o_id): committed New-Orders.
     pub new_orders: i64,
     /// Increase of xact_commit + xact_rollback over all databases.
@@ -36,7 +36,7 @@ pub struct Counted {
     pub seconds: f64,
 }
 
-impl Counted {
+impl CountIncrease {
     /// New-Orders per minute.
     pub fn nopm(&self) -> f64 {
         self.new_orders as f64 * 60.0 / self.seconds
@@ -58,7 +58,7 @@ struct Look {
 /// Queries the counts when measuring begins and when it ends, over a connection of its own.
 #[derive(Debug)]
 pub struct ServerCounts {
-    thread: JoinHandle<Result<Counted, String>>,
+    thread: JoinHandle<Result<CountIncrease, String>>,
     window: Sender<Window>,
 }
 
@@ -92,7 +92,7 @@ impl ServerCounts {
     }
 
     /// The counts; measuring ends now unless it has ended before.
-    pub fn finish(self) -> Result<Counted, String> {
+    pub fn finish(self) -> Result<CountIncrease, String> {
         drop(self.window);
         match self.thread.join() {
             Ok(counted) => counted,
@@ -101,7 +101,7 @@ impl ServerCounts {
     }
 }
 
-fn count(mut session: Session, clock: Clock, windows: &Receiver<Window>) -> Result<Counted, String> {
+fn count(mut session: Session, clock: Clock, windows: &Receiver<Window>) -> Result<CountIncrease, String> {
     let window = windows.recv().map_err(|_| "the load ended before it began".to_owned())?;
     if wait_until(window.begin, clock, windows) {
         return Err("the load ended before it was measured".to_owned());
@@ -110,7 +110,7 @@ fn count(mut session: Session, clock: Clock, windows: &Receiver<Window>) -> Resu
     wait_until(window.end.unwrap_or(Nanos::MAX), clock, windows);
     let end = look(&mut session, clock)?;
     let _ = session.close();
-    Ok(Counted {
+    Ok(CountIncrease {
         new_orders: end.new_orders - begin.new_orders,
         transactions: end.transactions - begin.transactions,
         seconds: (end.at - begin.at) as f64 / SECOND as f64,

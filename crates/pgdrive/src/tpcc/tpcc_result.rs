@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::deferred::{self, Delivered};
 use super::inputs::Rules;
 use super::mix_and_pauses::{Share, requirement};
-use super::server_counts::Counted;
+use super::server_counts::CountIncrease;
 use super::tpcc_load::Ready;
 use super::transaction_kind::Kind;
 use crate::events::Events;
@@ -45,7 +45,7 @@ pub struct Figures {
     shares: Vec<Share>,
     counts: Vec<u64>,
     types: Vec<Answered>,
-    server: Result<Counted, String>,
+    server: Result<CountIncrease, String>,
     delivered: Option<Delivered>,
     refusal: Option<String>,
 }

@@ -98,7 +98,7 @@ impl Source {
         Self { sparse: true, ..self }
     }
 
-    const fn from_zero(self) -> Self {
+    const fn counted_from_zero(self) -> Self {
         Self { from_zero: true, ..self }
     }
 

@@ -17,7 +17,7 @@ const PROCESS: Source = Source::host(
     ("state", "R runs or could, S sleeps, D waits for a device"),
 ])
 .sparse()
-.from_zero()
+.counted_from_zero()
 .metrics(&[
     amount("cpu", "us", "CPU time"),
     amount("system", "us", "of these in the kernel; counted in ticks of 10 ms"),
@@ -33,7 +33,7 @@ const PROCESS: Source = Source::host(
 const PROCESSES: Source = Source::host("processes", "the same files, all processes of a kind together")
     .labels(&[("kind", "as in `process`")])
     .sparse()
-    .from_zero()
+    .counted_from_zero()
     .metrics(&[
         gauge("number", "count", "how many there are"),
         gauge("running", "count", "of these in state R"),

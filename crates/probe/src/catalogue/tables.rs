@@ -78,7 +78,7 @@ const STATEMENTS: Source = Source::server(
     ("database", "where"),
 ])
 .sparse()
-.from_zero()
+.counted_from_zero()
 .metrics(&[
     amount("calls", "count", "executions"),
     amount("rows", "count", "rows given or changed"),

@@ -25,7 +25,7 @@ use crate::ticks::Ticks;
 use disks::Device;
 pub use files::Files;
 use mounts::Mount;
-pub use postmaster::{Known, Postmaster};
+pub use postmaster::{Postmaster, ServerIdentity};
 use processes::Processes;
 
 /// Which log is read.
@@ -43,7 +43,7 @@ pub enum LogChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// How the server's processes are found.
-    pub server: Known,
+    pub server: ServerIdentity,
     /// `--data`
     pub data: Option<PathBuf>,
     /// `--wal`

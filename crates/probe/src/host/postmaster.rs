@@ -7,7 +7,7 @@ use super::files::{Files, field};
 
 /// How the server is identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
+pub enum ServerIdentity {
     /// Not at all.
     No,
     /// `--postmaster`: its process ID.
@@ -21,7 +21,7 @@ pub enum Known {
 /// Finds the postmaster, and again after a restart.
 #[derive(Debug)]
 pub struct Postmaster {
-    known: Known,
+    known: ServerIdentity,
     pid: Option<u32>,
 }
 
@@ -45,38 +45,38 @@ impl Absent {
 
 impl Postmaster {
     /// For a server that is identified in this way.
-    pub fn new(known: Known) -> Self {
+    pub fn new(known: ServerIdentity) -> Self {
         Self { known, pid: None }
     }
 
     /// Whether there is a server to look for.
     pub fn is_wanted(&self) -> bool {
-        self.known != Known::No
+        self.known != ServerIdentity::No
     }
 
     /// The current process ID.
     pub fn pid(&mut self, files: &Files) -> Result<u32, Absent> {
         self.pid = match &self.known {
-            Known::No => None,
-            Known::Pid(pid) => Some(*pid),
+            ServerIdentity::No => None,
+            ServerIdentity::Pid(pid) => Some(*pid),
             // a small file, and the only one that shows a restart immediately
-            Known::Data(data) => {
+            ServerIdentity::Data(data) => {
                 let pid = from_file(data).map_err(Absent::down)?;
                 if self.pid != Some(pid) {
                     check_owner(files, pid, data).map_err(Absent::unknown)?;
                 }
                 Some(pid)
             }
-            Known::ClusterName(name) => {
+            ServerIdentity::ClusterName(name) => {
                 self.pid.filter(|pid| files.path(&format!("proc/{pid}")).exists()).or_else(|| from_titles(files, name))
             }
         };
         let alive = self.pid.filter(|pid| files.path(&format!("proc/{pid}")).exists());
         alive.ok_or_else(|| match &self.known {
-            Known::No => Absent::unknown("no server was named".into()),
-            Known::Pid(pid) => Absent::down(format!("there is no process {pid}")),
-            Known::Data(data) => Absent::down(format!("the server of {} is not running", data.display())),
-            Known::ClusterName(name) => {
+            ServerIdentity::No => Absent::unknown("no server was named".into()),
+            ServerIdentity::Pid(pid) => Absent::down(format!("there is no process {pid}")),
+            ServerIdentity::Data(data) => Absent::down(format!("the server of {} is not running", data.display())),
+            ServerIdentity::ClusterName(name) => {
                 Absent::unknown(format!("no process has the cluster's name {name:?} in its title"))
             }
         })
@@ -148,7 +148,7 @@ mod tests {
         std::fs::create_dir_all(&data).expect("a folder");
         let own = std::fs::metadata(&data).expect("it is there").uid();
         let files = Files::below(folder.path());
-        let mut postmaster = Postmaster::new(Known::Data(data.clone()));
+        let mut postmaster = Postmaster::new(ServerIdentity::Data(data.clone()));
         for (pid, user) in [(1, own + 1), (7, own)] {
             let process = folder.path().join(format!("proc/{pid}"));
             std::fs::create_dir_all(&process).expect("a folder");

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::host::{Choice, Files, Known, LogChoice, Postmaster};
+use crate::host::{Choice, Files, LogChoice, Postmaster, ServerIdentity};
 use crate::output::Output;
 use crate::probe_stop::Stop;
 use crate::ticks::Ticks;
@@ -142,7 +142,7 @@ impl Choice {
         match self.log {
             LogChoice::None => false,
             LogChoice::File(_) => true,
-            LogChoice::Find => self.server != Known::No,
+            LogChoice::Find => self.server != ServerIdentity::No,
         }
     }
 }

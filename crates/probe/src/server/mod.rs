@@ -23,7 +23,7 @@ use crate::ticks::Ticks;
 use activity::Look;
 use cadence::Cadence;
 use counters::Counters;
-use probe_session::{Asked, NoSession};
+use probe_session::{NoSession, PreparedSession};
 pub use queries::of_version;
 use top_statements::Statements;
 
@@ -62,7 +62,7 @@ struct Server<'a> {
     output: &'a Output,
     queries: &'a Queries,
     stop: &'a Stop,
-    session: Option<Asked>,
+    session: Option<PreparedSession>,
     next_attempt: Instant,
     next_blockers: Instant,
     counters: Counters,
@@ -129,7 +129,7 @@ impl<'a> Server<'a> {
         if Instant::now() < self.next_attempt {
             return Ok(false);
         }
-        match Asked::connect(self.params) {
+        match PreparedSession::connect(self.params) {
             Ok(mut session) => {
                 for (source, problem) in session.take_refused() {
                     self.lacks(source, problem);
@@ -161,7 +161,7 @@ impl<'a> Server<'a> {
 
     fn look(&mut self) {
         let at = self.output.clock().now();
-        let Some((answer, took)) = self.ask("waits", Asked::activity) else {
+        let Some((answer, took)) = self.ask("waits", PreparedSession::activity) else {
             return;
         };
         let look = Look::read(&answer);
@@ -188,9 +188,9 @@ impl<'a> Server<'a> {
     }
 
     fn counters(&mut self, second: u64) {
-        let number = self.session.as_ref().map_or(0, Asked::queries);
+        let number = self.session.as_ref().map_or(0, PreparedSession::queries);
         // in one transaction, because servers up to 14 read a file of statistics in each
-        if self.ask("server", Asked::begin).is_none() {
+        if self.ask("server", PreparedSession::begin).is_none() {
             return;
         }
         for place in (0..number).filter(|place| self.cadence.is_due(*place, second)).collect::<Vec<_>>() {
@@ -205,7 +205,7 @@ impl<'a> Server<'a> {
             }
         }
         if self.session.is_some() {
-            self.ask("server", Asked::commit);
+            self.ask("server", PreparedSession::commit);
         }
     }
 
@@ -249,7 +249,7 @@ impl<'a> Server<'a> {
             None => {
                 let mut params = self.params.clone();
                 params.interrupt = grace;
-                self.session = Asked::connect(&params).ok();
+                self.session = PreparedSession::connect(&params).ok();
             }
         }
         self.sample_statements();
@@ -271,7 +271,7 @@ impl<'a> Server<'a> {
     fn ask(
         &mut self,
         source: &'static str,
-        ask: impl FnOnce(&mut Asked) -> Result<ResultSet, SessionError>,
+        ask: impl FnOnce(&mut PreparedSession) -> Result<ResultSet, SessionError>,
     ) -> Option<(ResultSet, Duration)> {
         let session = self.session.as_mut()?;
         let began = Instant::now();

@@ -12,7 +12,7 @@ use super::top_statements::{self, Asking};
 const NOT_LOADED: &str = "55000";
 
 /// A session in which all statements are prepared.
-pub struct Asked {
+pub struct PreparedSession {
     session: Session,
     /// By index; None if the server refused the query permanently.
     queries: Vec<Option<&'static Query>>,
@@ -43,7 +43,7 @@ impl From<SessionError> for NoSession {
     }
 }
 
-impl Asked {
+impl PreparedSession {
     /// Connects and prepares.
     pub fn connect(params: &Params) -> Result<Self, NoSession> {
         let mut session = Session::connect(params)?;
