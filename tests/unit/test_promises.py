@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pgdyno.audit import Finding, Severity
 from pgdyno.errors import PlanError, StoreError
-from pgdyno.plan import load_plan
+from pgdyno.plan import load_plan, planned_trials
 from pgdyno.plan.output.plan_output import in_each_trial
 from pgdyno.records import Point
 from pgdyno.records.promise import FIGURES, parse_promise
@@ -153,6 +153,33 @@ def test_a_plan_keeps_its_promises_and_needs_none(tmp_path: Path) -> None:
     without = load_plan(str(tmp_path / "plan.toml")).plan.as_resolved()
     assert "promise" not in without["trial"]
     assert promises_at(without, plan.points()[0]) == promises_at({}, plan.points()[0]) == []
+
+
+GROUPS = (
+    PLAN.replace("[sweep]\nclients = [16]\nrate = [500]\n", "").replace('scripts = ["tpcb-like"]\n', "scale = 1\n")
+    + """
+[[group]]
+name = "orders"
+scripts = ["tpcb-like"]
+rate = 200
+[[group]]
+name = "reports"
+scripts = ["select-only"]
+"""
+)
+
+
+@pytest.mark.parametrize("by", ["its plan", "its sweep"])
+def test_a_promise_on_the_rate_is_about_the_groups_that_have_one(by: str, tmp_path: Path) -> None:
+    text = GROUPS.replace("p99 < 20ms", "rate >= 95%")
+    swept = text.replace("rate = 200\n", "") + "[sweep]\ngroup.orders.rate = [100, 200]\n"
+    (tmp_path / "plan.toml").write_text(text if by == "its plan" else swept)
+    plan = load_plan(str(tmp_path / "plan.toml")).plan
+    promised = {trial.point.group: len(promises_at(plan.as_resolved(), trial.point)) for trial in planned_trials(plan)}
+    assert promised == {"orders": 1, "reports": 0}
+    (tmp_path / "plan.toml").write_text(text.replace("rate = 200\n", ""))
+    with pytest.raises(PlanError, match="1 problem"):
+        load_plan(str(tmp_path / "plan.toml"))
 
 
 # ---- judgement ----
