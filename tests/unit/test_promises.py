@@ -396,7 +396,6 @@ def test_other_languages_name_the_verdict(language: Language) -> None:
 def test_a_damaged_promise_of_a_stored_plan_is_an_error(damage: object) -> None:
     run = promising()
     add(run)
-    plan = run.manifest.plan | {"trial": {"promise": damage}}
-    run.manifest = run.manifest.model_copy(update={"plan": plan})
-    with pytest.raises(StoreError, match=r"plan\.trial\.promise"):
-        said(run)
+    run.manifest = run.manifest.model_copy(update={"plan": run.manifest.plan | {"trial": {"promise": damage}}})
+    with pytest.raises(StoreError, match="promises of its plan"):
+        judged_promises(digest(run), NO_EXTRAS)

@@ -80,7 +80,7 @@ def judged_promises(of: Digest, extras: Extras) -> list[Judgement]:
         try:
             promises = promises_at(of.manifest.plan, point.point)
         except (ValueError, TypeError, AttributeError) as error:
-            message = f"cannot read the manifest of {of.manifest.run}: plan.trial.promise: {error}"
+            message = f"cannot read the manifest of {of.manifest.run}: promises of its plan: {error}"
             raise StoreError(message, hint="the file was changed or damaged") from error
         found += [judgement(promise, point, trials) for promise in promises]
     return found
