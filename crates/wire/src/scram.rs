@@ -326,6 +326,20 @@ mod tests {
         assert_ne!(answers[0], answers[1]);
     }
 
+    /// Keys that no derivation would return show which answers take the cached ones.
+    #[test]
+    fn the_cache_replaces_the_derivation_until_the_challenge_changes() {
+        let cache = KeyCache::default();
+        let answer = |challenge: &[u8], cache| rfc_client().answer(challenge, b"pencil", cache).expect("an answer");
+        let derived = answer(SERVER_FIRST, Some(&cache));
+        cache.0.lock().expect("the lock").as_mut().expect("keys").client[0] ^= 1;
+        assert_ne!(answer(SERVER_FIRST, Some(&cache)), derived);
+        assert_eq!(answer(SERVER_FIRST, None), derived);
+        let fewer = String::from_utf8(SERVER_FIRST.to_vec()).expect("text").replace("i=4096", "i=4095");
+        assert_eq!(answer(fewer.as_bytes(), Some(&cache)), answer(fewer.as_bytes(), None));
+        assert_eq!(answer(SERVER_FIRST, Some(&cache)), derived);
+    }
+
     #[test]
     fn a_server_without_the_password_is_found_out() {
         let wrong = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G5=";

@@ -280,6 +280,18 @@ fn pgbench_has_no_automatic_pipelines() {
 }
 
 #[test]
+fn scram_keys_are_kept_unless_it_is_pgbench() {
+    let keys = |called_as, args: &[&str]| match request_as(called_as, args) {
+        Ok(Request::Benchmark(benchmark)) => benchmark.connection.scram_keys,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(keys(CalledAs::Pgdrive, &[]), ScramKeys::Kept);
+    assert_eq!(keys(CalledAs::Pgdrive, &["--scram-cache=on"]), ScramKeys::Kept);
+    assert_eq!(keys(CalledAs::Pgdrive, &["--scram-cache=off"]), ScramKeys::Derived);
+    assert_eq!(keys(CalledAs::Pgbench, &[]), ScramKeys::Derived);
+}
+
+#[test]
 fn pauses_need_a_closed_loop_and_are_not_pgbenchs() {
     let given = load(&["--think-time=1s", "--keying-time=exponential:2s", "--think-time=1=5ms"]);
     assert_eq!((given.pacing.think.len(), given.pacing.keying.len()), (2, 1));
