@@ -45,7 +45,7 @@ LEDGER = LedgerRecord(
 
 
 def event(outcome: EventOutcome = EventOutcome.DONE, effect: EventEffect | None = EFFECT, **more: Any) -> EventRecord:  # noqa: ANN401
-    fields = {"number": 1, "do": "kill", "at_s": 20, "began_s": 20.0004, "seconds": 0.0506, "message": None, **more}
+    fields = {"number": 1, "do": "kill", "at_s": 15, "began_s": 15.0004, "seconds": 0.0506, "message": None, **more}
     return EventRecord(outcome=outcome, effect=effect, **fields)
 
 
@@ -59,7 +59,7 @@ def trial(events: list[EventRecord], ledger: LedgerRecord | None = None) -> Tria
         repeat=1,
         started_at=now,
         ended_at=now,
-        warmup_s=0,
+        warmup_s=5,
         duration_s=40,
         transactions=None,
         outcome=Outcome.FINISHED,

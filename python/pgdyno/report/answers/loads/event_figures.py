@@ -22,7 +22,7 @@ def event_table(of: Digest) -> Table | None:
         (
             str(trial.number),
             of.trial_name(trial),
-            _name(each.event),
+            _name(trial, each.event),
             gettext(_PARTS[each.part]),
             numbers.between(f"{each.from_s:.0f}", f"{each.to_s:.0f}"),
             numbers.rounded(each.tps),
@@ -61,13 +61,13 @@ def events_json(of: Digest) -> list[dict[str, Any]]:
 
 
 def named_events(of: Digest) -> str:
-    """Return `checkpoint at 10 s and kill at 20 s`, as in the plan; empty without events."""
+    """Return `checkpoint at 10 s and kill at 20 s`, on the clock of timelines; empty without events."""
     trial = next(iter(_with_events(of)), None)
-    return "" if trial is None else listed([_name(each) for each in trial.events])
+    return "" if trial is None else listed([_name(trial, each) for each in trial.events])
 
 
-def _name(event: EventRecord) -> str:
-    return gettext("{event} at {seconds} s", event=event.do, seconds=f"{event.at_s:g}")
+def _name(trial: TrialRecord, event: EventRecord) -> str:
+    return gettext("{event} at {seconds} s", event=event.do, seconds=f"{trial.warmup_s + event.at_s:g}")
 
 
 def _with_events(of: Digest) -> list[TrialRecord]:
