@@ -162,3 +162,5 @@ def test_a_statement_that_finds_nothing_is_named(warm_home: Home, tmp_path: Path
     assert (finding["id"], finding["parameters"]["line"], finding["parameters"]["executions"]) == ("no-rows", 3, 400)
     rows = [each.rows for each in load_run(the_run(tmp_path)).statements()]
     assert rows == [None, 0, 200, None] * 2
+    listed = [line.split()[-4:-1] for line in done.stdout.splitlines() if line.startswith("own.sql  3")]
+    assert [each for each in listed if each == ["200", "0", "0"]], done.stdout

@@ -90,7 +90,8 @@ def statement_table(of: Digest) -> Table | None:
     caption = gettext(
         "Statements of trial {number}: {point}, the median trial of the peak", number=number, point=of.point_name(point)
     )
-    return Table(caption, (*headings, *PERCENTILES, gettext("max, ms")), tuple(rows), 3)
+    ranks = (3, 3, 0, 1, 2, 0, 1, *(4,) * (len(PERCENTILES) + 1))
+    return Table(caption, (*headings, *PERCENTILES, gettext("max, ms")), tuple(rows), 3, ranks)
 
 
 def script_table(of: Digest) -> Table | None:

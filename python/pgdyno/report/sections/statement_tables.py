@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.report import numbers
-from pgdyno.report.report_content import PlanChange, PlanOfArm
-from pgdyno.report.report_tables import script_table, statement_table
+from pgdyno.report.report_content import Digest, PlanChange, PlanOfArm
+from pgdyno.report.report_tables import PERCENTILES, peak_statements, script_table, statement_table
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.environment import process_table
 from pgdyno.report.sections.function_shares import profile_blocks
@@ -14,9 +14,12 @@ from pgdyno.report.sections.section_blocks import Absence, Block, Code, Folded
 from pgdyno.report.table import Table, first_rows
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.store.probe_queries import ServerStatementSum, TableSum
+from pgdyno.store.trial_tables import StatementRow
 
 _TEXT = 160
 """Displayed characters of a statement."""
+MOST_STATEMENTS = 8
+"""In a terminal."""
 _EMPTY_BYTES = 65_536
 """Larger tables have rows; an empty one has some pages of its indexes."""
 
@@ -83,13 +86,26 @@ def _figure(count: float | None) -> str:
     return numbers.NOTHING if count is None else f"{count:,.0f}"
 
 
+def _finds_rows(statement: StatementRow) -> bool:
+    return statement.rows is None or statement.rows >= (statement.executions or 0)
+
+
+def _rows_of_statements(of: Digest) -> list[Table | str]:
+    """Return the table of a terminal; without a single statement whose executions all have rows, as they should."""
+    table = statement_table(of)
+    if table is None or (len(table.rows) == 1 and _finds_rows(peak_statements(of)[0])):
+        return []
+    return first_rows(table.without(range(len(table.headings))[-len(PERCENTILES) - 1 :]), MOST_STATEMENTS)
+
+
 def _blocks(draft: Draft) -> list[Block]:
     of, extras = draft.of, draft.extras
     scripts = script_table(of)
     by_script: list[Block] = [scripts] if scripts is not None else []
     if draft.brief:
         shown = first_rows(scripts) if scripts is not None else []
-        return [*shown, *plan_tables(extras.plan_changes), *profile_blocks(extras.profiles, brief=True)]
+        of_statements = [*shown, *_rows_of_statements(of), *plan_tables(extras.plan_changes)]
+        return [*of_statements, *profile_blocks(extras.profiles, brief=True)]
     own = statement_table(of)
     blocks: list[Block] = [*by_script, *([own] if own is not None else [])]
     blocks += [server_statement_table(number, sums) for number, sums in extras.server_statements.items()]
