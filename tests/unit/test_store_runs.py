@@ -169,3 +169,14 @@ def test_the_latest_one_is_not_passed_over_when_it_is_broken(runs: Path) -> None
     (list_runs(runs)[0].path / "manifest.json").write_text("{")
     with pytest.raises(StoreError, match="not JSON"):
         find_run("latest", runs)
+
+
+def test_a_plan_that_made_no_run_outdates_the_latest(runs: Path) -> None:
+    latest = finding.find_path(finding.LATEST, runs)
+    finding.refuse_outdated(latest)
+    finding.note_attempt(runs, "shop.toml")
+    with pytest.raises(UsageError, match=re.escape(f"{latest.name}, is older than the last attempt: shop.toml was")):
+        finding.refuse_outdated(latest)
+    made = RunFolder.create(runs, sample_manifest(started_at=STARTED + timedelta(hours=3), plan={"name": "shop"}))
+    finding.refuse_outdated(made.path)
+    assert len(list_runs(runs)) == 4

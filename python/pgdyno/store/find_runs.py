@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 import html
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -17,8 +19,8 @@ from pgdyno import records
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.store.object_storage.address import WILD, Address, is_remote
-from pgdyno.store.run_folder import MANIFEST, RunFolder, trial_folders
-from pgdyno.store.safe_files import open_regular, parse_json, read_record, storing
+from pgdyno.store.run_folder import ATTEMPT, MANIFEST, RunFolder, trial_folders
+from pgdyno.store.safe_files import open_regular, parse_json, read_record, storing, write_durably
 
 LATEST = "latest"
 REPORT, HEAD = "report.html", 16_384
@@ -131,6 +133,25 @@ def _head(run: Path) -> str:
             return str(file.read(HEAD).decode(errors="replace"))
     except (OSError, StoreError):
         return ""
+
+
+def note_attempt(parent: Path, plan: str) -> None:
+    """Keep in `parent` that `plan` was asked for, until a run's folder is made."""
+    # who may not write there is told by what makes that folder
+    with suppress(OSError):
+        if is_folder(parent):
+            write_durably(parent / ATTEMPT, os.fsencode(plan))
+
+
+def refuse_outdated(latest: Path) -> None:
+    """Raise UsageError if a plan was asked for after the run `latest` began, and has not become one."""
+    with suppress(OSError):
+        with open_regular(latest.parent / ATTEMPT) as file:
+            plan = file.read(HEAD).decode(errors="replace")
+        raise UsageError(
+            f"the latest run, {latest.name}, is older than the last attempt: {plan} was refused, or has not begun",
+            hint=f"run the plan again, or name {latest.name}",
+        )
 
 
 def find_run(text: str, parent: Path) -> RunFolder:

@@ -139,6 +139,8 @@ def _difference(kept: Path, now: bytes) -> str:
 
 MANIFEST = "manifest.json"
 TRIALS = "trials"
+ATTEMPT = ".attempt"
+"""Among runs: the plan that was asked for last, if that made no run."""
 SET_ASIDE = "set-aside"
 """The folder of trials that were repeated: failed ones, and what ones that did not end had measured."""
 _ATTEMPTS = 20
@@ -198,6 +200,7 @@ class RunFolder:
                 folder = cls(partial, manifest.model_copy(update=changes))
                 folder._write_manifest()
                 partial.rename(path)
+                (parent / ATTEMPT).unlink(missing_ok=True)
                 sync(parent)
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)

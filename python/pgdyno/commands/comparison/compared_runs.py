@@ -40,6 +40,7 @@ from pgdyno.report.answers.refusal import Grounds, Reason
 from pgdyno.report.full_report import changed_plans
 from pgdyno.report.report_content import PlanChange
 from pgdyno.store import RunData, find_run, load_run
+from pgdyno.store.find_runs import LATEST, find_path, refuse_outdated
 
 
 def arm_prices(run: RunData, file: Path | None) -> PriceList | None:
@@ -95,6 +96,8 @@ class ComparedRuns:
         if what.second is not None and what.base is not None:
             raise UsageError("--base applies to one run", hint="remove it, or name one run")
         first = load_run(find_run(what.first, what.runs))
+        if LATEST in (what.first, what.second, what.floor_from):
+            refuse_outdated(find_path(LATEST, what.runs))
         second, floor = (
             None if each is None else load_run(find_run(each, what.runs)) for each in (what.second, what.floor_from)
         )
@@ -158,6 +161,13 @@ class ComparedRuns:
 
     def notes(self) -> list[Message]:
         found = list(self._pairing.cautions) if self.second is not None else []
+        if LATEST in (self.what.first, self.what.second):
+            run = self.first if self.what.first == LATEST else self.second
+            assert run is not None
+            began = f"{run.manifest.started_at:%Y-%m-%d %H:%M:%S} UTC"
+            found.append(
+                Message("latest-run", "the latest run is {run}, begun {time}", run=run.manifest.run, time=began)
+            )
         if self.is_by_new_orders:
             found.append(
                 Message(

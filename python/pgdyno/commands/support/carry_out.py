@@ -39,6 +39,7 @@ from pgdyno.report.terminal.progress import LiveView, live_view
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.safe_output import print_json
 from pgdyno.store import find_run, load_run
+from pgdyno.store.find_runs import note_attempt
 from pgdyno.store.object_storage.address import is_remote
 from pgdyno.targets import SilentProgress, Use, WhenBusy, host_in_use
 from pgdyno.units import parse_duration_s
@@ -129,6 +130,7 @@ def run_plan(source: str, overrides: Sequence[str], how: How, on: str | None = N
 
     Raises PgdynoError if nothing could be run.
     """
+    note_attempt(how.runs, source)
     loaded = within_budget(load_plan(source, overrides, on), how.budget)
     _show_inherited(loaded)
     check_folder(how.runs)
