@@ -129,11 +129,14 @@ def gate(
     from pgdyno.report.answers.noise import noise_json
     from pgdyno.report.answers.refusal import reason_notes, reasons_json, refused_junit, refused_markdown
     from pgdyno.safe_output import print_json
+    from pgdyno.store.find_runs import LATEST, find_path, refuse_outdated
 
     allowed = _ratio(max_regression)
     for path in (junit, md):
         if path is not None:
             check_report_file(path)
+    if LATEST in (baseline, candidate):
+        refuse_outdated(find_path(LATEST, runs))
     what = Compared(baseline, candidate, runs, metric, by, base, floor_from, force)
     compared = ComparedRuns.with_trials(what)
     reasons = compared.reasons()

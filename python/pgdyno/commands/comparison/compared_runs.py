@@ -40,7 +40,7 @@ from pgdyno.report.answers.refusal import Grounds, Reason
 from pgdyno.report.full_report import changed_plans
 from pgdyno.report.report_content import PlanChange
 from pgdyno.store import RunData, find_run, load_run
-from pgdyno.store.find_runs import LATEST, find_path, refuse_outdated
+from pgdyno.store.find_runs import LATEST
 
 
 def arm_prices(run: RunData, file: Path | None) -> PriceList | None:
@@ -96,8 +96,6 @@ class ComparedRuns:
         if what.second is not None and what.base is not None:
             raise UsageError("--base applies to one run", hint="remove it, or name one run")
         first = load_run(find_run(what.first, what.runs))
-        if LATEST in (what.first, what.second, what.floor_from):
-            refuse_outdated(find_path(LATEST, what.runs))
         second, floor = (
             None if each is None else load_run(find_run(each, what.runs)) for each in (what.second, what.floor_from)
         )
