@@ -213,6 +213,10 @@ def test_the_archive_behind_a_token(browser: Browser, tmp_path: Path, monkeypatc
         # some browsers hide scroll bars: a table that is cut says so
         page.goto(url)
         expect(page.locator(".cue")).to_have_text("More columns: scroll right")
+        page.goto(f"{url}/run/{first.name}")
+        expect(page.locator("select[name=run]")).to_be_visible()
+        assert fits(page)
+        page.goto(url)
         page.set_viewport_size({"width": 1280, "height": 900})
         expect(page.locator(".cue")).to_have_count(0)
 
