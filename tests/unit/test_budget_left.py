@@ -258,3 +258,31 @@ def test_a_damaged_file_of_rates_is_ignored(tmp_path: Path, content: str) -> Non
     assert load_rate(tmp_path, ["embedded"], "pgbench") == LOAD_S_A_SCALE
     keep_load_rate(tmp_path, "embedded", "pgbench", 100, 50.0)
     assert load_rate(tmp_path, ["embedded"], "pgbench") == 0.5
+
+
+def test_the_loads_of_a_place_share_its_time() -> None:
+    of, clock = steps(), Clock()
+    left = BudgetLeft(of, budget(of, 100), clock)
+    first, second, *later = planned_trials(of)
+    measured(left, clock, first, 10)
+    measured(left, clock, second, 10)
+    # two more places of 20 s each
+    assert left.has_room()
+    left.begins(later)
+    clock.now_s += 60
+    assert not left.has_room()
+    with pytest.raises(BudgetUsedError):
+        left.begins(later)
+
+
+def steps() -> Plan:
+    return Plan.model_validate(
+        {
+            "name": "x",
+            "target": {"a": {"kind": "embedded", "version": "18"}},
+            "workload": {},
+            "group": [{"name": "one", "scripts": ["select-only"]}, {"name": "other", "scripts": ["simple-update"]}],
+            "step": [{"name": "both", "groups": ["one", "other"], "duration": "20s"}],
+            "trial": {"repeats": 3},
+        }
+    )

@@ -14,8 +14,9 @@ from pgdyno.analyse.series import following
 from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.doctor import System
 from pgdyno.errors import UsageError
-from pgdyno.plan import Plan, catalogue, load_plan
+from pgdyno.plan import Plan, catalogue, load_plan, planned_trials
 from pgdyno.plan.checks.question import compares_arms
+from pgdyno.plan.scenario.loads import plan_of_load
 from pgdyno.plan.time_budget.budget import ENDING_S, STARTING_S, Budget, Room, fit
 from pgdyno.plan.time_budget.budget_reductions import thin
 from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, needed_s, trial_count
@@ -55,6 +56,32 @@ def test_a_plan_that_fits_is_not_reduced() -> None:
 def test_pauses_count() -> None:
     trial = {"warmup": "5s", "duration": "60s", "repeats": 5}
     assert seconds(plan(trial={**trial, "pause": "10s"})) == pytest.approx(seconds(plan()) + 39 * 10)
+
+
+def test_steps_keep_their_proportions() -> None:
+    wanted = load_plan("insert-benchmark").plan
+    fitted = fit(wanted, room(300))
+    assert seconds(fitted.plan) <= 300
+    assert [str(each) for each in fitted.gave_up] == ["steps have 20 % of their time and transactions"]
+    fill, *_, last = planned_trials(fitted.plan)
+    assert plan_of_load(fitted.plan, fill.point).trial.transactions == 2070
+    assert plan_of_load(fitted.plan, last.point).trial.duration == 12
+    assert len(planned_trials(fitted.plan)) == len(planned_trials(wanted))
+
+
+def test_steps_are_not_shorter_than_a_trial() -> None:
+    with pytest.raises(UsageError) as refused:
+        fit(load_plan("insert-benchmark").plan, room(100))
+    assert "3 trials at one point of each arm need about 2m" in present(refused.value.hint)
+    assert min(each.duration or 60 for each in fit(load_plan("insert-benchmark").plan, room(145)).plan.step) >= 5
+
+
+def test_fewer_points_keep_the_values_of_groups() -> None:
+    groups = [{"name": "a", "scripts": ["select-only"]}, {"name": "b", "scripts": ["select-only"]}]
+    sweep = {"group": {"b.clients": [1, 2, 4, 8, 16, 32]}}
+    wanted = plan(group=groups, sweep=sweep, workload={"scale": 1}, trial={"duration": "60s", "repeats": 3})
+    fitted = fit(wanted, room(100)).plan
+    assert {each.groups["b.clients"] for each in fitted.points()} < {"1", "2", "4", "8", "16", "32"}
 
 
 def test_duration_goes_first() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import LoadedPlan, Plan, load_plan, planned_trials
-from pgdyno.plan.scenario.loads import delay_s, idle_groups, plan_of_load
+from pgdyno.plan.scenario.loads import delay_s, idle_groups, plan_of_load, steps_s
 
 TARGET = """
 name = "mixed"
@@ -100,6 +100,26 @@ def test_steps_have_their_loads_in_order(tmp_path: Path) -> None:
     assert plan_of_load(plan, trials[0].point).trial.transactions == 100
 
 
+def test_explicit_points_replace_the_product_of_groups(tmp_path: Path) -> None:
+    points = '[sweep]\npoints = [{ "group.reports.clients" = 2 }, { "group.reports.clients" = 5 }]\n'
+    plan = loaded(tmp_path, GROUPS + TRIAL + points).plan
+    assert [point.groups["reports.clients"] for point in plan.points()] == ["2", "5"]
+
+
+COMPUTED = 'until = { transactions = "variables.rows / 10" }'
+ROWS = "[workload]\nvariables = { rows = 4_030 }\n"
+
+
+def test_the_end_of_a_step_can_depend_on_variables(tmp_path: Path) -> None:
+    text = ROWS + GROUPS.replace('begin = "2s"', "") + STEPS.replace("until = { transactions = 400 }", COMPUTED)
+    plan = loaded(tmp_path, f"{text}[sweep]\nvariables.rows = [4_030, 12]\n").plan
+    found = [plan_of_load(plan, each.point).trial.transactions for each in planned_trials(plan)]
+    # 4,030 / 10 by 4 clients, rounded down; 12 rows are less than one for each
+    assert [each for each in found if each is not None] == [100, 1]
+    # at the rate of 200, and of the last step
+    assert [round(steps_s(plan, point), 3) for point in plan.points()] == [2.0 + 3, 0.02 + 3]
+
+
 @pytest.mark.parametrize("text", [GROUPS + TRIAL, GROUPS.replace('begin = "2s"', "") + STEPS])
 def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
     for sweep in ("[sweep.group]\nreports.clients = [1, 2]\n", "[[sweep.points]]\ngroup.reports.clients = 2\n"):
@@ -130,6 +150,12 @@ def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
         (GROUPS + STEPS.replace("= 400", "= 401"), "401 transactions do not divide by the 4 clients of orders"),
         (GROUPS + STEPS.replace('duration = "3s"', ""), "has no end"),
         (GROUPS + STEPS.replace('do = "vacuum"', ""), "has nothing to do"),
+        (ROWS + GROUPS + STEPS.replace("= 400", '= "variables.row / 10"'), "variables.row is unknown\n    known: var"),
+        (ROWS + GROUPS + STEPS.replace("= 400", '= "variables.rows / 0"'), "divides by zero"),
+        (ROWS + GROUPS + STEPS.replace("= 400", '= "variables.rows / 9000"'), "it must be at least 1"),
+        (GROUPS + STEPS.replace("= 400", '= "1 +"'), "is not an expression"),
+        (GROUPS + STEPS.replace("= 400", "= 0"), "must be a whole number above 0"),
+        (GROUPS + STEPS.replace('"both"', '"a\\tb"'), "use up to 64 characters on one line"),
         (GROUPS + STEPS + 'duration = "5s"\n', "trial.duration: cannot be combined with steps"),
     ],
 )  # fmt: skip

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pgdyno.errors import StopRunError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.scenario.loads import loads_of
 from pgdyno.plan.time_budget.budget import ENDING_S, Budget, thinned
 from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, planned_s, servers
 from pgdyno.plan.workload_schema import DataKey
@@ -227,7 +228,8 @@ class BudgetLeft:
         if self._plan.workload.runs_once:
             return math.fsum(planned_s) * math.fsum(self._each_s) / math.fsum(self._estimated_s)
         mean_s = statistics.fmean(self._each_s)
-        return math.fsum(max(mean_s, each_s) for each_s in planned_s)
+        loads = [len(loads_of(self._plan, point)) if point.group is None else 1 for point in points]
+        return math.fsum(max(count * mean_s, each_s) for count, each_s in zip(loads, planned_s, strict=True))
 
     def _planned_s(self, point: Point) -> float:
         return planned_s(self._plan, point) / self._plan.at_once

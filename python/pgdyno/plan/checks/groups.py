@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgdyno.effect import Effect, effect_of_scripts, weighted_name
-from pgdyno.errors import Problem
+from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.plan.checks.scripts import check_scripts
 from pgdyno.plan.own_data.psql_reader import Reader, SqlFileError
 from pgdyno.plan.plan_document import Document, KeyPath, near
@@ -137,7 +137,7 @@ def check_steps(
             elif each.name in seen:
                 yield document.problem(path, f"uses the group {each.name} twice", "add another group for that load")
             else:
-                yield from _length(step, each.clients, groups[names.index(each.name)], document, path)
+                yield from _length(step, each.clients, groups[names.index(each.name)], variables, document, path)
             seen.add(each.name)
         if step.sql is not None:
             yield from _sql(place, step.sql, variables, document, folder)
@@ -155,13 +155,25 @@ def _sql(place: int, file: str, variables: Mapping[str, str], document: Document
 
 
 def _length(
-    step: StepSpec, clients: int | None, group: GroupSpec, document: Document, path: tuple[str | int, ...]
+    step: StepSpec,
+    clients: int | None,
+    group: GroupSpec,
+    variables: Mapping[str, str],
+    document: Document,
+    path: KeyPath,
 ) -> Iterator[Problem]:
     clients = clients or group.connections
     if step.until is None or not clients:
         return
     if group.idle is not None:
         yield document.problem(path, f"{group.name} is idle, and has no transactions", "give the step a duration")
+    elif isinstance(step.until.transactions, str):
+        try:
+            step.until.each_client(clients, {**variables, **group.variables})
+        except InvalidValueError as error:
+            yield document.problem((*path[:2], "until", "transactions"), error.message, error.hint)
+        except ValueError as error:
+            yield document.problem((*path[:2], "until", "transactions"), str(error), None)
     elif step.until.transactions % clients:
         message = f"{step.until.transactions:,} transactions do not divide by the {clients} clients of {group.name}"
         yield document.problem(path, message, "use a multiple")

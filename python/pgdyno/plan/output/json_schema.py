@@ -59,7 +59,10 @@ def _when_extending(schema: dict[str, Any]) -> None:
     # a replay has its clients and its length from its capture
     of_replay = [name for name in required if name not in ("sweep", "trial")]
     replays = {"required": of_replay, "properties": {"workload": {"required": ["replay"]}}}
-    schema["anyOf"] = [{"required": required}, replays, {"required": ["extends"]}]
+    # groups have clients of their own, and steps a length
+    groups = {"required": [*(name for name in required if name != "sweep"), "group"]}
+    steps = {"required": [*of_replay, "group", "step"]}
+    schema["anyOf"] = [{"required": required}, replays, groups, steps, {"required": ["extends"]}]
     # a part of a section may not show its kind
     schema["properties"]["workload"]["anyOf"] = schema["properties"]["workload"].pop("oneOf")
     target = schema["properties"]["target"]

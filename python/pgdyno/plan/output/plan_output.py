@@ -240,6 +240,9 @@ def total(plan: Plan) -> str:
         if plan.workload.runs_once:
             many += f", about {duration_words(trials_s(plan, plan.points()))} of queries"
         lines = [f"{many}; each ends after {each}"]
+        if plan.step:
+            about = duration_words(round(trials_s(plan, plan.points())))
+            lines = [f"{many} in {counted(len(plan.step), 'step')}, about {about}; some have no time limit"]
     else:
         lines = [f"{many}, {duration_words(needed_s)} of measurement{_on_top(plan, trials)}"]
     if len(trials) > 1:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from pgdyno.plan.model import Plan
+from pgdyno.plan.scenario.loads import plan_of_load
 from pgdyno.plan.trials import PlannedTrial, varying
 from pgdyno.plan.workload import phases_s
 from pgdyno.units import counted, format_duration
@@ -18,19 +19,22 @@ def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
     """Format one row per trial; settings and variables that vary have one column each, or one together if space is
     short.
     """
-    points, length = [trial.point for trial in trials], trial_length(plan)
+    points = [trial.point for trial in trials]
+    lengths = {trial.number: trial_length(plan_of_load(plan, trial.point)) for trial in trials}
     of_a_trial = [name for name in _OF_A_TRIAL if name not in plan.workload.hidden_parameters]
     names = [name for name in of_a_trial if any(point.parameter(name) is not None for point in points)]
     if plan.group:
         # what all groups have in common leaves no room for what they differ in
         names = [name for name in names if name in ("clients", *varying(points))]
-    further = [name for name in varying(points) if name not in of_a_trial]
+    # a group has the same variables in all trials
+    of_groups = {f"variables.{name}" for group in plan.group for name in group.variables}
+    further = [name for name in varying(points) if name not in of_a_trial and name not in of_groups]
     first = ["trial"] if plan.group and len(plan.target) == 1 else ["trial", "target"]
-    rows = [[*_row(trial, first, [*names, *further]), length] for trial in trials]
+    rows = [[*_row(trial, first, [*names, *further]), lengths[trial.number]] for trial in trials]
     headings = [*first, *names, *map(_short_name, further), "repeat", "length"]
     if _width([headings, *rows]) > WIDTH and further:
         headings = [*first, *names, "repeat", "length", "settings and variables"]
-        rows = [[*_row(trial, first, names), length, _assignments(trial, further)] for trial in trials]
+        rows = [[*_row(trial, first, names), lengths[trial.number], _assignments(trial, further)] for trial in trials]
     table = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim")
     for heading in headings:
         left = heading in ("target", "step", "group", "protocol", "settings and variables", *map(_short_name, further))
@@ -49,7 +53,10 @@ def same_for_all(trials: Sequence[PlannedTrial]) -> str:
 
 
 def _row(trial: PlannedTrial, first: Sequence[str], names: Sequence[str]) -> list[str]:
-    values = [_value(trial.point.parameter(name)) for name in names]
+    values = [
+        "closed" if name == "rate" and trial.point.rate is None else _value(trial.point.parameter(name))
+        for name in names
+    ]
     return [*[str(trial.number), trial.target][: len(first)], *values, str(trial.repeat)]
 
 

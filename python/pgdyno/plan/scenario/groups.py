@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
@@ -12,6 +13,7 @@ from pgdyno.errors import InvalidValueError
 from pgdyno.plan.kinds import WORKLOAD_KINDS, workload_schema
 from pgdyno.plan.optional_sections import Promises
 from pgdyno.plan.own_data.sql_dataset import SqlDataset
+from pgdyno.plan.sweeps.expressions import parse_expression, plain_number
 from pgdyno.plan.sweeps.points import Space, SweepProblem, expand
 from pgdyno.plan.sweeps.spec import Place, Sweep
 from pgdyno.plan.values import HIGHEST_RATE, LONGEST_NAME, Model, Name, Positive, Protocol, Seconds, Setting
@@ -67,11 +69,40 @@ class GroupSpec(Model):
         return self.idle or self.clients
 
 
+def _count(value: object) -> object:
+    if isinstance(value, str):
+        parse_expression(value)
+    elif not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidValueError("must be a whole number above 0", 'or an expression, such as "variables.rows / 100"')
+    return value
+
+
 class Until(Model):
     """The end of a step's load, in place of a duration."""
 
-    transactions: Positive
-    """Transactions of each of its groups."""
+    transactions: Annotated[int | str, BeforeValidator(_count, json_schema_input_type=Positive | str)]
+    """Transactions of each of its groups; in quotes, an expression, such as "variables.rows / 100"."""
+
+    def each_client(self, clients: int, variables: Mapping[str, str]) -> int:
+        """Return the transactions of each of `clients`, rounded down to 1 or more. Raises ValueError."""
+        number = Fraction(self.transactions) if isinstance(self.transactions, int) else self._evaluate(variables)
+        if number < 1:
+            raise InvalidValueError(f'"{self.transactions}" comes to {plain_number(number)}', "it must be at least 1")
+        return max(1, int(number // clients))
+
+    def shorten(self, share: float) -> Until:
+        """Return `share` of the transactions."""
+        if isinstance(self.transactions, int):
+            return Until(transactions=max(1, int(share * self.transactions)))
+        return Until(transactions=f"({self.transactions}) * {share:g}")
+
+    def _evaluate(self, variables: Mapping[str, str]) -> Fraction:
+        expression = parse_expression(str(self.transactions))
+        known = {f"variables.{name}": value for name, value in variables.items()}
+        unknown = sorted(expression.names - known.keys())
+        if unknown:
+            raise InvalidValueError(f"{unknown[0]} is unknown", f"known: {', '.join(known) or 'none'}")
+        return expression.number(known)
 
 
 class GroupInStep(Model):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.plan.model import Plan
-from pgdyno.plan.scenario.groups import GroupSpec, group_workload, groups_at
+from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, group_workload, groups_at
 from pgdyno.records import Point
 
 
@@ -36,6 +36,28 @@ def all_loads(plan: Plan) -> list[Point]:
     return [load for point in plan.points() for load in loads_of(plan, point)]
 
 
+CLOSED_TPS = 200.0
+"""An assumed rate of a client in closed loop that commits to a local disk."""
+
+
+def steps_s(plan: Plan, point: Point) -> float:
+    """Return the seconds of the loads in the steps of a trial at `point`; those of a number of transactions are
+    estimated.
+    """
+    return sum(_step_s(plan, point, step) for step in plan.step if step.groups)
+
+
+def _step_s(plan: Plan, point: Point, step: StepSpec) -> float:
+    if step.until is None:
+        return step.duration or 0.0
+    seconds = [0.0]
+    for group in groups_at(plan.group, point, step):
+        variables = plan.workload.known_variables | group.variables | point.variables
+        each = step.until.each_client(group.connections, variables)
+        seconds.append(each / CLOSED_TPS if group.rate is None else each * group.connections / group.rate)
+    return max(seconds)
+
+
 def idle_groups(plan: Plan, load: Point) -> list[GroupSpec]:
     """Return the groups that only stay connected beside `load`, one of a trial."""
     step = next((each for each in plan.step if each.name == load.step), None)
@@ -52,7 +74,8 @@ def plan_of_load(plan: Plan, load: Point) -> Plan:
     if step is not None:
         warmup, duration, transactions = 0.0, step.duration, None
         if step.until is not None:
-            transactions = step.until.transactions // group.connections
+            variables = plan.workload.known_variables | load.variables
+            transactions = step.until.each_client(group.connections, variables)
     if duration is not None and (group.begin or group.end is not None):
         duration = min(group.end or duration, duration) - group.begin
         # it would measure the others' warm-up as its own

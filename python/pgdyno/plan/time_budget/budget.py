@@ -14,6 +14,7 @@ from pgdyno.errors import UsageError
 from pgdyno.messages import Message
 from pgdyno.plan.checks.question import FEWEST_TRIALS, compares_arms
 from pgdyno.plan.model import Plan
+from pgdyno.plan.scenario.groups import StepSpec
 from pgdyno.plan.sweeps.points import is_computed
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
 from pgdyno.plan.time_budget.budget_reductions import fit_settings, fit_wal, thin
@@ -34,6 +35,8 @@ from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.units import duration_words, format_duration, format_size
 
 SHORTEST_TRIAL_S = 5.0
+LEAST_SHARE = 0.01
+"""Of steps that end after a number of transactions."""
 LOADING_SHARE = 0.25
 """The share of the time that loading may take before the dataset is reduced."""
 DISK_SHARE = 0.7
@@ -253,6 +256,8 @@ def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, room: Room
     trial = plan.trial.model_copy(update={"repeats": repeats})
     asked = plan.model_copy(update={"trial": trial})
     for_trials_s = room.left_s - around_s(asked, points, room.load_s_a_scale)
+    if plan.step:
+        return _with_shorter_steps(asked, points, for_trials_s)
     if _is_whole(plan):
         return asked if for_trials_s >= trials_s(asked, points) else None
     each_s = for_trials_s / trial_count(asked, points) * plan.at_once
@@ -265,6 +270,25 @@ def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, room: Room
         measured_s = min(trial.duration, measured_s)
     changes = {"duration": _round_seconds(measured_s), "transactions": None, "warmup": warmup_s}
     return plan.model_copy(update={"trial": trial.model_copy(update=changes)})
+
+
+def _with_shorter_steps(plan: Plan, points: Sequence[Point], for_trials_s: float) -> Plan | None:
+    """Reduce durations and transactions of all steps by one factor; None if one would be too short."""
+    share = min(1.0, int(1000 * for_trials_s / trials_s(plan, points)) / 1000)
+    if share < _least_share(plan):
+        return None
+    return plan if share == 1.0 else plan.model_copy(update={"step": [_shorten(step, share) for step in plan.step]})
+
+
+def _least_share(plan: Plan) -> float:
+    durations = [step.duration for step in plan.step if step.duration is not None]
+    return max((min(1.0, SHORTEST_TRIAL_S / each) for each in durations), default=LEAST_SHARE)
+
+
+def _shorten(step: StepSpec, share: float) -> StepSpec:
+    duration = None if step.duration is None else _round_seconds(share * step.duration)
+    until = None if step.until is None else step.until.shorten(share)
+    return step.model_copy(update={"duration": duration, "until": until})
 
 
 def _is_whole(plan: Plan) -> bool:
@@ -311,7 +335,9 @@ def _least_s(plan: Plan, room: Room) -> float:
     trial = plan.trial.model_copy(update={"repeats": _fewest_repeats(plan)})
     one = plan.model_copy(update={"trial": trial})
     points = plan.points() if plan.search is not None else _fewest_points(plan)
-    load_s = trials_s(one, points) if _is_whole(plan) else 0.0
+    load_s = trials_s(one, points) if _is_whole(plan) or plan.step else 0.0
+    if plan.step:
+        load_s *= _least_share(plan)
     shortest_s = trial_count(one, points) * SHORTEST_TRIAL_S / plan.at_once
     return around_s(one, points, room.load_s_a_scale) + (load_s or shortest_s)
 
@@ -349,6 +375,12 @@ def _about_search(plan: Plan) -> list[Message]:
 
 def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
     before, after = asked.trial, got.trial
+    if asked.step != got.step:
+        share = trials_s(got, got.points()[:1]) / trials_s(asked, asked.points()[:1])
+        share *= before.most_repeats / after.most_repeats
+        yield Message(
+            "steps-shortened", "steps have {share} % of their time and transactions", share=round(100 * share)
+        )
     if after.duration != before.duration and before.duration is None and asked.workload.own_end is not None:
         yield Message(
             "replay-shortened",

@@ -16,6 +16,7 @@ from pathlib import Path
 from pgdyno.plan.kinds import DATASETS
 from pgdyno.plan.model import Plan, SearchSpec
 from pgdyno.plan.optional_sections import share_of
+from pgdyno.plan.scenario.loads import loads_of, steps_s
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
 
@@ -120,8 +121,8 @@ def needed_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S
 
 
 def estimated_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float | None:
-    """Return `needed_s`, with an estimate for trials that end with their last query."""
-    if plan.workload.runs_once:
+    """Return `needed_s`, with an estimate for trials that end with a query or a transaction."""
+    if plan.workload.runs_once or plan.step:
         return around_s(plan, points, load_s_a_scale) + trials_s(plan, points)
     return needed_s(plan, points, load_s_a_scale)
 
@@ -143,7 +144,15 @@ def trials_s(plan: Plan, points: Sequence[Point]) -> float:
 
 
 def planned_s(plan: Plan, point: Point) -> float:
-    """Return the seconds of the load in a trial at `point`, or an estimate; 0 if it has no limit."""
+    """Return the seconds of the load in a trial at `point`, or an estimate; 0 if it has no limit.
+
+    Of the loads of groups and steps, each has an equal share of their common time.
+    """
+    if point.group is not None:
+        place = point.model_copy(update={"group": None, "step": None})
+        return planned_s(plan, place) / len(loads_of(plan, place))
+    if plan.step:
+        return steps_s(plan, point)
     estimate_s = plan.workload.estimated_s(point.planned_clients)
     return (trial_s(plan) or 0.0) if estimate_s is None else estimate_s
 
