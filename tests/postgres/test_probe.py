@@ -250,6 +250,8 @@ def test_a_role_without_rights_is_told_once(server: Server) -> None:
     assert [line["source"] for line in warnings if "GRANT pg_monitor" in line["message"]] == ["waits"]
     assert len({(line["source"], line["message"]) for line in warnings}) == len(warnings)
     assert len(probe.of("sample", "database")) >= 2
+    # sessions that it cannot see are unknown, not absent
+    assert not probe.of("sample", "sessions")
 
 
 SLOW_STATEMENTS = """

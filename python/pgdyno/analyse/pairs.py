@@ -227,8 +227,8 @@ def judged_trials(manifest: Manifest, trials: Sequence[_P]) -> list[_P]:
     """
     steps = manifest.plan.get("step") or ()
     results = {step["name"] for step in steps if step.get("result")}
-    if steps and not results:
-        results = {[step["name"] for step in steps if step.get("groups")][-1]}
+    if not results:
+        results = {step["name"] for step in [step for step in steps if step.get("groups")][-1:]}
     swept = {key.partition(".")[0] for trial in trials for key in trial.point.groups}
     left = [trial for trial in trials if trial.point.group not in swept and (not steps or trial.point.step in results)]
     return left or list(trials)

@@ -218,15 +218,17 @@ _TABLES = ("workload", "sweep", "trial", "reset", "search", "published")
 
 def _check_tables(plan: dict[str, Any]) -> dict[str, Any]:
     """Return `plan` if its tables are tables: analyses read them without a check. Raises ValueError."""
-    sweep, phases = plan.get("sweep"), plan.get("phase") or []
+    sweep = plan.get("sweep")
     tables = {name: plan.get(name) for name in _TABLES}
     if isinstance(sweep, Mapping):
-        tables |= {f"sweep.{name}": sweep.get(name) for name in GROUPS}
+        tables |= {f"sweep.{name}": sweep.get(name) for name in (*GROUPS, "group")}
     wrong = next((name for name, table in tables.items() if table and not isinstance(table, Mapping)), None)
     if wrong is not None:
         raise ValueError(f"{wrong} is not a table")
-    if not isinstance(phases, list) or not all(isinstance(each, Mapping) and "name" in each for each in phases):
-        raise ValueError("phase is not a list of tables with names")
+    for name in ("phase", "group", "step"):
+        found = plan.get(name) or []
+        if not isinstance(found, list) or not all(isinstance(each, Mapping) and "name" in each for each in found):
+            raise ValueError(f"{name} is not a list of tables with names")
     if not isinstance(plan.get("description") or "", str):
         raise ValueError("description is not a text")
     if not isinstance((plan.get("workload") or {}).get("scale_factor") or 0, int | float):

@@ -77,8 +77,9 @@ def masked_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
     variables as a run keeps them.
     """
     return {
-        name: {key: _masked_setting(key, each) for key, each in value.items()}
-        if name in (*GROUPS, "over") and isinstance(value, Mapping)
+        # a key of a sweep's group ends with the name: orders.variables.password
+        name: {key: _masked_setting(key.rpartition(".")[2] or key, each) for key, each in value.items()}
+        if name in (*GROUPS, "over", "group") and isinstance(value, Mapping)
         else _masked_value(name, value)
         for name, value in plan.items()
     }

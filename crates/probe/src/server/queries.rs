@@ -86,7 +86,8 @@ const QUERIES: &[Query] = &[
            coalesce(extract(epoch FROM clock_timestamp() - min(xact_start)) * 1000, 0) AS oldest_transaction,
            coalesce(max(age(backend_xmin)), 0) AS xmin_age
          FROM pg_stat_get_activity(NULL)
-         WHERE backend_type = 'client backend' AND application_name <> 'pgprobe'",
+         WHERE backend_type = 'client backend' AND application_name <> 'pgprobe' OR backend_type IS NULL
+         HAVING count(*) = count(backend_type)",
     ),
     query(
         "wal_position",
