@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -120,5 +121,5 @@ def test_secrets_in_settings_and_variables_of_a_plan_are_masked() -> None:
     assert not any("sEcret" in each for each in shown)
     assert all("curl ***" in each and "4MB" in each for each in shown)
     assert masked_plan(plan)["workload"]["variables"] == {"password": "***", "range": "50"}
-    swept = {"sweep": {"group": {"orders.variables.password": ["secret"], "orders.clients": ["1"]}}}
-    assert masked_plan(swept)["sweep"]["group"] == {"orders.variables.password": ["***"], "orders.clients": ["1"]}
+    of_groups: dict[str, Any] = {"sweep": {"group": {"orders.variables.password": ["secret"], "orders.clients": ["1"]}}}
+    assert masked_plan(of_groups)["sweep"]["group"] == {"orders.variables.password": ["***"], "orders.clients": ["1"]}

@@ -208,6 +208,9 @@ def _caption(found: Sequence[Rent]) -> str:
 
 
 def curve_price(curve: ScalingCurve, prices: PriceList | None) -> Price | None:
-    """Return the price at a curve's peak; None if the list lacks its target."""
-    costs = prices.target.get(curve.series.target) if prices is not None else None
+    """Return the price at a curve's peak; None if the list lacks its target, or for one of several groups of clients,
+    which share a server.
+    """
+    is_alone = curve.series.group is None
+    costs = prices.target.get(curve.series.target) if prices is not None and is_alone else None
     return price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None

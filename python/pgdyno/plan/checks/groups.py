@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pgdyno.effect import Effect, effect_of_scripts, weighted_name
 from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.plan.checks.scripts import check_scripts
+from pgdyno.plan.checks.sweep import check_variables
 from pgdyno.plan.own_data.psql_reader import Reader, SqlFileError
 from pgdyno.plan.plan_document import Document, KeyPath, near
 from pgdyno.plan.scenario.groups import SWEPT, GroupSpec, StepSpec, group_workload
@@ -50,6 +51,7 @@ def check_groups(
             hint = "give each group its own name"
             yield document.problem(("group", place, "name"), f"{group.name} is the name of two groups", hint)
         yield from _load(place, group, workload, document, folder)
+        yield from check_variables(("group", place, "variables"), group.variables, document)
         if lengths_s and group.begin >= min(lengths_s):
             message = f"is not before the end of a load of {duration_words(min(lengths_s))}"
             yield document.problem(("group", place, "begin"), message, "let it begin earlier")

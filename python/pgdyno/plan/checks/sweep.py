@@ -98,6 +98,7 @@ def _duplicates(sweep: Sweep, document: Document) -> Iterator[Problem]:
     lists |= {("settings", name): items for name, items in sweep.settings.items()}
     lists |= {(SESSION, name): items for name, items in sweep.session_settings.items()}
     lists |= {("variables", name): items for name, items in sweep.variables.items()}
+    lists |= {("group", name): items for name, items in sweep.group.items()}
     for place, items in lists.items():
         seen: dict[object, object] = {}
         for number, item in enumerate(items):
