@@ -33,6 +33,7 @@ PAGES = (
     "compare-settings",
     "own-sql",
     "scenarios",
+    "insert-benchmark",
     "aurora",
     "latency",
     "github-actions",
@@ -62,6 +63,7 @@ ELSEWHERE_RUN = {
     "pgdyno run plan.toml --generators ssh://": "two hosts: tests/postgres/test_generator_hosts.py",
     "pgdyno run plan.toml --generators ray://": "a cluster of the reader: tests/postgres/test_generators_ray.py",
     'pgdyno capture "host=db dbname=app" --ssh': "a host over SSH: tests/postgres/test_capture_command.py",
+    "pgdyno run insert-benchmark --on dsn": "a superuser of the server: tests/postgres/test_insert_benchmark.py",
     "pgdyno capture --log": "logs that the reader has: tests/postgres/test_capture_command.py",
 }
 """Likewise for single commands of the pages that run here, by their beginnings."""
@@ -80,6 +82,7 @@ SCENARIOS = {
     "reports-beside-orders": (*QUICK, *_SECOND),
     "mine.toml": (*QUICK, *_SECOND),
     "index.toml": QUICK,
+    "insert-benchmark": (*QUICK, *(word for step in range(6, 12) for word in ("--set", f"step.{step}.duration=1s"))),
 }
 """Options that make plans with groups, which have the clients, shorter."""
 PASSWORD = "of the docs"
@@ -178,6 +181,7 @@ def shortened(command: str) -> str:
     "cluster",
     "compare",
     "github",
+    "insert",
     "latency",
     "moving",
     "run]",

@@ -6,7 +6,9 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import LoadedPlan, Plan, load_plan, planned_trials
+from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.scenario.loads import delay_s, idle_groups, plan_of_load, steps_s
+from pgdyno.run.engine import trial_options
 
 TARGET = """
 name = "mixed"
@@ -104,6 +106,26 @@ def test_explicit_points_replace_the_product_of_groups(tmp_path: Path) -> None:
     points = '[sweep]\npoints = [{ "group.reports.clients" = 2 }, { "group.reports.clients" = 5 }]\n'
     plan = loaded(tmp_path, GROUPS + TRIAL + points).plan
     assert [point.groups["reports.clients"] for point in plan.points()] == ["2", "5"]
+
+
+def test_a_group_may_have_regular_arrivals(tmp_path: Path) -> None:
+    for given, option in (("", False), ('arrivals = "regular"\n', True)):
+        plan = loaded(tmp_path, GROUPS.replace("rate = 200\n", f"rate = 200\n{given}") + TRIAL).plan
+        orders, reports = (
+            trial_options(plan, each.point, 1, tmp_path / "phases.toml") for each in planned_trials(plan)
+        )
+        assert ("--arrivals=regular" in orders, "--arrivals=regular" in reports) == (option, False)
+
+
+def test_a_checkpoint_step_needs_the_right_to_it(tmp_path: Path) -> None:
+    text = GROUPS.replace('begin = "2s"', "") + STEPS.replace('do = "vacuum"', 'do = "checkpoint"')
+    of = loaded(tmp_path, f"{text}[reset]\ncheckpoint = false\n")
+
+    def problems(*, may: bool) -> list[str]:
+        able = Abilities(100, may_checkpoint=may, may_reset_statistics=True, may_make_databases=True, is_standby=False)
+        return [each.path for each in check_abilities(of.plan, {"a": able}, of.document, tmp_path)]
+
+    assert (problems(may=True), problems(may=False)) == ([], ["step[1].do"])
 
 
 COMPUTED = 'until = { transactions = "variables.rows / 10" }'

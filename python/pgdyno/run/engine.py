@@ -96,6 +96,8 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
         options += [f"--transactions={plan.trial.transactions}"]
     if point.rate is not None:
         options += [f"--rate={point.rate!r}"]
+        group = next((each for each in plan.group if each.name == point.group), None)
+        options += ["--arrivals=regular"] if group is not None and group.arrivals == "regular" else []
     return [*options, *plan.workload.value_options(point)]
 
 

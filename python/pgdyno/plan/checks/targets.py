@@ -130,6 +130,11 @@ def check_abilities(
             message = f"the role at target {name} may not run CHECKPOINT"
             hint = "grant it pg_checkpoint (PostgreSQL 15 or later), or set checkpoint = false"
             yield document.problem(("reset", "checkpoint"), message, hint)
+        for place, step in enumerate(plan.step):
+            if step.do == "checkpoint" and not able.may_checkpoint:
+                message = f"the role at target {name} may not run CHECKPOINT"
+                hint = "grant it pg_checkpoint (PostgreSQL 15 or later), or remove the step"
+                yield document.problem(("step", place, "do"), message, hint)
         if reset.statistics and not able.may_reset_statistics:
             message = f"the role at target {name} may not reset statistics"
             yield document.problem(("reset", "statistics"), message, "grant it EXECUTE on pg_stat_reset, or remove it")

@@ -38,6 +38,8 @@ class GroupSpec(Model):
     clients: Clients = 1
     rate: OneRate | None = None
     """Transactions per second of its clients together, in open loop; None: closed loop."""
+    arrivals: Literal["poisson", "regular"] = "poisson"
+    """Times between the transactions of a rate: random as those of many users, or equal as of a timer."""
     protocol: Protocol | None = None
     """None: that of the sweep."""
     variables: dict[str, Setting] = Field(default_factory=dict)

@@ -15,7 +15,7 @@ from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.units import format_size
 
-NAMED_AT_MOST = 4
+NAMED_AT_MOST = 6
 """Loads that one sentence names individually."""
 
 
@@ -23,6 +23,8 @@ def groups_text(of: Digest) -> str:
     """Return throughput and p99 of each load by which a trial is judged."""
     judged = {trial.number for trial in judged_trials(of.manifest, of.run.trials)}
     points = [point for point in of.points if judged.intersection(point.finished)]
+    # the throughput of an open loop was asked for
+    points.sort(key=lambda point: point.point.rate is not None)
     named = [_figures(of, point) for point in points[:NAMED_AT_MOST]]
     if len(points) > NAMED_AT_MOST:
         named.append(gettext("and {count} more", count=len(points) - NAMED_AT_MOST))
