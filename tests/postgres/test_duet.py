@@ -122,6 +122,13 @@ def test_a_trial_whose_partner_cannot_start_is_not_measured(warm_home: Home, tmp
     assert first.failure.message.startswith("trial 2 of the same pair failed: ")
 
 
+def test_events_happen_to_both_servers(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    plan.write_text(PLAN.replace("repeats = 2", "repeats = 1") + '[[event]]\nat = "500ms"\ndo = "checkpoint"\n')
+    done = pgdyno(warm_home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert [[each.do for each in trial.events] for trial in the_run(tmp_path).trials()] == [["checkpoint"]] * 2
+
+
 @pytest.mark.long
 def test_a_duet_stops_when_it_is_decided(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     """Both trials of a pair are left out, or none of them; a look follows each pair."""

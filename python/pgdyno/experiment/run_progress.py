@@ -27,13 +27,14 @@ from pgdyno.report.run_events import (
     TrialEnded,
     TrialStarted,
 )
-from pgdyno.report.terminal.progress import LiveView
+from pgdyno.report.terminal.progress import LiveView, figures
 from pgdyno.run import Interval, TrialResult
 from pgdyno.run.process import among
 from pgdyno.store import RunFolder
 from pgdyno.units import counted, first_names
 
 SHORTEST_SHOWN_S = 0.5
+NO_OTHERS: Mapping[str, Interval] = {}
 MOST_NAMED = 10
 
 
@@ -114,10 +115,12 @@ class RunProgress:
         is_open = self._plan.search is not None
         self._view.event(TrialStarted(trial.number, len(self._trials), name, seconds, self.later, is_over, is_open))
 
-    def interval(self, interval: Interval) -> None:
+    def interval(self, interval: Interval, beside: Mapping[str, Interval] = NO_OTHERS) -> None:
+        """Show a second of a trial, and the last second of each group `beside` it."""
         # the shortened interval at the end of a phase is too short for a meaningful throughput
         if interval.seconds >= SHORTEST_SHOWN_S and not self._plan.workload.runs_once:
-            self._view.event(IntervalEnded(interval.tps, interval.p99_ms, interval.phase))
+            others = (f"{name} {figures(each.tps, each.p99_ms)}" for name, each in sorted(beside.items()))
+            self._view.event(IntervalEnded(interval.tps, interval.p99_ms, "; ".join([interval.phase, *others])))
 
     def engine_reported(self, event: Mapping[str, Any]) -> None:
         self._view.event(EngineReported(event))

@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Generic, TypeVar
 
+from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import PlannedTrial
 from pgdyno.programs import Engine
 from pgdyno.records import Failure, FailureId, Outcome, Stage
-from pgdyno.run import TrialResult
+from pgdyno.run import Interval, TrialResult
 from pgdyno.run.process import Event, Load, Running
 from pgdyno.signals_and_exit import signals_deferred
 
@@ -37,6 +38,8 @@ class Meeting:
         self._start_us = 0
         self._loads: list[Load] = []
         self._lock = threading.Lock()
+        self.last_seconds: dict[str, Interval] = {}
+        """The last second of each group that is not shown by itself."""
 
     def of(self, running: Running, delay_s: float = 0.0) -> Running:
         """Return `running` for one of the engines, whose load begins `delay_s` after the common start."""
@@ -109,6 +112,18 @@ class Side:
     """Whether the live view follows this trial."""
     delay_s: float = 0.0
     """When its load begins, after the common start."""
+
+    @property
+    def is_guest(self) -> bool:
+        """Return whether it loads the server of the first trial, which has the probe and the plan's events."""
+        return not self.is_shown and not self.processors
+
+    def show(self, group: str | None, interval: Interval, progress: RunProgress) -> None:
+        """Show a second of its trial, or keep it for the one that is shown."""
+        if self.is_shown:
+            progress.interval(interval, self.meeting.last_seconds)
+        elif group is not None:
+            self.meeting.last_seconds[group] = interval
 
 
 T = TypeVar("T")

@@ -385,8 +385,7 @@ class TrialRunner:
         def load(must_stop: Callable[[], bool]) -> TrialResult:
             return self._load(trial, server, writer, must_stop, side)
 
-        if side is not None and not side.is_shown and not side.processors:
-            # the first group's trial has what is measured at their common server
+        if side is not None and side.is_guest:
             return Loaded(started, datetime.now(UTC), load(lambda: False), ReplicaResults(), None)
         with Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe:
             result, standbys = with_replicas(
@@ -442,8 +441,10 @@ class TrialRunner:
         is_shown = side is None or side.is_shown
 
         def on_interval(interval: Interval) -> None:
-            if is_shown:
+            if side is None:
                 self._progress.interval(interval)
+            else:
+                side.show(trial.point.group, interval, self._progress)
             self._check_limits()
 
         def on_event(event: Event) -> None:
@@ -459,7 +460,7 @@ class TrialRunner:
         if options is None:
             options = trial_options(plan, trial.point, seed, phases, workers)
         if is_shown:
-            self._progress.trial_started(trial, partners=side.partners if side is not None else ())
+            self._progress.trial_started(trial, partners=side.partners if side else ())
         vigil = Vigil(server.quiet)
         running = self._generators.running
         if side is not None:
@@ -472,7 +473,7 @@ class TrialRunner:
             writer.log / "engine.log",
             on_interval,
             plan.trial.max_errors,
-            injector_for(context.loaded, server, writer.log / "events.log") if is_shown else None,
+            None if side and side.is_guest else injector_for(context.loaded, server, writer.log / "events.log"),
             must_stop,
             on_event,
             # an event of the plan may silence the server
