@@ -98,6 +98,20 @@ def test_pauses_between_trials_take_their_time() -> None:
     assert len(kept) * 42 <= 188
 
 
+def test_points_of_swept_groups_are_left_out_with_all_their_loads() -> None:
+    groups = [{"name": "orders", "scripts": ["select-only"]}, {"name": "reports", "scripts": ["select-only"]}]
+    table = {"name": "x", "target": {"pg18": {"kind": "embedded", "version": "18"}}}
+    table |= {"trial": {"duration": "10s", "repeats": 2}}
+    of = Plan.model_validate(table | {"group": groups, "sweep": {"group": {"reports.clients": [1, 2, 4, 8]}}})
+    trials, clock = planned_trials(of), Clock()
+    left = BudgetLeft(of, budget(of, 150), clock)
+    measured(left, clock, trials[0], 40)
+    kept, dropped = left.fitting(trials[2:])
+    assert dropped is not None
+    assert {each.point.group for each in kept} == {"orders", "reports"}
+    assert 0 < len({each.point.groups["reports.clients"] for each in kept}) < 4
+
+
 def test_a_load_that_took_long_leaves_out_other_scales() -> None:
     clock, of = Clock(), plan(clients=4, scale=[1, 10])
     trials = planned_trials(of)

@@ -209,7 +209,7 @@ class BudgetLeft:
 
     def _fitting_trials(self, todo: Sequence[PlannedTrial], left_s: float) -> list[PlannedTrial]:
         for count in range(len(_points(todo)) - 1, 0, -1):
-            chosen = thinned(self._plan, count)
+            chosen = [load for point in thinned(self._plan, count) for load in loads_of(self._plan, point)]
             kept = [trial for trial in todo if trial.point in chosen]
             if kept and self._with_pauses_s(kept) <= left_s:
                 return kept
