@@ -185,6 +185,46 @@ def test_other_texts_keep_their_length_and_how_many_there_are(tmp_path: Path) ->
     assert len(filler) + len(str(low)) == 18
 
 
+@pytest.mark.parametrize("is_simple", [True, False], ids=["simple", "extended"])
+@pytest.mark.parametrize("rows", [20, 5_000], ids=["often", "some of them twice"])
+def test_columns_whose_rows_keep_their_value_stay_as_they_are(rows: int, is_simple: bool, tmp_path: Path) -> None:
+    """As Django's save() writes them, a unique one too."""
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    sql = 'UPDATE c SET "code" = {}::uuid, n = {}, at = {}, up = {} + 1 WHERE "c"."id" = {}'
+    for number in range(600):
+        row = int(rng.integers(1, rows + 1))
+        code, at = f"{row * 7919:032x}", str(1000 + number)
+        if is_simple:
+            load.add(0, number * 100_000, sql.format(f"'{code}'", row % 7, at, row, row))
+        else:
+            values = [code, str(row % 7), at, str(row), str(row)]
+            load.add(0, number * 100_000, sql.format(*(f"${each}" for each in range(1, 6))), parameters=[values])
+    text = modelled(load, tmp_path).scripts[0].text
+    assert 'UPDATE c SET "code" = "code"::uuid, n = n, at = :at, up = :up + 1 WHERE "c"."id" = :up;\n' in text
+    assert '-- "code" stays as it is: updates of the same row stored the same value\n' in text
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "UPDATE c SET n = {number} WHERE id = {row}",
+        "UPDATE c SET n = {code} WHERE id = {number}",
+        "UPDATE c SET n = f(k, m = {code}, 1) WHERE id = {row}",
+        "UPDATE c SET n = {code} FROM d WHERE d.id = c.id AND c.id = {row}",
+        "UPDATE c SET n = {code} + n WHERE id = {row}",
+        "UPDATE c SET n = {code} WHERE id IS NOT NULL",
+        "INSERT INTO c (id) VALUES ({row}) ON CONFLICT (id) DO UPDATE SET n = {code} WHERE c.id = {row}",
+    ],
+    ids=["changes", "never twice", "function", "join", "expression", "no row", "upsert"],
+)
+def test_other_stored_values_are_drawn(update: str, tmp_path: Path) -> None:
+    def statement(rng: np.random.Generator, number: int) -> str:
+        row = int(rng.integers(1, 300))
+        return update.format(row=row, code=row * 7919 % 1000, number=number)
+
+    assert "stays as it is" not in of_one(statement, tmp_path)
+
+
 def test_uuids_without_hyphens_become_uuids(tmp_path: Path) -> None:
     def statement(rng: np.random.Generator, _: int) -> str:
         return f"UPDATE api_check SET code = '{rng.integers(1, 100):032x}'::uuid;"

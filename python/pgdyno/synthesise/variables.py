@@ -15,6 +15,7 @@ from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.synthesise.constants import Form, Value, literal
 from pgdyno.synthesise.distributions import Drawn, Integers, Uniform
 from pgdyno.synthesise.fit_values import ENOUGH, Fit, fit, tolerance
+from pgdyno.synthesise.unchanged_columns import unchanged_column
 from pgdyno.synthesise.values_and_pauses import Site, Texts
 
 EQUAL = 0.995
@@ -212,6 +213,10 @@ class Variables:
         values = set(column)
         if len(values) == 1 and (form is not Form.PARAMETER or None in values or self.is_simple):
             return literal(column[0], form)
+        unchanged = unchanged_column(site, index)
+        if unchanged is not None:
+            lines.append(f"-- {unchanged} stays as it is: updates of the same row stored the same value")
+            return unchanged
         found: str | Choice | None = None
         if form is not Form.RAW and (form is not Form.TEXT or self.is_simple):
             wanted = _suggest_name(site, index)
