@@ -89,6 +89,17 @@ def test_pairs_to_settle_it_are_those_of_a_new_run(language: Language, paired: b
     assert "47" in words
 
 
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_spread_is_why_no_number_of_pairs_settles_a_difference_beyond_the_margin(paired: bool) -> None:
+    random = np.random.default_rng(2)
+    noisy = ([1000 * math.exp(each) for each in random.normal(0, 0.3, 6)] for _ in range(2))
+    (found,) = compare([arms_of(tuple(noisy))], delta=0.01)
+    point = found.points[0]
+    assert (abs(point.change) > 0.02, point.new_run_pairs) == (True, None)
+    words = new_run_words(point, None, None, paired=paired)
+    assert "the trials vary too much to tell the difference from the largest that counts as none" in words
+
+
 def test_a_gate_says_the_pairs_of_a_new_run() -> None:
     found = gate(grid(), 0.05)
     for text in (gate_markdown(found), gate_junit(found)):

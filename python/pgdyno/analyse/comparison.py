@@ -228,7 +228,7 @@ def new_run_pairs(
     assumed. Outside ±delta one
     end must clear one limit, inside both must: P = F((|mean| - d) / e - t), or F((d - mean) / e - t) + F((d + mean) / e
     - t) - 1, with d = log(1 + delta), e = spread / sqrt(n), and Student's distribution F. None beyond MOST_PAIRS: the
-    difference is about delta, and no number of pairs distinguishes it from delta.
+    difference is too near to delta for this spread.
     """
     if interval is None:
         return fewest

@@ -282,8 +282,8 @@ def new_run_words(point: PointComparison, pairs: int | None, instances: int | No
         return translated(few_pairs((), paired=paired))
     if point.instances > 1 and instances is None:
         return gettext(
-            "even a new run with 1,000 instances would not reach a verdict: the difference is about as large as the "
-            "largest that counts as none"
+            "even a new run with 1,000 instances might not reach a verdict: the instances vary too much to tell the "
+            "difference from the largest that counts as none"
         )
     if point.instances > 1:
         return gettext(
@@ -292,13 +292,13 @@ def new_run_words(point: PointComparison, pairs: int | None, instances: int | No
         )
     if paired and pairs is None:
         return gettext(
-            "even a new run of 1,000 pairs would not reach a verdict: the difference is about as large as the "
-            "largest that counts as none"
+            "even a new run of 1,000 pairs might not reach a verdict: the trials vary too much to tell the difference "
+            "from the largest that counts as none"
         )
     if pairs is None:
         return gettext(
-            "even two new runs of 1,000 trials per point would not reach a verdict: the difference is about as "
-            "large as the largest that counts as none"
+            "even two new runs of 1,000 trials per point might not reach a verdict: the trials vary too much to tell "
+            "the difference from the largest that counts as none"
         )
     if paired:
         return gettext(
