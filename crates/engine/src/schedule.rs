@@ -147,7 +147,7 @@ impl<'a> Schedule<'a> {
         }
         let mut count = 0;
         while count < MOST_DRAWN {
-            if self.next_start(until) > until {
+            if self.next_start(until) >= until {
                 return count;
             }
             count += 1;
@@ -163,7 +163,7 @@ impl<'a> Schedule<'a> {
         let mut counts = vec![0; phases.specs().len()];
         for _ in 0..MOST_DRAWN {
             let start = self.next_of_phases(spacing);
-            if start > until {
+            if start >= until {
                 return counts;
             }
             counts[phases.at(start - self.origin)] += 1;
@@ -254,8 +254,8 @@ mod tests {
         let mut schedule = alone(Arrivals::Regular { rate_per_s: 10.0 });
         schedule.begin(0);
         let taken = schedule.next_start(0);
-        // the start at 0 was taken: 0.1, 0.2 … 1.0 are left
-        assert_eq!((taken, schedule.overdue(SECOND)), (0, 10));
+        // the start at 0 was taken: 0.1, 0.2 … 0.9 are left, and 1.0 belongs to the next second
+        assert_eq!((taken, schedule.overdue(SECOND)), (0, 9));
         let mut closed = alone(Arrivals::Closed);
         assert_eq!(closed.overdue(SECOND), 0);
     }
@@ -355,7 +355,7 @@ mod tests {
         }
         assert_eq!(schedule.clone().overdue_by_phase(30 * SECOND), [1000, 0, 6000]);
         // by 17 s: 2000 x 2 - 250 x 2 x 2 / 2
-        assert_eq!(schedule.overdue_by_phase(7 + 17 * SECOND), [1000, 0, 3501]);
+        assert_eq!(schedule.overdue_by_phase(7 + 17 * SECOND), [1000, 0, 3500]);
         let flood = Phases::new(vec![PhaseSpec { rate_per_s: Some(Ramp::constant(1e9)), ..phases.specs()[0].clone() }]);
         let mut schedule = Schedule::new(arrivals, Some(&flood), turn(0, 1), Rng::seed(1));
         schedule.begin(7);

@@ -40,7 +40,7 @@ impl Client {
         if let (true, Some(limit)) = (shared.starts.schedule.is_open(), shared.run.latency_limit) {
             // too late to be worth starting: count it as skipped and draw the next start
             while intended + limit < now
-                && shared.run.deadline.is_none_or(|deadline| intended <= deadline)
+                && shared.run.deadline.is_none_or(|deadline| intended < deadline)
                 && !self.limit_reached(shared)
                 && !shared.run.is_stopped()
             {
@@ -52,7 +52,7 @@ impl Client {
             }
         }
         if let (true, Some(deadline)) = (shared.starts.schedule.is_open(), shared.run.deadline)
-            && intended > deadline
+            && intended >= deadline
         {
             return self.after_last_start(deadline, now, shared);
         }
