@@ -343,16 +343,40 @@ def test_a_fact_is_seen_by_the_audit_and_by_the_comparison(fact: str) -> None:
 
 
 def test_another_server_comes_first_between_runs_and_not_at_all_within_one() -> None:
-    primary, standby = ({"database": "app", "state": state} for state in ("primary", "standby"))
-    of_b = print_of_b(identity=standby, collation="de_DE.UTF-8")
-    assert topics(pairing_within(own(fingerprint=of_b), "protocol", ["a"], ["b"])) == ["collation"]
-    prints = [
-        BASE.model_copy(update={"servers": {name: SERVER.model_copy(update=changes) for name in ("a", "b")}})
-        for changes in ({"identity": primary}, {"identity": standby, "collation": "de_DE.UTF-8"})
-    ]
+    one, two = ({"database": "app", "system": system, "state": "primary"} for system in ("71", "72"))
+    of_a, of_b = (
+        SERVER.model_copy(update={"identity": identity, "collation": collation})
+        for identity, collation in ((one, "C"), (two, "de_DE.UTF-8"))
+    )
+    within = BASE.model_copy(update={"servers": {"a": of_a, "b": of_b}})
+    assert topics(pairing_within(own(fingerprint=within), "protocol", ["a"], ["b"])) == ["collation"]
+    prints = [BASE.model_copy(update={"servers": dict.fromkeys(("a", "b"), each)}) for each in (of_a, of_b)]
     first, second = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
-    assert topics(paired(first, second))[0] == "server"
+    assert paired(first, second).confounders[0].topic == "server"
     assert "server" not in topics(paired(first, second, "server"))
+
+
+@pytest.mark.parametrize(
+    ("field", "states", "topic", "words"),
+    [
+        ("state", ("primary", "standby"), "standby", "b is a standby"),
+        ("state", ("standby", "primary"), "standby", "a is a standby"),
+        ("tls", ("on", "off"), "TLS", "TLS for one of them only"),
+    ],
+)
+def test_a_standby_and_tls_confound_what_a_dsn_does_not_show(
+    field: str, states: tuple[str, str], topic: str, words: str
+) -> None:
+    of_a, of_b = (SERVER.model_copy(update={"identity": {"database": "app", field: each}}) for each in states)
+    run = own(fingerprint=BASE.model_copy(update={"servers": {"a": of_a, "b": of_b}}))
+    (found,) = pairing_within(run, "target", ["a"], ["b"]).confounders
+    assert (found.topic, words in str(found.message)) == (topic, True)
+    (finding,) = (each for each in audit(run) if each.id == "arms-differ")
+    assert words in finding.message
+    prints = [BASE.model_copy(update={"servers": dict.fromkeys(("a", "b"), each)}) for each in (of_a, of_b)]
+    first, second = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
+    assert topics(paired(first, second)) == [topic]
+    assert topics(paired(first, second, "server")) == []
 
 
 def test_a_server_whose_identity_is_not_on_record_is_no_other_server() -> None:

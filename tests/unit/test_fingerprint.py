@@ -215,8 +215,9 @@ def test_every_rule_is_about_a_field() -> None:
         f"servers.*.{name}" for name in ServerPrint.model_fields
     }
     fields |= Fingerprint.model_fields.keys() - {"host"}
-    of_workloads = {"workload.capture", "workload.pace", "workload.profile"}
-    assert {rule[0] for rule in RULES} == fields | of_workloads
+    parts = {"workload.capture", "workload.pace", "workload.profile"}
+    parts |= {"servers.*.identity.state", "servers.*.identity.tls"}
+    assert {rule[0] for rule in RULES} == fields | parts
 
 
 def test_what_a_run_without_a_fingerprint_does_not_record_is_unknown() -> None:

@@ -92,8 +92,8 @@ def test_pairs_to_settle_it_are_those_of_a_new_run(language: Language, paired: b
 @pytest.mark.parametrize("paired", [True, False])
 def test_the_spread_is_why_no_number_of_pairs_settles_a_difference_beyond_the_margin(paired: bool) -> None:
     random = np.random.default_rng(2)
-    noisy = ([1000 * math.exp(each) for each in random.normal(0, 0.3, 6)] for _ in range(2))
-    (found,) = compare([arms_of(tuple(noisy))], delta=0.01)
+    base, other = ([1000 * math.exp(each) for each in random.normal(0, 0.3, 6)] for _ in range(2))
+    (found,) = compare([arms_of((base, other))], delta=0.01)
     point = found.points[0]
     assert (abs(point.change) > 0.02, point.new_run_pairs) == (True, None)
     words = new_run_words(point, None, None, paired=paired)

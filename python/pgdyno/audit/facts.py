@@ -7,12 +7,13 @@ field of the trials' records (`OF_TRIALS`), or what a rule with a topic finds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pgdyno.audit.arms import Side
 from pgdyno.audit.load_differences import worker_differences
 from pgdyno.audit.setting_values import alike, values_at, with_session_settings
 from pgdyno.audit.subject import AuditRun
-from pgdyno.fingerprint.differences import Difference, Weight, comparable, print_of, topic_of
+from pgdyno.fingerprint.differences import UNKNOWN, Difference, Weight, comparable, print_of, topic_of
 from pgdyno.messages import Message
 from pgdyno.records import Fingerprint
 
@@ -24,15 +25,24 @@ OF_TRIALS = (
 )
 """Fields of the network path of trials that can change speed, and the words for a difference."""
 CHANGED = ".settings_changed."
+STANDBY = "standby"
+"""The topic of differences between primaries and standbys, and the state of the latter."""
 
 
 def target_differences(base: Side, other: Side) -> list[Difference]:
     """Return what the fingerprints and the trials' records of two targets of a run say that differs."""
     a, b = (_of_target(fingerprint_of_run(side.run), side.target) for side in (base, other))
     of_prints = without_alike(comparable(a, b), [(base, other)]) if a is not None and b is not None else []
-    # the plan chose the servers
-    of_prints = [each for each in of_prints if topic_of(each.field) != "server"]
+    # the plan chose the servers, but a DSN does not say which one is a standby
+    of_prints = [_name_standby(each, base, other) for each in of_prints if topic_of(each.field) != "server"]
     return [*of_prints, *server_differences(base, other), *worker_differences(base.trials(), other.trials())]
+
+
+def _name_standby(difference: Difference, base: Side, other: Side) -> Difference:
+    if topic_of(difference.field) != STANDBY or difference.why == UNKNOWN:
+        return difference
+    standby = base.target if difference.a == STANDBY else other.target
+    return replace(difference, why=Message("standby-of-two", "{target} is a standby", target=standby))
 
 
 def server_differences(base: Side, other: Side) -> Iterator[Difference]:

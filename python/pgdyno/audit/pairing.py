@@ -66,6 +66,7 @@ GROUPS = {
     "hardware": frozenset(["processor", "memory", "hypervisor", "storage"]),
     "placement": frozenset(["network path"]),
     "scale": frozenset(["dataset", "dataset size"]),
+    "server": frozenset(["standby", "TLS"]),
 }
 """Topics covered by each argument of `--by`."""
 FACTORS = (

@@ -95,8 +95,10 @@ RULES: tuple[tuple[str, Weight, Message], ...] = (
     (
         "servers.*.identity",
         Weight.CONFOUNDER,
-        Message("other-server", "another server, database or role, a standby, or TLS in one of the runs"),
+        Message("other-server", "another server, database or role"),
     ),
+    ("servers.*.identity.state", Weight.CONFOUNDER, Message("standby-in-one", "one of them is a standby")),
+    ("servers.*.identity.tls", Weight.CONFOUNDER, Message("tls-in-one", "TLS for one of them only")),
     ("servers.*.dataset_marks", Weight.REFUSED, Message("other-dataset", "different datasets")),
     (
         "servers.*.loaded_without_wal",
@@ -158,6 +160,8 @@ TOPICS = {
     "servers.*.collation": "collation",
     "servers.*.data_checksums": "data checksums",
     "servers.*.dataset_marks": "dataset",
+    "servers.*.identity.state": "standby",
+    "servers.*.identity.tls": "TLS",
     "servers.*.identity": "server",
     "servers.*.indexes": "indexes",
     "servers.*.version": "version",

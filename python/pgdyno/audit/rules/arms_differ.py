@@ -68,8 +68,8 @@ def _findings(base: str, other: str, differences: Iterable[Difference]) -> Itera
 
 RULE = Rule(
     "arms-differ",
-    "what fingerprints and records of trials say of compared targets, and no other rule reports: build options, data "
-    "checksums, collation, dataset, indexes of each table; numbers of generator threads, by arm",
+    "what fingerprints and records of trials say of compared targets, and no other rule reports: a standby, TLS, build "
+    "options, data checksums, collation, dataset, indexes of each table; numbers of generator threads, by arm",
     Severity.CAUTION,
     "pgdyno.fingerprint.differences",
     _check,
