@@ -167,14 +167,14 @@ def test_a_trial_with_too_many_errors_is_stopped_and_stored(warm_home: Home, tmp
     assert not engines(warm_home)
 
 
-def test_errors_with_a_value_in_their_message_are_named_by_an_example(
+def test_errors_with_a_value_in_their_message_are_named_without_it(
     warm_home: Home, tmp_path: Path, plan: MakePlan
 ) -> None:
     script = "\\set n random(1, 1000000000)\nSELECT 'x:n'::uuid;\n"
     done = pgdyno(warm_home, tmp_path, "run", str(plan(script=script, duration="1h", trial="max_errors = 400")))
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
     for trial in the_run(tmp_path).trials():
-        assert 'most often: invalid input syntax for type uuid: "x' in present(trial.failure).message
+        assert 'most often: invalid input syntax for type uuid: "…"' in present(trial.failure).message
 
 
 def test_a_trial_with_fewer_errors_is_a_result(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:

@@ -13,6 +13,7 @@ from pgdyno.records import (
     Check,
     CheckVerdict,
     DuetRecord,
+    ErrorCount,
     Likeness,
     Outcome,
     ScriptSummary,
@@ -548,6 +549,16 @@ def test_a_rule_speaks_when_it_should_and_only_then(
     assert all(each.at and each.figures for each in heaviest.evidence)
     assert heaviest.advice or heaviest.rule in ("durability", "clock")
     assert [finding.message for finding in of(rule, nearly)] == []
+
+
+def test_failed_transactions_are_told_with_the_most_frequent_message() -> None:
+    errors = [
+        ErrorCount(sqlstate="40001", message="could not serialize", count=9),
+        *(ErrorCount(sqlstate="22P02", message=f'invalid uuid: "{value}"', count=1) for value in range(6)),
+        ErrorCount(sqlstate="22P02", message="(other messages)", count=90),
+    ]
+    (finding,) = of("errors", own(summary={"failed": 7000, "errors": errors}))
+    assert finding.message.endswith('trials, most often with: invalid uuid: "…" (SQLSTATE 22P02)')
 
 
 def test_every_rule_has_a_case() -> None:

@@ -17,7 +17,16 @@ from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Confounder, within
 from pgdyno.audit import Finding, Severity
 from pgdyno.messages import Message
-from pgdyno.records import ConfirmedDifference, Imported, KeptMessage, PhaseFigures, Point, SearchRecord, SettingLine
+from pgdyno.records import (
+    ConfirmedDifference,
+    ErrorCount,
+    Imported,
+    KeptMessage,
+    PhaseFigures,
+    Point,
+    SearchRecord,
+    SettingLine,
+)
 from pgdyno.report.answers.answer import Answer, answer
 from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence
 from pgdyno.report.charts.page_figures import curves_figure
@@ -354,9 +363,36 @@ def test_failed_transactions_are_not_late() -> None:
     run = SampleRun(manifest())
     point = Point(clients=8, protocol="prepared", rate=219.0)
     add_trial(run, "pg18", 8, 216.4, 900, seconds=10, point=point, failed=26)
-    details = answered(run).details
-    assert details[0].startswith("PostgreSQL 18.6 keeps up with 219 transactions a second")
-    assert details[1] == "PostgreSQL 18.6 answers 1.19 % of the 219 transactions a second with an error, in time"
+    assert not any("keep up" in detail for detail in answered(run).details)
+
+
+def test_many_failures_come_before_latency_with_their_messages() -> None:
+    run = SampleRun(manifest())
+    point = Point(clients=8, protocol="prepared", rate=219.0)
+    values = [
+        ErrorCount(sqlstate="22P02", message=f'invalid input syntax for type uuid: "{value}"', count=2)
+        for value in range(7)
+    ]
+    errors = [ErrorCount(sqlstate="22P02", message="(other messages)", count=12), *values]
+    add_trial(run, "pg18", 8, 216.4, 900, seconds=10, point=point, failed=26, errors=errors)
+    said = answered(run)
+    message = 'invalid input syntax for type uuid: "…"'
+    assert said.text == "1.19 % of the 219 transactions a second fail on PostgreSQL 18.6"
+    assert said.details[0].startswith("At 219 transactions a second, PostgreSQL 18.6 has a p99 of ")
+    assert "the rate limits throughput" not in " ".join(said.details)
+    everything = "\n".join(shown(run))
+    assert "Errors of finished trials" in everything
+    assert any("22P02" in line and message in line and line.endswith("14") for line in shown(run))
+
+
+@pytest.mark.parametrize(("failed", "leads"), [(10, False), (26, True)])
+def test_few_failures_come_after_latency(failed: int, leads: bool) -> None:
+    run = SampleRun(manifest())
+    point = Point(clients=8, protocol="prepared", rate=219.0)
+    add_trial(run, "pg18", 8, 219.0 - failed / 10, 900, seconds=10, point=point, failed=failed)
+    said = answered(run)
+    assert ("fail on" in said.text) == leads
+    assert ("fail on" in said.details[0]) != leads
 
 
 @pytest.mark.parametrize(

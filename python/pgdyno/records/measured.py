@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
 from pydantic import Field
 
 from pgdyno.records.base import Record, Stage
@@ -321,3 +325,44 @@ class Generator(Record):
     """Only in older run folders: workers that were added during the measurement."""
     hosts: list[GeneratorHost] = Field(default_factory=list)
     """The generators, if there are several; the figures above include all of them."""
+
+
+OTHER_MESSAGES = "(other messages)"
+"""How pgdrive counts those of a SQLSTATE beyond the first hundred."""
+MOST_VALUES = 5
+"""Messages that differ only in what is quoted and are told apart: they may name a constraint or a table."""
+MOST_CHARACTERS = 200
+_QUOTED = re.compile(r'"[^"]*"|«[^»]*»|„[^“]*“')
+
+
+def merge_values(errors: Iterable[ErrorCount]) -> list[ErrorCount]:
+    """Return `errors` with one message in place of many that differ in a quoted value.
+
+    The most frequent come first, and those without their message last.
+    """
+    shapes: dict[tuple[str | None, str], Counter[str]] = defaultdict(Counter)
+    for error in errors:
+        shapes[error.sqlstate, _QUOTED.sub('"…"', error.message)][error.message] += error.count
+    merged = [
+        ErrorCount(sqlstate=sqlstate, message=message, count=count)
+        for (sqlstate, shape), messages in shapes.items()
+        for message, count in (messages.items() if len(messages) <= MOST_VALUES else [(shape, sum(messages.values()))])
+    ]
+    return sorted(merged, key=lambda each: (each.message == OTHER_MESSAGES, -each.count))
+
+
+def most_frequent_error(errors: Iterable[ErrorCount]) -> ErrorCount | None:
+    """Return the most frequent error of the most frequent SQLSTATE, if possible one whose message is known."""
+    merged = merge_values(errors)
+    by_state: Counter[str | None] = Counter()
+    for each in merged:
+        by_state[each.sqlstate] += each.count
+    # the messages that pgdrive does not know are of the same kind as the others of their SQLSTATE
+    return next((each for state, _ in by_state.most_common(1) for each in merged if each.sqlstate == state), None)
+
+
+def error_words(error: ErrorCount) -> str:
+    """Return the message, at most MOST_CHARACTERS of it, and the SQLSTATE of `error`."""
+    whole = " ".join(error.message.split())
+    message = whole if len(whole) <= MOST_CHARACTERS else whole[: MOST_CHARACTERS - 1] + "…"
+    return message if error.sqlstate is None else f"{message} (SQLSTATE {error.sqlstate})"

@@ -20,6 +20,7 @@ from pgdyno.records import (
     Stage,
     Summary,
 )
+from pgdyno.records.measured import most_frequent_error
 from pgdyno.run.engine_figures import replay_figures, statement_counts, tpcc_figures, tpch_figures
 from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Injector, failure_of_events
@@ -114,20 +115,14 @@ def _result(result: TrialResult, injector: Injector, failed: int, max_errors: in
     return result
 
 
-_OTHER_MESSAGES = "(other messages)"
-
-
 def _too_many_errors(result: TrialResult, failed: int, max_errors: int) -> Failure:
     message = f"stopped after {counted(failed, 'failed transaction')}; trial.max_errors is {max_errors:,}"
     if result.failure is not None and result.outcome is Outcome.FAILED:
         message = f"{message}; {result.failure.message}"
         return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message, hint=result.failure.hint)
-    errors = sorted(result.summary.errors if result.summary else [], key=lambda error: error.count, reverse=True)
-    if not errors:
+    most = most_frequent_error(result.summary.errors if result.summary else [])
+    if most is None:
         return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message)
-    # messages with a value in them are many: pgdrive counts those beyond the first hundred together
-    named = (each for each in errors if each.sqlstate == errors[0].sqlstate and each.message != _OTHER_MESSAGES)
-    most = next(named, errors[0])
     message, hint = f"{message}; most often: {most.message}", timeout_hint(most.sqlstate, most.message)
     return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message, hint=hint, sqlstate=most.sqlstate)
 

@@ -8,6 +8,7 @@ from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Seve
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.records import Outcome
+from pgdyno.records.measured import error_words, most_frequent_error
 
 CAUTION_SHARE, INVALID_SHARE = 0.001, 0.01
 _INTENDS_ROLLBACKS = "benchbase"
@@ -24,14 +25,19 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         some = [(sample, share) for sample, share in shares if _severity(sample, share) is severity]
         if some:
             most = max(share for _, share in some)
+            error = most_frequent_error(each for sample, _ in some for each in sample.summary.errors)
             yield RuleFinding(
                 severity,
                 Message(
                     "errors-transactions",
-                    "up to {share:.2%} of the transactions failed in {trials} of {all} trials",
+                    "up to {share:.2%} of the transactions failed in {trials} of {all} trials"
+                    if error is None
+                    else "up to {share:.2%} of the transactions failed in {trials} of {all} trials, most often with: "
+                    "{error}",
                     share=most,
                     trials=len(some),
                     all=len(shares),
+                    **({} if error is None else {"error": error_words(error)}),
                 ),
                 [sample.number for sample, _ in some],
                 [

@@ -31,6 +31,8 @@ from pgdyno.report.answers.loads.event_figures import event_table, events_json, 
 from pgdyno.report.answers.loads.groups import groups_text, not_served
 from pgdyno.report.answers.loads.phases import phase_table, phases_of, phases_text
 from pgdyno.report.answers.loads.rates import (
+    fails_much,
+    failure_lines,
     has_kept_up,
     has_rates,
     kept_up,
@@ -166,7 +168,9 @@ def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
         return Answer(first, Kind.GROUPS, tuple(details))
     rates = rates_text(of)
     if rates is not None:
-        return Answer(rates, Kind.RATES, tuple(unserved(of)), table)
+        failures = failure_lines(of)
+        first, *details = [*failures, rates] if fails_much(of) else [rates, *failures]
+        return Answer(first, Kind.RATES, (*details, *unserved(of)), table)
     price = _million(of.best, extras) if of.best is not None else None
     text = _with_price(peaks_text(of), extras, price)
     return Answer(text, Kind.PEAK, (*edges(of), *spread(of)))
@@ -183,7 +187,7 @@ def _comparison_answer(of: Digest, extras: Extras) -> Answer:
     settle = settling(chief)
     confounded = confounded_line(chief)
     details = [*cause_lines(chief), *([confounded] if confounded else []), *_left_out(of, extras)]
-    details += [*point_counts(chief), *([settle] if settle else []), *kept_up(of)]
+    details += [*point_counts(chief), *([settle] if settle else []), *failure_lines(of), *kept_up(of)]
     others = [each for each in extras.comparisons if each is not chief]
     told = [comparison_sentence(each) for each in others if _has_interval(each)]
     details += told[:MOST_OTHERS]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pgdyno.fingerprint import Difference
 from pgdyno.records import GeneratorHost, TargetRecord, TrialRecord
+from pgdyno.records.measured import merge_values
 from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, median_trial
@@ -66,7 +67,7 @@ def error_table(of: Digest) -> Table | None:
     rows = tuple(
         (of.point_name(point), error.sqlstate or numbers.NOTHING, error.message, f"{error.count:,}")
         for point in of.points
-        for error in point.errors
+        for error in merge_values(point.errors)
     )
     headings = (gettext("point"), "SQLSTATE", *gettext_each("message", "count"))
     return Table(gettext("Errors of finished trials"), headings, rows, 3) if rows else None

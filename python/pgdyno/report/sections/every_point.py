@@ -24,6 +24,9 @@ from pgdyno.report.table import UNSEEN, Cell, Picture, Table, first_rows
 from pgdyno.report.terminal import text_drawing
 from pgdyno.report.translation import gettext, gettext_each, sentence_space
 
+MOST_ERRORS = 5
+"""In a terminal."""
+
 NARROWEST_BAR, WIDEST_BAR, SPARKLINE = 6, 24, 16
 """Columns of drawings in a terminal."""
 
@@ -34,9 +37,11 @@ def _blocks(draft: Draft) -> list[Block]:
         return []
     promises = promise_table(draft.said.promises, of)
     blocks: list[Block] = [*([promises] if promises is not None else []), *draft.elsewhere(curves)]
+    errors = error_table(of)
     if draft.brief:
         limits = limits_table(of, draft.extras.limits)
         blocks += [points_table(of), *steps_tables(of), *(table for each, table in trial_tables(of) if not each.layout)]
+        blocks += [] if errors is None else first_rows(errors, MOST_ERRORS)
         return blocks + ([] if limits is None else first_rows(limits))
     blocks += draft.elsewhere(draft.latency)
     if draft.latency is not None or (curves is not None and curves.name != CONFIRMED):
@@ -49,7 +54,6 @@ def _blocks(draft: Draft) -> list[Block]:
     if len(of.curves) > 1 and draft.said.table is None and not of.has_groups:
         blocks.append(peaks_table(of, draft.extras))
     blocks += [points_table(of), *steps_tables(of)]
-    errors = error_table(of)
     blocks += [errors] if errors is not None else []
     blocks += [block for each, table in trial_tables(of) for block in (Heading(each.heading()), table)]
     if any(len(curve.points) > 1 for curve in of.curves):

@@ -19,6 +19,8 @@ KEPT_UP = 0.99
 """A server keeps up with a rate if it answers this share of the due transactions."""
 FAILED = 0.001
 """The share of failed transactions from which on a report names it."""
+MUCH_FAILED = 0.01
+"""As for the audit's rule `errors`."""
 
 
 def has_rates(of: Digest) -> bool:
@@ -73,29 +75,15 @@ def kept_up(of: Digest) -> Iterator[str]:
     if of.manifest.search:
         # shows the highest rate that the server keeps up with
         return
-    names = [name for name in varying(list(of.named)) if name != "rate"]
-    by_name: dict[str, list[PointSummary]] = {}
-    for point in rated_points(of):
-        name = label(point.series, names) if names else of.server_name(point.series)
-        by_name.setdefault(name, []).append(point)
-    for name, points in by_name.items():
+    for name, points in _points_by_server(of).items():
         kept = [point for point in points if has_kept_up(of, point)]
-        if kept:
-            rates = list(dict.fromkeys(_rate(point) for point in kept))
+        rates = list(dict.fromkeys(_rate(point) for point in kept if failed_share(of, point) < FAILED))
+        if rates:
             yield gettext(
                 "{name} keeps up with {rate} transactions a second: the rate limits throughput, not the server",
                 name=name,
                 rate=listed(rates) if len(rates) <= NAMED_AT_MOST else numbers.between(rates[0], rates[-1]),
             )
-        for point in kept:
-            failed = failed_share(of, point)
-            if failed >= FAILED:
-                yield gettext(
-                    "{name} answers {share} % of the {rate} transactions a second with an error, in time",
-                    name=name,
-                    share=numbers.rounded(100 * failed),
-                    rate=_rate(point),
-                )
         others = [point for point in points if point not in kept]
         for point in others[:NAMED_AT_MOST]:
             yield gettext(
@@ -113,6 +101,41 @@ def kept_up(of: Digest) -> Iterator[str]:
                 more,
                 name=name,
             )
+
+
+def _points_by_server(of: Digest) -> dict[str, list[PointSummary]]:
+    names = [name for name in varying(list(of.named)) if name != "rate"]
+    by_name: dict[str, list[PointSummary]] = {}
+    for point in rated_points(of):
+        name = label(point.series, names) if names else of.server_name(point.series)
+        by_name.setdefault(name, []).append(point)
+    return by_name
+
+
+def failure_lines(of: Digest) -> list[str]:
+    """Return for each rate how many of its transactions failed, most failures first."""
+    failing = [
+        (share, name, point)
+        for name, points in _points_by_server(of).items()
+        for point in points
+        if (share := failed_share(of, point)) >= FAILED
+    ]
+    failing.sort(key=lambda each: each[0], reverse=True)
+    return [_failure_line(*each) for each in failing[:NAMED_AT_MOST]]
+
+
+def _failure_line(share: float, name: str, point: PointSummary) -> str:
+    return gettext(
+        "{share} % of the {rate} transactions a second fail on {name}",
+        share=numbers.rounded(100 * share),
+        rate=_rate(point),
+        name=name,
+    )
+
+
+def fails_much(of: Digest) -> bool:
+    """Return whether so many transactions failed at a rate that its other figures come second."""
+    return any(failed_share(of, point) > MUCH_FAILED for point in rated_points(of))
 
 
 def unserved(of: Digest) -> Iterator[str]:
