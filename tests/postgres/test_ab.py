@@ -299,6 +299,51 @@ def test_a_value_that_our_server_refuses_is_corrected(setting: str, tmp_path: Pa
     assert "the run ends after its first failed trial" in said.out + said.err
     assert "in the plan" not in said.out + said.err
     assert "resume" not in said.out + said.err
+    (folder,) = (tmp_path / "runs").iterdir()
+    began = "trials of one arm are missing" in said.out or "too few" in said.out
+    assert (folder / "report.html").exists() is began is ("report: " in said.out)
+
+
+def test_a_timeout_of_the_role_is_named_as_the_cause(theirs: Server, dsn: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "q.sql").write_text("SELECT pg_sleep(2);\n")
+    asked = Question(dsn=[dsn], settings=["jit=on,off"], scripts=["q.sql"], clients=1, duration="1s", warmup="0s")
+    shown = Output(html=None, csv=None, quiet=True, json=False)
+    with theirs.connect() as connection:
+        connection.execute("ALTER ROLE CURRENT_USER SET statement_timeout = '20ms'")
+    try:
+        code = measure_and_answer(asked, How(tmp_path / "runs", shown, check_first=False))
+    finally:
+        with theirs.connect() as connection:
+            connection.execute("ALTER ROLE CURRENT_USER RESET statement_timeout")
+    said = capsys.readouterr().out
+    assert code is ExitCode.TRIALS_FAILED
+    assert "failed: canceling statement due to statement timeout" in said
+    assert "hint: statement_timeout of the role, the database or PGOPTIONS canceled it: reset it, or add --set" in said
+    assert "redo-failed" not in said
+
+
+def test_row_level_security_without_a_policy_is_seen(theirs: Server, dsn: str, tmp_path: Path, capsys: Capture) -> None:
+    with theirs.connect() as connection:
+        connection.execute("CREATE TABLE invoices AS SELECT generate_series(1, 100) AS id")
+        connection.execute("ALTER TABLE invoices ENABLE ROW LEVEL SECURITY")
+        clerk = sql.SQL("CREATE ROLE clerk LOGIN PASSWORD {}").format(theirs.environment()["PGPASSWORD"])
+        connection.execute(clerk)
+        connection.execute("GRANT SELECT ON invoices TO clerk")
+    (tmp_path / "q.sql").write_text("\\set id random(1, 100)\nSELECT * FROM invoices WHERE id = :id;\n")
+    own = dsn.replace(f"user={theirs.user}", "user=clerk")
+    asked = Question(
+        dsn=[own], settings=["jit=on,off"], scripts=["q.sql"], clients=1, duration="100ms", warmup="0s", pairs="6"
+    )
+    shown = Output(html=None, csv=None, quiet=True, json=False)
+    try:
+        assert measure_and_answer(asked, How(tmp_path / "runs", shown, check_first=False)) is ExitCode.OK
+    finally:
+        with theirs.connect() as connection:
+            connection.execute("DROP TABLE invoices; DROP ROLE clerk")
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(
+        r"caution: no-rows: none of [\d,]+ executions at server .*: q.sql, line 2, SELECT \* FROM invoices", said
+    )
 
 
 @pytest.mark.long

@@ -97,6 +97,23 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
     assert folder.name in listed.stdout
 
 
+@pytest.mark.parametrize(
+    "refused", ["session_settings.default_text_search_config", "settings.shared_preload_libraries"]
+)
+def test_a_setting_that_only_the_server_refuses_leaves_no_report(
+    warm_home: Home, tmp_path: Path, plan: MakePlan, refused: str
+) -> None:
+    path = plan()
+    done = pgdyno(warm_home, tmp_path, "run", str(path), "--set", f'target.pg18.{refused}="nonsense"')
+    assert done.returncode == ExitCode.TARGET, done.stderr
+    assert "nonsense" in done.stdout
+    assert "report: " not in done.stdout
+    assert "--resume" not in done.stderr
+    folder = the_run(tmp_path)
+    assert present(folder.trials()[0].failure).stage is Stage.TARGET
+    assert not (folder.path / "report.html").exists()
+
+
 @pytest.mark.long
 def test_json_ends_with_a_line_for_programs(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")), "--json", "--quiet")

@@ -15,9 +15,17 @@ from pgdyno.analyse.comparison import Comparison, Verdict, compare
 from pgdyno.analyse.pairs import usual_metric, usual_split, within
 from pgdyno.commands.comparison.compared_runs import Compared, ComparedRuns
 from pgdyno.commands.comparison.print_comparisons import print_comparisons
-from pgdyno.commands.support.carry_out import How, carry_out, check_folder, check_reports, exit_code, experiment_of
+from pgdyno.commands.support.carry_out import (
+    How,
+    carry_out,
+    check_folder,
+    check_reports,
+    exit_code,
+    experiment_of,
+    write_page,
+)
 from pgdyno.commands.support.plan_budget import within_budget
-from pgdyno.commands.support.report_files import raise_first, unwritten
+from pgdyno.commands.support.report_files import raise_first
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PgdynoError, PlanError, StoreError, UsageError
 from pgdyno.experiment import Finished
@@ -176,9 +184,9 @@ def _save_measured(asked: Question, how: How, finished: Finished) -> PgdynoError
 def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
     folder, output = finished.folder.path, how.output
     run = load_run(folder)
-    page = output.html or folder / "report.html"
     report = whole_report([run])
-    errors = [_save_measured(asked, how, finished), unwritten(page, report.html())]
+    errors, pages = write_page(report, finished, output)
+    errors.append(_save_measured(asked, how, finished))
     code = exit_code(finished)
     runs = ComparedRuns.of(Compared(str(folder), None, folder.parent, None, None, None, None))
     try:
@@ -211,7 +219,6 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
             validity = report.draft.validity
             found_wrong = [Reasons(validity.reasons)] if validity is not None and validity.reasons else []
             print_lines([*block_lines(found_wrong, Layout.of(console)), Text("")], console)
-        pages = [f"report: {page}"] if errors[-1] is None else []
         _print_end([*pages, *_failure_lines(finished, asked)], lines, console)
     raise_first(errors)
     return code
@@ -254,11 +261,11 @@ def _hints(finished: Finished, asked: Question) -> list[str]:
         # the run's plan has the wrong setting, too
         return ["correct --set, and run the command again"]
     if any((each.hint or "").startswith(OF_TIMEOUT) for each in failures):
-        return ["reset the timeout, and run the command again"]
+        return [f"{OF_TIMEOUT}, the database or PGOPTIONS canceled it: reset it, or add --set statement_timeout=0"]
     if any((each.sqlstate or "").startswith(SYNTAX_OR_ACCESS) for each in failures):
         # a run whose script has changed cannot be resumed
         return ["correct the script, or what it needs in the database, and run the command again"]
-    if finished.failed:
+    if finished.failed and not finished.began_no_load:
         place = shlex.quote(str(finished.folder.path))
         return [f"to run failed trials again: pgdyno run --resume {place} --redo-failed"]
     return []

@@ -15,7 +15,7 @@ from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.commands.support.rental_cost import Consent, agree_for_run
 from pgdyno.commands.support.report_files import check_report_file, raise_first, unwritten
 from pgdyno.console import Console
-from pgdyno.errors import ExitCode, StoreError, UsageError
+from pgdyno.errors import ExitCode, PgdynoError, StoreError, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
 from pgdyno.experiment.rented_servers import Renting, spent_on
 from pgdyno.experiment.resume import loaded_of
@@ -29,11 +29,10 @@ from pgdyno.plan.model import rented_targets
 from pgdyno.plan.output.executed_code import executed
 from pgdyno.plan.scenario.loads import all_loads
 from pgdyno.plan.values import refuse_undecodable
-from pgdyno.records import Stage
 from pgdyno.report.answers.answer import refusing
 from pgdyno.report.answers.promises import Judgement, Verdict, promises_at
 from pgdyno.report.export import to_csv
-from pgdyno.report.full_report import whole_report
+from pgdyno.report.full_report import WholeReport, whole_report
 from pgdyno.report.run_events import Noted
 from pgdyno.report.terminal.progress import LiveView, live_view
 from pgdyno.report.terminal.run_report import print_report
@@ -256,10 +255,8 @@ def carry_out(
 
 def _show(finished: Finished, output: Output) -> ExitCode:
     run = load_run(finished.folder)
-    page = output.html or finished.folder.path / "report.html"
     report = whole_report([run])
-    errors = [unwritten(page, report.html())]
-    shown = [f"report: {page}"] if errors[0] is None else []
+    errors, shown = write_page(report, finished, output)
     if output.csv is not None:
         errors.append(unwritten(output.csv, to_csv(run)))
     if output.json:
@@ -275,6 +272,18 @@ def _show(finished: Finished, output: Output) -> ExitCode:
     if code is ExitCode.OK and refusing(report.draft.extras):
         return ExitCode.INVALID
     return _required(report.draft.said.promises) if code is ExitCode.OK and output.require else code
+
+
+def write_page(report: WholeReport, finished: Finished, output: Output) -> tuple[list[PgdynoError | None], list[str]]:
+    """Write the report's page, which a run that began no load has only if the user named it.
+
+    Returns the error of writing it, and the line that says where it is.
+    """
+    if finished.began_no_load and output.html is None:
+        return [], []
+    page = output.html or finished.folder.path / "report.html"
+    error = unwritten(page, report.html())
+    return [error], [f"report: {page}"] if error is None else []
 
 
 def _required(judged: Sequence[Judgement]) -> ExitCode:
@@ -301,7 +310,4 @@ def exit_code(finished: Finished) -> ExitCode:
         return ExitCode.STOPPED
     if not finished.failed:
         return ExitCode.OK
-    stages = {record.failure.stage for record in finished.failed if record.failure}
-    if len(finished.failed) == len(finished.records) and stages <= {Stage.TARGET, Stage.PREPARE}:
-        return ExitCode.TARGET
-    return ExitCode.TRIALS_FAILED
+    return ExitCode.TARGET if finished.began_no_load else ExitCode.TRIALS_FAILED

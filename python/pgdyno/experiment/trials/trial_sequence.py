@@ -28,7 +28,7 @@ from pgdyno.experiment.trials.profiling import Profiles
 from pgdyno.experiment.trials.trial_runner import TrialRunner
 from pgdyno.messages import Message
 from pgdyno.plan import PlannedTrial
-from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records import Outcome, Stage, TrialRecord
 from pgdyno.run import HookError
 from pgdyno.store import RunFolder, changed_script, load_run
 from pgdyno.targets.server import is_correction
@@ -56,6 +56,11 @@ class Finished:
     @property
     def failed(self) -> list[TrialRecord]:
         return [record for record in self.records if record.outcome is not Outcome.FINISHED]
+
+    @property
+    def began_no_load(self) -> bool:
+        """Whether every trial failed before its load, so that there is nothing to report or to resume."""
+        return _failed_before_load(self.records)
 
 
 class TrialSequence:
@@ -221,8 +226,8 @@ class TrialSequence:
         allowed = " --allow-restart" if plan.system_names else ""
         resume = f"pgdyno run --resume {shlex.quote(str(self._context.folder.path))}{allowed}"
         refused = any(record.failure is not None and is_correction(record.failure.hint) for record in done)
-        if refused and plan.trial.on_failure == "stop" and plan.search is None:
-            # a resumed run keeps the settings that the server refuses
+        if _failed_before_load(done) or (refused and plan.trial.on_failure == "stop" and plan.search is None):
+            # a run without figures is begun anew, and a resumed run keeps the settings that the server refuses
             return None
         if left and ending is Ending.WITHIN_BUDGET:
             return f"to measure what was left out: {resume}"
@@ -276,6 +281,11 @@ class TrialSequence:
             stopping=rule.model_copy(update={"ended": looks.ended}), trials_planned=len(folder.trials())
         )
         self._progress.note(looks.summary)
+
+
+def _failed_before_load(records: Sequence[TrialRecord]) -> bool:
+    stages = {None if record.failure is None else record.failure.stage for record in records}
+    return bool(stages) and stages <= {Stage.TARGET, Stage.PREPARE}
 
 
 def _trials(failed: int) -> str:
