@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -20,6 +21,7 @@ from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Acts, Home, Server, event_actions
 from pgdyno.targets.cluster.postmaster import find_postmaster
 from pgdyno.targets.cluster.processes import PROC, descendants, servers_in, start_ticks
+from pgdyno.targets.connection import Address
 from pgdyno.targets.event_actions import pause_server
 from tests.postgres.own_servers import UNHURRIED
 from tests.postgres.runs import pgdyno, the_run
@@ -165,13 +167,14 @@ def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_hom
 
 
 def test_a_command_that_fails_makes_the_trial_none(warm_home: Home, tmp_path: Path) -> None:
-    command = "echo port $PGPORT; exit 3"
+    command = "echo port $PGPORT; echo refused >&2; exit 3"
     event = f'[[event]]\nat = "1s"\ndo = {{ command = "{command}" }}'
     trial, folder, shown = run(warm_home, tmp_path, event, seconds=3)
     assert trial.outcome is Outcome.FAILED
     assert trial.failure is not None
-    assert "event 1 of the plan (command at 1s) failed: the command ended with exit code 3" in trial.failure.message
     (log,) = folder.path.glob("trials/*/log/events.log")
+    said = f"the command ended with exit code 3: refused; its output is in {log.relative_to(tmp_path)}"
+    assert f"event 1 of the plan (command at 1s) failed: {said}" in trial.failure.message
     assert log.read_text().startswith("port ")
     assert "Trials that did not finish" in shown
 
@@ -230,7 +233,7 @@ def assert_work_went_on(trial: TrialRecord) -> None:
 
 @pytest.fixture
 def acts(server: Server, tmp_path: Path) -> Acts:
-    return Acts(server, tmp_path, tmp_path / "events.log")
+    return Acts(server, tmp_path, tmp_path / "events.log", "the log")
 
 
 def spec(do: object, **more: str) -> EventSpec:
@@ -289,6 +292,27 @@ def test_commands_end_with_children(acts: Acts, tmp_path: Path, monkeypatch: pyt
         acts(spec({"command": f"({ignores}exec sleep 987) & echo $! > child; wait"}), cut)
     # the signal was sent by then; the process may end later
     wait_until(lambda: start_ticks(int(child.read_text())) is None)
+
+
+def test_a_command_may_connect_elsewhere_with_an_option(acts: Acts, tmp_path: Path) -> None:
+    address = Address({**acts.server.address.parameters, "hostaddr": "127.0.0.1"}, acts.server.password)
+    server = replace(acts.server, address=address)
+    command = 'echo "${PGHOSTADDR:-none} $PGHOST" > said'
+    replace(acts, server=server)(spec({"command": command}), Cutoff())
+    assert (tmp_path / "said").read_text() == f"none {server.host}\n"
+    only = Address({"hostaddr": "127.0.0.1", "port": "1"})
+    replace(acts, server=replace(server, address=only))(spec({"command": command}), Cutoff())
+    assert (tmp_path / "said").read_text() == "none 127.0.0.1\n"
+
+
+def test_the_last_line_of_a_command_is_its_own_and_without_the_password(acts: Acts) -> None:
+    acts(spec({"command": "echo of another command"}), Cutoff())
+    with pytest.raises(TargetError) as silent:
+        acts(spec({"command": "exit 2"}), Cutoff())
+    assert silent.value.message == "the command ended with exit code 2; its output is in the log"
+    with pytest.raises(TargetError) as told:
+        acts(spec({"command": "echo for $PGPASSWORD; exit 2", "password": True}), Cutoff())
+    assert told.value.message == "the command ended with exit code 2: for ********; its output is in the log"
 
 
 def test_a_command_has_the_password_when_it_asks(acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,9 @@ from pgdyno.targets.server import Server
 from pgdyno.units import counted
 
 _POLL_S = 0.05
+_READ_BYTES = 65_536
+_SHOWN = 200
+"""Characters of a command's last line in the message."""
 _END_S = 5.0
 """How long a command may take to end after SIGTERM."""
 
@@ -46,6 +49,8 @@ class Acts:
     """The working directory of commands."""
     log: Path
     """The file for the commands' output."""
+    log_name: str
+    """The path at which users find `log` after the trial."""
 
     def __call__(self, event: EventSpec, until: Until) -> str | None:
         """Execute `event`; return a description. Raises TargetError, psycopg.Error, OSError."""
@@ -108,6 +113,7 @@ class Acts:
             # the command's children would inherit it, and expose it to whoever may read their environment
             environment.pop("PGPASSWORD", None)
         with self.log.open("ab") as log:
+            before = log.tell()
             process = subprocess.Popen(
                 ["/bin/sh", "-c", command],
                 cwd=self.folder,
@@ -124,10 +130,17 @@ class Acts:
             finally:
                 _end_group(process)
         if process.returncode != 0:
-            raise TargetError(
-                f"the command ended with exit code {process.returncode}; its output is in log/{self.log.name}"
-            )
+            last = self._last_line(before)
+            said = f"the command ended with exit code {process.returncode}{f': {last}' if last else ''}"
+            raise TargetError(f"{said}; its output is in {self.log_name}")
         return "exit code 0"
+
+    def _last_line(self, offset: int) -> str:
+        with self.log.open("rb") as log:
+            log.seek(max(offset, log.seek(0, os.SEEK_END) - _READ_BYTES))
+            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        last = lines[-1] if lines else ""
+        return (last.replace(self.server.password, "********") if self.server.password else last)[:_SHOWN]
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -213,9 +213,12 @@ class Server:
 
     def commands_environment(self) -> dict[str, str]:
         """The variables to add to this process's for a command of the user's."""
+        found = self.environment()
         # an empty variable of libpq counts as none
         ignored = {"PGPASSWORD": ""} if self.password == USE_FILE else {}
-        return self.environment() | ignored
+        # it would have precedence over an option -h
+        only_host = {"PGHOST": found.get("PGHOST") or found.get("PGHOSTADDR", ""), "PGHOSTADDR": ""}
+        return found | ignored | only_host
 
     def clients_environment(self, *, follows_primary: bool = False) -> dict[str, str]:
         """The variables with which the load connects, with its session settings.

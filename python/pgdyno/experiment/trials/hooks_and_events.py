@@ -15,6 +15,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
 from pgdyno.records import Failure, FailureId, LedgerRecord, Manifest, Stage
 from pgdyno.run import Hook, Injector, TrialResult, check_ledger, pages, run_hook
+from pgdyno.store import TrialWriter
 from pgdyno.store.safe_files import storing
 from pgdyno.targets import Acts, Server, wait_accepting
 
@@ -120,9 +121,10 @@ def stage(name: Stage, work: Callable[[], T]) -> T:
         raise StageFailedError(failure) from error
 
 
-def injector_for(loaded: LoadedPlan, server: Server, log: Path) -> Injector:
-    """Return what makes the plan's events happen to `server`; the output of their commands goes to `log`."""
-    return Injector(loaded.plan.event, Acts(server, loaded.folder, log))
+def injector_for(loaded: LoadedPlan, server: Server, writer: TrialWriter) -> Injector:
+    """Return what makes the plan's events happen to `server`; the output of their commands goes to the trial's logs."""
+    log = writer.log / "events.log"
+    return Injector(loaded.plan.event, Acts(server, loaded.folder, log, f"{writer.final}/log/{log.name}"))
 
 
 def clients_environment(plan: Plan, manifest: Manifest, trial: PlannedTrial, server: Server) -> dict[str, str]:

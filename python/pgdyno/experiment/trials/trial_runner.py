@@ -473,7 +473,7 @@ class TrialRunner:
             writer.log / "engine.log",
             on_interval,
             plan.trial.max_errors,
-            None if side and side.is_guest else injector_for(context.loaded, server, writer.log / "events.log"),
+            None if side and side.is_guest else injector_for(context.loaded, server, writer),
             must_stop,
             on_event,
             # an event of the plan may silence the server
