@@ -30,6 +30,7 @@ from pgdyno.messages import Message
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import Outcome, Stage, TrialRecord
 from pgdyno.run import HookError
+from pgdyno.run.run_trial import OF_TIMEOUT
 from pgdyno.store import RunFolder, changed_script, load_run
 from pgdyno.targets.server import is_correction
 from pgdyno.units import counted, duration_words
@@ -237,7 +238,10 @@ class TrialSequence:
         if ending is Ending.STOPPED and plan.search is not None:
             # it does not know its next trial
             return f"to resume the search: {resume}"
-        return f"to run {_trials(failed)} again: {resume} --redo-failed" if failed else None
+        hints = [record.failure.hint or "" for record in done if record.failure is not None]
+        # a timeout of the role cancels the same statement again
+        can_help = failed and not all(hint.startswith(OF_TIMEOUT) for hint in hints)
+        return f"to run {_trials(failed)} again: {resume} --redo-failed" if can_help else None
 
     def _missing_trials(self) -> list[PlannedTrial]:
         numbers = {record.number for record in self._context.folder.trials()}
