@@ -109,6 +109,7 @@ def test_the_first_run_of_a_folder_begins_a_history(run: Run, tmp_path: Path) ->
     assert "throughput of 1 run, " in begun.stdout
     assert "1 run is too few for change points" in begun.stdout
     (found,) = json.loads(run("pgdyno", "history", "runs", "--json").stdout)
+    assert json.loads(run("pgdyno", "history", "--runs", "runs", "--json").stdout) == [found]
     assert len(found["points"]) == 1
 
 

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 
 def history(
-    runs: Annotated[Path, typer.Argument(metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.")] = (
-        options.DEFAULT_RUNS
-    ),
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="Folder of run folders, as --runs.")] = None,
+    runs: options.Runs = options.DEFAULT_RUNS,
     metric: options.Metric = None,
     target: Annotated[str | None, typer.Option(metavar="NAME", help="Show only trials of this target.")] = None,
     workload: Annotated[str | None, typer.Option(metavar="NAME", help="Show only runs of this workload.")] = None,
@@ -40,6 +39,7 @@ def history(
     from pgdyno.store.find_runs import is_not_valid
     from pgdyno.store.run_folder import MANIFEST
 
+    runs = folder or runs
     if not is_folder(runs):
         raise StoreError(without_folder(runs), hint="name a folder that contains runs")
     read: dict[str, RunData] = {}
