@@ -88,7 +88,7 @@ def test_the_load_is_the_first_section_and_has_its_tables() -> None:
         "of their time, and 99 % within 0.900 ms."
     )
     classes, waits = [each for each in blocks if isinstance(each, Table)]
-    assert classes.headings[:4] == ("statement", "captured: share, %", "pg15: share, %", "pg18: share, %")
+    assert classes.headings[:4] == ("statement", "captured: calls, %", "pg15: calls, %", "pg18: calls, %")
     assert classes.rows[0][:4] == ("SELECT a FROM t WHERE b = $1", "40.00", "40.00", "40.00")
     assert waits.rows == (
         ("CPU", "0.50", "0.40", "0.00"),
@@ -127,7 +127,7 @@ def test_terminal_fits_80_columns() -> None:
     at, heading = next((at, line) for at, line in enumerate(lines) if line.startswith("statement  "))
     assert first < at
     assert heading.split() == ["statement", *["captured:", "pg15:", "pg18:"] * 2]
-    assert lines[at + 1].count("share, %") == 3
+    assert lines[at + 1].count("calls, %") == 3
     assert first < next(at for at, line in enumerate(lines) if line.split()[:2] == ["target", "clients"])
 
 

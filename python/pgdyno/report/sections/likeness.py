@@ -194,7 +194,7 @@ def class_table(loads: Sequence[OwnLoad], most: int | None = None) -> Table:
 
 def _headings(loads: Sequence[OwnLoad]) -> Iterator[str]:
     names = [each.name for each in loads] if len(loads) > 1 else [gettext("trial")]
-    for unit in (gettext("share, %"), "p50, ms", "p99, ms", gettext("errors")):
+    for unit in (gettext("calls, %"), "p50, ms", "p99, ms", gettext("errors")):
         for column in (gettext("captured"), *names):
             yield gettext("{name}: {unit}", name=column, unit=unit)
 
