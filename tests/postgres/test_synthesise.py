@@ -17,9 +17,10 @@ from pgdyno.run import find_engine
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.synthesise.distributions import Distribution, Histogram, ScatteredZipf, Uniform, Weighted, Zipf
 from pgdyno.synthesise.fit_values import fit, frequency_distance, tolerance, value_distance
+from pgdyno.synthesise.modelled_load import model_log
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.captured_load import BEGAN
+from tests.captured_load import BEGAN, CapturedLoad
 from tests.conninfo import conninfo
 from tests.postgres.conftest import FAST
 from tests.postgres.runs import pgdyno
@@ -70,6 +71,27 @@ def test_pgdrive_draws_what_a_model_says(server: Server, tmp_path: Path) -> None
             assert abs(found.exponent - each.exponent) < 0.05
         else:
             assert value_distance(values, expected) < tolerance(DRAWN), name
+
+
+def test_a_model_of_saved_rows_breaks_no_unique_column(server: Server, tmp_path: Path) -> None:
+    rng, load, script = np.random.default_rng(1), CapturedLoad(), tmp_path / "save.sql"
+    for number in range(300):
+        row = rng.integers(1, 51)
+        update = f"UPDATE saved SET code = '{row:032x}'::uuid, n = {number} WHERE id = {row}"
+        load.add(0, number * 100_000, update)
+    (modelled,) = model_log(load.write(tmp_path / "load"), load.capture(), 0.001).scripts
+    script.write_text(modelled.text)
+    with server.connect() as connection:
+        connection.execute(
+            "CREATE TABLE saved AS SELECT id, lpad(to_hex(id), 32, '0')::uuid AS code, -1 AS n"
+            " FROM generate_series(1, 50) AS id"
+        )
+        connection.execute("ALTER TABLE saved ADD UNIQUE (code)")
+        drive(server, SEED, f"--file={script}", "--transactions=200")
+        written = connection.execute("SELECT count(*) FROM saved WHERE n >= 0").fetchone()
+        assert written is not None
+        assert written[0] > 40
+        connection.execute("DROP TABLE saved")
 
 
 @pytest.fixture(scope="module")
