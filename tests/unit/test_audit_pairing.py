@@ -8,8 +8,10 @@ import pytest
 
 from pgdyno.analyse.pairs import Metric
 from pgdyno.audit import Severity, audit
+from pgdyno.audit.facts import words_of
 from pgdyno.audit.pairing import PAIR_RULES, Pairing, pairing_between, pairing_of_arms, pairing_within
 from pgdyno.records import NetworkPathRecord, ServerPrint, TrialRecord
+from pgdyno.report.sections.environment import environment_table
 from pgdyno.store.trial_tables import SeriesRow, SettingRow
 from pgdyno.units import setting_value
 from tests.unit.audit_disturbed import failing, hits, on_host, ran, sized
@@ -389,13 +391,17 @@ def test_a_server_whose_identity_is_not_on_record_is_no_other_server() -> None:
 
 
 def test_changed_scripts_are_compared_if_that_is_asked() -> None:
-    hashes = ({"scripts": ["q.sql"], "files": {"q.sql": digest}} for digest in ("a1", "b2"))
+    hashes = ({"scripts": ["q.sql"], "files": {"q.sql": digest}} for digest in ("a1" * 32, "b2" * 32))
     prints = [BASE.model_copy(update={"workload": each}) for each in hashes]
     first, second = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
-    assert [each.field for each in paired(first, second).refused] == ["workload.files.q.sql"]
+    (refused,) = paired(first, second).refused
+    assert str(words_of(refused)) == "q.sql has another text"
+    table = environment_table([refused])
+    assert table is not None
+    assert table.rows == (("workload.files.q.sql", "refused", "a1" * 4, "b2" * 4, "q.sql has another text"),)
     found = paired(first, second, "scripts")
     assert found.refused == []
-    assert any("workload.files.q.sql" in str(each) for each in found.cautions)
+    assert any("q.sql has another text" in str(each) for each in found.cautions)
 
 
 def test_no_fact_is_without_a_case() -> None:

@@ -75,6 +75,8 @@ def without_alike(differences: Sequence[Difference], sides: Sequence[tuple[Side,
 
 def words_of(difference: Difference) -> Message:
     """Describe a difference in one sentence."""
+    if difference.of_file is not None:
+        return difference.of_file
     is_setting = "settings" in difference.field
     absent = Message("default-value", "default") if is_setting else Message("no-value", "none")
     a, b = (absent if text is None else text for text in (difference.a, difference.b))

@@ -42,6 +42,17 @@ class Difference:
     severity: Weight
     why: Message
 
+    @property
+    def of_file(self) -> Message | None:
+        """Return the difference in words if the values are checksums of a file, which tell a reader nothing."""
+        for prefix in ("workload.files.", "workload.modules."):
+            if self.field.startswith(prefix) and self.why != UNKNOWN:
+                file = self.field.removeprefix(prefix)
+                if None in (self.a, self.b):
+                    return Message("file-in-one", "only one of the runs has {file}", file=file)
+                return Message("other-text", "{file} has another text", file=file)
+        return None
+
 
 RULES: tuple[tuple[str, Weight, Message], ...] = (
     ("host.architecture", Weight.CONFOUNDER, Message("other-architecture", "different architectures")),

@@ -335,7 +335,7 @@ def differing(before: Manifest, after: Manifest) -> list[str]:
     if before.fingerprint is None or after.fingerprint is None:
         return []
     return [
-        f"{each.field}: {each.a} before, {each.b} after"
+        str(each.of_file or f"{each.field}: {each.a} before, {each.b} after")
         for each in comparable(before.fingerprint, after.fingerprint)
         if each.severity is not Weight.HARMLESS
     ]

@@ -175,6 +175,10 @@ def settings_tables(targets: Sequence[TargetRecord], alike: Collection[str] = ()
     return Table(gettext("Settings that differ between targets"), headings, rows, len(headings)), rest
 
 
+def _shorten_checksum(of: Difference, value: str | None) -> str | None:
+    return value[:8] if value is not None and of.of_file is not None else value
+
+
 def environment_table(differences: Sequence[Difference]) -> Table | None:
     """Return the differences between fingerprints of runs, most severe first."""
     if not differences:
@@ -183,9 +187,8 @@ def environment_table(differences: Sequence[Difference]) -> Table | None:
         (
             each.field,
             gettext(each.severity.value),
-            each.a or numbers.NOTHING,
-            each.b or numbers.NOTHING,
-            translated(each.why),
+            *(_shorten_checksum(each, value) or numbers.NOTHING for value in (each.a, each.b)),
+            translated(each.of_file or each.why),
         )
         for each in differences
     )
