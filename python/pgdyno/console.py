@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from rich import console as rich_console
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.text import Text
 
@@ -36,9 +38,19 @@ class Console(rich_console.Console):
         return self.width if self.is_terminal else UNLIMITED
 
     def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - rich's own options
-        """Print as rich does, but wraps no text in a file or a pipe."""
+        """Print as rich does, but wraps no text in a file or a pipe, and with `soft_wrap` by words in a terminal.
+
+        With `no_wrap`, the lines stay as they are.
+        """
         if not self.is_terminal and all(isinstance(each, str | Text) for each in objects):
             options.setdefault("soft_wrap", True)
+        if self.is_terminal and options.get("soft_wrap", self.soft_wrap) and not options.get("no_wrap"):
+            objects = tuple(
+                wrap_words(Text(each) if isinstance(each, str) else each, self.width)
+                if isinstance(each, str | Text)
+                else each
+                for each in objects
+            )
         super().print(*objects, **options)
 
     def print_table(self, table: Table) -> None:
@@ -102,6 +114,31 @@ class Console(rich_console.Console):
     def status(self, status: rich_console.RenderableType, **options: Any) -> Status:  # noqa: ANN401 - likewise
         """A status line that does not parse markup."""
         return super().status(Text(status) if isinstance(status, str) else status, **options)
+
+
+_WORD = re.compile(r"(?<=: )pgdyno (?:ab|capture|compare|list|reap|run|show|target) .*|\S+")
+"""A command is one, so that it can be copied."""
+_HANGING = 4
+
+
+def wrap_words(text: Text, width: int) -> Text:
+    """Return `text` with its lines broken between words; longer words, such as paths, stay whole."""
+    return Text("\n").join(part for line in text.split("\n", allow_blank=True) for part in _wrap_line(line, width))
+
+
+def _wrap_line(line: Text, width: int) -> Iterator[Text]:
+    if line.cell_len <= width:
+        yield line
+        return
+    words = list(_WORD.finditer(line.plain))
+    indent, begin, end = Text(), 0, 0
+    for word in words:
+        if end and cell_len(line.plain[begin : word.end()]) > width - len(indent):
+            yield indent + line[begin:end]
+            begin = word.start()
+            indent = Text(" " * (words[0].start() + _HANGING))
+        end = word.end()
+    yield indent + line[begin:]
 
 
 def _shown_by(pager: list[str], text: str) -> bool:

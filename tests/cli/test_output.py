@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
+from pgdyno.console import wrap_words
 from pgdyno.errors import ExitCode
 from pgdyno.records import TargetRecord
 from pgdyno.store import RunFolder
@@ -147,6 +149,27 @@ def test_prose_in_a_terminal_is_broken_between_words(command: str, columns: int,
     plain = in_terminal(words, columns, tmp_path)
     assert len(plain) > 5
     assert [line for line in plain if len(line) > columns] == []
+
+
+def test_plain_lines_in_a_terminal_are_broken_between_words(tmp_path: Path) -> None:
+    shown = in_terminal(["history", "--runs", str(Path(__file__).parents[1] / "golden")], 30, tmp_path)
+    assert [line for line in shown if len(line) > 30] == []
+    assert "  1 run is too few for change" in shown
+    assert shown[shown.index("  1 run is too few for change") + 1] == "      points, which need at"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a word that is long", ["a word that is", "    long"]),
+        ("  a/path/that/is/long/is/whole or", ["  a/path/that/is/long/is/whole", "      or"]),
+        ("to resume: pgdyno run --resume X", ["to resume:", "    pgdyno run --resume X"]),
+        ("because: pgdyno reads it", ["because: pgdyno", "    reads it"]),
+        ("fits\n\n  it too", ["fits", "", "  it too"]),
+    ],
+)
+def test_words_and_commands_are_not_broken(text: str, lines: list[str]) -> None:
+    assert wrap_words(Text(text), 16).plain.split("\n") == lines
 
 
 @pytest.mark.parametrize("columns", [80, 100, 200])

@@ -50,7 +50,7 @@ class Layout:
 def print_lines(lines: Iterable[Text], console: Console) -> None:
     """Print lines that fit `console`."""
     for line in lines:
-        console.print(line, soft_wrap=True, highlight=False)
+        console.print(line, soft_wrap=True, no_wrap=True, highlight=False)
 
 
 def write_summary(run: Path, layouts: Mapping[Layout, Sequence[Text]]) -> None:
