@@ -135,6 +135,15 @@ def test_sql_that_fails_in_a_step_keeps_the_loads_before(warm_home: Home, tmp_pa
     assert "index.sql:2" in said
 
 
+def test_a_step_waits_for_no_archive_that_is_off(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "index.sql").write_text("SELECT 1;\n")
+    folder, _ = run(warm_home, tmp_path, STEPS.replace('do = "checkpoint"', 'wait = "archive"'))
+    fill, orders, _ = folder.trials()
+    assert (fill.outcome, orders.outcome) == (Outcome.FINISHED, Outcome.FAILED)
+    assert orders.failure is not None
+    assert orders.failure.message == "step write waits for an archive, and the server has archive_mode = off"
+
+
 WRONG = '[[group]]\nname = "wrong"\nscripts = ["wrong.sql"]\n'
 
 

@@ -14,7 +14,7 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.model import PhaseSpec
 from pgdyno.plan.own_data.psql_reader import Reader
-from pgdyno.plan.scenario.groups import StepSpec
+from pgdyno.plan.scenario.groups import GroupSpec, StepSpec
 from pgdyno.plan.scenario.loads import idle_groups
 from pgdyno.prepare.own_data import run_sql_file
 from pgdyno.records import Point, StepRecord
@@ -53,7 +53,7 @@ def steps_of(plan: Plan, trials: Sequence[PlannedTrial]) -> Iterator[tuple[list[
 
 @contextmanager
 def idle_clients(
-    context: RunContext, trial: PlannedTrial, environment: Mapping[str, str], writer: TrialWriter
+    context: RunContext, trial: PlannedTrial, server: Server, environment: Mapping[str, str], writer: TrialWriter
 ) -> Iterator[list[ParallelLoad]]:
     """Keep the clients of the idle groups beside `trial` connected during the block, in no transaction.
 
@@ -73,8 +73,9 @@ def idle_clients(
             options = ["--events=-", "--parent-lease", "--no-vacuum", f"--client={group.idle}"]
             options += [f"--phases={phases.absolute()}", f"--file={script.absolute()}"]
             log = writer.log / f"{group.name}-engine.log"
+            there = _environment_of(group, server, environment)
             load = ParallelLoad(
-                f"group {group.name}", context.engine, options, environment, context.loaded.folder, log, MemorySpool()
+                f"group {group.name}", context.engine, options, there, context.loaded.folder, log, MemorySpool()
             )
             loads.append(stack.enter_context(load))
         all(each.wait_connected() for each in loads)
@@ -86,11 +87,15 @@ def load_environment(
 ) -> Mapping[str, str]:
     """Return `environment` for the server of the trial's group: the primary, or all standbys by turns."""
     group = next((each for each in plan.group if each.name == trial.point.group), None)
-    if group is None or group.on == "primary":
+    return environment if group is None else _environment_of(group, server, environment)
+
+
+def _environment_of(group: GroupSpec, server: Server, environment: Mapping[str, str]) -> Mapping[str, str]:
+    if group.on == "primary":
         return environment
     standbys = server.replica_environments()
     if not standbys:
-        raise TargetError(f"target {trial.server} has no standby for the group {group.name}")
+        raise TargetError(f"the server has no standby for the group {group.name}", hint="look at the target's log")
     of_place = [name for name in ("PGHOST", "PGPORT") if name in standbys[0]]
     places: dict[str, str] = {name: ",".join(each[name] for each in standbys) for name in of_place}
     return {**environment, **standbys[0], **places, "PGLOADBALANCEHOSTS": "random", "PGTARGETSESSIONATTRS": "any"}
@@ -139,6 +144,10 @@ _SAID = {"vacuum": "a vacuum to end", "replication": "the standbys", "archive": 
 
 def _wait(connection: Connection, step: StepSpec) -> None:
     assert step.wait is not None
+    mode = connection.execute("SHOW archive_mode").fetchone()
+    if step.wait == "archive" and mode == ("off",):
+        hint = 'set archive_mode = "on" and archive_command in the settings of the target'
+        raise TargetError(f"step {step.name} waits for an archive, and the server has archive_mode = off", hint=hint)
     if step.wait == "archive":
         # the last segment is archived only when it is full, or left
         row = connection.execute("SELECT pg_switch_wal()").fetchone()

@@ -259,7 +259,7 @@ class TrialRunner:
             partial(measure, trial, writer, trial is loads[0]) for trial, writer in zip(loads, writers, strict=True)
         ]
         environment = self._environment(loads[0], ready.server)
-        with idle_clients(self._context, loads[0], environment, writers[0]) as idle:
+        with idle_clients(self._context, loads[0], ready.server, environment, writers[0]) as idle:
             loaded = do_at_once(works, meeting.stop)
         results = judged_together(loads, [each.result for each in loaded])
         lost = next((why for why in (each.failure() for each in idle) if why is not None), None)
