@@ -25,7 +25,8 @@ rate = 200
 [trial]
 duration = "500ms"
 """
-KEPT = '["p99 < 20s", "rate >= 1%", "errors <= 0%", "max < 1h"]'
+KEPT = '["tps > 1", "rate >= 1%", "errors <= 0%"]'
+"""No latency, which is open if a busy machine answers less than 99 % of what is due in half a second."""
 
 
 @pytest.mark.parametrize(
