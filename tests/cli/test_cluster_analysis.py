@@ -231,9 +231,9 @@ def test_a_node_that_is_killed_costs_time_only(by_value: Over, tmp_path: Path) -
 
 SLEEPING = """
 import time
-from pgdyno.generators.parallel_map import spread
+from pgdyno.generators.ray_tasks import open_task_pool
 from pgdyno.plan.hosts import Places
-with spread(Places(local=1), print) as way:
+with open_task_pool(Places(local=1), print) as way:
     print(*way(time.sleep, [3.0]))
 """
 
