@@ -25,9 +25,9 @@ from pgdyno.run.process import Event, Load, Running
 from pgdyno.signals_and_exit import signals_deferred
 
 CONNECT_S = 120.0
-"""How long an engine whose clients are connected waits for the other one."""
+"""How long an engine whose clients are connected waits for the others."""
 AHEAD_US = 500_000
-"""From the moment when both are connected to the start, so that a busy machine can pass it on in time."""
+"""From the moment when all are connected to the start, so that a busy machine can pass it on in time."""
 
 
 class Meeting:

@@ -15,7 +15,7 @@ from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.model import PhaseSpec
 from pgdyno.plan.own_data.psql_reader import Reader
 from pgdyno.plan.scenario.groups import GroupSpec, StepSpec
-from pgdyno.plan.scenario.loads import idle_groups
+from pgdyno.plan.scenario.loads import group_of, idle_groups
 from pgdyno.prepare.own_data import run_sql_file
 from pgdyno.records import Point, StepRecord
 from pgdyno.run import ParallelLoad, phases_toml
@@ -86,7 +86,7 @@ def load_environment(
     plan: Plan, trial: PlannedTrial, server: Server, environment: Mapping[str, str]
 ) -> Mapping[str, str]:
     """Return `environment` for the server of the trial's group: the primary, or all standbys by turns."""
-    group = next((each for each in plan.group if each.name == trial.point.group), None)
+    group = group_of(plan, trial.point)
     return environment if group is None else _environment_of(group, server, environment)
 
 
@@ -139,21 +139,22 @@ _WAITING: dict[str, LiteralString] = {
     ),
 }
 """What a step waits for is done when its query counts nothing."""
+_POSITIONS: dict[str, LiteralString] = {
+    "replication": "SELECT pg_current_wal_lsn()",
+    # the last segment is archived only when it is full, or left
+    "archive": "SELECT pg_switch_wal()",
+}
+"""The end of the WAL that a query of `_WAITING` compares with."""
 _SAID = {"vacuum": "a vacuum to end", "replication": "the standbys", "archive": "the archive of the WAL"}
 
 
 def _wait(connection: Connection, step: StepSpec) -> None:
     assert step.wait is not None
-    mode = connection.execute("SHOW archive_mode").fetchone()
-    if step.wait == "archive" and mode == ("off",):
-        hint = 'set archive_mode = "on" and archive_command in the settings of the target'
-        raise TargetError(f"step {step.name} waits for an archive, and the server has archive_mode = off", hint=hint)
     if step.wait == "archive":
-        # the last segment is archived only when it is full, or left
-        row = connection.execute("SELECT pg_switch_wal()").fetchone()
-    else:
-        row = connection.execute("SELECT pg_current_wal_lsn()").fetchone()
-    query, values = _WAITING[step.wait], [] if step.wait == "vacuum" or row is None else [row[0]]
+        _refuse_no_archive(connection, step)
+    position = _POSITIONS.get(step.wait)
+    row = None if position is None else connection.execute(position).fetchone()
+    query, values = _WAITING[step.wait], row or ()
     until = time.monotonic() + WAIT_S
     while (left := connection.execute(query, values).fetchone()) is not None and left[0]:
         if time.monotonic() > until:
@@ -162,6 +163,12 @@ def _wait(connection: Connection, step: StepSpec) -> None:
                 hint="look at what it waits for, or remove the step",
             )
         time.sleep(POLL_S)
+
+
+def _refuse_no_archive(connection: Connection, step: StepSpec) -> None:
+    if connection.execute("SHOW archive_mode").fetchone() == ("off",):
+        hint = 'set archive_mode = "on" and archive_command in the settings of the target'
+        raise TargetError(f"step {step.name} waits for an archive, and the server has archive_mode = off", hint=hint)
 
 
 def _wal_position(connection: Connection) -> int | None:

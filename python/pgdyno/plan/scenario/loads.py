@@ -60,16 +60,24 @@ def _step_s(plan: Plan, point: Point, step: StepSpec) -> float:
 
 def idle_groups(plan: Plan, load: Point) -> list[GroupSpec]:
     """Return the groups that only stay connected beside `load`, one of a trial."""
-    step = next((each for each in plan.step if each.name == load.step), None)
-    return [group for group in groups_at(plan.group, load, step) if group.idle is not None]
+    return [group for group in groups_at(plan.group, load, step_of(plan, load)) if group.idle is not None]
+
+
+def step_of(plan: Plan, load: Point) -> StepSpec | None:
+    """Return the step whose load this is; None for a trial without steps."""
+    return next((each for each in plan.step if each.name == load.step), None)
+
+
+def group_of(plan: Plan, load: Point) -> GroupSpec | None:
+    """Return the group whose load this is, with the values at its point; None for a load of one group."""
+    return next((each for each in groups_at(plan.group, load, step_of(plan, load)) if each.name == load.group), None)
 
 
 def plan_of_load(plan: Plan, load: Point) -> Plan:
     """Return the plan of one load of a trial: `plan` with its workload and length; `plan` itself without groups."""
-    if load.group is None:
+    step, group = step_of(plan, load), group_of(plan, load)
+    if group is None:
         return plan
-    step = next((each for each in plan.step if each.name == load.step), None)
-    group = next(each for each in groups_at(plan.group, load, step) if each.name == load.group)
     warmup, duration, transactions = plan.trial.warmup, plan.trial.duration, plan.trial.transactions
     if step is not None:
         warmup, duration, transactions = 0.0, step.duration, None
@@ -86,6 +94,7 @@ def plan_of_load(plan: Plan, load: Point) -> Plan:
 
 def delay_s(plan: Plan, load: Point) -> float:
     """Return how long after the start of the trial's engines that of `load` begins."""
-    group = next(each for each in plan.group if each.name == load.group)
-    warmup = 0.0 if load.step is not None else plan.trial.warmup
-    return warmup + group.begin if group.begin else 0.0
+    group = group_of(plan, load)
+    if group is None or not group.begin:
+        return 0.0
+    return group.begin if load.step is not None else plan.trial.warmup + group.begin
