@@ -55,7 +55,7 @@ seed = 1
 """
 
 
-def loaded(folder: Path, text: str) -> LoadedPlan:
+def load_mixed(folder: Path, text: str) -> LoadedPlan:
     path = folder / "mixed.toml"
     path.write_text(TARGET + text)
     return load_plan(path)
@@ -63,12 +63,12 @@ def loaded(folder: Path, text: str) -> LoadedPlan:
 
 def refusals(folder: Path, text: str) -> str:
     with pytest.raises(PlanError) as caught:
-        loaded(folder, text)
+        load_mixed(folder, text)
     return "\n".join(f"{each.path}: {each.message}\n    {each.hint}" for each in caught.value.problems)
 
 
 def test_each_group_with_a_load_has_a_trial_beside_the_others(tmp_path: Path) -> None:
-    plan = loaded(tmp_path, f"{GROUPS}{TRIAL}[sweep.group]\nreports.clients = [0, 2]\nsleepers.idle = 7\n").plan
+    plan = load_mixed(tmp_path, f"{GROUPS}{TRIAL}[sweep.group]\nreports.clients = [0, 2]\nsleepers.idle = 7\n").plan
     trials = planned_trials(plan)
     assert [(each.place, each.point.group, each.point.clients) for each in trials if each.point.clients != 2] == [
         (1, "orders", 4), (2, "orders", 4),
@@ -82,7 +82,7 @@ def test_each_group_with_a_load_has_a_trial_beside_the_others(tmp_path: Path) ->
 
 
 def test_a_group_has_its_own_load_and_time(tmp_path: Path) -> None:
-    plan = loaded(tmp_path, GROUPS + TRIAL).plan
+    plan = load_mixed(tmp_path, GROUPS + TRIAL).plan
     orders, reports = (each.point for each in planned_trials(plan))
     assert (plan_of_load(plan, orders).workload.scripts, delay_s(plan, orders)) == (["simple-update"], 0)
     later = plan_of_load(plan, reports)
@@ -93,7 +93,7 @@ def test_a_group_has_its_own_load_and_time(tmp_path: Path) -> None:
 
 
 def test_steps_have_their_loads_in_order(tmp_path: Path) -> None:
-    plan = loaded(tmp_path, GROUPS.replace('begin = "2s"', "") + STEPS).plan
+    plan = load_mixed(tmp_path, GROUPS.replace('begin = "2s"', "") + STEPS).plan
     trials = planned_trials(plan)
     assert [(each.point.step, each.point.group, each.point.rate) for each in trials] == [
         ("fill", "orders", 200), ("both", "orders", 50), ("both", "reports", None),
@@ -104,13 +104,13 @@ def test_steps_have_their_loads_in_order(tmp_path: Path) -> None:
 
 def test_explicit_points_replace_the_product_of_groups(tmp_path: Path) -> None:
     points = '[sweep]\npoints = [{ "group.reports.clients" = 2 }, { "group.reports.clients" = 5 }]\n'
-    plan = loaded(tmp_path, GROUPS + TRIAL + points).plan
+    plan = load_mixed(tmp_path, GROUPS + TRIAL + points).plan
     assert [point.groups["reports.clients"] for point in plan.points()] == ["2", "5"]
 
 
 def test_a_group_may_have_regular_arrivals(tmp_path: Path) -> None:
     for given, option in (("", False), ('arrivals = "regular"\n', True)):
-        plan = loaded(tmp_path, GROUPS.replace("rate = 200\n", f"rate = 200\n{given}") + TRIAL).plan
+        plan = load_mixed(tmp_path, GROUPS.replace("rate = 200\n", f"rate = 200\n{given}") + TRIAL).plan
         orders, reports = (
             trial_options(plan, each.point, 1, tmp_path / "phases.toml") for each in planned_trials(plan)
         )
@@ -119,7 +119,7 @@ def test_a_group_may_have_regular_arrivals(tmp_path: Path) -> None:
 
 def test_a_checkpoint_step_needs_the_right_to_it(tmp_path: Path) -> None:
     text = GROUPS.replace('begin = "2s"', "") + STEPS.replace('do = "vacuum"', 'do = "checkpoint"')
-    of = loaded(tmp_path, f"{text}[reset]\ncheckpoint = false\n")
+    of = load_mixed(tmp_path, f"{text}[reset]\ncheckpoint = false\n")
 
     def problems(*, may: bool) -> list[str]:
         able = Abilities(100, may_checkpoint=may, may_reset_statistics=True, may_make_databases=True, is_standby=False)
@@ -134,7 +134,7 @@ ROWS = "[workload]\nvariables = { rows = 4_030 }\n"
 
 def test_the_end_of_a_step_can_depend_on_variables(tmp_path: Path) -> None:
     text = ROWS + GROUPS.replace('begin = "2s"', "") + STEPS.replace("until = { transactions = 400 }", COMPUTED)
-    plan = loaded(tmp_path, f"{text}[sweep]\nvariables.rows = [4_030, 12]\n").plan
+    plan = load_mixed(tmp_path, f"{text}[sweep]\nvariables.rows = [4_030, 12]\n").plan
     found = [plan_of_load(plan, each.point).trial.transactions for each in planned_trials(plan)]
     # 4,030 / 10 by 4 clients, rounded down; 12 rows are less than one for each
     assert [each for each in found if each is not None] == [100, 1]
@@ -145,7 +145,7 @@ def test_the_end_of_a_step_can_depend_on_variables(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [GROUPS + TRIAL, GROUPS.replace('begin = "2s"', "") + STEPS])
 def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
     for sweep in ("[sweep.group]\nreports.clients = [1, 2]\n", "[[sweep.points]]\ngroup.reports.clients = 2\n"):
-        plan = loaded(tmp_path, text + sweep).plan
+        plan = load_mixed(tmp_path, text + sweep).plan
         assert {each.point.groups["reports.clients"] for each in planned_trials(plan)} <= {"1", "2"}
         assert planned_trials(Plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
 

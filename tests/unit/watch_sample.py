@@ -108,7 +108,7 @@ def buckets(seconds: int = 3, name: str = "alice", *sessions: Line) -> list[Buck
         for each in second(number, name):
             fold.take(each)
         done += fold.finished(number - 0.1)
-        fold.polled(counters() if number > 1 else None, sessions)
+        fold.record_poll(counters() if number > 1 else None, sessions)
     return [*done, *fold.finished(seconds + 0.6)]
 
 

@@ -77,7 +77,7 @@ class Fold:
             rows = [Row(span_s, row.get("labels") or {}, row["values"]) for row in line["rows"]]
             self._bucket(round(t_us / US)).add(line["source"], rows)
 
-    def polled(self, counters: Row | None, sessions: Sequence[Line]) -> None:
+    def record_poll(self, counters: Row | None, sessions: Sequence[Line]) -> None:
         """Record the increase of counters, None if it is unknown, and current sessions."""
         if self._origin_s is not None and self._next in self._open:
             self._open[self._next].sessions = sessions

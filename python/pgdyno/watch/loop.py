@@ -124,7 +124,7 @@ class Watcher:
                 for line in stream.lines():
                     self.fold.take(line)
                 while not polling.answers.empty():
-                    self.fold.polled(*polling.answers.get())
+                    self.fold.record_poll(*polling.answers.get())
                 for bucket in self.fold.finished(stream.now_s):
                     self.history.add(bucket)
                     view.second(self.history, self._looks(bucket))

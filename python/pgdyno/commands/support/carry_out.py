@@ -271,7 +271,7 @@ def _show(finished: Finished, output: Output) -> ExitCode:
     code = exit_code(finished)
     if code is ExitCode.OK and refusing(report.draft.extras):
         return ExitCode.INVALID
-    return _required(report.draft.said.promises) if code is ExitCode.OK and output.require else code
+    return _promises_exit_code(report.draft.said.promises) if code is ExitCode.OK and output.require else code
 
 
 def write_page(report: WholeReport, finished: Finished, output: Output) -> tuple[list[PgdynoError | None], list[str]]:
@@ -286,7 +286,7 @@ def write_page(report: WholeReport, finished: Finished, output: Output) -> tuple
     return [error], [f"report: {page}"] if error is None else []
 
 
-def _required(judged: Sequence[Judgement]) -> ExitCode:
+def _promises_exit_code(judged: Sequence[Judgement]) -> ExitCode:
     verdicts = {each.verdict for each in judged}
     if Verdict.BROKEN in verdicts:
         return ExitCode.PROMISE_BROKEN

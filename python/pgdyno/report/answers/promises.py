@@ -95,7 +95,7 @@ def judgement(promise: Promise, point: PointSummary, trials: Sequence[TrialRecor
         return Judgement(promise, point, Verdict.UNKNOWN, len(figures))
     instances = [trial.instance for trial in trials]
     found = _by_transaction(promise, point, known) or _by_interval(promise, point, known, instances, summaries)
-    answered = trials_interval([_share(_answered(each), each.due) for each in summaries], instances)
+    answered = trials_interval([_share(_answered_count(each), each.due) for each in summaries], instances)
     if promise.field is None or not promise.is_ceiling or answered.low >= SERVED_SHARE:
         return found
     is_late = answered.half is not None and answered.high < SERVED_SHARE
@@ -111,10 +111,10 @@ def _figure(promise: Promise, of: Summary) -> float | None:
         return of.rate_tps
     if promise.figure == "rate":
         return _share(of.succeeded or 0, of.due)
-    return _share(of.failed or 0, _answered(of))
+    return _share(of.failed or 0, _answered_count(of))
 
 
-def _answered(of: Summary) -> int:
+def _answered_count(of: Summary) -> int:
     return (of.succeeded or 0) + (of.failed or 0)
 
 
@@ -149,7 +149,7 @@ def _by_interval(
     if over.half is None:
         return Judgement(promise, point, Verdict.UNKNOWN, len(figures), mean)
     if promise.figure == "errors":
-        ends = _wilson(sum(each.failed or 0 for each in summaries), sum(map(_answered, summaries)))
+        ends = _wilson(sum(each.failed or 0 for each in summaries), sum(map(_answered_count, summaries)))
         low, high = min(low, ends[0]), max(high, ends[1])
     if promise.figure in ("errors", "rate"):
         low, high = max(low, 0.0), min(high, 1.0)
