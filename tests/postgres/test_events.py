@@ -211,6 +211,7 @@ def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, ve
         (made,) = [step.detail for step in present(trial.prepare).steps if step.name == "replicas"]
         assert str(made).startswith("2 by ")
         assert [lag.name for lag in trial.replication] == ["pgdyno_1", "pgdyno_2"]
+        assert present(trial.read_order).reads > 50
     assert any("starts the original primary again" in note for note in folder.manifest.notes)
     for place in ("data", "replicas"):
         for directory in (folder.trials_path / trials[-1].slug / place).read_text().split(":"):

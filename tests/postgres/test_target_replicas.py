@@ -14,7 +14,7 @@ from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.records import Preparation
 from pgdyno.run import find_engine
-from pgdyno.targets import Home, Server, SilentProgress, open_target, sweep_leftovers
+from pgdyno.targets import Home, ReadWatch, Server, SilentProgress, open_target, sweep_leftovers
 from pgdyno.targets.cluster import standbys
 from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
 from pgdyno.targets.cluster.processes import servers_in
@@ -23,6 +23,7 @@ from pgdyno.targets.cluster.standbys import ReplicaSet
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.local.schema import LocalTarget
 from tests.present import present
+from tests.waiting import wait_until
 
 QUICK = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "7MB"}
 SMALL = Dataset("pgbench", 1)
@@ -133,6 +134,22 @@ def test_standbys_find_a_primary_that_moved_to_another_port(home: Home) -> None:
             connection.execute("UPDATE pgbench_branches SET bbalance = 3")
         server.wait_for_replicas()
         assert on_replica(server, "SELECT bbalance FROM pgbench_branches") == 3
+
+
+@pytest.mark.parametrize("delay_ms", [0, 300])
+def test_reads_of_all_servers_in_turn_show_a_standby_that_lags(home: Home, delay_ms: int) -> None:
+    settings = {**QUICK, "recovery_min_apply_delay": f"{delay_ms}ms"}
+    with open_target("t", spec(settings=settings), home=home, progress=SilentProgress()) as server:
+        server.make_replicas()
+        with ReadWatch(server.address, server.replica_addresses(), server.dbname) as watch:
+            wait_until(lambda: watch.order().reads > 40)
+        order = watch.order()
+        assert on_primary(server, "SELECT to_regclass('pgdyno_clock')") is None
+    if delay_ms:
+        assert order.went_back > 5
+        assert order.furthest_s > 0.2
+    else:
+        assert order.furthest_s < 0.3
 
 
 def test_a_kept_cluster_has_no_slots_left(warm_home: Home) -> None:

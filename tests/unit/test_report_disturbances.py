@@ -13,10 +13,15 @@ from pgdyno.records import (
     Manifest,
     Outcome,
     Point,
+    ReadOrder,
     SearchRecord,
     TrialRecord,
 )
+from pgdyno.report.answers.answer import answer, answer_json
+from pgdyno.report.report_content import NO_EXTRAS, digest
 from pgdyno.report.run_notes import disturbance_lines, search_lines
+from tests.present import present
+from tests.unit.report_sample import SampleRun, add_trial, manifest
 
 EFFECT = EventEffect(
     nobody_served_s=1.72,
@@ -110,3 +115,49 @@ def test_a_search_is_a_line() -> None:
     assert search_lines(manifest) == ["peak at 8 clients (27 trials)"]
     both = Manifest.model_construct(search=[found, found.model_copy(update={"target": "b"})])
     assert search_lines(both)[1] == "target b, protocol simple, scale 2: peak at 8 clients (27 trials)"
+
+
+def failed_over(outages_s: list[float | None], missing: int, went_back: int) -> SampleRun:
+    """One trial for each outage; None did not end."""
+    run = SampleRun(manifest(["a"], trials_planned=len(outages_s)))
+    for at, seconds in enumerate(outages_s, start=1):
+        add_trial(run, "a", 8, 1000, 900, repeat=at)
+        stall = {"nobody_served_s": seconds or 9.0, "first_success_s": seconds}
+        promoted = event(effect=EFFECT.model_copy(update=stall), do="promote")
+        ledger = LEDGER.model_copy(update={"missing": missing if at == 1 else 0})
+        order = ReadOrder(reads=100, went_back=went_back, furthest_s=0.25)
+        run.trials[-1] = run.trials[-1].model_copy(update={"events": [promoted], "ledger": ledger, "read_order": order})
+    return run
+
+
+def test_repeated_outages_are_the_answer() -> None:
+    run = failed_over([0.3, 0.1, 0.2], missing=5, went_back=2)
+    said = answer(digest(run), NO_EXTRAS)
+    assert said.text == (
+        "promote: no client was served for 0.200 s (median of 3 trials), 0.300 s (p99), 0.300 s at most; "
+        "5 of 112,797 acknowledged commits are missing, in 1 trial; "
+        "6 of 300 reads of all servers in turn went back in time, by 0.250 s at most"
+    )
+    assert "1,000 transactions a second" in said.details[0]
+    assert present(said.table).rows == (("a", "promote", "3", "0.200", "0.300", "0.300", "5", "0", "6"),)
+    (outages,) = answer_json(digest(run), NO_EXTRAS)["outages"]
+    assert outages == {
+        "arm": "a",
+        "do": "promote",
+        "trials": [1, 2, 3],
+        "seconds": [0.1, 0.2, 0.3],
+        "missing": 5,
+        "reads": 300,
+        "went_back": 6,
+    }
+
+
+def test_an_outage_without_an_end_is_the_longest() -> None:
+    said = answer(digest(failed_over([0.1, None], missing=0, went_back=0)), NO_EXTRAS)
+    assert "0.100 s (median of 2 trials), the rest of the trial (p99), the rest of the trial at most" in said.text
+    assert "none of 75,198 acknowledged commits is missing; none of 200 reads" in said.text
+    assert present(said.table).rows[0][4] == "not back"
+
+
+def test_one_outage_is_no_distribution() -> None:
+    assert "1,000 transactions a second" in answer(digest(failed_over([0.1], 0, 0)), NO_EXTRAS).text

@@ -107,6 +107,16 @@ class LedgerRecord(Record):
     """Duration of the check."""
 
 
+class ReadOrder(Record):
+    """Reads from a primary and its standbys in turn, 50 per second, of a time that is written 50 times per second."""
+
+    reads: int
+    went_back: int
+    """Those that saw an older time than an earlier read, of whichever server, had seen."""
+    furthest_s: float
+    """By how much at most."""
+
+
 class ReplicaFigures(Record):
     """The load on one standby, in the complete seconds within the trial's measured part."""
 

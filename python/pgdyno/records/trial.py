@@ -6,7 +6,7 @@ from pydantic import Field
 
 from pgdyno.records import FORMAT
 from pgdyno.records.base import Instant, Outcome, Record, server_name
-from pgdyno.records.during_trial import EventRecord, LedgerRecord, Likeness, ReplicaFigures, ReplicaLag
+from pgdyno.records.during_trial import EventRecord, LedgerRecord, Likeness, ReadOrder, ReplicaFigures, ReplicaLag
 from pgdyno.records.imported import Imported
 from pgdyno.records.measured import Failure, Generator, Summary
 from pgdyno.records.point import Point
@@ -160,6 +160,8 @@ class TrialRecord(Record):
     """The plan's events, in its order."""
     ledger: LedgerRecord | None = None
     """None without a commit ledger, and if it could not be checked."""
+    read_order: ReadOrder | None = None
+    """None without a commit ledger, and without standbys."""
     replica_load: list[ReplicaFigures] = Field(default_factory=list)
     """By standby; empty without a load on them. No other figure of the trial includes it."""
     beside: list[int] = Field(default_factory=list)

@@ -14,6 +14,7 @@ import pgdyno.plan  # noqa: F401
 if TYPE_CHECKING:
     from pgdyno.targets.cluster.installation import Installation
     from pgdyno.targets.cluster.leftovers import sweep_leftovers
+    from pgdyno.targets.cluster.read_order import ReadWatch
     from pgdyno.targets.cluster.replication import LagWatch
     from pgdyno.targets.event_actions import Acts, wait_accepting
     from pgdyno.targets.home import Home, Progress, SilentProgress
@@ -28,6 +29,7 @@ __all__ = [
     "Installation",
     "LagWatch",
     "Progress",
+    "ReadWatch",
     "Server",
     "SilentProgress",
     "Use",
@@ -42,6 +44,7 @@ __all__ = [
 _PLACES = {
     "cluster.installation": ("Installation",),
     "cluster.leftovers": ("sweep_leftovers",),
+    "cluster.read_order": ("ReadWatch",),
     "cluster.replication": ("LagWatch",),
     "event_actions": ("Acts", "wait_accepting"),
     "home": ("Home", "Progress", "SilentProgress"),

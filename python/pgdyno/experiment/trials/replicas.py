@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from pgdyno.analyse.over_time.probe_series import figures
 from pgdyno.experiment.earlier_sessions import sessions_name
 from pgdyno.experiment.run_context import RunContext
-from pgdyno.plan import PlannedTrial
+from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.optional_sections import shares
 from pgdyno.plan.workload_schema import script_options
 from pgdyno.records import ReplicaFigures, ReplicaLag
 from pgdyno.run import ParallelLoad, TrialResult, failed_with
 from pgdyno.run.engine import replica_options
 from pgdyno.store import TrialWriter
-from pgdyno.targets import LagWatch, Server
+from pgdyno.targets import LagWatch, ReadWatch, Server
 
 SEED_STEP = 1_000_003
 """Distance between the seeds of the loads of one trial; seeds of trials are consecutive."""
@@ -57,6 +57,16 @@ def with_replicas(
     assert result is not None
     found = [figures(each.name, clients, each.events, result.events) for each, clients in replica_loads]
     return result, ReplicaResults([each for each in found if each is not None], watch.lags())
+
+
+@contextmanager
+def reads_in_turn(plan: Plan, server: Server) -> Iterator[ReadWatch | None]:
+    """Read from `server` and its standbys while clients keep a commit ledger; None without either."""
+    if not (plan.trial.ledger and server.has_replicas):
+        yield None
+        return
+    with ReadWatch(server.address, server.replica_addresses(), server.dbname) as watch:
+        yield watch
 
 
 def _loads(

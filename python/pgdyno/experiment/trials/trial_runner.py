@@ -32,7 +32,7 @@ from pgdyno.experiment.trials.hooks_and_events import (
 from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
 from pgdyno.experiment.trials.query_plans import QueryPlans
-from pgdyno.experiment.trials.replicas import ReplicaResults, with_replicas
+from pgdyno.experiment.trials.replicas import ReplicaResults, reads_in_turn, with_replicas
 from pgdyno.experiment.trials.scenario import idle_clients, load_environment, run_step, steps_of
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
@@ -51,6 +51,7 @@ from pgdyno.records import (
     Outcome,
     Preparation,
     PrepareStep,
+    ReadOrder,
     Stage,
     StepRecord,
     TrialRecord,
@@ -94,6 +95,7 @@ class Loaded:
     result: TrialResult
     standbys: ReplicaResults
     probed: ProbeOutput | None
+    read_order: ReadOrder | None = None
     duet: DuetRecord | None = None
     beside: tuple[int, ...] = ()
     """Numbers of the trials of other groups at the same time."""
@@ -387,14 +389,17 @@ class TrialRunner:
 
         if side is not None and side.is_guest:
             return Loaded(started, datetime.now(UTC), load(lambda: False), ReplicaResults(), None)
-        with Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe:
+        with (
+            Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe,
+            reads_in_turn(context.plan, server) as reads,
+        ):
             result, standbys = with_replicas(
                 context, trial, server, writer, lambda stop: self._generators.run(trial, lambda: load(stop))
             )
             ended = datetime.now(UTC)
         probed = probe.read(trial, result.events, self._generators.clock_ahead, self._progress)
         logs.save(writer.log)
-        return Loaded(started, ended, result, standbys, probed)
+        return Loaded(started, ended, result, standbys, probed, read_order=reads.order() if reads else None)
 
     def _finish(
         self, trial: PlannedTrial, ready: Ready, loaded: Loaded, writer: TrialWriter, *, verifies: bool = True
@@ -411,6 +416,7 @@ class TrialRunner:
                 "way": ready.path,
                 "consistency": consistency,
                 "ledger": ledger,
+                "read_order": loaded.read_order,
                 "replica_load": loaded.standbys.loads,
                 "replication": loaded.standbys.lags,
                 "probe": probed.record if probed else None,

@@ -29,6 +29,7 @@ from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
 from pgdyno.report.answers.loads.event_figures import event_table, events_json, named_events
 from pgdyno.report.answers.loads.groups import groups_text, not_served
+from pgdyno.report.answers.loads.outages import outage_lines, outage_table, outages_json, outages_of
 from pgdyno.report.answers.loads.phases import phase_table, phases_of, phases_text
 from pgdyno.report.answers.loads.rates import (
     fails_much,
@@ -106,11 +107,22 @@ def shows_peak(of: Digest, said: Answer) -> bool:
 
 def answer(of: Digest, extras: Extras) -> Answer:
     """The answer of a run, or of several that are compared."""
-    said, events = _answer(of, extras), named_events(of)
-    if events and said.kind is not Kind.NOTHING:
-        said = replace(said, text=gettext("{claim}, with {events}", claim=said.text, events=events))
-    said = _with_promises(said, of, judged_promises(of, extras))
+    said = _with_promises(_with_events(_answer(of, extras), of), of, judged_promises(of, extras))
     return replace(said, invalid=tuple(translated(each.translatable_message) for each in refusing(extras)))
+
+
+def _with_events(said: Answer, of: Digest) -> Answer:
+    events, outages = named_events(of), outages_of(of)
+    if not events or said.kind is Kind.NOTHING:
+        return said
+    text = gettext("{claim}, with {events}", claim=said.text, events=events)
+    if not outages:
+        return replace(said, text=text)
+    first, *more = outage_lines(outages)
+    table = outage_table(outages)
+    if said.kind in (Kind.PEAK, Kind.RATES):
+        return replace(said, text=first, details=(*more, text, *said.details), table=table)
+    return replace(said, text=text, details=(first, *more, *said.details), table=table)
 
 
 def _with_promises(said: Answer, of: Digest, judged: Sequence[Judgement]) -> Answer:
@@ -318,6 +330,7 @@ def answer_json(of: Digest, extras: Extras) -> dict[str, Any]:
         "rates": _rates(of),
         "phases": _phases(of),
         "events": events_json(of),
+        "outages": outages_json(outages_of(of)),
         "search": [each.model_dump(mode="json") for each in of.manifest.search],
     }
 
