@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from simulations.endurance import verdicts_of
 
-from pgdyno.analyse.intervals import stationary_blocks
 from pgdyno.analyse.over_time.endurance import EnduranceVerdict, trend, trial_endurance
 from pgdyno.audit import Severity
 from pgdyno.report.answers.endurance import endurance_json, endurance_lines
@@ -54,7 +53,12 @@ def test_the_closed_form_is_the_variance_of_resampled_series() -> None:
     rest = random.normal(size=90).cumsum()
     rest -= rest.mean()
     weights = np.linspace(-1, 1, 90)
-    drawn = rest[stationary_blocks(90, 7.0, 20_000)] @ weights
+    # at every position the next index, or with probability 1 / 7 any
+    starts = random.random((20_000, 90)) < 1 / 7
+    starts[:, 0] = True
+    begun = np.maximum.accumulate(np.where(starts, np.arange(90), 0), axis=1)
+    fresh = np.take_along_axis(random.integers(0, 90, (20_000, 90)), begun, axis=1)
+    drawn = rest[(fresh + np.arange(90) - begun) % 90] @ weights
     assert _bootstrap_variance(rest, weights, 7.0) == pytest.approx(float(drawn.var()), rel=0.05)
 
 

@@ -1,24 +1,21 @@
-"""A probe's samples on the trial's clock; what coincides with dips; cycles, activity, heatmaps, statements, curves."""
+"""A probe's samples on the trial's clock; what coincides with dips; heatmaps."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pgdyno.analyse.histogram import LatencyHistogram
-from pgdyno.analyse.over_time.dips import Cause, explained, trial_evidence
-from pgdyno.analyse.over_time.probe_series import Probed, active_seconds, checkpoint_cycles, trial_activity
+from pgdyno.analyse.over_time.dips import Cause, explained
+from pgdyno.analyse.over_time.probe_series import Probed, Span
 from pgdyno.analyse.over_time.timeline import Timeline, heatmap_of, timeline_of
-from pgdyno.analyse.scaling import along
-from pgdyno.analyse.summary import statement_shares, summarise
 from pgdyno.records import EventOutcome, EventRecord, PlacedLines
 from pgdyno.store import RunFolder, load_run, parquet
-from pgdyno.store.trial_tables import SeriesRow, StatementRow, WaitRow
+from pgdyno.store.trial_tables import SeriesRow, WaitRow
 from tests.unit.events_sample import sample_events
-from tests.unit.report_sample import SampleRun, interval_row, manifest, sweep
+from tests.unit.report_sample import interval_row
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record, seconds_of_rows
 
 ORIGIN = 250_000
@@ -50,8 +47,20 @@ def counted(source: str, metric: str, values: dict[int, float], labels: str = "{
     ]
 
 
+class _Sums(dict[Span, tuple[int, Sequence[WaitRow]]]):
+    """Adds up samples of sessions within any stretch, as the store does."""
+
+    def __init__(self, rows: Sequence[WaitRow]) -> None:
+        self.rows = rows
+
+    def get(self, span: Span, _default: object = None) -> tuple[int, Sequence[WaitRow]]:
+        begin, end = (ORIGIN + each * 1e6 for each in span)
+        inside = [row for row in self.rows if begin <= row.t_us < end]
+        return len({row.t_us for row in inside}), inside
+
+
 def causes(waits: Sequence[WaitRow], series: Sequence[SeriesRow] = (), **more: object) -> list[Cause]:
-    (found,) = explained(timeline(), Probed(ORIGIN, waits, series), **more)  # type: ignore[arg-type]
+    (found,) = explained(timeline(), Probed(ORIGIN, series, _Sums(waits)), **more)  # type: ignore[arg-type]
     return [each.cause for each in found.coincidences]
 
 
@@ -89,31 +98,14 @@ def test_counters_and_events_coincide_too() -> None:
 
 
 def test_means_are_over_looks_and_amounts_over_the_samples_that_end_in_a_span() -> None:
-    probe = Probed(ORIGIN, looks(("client backend", "Lock", "tuple", 2)), counted("wal", "bytes", {10: 5, 11: 7}))
+    sums = _Sums(looks(("client backend", "Lock", "tuple", 2)))
+    probe = Probed(ORIGIN, counted("wal", "bytes", {10: 5, 11: 7}), sums)
     assert probe.sessions((59, 61)) == {"CPU": 4, "Lock": 1}
     assert probe.sessions((60, 61), lambda row: row.wait) == {"tuple": 2}
     assert probe.looks((60, 61)) == 2
     assert (probe.amount("wal", "bytes", (9, 10)), probe.amount("wal", "bytes", (10, 11))) == (5, 7)
     assert probe.amount("io", "reads", (0, 10)) is None
     assert probe.amount("wal", "writes", (0, 10)) == 0
-
-
-def test_active_sessions_stand_beside_throughput() -> None:
-    found = active_seconds(timeline(), Probed(ORIGIN, looks(("client backend", "Lock", "tuple", 3)), ()))
-    assert len(found) == 120
-    assert (found[59].tps, found[59].sessions) == (1_000, {"CPU": 4})
-    assert (found[60].tps, found[60].sessions) == (400, {"CPU": 4, "Lock": 3})
-
-
-def test_cycles_go_from_checkpoint_to_checkpoint() -> None:
-    series = counted("checkpoints", "timed", {30: 1, 90: 1}) + counted("checkpoints", "requested", {})
-    series += counted("wal", "full_page_images", {32: 80, 60: 20})
-    before, whole, after = checkpoint_cycles(timeline(), Probed(ORIGIN, (), series))
-    assert [(each.from_s, each.to_s, each.whole) for each in (before, whole, after)] == [
-        (0, 30, False), (30, 90, True), (90, 120, False),
-    ]  # fmt: skip
-    assert whole.tps == pytest.approx((54 * 1_000 + 6 * 400) / 60)
-    assert (whole.full_page_images, after.full_page_images) == (0.8, None)
 
 
 def test_a_heatmap_counts_every_transaction_once() -> None:
@@ -131,36 +123,6 @@ def test_a_heatmap_counts_every_transaction_once() -> None:
         assert heat.counts[at, place] == count
 
 
-class _Told(SampleRun):
-    """A run whose statements are these."""
-
-    def statements(self, trial: int) -> list[StatementRow]:
-        told = (("BEGIN", 100, 1e5), ("UPDATE", 100, 7e5), ("never", 0, None), ("END", 100, 2e5))
-        return [
-            StatementRow(trial, 0, at, at + 1, text, count, 0, mean, None, None, None, None)
-            for at, (text, count, mean) in enumerate(told)
-        ]
-
-
-def test_statements_come_by_the_time_that_they_took() -> None:
-    found = statement_shares(_Told(manifest(trials_planned=1)), 1)
-    assert [(each.text, round(each.share, 3)) for each in found] == [("UPDATE", 0.7), ("END", 0.2), ("BEGIN", 0.1)]
-    assert found[0].total_s == pytest.approx(0.07)
-
-
-def test_points_lie_along_any_parameter() -> None:
-    run = sweep(clients=(1, 2, 4), seconds=2)
-    points = summarise(run)
-    curves = along(points, "clients")
-    assert [curve.values for curve in curves] == [(1, 2, 4)] * len({point.series for point in points})
-    assert along(points, "scale") == []
-    first = points[0]
-    sizes = [first.point.model_copy(update={"settings": {"work_mem": size}}) for size in ("8", "64", "16")]
-    swept = [replace(first, point=at) for at in sizes]
-    (curve,) = along(swept, "settings.work_mem")
-    assert curve.values == (8, 16, 64)
-
-
 def test_of_a_long_trial_only_needed_series_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, events = RunFolder.create(tmp_path, sample_manifest()), sample_events(4, 2, 500, 900)
     record = sample_record(1, events)
@@ -176,5 +138,3 @@ def test_of_a_long_trial_only_needed_series_are_read(tmp_path: Path, monkeypatch
     run = load_run(folder.path)
     monkeypatch.setattr(parquet, "MOST_READ", 1_000)
     assert len(run.series(1, ["cpu"])) == 29
-    assert trial_evidence(run, 1) is not None
-    assert trial_activity(run, 1) is not None

@@ -1,13 +1,11 @@
-"""Steady state, change points, dips and percentiles, on series with known answers."""
+"""Steady state, change points and dips, on series with known answers."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import optimize
 
-from pgdyno.analyse.histogram import LatencyHistogram
-from pgdyno.analyse.intervals import percentile_interval, stationary_blocks, statistical_inefficiency
+from pgdyno.analyse.intervals import statistical_inefficiency
 from pgdyno.analyse.over_time.dips import dips, trial_dips
 from pgdyno.analyse.over_time.steady_state import (
     SteadyClass,
@@ -201,40 +199,6 @@ def test_dips_after_a_phase_without_a_result_keep_their_times() -> None:
     run.rows[1] = [replace(row, phase="warm-up") if 32 <= row.second < 52 else row for row in run.rows[1]]
     found = trial_dips(run, 1)
     assert [(dip.from_s, dip.to_s, dip.loss) for dip in found] == [(30, 32, 1_800), (52, 54, 1_800), (82, 87, 4_500)]
-
-
-def histogram_of(latencies: Array) -> LatencyHistogram:
-    highest, counts = np.unique(np.round(latencies).astype(np.int64), return_counts=True)
-    return LatencyHistogram(highest, counts.astype(np.int64))
-
-
-@pytest.mark.long
-def test_percentile_intervals_hold_the_truth_although_seconds_are_alike() -> None:
-    """p90 of exponential latencies whose scale moves from second to second with a correlation of 0.6."""
-    held, times, seconds = 0, 150, 100
-    random = np.random.default_rng(5)
-    scales = np.exp(random.normal(0, 0.1, 100_000))
-    truth = optimize.brentq(lambda latency: float(np.mean(np.exp(-latency / (100 * scales)))) - 0.1, 1, 1_000)
-    for seed in range(times):
-        scale = np.exp(noise(seed, seconds, 0.6, 0.1))
-        drawn = [histogram_of(100 * each * random.exponential(1.0, 200)) for each in scale]
-        found = present(percentile_interval(drawn, 90, resamples=399))
-        held += int(found.low_ns <= truth <= found.high_ns)
-    assert held / times == pytest.approx(0.95, abs=0.05)
-
-
-def test_the_whole_percentile_is_hdrs() -> None:
-    seconds = [histogram_of(np.arange(1.0, 101.0)) for _ in range(20)]
-    found = present(percentile_interval(seconds, 99))
-    assert (found.latency_ns, found.low_ns, found.high_ns) == (99, 99, 99)
-    assert percentile_interval(seconds[:19], 99) is None
-
-
-def test_blocks_have_the_length_that_was_asked_for() -> None:
-    drawn = stationary_blocks(200, 8.0, 200)
-    breaks = np.mean((np.diff(drawn, axis=1) % 200) != 1)
-    assert breaks == pytest.approx(1 / 8, rel=0.1)
-    assert np.bincount(drawn.ravel(), minlength=200).min() > 100
 
 
 @pytest.mark.parametrize("seconds", [30, 60, 120])

@@ -18,7 +18,7 @@ from pgdyno.analyse.over_time.dips import (
     spans_needed,
     worker_shares,
 )
-from pgdyno.analyse.over_time.probe_series import Span, SummedProbe, origin_us
+from pgdyno.analyse.over_time.probe_series import Probed, Span, origin_us
 from pgdyno.analyse.over_time.timeline import Timeline, timeline_of
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.effect import Effect, effect_of_scripts
@@ -327,7 +327,7 @@ class Subject:
             if not (number in looked or number in series):
                 continue
             known = {span: sums[number, at] for at, span in enumerate(spans[number]) if (number, at) in sums}
-            probe = SummedProbe(origin_us(self.events(number)) or 0, (), series.get(number, []), known)
+            probe = Probed(origin_us(self.events(number)) or 0, series.get(number, []), known)
             generator = records[number].generator
             shares = worker_shares(self.seconds(number), generator.workers if generator is not None else 1)
             found[number] = explained(self.courses[number], probe, records[number].events, shares, self.dips[number])

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from pgdyno.analyse.intervals import Array
-from pgdyno.analyse.over_time.probe_series import CHECKPOINTER, Probed, ProbedSource, Span, by_type, trial_probed
+from pgdyno.analyse.over_time.probe_series import CHECKPOINTER, Probed, Span, by_type
 from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timeline
 from pgdyno.records import EventRecord
 from pgdyno.store.seconds import Seconds
@@ -183,16 +183,6 @@ class ExplainedDip:
 
     dip: Dip
     coincidences: tuple[Coincidence, ...]
-
-
-def trial_evidence(run: ProbedSource, trial: int) -> list[ExplainedDip] | None:
-    """Return the dips of the measured part of trial number `trial` with what coincides; None without a probe."""
-    probe = trial_probed(run, trial, [source for source, _ in METRICS])
-    if probe is None:
-        return None
-    record = next(each for each in run.trials if each.number == trial)
-    shares = worker_shares(run.seconds(trial), record.generator.workers) if record.generator is not None else []
-    return explained(trial_timeline(run, trial), probe, record.events, shares)
 
 
 def explained(
