@@ -12,8 +12,6 @@ from pgdyno.messages import Message
 
 
 class ExitCode(IntEnum):
-    """Exit codes of `pgdyno`."""
-
     OK = 0
     INTERNAL = 1
     USAGE = 2

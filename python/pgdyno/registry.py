@@ -36,14 +36,11 @@ KINDS = {
 GENERATORS = {"ec2": "pgdyno.targets.aws.hosts.schema:Ec2Generator"}
 """Module and class of rented generators (`pgdyno.plan.targets.RentedHosts`), by kind."""
 PROVIDERS = {"aws": "pgdyno.targets.aws.provider", "pool": "pgdyno.targets.pool.provider"}
-"""Modules with an object `PROVIDER` (`pgdyno.targets.provider.Provider`)."""
 STORAGE_CREDENTIALS = {"s3": "pgdyno.targets.aws.s3"}
 """Modules with `found`: credentials that a provider's own library finds (`pgdyno.store.object_storage.services`)."""
 
 
 class WorkloadKind(NamedTuple):
-    """A kind of workload."""
-
     schema: str
     """Module and class of its section of a plan (`pgdyno.plan.workload_schema.Workload`)."""
     keys: Mapping[str, str | None]
@@ -69,7 +66,6 @@ WORKLOADS = {
 
 
 def workload_kind(section: Mapping[str, Any]) -> str:
-    """Return the kind of the workload of a plan with this `section`."""
     for name, kind in WORKLOADS.items():
         if any(section.get(key) is not None and value in (None, section[key]) for key, value in kind.keys.items()):
             return name

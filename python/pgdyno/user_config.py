@@ -54,7 +54,6 @@ def read_config(path: Path) -> dict[str, str]:
 
 
 def defaults(config: Mapping[str, str], commands: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return `config` as defaults of each of `commands`."""
     given = {parameter: value for key, value in config.items() for parameter in _PARAMETERS[key]}
     return {command: _defaults_of_command(command, given) for command in commands} if given else {}
 

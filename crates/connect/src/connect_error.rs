@@ -19,7 +19,6 @@ pub struct ConnectError {
     pub attempts: Vec<Attempt>,
 }
 
-/// One attempt at one address.
 #[derive(Debug)]
 pub struct Attempt {
     /// The beginning of the message, `connection to server at "host" (address), port 5432 failed: `; empty when no

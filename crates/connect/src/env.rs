@@ -21,7 +21,6 @@ pub struct Env {
     socket_dirs: Vec<PathBuf>,
 }
 
-/// The source of the user's name.
 #[derive(Clone)]
 enum UserSource {
     /// The system's user database, by effective user ID.
@@ -30,7 +29,6 @@ enum UserSource {
 }
 
 impl Env {
-    /// The environment of this process.
     pub fn from_process() -> Self {
         // no variable that has a meaning here has a name that is not UTF-8
         let vars = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();

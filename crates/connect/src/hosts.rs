@@ -8,10 +8,8 @@ use crate::keyword::Settings;
 use crate::param_error::ParamError;
 use crate::secret::Secret;
 
-/// PostgreSQL's default port.
 pub const DEFAULT_PORT: u16 = 5432;
 
-/// The endpoint of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Unix(PathBuf),
@@ -30,14 +28,12 @@ pub enum Place {
     Name(String),
     /// TCP, with an address and optionally a name.
     Address {
-        /// The address, as it was written.
         address: String,
         /// The name of the host, if one was given.
         name: Option<String>,
     },
 }
 
-/// One of the hosts to try.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// Where the server listens.
@@ -45,7 +41,6 @@ pub struct Host {
     /// TCP port, or the number in the socket's name.
     pub port: u16,
     pub password: Option<Secret>,
-    /// The password file that contains the password.
     pub password_file: Option<PathBuf>,
 }
 

@@ -7,7 +7,6 @@ pub enum ParamError {
     UnknownOption(String),
     #[error("invalid URI query parameter: \"{0}\"")]
     UnknownUriParameter(String),
-    /// A connection string with a syntax error.
     #[error("{0}")]
     Syntax(String),
     #[error("invalid {option} value: \"{value}\"")]

@@ -22,7 +22,6 @@ pub struct Key<'a> {
     pub user: &'a str,
 }
 
-/// A password file, read once.
 pub struct PasswordFile {
     text: Zeroizing<Vec<u8>>,
 }

@@ -7,7 +7,6 @@ use pgdyno_wire::{EncodeError, ProtocolError, ServerError, SqlState};
 use crate::param_error::system_message;
 use crate::patience::Interrupt;
 
-/// libpq's message for a server that closed the connection.
 pub(crate) const CLOSED: &str = "server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally\n\tbefore or while processing the request.";
 
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,6 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Reads the word of a connection string.
             pub fn parse(text: &str) -> Result<Self, ParamError> {
                 match text {
                     $($word => Ok($name::$variant),)*

@@ -29,7 +29,6 @@ pub trait Dataset: Sync {
     fn drop_tables(&self) -> Vec<String>;
     /// Statements that create tables, without their partitions.
     fn create_tables(&self) -> Vec<String>;
-    /// Statements that create partitions.
     fn create_partitions(&self) -> Vec<String>;
     /// The statement that empties all tables together, so that foreign keys do not matter.
     fn truncate(&self) -> String;
@@ -38,7 +37,6 @@ pub trait Dataset: Sync {
     /// Statements for after the rows, such as those for sequences; they run in the transaction of
     /// the last rows if there is a single one.
     fn after_rows(&self) -> Vec<String>;
-    /// Statements that vacuum.
     fn vacuum(&self, manner: Manner) -> Stages;
     /// Statements that create primary keys and indexes.
     fn primary_keys(&self, manner: Manner) -> Stages;
@@ -76,7 +74,6 @@ pub trait RowSource {
 /// A table that the loader fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// The table's name.
     pub name: String,
     /// Number of the smallest pieces into which its rows can be cut: rows or warehouses.
     pub units: u64,
@@ -94,7 +91,6 @@ pub struct Table {
 /// A relation and the units of the table that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Name of the relation.
     pub relation: String,
     /// The units that belong to the relation.
     pub units: Range<u64>,
@@ -108,7 +104,6 @@ impl Table {
         Self { name, units: rows, rows_a_unit: 1, exact: true, stage, parts: vec![part] }
     }
 
-    /// Approximate number of rows of each part.
     pub fn part_rows(&self) -> impl Iterator<Item = u64> {
         let parts = self.parts.iter();
         parts.map(|part| (part.units.end - part.units.start) * self.rows_a_unit)

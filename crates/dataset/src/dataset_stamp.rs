@@ -14,7 +14,6 @@ use sha2::{Digest, Sha256};
 use crate::load_error::LoadError;
 use crate::load_ledger::{execute, query, quoted};
 
-/// Version of the stamp.
 pub const FORMAT: u32 = 1;
 
 const BEGIN: &str = "[pgdyno-dataset ";
@@ -23,11 +22,8 @@ const END: &str = "]";
 /// What a database contains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Version of the stamp.
     pub format: u32,
-    /// Name of the dataset.
     pub dataset: String,
-    /// Version of the dataset's rows and tables.
     pub version: u32,
     /// Size, in the dataset's own unit.
     pub scale: u64,
@@ -50,10 +46,8 @@ pub struct Stamp {
     pub wal_level: Option<String>,
 }
 
-/// A table that was filled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampedTable {
-    /// Name of the table.
     pub name: String,
     /// Rows when the load ended.
     pub rows: u64,
@@ -64,7 +58,6 @@ pub struct StampedTable {
 /// What a database's comment says about its dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reading {
-    /// It has no stamp.
     Unstamped,
     /// It has this stamp, which is consistent.
     Stamped(Box<Stamp>),
@@ -87,7 +80,6 @@ impl Stamp {
         })
     }
 
-    /// Reads a database's comment.
     pub fn parse(comment: &str) -> Reading {
         let Some((_, inside, _)) = split(comment) else {
             return Reading::Unstamped;
@@ -181,7 +173,6 @@ pub(crate) fn remove(session: &mut Session) -> Result<bool, LoadError> {
     Ok(true)
 }
 
-/// Writes the stamp.
 pub(crate) fn write(session: &mut Session, stamp: &Stamp) -> Result<(), LoadError> {
     let comment = read_comment(session)?.unwrap_or_default();
     write_comment(session, &merged(&comment, stamp))

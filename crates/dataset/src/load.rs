@@ -78,7 +78,6 @@ struct Load<'a, W> {
     ledger: Option<Ledger>,
     /// Rows of each table, after all are loaded.
     filled: Option<Vec<u64>>,
-    /// What was sent in this step.
     sent: SentAmount,
 }
 

@@ -18,7 +18,6 @@ use crate::load_step::Step;
 /// Version of the ledger's tables.
 const FORMAT: u32 = 1;
 
-/// What was sent for an entry of the ledger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SentAmount {
     pub rows: u64,
@@ -184,7 +183,6 @@ impl Ledger {
         Ok(())
     }
 
-    /// Drops the ledger of an earlier load.
     pub fn drop_old(session: &mut Session) -> Result<(), LoadError> {
         if exists(session)? {
             execute(session, DROP)?;
@@ -197,7 +195,6 @@ impl Ledger {
         self.done.get(&(step, item)).copied()
     }
 
-    /// Everything that was sent in a step.
     pub fn sent_in(&self, step: usize) -> impl Iterator<Item = (u64, SentAmount)> {
         let lines = self.done.iter();
         lines.filter(move |((of, _), _)| *of == step).map(|((_, item), sent)| (*item, *sent))

@@ -10,15 +10,12 @@ pub type Connect<'a> = dyn Fn() -> Result<Session, ConnectError> + Sync + 'a;
 /// The steps of a load, and how it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// How the load is made.
     pub mode: LoadMode,
     /// Version of the program, for the dataset stamp.
     pub program_version: &'static str,
 }
 
-/// How a load is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadMode {
     /// As pgbench does it: over one connection, with all rows in one transaction, and without a
@@ -29,7 +26,6 @@ pub enum LoadMode {
     Chunks(Chunks),
 }
 
-/// How rows are loaded in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunks {
     /// The most connections, at least 1; there are never more than chunks.

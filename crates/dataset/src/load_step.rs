@@ -23,11 +23,9 @@ pub enum Step {
 }
 
 impl Step {
-    /// The default steps, `dtgvp`.
     pub const DEFAULT: [Self; 5] =
         [Self::Drop, Self::CreateTables, Self::GenerateHere, Self::Vacuum, Self::PrimaryKeys];
 
-    /// The step with this letter.
     pub fn from_letter(letter: char) -> Option<Self> {
         Some(match letter {
             'd' => Self::Drop,
@@ -54,7 +52,6 @@ impl Step {
         }
     }
 
-    /// The letter of this step.
     pub fn letter(self) -> char {
         match self {
             Self::Drop => 'd',
@@ -72,7 +69,6 @@ impl Step {
         matches!(self, Self::Drop | Self::CreateTables | Self::GenerateHere | Self::GenerateInServer)
     }
 
-    /// Name of the step in the line of times.
     pub fn name(self) -> &'static str {
         match self {
             Self::Drop => "drop tables",

@@ -17,7 +17,6 @@ pub const DROP: &str = "drop table if exists pgbench_accounts, pgbench_branches,
 /// Empties all tables, so that COPY may freeze its rows.
 pub const TRUNCATE: &str = "truncate table pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
 
-/// Statements that create foreign keys.
 pub const FOREIGN_KEYS: [&str; 5] = [
     "alter table pgbench_tellers add constraint pgbench_tellers_bid_fkey foreign key (bid) references pgbench_branches",
     "alter table pgbench_accounts add constraint pgbench_accounts_bid_fkey foreign key (bid) references pgbench_branches",
@@ -34,7 +33,6 @@ pub const VACUUM: [&str; 4] = [
     "vacuum analyze pgbench_history",
 ];
 
-/// A table that is filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
     /// pgbench_branches, with one row for each unit of scale.
@@ -49,7 +47,6 @@ impl Table {
     /// All tables in the order in which they are filled, which respects foreign keys.
     pub const ALL: [Self; 3] = [Self::Branches, Self::Tellers, Self::Accounts];
 
-    /// Name of the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Branches => "pgbench_branches",
@@ -67,7 +64,6 @@ impl Table {
         }
     }
 
-    /// Number of rows at this scale.
     pub fn rows(self, scale: u32) -> u64 {
         u64::from(scale) * self.rows_a_branch()
     }

@@ -214,7 +214,6 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// The state at the last report.
 struct LastReport {
     started: Instant,
     /// Indexed by table.

@@ -21,7 +21,6 @@ pub const CUSTOMERS: u64 = 3_000;
 pub const ITEMS: u64 = 100_000;
 /// Number of a district's orders that are delivered after a load; the others are also in new_order.
 pub const DELIVERED: u64 = 2_100;
-/// The least and the most lines of an order.
 pub const ORDER_LINES: [u64; 2] = [5, 15];
 
 /// The options of TPC-C's dataset.
@@ -87,7 +86,6 @@ impl Profile {
         }
     }
 
-    /// The profile of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         if name == Self::NEWEST_HAMMERDB {
             return Some(Self::HAMMERDB);
@@ -104,7 +102,6 @@ impl Profile {
         }
     }
 
-    /// Whether routines of this kind commit an order with an unused item.
     pub fn commits_unused_item(self, kind: RoutineKind) -> bool {
         match self {
             Self::Hammerdb(Release::V6_0) => true,
@@ -113,7 +110,6 @@ impl Profile {
         }
     }
 
-    /// Percentage of customers with bad credit.
     pub fn bad_credit_percent(self) -> u64 {
         match self {
             Self::Hammerdb(_) => 50,
@@ -125,23 +121,14 @@ impl Profile {
 /// A table, by its name in the standard except for `orders`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableName {
-    /// `item`
     Item,
-    /// `warehouse`
     Warehouse,
-    /// `district`
     District,
-    /// `customer`
     Customer,
-    /// `history`
     History,
-    /// `stock`
     Stock,
-    /// `orders`
     Orders,
-    /// `new_order`
     NewOrder,
-    /// `order_line`
     OrderLine,
 }
 
@@ -159,7 +146,6 @@ impl TableName {
         Self::OrderLine,
     ];
 
-    /// Name of the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Item => "item",

@@ -46,7 +46,6 @@ impl Tpch {
         Some(Self { hundredths })
     }
 
-    /// The scale factor.
     pub fn scale_factor(self) -> f64 {
         f64::from(self.hundredths) / UNITS_A_SCALE
     }

@@ -65,7 +65,6 @@ impl StatementKind {
     }
 }
 
-/// The rows of one result.
 #[derive(Debug, Clone)]
 pub struct Rows<'a> {
     data: &'a [u8],
@@ -174,13 +173,11 @@ impl Answer {
         self.first_row = self.starts.len();
     }
 
-    /// Completes the answer.
     pub(crate) fn end(&mut self, error: Option<Box<ServerError>>, tx_status: TxStatus) {
         self.error = error;
         self.tx_status = Some(tx_status);
     }
 
-    /// Takes the error out of the answer, to report it.
     pub(crate) fn take_error(&mut self) -> Option<Box<ServerError>> {
         self.error.take()
     }

@@ -78,7 +78,6 @@ impl Ranges {
     }
 }
 
-/// One client's part of the ledger.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ClientLedger {
     pub client: usize,

@@ -68,7 +68,6 @@ pub struct LoadTimes {
 pub enum Step {
     /// Opens a session.
     Connect(Nanos),
-    /// Begins a transaction.
     Transaction(Nanos),
     /// Ends the session.
     Disconnect(Nanos),
@@ -85,7 +84,6 @@ pub enum Event<'a> {
     /// transaction, and again, as a part of the next transaction, after its connection was
     /// replaced; the transaction in which the connection was lost is over.
     Connected,
-    /// A transaction begins.
     Begin {
         /// Number of the script that was drawn by weight.
         script: usize,
@@ -134,10 +132,7 @@ pub enum Change {
     /// A session that was opened before, in the state in which it was left.
     Use(usize),
     /// A new session in place of the current one, under its number. The worker retries until the load is over.
-    Replace {
-        /// Whether it counts as a reconnect.
-        counts: bool,
-    },
+    Replace { counts: bool },
 }
 
 /// What is known of a refused transaction, in addition to the error of the last answer.
@@ -168,7 +163,6 @@ pub(crate) struct Asked {
     pub unsynced: bool,
     /// Whether the last message was of the extended protocol.
     pub is_extended: bool,
-    /// Whether the driver reads the rows.
     pub rows: bool,
     /// The command under which the answer is timed.
     pub command: usize,

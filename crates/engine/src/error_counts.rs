@@ -21,7 +21,6 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
-/// Counts errors by SQLSTATE and message.
 #[derive(Debug, Default)]
 pub struct ErrorCounts {
     counts: HashMap<Option<SqlState>, HashMap<String, u64>>,
@@ -30,7 +29,6 @@ pub struct ErrorCounts {
 }
 
 impl ErrorCounts {
-    /// Counts an error that occurred `times` times.
     pub fn count(&mut self, sqlstate: Option<SqlState>, message: &str, times: u64) {
         let messages = self.counts.entry(sqlstate).or_default();
         if let Some(count) = messages.get_mut(message) {

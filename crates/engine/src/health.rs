@@ -70,7 +70,6 @@ impl Health {
 pub struct WorkerTotal {
     /// The sums; `clients` is that of the last interval.
     pub health: Health,
-    /// Highest share of a core in one interval.
     pub highest_share: f64,
 }
 

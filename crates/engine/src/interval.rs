@@ -40,9 +40,7 @@ pub struct ErrorNote {
     pub message: String,
     /// The lines that pgbench prints: always for a client that gives up, and with --verbose-errors for a failed try.
     pub lines: Vec<String>,
-    /// The server's DETAIL.
     pub detail: Option<String>,
-    /// The server's HINT.
     pub hint: Option<String>,
     /// The phase of the transaction, in a run with phases.
     pub planned: Option<usize>,
@@ -68,7 +66,6 @@ pub enum Consequence {
 }
 
 impl Consequence {
-    /// Whether the client stops.
     pub fn ends_client(self) -> bool {
         matches!(self, Self::ClientAborted | Self::ConnectionLost)
     }
@@ -110,7 +107,6 @@ pub struct Merged {
     pub phase: Phase,
     /// The phase of the plan; see [`Interval::planned`].
     pub planned: Option<usize>,
-    /// Connected clients.
     pub clients: usize,
     /// Transactions in flight at the end of the interval.
     pub in_flight: usize,
@@ -142,7 +138,6 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// For `workers` workers that all start at `origin`.
     pub fn new(workers: usize, origin: Nanos) -> Self {
         Self { reached: vec![Some(origin); workers], open: BTreeMap::new() }
     }

@@ -25,7 +25,6 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Counts one value.
     #[inline]
     pub fn record(&mut self, value: Nanos) {
         let v = value as f64;

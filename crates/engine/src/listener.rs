@@ -25,7 +25,6 @@ pub struct LoadStart<'a> {
     pub timetable: Timetable,
     /// How long it took to connect.
     pub connecting: Nanos,
-    /// The engine's clock.
     pub clock: Clock,
     /// How late the latest worker started, in nanoseconds.
     pub delay: &'a AtomicU64,

@@ -66,7 +66,6 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Writes a transaction that ended at `now`.
     pub fn transaction(&mut self, entry: &Entry, now: Nanos) {
         if !self.begun || self.spec.failure.get().is_some() {
             return;

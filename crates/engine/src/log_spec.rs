@@ -47,7 +47,6 @@ impl LogFile {
         &self.path
     }
 
-    /// The open file.
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -22,7 +22,6 @@ impl NoteLimit {
         Self { is_every, ..Self::default() }
     }
 
-    /// Whether an error at `now` has a note.
     pub fn admits(&mut self, now: Nanos) -> bool {
         if self.is_every {
             return true;

@@ -46,23 +46,19 @@ pub struct Outage {
     pub tally: Tally,
 }
 
-/// Counts of one outage or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many connections were lost.
     pub connections_lost: u64,
     /// How many transactions were in flight on them.
     pub transactions_lost: u64,
     /// How many connections were replaced.
     pub reconnects: u64,
-    /// How many attempts to reconnect failed.
     pub failed_attempts: u64,
     /// Clients that gave up, or were still disconnected at the end of the run.
     pub never_back: u64,
 }
 
 impl Tally {
-    /// Adds `other` to these counts.
     pub fn add(&mut self, other: &Self) {
         self.connections_lost += other.connections_lost;
         self.transactions_lost += other.transactions_lost;

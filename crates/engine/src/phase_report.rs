@@ -10,9 +10,7 @@ pub struct PhaseReport {
     pub name: String,
     /// Whether the phase counts in the run's results.
     pub result: bool,
-    /// The planned duration.
     pub duration: Nanos,
-    /// When the phase began.
     pub from: Nanos,
     /// The end of the phase, plus the time that each of its clients was in its transactions after that, on average.
     pub to: Nanos,

@@ -15,7 +15,6 @@ use crate::spec::Spec;
 /// The phases as one worker sees them.
 #[derive(Debug)]
 pub struct PhaseState<'a> {
-    /// The phases of the run.
     pub phases: &'a Phases,
     scripts: usize,
     worker: usize,
@@ -89,7 +88,6 @@ impl<'a> PhaseState<'a> {
         Some(self.origin + when)
     }
 
-    /// Draws a script by the weights of `phase`.
     pub fn choose_script(&self, phase: usize, rng: &mut Rng) -> usize {
         let weights = &self.phases.specs()[phase].weights;
         if weights.len() == 1 {
@@ -132,7 +130,6 @@ impl<'a> PhaseState<'a> {
         self.standing_by.push_back(client);
     }
 
-    /// Removes `client` from those that stand by.
     pub fn stop_standing_by(&mut self, client: usize) {
         self.standing_by.retain(|&other| other != client);
     }

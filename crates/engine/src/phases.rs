@@ -37,10 +37,8 @@ impl Ramp {
     }
 }
 
-/// The definition of one phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseSpec {
-    /// Name of the phase in reports.
     pub name: String,
     /// Duration of the phase, above zero.
     pub duration: Duration,
@@ -95,7 +93,6 @@ impl Phases {
         Self { specs, places }
     }
 
-    /// The same phases at a fraction of their rates.
     pub fn at_fraction(&self, fraction: f64) -> Self {
         let mut specs = self.specs.clone();
         for rate in specs.iter_mut().filter_map(|spec| spec.rate_per_s.as_mut()) {
@@ -105,7 +102,6 @@ impl Phases {
         Self::new(specs)
     }
 
-    /// All phases, in order.
     pub fn specs(&self) -> &[PhaseSpec] {
         &self.specs
     }
@@ -115,7 +111,6 @@ impl Phases {
         (self.places[number].from, self.places[number].to)
     }
 
-    /// End of the last phase.
     pub fn end(&self) -> Nanos {
         self.places.last().map_or(0, |place| place.to)
     }
@@ -126,7 +121,6 @@ impl Phases {
         with_rate.map(|phase| phase.clients.from.min(phase.clients.to) as usize).min().unwrap_or(usize::MAX)
     }
 
-    /// Whether the phases have rates.
     pub fn is_open(&self) -> bool {
         self.specs.iter().any(|spec| spec.rate_per_s.is_some())
     }
@@ -175,7 +169,6 @@ impl Phases {
         Some((place.from + t).min(place.to - 1))
     }
 
-    /// Number of clients in use at `instant`.
     pub fn clients(&self, instant: Nanos) -> usize {
         let number = self.at(instant);
         let place = &self.places[number];

@@ -8,7 +8,6 @@ use crate::command_record::{CommandRecord, RowCounts};
 use crate::error_counts::ErrorCounts;
 use crate::latencies::{Latencies, Moments};
 
-/// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The whole script ran.
@@ -188,7 +187,6 @@ pub struct Recorder {
     pub scripts: Vec<ScriptRecord>,
     /// One record for each command of each script, since measuring began; None for commands without timing.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
-    /// Errors that count in the results.
     pub errors: ErrorCounts,
 }
 

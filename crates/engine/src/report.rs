@@ -154,7 +154,6 @@ impl<'a> Totals<'a> {
         }
     }
 
-    /// Counts an error that occurred `times` times.
     pub fn count_errors(&mut self, note: &ErrorNote, times: u64) {
         let sqlstate = note.sqlstate.as_deref();
         let sqlstate = sqlstate.map(|state| SqlState::parse(state.as_bytes()).unwrap_or(SqlState::UNKNOWN));

@@ -78,7 +78,6 @@ impl RowReader {
         self.answer.get_or_insert_default().clear();
     }
 
-    /// Takes the answer, for the driver.
     pub fn take_answer(&mut self) -> Box<Answer> {
         self.answer.take().unwrap_or_default()
     }

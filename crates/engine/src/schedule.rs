@@ -44,7 +44,6 @@ impl Arrivals {
 /// How starts are spaced at a given rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
-    /// At regular intervals.
     Regular,
     /// With exponential gaps, as independent users arrive.
     Poisson,
@@ -110,7 +109,6 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Begins to count at `origin`.
     pub fn begin(&mut self, origin: Nanos) {
         self.origin = origin;
         self.next = origin as f64;

@@ -16,7 +16,6 @@ pub struct Session {
     exchange: Exchange,
     /// The bytes to send, and afterwards those that were sent last: the server's errors refer to positions in them.
     out: Vec<u8>,
-    /// Whether the exchange reports rows.
     reports_rows: bool,
     tx_status: TxStatus,
     /// How many ReadyForQuery messages are still to come.
@@ -34,15 +33,12 @@ pub struct Session {
 /// What a reply means for the sender of the statements.
 #[derive(Debug)]
 pub enum Received {
-    /// A ReadyForQuery.
     Ready,
-    /// A result is complete.
     Result,
     /// The first error since the last one was taken; [`Session::error`] returns it.
     Error,
     /// The server waits for COPY data.
     CopyIn,
-    /// A notice or a warning.
     Notice(Box<ServerError>),
     /// A reply that needs no action.
     Other,

@@ -57,7 +57,6 @@ impl<'a> Shared<'a> {
         self.results.stalls.begin(timetable.origin);
     }
 
-    /// Records the end of a transaction of `record` that began at `started`.
     #[inline]
     pub fn end_transaction(&mut self, record: usize, started: Nanos, now: Nanos) {
         self.results.last_end = now;

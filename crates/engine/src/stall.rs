@@ -2,7 +2,6 @@
 
 use crate::clock::{Nanos, SECOND};
 
-/// The shortest period that counts as a stall.
 pub const SHORTEST: Nanos = SECOND / 100;
 /// The shortest piece that is reported of a stall that continues over the end of an interval.
 const SHORTEST_PIECE: Nanos = SECOND / 1000;
@@ -18,7 +17,6 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Begins the load.
     pub fn begin(&mut self, now: Nanos) {
         self.last_success = now;
     }

@@ -35,7 +35,6 @@ impl Timetable {
         }
     }
 
-    /// The phase at `instant`, and when it began.
     pub fn phase(&self, instant: Nanos) -> (Phase, Nanos) {
         if let Some(number) = self.planned(instant) {
             let planned = self.planned[number];

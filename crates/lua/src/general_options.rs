@@ -80,7 +80,6 @@ const ELSEWHERE: [(&str, &str); 18] = [
     ("config_file", "plans of pgdyno"),
 ];
 
-/// All general options that scripts use.
 pub(crate) fn general() -> Vec<OptionSpec> {
     let spec = |(name, kind, default, description)| {
         let spec = OptionSpec::new(name, description, kind, default);

@@ -204,7 +204,6 @@ fn run_runtime(lua: &Lua, engine: &Table) -> mlua::Result<Table> {
     own("client", CLIENT)?.call((engine, &random, &session))
 }
 
-/// One of Lua's libraries.
 fn library(lua: &Lua, name: &str) -> mlua::Result<Table> {
     let package: Table = lua.globals().get("package")?;
     package.get::<Table>("loaded")?.get(name)

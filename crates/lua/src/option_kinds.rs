@@ -2,7 +2,6 @@
 
 use mlua::{IntoLua, Lua, Value};
 
-/// The value of an option.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
     /// A flag.
@@ -11,7 +10,6 @@ pub enum OptionValue {
     Int(i64),
     /// Any number.
     Double(f64),
-    /// Text.
     Text(String),
     /// Several texts.
     List(Vec<String>),

@@ -2,10 +2,8 @@
 
 use crate::option_kinds::{Kind, OptionValue};
 
-/// An option with its default.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OptionSpec {
-    /// The name as it was declared.
     pub name: String,
     pub description: String,
     pub kind: Kind,
@@ -29,7 +27,6 @@ impl OptionSpec {
         }
     }
 
-    /// Limits the option to numbers from `least` to `most`.
     pub fn within(mut self, least: f64, most: f64) -> Self {
         self.range = Some((least, most));
         self

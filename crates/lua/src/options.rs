@@ -8,7 +8,6 @@ use crate::general_options::{elsewhere, general};
 use crate::option_kinds::{Kind, OptionValue};
 use crate::option_spec::{OptionSpec, key};
 
-/// Values of all options, by name.
 pub(crate) type OptionValues = Vec<(String, OptionValue)>;
 
 /// Possible values of `--rand-type`.
@@ -149,7 +148,6 @@ fn unknown(script: &str, name: &str, text: &str, known: &[&OptionSpec]) -> Scrip
     ScriptError::new(message).hint(format!("It has: {}.", names.join(", ")))
 }
 
-/// The lines of sysbench's `print_test_options`.
 pub(crate) fn sysbench_lines(declared: &[OptionSpec]) -> String {
     let head = |spec: &OptionSpec| format!("  --{}{}", spec.name, spec.kind.form());
     let width = declared.iter().map(|spec| head(spec).len()).max();

@@ -60,7 +60,6 @@ impl Script {
         Ok(Self { name: name.to_owned(), path: Some(path), text, folders, modules: &[] })
     }
 
-    /// A script of this crate.
     pub fn own(name: &str, text: &str, modules: &'static [(&'static str, &'static str)]) -> Self {
         Self { name: name.to_owned(), path: None, text: text.into(), folders: Vec::new(), modules }
     }

@@ -119,7 +119,6 @@ impl Statements {
         Ok(number)
     }
 
-    /// A statement by its number.
     pub fn get(&self, number: usize) -> Option<&Statement> {
         self.all.get(number)
     }

@@ -10,7 +10,6 @@ use crate::statement_text::without_values;
 
 /// How many of a script's statements have a number of their own: the first ones that are sent.
 pub const MOST_STATEMENTS: usize = 64;
-/// The number for preparing statements.
 const PREPARING: usize = 0;
 /// The number for statements without a number of their own.
 const OTHERS: usize = 1;
@@ -52,7 +51,6 @@ impl Texts {
     }
 }
 
-/// How many numbers there are.
 pub const fn count() -> usize {
     FIRST + MOST_STATEMENTS
 }
@@ -65,7 +63,6 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// The numbers of the run with these `texts`.
     pub fn new(texts: Arc<Texts>) -> Self {
         Self { texts, known: HashMap::new() }
     }

@@ -46,7 +46,6 @@ pub struct Settings {
     pub rate_per_s: f64,
     /// Seconds between two reports; 0 for none.
     pub report_interval_s: u64,
-    /// One seed for each client.
     pub seeds: Vec<u64>,
     /// Whether the output of scripts goes to standard error.
     pub spares_stdout: bool,
@@ -263,12 +262,10 @@ impl Workload {
         self.making.prepares()
     }
 
-    /// Name of the script.
     pub fn name(&self) -> &str {
         &self.making.script.name
     }
 
-    /// Values of the script's options, as text.
     pub fn options(&self) -> &[(String, OptionValue)] {
         &self.making.options
     }

@@ -7,7 +7,6 @@ const OLTP: &str = include_str!("../workloads/oltp.lua");
 const SELECT_RANDOM: &str = include_str!("../workloads/select_random.lua");
 const BULK_INSERT: &str = include_str!("../workloads/bulk_insert.lua");
 
-/// Modules that the workloads share.
 const MODULES: &[(&str, &str)] = &[("oltp", OLTP), ("select_random", SELECT_RANDOM)];
 
 /// The scripts' texts by name.
@@ -45,7 +44,6 @@ impl Script {
     }
 }
 
-/// Names of all workloads.
 #[cfg(test)]
 fn names() -> Vec<&'static str> {
     WORKLOADS.iter().map(|(name, _)| *name).collect()

@@ -21,7 +21,6 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// An alarm that is not set.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Self { timer: timerfd_create(TimerfdClockId::Monotonic, flags)?, instant: None })

@@ -7,13 +7,11 @@ use crate::encode::{self, Column, Format, Type};
 /// How a statement is answered. Its text decides that when it is parsed, never when it is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The query is empty.
     Empty,
     /// A command with this tag.
     Done(&'static str),
     /// A command with this tag that changes a row.
     Changed(&'static str),
-    /// A set of rows.
     Rows(RowSet),
     /// A transaction block begins, with this tag.
     Begin(&'static str),
@@ -23,9 +21,7 @@ pub enum Answer {
     Rollback,
     /// A transaction block is rolled back to a savepoint.
     RollbackToSavepoint,
-    /// COPY from the client.
     CopyIn,
-    /// COPY to the client.
     CopyOut,
 }
 
@@ -48,7 +44,6 @@ impl Answer {
 
 macro_rules! row_sets {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The sets of rows that the server returns.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum RowSet {
             $($(#[$doc])* $name,)*
@@ -78,15 +73,10 @@ row_sets! {
     Setting,
     /// For EXPLAIN.
     Plan,
-    /// For FETCH.
     Fetched,
-    /// For INSERT with RETURNING.
     Inserted,
-    /// For UPDATE with RETURNING.
     Updated,
-    /// For DELETE with RETURNING.
     Deleted,
-    /// For MERGE with RETURNING.
     Merged,
 }
 
@@ -137,7 +127,6 @@ fn eleven_groups() -> String {
     format!("{:120}", groups.join("-"))
 }
 
-/// The encoded answers.
 #[derive(Debug)]
 pub struct Answers {
     /// Indexed by the number of the row set, in text format.
@@ -181,7 +170,6 @@ impl Answers {
         }
     }
 
-    /// The RowDescription alone.
     #[inline]
     pub(crate) fn description(&self, set: RowSet, format: Format) -> &[u8] {
         let canned = self.canned(set, format);

@@ -6,11 +6,9 @@ use crate::sql::{Words, is_blank};
 /// What a statement requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning<'t> {
-    /// A statement with this answer.
     Answer(Answer),
     /// `PREPARE name AS statement`, with the meaning of that statement.
     Prepare(&'t [u8], Box<Meaning<'t>>),
-    /// `EXECUTE name`.
     Execute(&'t [u8]),
     /// `DEALLOCATE name`, or None for all; with the tag.
     Deallocate(Option<&'t [u8]>, &'static str),

@@ -14,7 +14,6 @@ const MOST_WAITING_BYTES: usize = 1024 * 1024;
 /// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It remains open.
     Open,
     /// It closes after answers that are delayed; nothing more is read.
     Ending,
@@ -22,7 +21,6 @@ pub(crate) enum Fate {
     Closing,
 }
 
-/// A connected client.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub socket: OwnedFd,
@@ -37,14 +35,12 @@ pub(crate) struct Client {
     generation: u32,
 }
 
-/// The result of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendResult {
     /// Everything was sent.
     All,
     /// The kernel takes no more for now.
     Stuck,
-    /// The connection is broken.
     Broken,
 }
 

@@ -22,18 +22,14 @@ const KEPT_BYTES: usize = 4096;
 /// Whether the connection stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// It stays open.
     Open,
     /// It closes after the answers are sent.
     Close,
 }
 
-/// What all connections share.
 #[derive(Debug)]
 pub struct SharedAnswers {
-    /// The encoded answers.
     pub answers: Answers,
-    /// The faults to inject.
     pub faults: Faults,
 }
 
@@ -103,7 +99,6 @@ impl Connection {
         }
     }
 
-    /// Whether the session has begun.
     pub fn in_session(&self) -> bool {
         self.in_session
     }
@@ -291,7 +286,6 @@ impl Connection {
         }
     }
 
-    /// Stores a named statement.
     pub(crate) fn prepare(&mut self, name: &[u8], statement: Statement) -> Result<(), Trouble> {
         if self.statements.get(name).is_some() {
             let name = String::from_utf8_lossy(name);

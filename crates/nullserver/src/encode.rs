@@ -43,7 +43,6 @@ impl Type {
     }
 }
 
-/// The format of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Text,
@@ -113,7 +112,6 @@ pub(crate) fn ready(out: &mut Vec<u8>, status: TxStatus) {
     out.extend_from_slice(&[b'Z', 0, 0, 0, 5, status]);
 }
 
-/// Appends a ParameterStatus.
 pub(crate) fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     message(out, b'S', |out| {
         cstr(out, name.as_bytes());
@@ -132,7 +130,6 @@ pub(crate) fn error(out: &mut Vec<u8>, severity: &str, code: SqlState, text: &st
     });
 }
 
-/// Appends a RowDescription.
 pub(crate) fn row_description(out: &mut Vec<u8>, columns: &[Column], format: Format) {
     message(out, b'T', |out| {
         out.extend_from_slice(&(columns.len() as u16).to_be_bytes());

@@ -8,7 +8,6 @@ use crate::answer_times::Nanos;
 /// An answer that is sent to a client later.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// The connection's token.
     pub token: u64,
     pub bytes: Box<[u8]>,
     /// Whether the connection is closed after it.

@@ -12,15 +12,12 @@ use pgdyno_wire::SqlState;
 /// What the command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// `--help`.
     Help,
-    /// `--version`.
     Version,
     /// Everything else: run the server.
     Serve(Box<Options>),
 }
 
-/// The server's options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Folder of the unix socket.
@@ -39,7 +36,6 @@ pub struct Options {
     pub delay: Duration,
     /// How many statements there are for each error.
     pub error_every: Option<NonZeroU64>,
-    /// The SQLSTATE of these errors.
     pub error_code: SqlState,
     /// How many statements there are for each closed connection.
     pub close_every: Option<NonZeroU64>,
@@ -95,7 +91,6 @@ const fn arg(name: &'static str, argument: &'static str, help: &'static str) -> 
     Opt { name, argument: Some(argument), help }
 }
 
-/// The text of `--help`.
 pub fn help() -> String {
     const COLUMN: usize = 27;
     let mut text = "pgnull is a PostgreSQL server that answers immediately and stores nothing.\n\n\

@@ -10,7 +10,6 @@ use crate::server_state::ServerState;
 use crate::server_stop::{self, Waker};
 use crate::worker::{Doors, Peer, Worker};
 
-/// A listening server.
 #[derive(Debug)]
 pub struct Server<'l> {
     /// The first worker accepts for all.

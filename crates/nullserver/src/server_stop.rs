@@ -56,7 +56,6 @@ pub(crate) fn with_parent(stop: &Arc<AtomicBool>, wakers: &[Waker]) -> io::Resul
     Ok(())
 }
 
-/// Ends the server.
 pub(crate) fn end(stop: &AtomicBool, wakers: &[Waker]) {
     stop.store(true, Ordering::Relaxed);
     wakers.iter().for_each(Waker::wake);

@@ -2,7 +2,6 @@
 
 /// How many names one connection may have; with [`LONGEST_BYTES`] this limits its memory.
 pub(crate) const MOST: usize = 10_000;
-/// Longest name.
 pub(crate) const LONGEST_BYTES: usize = 256;
 
 /// A sorted list: a lookup among the hundreds of statements of sysbench takes eight comparisons.

@@ -17,13 +17,11 @@ const LONGEST_PACKET_BYTES: usize = 10_000;
 /// The result of reading the first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Packet {
-    /// The packet is incomplete.
     NeedMore,
     /// A packet of this many bytes was answered, and another one follows.
     Answered(usize),
     /// The session has begun with a packet of this many bytes.
     Begun(usize),
-    /// The connection has to be closed.
     Close,
 }
 

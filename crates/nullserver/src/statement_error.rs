@@ -21,7 +21,6 @@ impl Trouble {
         Self::new(SqlState::PROTOCOL_VIOLATION, "invalid message format")
     }
 
-    /// The error for a statement in a failed transaction block.
     pub fn in_failed_transaction() -> Self {
         Self::new(
             SqlState::IN_FAILED_SQL_TRANSACTION,

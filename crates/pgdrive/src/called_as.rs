@@ -54,7 +54,6 @@ impl CalledAs {
         }
     }
 
-    /// The output of --version.
     pub fn version(self) -> String {
         match self {
             Self::Pgdrive => format!("pgdrive (pgdyno) {}\n", env!("CARGO_PKG_VERSION")),

@@ -56,7 +56,6 @@ pub fn make_table(session: &mut Session) -> Result<(), Failure> {
     made.map(drop).map_err(|error| Failure::new(format!("could not create the ledger's table: {error}")))
 }
 
-/// The field `ledger` of the `end` event.
 pub fn end_field(pages: &[ClientLedger]) -> Value {
     let sum = |count: fn(&ClientLedger) -> u64| pages.iter().map(count).sum::<u64>();
     let clients: Vec<Value> = pages

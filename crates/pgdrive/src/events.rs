@@ -17,7 +17,6 @@ use crate::histogram_encoder::HistogramEncoder;
 use crate::host_counters::Steal;
 use crate::options::EventSink;
 
-/// Version of the event stream.
 pub const VERSION: u32 = 1;
 
 /// How many errors a second are written; all of them are counted.
@@ -131,12 +130,10 @@ impl Events {
         self.steal.since_begun()
     }
 
-    /// Sets the names of a run's phases, in order.
     pub fn set_phases(&mut self, names: Vec<String>) {
         self.phase_names = names;
     }
 
-    /// Writes an `interval` event.
     pub fn interval(&mut self, merged: &Merged) -> io::Result<()> {
         if !self.wanted() {
             return Ok(());
@@ -241,7 +238,6 @@ pub fn counts(record: &ScriptRecord) -> Value {
     })
 }
 
-/// The latency of an interval.
 #[derive(Debug, Serialize)]
 struct IntervalLatency {
     sum: f64,

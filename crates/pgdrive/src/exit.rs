@@ -9,7 +9,6 @@ pub enum Exit {
     /// A usage error, or a failure in the set-up, a first connection or a script: the load did not
     /// begin.
     NotBegun,
-    /// A client was aborted.
     Aborted,
     /// The load ended, but its result is invalid: the data or the mix are wrong.
     Refused,
@@ -20,7 +19,6 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The process's exit code.
     pub fn code(self) -> u8 {
         match self {
             Self::Well => 0,

@@ -18,7 +18,6 @@ impl HistogramEncoder {
         Self { serializer: V2DeflateSerializer::new(), blob: Vec::new() }
     }
 
-    /// The text of `histogram`.
     pub fn encode(&mut self, histogram: &Histogram<u64>) -> io::Result<String> {
         self.blob.clear();
         self.serializer.serialize(histogram, &mut self.blob).map_err(|error| io::Error::other(format!("{error:?}")))?;

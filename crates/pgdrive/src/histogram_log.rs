@@ -27,7 +27,6 @@ pub struct HistogramLog {
 }
 
 impl HistogramLog {
-    /// Creates the file.
     pub fn create(path: &str) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -43,12 +42,10 @@ impl HistogramLog {
         &self.path
     }
 
-    /// Sets the names of a run's phases, in order.
     pub fn set_phases(&mut self, names: Vec<String>) {
         self.phases = names;
     }
 
-    /// Begins the log with its header.
     pub fn begin(&mut self, origin: Nanos) -> io::Result<()> {
         self.origin = origin;
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -62,7 +59,6 @@ impl HistogramLog {
         self.out.flush()
     }
 
-    /// Writes an interval.
     pub fn interval(&mut self, merged: &Merged) -> io::Result<()> {
         if merged.phase == Phase::WarmUp {
             return Ok(());

@@ -15,7 +15,6 @@ pub struct Steal {
 }
 
 impl Steal {
-    /// Begins to count.
     pub fn begin(&mut self) {
         self.first_us = read();
         self.last_us = self.first_us;

@@ -25,7 +25,6 @@ use crate::progress::Progress;
 /// The reports of a load while it runs (-P).
 pub enum Reporter {
     Progress(Progress),
-    /// Those of its Lua script.
     Script(Reports),
 }
 

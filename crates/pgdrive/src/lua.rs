@@ -29,7 +29,6 @@ pub const STATEMENTS: &str = "statements of the script";
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 /// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Checks in a row, in [`STUCK_AFTER`].
 const STUCK_LOOKS: u32 = (STUCK_AFTER.as_millis() / LOOK_EVERY.as_millis()) as u32;
 
 impl From<ScriptError> for Failure {

@@ -54,7 +54,6 @@ impl Reports {
         })
     }
 
-    /// Begins the load with this many clients.
     pub fn begin(&mut self, origin: Nanos, clients: usize) {
         self.clients = clients;
         self.origin = origin;

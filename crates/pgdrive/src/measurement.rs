@@ -82,7 +82,6 @@ pub fn measure(run: &Run<'_>, load: Load, events: &mut Events, start: Option<Rec
     }
 }
 
-/// Reports the results of a load that has ended.
 fn report_results(
     run: &Run<'_>,
     mut load: Load,

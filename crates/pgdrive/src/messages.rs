@@ -76,13 +76,11 @@ impl Failure {
         Self { message: message.to_string(), detail: None, hint: None, also: None, listing: None }
     }
 
-    /// Adds a hint.
     pub fn hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
-    /// Adds a detail.
     pub fn detail(mut self, detail: impl Display) -> Self {
         self.detail = Some(detail.to_string());
         self

@@ -126,7 +126,6 @@ fn value(outage: &Outage, origin: Nanos) -> Value {
     })
 }
 
-/// Writes the summary's lines.
 pub fn summary(out: &mut impl Write, outages: &Outages, origin: Nanos) -> io::Result<()> {
     let Tally { connections_lost, reconnects, failed_attempts, .. } = outages.tally;
     writeln!(

@@ -26,7 +26,6 @@ pub fn event(pause: Pause, spent: Option<&Moments>) -> Value {
     event
 }
 
-/// Writes the pauses of a script to the summary.
 pub fn write(out: &mut impl Write, prefix: &str, pacing: &Pacing, record: &ScriptRecord) -> io::Result<()> {
     for (what, pause, spent) in [("keying", pacing.keying, &record.keying), ("think", pacing.think, &record.think)] {
         if pause != Pause::None {

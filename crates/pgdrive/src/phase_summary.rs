@@ -10,7 +10,6 @@ use pgdyno_engine::spec::Spec;
 
 use crate::durations;
 
-/// Writes a section for every phase of `report`.
 pub fn write(out: &mut impl Write, phases: &Phases, report: &Report) -> io::Result<()> {
     let asked = phases.specs().iter().zip(&report.phases);
     for (number, (spec, phase)) in asked.enumerate() {

@@ -27,7 +27,6 @@ const MOST_PHASES: usize = 100;
 /// The parts of the command line to which phases refer.
 #[derive(Debug)]
 pub struct PhaseContext {
-    /// All scripts, in order.
     pub scripts: Vec<Script>,
     /// -c
     pub clients: usize,

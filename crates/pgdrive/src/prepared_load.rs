@@ -63,7 +63,6 @@ impl Scripts {
     }
 }
 
-/// The seeds of random sequences.
 struct RandomSeeds {
     /// The value of --random-seed.
     base: u64,
@@ -85,7 +84,6 @@ impl RandomSeeds {
     }
 }
 
-/// Prepares the load, and vacuums as asked.
 pub fn prepare(
     options: &Benchmark,
     workload: Workload,

@@ -68,7 +68,6 @@ fn pace(pace: Pace) -> Option<f64> {
     }
 }
 
-/// The field of the `start` event.
 pub fn start_field(replay: &Replay) -> Value {
     let header = &replay.file().header;
     json!({
@@ -126,7 +125,6 @@ fn end_field(outcome: &Outcome, pace_of_load: Pace, connecting: &Moments) -> Val
     })
 }
 
-/// Adds the replay's lines to the summary.
 fn summary(out: &mut dyn Write, outcome: &Outcome, pace_of_load: Pace) -> io::Result<()> {
     let tally = &outcome.tally;
     match pace(pace_of_load) {

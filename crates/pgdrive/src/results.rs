@@ -38,7 +38,6 @@ pub trait Results {
 
     fn add_end_fields(&self, _end: &mut Value, _spec: &Spec, _report: &Report, _events: &mut Events) {}
 
-    /// Writes the lines of this place.
     fn write(&self, _place: Place, _report: &Report, _out: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }

@@ -23,7 +23,6 @@ use crate::outages;
 use crate::pauses;
 use crate::phase_events;
 
-/// The `start` event.
 pub fn start_event(
     options: &Benchmark,
     workers: usize,

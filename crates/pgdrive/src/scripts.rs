@@ -143,7 +143,6 @@ pub fn list() -> Exit {
     write_stderr(&builtin_list())
 }
 
-/// Carries out `--show-script`.
 pub fn show(name: &str, messages: &Messages) -> Exit {
     match find(name) {
         Ok(builtin) => write_stderr(&format!("-- {}: {}\n{}\n", builtin.name, builtin.description, builtin.text)),

@@ -28,7 +28,6 @@ pub struct SummaryContext<'a> {
     pub latency_measured: bool,
     /// -r
     pub per_command: bool,
-    /// --failures-detailed
     pub failures_detailed: bool,
     /// --percentiles
     pub percentiles: Option<&'a Percentiles>,
@@ -39,7 +38,6 @@ pub struct SummaryContext<'a> {
     pub is_automatic: bool,
 }
 
-/// Writes the summary of `report`.
 pub fn write(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
     write_common(out, shown, report)?;
     shown.results.write(Place::Last, report, out)

@@ -30,7 +30,6 @@ pub enum Variant {
 impl Variant {
     pub const ALL: [Self; 4] = [Self::Functions, Self::Procedures, Self::Sql, Self::SqlPipelined];
 
-    /// The name in options.
     pub fn name(self) -> &'static str {
         match self {
             Self::Functions => "functions",

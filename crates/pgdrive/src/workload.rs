@@ -56,7 +56,6 @@ impl Workload {
         }
     }
 
-    /// Reads the facts about the database.
     pub fn read_database(self, session: &mut Session, set_up: &SetUp<'_>) -> Result<Self, Failure> {
         Ok(match &set_up.options.workload {
             WorkloadChoice::Tpcc(load) => Self::Tpcc(Box::new(Ready::new(session, load, set_up)?)),

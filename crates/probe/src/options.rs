@@ -12,11 +12,8 @@ use crate::server::own_queries::OwnQuery;
 /// What the command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// `--help`
     Help,
-    /// `--version`
     Version,
-    /// `--describe`
     Describe,
     Sample(Box<Options>),
 }
@@ -27,11 +24,8 @@ pub struct Options {
     pub host: Option<Choice>,
     /// What to sample of the server; None with `--no-server`.
     pub server: Option<Server>,
-    /// `--time`
     pub time: Option<Duration>,
-    /// `--parent-lease`, `--lease`
     pub parent_lease: bool,
-    /// `--lease`
     pub lease: Option<Duration>,
 }
 
@@ -42,11 +36,8 @@ pub struct Server {
     pub dbname: Option<String>,
     /// Keyword and value for each of -h, -p, -U.
     pub overrides: Vec<(&'static str, String)>,
-    /// `--waits-hz`
     pub waits_hz: u32,
-    /// `--statements`
     pub statements: usize,
-    /// `--query`
     pub own: Vec<OwnQuery>,
 }
 
@@ -69,7 +60,6 @@ const STATEMENTS: usize = 20;
 /// The longest --time and --lease: an instant this far ahead can still be computed.
 const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
 
-/// The text of `--help`.
 pub const HELP: &str = "\
 pgprobe samples a host and a PostgreSQL server every second.
 

@@ -10,7 +10,6 @@ use crate::clock::{Clock, Stamp};
 use crate::probe_stop::Stop;
 use crate::sample::Sample;
 
-/// Version of the format.
 pub const VERSION: u32 = 1;
 
 /// Writes complete lines from any thread. When the reader has ended, it ends the probe.
@@ -42,7 +41,6 @@ impl Reason {
 }
 
 impl Output {
-    /// Writes lines to `sink`, with times of `clock`.
     pub fn new(sink: Box<dyn Write + Send>, clock: Clock, stop: Stop) -> Self {
         Self {
             clock,

@@ -19,7 +19,6 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Ends the probe.
     pub fn now(&self) {
         let (lock, changed) = &*self.changed;
         // the lock is held so that no thread is between checking the flag and waiting

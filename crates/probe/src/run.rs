@@ -22,7 +22,6 @@ use crate::ticks::Ticks;
 /// How often counters are read.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How sampling ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// All samples were written, or the reader has ended.

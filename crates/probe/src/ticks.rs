@@ -20,7 +20,6 @@ pub struct Tick {
 }
 
 impl Ticks {
-    /// The first tick is at `origin`.
     pub fn new(origin: Instant, period: Duration) -> Self {
         Self { origin, period, next: 0 }
     }

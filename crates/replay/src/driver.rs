@@ -39,7 +39,6 @@ pub struct SessionDriver {
     patience: Nanos,
 }
 
-/// The session that a client is in.
 #[derive(Debug)]
 struct Session {
     reader: SessionReader,
@@ -184,7 +183,6 @@ impl SessionDriver {
         Ok(())
     }
 
-    /// Sends the statement.
     fn send(&mut self, now: Nanos, out: &mut Outgoing<'_>) -> Request {
         if let Some(session) = &mut self.session {
             session.has_next = false;

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-/// An error in a replay file, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct ReplayError {
@@ -16,7 +15,6 @@ pub struct ReplayError {
 }
 
 impl ReplayError {
-    /// An error of the file as a whole.
     pub(crate) fn in_file(path: &Path, message: impl Into<String>) -> Self {
         Self { place: path.display().to_string(), message: message.into(), hint: None }
     }

@@ -21,7 +21,6 @@ const AHEAD_BYTES: NonZeroU64 = NonZeroU64::new(128 * 1024).expect("it is above 
 /// A line's buffer up to this size stays allocated.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// A file that several readers share.
 #[derive(Debug)]
 pub struct SharedFile {
     file: File,

@@ -9,7 +9,6 @@ const EXACT: Nanos = 1_000_000;
 /// Counts of a replay, or of a part of its sessions.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Sessions that began.
     pub sessions_begun: u64,
     /// Sessions whose connection was lost before their last statement.
     pub sessions_lost: u64,
@@ -63,7 +62,6 @@ impl Tally {
         (count > 0).then(|| self.exact as f64 / count as f64)
     }
 
-    /// Adds `other` to these counts.
     pub fn add(&mut self, other: &Self) {
         self.sessions_begun += other.sessions_begun;
         self.sessions_lost += other.sessions_lost;
@@ -85,9 +83,7 @@ impl Tally {
 /// The result of a replay.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Sessions of the file.
     pub sessions: u64,
-    /// Statements of the file.
     pub statements: u64,
     /// What was done.
     pub tally: Tally,

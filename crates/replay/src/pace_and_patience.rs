@@ -23,7 +23,6 @@ pub enum Pace {
 /// What the clients of a replay share.
 #[derive(Debug)]
 pub struct Progress {
-    /// The file.
     pub file: ReplayFile,
     /// How fast it is replayed.
     pub pace: Pace,

@@ -12,7 +12,6 @@ pub enum Missing {
     CloseAndParse,
 }
 
-/// The names of a session.
 #[derive(Debug, Default)]
 pub struct PreparedNames {
     /// The hash of each name's text; None if the name may exist with any text: a Parse failed, or
@@ -60,7 +59,6 @@ impl PreparedNames {
         }
     }
 
-    /// Forgets all names, in a new session.
     pub fn forget(&mut self) {
         self.names = HashMap::new();
     }

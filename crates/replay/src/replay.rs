@@ -22,12 +22,10 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A replay of `file`.
     pub fn new(file: ReplayFile, pace: Pace) -> Self {
         Self { progress: Arc::new(Progress::new(file, pace)), tallies: Mutex::default() }
     }
 
-    /// The file.
     pub fn file(&self) -> &ReplayFile {
         &self.progress.file
     }

@@ -34,7 +34,6 @@ const SCAN_BYTES: usize = 1 << 20;
 pub struct Header {
     format: String,
     version: u64,
-    /// How many sessions there are.
     pub sessions: u64,
     /// How many of them there are at the same time, at most.
     pub most_sessions: u64,
@@ -57,7 +56,6 @@ struct SharedLine<'a> {
     sql: Cow<'a, str>,
 }
 
-/// The line that begins a session.
 #[derive(Debug, Deserialize)]
 struct SessionLine {
     session: u64,
@@ -65,16 +63,13 @@ struct SessionLine {
     until_us: u64,
 }
 
-/// The line that ends one.
 #[derive(Debug, Deserialize)]
 struct EndLine {
     end: u64,
 }
 
-/// A text that several statements share.
 #[derive(Debug)]
 pub struct SharedText {
-    /// The number of its class.
     pub class: u32,
     /// The text.
     pub sql: Box<str>,
@@ -85,7 +80,6 @@ pub struct SharedText {
 pub struct Place {
     /// The offset of its first line, which begins it.
     pub offset: u64,
-    /// The number of that line.
     pub line: u64,
     /// When it begins, in microseconds since the start of the capture.
     pub at_us: u64,
@@ -96,7 +90,6 @@ pub struct Place {
 /// A replay file whose sessions can be read.
 #[derive(Debug)]
 pub struct ReplayFile {
-    /// The open file.
     pub(crate) file: Arc<SharedFile>,
     /// What the file says of itself.
     pub header: Header,
@@ -154,7 +147,6 @@ impl ReplayFile {
         Ok(found)
     }
 
-    /// The file's name.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
@@ -180,7 +172,6 @@ fn header(lines: &mut Lines) -> Result<Header, ReplayError> {
     Ok(header)
 }
 
-/// The scan of a file.
 struct Scan {
     found: ReplayFile,
     text_bytes: usize,
@@ -222,7 +213,6 @@ impl Scan {
         }
     }
 
-    /// Adds a class or a shared text.
     fn shared_text(&mut self, line: &SharedLine<'_>) -> Result<(), String> {
         let (classes, texts) = (self.found.classes.len(), self.found.texts.len());
         self.text_bytes += line.sql.len();
@@ -253,7 +243,6 @@ impl Scan {
         }
     }
 
-    /// Adds a session.
     fn begin(&mut self, begin: &SessionLine, offset: u64, line: u64) -> Result<(), String> {
         let &SessionLine { session, at_us, until_us } = begin;
         let header = &self.found.header;

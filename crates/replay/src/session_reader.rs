@@ -14,7 +14,6 @@ const CHUNK_BYTES: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct SessionReader {
     lines: Lines,
-    /// The session's times.
     pub place: Place,
     /// The intended start of the statement before.
     last_us: u64,

@@ -21,7 +21,6 @@ const MOST_PARAMETERS: usize = 65_535;
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A line of a session.
 #[derive(Deserialize)]
 struct StatementLine<'a> {
     at_us: u64,
@@ -43,12 +42,10 @@ struct StatementLine<'a> {
     copy: Option<Vec<Text<'a>>>,
 }
 
-/// A captured statement.
 #[derive(Debug, Default)]
 pub struct Statement {
     /// The intended start, in microseconds since the start of the capture.
     pub at_us: u64,
-    /// The number of its class.
     pub class: u32,
     /// The number of its shared text; None if it has a text of its own.
     shared: Option<usize>,

@@ -15,7 +15,6 @@ pub struct Source {
 /// A script that is free of syntax errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// Name of its source.
     pub name: String,
     pub(crate) commands: Vec<Command>,
 }

@@ -5,11 +5,9 @@ use crate::ast::Source;
 /// A built-in script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// Name for `-b`.
     pub name: &'static str,
     /// Name in reports.
     pub description: &'static str,
-    /// Text of the script.
     pub text: &'static str,
 }
 

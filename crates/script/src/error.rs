@@ -19,7 +19,6 @@ pub struct SyntaxError {
     pub script: String,
     /// Line of the command, from 1.
     pub line: u32,
-    /// The error message.
     pub message: &'static str,
     /// The offending text, where there is one.
     pub detail: Option<String>,

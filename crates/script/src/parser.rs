@@ -295,7 +295,6 @@ fn first_line(sql: &str) -> &str {
     &line[..fits.take_while(|end| *end <= MAX_DISPLAY).last().unwrap_or(0)]
 }
 
-/// Checks that conditions are properly nested.
 fn check_conditions(script: &str, commands: &[Command]) -> Result<(), ParseError> {
     // Whether the \else of each open \if has been seen.
     let mut open: Vec<bool> = Vec::new();

@@ -90,7 +90,6 @@ pub enum Op {
         /// The step.
         target: usize,
     },
-    /// Begins a pipeline.
     StartPipeline,
     /// Sends a Sync without waiting.
     SyncPipeline,
@@ -114,7 +113,6 @@ pub struct Command {
 /// A piece of the text of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Constant text.
     Text(Box<str>),
     /// A variable's value, or the source text if it is not set.
     Var {
@@ -139,7 +137,6 @@ pub enum Sql {
     },
 }
 
-/// A statement of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     /// Index in [`Program::statements`].
@@ -181,11 +178,9 @@ impl Statement {
 /// A compiled script; immutable, shared by all clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// Name of the script.
     pub name: Box<str>,
     /// The steps.
     pub ops: Vec<Op>,
-    /// The statements, in order.
     pub statements: Vec<Statement>,
     /// The commands, in order. Conditions are among them, `\gset` and `\aset` are not.
     pub commands: Vec<Command>,
@@ -219,7 +214,6 @@ impl Program {
         program
     }
 
-    /// Limits `op` to the last step.
     pub fn clamp_step(&self, op: usize) -> usize {
         op.min(self.op_commands.len().saturating_sub(1))
     }
@@ -230,7 +224,6 @@ impl Program {
         self.op_commands[op] as usize
     }
 
-    /// A step's command.
     pub fn command(&self, op: usize) -> &Command {
         &self.commands[self.command_number(op)]
     }

@@ -4,7 +4,6 @@ use crate::error::EvalError;
 use crate::value::{Fault, is_space, leading_int};
 use crate::vars::{SlotId, Symbols, Vars};
 
-/// Length limit of a command, in bytes.
 const MAX_COMMAND_LENGTH: usize = 254;
 
 /// A word of a shell command.

@@ -152,7 +152,6 @@ impl<'t> SqlScanner<'t> {
         self.position += self.run_length(0, |b| b != b'\n' && b != b'\r');
     }
 
-    /// Skips a comment, with nested ones.
     fn skip_comment(&mut self) {
         let mut depth = 1;
         self.position += 2;

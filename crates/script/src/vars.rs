@@ -72,7 +72,6 @@ impl Symbols {
         if valid_name(name) { Ok(self.lookup(name)) } else { Err(InvalidName { context, name: name.to_owned() }) }
     }
 
-    /// The name of a slot.
     pub fn name(&self, slot: SlotId) -> &str {
         &self.names[slot.index()]
     }
@@ -91,7 +90,6 @@ impl Symbols {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Content {
     Unset,
-    /// `value` is the current value.
     Value,
     /// `text` is the current value, and its type has not been needed yet.
     Text,
@@ -137,7 +135,6 @@ impl Vars {
         &self.symbols
     }
 
-    /// Assigns a value.
     #[inline]
     pub fn set_value(&mut self, slot: SlotId, value: Value) {
         let slot = &mut self.slots[slot.index()];

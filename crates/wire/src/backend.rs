@@ -7,7 +7,6 @@ use crate::error::ProtocolError;
 pub enum TxStatus {
     /// Not in a transaction block.
     Idle,
-    /// In a transaction block.
     InBlock,
     /// In a transaction block that has failed; queries are refused until it ends.
     Failed,
@@ -112,7 +111,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A RowDescription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowDescription<'a> {
     columns: u16,

@@ -31,7 +31,6 @@ pub struct BindTemplate {
 }
 
 impl BindTemplate {
-    /// For a statement with this many parameters.
     pub fn new(statement: &str, parameters: u16, columns: Columns) -> Result<Self, EncodeError> {
         let mut head = Vec::new();
         frontend::bind(&mut head, "", statement, [])?;

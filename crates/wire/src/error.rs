@@ -16,7 +16,6 @@ pub struct ServerError {
     pub severity_code: Option<String>,
     /// The five-character code; `None` if missing or malformed.
     pub code: Option<SqlState>,
-    /// The primary message.
     pub message: String,
     /// A secondary message.
     pub detail: Option<String>,

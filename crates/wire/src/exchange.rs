@@ -11,7 +11,6 @@ pub enum Capture {
     /// Rows, their descriptions and COPY data are skipped unread.
     #[default]
     None,
-    /// Rows are reported.
     Rows,
 }
 
@@ -46,12 +45,7 @@ pub enum Reply<'a> {
     /// The server has sent all its COPY data.
     CopyDone,
     /// A parameter that the server reports has a new value.
-    ParameterStatus {
-        /// Name of the parameter.
-        name: &'a [u8],
-        /// Value of the parameter.
-        value: &'a [u8],
-    },
+    ParameterStatus { name: &'a [u8], value: &'a [u8] },
 }
 
 /// Scans the answers of one connection, after start-up.

@@ -127,12 +127,10 @@ pub fn bind<'a>(
     })
 }
 
-/// Describe a portal.
 pub fn describe_portal(out: &mut Vec<u8>, name: &str) -> Encoded {
     named(out, b'D', b'P', name)
 }
 
-/// Close a prepared statement.
 pub fn close_statement(out: &mut Vec<u8>, name: &str) -> Encoded {
     named(out, b'C', b'S', name)
 }

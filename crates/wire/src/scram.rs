@@ -50,7 +50,6 @@ impl ChannelBinding {
     }
 }
 
-/// Errors of the exchange.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScramError {
     #[error("malformed SCRAM message ({0})")]
@@ -264,7 +263,6 @@ fn prepared(password: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(prepared.map_or_else(|| password.to_vec(), |text| text.as_bytes().to_vec()))
 }
 
-/// The signature of an exchange by a server that knows the password.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn server_signature(password: &[u8], salt: &[u8], iterations: u32, exchange: &[u8]) -> [u8; 32] {
     hmac(Keys::derive(password, salt, iterations).server.as_slice(), exchange)

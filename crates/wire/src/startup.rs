@@ -71,7 +71,6 @@ impl fmt::Debug for StartupParams {
     }
 }
 
-/// The progress of the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Send what was appended, then receive more and pass it in.
@@ -111,9 +110,7 @@ enum Auth {
     Start,
     /// A password was sent; only the result may follow.
     PasswordSent,
-    /// SCRAM's first message was sent.
     ScramFirst(ScramClient),
-    /// SCRAM's final message was sent.
     ScramFinal(ScramClient),
     /// The server's signature was verified; only AuthenticationOk may follow.
     ScramVerified,

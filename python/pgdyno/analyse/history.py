@@ -49,8 +49,6 @@ class HistoryPoint:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change point of a history."""
-
     at: int
     """Index of the first run with the new level."""
     before: float

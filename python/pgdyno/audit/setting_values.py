@@ -65,7 +65,6 @@ def alike(printed: Sequence[str | None], kept: Sequence[Value | None]) -> bool:
 
 
 def alike_settings(run: AuditRun, printed: ReportedSettings, names: Iterable[str]) -> set[str]:
-    """Return those of the settings `names` that have the same value at all targets of `run`."""
     names = list(names)
     kept = values_at(run, names)
     return {

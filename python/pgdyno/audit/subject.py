@@ -268,7 +268,6 @@ class Subject:
         return found
 
     def facts(self, name: str) -> list[ImportedLine]:
-        """Return the lines of imported documents that contain the fact `name`."""
         return self.manifest.imported.facts.get(name, []) if self.manifest.imported is not None else []
 
     @cached_property

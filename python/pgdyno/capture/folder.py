@@ -104,7 +104,6 @@ def _check_format(path: Path, data: dict[str, Any]) -> None:
 
 
 def plan(name: str, capture: Capture) -> str:
-    """Return a plan that replays the capture."""
     return f"""\
 name = {json.dumps(plan_name(name, "capture"))}
 description = {toml_text(f"Replays the capture of {format_time(capture.began)}.")}

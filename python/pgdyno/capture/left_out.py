@@ -64,13 +64,11 @@ SERVER_UNKNOWN = Message(
     "capture-server-unknown",
     "log files do not name their server, so pgdyno cannot refuse to send the load to that server: name a copy",
 )
-"""The note of a capture of log files alone."""
 _OUTSIDE = {"other-database", "replication", "background", "other-lines", "other-source", "copies"}
 """Reasons that concern nothing of the load."""
 
 
 def left_out_of(capture: Capture) -> list[Message]:
-    """Return what a capture left out of the load that it saw."""
     return [
         Message(
             "capture-lacks", "capture: {reason} ({count:,})", reason=_REASONS.get(each.reason, each.reason),
@@ -97,7 +95,6 @@ class Losses:
         self._first: dict[str, tuple[int, int, Path]] = {}
 
     def add(self, reason: str, path: Path, line: int, count: int = 1) -> None:
-        """Count `count` of `reason`, the first of them at `line` of `path`."""
         place = (self._order[path], line, path)
         self._counts[reason] = self._counts.get(reason, 0) + count
         self._first[reason] = min(place, self._first.get(reason, place))

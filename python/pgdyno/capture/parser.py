@@ -29,8 +29,6 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """What the parser says of a text."""
-
     text: str
     """Normalised: constants are `$1`, `$2`, …"""
     fingerprint: str | None

@@ -68,7 +68,6 @@ def reach_host(target: str, spec: SshSpec) -> Check:
 
 
 def check_host(target: str, spec: SshSpec, looked: Looked) -> Check:
-    """Return the check for the host of `target` from `looked`."""
     clock = looked.clock
     found = Message(
         "host-reached",

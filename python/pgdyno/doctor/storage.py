@@ -35,7 +35,6 @@ TIGHT = 0.8
 
 
 def mount_of(system: System, path: Path) -> Mount | None:
-    """Return the mount of the resolved `path`."""
     return mount_above(parse_mounts(system.lines("proc/self/mountinfo")), path)
 
 

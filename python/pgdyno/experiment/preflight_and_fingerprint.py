@@ -58,7 +58,6 @@ def check_conditions(loaded: LoadedPlan, resources: Resources, seed: int, *, che
 
 
 FIELDS_OF_ATTEMPTS = frozenset(["pgdyno", "pgdrive", *(f"host.{name}" for name in Host.model_fields)])
-"""Fields of a fingerprint that each attempt's record has, too."""
 
 
 def changed_since(context: RunContext) -> list[Message]:

@@ -276,7 +276,6 @@ class _Clock:
     origin_us: int
     """The instant from which seconds of the trial count, since the engine's start."""
     ahead_us: int
-    """By how much the server's clock is ahead."""
 
     def engine_us(self, t_us: int) -> int:
         return t_us - self.ahead_us - self.epoch_us

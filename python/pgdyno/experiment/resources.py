@@ -85,7 +85,6 @@ class Resources:
     rental: Rental | None = None
     """The servers that were rented for the run; None if the plan rents none."""
     renting: Renting = field(default_factory=Renting)
-    """How they are rented."""
 
 
 @contextmanager

@@ -88,8 +88,6 @@ class Generator(Protocol):
 
 @dataclass(slots=True)
 class _State:
-    """The state of one generator of the load."""
-
     generator: Generator
     before: Offset
     answered_s: float = inf

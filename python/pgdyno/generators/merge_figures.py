@@ -28,7 +28,6 @@ def sum_parts(parts: Iterable[Event], names: Iterable[str]) -> Event:
 
 
 def scripts_of_interval(parts: Sequence[Event]) -> list[Event]:
-    """Merge the `scripts` of several generators' intervals."""
     return [_script(number, same, INTERVAL_PERCENTILES) for number, same in _group_by(parts, "script")]
 
 

@@ -52,7 +52,6 @@ def tree_cpu_us(root: int) -> dict[str, int]:
 
 
 def descendants(root: int) -> list[int]:
-    """Return the living descendants of `root`."""
     found = _list_processes()
     return [
         pid for pid, process in found.items() if pid != root and process.state != "Z" and _is_below(pid, root, found)

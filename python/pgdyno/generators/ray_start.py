@@ -34,8 +34,6 @@ NOT_FOUND, USAGE, SSH_FAILED = 127, 2, 255
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of Ray that pgdyno starts."""
-
     name: str
     address: str
     """`host:port` of the head."""

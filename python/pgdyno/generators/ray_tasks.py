@@ -52,7 +52,6 @@ class Tasks:
             raise EngineError("no node of the cluster has processors for tasks", hint=hint)
 
     def __call__(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
-        """Yield the results of `work` for each of `items`, in their order."""
         remote = self._ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(_run_task)
         # serialized once for all tasks, because `work` may contain large values such as prices
         task, shared = Task.ours(), self._ray.put(work)

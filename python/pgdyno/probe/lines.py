@@ -22,8 +22,6 @@ WARNINGS_KEPT = 20
 
 @dataclass(frozen=True, slots=True)
 class ProbeOutput:
-    """The output of probes."""
-
     record: ProbeRecord
     files: list[PlacedLines] = field(default_factory=list)
     """Files whose samples can be read and converted."""
@@ -99,7 +97,6 @@ def own_lines(lines: Path) -> list[Event]:
 
 
 def last_us(lines: Path) -> int:
-    """Return the probe's time of the last line."""
     last = 0
     with lines.open("rb") as file:
         for line in file:

@@ -54,7 +54,6 @@ def server_name(target: str, instance: int | None) -> str:
 
 
 def target_of(server: str) -> str:
-    """Return the target of the server with this name."""
     return server.partition(".")[0]
 
 
@@ -90,7 +89,6 @@ class FailureId(StrEnum):
     SILENT = "server-silent"
     """The server stopped answering pgdyno."""
     EVENT_FAILED = "event-failed"
-    """An event of the plan failed."""
     EVENT_NOT_REACHED = "event-not-reached"
     """The trial ended before an event of the plan."""
     TOO_MANY_ERRORS = "too-many-errors"
@@ -112,7 +110,6 @@ class FailureId(StrEnum):
     NOT_CONNECTED = "load-not-connected"
     """A client could not connect."""
     GENERATOR_LOST = "generator-lost"
-    """One of several generators was lost."""
     PARTNER_FAILED = "partner-failed"
     """The other trial of the pair (`trial.order = "duet"`) failed."""
     NO_GENERATORS = "generators-unavailable"

@@ -20,8 +20,6 @@ CAPTURE_FILE, STATEMENTS_FILE = "capture.json", "capture.parquet"
 
 
 class Source(StrEnum):
-    """Sources of a capture."""
-
     LOG = "log"
     STATEMENTS = "pg_stat_statements"
 
@@ -37,8 +35,6 @@ class Values(StrEnum):
 
 
 class Ended(StrEnum):
-    """Why a capture ended."""
-
     TIME = "time"
     """The capture reached its duration, or the end of the log files."""
     INTERRUPTED = "interrupted"

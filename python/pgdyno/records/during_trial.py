@@ -12,8 +12,6 @@ from pgdyno.records.measured import Latency
 
 
 class EventOutcome(StrEnum):
-    """The outcome of an event of the plan."""
-
     DONE = "done"
     FAILED = "failed"
     UNFINISHED = "unfinished"
@@ -162,19 +160,16 @@ class ClassLikeness(Record):
     """One class of statements in the capture and in the trial; latencies of None are unknown."""
 
     number: int
-    """Number of the class in the capture."""
     text: str
     """The first characters of the statement."""
     captured_calls: int
     captured_share: float
-    """Share of all statements of the capture."""
     captured_errors: int
     captured_p50_us: float | None
     """Time on the server; for the trial, the time until the client had the whole answer."""
     captured_p99_us: float | None
     calls: int
     share: float
-    """Share of all statements of the trial."""
     errors: int
     p50_us: float | None
     p99_us: float | None

@@ -45,8 +45,6 @@ class Imported(Record):
 
 
 class ImportedFile(Record):
-    """A file that was imported."""
-
     path: str
     sha256: str
     trials: int

@@ -81,7 +81,6 @@ class PriceList(BaseModel):
     date: date
     """Date of these prices."""
     source: str = ""
-    """An offer, or a price list."""
     years: float = Field(ge=SHORTEST_YEARS, le=LONGEST_YEARS)
     """The period over which purchases are spread."""
     left_out: tuple[str, ...] = ()

@@ -52,7 +52,6 @@ class ClockRecord(Record):
     """How much faster it runs, in parts per million; None if the trial was too short or interrupted."""
     drift_uncertainty_ppm: float | None = None
     round_trip_us: int
-    """The fastest round trip."""
     rounds: int
     """The number of measurements, each of several round trips."""
     aligned: bool

@@ -39,7 +39,6 @@ class Promise:
     text: str
     """As in the plan: `p99 < 20ms`."""
     figure: str
-    """One of `FIGURES`."""
     sign: str
     limit: float
     """Nanoseconds of a latency, transactions per second of `tps`, else a share: 0.95 for 95 %."""

@@ -28,7 +28,6 @@ def rate_unit(trial: TrialRecord) -> str:
 
 
 def counts_queries(trials: Iterable[TrialRecord]) -> bool:
-    """Return whether all throughputs of `trials` count queries."""
     measured = [trial for trial in trials if trial.summary is not None]
     return bool(measured) and all(rate_unit(trial) == QUERIES for trial in measured)
 

@@ -70,8 +70,6 @@ class Consistency(Record):
 
 
 class StepRecord(Record):
-    """A step of a trial that is no load."""
-
     name: str
     does: str
     """sql, vacuum, checkpoint or wait."""

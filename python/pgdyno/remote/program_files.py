@@ -34,7 +34,6 @@ class LuaFiles:
 
 
 def place_of(file: Path) -> str:
-    """Return the remote path of the local `file`."""
     return str(PurePosixPath(*("up" if part == ".." else part for part in file.parts if part != file.anchor)))
 
 
@@ -119,8 +118,6 @@ _HOSTS = ("PGHOST", "PGHOSTADDR")
 
 @dataclass(slots=True)
 class Baggage:
-    """Files for one start of a program."""
-
     options: list[str] = field(default_factory=list)
     """The program's options with paths on the other host."""
     environment: dict[str, str] = field(default_factory=dict)

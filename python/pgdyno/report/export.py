@@ -270,7 +270,6 @@ def _rows(table: Table) -> list[list[str]]:
 
 
 def _widths(table: Table, most: int = sys.maxsize) -> list[int]:
-    """Return the width of each column, of names at most `most`."""
     widths = [max(map(cell_len, column)) for column in zip(*_rows(table), strict=True)]
     # the rule of a column of figures is a dash and a colon
     return [min(width, most) if at < table.text_columns else max(width, 2) for at, width in enumerate(widths)]

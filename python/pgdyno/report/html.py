@@ -29,7 +29,6 @@ _KEPT_TOGETHER = re.compile(
 
 
 def render_page(draft: Draft) -> str:
-    """Return the page of a report."""
     manifest = draft.of.manifest
     style, script = page_style(), "".join(map(page_file, ("script.js", "strips.js", "timeline.js")))
     return (

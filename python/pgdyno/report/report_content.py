@@ -204,7 +204,6 @@ class ArmProfile:
     """Where the server of an arm spent its CPU time."""
 
     name: str
-    """The arm, as the report names it."""
     record: ProfileRecord
     stacks: Mapping[str, int]
     """Samples by folded stack, at least one."""
@@ -215,7 +214,6 @@ class PlanOfArm:
     """The query plan of a statement in one arm at one point."""
 
     name: str
-    """The arm, as the report names it."""
     plan: str
     mean_ms: float | None
     """Mean time of the statement over the trials there, as its clients saw it; None if unknown."""

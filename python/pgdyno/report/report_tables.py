@@ -67,7 +67,6 @@ def peak_statements(of: Digest) -> list[StatementRow]:
 
 
 def statement_table(of: Digest) -> Table | None:
-    """Return `peak_statements` in a table."""
     found = peak_statements(of)
     if of.best is None or not found:
         return None

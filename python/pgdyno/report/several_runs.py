@@ -116,7 +116,6 @@ def comparisons_of(of: Digest, left_out: Collection[int] = ()) -> list[Compariso
 
 
 def with_confounders(comparisons: Sequence[Comparison], run: RunData) -> list[Comparison]:
-    """Return the comparisons of the arms of `run`, each with its confounders."""
     by = usual_split(run)
     if by is None:
         return list(comparisons)

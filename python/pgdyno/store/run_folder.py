@@ -242,7 +242,6 @@ class RunFolder:
 
     @property
     def trials_path(self) -> Path:
-        """Return the folder of the completed trials."""
         return self.path / TRIALS
 
     def trial_paths(self) -> list[Path]:

@@ -270,7 +270,6 @@ def _hints(name: str) -> dict[str, Any]:
 
 
 def columns(row: type[Row]) -> Mapping[str, str]:
-    """Return the SQL type of each column of `row`, in order."""
     return MappingProxyType({name: _sql_type(hint) for name, hint in _hints(row.__name__).items()})
 
 

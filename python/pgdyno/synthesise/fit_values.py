@@ -32,7 +32,6 @@ TOLERANCE = 0.02
 LEVEL_1_PERCENT = 1.63
 """The coefficient of the two-sample Kolmogorov-Smirnov test at the level of 1 %."""
 MOST_LISTED = 20
-"""The most values of a weighted list."""
 BUCKETS = 20
 """Buckets of a histogram."""
 ENOUGH = 50
@@ -165,8 +164,6 @@ def _zipf(sample: Integers, falling: bool) -> Zipf:
 
 
 def _exponent(mean_log_rank: float, count: int) -> float:
-    """The most likely exponent of `count` ranks."""
-
     def unlikelihood(exponent: float) -> float:
         return exponent * mean_log_rank + math.log(sum_of_powers(count, exponent))
 

@@ -34,7 +34,6 @@ def write_model(folder: Path, model: Model) -> None:
 
 
 def plan_text(name: str, model: Model) -> str:
-    """Return the plan that runs the model."""
     capture, arrivals = model.capture, model.arrivals
     scripts = "\n".join(
         f"    {json.dumps(f'{script.name}@{script.weight}')},  # {script.summary}" for script in model.scripts

@@ -161,7 +161,6 @@ class Classes:
     kept: list[TransactionClass]
     left: list[LeftTransactions]
     count: int
-    """All transactions."""
     us: int
     """Time on the server of all transactions."""
 

@@ -32,9 +32,7 @@ class Site:
     columns: tuple[Texts, ...]
     """The values of each constant, in the order in which the statements began."""
     transactions: Numbers
-    """The sampled transaction of each value."""
     sessions: Numbers
-    """The session of each value."""
     began_us: Numbers
     """When each statement began, after the start of the capture."""
     pause_us: float
@@ -54,8 +52,6 @@ class Site:
 
 @dataclass(frozen=True)
 class SampledClass:
-    """A class of transactions, with its sample."""
-
     of: TransactionClass
     sites: list[Site]
     """In the order of the transaction; a loop's body once."""

@@ -93,7 +93,6 @@ def generator_names(count: int) -> list[str]:
 
 
 def is_generator(name: str) -> bool:
-    """Return whether `name` stands for a generator."""
     return name.startswith(GENERATOR)
 
 

@@ -96,7 +96,6 @@ def _collation(database: Mapping[str, Any]) -> str:
 
 
 CORRECT_SESSION_SETTINGS = "correct session_settings"
-"""The remedy of a session setting that the server refuses."""
 
 
 def is_correction(hint: str | None) -> bool:
@@ -269,7 +268,6 @@ class Server:
 
     @property
     def plan_settings(self) -> Mapping[str, str]:
-        """Return the plan's settings that it has now."""
         return self.settings if self.machine is None else self.machine.control.settings
 
     def facts(self) -> ServerFacts:

@@ -19,8 +19,6 @@ from pgdyno.errors import TargetError
 
 
 class Relation(StrEnum):
-    """The relation of the server's user to pgdyno's own."""
-
     SAME = "same"
     OTHER = "other"
 

@@ -144,7 +144,6 @@ fn is_identifier(tagged: AnyRef<'_>, id: ObjectIdentifier) -> bool {
     tagged.tag() == Tag::ObjectIdentifier && tagged.value() == id.as_bytes()
 }
 
-/// The explicitly tagged field of this number.
 pub(super) fn field<'a>(fields: &[AnyRef<'a>], number: u32) -> Option<AnyRef<'a>> {
     let tag = Tag::ContextSpecific { constructed: true, number: TagNumber(number) };
     fields.iter().find(|field| field.tag() == tag).copied()

@@ -35,7 +35,6 @@ pub(super) fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer
     }
 }
 
-/// All revocation lists that the settings name.
 pub(super) fn revocations(settings: &TlsSettings) -> Result<Vec<CertRevocationList<'static>>, TlsError> {
     let mut lists = Vec::new();
     match &settings.crl {

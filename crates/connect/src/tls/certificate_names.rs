@@ -107,7 +107,6 @@ fn ip(bytes: &[u8]) -> Option<IpAddr> {
     Some(IpAddr::V6(Ipv6Addr::from(sixteen)))
 }
 
-/// Whether a name of a certificate matches the host.
 fn matches(name: &str, host: &str) -> bool {
     if name.eq_ignore_ascii_case(host) {
         return true;

@@ -18,9 +18,7 @@ use crate::patience::Patience;
 use crate::stream::Stream;
 use crate::word_options::SslNegotiation;
 
-/// The result of a negotiation.
 pub(crate) enum Negotiated {
-    /// The session is encrypted, over this channel.
     Encrypted(Stream, Channel),
     /// The server does not support TLS; the socket is still usable.
     Refused(Stream),

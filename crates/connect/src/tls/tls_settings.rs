@@ -7,7 +7,6 @@ use crate::keyword::Settings;
 use crate::param_error::ParamError;
 use crate::word_options::{ChannelBindingMode, SslCertMode, SslMode, SslNegotiation};
 
-/// The location of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilePlace {
     /// The path that a parameter gives.
@@ -31,13 +30,10 @@ impl FilePlace {
 /// The location of the certificates of trusted authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootSource {
-    /// The system's certificates.
     System,
-    /// In a file.
     File(FilePlace),
 }
 
-/// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
     /// TLS 1.2.
@@ -65,9 +61,7 @@ pub struct TlsSettings {
     pub crl_folder: Option<PathBuf>,
     /// Whether the handshake contains the name of the host.
     pub sni: bool,
-    /// The oldest version that is allowed.
     pub oldest: TlsVersion,
-    /// The newest version that is allowed.
     pub newest: TlsVersion,
     /// Whether authentication is bound to the channel.
     pub binding: ChannelBindingMode,

@@ -35,7 +35,6 @@ impl TlsStream {
         &self.channel
     }
 
-    /// Performs the handshake.
     pub(super) async fn handshake(&mut self, patience: &Patience) -> io::Result<()> {
         while self.channel.connection().is_handshaking() {
             self.channel.flush(&mut self.sealed);

@@ -16,7 +16,6 @@ use webpki::{
 use super::certificate::Certificate;
 use super::manual_recipes;
 
-/// The trusted authorities.
 pub(super) struct Trust {
     roots: Vec<CertificateDer<'static>>,
     anchors: Vec<TrustAnchor<'static>>,

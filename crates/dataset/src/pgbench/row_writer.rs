@@ -14,7 +14,6 @@ pub struct RowWriter {
     rows: u64,
     /// The next row, with its line end.
     row: Vec<u8>,
-    /// Number of digits of its key.
     key_digits: usize,
 }
 

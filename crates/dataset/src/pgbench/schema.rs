@@ -34,7 +34,6 @@ impl Method {
     }
 }
 
-/// The partitions of pgbench_accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partitions {
     /// How rows are assigned to them.
@@ -52,7 +51,6 @@ pub struct Schema {
     pub fillfactor: u32,
     /// Persistence of all tables; with partitions, only of these, as in pgbench 18.
     pub persistence: Persistence,
-    /// Partitions of pgbench_accounts.
     pub partitions: Option<Partitions>,
     /// Tablespace of the tables; the database's default when None.
     pub tablespace: Option<String>,
@@ -137,7 +135,6 @@ impl Schema {
         format!("alter table pgbench_accounts_{number} add primary key (aid){tablespace}")
     }
 
-    /// Statements that create primary keys.
     pub fn primary_keys(&self) -> Vec<String> {
         let tablespace = clause(" using index tablespace ", self.index_tablespace.as_deref());
         let key = |table: Table| match table {

@@ -1,7 +1,6 @@
 //! Customers' last names: three syllables, chosen by the digits of a number (clause 4.3.2.3).
 
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
-/// How many names there are.
 pub const COUNT: u64 = 1_000;
 
 /// The syllables of name `number`, from 0 to 999.

@@ -28,7 +28,6 @@ impl Transaction {
     /// All types of transactions.
     pub const ALL: [Self; 5] = [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
 
-    /// Name of the transaction.
     pub fn name(self) -> &'static str {
         match self {
             Self::NewOrder => "New-Order",
@@ -39,7 +38,6 @@ impl Transaction {
         }
     }
 
-    /// Name of the function.
     pub fn function(self) -> &'static str {
         match self {
             Self::NewOrder => "tpcc_new_order",
@@ -50,7 +48,6 @@ impl Transaction {
         }
     }
 
-    /// Name of the procedure.
     pub fn procedure(self) -> &'static str {
         match self {
             Self::NewOrder => "tpcc_call_new_order",

@@ -126,7 +126,6 @@ pub(super) fn create_partitions(tpcc: &Tpcc) -> Vec<String> {
     parts.iter().enumerate().map(create).collect()
 }
 
-/// VACUUM statements.
 pub(super) fn vacuum(tpcc: &Tpcc, manner: Manner) -> Stages {
     let options = match manner {
         Manner::Serial => "analyze",

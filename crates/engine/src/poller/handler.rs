@@ -57,7 +57,6 @@ pub trait Handler {
 
 /// Moves bytes between connections and a handler.
 pub trait Poller: Sized {
-    /// Name of the poller in events.
     const NAME: &'static str;
 
     /// An empty poller for tokens under `connections`, which waits by `clock`.

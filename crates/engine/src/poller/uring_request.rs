@@ -33,7 +33,6 @@ impl Request {
         (self.kind as u64) << 62 | u64::from(self.generation) << 32 | u64::from(self.token)
     }
 
-    /// The request that `completion` belongs to.
     pub fn of(completion: &cqueue::Entry) -> Self {
         Self::from_user_data(completion.user_data())
     }

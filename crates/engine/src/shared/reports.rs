@@ -9,7 +9,6 @@ use crate::outage::OutageTracker;
 /// What a worker reports to the engine while the load runs.
 #[derive(Debug)]
 pub struct Reports {
-    /// Errors that were not reported yet.
     pub notes: Vec<ErrorNote>,
     /// How many errors have a note.
     pub note_limit: NoteLimit,

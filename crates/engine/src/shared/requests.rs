@@ -48,7 +48,6 @@ impl Requests {
         self.changing.pop_front()
     }
 
-    /// Sets a timer that wakes `client` at `instant`.
     pub fn wake_at(&mut self, instant: Nanos, client: usize) {
         self.timers.push(Reverse((instant, client)));
     }

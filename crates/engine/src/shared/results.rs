@@ -17,7 +17,6 @@ pub struct Results<'a> {
     /// Indexed by phase, one without phases: how long clients were in its transactions outside of
     /// it, before the measured part or after the planned end.
     pub overruns: Vec<Nanos>,
-    /// End of the last transaction.
     pub last_end: Nanos,
     /// Transactions that have begun and not ended.
     pub in_flight: usize,

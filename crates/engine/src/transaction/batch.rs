@@ -6,7 +6,6 @@ use crate::clock::Nanos;
 /// The statements of one round trip.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The statements, in order.
     pub statements: Vec<Batched>,
     /// Whether it was sent; until then, statements may be appended.
     pub sent: bool,

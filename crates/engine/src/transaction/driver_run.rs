@@ -21,7 +21,6 @@ pub struct DriverRun {
     pub knows_session: bool,
     /// What the last request sent.
     pub asked: Asked,
-    /// The server's last error in this transaction.
     pub error: Option<Box<ServerError>>,
     /// Whether the transaction is retried whatever the error was.
     pub ignores_error: bool,

@@ -21,7 +21,6 @@ const QUIET_ROWS: u64 = 100;
 /// Time between two events about a table, or about all tables.
 const EVENT_EVERY: Duration = Duration::from_secs(1);
 
-/// Prints a line for the user.
 pub fn print_line(line: &str) {
     write(&format!("{line}\n"));
 }
@@ -34,7 +33,6 @@ fn write(text: &str) {
 /// How often a line about rows is printed, and what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cadence {
-    /// By rows, for each table.
     Rows,
     /// By time, for each table (-q).
     Quiet,
@@ -237,7 +235,6 @@ mod tests {
         }
     }
 
-    /// Which of these are due for a line.
     fn due(cadence: Cadence, all: &[Rows<'_>]) -> Vec<bool> {
         let mut events = Events::open(None, Clock::start()).expect("no file");
         let messages = Messages::new("pgdrive");

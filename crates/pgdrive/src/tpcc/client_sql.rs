@@ -87,7 +87,6 @@ impl ClientSql {
         self.learnt.rolled_back
     }
 
-    /// The statements that are prepared.
     pub fn prepared(profile: Profile) -> Vec<(String, u16)> {
         let one = |statement: Statement| (statement.sql(profile), statement.parameters(profile));
         Statement::ALL.into_iter().map(one).collect()

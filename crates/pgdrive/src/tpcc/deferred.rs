@@ -28,7 +28,6 @@ const CANCELLING: Duration = Duration::from_secs(2);
 /// How often one delivery is tried.
 const TRIES: u32 = 3;
 
-/// A delivery in the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Delivery {
     pub warehouse: u32,

@@ -6,7 +6,6 @@ use pgdyno_dataset::tpcc::nurand::{self, nurand};
 use pgdyno_dataset::tpcc::{CUSTOMERS, DISTRICTS, ITEMS, ORDER_LINES, Profile, last_names};
 use pgdyno_script::Rng;
 
-/// The most lines of an order.
 pub const MOST_LINES: usize = ORDER_LINES[1] as usize;
 /// The number of an item that does not exist.
 pub const UNUSED_ITEM: u32 = ITEMS as u32 + 1;
@@ -43,7 +42,6 @@ pub struct User {
     district: u32,
 }
 
-/// The input of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewOrder {
     pub warehouse: u32,
@@ -85,13 +83,11 @@ pub struct Payment {
     pub cents: u32,
 }
 
-/// The inputs of one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inputs {
     /// A New-Order; its last item may be [`UNUSED_ITEM`].
     NewOrder(NewOrder),
     Payment(Payment),
-    /// An Order-Status.
     OrderStatus {
         warehouse: u32,
         district: u32,
@@ -101,7 +97,6 @@ pub enum Inputs {
         warehouse: u32,
         carrier: u32,
     },
-    /// A Stock-Level.
     StockLevel {
         warehouse: u32,
         district: u32,
@@ -174,7 +169,6 @@ impl User {
         Payment { warehouse, district, customer_warehouse, customer_district, who: self.who(), cents }
     }
 
-    /// The input of an Order-Status.
     pub fn order_status(&mut self) -> Inputs {
         Inputs::OrderStatus { warehouse: self.warehouse(), district: self.number(1, DISTRICTS), who: self.who() }
     }
@@ -184,7 +178,6 @@ impl User {
         (self.warehouse(), self.number(1, 10))
     }
 
-    /// The input of a Stock-Level, in the user's district.
     pub fn stock_level(&mut self) -> Inputs {
         Inputs::StockLevel { warehouse: self.warehouse(), district: self.district, threshold: self.number(10, 20) }
     }
@@ -253,7 +246,6 @@ pub fn push_cents(out: &mut Vec<u8>, cents: u64) {
     push(out, format_args!("{}.{:02}", cents / 100, cents % 100));
 }
 
-/// Appends a last name.
 pub fn push_last_name(out: &mut Vec<u8>, number: u64) {
     for syllable in last_names::syllables(number) {
         out.extend_from_slice(syllable.as_bytes());

@@ -26,10 +26,8 @@ use crate::results::SetUp;
 const LOAD_IT: &str = "Load it by \"pgdrive -i --dataset=tpcc --warehouses=NUM\", with the same profile.";
 /// Separates users' inputs from other random numbers with the run's seed.
 const INPUTS: u64 = 0x7463_5043;
-/// The default seed of a load of the dataset.
 const SEED_OF_LOAD: u64 = 1;
 
-/// A load that is ready to run.
 #[derive(Debug)]
 pub struct Ready {
     /// What all users have in common.
@@ -75,7 +73,6 @@ impl Ready {
         })
     }
 
-    /// Begins the load at `origin`.
     pub fn begin(&self, origin: Nanos, spec: &Spec) {
         let from = origin + spec.warmup.as_nanos() as Nanos;
         let end = match spec.limit {
@@ -88,7 +85,6 @@ impl Ready {
         }
     }
 
-    /// The drivers of the clients.
     pub fn drivers(&self) -> Arc<dyn Drivers> {
         Arc::clone(&self.terminals) as Arc<dyn Drivers>
     }

@@ -269,7 +269,6 @@ impl Figures {
         )
     }
 
-    /// The `tpcc` field of the `end` event.
     fn event(&self, spec: &Spec, events: &mut Events) -> Value {
         let c = self.rules.c;
         json!({

@@ -95,7 +95,6 @@ impl Figures {
         Ok(())
     }
 
-    /// The `tpch` field of the `end` event.
     fn event(&self) -> Value {
         let timing = |one: &Timing| {
             json!({

@@ -9,10 +9,8 @@ use super::query_order::order;
 
 /// The region of each nation, in the order of the generator's words.
 const REGIONS: [usize; 25] = [0, 1, 1, 1, 4, 0, 3, 3, 2, 2, 4, 4, 2, 4, 0, 0, 0, 1, 2, 3, 4, 2, 3, 3, 1];
-/// Country codes of phone numbers.
 const COUNTRY_CODES: [u64; 2] = [10, 34];
 
-/// A query with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     /// Number of the query, from 1.

@@ -1,7 +1,6 @@
 //! The 22 queries, as their functional definitions require them (clause 2.4). `{1}`, `{2}`, … stand
 //! for the parameters.
 
-/// Number of queries.
 pub const QUERIES: usize = 22;
 
 /// The queries, Q1 first.

@@ -39,7 +39,6 @@ impl Kind {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Name in samples.
     pub name: &'static str,
     pub kind: Kind,
     /// Unit: bytes, count, us, ms, share, sessions or MHz; empty if the user knows it.
@@ -54,14 +53,12 @@ pub enum Side {
     Host,
     /// The server, over SQL.
     Server,
-    /// The probe itself.
     Probe,
 }
 
 /// Figures that are read together.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Name in samples.
     pub name: &'static str,
     /// Where the source comes from.
     pub side: Side,

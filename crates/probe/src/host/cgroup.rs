@@ -80,7 +80,6 @@ fn version_1(files: &Files, groups: &str) -> Vec<(&'static str, f64)> {
     ])
 }
 
-/// A group's folder.
 #[derive(Debug, Clone)]
 struct Folder<'a> {
     files: &'a Files,

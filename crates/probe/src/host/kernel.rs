@@ -24,7 +24,6 @@ pub fn kernel(stat: &str, files: &Files) -> Result<Vec<Reading>, String> {
     Ok(one(present(&values)))
 }
 
-/// The source `pressure`.
 pub fn pressure(files: &Files) -> Result<Vec<Reading>, String> {
     let resources = ["cpu", "io", "memory"].map(|resource| {
         let text = files.text(&format!("proc/pressure/{resource}"))?;
@@ -41,7 +40,6 @@ pub fn pressure(files: &Files) -> Result<Vec<Reading>, String> {
     resources.into_iter().collect()
 }
 
-/// The source `memory`.
 pub fn memory(files: &Files) -> Result<Vec<Reading>, String> {
     let text = files.text("proc/meminfo")?;
     let bytes = |name| field(&text, name).map(|kib| kib * 1024.0);
@@ -70,7 +68,6 @@ pub fn memory(files: &Files) -> Result<Vec<Reading>, String> {
     Ok(one(present(&values)))
 }
 
-/// The source `paging`.
 pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
     let text = files.text("proc/vmstat")?;
     let page = rustix::param::page_size() as f64;
@@ -88,7 +85,6 @@ pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
     Ok(one(present(&values)))
 }
 
-/// The values that exist.
 pub fn present(values: &[(&'static str, Option<f64>)]) -> Vec<(&'static str, f64)> {
     let there = values.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
     there.collect()

@@ -28,7 +28,6 @@ use mounts::Mount;
 pub use postmaster::{Postmaster, ServerIdentity};
 use processes::Processes;
 
-/// Which log is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogChoice {
     /// The log that the server's files and its postmaster indicate.
@@ -44,13 +43,10 @@ pub enum LogChoice {
 pub struct Choice {
     /// How the server's processes are found.
     pub server: ServerIdentity,
-    /// `--data`
     pub data: Option<PathBuf>,
-    /// `--wal`
     pub wal: Option<PathBuf>,
     /// `--processes`
     pub most_clients: usize,
-    /// `--log`, `--no-log`
     pub log: LogChoice,
 }
 

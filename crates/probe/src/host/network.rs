@@ -4,7 +4,6 @@ use super::files::{Files, word};
 use super::kernel::present;
 use crate::sample::Reading;
 
-/// The source `network`.
 pub fn interfaces(files: &Files) -> Result<Vec<Reading>, String> {
     let text = files.text("proc/net/dev")?;
     let lines = text.lines().filter_map(|line| {
@@ -24,7 +23,6 @@ pub fn interfaces(files: &Files) -> Result<Vec<Reading>, String> {
     Ok(lines.collect())
 }
 
-/// The source `tcp`.
 pub fn tcp(files: &Files) -> Result<Vec<Reading>, String> {
     let snmp = files.text("proc/net/snmp")?;
     let more = files.text("proc/net/netstat")?;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use super::files::{Files, field};
 
-/// How the server is identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerIdentity {
     /// Not at all.
@@ -116,7 +115,6 @@ fn from_titles(files: &Files, name: &str) -> Option<u32> {
     })
 }
 
-/// The parent of a process.
 pub fn parent(files: &Files, pid: u32) -> Option<u32> {
     let stat = files.text_if_any(&format!("proc/{pid}/stat"))?;
     // the program's name may contain spaces and parentheses
@@ -124,7 +122,6 @@ pub fn parent(files: &Files, pid: u32) -> Option<u32> {
     after.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// All children of a process.
 pub fn children(files: &Files, pid: u32) -> Vec<u32> {
     if let Some(text) = files.text_if_any(&format!("proc/{pid}/task/{pid}/children")) {
         return text.split_whitespace().filter_map(|word| word.parse().ok()).collect();

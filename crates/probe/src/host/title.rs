@@ -121,7 +121,6 @@ fn is_host(word: &str) -> bool {
 }
 
 impl Title {
-    /// The labels of a sample.
     pub fn labels(self) -> Labels {
         let rest =
             [("user", self.user), ("database", self.database), ("client", self.client), ("activity", self.activity)];

@@ -42,7 +42,6 @@ impl Tail {
         Ok(Self { offset: if at_end { facts.len() } else { 0 }, inode: facts.ino(), begun: Vec::new(), path, file })
     }
 
-    /// Whether this is still the file with that path.
     pub fn is_of(&self, path: &Path) -> bool {
         let inode = std::fs::metadata(path).map(|facts| facts.ino());
         self.path == path && inode.is_ok_and(|inode| inode == self.inode)

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `stderr`, with any log_line_prefix.
@@ -192,7 +191,6 @@ impl Entry {
         }
     }
 
-    /// The fields of a `log` line.
     pub fn fields(&self) -> Map<String, Value> {
         Map::from_iter([
             ("severity".to_owned(), self.severity.as_str().into()),

@@ -137,7 +137,6 @@ impl<'a> Log<'a> {
 }
 
 impl Choice {
-    /// Whether there is a log to read.
     pub fn has_log(&self) -> bool {
         match self.log {
             LogChoice::None => false,

@@ -56,7 +56,6 @@ pub struct Look {
 }
 
 impl Look {
-    /// Reads the result of [`statement`].
     pub fn read(answer: &ResultSet) -> Self {
         let mut look = Self::default();
         for row in &answer.rows {
@@ -83,7 +82,6 @@ impl Look {
         self.hidden
     }
 
-    /// Whether any session waits for a lock.
     pub fn has_lock_waits(&self) -> bool {
         let mut types = self.active.keys().map(|[_, wait_type, ..]| wait_type);
         types.any(|wait_type| wait_type.as_deref() == Some("Lock"))

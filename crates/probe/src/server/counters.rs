@@ -21,7 +21,6 @@ impl Counters {
         self.differs.clear();
     }
 
-    /// The sample that follows from the answer to a query.
     pub fn sample(&mut self, query: &Query, at: Stamp, answer: &ResultSet) -> Sample {
         let of = source(query.source);
         let differ = self.differs.entry(of.name).or_insert_with(|| Differ::new(of));

@@ -13,7 +13,6 @@ use crate::probe_stop::Stop;
 use crate::sample::{Differ, Reading};
 use crate::ticks::Ticks;
 
-/// A query that is repeated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnQuery {
     pub name: String,

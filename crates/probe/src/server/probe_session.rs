@@ -44,7 +44,6 @@ impl From<SessionError> for NoSession {
 }
 
 impl PreparedSession {
-    /// Connects and prepares.
     pub fn connect(params: &Params) -> Result<Self, NoSession> {
         let mut session = Session::connect(params)?;
         let major = session.server_version_num / 10_000;
@@ -117,7 +116,6 @@ impl PreparedSession {
         std::mem::take(&mut self.refused)
     }
 
-    /// The server's version as it reports it.
     pub fn version(&self) -> &str {
         &self.session.server_version
     }
@@ -126,13 +124,11 @@ impl PreparedSession {
         self.session.backend_pid()
     }
 
-    /// Sources that a server of this version has.
     pub fn sources(&self) -> impl Iterator<Item = &'static str> {
         let counters = self.queries.iter().flatten().map(|query| query.source);
         counters.chain(self.statements.is_some().then_some("statements"))
     }
 
-    /// Number of queries.
     pub fn queries(&self) -> usize {
         self.queries.len()
     }

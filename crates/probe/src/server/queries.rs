@@ -3,7 +3,6 @@
 use super::query::{NEWEST, OLDEST, Query};
 use super::slow_queries::SLOW;
 
-/// The queries for a server of this major version.
 pub fn of_version(major: i32) -> impl Iterator<Item = &'static Query> {
     let all = QUERIES.iter().chain(SLOW);
     all.filter(move |query| (query.from..=query.to).contains(&major))

@@ -108,7 +108,6 @@ impl Statements {
         Self { differ: Differ::new(of()), totals: HashMap::new(), first: None, most }
     }
 
-    /// Whether statements are sampled at all.
     pub fn are_wanted(&self) -> bool {
         self.most > 0
     }

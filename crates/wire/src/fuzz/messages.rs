@@ -42,7 +42,6 @@ pub fn framed(kind: u8, body: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(body);
 }
 
-/// Takes at most `most` bytes.
 pub fn few_bytes<'a>(u: &mut Unstructured<'a>, most: usize) -> Result<&'a [u8]> {
     let length = u.int_in_range(0..=most)?.min(u.len());
     u.bytes(length)

@@ -23,7 +23,6 @@ CHANGE_SPEED = HEAVY_SETTINGS | frozenset(
         "wal_compression", "work_mem",
     ]
 )  # fmt: skip
-"""Settings that can change the speed of a load."""
 REPORTS = frozenset(
     ["application_name", "in_hot_standby", "server_version", "server_version_num", "shared_memory_size"]
 )

@@ -51,8 +51,6 @@ WORKERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a capture of logs keeps."""
-
     database: str | None = None
     prefix: str | None = None
     """`log_line_prefix`; None: a usual one."""
@@ -63,8 +61,6 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a capture of logs is."""
-
     read_bytes: int
     total_bytes: int
     entries: int

@@ -43,8 +43,6 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of a log."""
-
     path: Path
     size_bytes: int
     format: LogFormat

@@ -68,8 +68,6 @@ MOST_HEADER = 1000
 
 @dataclass(frozen=True, slots=True)
 class LinePrefix:
-    """A `log_line_prefix`."""
-
     text: str
     pattern: str
     """Matches it; understood by Python and by RE2."""

@@ -84,8 +84,6 @@ class Lack:
 
 @dataclass(frozen=True, slots=True)
 class ServerLog:
-    """Where and how a server logs."""
-
     format: str
     """csvlog, jsonlog or stderr."""
     statements: str

@@ -18,8 +18,6 @@ MANAGED = "on a managed service, such as RDS, change the parameter group or flag
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting as the server has it."""
-
     name: str
     value: str
     """In the setting's own unit, such as milliseconds."""

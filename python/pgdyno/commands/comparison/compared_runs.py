@@ -81,8 +81,6 @@ class Compared:
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """The runs of a comparison, with their records."""
-
     what: Compared
     first: RunData
     second: RunData | None

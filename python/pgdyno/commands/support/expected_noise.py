@@ -29,7 +29,6 @@ class ExpectedNoise:
 
     grade: NoiseGrade
     run: str
-    """The run that showed the noise."""
     trial_s: float | None
     """The measured seconds of its trials; None without a time limit."""
 

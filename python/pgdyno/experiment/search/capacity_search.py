@@ -56,7 +56,6 @@ class Capacity:
 
 
 def next_rate(span: RateSpan, verdicts: Verdicts) -> float | Capacity:
-    """Return the rate of the next trial, or the capacity."""
     steps = {rate: step(trials, span.repeats) for rate, trials in sorted(verdicts.items())}
     for rate, each in steps.items():
         if each is Step.OPEN:

@@ -63,7 +63,6 @@ class Peak:
 
 
 def next_clients(span: PeakSpan, measured: Tps) -> int | Peak:
-    """Return the number of clients of the next trial, or the peak."""
     end = PeakEnd.LIMIT
     climbed: dict[int, Sequence[float]] = {}
     for clients in _ladder(span):

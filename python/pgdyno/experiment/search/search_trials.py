@@ -46,7 +46,6 @@ def search_trials(plan: Plan, folder: RunFolder, progress: RunProgress, servers:
 
 
 def trials_so_far(records: Sequence[TrialRecord]) -> list[PlannedTrial]:
-    """Return the trials of a search that have run, as they were planned."""
     return [
         PlannedTrial(record.number, record.slug, record.target, record.point, record.repeat, instance=record.instance)
         for record in sorted(records, key=lambda record: record.number)

@@ -220,8 +220,6 @@ WORKLOADS = frozenset(["workload", "script", "benchmark", "scenario", "test", "t
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The meaning of a column's cells."""
-
     field: str
     """A field of Output; `p95` for a percentile; or one of `NO_FIGURES`."""
     head: str

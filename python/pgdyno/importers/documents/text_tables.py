@@ -14,7 +14,6 @@ from pgdyno.importers.parsed import RATES, Output, Unread, number, whole_number
 from pgdyno.messages import Message
 
 MOST_ROWS = 2000
-"""Rows of a table that are read."""
 MOST_METRICS = 60
 """Rows of a table whose rows are metrics."""
 LONGEST_ROW = 2000

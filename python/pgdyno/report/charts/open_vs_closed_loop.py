@@ -20,7 +20,6 @@ class LoopPoint:
     tps: float
     p99_ms: float
     told: str
-    """The point's clients, and its rate in an open loop."""
     transactions: int
 
 

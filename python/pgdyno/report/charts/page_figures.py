@@ -138,7 +138,6 @@ def sides_of(of: Digest) -> tuple[float, float]:
 
 
 def latency_there(of: Digest) -> bool:
-    """Return whether there is a chart of latency by clients."""
     return not of.has_groups and len({point.clients for point in of.points if latency_drawn(point)}) > 1
 
 

@@ -116,7 +116,6 @@ _BREAKS = re.compile("(?<= )|(?<=[\u2e80-\uffff])")
 
 
 def in_lines(content: str, width: float) -> list[str]:
-    """Return `content` in lines of at most `width`."""
     lines = [""]
     for piece in _BREAKS.split(content):
         if lines[-1] and text_width((lines[-1] + piece).rstrip()) > width:

@@ -33,8 +33,6 @@ SECONDS = gettext_noop("n = {count} seconds a trial")
 
 @dataclass(frozen=True, slots=True)
 class TrialStrip:
-    """One trial of the strip."""
-
     number: int
     timeline: Timeline
     problem: str | None = None

@@ -122,8 +122,6 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of the report."""
-
     id: str
     """The anchor on the page."""
     title: Callable[[], str]

@@ -34,7 +34,6 @@ class OwnLoad:
     """The trial of a series whose load came nearest to the capture's rate."""
 
     name: str
-    """The series, as the report names it."""
     trial: TrialRecord
     likeness: Likeness
     summary: Summary

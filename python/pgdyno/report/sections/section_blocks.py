@@ -23,8 +23,6 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading within a section."""
-
     text: str
     id: str = ""
     look: str = ""

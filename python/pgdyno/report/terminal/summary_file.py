@@ -27,8 +27,6 @@ FILE = "summary.json"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the layout of a report depends on."""
-
     width: int | None = None
     """None: a file or a pipe, whose lines have no limit."""
     unicode: bool = True
@@ -48,7 +46,6 @@ class Layout:
 
 
 def print_lines(lines: Iterable[Text], console: Console) -> None:
-    """Print lines that fit `console`."""
     for line in lines:
         console.print(line, soft_wrap=True, no_wrap=True, highlight=False)
 

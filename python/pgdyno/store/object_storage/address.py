@@ -31,7 +31,6 @@ class Address:
     key: str
     """Without a slash at either end; empty for the whole bucket."""
     scheme: str = "s3"
-    """One of `SCHEMES`."""
 
     @classmethod
     def of(cls, text: str) -> Address:
@@ -48,7 +47,6 @@ class Address:
         return f"{self.scheme}://{self.bucket}/{self.key}"
 
     def __truediv__(self, below: str) -> Address:
-        """Return the address of `below` in it."""
         return Address(self.bucket, f"{self.prefix}{below}", self.scheme)
 
     @property

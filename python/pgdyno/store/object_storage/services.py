@@ -26,8 +26,6 @@ _RETRIES: RetryConfig = {"max_retries": 2, "retry_timeout": timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A kind of object storage."""
-
     title: str
     needed: Mapping[str, str]
     """The permissions for `list`, `read` and `write`."""

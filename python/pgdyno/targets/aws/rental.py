@@ -261,7 +261,6 @@ class Rental:
         return maker.cloud, maker.name
 
     def server_id(self, name: str) -> str:
-        """Return the name of the resources of target `name` at Amazon."""
         return self._maker(name).name
 
     def reads_first(self, name: str) -> bool:

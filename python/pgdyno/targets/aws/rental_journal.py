@@ -56,7 +56,6 @@ class Resource:
     id: str
     """The identifier that a request for its removal needs."""
     name: str
-    """The name that the journal has for it."""
     region: str
     run: str
     expires: datetime | None
@@ -125,8 +124,6 @@ class Noted:
 
 @dataclass(slots=True)
 class Journal:
-    """The rental journal of one run."""
-
     path: Path
     run: str
     plan: str

@@ -38,7 +38,6 @@ class Check:
     key: str
     what: str
     kinds: Sequence[str] = ALL
-    """The kinds of targets that it applies to."""
 
 
 CHECKS = (
@@ -63,7 +62,6 @@ CHECKS = (
 
 
 def checks_of(kind: str) -> list[Check]:
-    """Return the checks for targets of `kind`, in their order."""
     return [each for each in CHECKS if kind in each.kinds]
 
 

@@ -14,10 +14,8 @@ use super::step::Reaction;
 pub(super) enum Place {
     /// A poller has it, under a token.
     With(usize, usize),
-    /// This poller has released it.
     LetGo(usize, OwnedFd),
     Closed,
-    /// The poller has reported its end.
     Ended,
 }
 

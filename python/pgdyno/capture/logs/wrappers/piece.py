@@ -33,7 +33,6 @@ class Wrapper(NamedTuple):
     of_line: Callable[[bytes], Piece | None] | None = None
     """Returns the piece of a line without its newline; None if the line does not have the wrapper."""
     of_record: Callable[[dict[str, Any]], Piece | None] | None = None
-    """Returns the piece of a record of JSON."""
     is_split: bool = False
     """Whether PostgreSQL splits messages before they get the wrapper."""
 

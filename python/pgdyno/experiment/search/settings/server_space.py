@@ -49,8 +49,6 @@ class ServerSetting:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A setting of the space."""
-
     name: str
     choice: Choice
     is_whole: bool

@@ -51,7 +51,6 @@ TITLES_OF_ONE = {
         "Inconclusive: the interval crosses an edge of the band, or there are too few pairs"
     ),
 }
-"""Titles of a comparison at one point."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,6 @@ class AuroraTarget(DatabaseTarget):
     capacity: Capacity | None = None
     """The capacity units (ACU) of `db.serverless`: `{ min = 8, max = 64 }`. Equal values keep it from changing."""
     cluster_parameters: dict[str, Setting] = Field(default_factory=dict)
-    """Settings in the cluster's parameter group."""
     storage_type: Literal["standard", "io-optimized"] = "standard"
     """"standard" is billed for each I/O; "io-optimized" costs more for instance and storage, and nothing for I/O."""
     clone_of: Annotated[str, Field(min_length=1)] | None = None

@@ -36,7 +36,6 @@ class HostKeys:
     own: str
     """The public half of the run's own key."""
     nonce: str
-    """What the host prints with its key."""
 
     @classmethod
     def new(cls, journal: Journal) -> HostKeys:
@@ -134,8 +133,6 @@ def _certificate(ssh: SshSpec | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ec2:
-    """The host and server of one target."""
-
     maker: Maker
     spec: Ec2Target
     password: str

@@ -26,7 +26,6 @@ from pgdyno.targets.rental import GENERATOR, Note, generator_names, is_generator
 Say = Callable[[str], None]
 REACH_S = 10
 PROGRAMS = ("pgdrive", "pgprobe")
-"""Programs that run on a generator."""
 
 
 def generators_of(
@@ -42,8 +41,6 @@ def generators_of(
 
 @dataclass(frozen=True, slots=True)
 class RentedGenerator:
-    """One of the plan's generator hosts."""
-
     maker: Maker
     spec: Ec2Generator
 

@@ -61,7 +61,6 @@ class Image:
 
     id: str
     root: str
-    """The image's root device."""
 
 
 @dataclass(frozen=True, slots=True)

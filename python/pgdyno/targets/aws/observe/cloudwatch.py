@@ -113,7 +113,6 @@ class Subject:
 
 
 def database(instance: str) -> list[Subject]:
-    """Return the database instance of this name."""
     return [Subject("AWS/RDS", "DBInstanceIdentifier", instance, DATABASE)]
 
 

@@ -111,12 +111,10 @@ _NAMES = {
 
 
 def host_reports(cloud: Cloud, requests: Sequence[str], span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
-    """Yield what CloudWatch reports on the host that one of `requests` created."""
     yield _figures(CloudSource.METRICS, asking_of_host(cloud, requests, span), late_s, say)
 
 
 def database_reports(cloud: Cloud, instance: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
-    """Yield what Amazon reports on the database instance `instance`."""
     resource, problem = _resource(cloud, instance)
     # Performance Insights has its figures earlier than CloudWatch.
     if resource is not None:

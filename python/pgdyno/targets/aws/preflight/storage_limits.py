@@ -37,7 +37,6 @@ def _format_rates(iops: float, mb_s: float | None) -> str:
 
 
 def volume_limit(spec: RdsTarget) -> Limit:
-    """Return the limit of the volume that `spec` requests from RDS."""
     size = parse_bytes(spec.storage) / GB
     if spec.storage_type == "gp3":
         free = GP3_STRIPED if size >= STRIPED_FROM_GB else GP3
@@ -51,7 +50,6 @@ def volume_limit(spec: RdsTarget) -> Limit:
 
 
 def attached_limit(volume: Volume) -> Limit:
-    """Return the limit of an EBS volume that is attached to a host."""
     if volume.type == "gp3":
         return Limit(volume.iops or GP3[0], volume.throughput or GP3[1])
     iops = volume.iops or 0

@@ -33,7 +33,6 @@ def copies_data(plan: Plan, spec: AwsTarget) -> bool:
 
 
 def scales_of(plan: Plan) -> set[int]:
-    """Return the scales of the plan's datasets."""
     return {point.scale or plan.workload.size for point in plan.points()}
 
 
