@@ -115,9 +115,7 @@ class Run:
 
     @property
     def histograms(self) -> Table:
-        """Return the latencies of each trial's measured part: a row per script and bucket (largest latency in ns, count
-        of transactions).
-        """
+        """Return latencies of measured parts: a row per trial, script and bucket (largest latency in ns, count)."""
         return self.sql(f"SELECT * FROM {_HISTOGRAMS} ORDER BY trial, script, latency_ns")  # noqa: S608 - our own name
 
     def histogram(self, trial: int) -> LatencyHistogram | None:

@@ -23,9 +23,7 @@ class Message:
     """A stable ID in kebab-case, which programs read with the parameters instead of the sentence."""
     template: str
     plural: str | None
-    """The template unless the number is 1: the parameter `count`, or `trials` without one. None where there is one
-    template for every number.
-    """
+    """The template unless the number (`count`, or `trials` without one) is 1; None if one serves every number."""
     items: tuple[tuple[str, Parameter | Message], ...]
     """Hashable pairs of names and values; a message within another is translated with it."""
 

@@ -26,10 +26,7 @@ def core_of(number: int) -> tuple[int, int]:
 
 
 def halves(numbers: Collection[int], core: Callable[[int], tuple[int, int]]) -> Halves:
-    """Split processors into two halves with equally many, by whole cores where that is possible.
-
-    Raises ValueError with the reason.
-    """
+    """Split processors into two equal halves, by whole cores where that is possible. Raises ValueError."""
     cores: dict[tuple[int, int], list[int]] = {}
     for number in sorted(numbers):
         cores.setdefault(core(number), []).append(number)

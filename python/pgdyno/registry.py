@@ -17,9 +17,7 @@ class Kind(NamedTuple):
     schema: str
     """Module and class of its section of a plan (`pgdyno.plan.targets.TargetSpec`)."""
     where: Literal["here", "elsewhere", "borrowed", "rented"]
-    """Where its servers run: on this machine, on a host that pgdyno does not know, on one that it borrows, or at a
-    cloud provider.
-    """
+    """Where its servers run: here, on a host that pgdyno does not know, on a borrowed one, or at a provider."""
 
 
 KINDS = {

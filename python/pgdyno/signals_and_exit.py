@@ -27,10 +27,7 @@ from pgdyno.errors import ExitCode
 CONNECT_THREAD = "connect"
 """Name of the threads in which libpq connects."""
 LOST_AFTER_S = 0.5
-"""Interval at which the thread checks.
-
-No Python code runs between raise and the first handler, so the exception is visible at once.
-"""
+"""Interval of the thread's checks. No Python runs between raise and the first handler: the exception shows at once."""
 _CODES = {signal.SIGTERM: ExitCode.TERMINATED, signal.SIGHUP: ExitCode.HANGUP}
 
 

@@ -44,10 +44,7 @@ def parse_duration_s(text: str) -> float:
 
 
 def parse_bytes(text: str) -> int:
-    """Return the bytes in `text` with PostgreSQL's units, powers of 1024: "512MB", "5GB", "1.5TB".
-
-    Raises ValueError with the correct format.
-    """
+    """Return the bytes in `text` in PostgreSQL's units, powers of 1024: "512MB", "1.5TB". Raises ValueError."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise InvalidValueError(f"{text!r} is not a size", "write a number and a unit, such as 512MB or 5GB")
@@ -136,10 +133,7 @@ def setting_value(text: str, unit: str | None = None) -> Value:
 
 
 def counted(count: int, noun: str, nouns: str | None = None) -> str:
-    """Format a number of things in English: "1 trial", "2,000 trials".
-
-    `nouns` is the plural if it does not just end in "s".
-    """
+    """Format a number of things: "1 trial", "2,000 trials". `nouns` is the plural if it does not just end in "s"."""
     return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
 
 

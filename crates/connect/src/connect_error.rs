@@ -10,8 +10,7 @@ use crate::pooler::Pooler;
 use crate::session_error::CLOSED;
 use crate::tls::TlsError;
 
-/// A failed connection, with the reason of every attempt. Displayed as libpq does, with at least one line for each
-/// attempt.
+/// A failed connection, with the reason of every attempt. Displayed as libpq does, with a line or more for each.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", attempts.iter().map(|Attempt { what, cause }| format!("{what}{cause}")).collect::<Vec<_>>().join("\n"))]
 pub struct ConnectError {
@@ -21,8 +20,7 @@ pub struct ConnectError {
 
 #[derive(Debug)]
 pub struct Attempt {
-    /// The beginning of the message, `connection to server at "host" (address), port 5432 failed: `; empty when no
-    /// address was found.
+    /// The beginning of the message, `connection to server at "host" (address), port 5432 failed: `; may be empty.
     pub what: String,
     pub cause: Cause,
 }

@@ -4,8 +4,7 @@ use crate::keyword::{self, Settings};
 use crate::param_error::ParamError;
 use crate::uri;
 
-/// Whether a text in place of a database name is a connection string, by libpq's rule: it begins
-/// like a URI, or contains an equals sign.
+/// Whether a text in place of a database name is a connection string, as for libpq: like a URI, or with a `=`.
 pub fn is_conninfo(text: &str) -> bool {
     uri::is_uri(text) || text.contains('=')
 }

@@ -70,8 +70,7 @@ impl<'a> CopyIn<'a> {
         self.write_with(|buffer| buffer.extend_from_slice(data))
     }
 
-    /// Adds data in place: `fill` appends to the buffer, preferably several rows at a time, and
-    /// must not change its contents.
+    /// Adds data in place: `fill` appends to the buffer, preferably several rows, and must not change its contents.
     pub fn write_with(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), SessionError> {
         if !self.open {
             return Err(SessionError::Unusable);

@@ -56,8 +56,7 @@ impl Session {
         Ok(None)
     }
 
-    /// The value of a query, although a timeout of the role may cancel it: nothing may lift that
-    /// before the server is known to be one.
+    /// The value of a query that a role's timeout may cancel: nothing lifts that before this is known to be a server.
     fn value_despite_timeouts(&mut self, sql: &str) -> Result<Option<String>, SessionError> {
         for _ in 1..ATTEMPTS {
             match self.query_one_value(sql) {

@@ -70,8 +70,7 @@ impl Link {
         Ok((self.stream, self.facts, unread))
     }
 
-    /// Sends everything. Bytes from the server are received in the meantime, so that the two sides
-    /// never wait for each other.
+    /// Sends everything, and receives meanwhile, so that the two sides never wait for each other.
     pub(crate) async fn send(&mut self, mut bytes: &[u8]) -> Result<(), SessionError> {
         while !bytes.is_empty() {
             match self.stream.try_send(bytes) {

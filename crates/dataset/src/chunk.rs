@@ -29,8 +29,7 @@ pub(crate) fn cut(tables: &[Table], rows: u64) -> Vec<Chunk> {
     for (place, table) in tables.iter().enumerate() {
         let most = (rows / table.rows_a_unit.max(1)).max(1);
         for part in &table.parts {
-            // equal pieces instead of full ones and a rest, so that the last worker finishes
-            // earlier
+            // equal pieces instead of full ones and a rest, so that the last worker finishes earlier
             let units = part.units.end - part.units.start;
             let pieces = units.div_ceil(most);
             for piece in 0..pieces {

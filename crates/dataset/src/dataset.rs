@@ -44,8 +44,7 @@ pub trait Dataset: Sync {
     fn foreign_keys(&self) -> Option<Stages>;
 }
 
-/// Stages of statements, one after the other; the statements of a stage may run in any order and in
-/// parallel.
+/// Stages of statements, one after the other; the statements of a stage may run in any order and in parallel.
 pub type Stages = Vec<Vec<String>>;
 
 /// How tables are filled, which determines the later steps.

@@ -1,5 +1,4 @@
-//! The dataset stamp, which a complete load leaves in the database's comment for later loads and
-//! runs.
+//! The dataset stamp, which a complete load leaves in the database's comment for later loads and runs.
 //!
 //! It comes after the user's own text, if there is any, between `[pgdyno-dataset ` and `]`. The
 //! contract is `docs/reference/dataset-stamp.md`.
@@ -160,8 +159,7 @@ pub(crate) fn is_permitted(session: &mut Session) -> Result<bool, LoadError> {
     Ok(query(session, sql)? == [[Some("t".to_owned())]])
 }
 
-/// Removes the stamp, which is about to become wrong. Returns false if there is one and the session
-/// may not remove it.
+/// Removes the stamp, which is about to become wrong. Returns false if there is one and the session may not remove it.
 pub(crate) fn remove(session: &mut Session) -> Result<bool, LoadError> {
     let Some(comment) = read_comment(session)?.as_deref().and_then(removed) else {
         return Ok(true);

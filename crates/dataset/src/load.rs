@@ -25,11 +25,9 @@ use session_settings::{parallel_workers, settings};
 /// The SQLSTATE of a statement that was cancelled.
 const QUERY_CANCELED: &str = "57014";
 
-/// Carries out the steps of `order` and returns how long each took; steps that an earlier load
-/// completed are left out.
+/// Carries out the steps of `order` and returns how long each took; steps that an earlier load completed are left out.
 ///
-/// When `stop` is set, the load ends before its next statement or row; a running statement is not
-/// cancelled here.
+/// When `stop` is set, the load ends before its next statement or row; a running statement is not cancelled here.
 ///
 /// # Errors
 /// A statement failed; what was committed before stays.
@@ -326,9 +324,8 @@ impl<W: Watcher> Load<'_, W> {
         Ok(())
     }
 
-    /// Limits the parallel workers of each session: sessions that build indexes at the same time
-    /// share the processes that the server would give to one of them, because more would only
-    /// compete for cores and memory.
+    /// Limits the parallel workers of each session: sessions that build indexes at the same time share the processes
+    /// that the server would give to one of them, because more would only compete for cores and memory.
     fn share_processes(&mut self, sessions: usize) -> Result<(), LoadError> {
         let sql = parallel_workers(sessions);
         load_ledger::execute(self.session, &sql)?;

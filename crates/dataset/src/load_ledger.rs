@@ -33,8 +33,7 @@ pub(crate) struct Identity {
     version: u32,
     options: BTreeMap<String, String>,
     steps: String,
-    /// Rows in a chunk; None when relations are filled as wholes. A load that resumes another takes
-    /// it over.
+    /// Rows in a chunk; None when relations are filled as wholes. A load that resumes another takes it over.
     pub chunk_rows: Option<u64>,
 }
 
@@ -92,8 +91,7 @@ pub(crate) struct Ledger {
     /// Index of the step that makes rows.
     pub position: usize,
     done: HashMap<(usize, u64), SentAmount>,
-    /// Whether the server stores the ledger; without the right to create a schema it is only in
-    /// memory.
+    /// Whether the server stores the ledger; without the right to create a schema it is only in memory.
     kept: bool,
 }
 
@@ -133,8 +131,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Removes the entries of unlogged rows that a crash of the server has removed, and those of their
-    /// vacuum, but not those of keys.
+    /// Removes the entries of unlogged rows that a crash has removed, and of their vacuum, but not of keys.
     fn forget_lost_rows(&self, session: &mut Session) -> Result<(), LoadError> {
         let is_unlogged = "select pg_catalog.to_regclass('pgdyno_load.no_crash_since') is not null";
         if query(session, is_unlogged)? != [[Some("t".to_owned())]]

@@ -18,11 +18,9 @@ pub struct Order {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadMode {
-    /// As pgbench does it: over one connection, with all rows in one transaction, and without a
-    /// trace in the server except the tables.
+    /// As pgbench does it: one connection, all rows in one transaction, and no trace in the server but the tables.
     OneTransaction,
-    /// Over several connections, chunk by chunk, with a ledger; at the end the database gets its
-    /// dataset stamp.
+    /// Over several connections, chunk by chunk, with a ledger; at the end the database gets its dataset stamp.
     Chunks(Chunks),
 }
 
@@ -39,11 +37,9 @@ pub struct Chunks {
 /// How chunks are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pieces {
-    /// By table or partition: the rows of each are written frozen, which is the least work for the
-    /// server.
+    /// By table or partition: the rows of each are written frozen, which is the least work for the server.
     Relations,
-    /// By about this many rows: a table can be filled over several connections, and its rows have
-    /// to be frozen later.
+    /// By about this many rows: a table can be filled over several connections, and its rows have to be frozen later.
     Rows(u64),
 }
 

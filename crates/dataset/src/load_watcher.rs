@@ -7,8 +7,7 @@ use crate::load_step::Step;
 /// The progress of a table, or of all tables of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows<'a> {
-    /// The table; None for all of them together, which is reported only if several may be filled in
-    /// parallel.
+    /// The table; None for all of them together, which is reported only if several may be filled in parallel.
     pub table: Option<&'a str>,
     /// Rows that were sent.
     pub rows: u64,
@@ -49,11 +48,9 @@ pub trait Watcher {
     /// Called after rows were sent: over one connection at least at each multiple of 100,000,
     /// otherwise about ten times a second; and at the end of each table.
     fn rows(&mut self, rows: &Rows<'_>);
-    /// Called when a ledger begins to record what is committed: from then on, a load that ends
-    /// early can be resumed.
+    /// Called when a ledger begins to record what is committed: from then on, a load that ends early can be resumed.
     fn resumable(&mut self);
-    /// Called when an earlier load is resumed, with the numbers of its completed chunks and of all
-    /// chunks.
+    /// Called when an earlier load is resumed, with the numbers of its completed chunks and of all chunks.
     fn resumed(&mut self, chunks_done: u64, chunks: u64);
     /// Called for a notice from the server.
     fn notice(&mut self, text: &str);

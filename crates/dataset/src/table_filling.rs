@@ -1,5 +1,4 @@
-//! Fills tables over several sessions, each of which takes chunk after chunk, in a transaction for
-//! each chunk.
+//! Fills tables over several sessions, each of which takes chunk after chunk, in a transaction for each chunk.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -110,8 +109,7 @@ impl<'a> Filling<'a> {
     fn fill(&self, session: &mut Session, chunk: &Chunk) -> Result<(), LoadError> {
         let result = self.fill_in_transaction(session, chunk);
         if result.is_err() {
-            // so that locks are released before the caller gets the error; the first error is the
-            // one that matters
+            // so that locks are released before the caller gets the error; the first error is the one that matters
             roll_back(session);
         }
         lock(&self.notices).extend(session.take_notices().iter().map(ToString::to_string));
@@ -234,8 +232,7 @@ fn can_freeze(session: &mut Session, relation: &str) -> Result<bool, LoadError> 
     Ok(!query(session, &sql)?.is_empty())
 }
 
-/// Ignores poisoning: no code panics with one of these locks, and what they guard would still be
-/// valid.
+/// Ignores poisoning: no code panics with one of these locks, and what they guard would still be valid.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

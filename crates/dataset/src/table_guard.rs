@@ -1,8 +1,7 @@
 //! Refuses to drop tables that another application created.
 
-/// A statement that fails if one of these tables exists without the column given with it, which
-/// another application's table of the same name is unlikely to have. The names of `benchmark`'s
-/// tables are common ones.
+/// A statement that fails if one of these tables exists without the column given with it, which another application's
+/// table of the same name is unlikely to have. The names of `benchmark`'s tables are common ones.
 pub(crate) fn guard(benchmark: &str, tables: &[(&str, &str)]) -> String {
     let row = |(table, column): &(&str, &str)| format!("('{table}', '{column}')");
     let rows: Vec<String> = tables.iter().map(row).collect();

@@ -30,8 +30,7 @@ pub struct Tpcc {
     pub warehouses: u32,
     /// Whose rules the rows follow.
     pub profile: Profile,
-    /// Partitions of order_line by ranges of warehouses, at most one for each warehouse; None for
-    /// an ordinary table.
+    /// Partitions of order_line by ranges of warehouses, at most one for each warehouse; None for an ordinary table.
     pub order_line_partitions: Option<u32>,
     /// Seed of the random values.
     pub seed: u64,
@@ -93,8 +92,7 @@ impl Profile {
         Self::ALL.into_iter().find(|profile| profile.name() == name)
     }
 
-    /// The profile that a dataset stamp names. Before releases were told apart, the routines of
-    /// `hammerdb` always rolled back.
+    /// The profile that a dataset stamp names. Before releases were told apart, `hammerdb` always rolled back.
     pub fn from_stamp(name: &str) -> Option<Self> {
         match name {
             Self::NEWEST_HAMMERDB => Some(Self::Hammerdb(Release::V6_1)),
@@ -160,8 +158,7 @@ impl TableName {
         }
     }
 
-    /// Rows for each warehouse, approximate for order_line; None for item, which all warehouses
-    /// share.
+    /// Rows for each warehouse, approximate for order_line; None for item, which all warehouses share.
     pub fn rows_a_warehouse(self) -> Option<u64> {
         Some(match self {
             Self::Item => return None,

@@ -31,8 +31,7 @@ pub struct Tpch {
 }
 
 impl Tpch {
-    /// The tables at scale factor `scale`; None unless it is from 0.01 to [`MOST_SCALE`] and has at
-    /// most two decimals.
+    /// The tables at scale factor `scale`; None unless it is from 0.01 to [`MOST_SCALE`] and has at most two decimals.
     pub fn new(scale: f64) -> Option<Self> {
         let hundredths = scale * UNITS_A_SCALE;
         let is_whole = (hundredths - hundredths.round()).abs() < 1e-6;

@@ -1,7 +1,6 @@
 //! Loads into a real server, and the dataset stamps that they leave.
 //!
-//! Run with `PGDYNO_TEST_DSN` set to a connection string of a database whose owner it names, and
-//! `--ignored`.
+//! Run with `PGDYNO_TEST_DSN` set to a connection string of a database whose owner it names, and `--ignored`.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

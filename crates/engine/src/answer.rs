@@ -116,8 +116,7 @@ impl Answer {
         answer
     }
 
-    /// The results of the statements that succeeded, in order. If there is an error, the statement
-    /// after them caused it.
+    /// The results of the statements that succeeded, in order. An error is that of the statement after them.
     pub fn results(&self) -> &[StatementResult] {
         &self.results
     }

@@ -4,8 +4,7 @@
 use crate::clock::Nanos;
 use crate::latencies::{HIGHEST_LATENCY, Latencies, Moments};
 
-/// Each latency below two to this power has its own bucket, as in an HDR histogram of
-/// [`crate::latencies::SIGNIFICANT_DIGITS`] digits.
+/// Each latency below two to this power has its own bucket, as for [`crate::latencies::SIGNIFICANT_DIGITS`].
 const EXACT_BITS: u32 = 11;
 /// How many buckets share the latencies between two higher powers of two.
 const HALF: usize = 1 << (EXACT_BITS - 1);

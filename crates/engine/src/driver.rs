@@ -31,8 +31,7 @@ pub trait Drivers: Debug + Send + Sync {
         true
     }
 
-    /// Whether a client is connected before the load begins; only asked with
-    /// [`crate::spec::Sessions::Driven`].
+    /// Whether a client is connected before the load begins; only asked with [`crate::spec::Sessions::Driven`].
     fn begins_connected(&self, _client: usize) -> bool {
         true
     }

@@ -79,8 +79,7 @@ pub struct Interval {
     pub from: Nanos,
     /// End of the interval, exclusive.
     pub to: Nanos,
-    /// Its end on the grid of intervals; after `to` in a worker's last interval, which is merged
-    /// into that of the other workers.
+    /// Its end on the grid of intervals; after `to` in a worker's last interval, which is merged into the others'.
     pub due: Nanos,
     /// The phase of the whole interval: intervals are cut where phases change.
     pub phase: Phase,

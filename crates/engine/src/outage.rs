@@ -82,8 +82,7 @@ impl Outage {
 pub enum OutageNote {
     /// The first connection of an outage was lost.
     Began(Outage),
-    /// Connections were lost for the same reason: `clients` of them since the last such report. The
-    /// note is that of the first.
+    /// Lost connections with one reason: `clients` since the last such report. The note is that of the first.
     Lost {
         /// The first loss with this reason.
         note: Box<ErrorNote>,
@@ -154,8 +153,7 @@ impl OutageTracker {
         });
     }
 
-    /// Records a failed attempt to connect, of a client that was disconnected `already` or that
-    /// needs a connection for its transaction.
+    /// Records a failed attempt to connect, of a client disconnected `already` or that needs one for a transaction.
     pub fn record_failed_attempt(&self, now: Nanos, already: bool) {
         self.with(|all| all.record_failed_attempt(now, already));
     }
@@ -191,8 +189,7 @@ impl OutageTracker {
         })
     }
 
-    /// Ends the run: returns all events that were not reported yet, and the outages that were not
-    /// over before `measure`.
+    /// Ends the run: returns the events that were not reported yet, and the outages not over before `measure`.
     pub fn finish(&self, now: Nanos, measure: Nanos) -> (Vec<OutageNote>, Outages) {
         self.with(|all| {
             all.end(now);

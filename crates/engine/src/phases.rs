@@ -24,8 +24,7 @@ impl Ramp {
         self.from + (self.to - self.from) * part
     }
 
-    /// The first fraction of the phase, from `part` on, at which the value is at least `least`;
-    /// None if it stays below that.
+    /// The first fraction of the phase, from `part` on, at which the value is at least `least`; None if there is none.
     fn reaches(self, least: f64, part: f64) -> Option<f64> {
         if self.at(part) >= least {
             Some(part)

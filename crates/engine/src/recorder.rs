@@ -1,5 +1,4 @@
-//! Counts what happens where it happens: each worker has one recorder, without locks, and without
-//! allocations between two transactions.
+//! Counts what happens where it happens: a recorder per worker, without locks or allocations in between.
 
 use pgdyno_wire::SqlState;
 
@@ -27,8 +26,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// How a transaction with this error ends if it is not retried: both have a count of their own
-    /// because a retry may succeed.
+    /// How a transaction with this error ends without a retry: both have a count, because a retry may succeed.
     pub fn after_retryable(state: SqlState) -> Option<Self> {
         match state {
             SqlState::DEADLOCK_DETECTED => Some(Ending::Deadlock),
@@ -49,8 +47,7 @@ pub struct Counts {
     pub deadlocks: u64,
     /// Given up after another error (--continue-on-error).
     pub other_failures: u64,
-    /// Transactions whose connection was lost while their clients reconnect (--reconnect). Some may
-    /// have been committed.
+    /// Transactions whose connection was lost while clients reconnect (--reconnect). Some may have been committed.
     pub lost: u64,
     /// Transactions during which a client gave up; pgbench does not count them at all.
     pub aborted: u64,
@@ -182,8 +179,7 @@ impl ScriptRecord {
 /// What a worker has recorded and not yet reported.
 #[derive(Debug)]
 pub struct Recorder {
-    /// One record for each script, of the current interval; in a run with phases one for each
-    /// script and phase, ordered by phase.
+    /// One record for each script, of the current interval; in a run with phases one for each, ordered by phase.
     pub scripts: Vec<ScriptRecord>,
     /// One record for each command of each script, since measuring began; None for commands without timing.
     pub commands: Vec<Vec<Option<CommandRecord>>>,

@@ -92,8 +92,7 @@ impl RowReader {
         self.expected != ExpectedRows::None
     }
 
-    /// Number of the result that a script cannot use: the last one, unless another has columns
-    /// whose names cannot be those of variables.
+    /// Number of the result that a script cannot use: the last, unless another has columns that cannot be variables.
     pub fn unfit_query(&self) -> usize {
         let refused_in = self.captured.as_ref().and_then(|captured| captured.refused_in);
         refused_in.unwrap_or(self.results.saturating_sub(1))

@@ -5,8 +5,7 @@ use pgdyno_script::Rng;
 use crate::clock::{Nanos, SECOND};
 use crate::phases::Phases;
 
-/// How many unstarted starts are drawn one by one; more are estimated, so that an absurd rate
-/// cannot keep the engine from ending.
+/// How many unstarted starts are drawn one by one; more are estimated, so that an absurd rate ends.
 const MOST_DRAWN: u64 = 1_000_000;
 
 /// How transactions arrive.
@@ -64,8 +63,7 @@ pub struct Schedule<'a> {
     gap: f64,
     /// Regular: the offset of the first start from the origin, as a fraction of a gap.
     turn: f64,
-    /// Regular: the number of starts so far; at the rates of phases, the last point of this
-    /// worker's Poisson process of rate 1.
+    /// Regular: starts so far; at rates of phases, the last point of this worker's Poisson process of rate 1.
     drawn: f64,
     next: f64,
     rng: Rng,
@@ -83,8 +81,7 @@ pub struct Turn {
 }
 
 impl<'a> Schedule<'a> {
-    /// The share of the worker with this `turn`; `rng` draws the gaps, and `phases` have the rates of
-    /// [`Arrivals::Phased`].
+    /// The share of the worker with this `turn`; `rng` draws gaps, `phases` have the rates of [`Arrivals::Phased`].
     pub fn new(arrivals: Arrivals, phases: Option<&'a Phases>, turn: Turn, rng: Rng) -> Self {
         let Turn { worker, workers, shift } = turn;
         let gap = match arrivals {
@@ -137,8 +134,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// How many intended starts are left up to `until`; this uses them up. None in a closed loop, or
-    /// if drivers know them.
+    /// How many intended starts are left until `until`; this uses them up. None in a closed loop, or if drivers know.
     pub fn overdue(&mut self, until: Nanos) -> u64 {
         if !self.is_open() || self.arrivals == Arrivals::Driven {
             return 0;

@@ -87,8 +87,7 @@ impl Session {
         self.out.clear();
     }
 
-    /// Begins new messages for a caller that writes them itself; [`Session::await_answers`] then
-    /// sets the number of their answers.
+    /// Begins messages that the caller writes; [`Session::await_answers`] then sets the number of their answers.
     pub fn begin_messages(&mut self) -> &mut Vec<u8> {
         self.out.clear();
         &mut self.out
@@ -151,8 +150,7 @@ impl Session {
 
     // -- prepared statements ----------------------------------------------------------------------
 
-    /// Appends the messages that prepare statement `number`, unless this connection has prepared
-    /// it; returns whether it appended any.
+    /// Appends the messages that prepare statement `number`, unless it is prepared; returns whether it did.
     pub fn prepare(&mut self, number: usize, template: &Template) -> bool {
         let appended = template.prepare(self.prepared[number], &mut self.out);
         if appended {

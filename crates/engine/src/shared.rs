@@ -80,8 +80,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Where the measured part ends for a worker that ends at `now`, with transactions in flight or
-    /// with disconnected clients.
+    /// Where the measured part ends for a worker that ends at `now`, with transactions in flight or lost clients.
     pub fn measured_until(&self, now: Nanos, in_flight: bool, away: bool) -> Nanos {
         match (self.run.spec.window, self.run.deadline) {
             // what is later is in the overruns

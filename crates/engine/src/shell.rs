@@ -15,8 +15,7 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// How many such periods a command has to end after SIGTERM, before SIGKILL.
 const PERIODS_TO_END: usize = 20;
 
-/// Runs a command, which inherits standard output and standard error. When `stopped` says so, ends
-/// it and all processes of its group.
+/// Runs a command with our standard output and error. When `stopped` says so, ends all processes of its group.
 pub fn run(program: &Program, args: &[ShellArg], vars: &Vars, stopped: impl Fn() -> bool) -> Result<(), String> {
     let line = command_line(program, args, vars)?;
     let ended = command(&line).spawn().and_then(|child| end(child, &stopped));

@@ -122,8 +122,7 @@ fn write_query(statement: &Statement, vars: &Vars, out: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-/// Templates by script and statement. Prepared statements are named `P_0`, `P_1`… across all
-/// scripts, as pgbench names them.
+/// Templates by script and statement. Statements are prepared as `P_0`, `P_1`… across all scripts, as by pgbench.
 pub fn templates(programs: &[WeightedProgram], mode: QueryMode) -> Result<Vec<Vec<Template>>, EncodeError> {
     let mut number = 0;
     programs

@@ -46,8 +46,7 @@ pub struct FailedTry {
     pub message: Option<String>,
 }
 
-/// How the statements of a transaction are chosen and sent. A script changes the mode from
-/// statement to statement; a driver never does.
+/// How a transaction's statements are chosen and sent. A script may change it at each statement, a driver never.
 #[derive(Debug)]
 pub enum Mode {
     /// By the script, with a round trip for each statement.

@@ -1,5 +1,4 @@
-//! sysbench's API other than statements: loops of the script's own, errors that it catches,
-//! commands.
+//! sysbench's API other than statements: loops of the script's own, errors that it catches, commands.
 
 use pgdyno_engine::driver::{Change, Event, Request};
 

@@ -38,8 +38,7 @@ pub(crate) struct Session {
 /// A value with which a coroutine is resumed.
 enum Word {
     Code(i64),
-    /// Numbers of rows and columns, for an answer with rows, and the rows as the server sent them,
-    /// if they were kept.
+    /// Numbers of rows and columns, for an answer with rows, and the rows as the server sent them, if they were kept.
     Rows(usize, u16, Option<LuaString>),
     Failure {
         sqlstate: LuaString,

@@ -1,5 +1,4 @@
-//! sysbench's own options: those that scripts use, those of the connection, and those that pgdrive
-//! has under other names.
+//! sysbench's own options: for scripts, for the connection, and those that pgdrive has under other names.
 
 use crate::option_kinds::Kind;
 use crate::option_spec::{OptionSpec, key};
@@ -36,8 +35,7 @@ const GENERAL: [(&str, Kind, Option<&str>, &str); 18] = [
     ("pgsql_sslmode", Kind::Text, None, "SSL mode, unless a connection string gives one"),
 ];
 
-/// The allowed values of some of them; with others, a draw would not end, or all draws would be
-/// equal.
+/// The allowed values of some of them; with others, a draw would not end, or all draws would be equal.
 const RANGES: [(&str, f64, f64); 5] = [
     ("rand_spec_iter", 1.0, 1e6),
     ("rand_spec_pct", 0.0, 100.0),

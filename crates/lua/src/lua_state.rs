@@ -77,8 +77,7 @@ pub(crate) struct Making {
     pub command: String,
     /// The words of the command line, beginning with the program's name.
     pub argv: Vec<String>,
-    /// The options that the script declares; None if it declares none, or if they are not known
-    /// yet.
+    /// The options that the script declares; None if it declares none, or if they are not known yet.
     pub declared: Option<Vec<OptionSpec>>,
     /// Whether all options are also global variables, as for scripts of sysbench 0.5.
     pub exports_options: bool,
@@ -87,13 +86,11 @@ pub(crate) struct Making {
     pub settings: OptionValues,
     /// Whether the output of scripts goes to standard error.
     pub spares_stdout: bool,
-    /// Distinguishes the latencies of statements over all workers; None if they are not
-    /// distinguished.
+    /// Distinguishes the latencies of statements over all workers; None if they are not distinguished.
     pub texts: Option<Arc<Texts>>,
     /// Parameters of `sysbench.rand.unique` over all workers.
     pub unique: Unique,
-    /// Whether every transaction has a connection of its own (-C): then a client cannot have
-    /// others.
+    /// Whether every transaction has a connection of its own (-C): then a client cannot have others.
     pub per_transaction: bool,
     /// How many bytes one state may use.
     pub memory_limit: usize,
@@ -305,8 +302,7 @@ fn modules(lua: &Lua, script: Script, reads_rows: Arc<AtomicBool>) -> mlua::Resu
                     maker.function
                 }
                 None => {
-                    // modules that LuaJIT finds itself may do anything; its own libraries do not
-                    // read rows
+                    // modules that LuaJIT finds itself may do anything; its own libraries do not read rows
                     let own = ["ffi", "bit", "jit", "string.buffer"].contains(&name.as_str());
                     reads_rows.fetch_or(!own, Ordering::Relaxed);
                     known.set(name, false)?;
@@ -332,8 +328,7 @@ fn files(lua: &Lua, reads_rows: Arc<AtomicBool>) -> mlua::Result<Function> {
     })
 }
 
-/// A permutation of 32-bit numbers without visible order: quadratic residues of a prime that is 3
-/// modulo 4.
+/// A permutation of 32-bit numbers without visible order: quadratic residues of a prime that is 3 modulo 4.
 fn scattered(number: u32) -> u32 {
     const PRIME: u64 = 4_294_967_291;
     let permute = |x: u32| {

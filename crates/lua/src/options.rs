@@ -1,5 +1,4 @@
-//! Options of scripts: those that a script declares, those of sysbench itself, and those that were
-//! given.
+//! Options of scripts: those that a script declares, those of sysbench itself, and those that were given.
 
 use mlua::Value;
 
@@ -86,9 +85,8 @@ fn spec_of(name: &str, entry: &Value) -> Result<OptionSpec, ScriptError> {
     Ok(OptionSpec { name: name.to_owned(), description, kind, shown, default, range })
 }
 
-/// The values of all options, those `declared` by the script and sysbench's own, with the `given`
-/// ones. A script without declarations accepts any name, as in sysbench 1.0; names that are not
-/// sysbench's are texts then.
+/// The values of all options, those `declared` by the script and sysbench's own, with the `given` ones. A script
+/// without declarations accepts any name, as in sysbench 1.0; names that are not sysbench's are texts then.
 ///
 /// # Errors
 /// A name is unknown, or a value has another type.

@@ -16,8 +16,7 @@ impl Letters {
         z ^ (z >> 31)
     }
 
-    /// Appends `template` with a random digit for every `#` and a random lower-case letter for
-    /// every `@`.
+    /// Appends `template` with a random digit for every `#` and a random lower-case letter for every `@`.
     pub fn fill(&mut self, template: &[u8], out: &mut Vec<u8>) {
         let mut left = 0;
         let mut bits = 0;

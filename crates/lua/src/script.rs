@@ -1,5 +1,4 @@
-//! Finds a script's file where sysbench would, reads it, and compiles it into a chunk that clients
-//! share.
+//! Finds a script's file where sysbench would, reads it, and compiles it into a chunk that clients share.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +6,7 @@ use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib};
 
 use crate::error::ScriptError;
 
-/// A script whose text contains none of these words cannot read rows, neither directly nor by
-/// loading other code.
+/// A script whose text contains none of these words cannot read rows, neither directly nor by loading other code.
 const WORDS_OF_ROWS: [&str; 6] = ["fetch_row", "query_row", "nfields", "dofile", "loadfile", "loadstring"];
 
 /// Whether code with this text may read rows.
@@ -112,8 +110,7 @@ pub(crate) fn file(lua: &Lua, path: &Path) -> mlua::Result<Maker> {
     maker(lua, &text, &shown)
 }
 
-/// Compiles `text` as the body of a function that a function returns: each call returns a new
-/// closure with the same code.
+/// Compiles `text` as the body of a function that a function returns: each call returns a new closure with it.
 fn maker(lua: &Lua, text: &[u8], shown: &str) -> mlua::Result<Maker> {
     // Lua accepts a byte order mark, and a first line for the shell, at the beginning only
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
@@ -138,8 +135,7 @@ fn with_suffix(name: &str) -> Option<String> {
     (!name.ends_with(".lua")).then(|| format!("{name}.lua"))
 }
 
-/// Where modules are searched for: the script's folder, the folders of LUA_PATH, the current
-/// directory, and sysbench's folders.
+/// Where modules are searched for: the script's folder, LUA_PATH, the current directory, sysbench's folders.
 fn folders_of(name: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     if let Some(parent) = Path::new(name).parent()

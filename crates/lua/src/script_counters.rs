@@ -13,8 +13,7 @@ pub(crate) struct ClientCounts {
 }
 
 impl ClientCounts {
-    /// Adds to the counter with this number in sysbench's `sb_counter_type`. The engine itself
-    /// counts transactions.
+    /// Adds to the counter with this number in sysbench's `sb_counter_type`. The engine itself counts transactions.
     pub fn add(&self, kind: u32, number: u64) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = match kind {

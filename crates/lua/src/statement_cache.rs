@@ -1,5 +1,4 @@
-//! Prepared statements of a worker's scripts: each text is translated and formatted once for all
-//! clients.
+//! Prepared statements of a worker's scripts: each text is translated and formatted once for all clients.
 
 use std::collections::HashMap;
 
@@ -34,9 +33,8 @@ impl Statement {
 }
 
 impl Statement {
-    /// The text with a literal in place of each `?`, as sysbench sends it with
-    /// `--db-ps-mode=disable`: `write(i, out)` appends the text of parameter `i` (from 0), and
-    /// returns whether it must be quoted, or None for NULL.
+    /// The text with a literal in place of each `?`, as sysbench sends it with `--db-ps-mode=disable`: `write(i, out)`
+    /// appends the text of parameter `i` (from 0), and returns whether it must be quoted, or None for NULL.
     pub fn with_values(&self, mut write: impl FnMut(u16, &mut Vec<u8>) -> Option<bool>) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.text.len() + 64);
         let mut value = Vec::new();
@@ -58,8 +56,7 @@ impl Statement {
     }
 }
 
-/// Appends a literal. If it contains a backslash, it has the form that is independent of
-/// `standard_conforming_strings`.
+/// Appends a literal. If it contains a backslash, it has the form that is independent of `standard_conforming_strings`.
 fn quote(value: &[u8], out: &mut Vec<u8>) {
     let escapes = value.contains(&b'\\');
     out.extend_from_slice(if escapes { b" E'" } else { b"'" });

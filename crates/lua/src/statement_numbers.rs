@@ -1,7 +1,6 @@
 //! Assigns numbers to a script's statements, under which their latencies are counted.
 //!
-//! All workers share the numbers. How many there are is fixed before the load, so that recorders
-//! are created once.
+//! All workers share the numbers. How many there are is fixed before the load, so that recorders are created once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,8 +73,7 @@ impl Commands {
             return *number;
         }
         let number = self.texts.number(&text);
-        // statements without a number of their own are not cached, because there may be any number
-        // of them
+        // statements without a number of their own are not cached, because there may be any number of them
         if number != OTHERS {
             self.known.insert(text, number);
         }

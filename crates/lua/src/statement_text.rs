@@ -3,9 +3,8 @@
 /// Longer texts are truncated: an INSERT of many rows may have half a megabyte.
 pub(crate) const LONGEST: usize = 400;
 
-/// Returns `sql` with a `?` in place of every number and string, `?, ...` in place of lists of
-/// these, one blank for any white space, and without comments. The result ends at a string or
-/// comment that is not terminated.
+/// Returns `sql` with a `?` in place of every number and string, `?, ...` in place of lists of these, one blank for any
+/// white space, and without comments. The result ends at a string or comment that is not terminated.
 pub(crate) fn without_values(sql: &[u8]) -> String {
     let mut scan = Scan { rest: sql, out: Vec::with_capacity(sql.len().min(LONGEST) + 8), is_spaced: false };
     while !scan.rest.is_empty() && scan.out.len() <= LONGEST {

@@ -3,12 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Whether one worker, or the main state, is in a script, and whether it has left it since the last
-/// look.
+/// Whether one worker, or the main state, is in a script, and whether it has left it since the last look.
 ///
-/// Looks are counted instead of time. A worker runs many clients one after the other for one
-/// reading of its clock, which may take seconds, and a machine that stands still for seconds stops
-/// scripts and looks alike.
+/// Looks are counted instead of time. A worker runs many clients one after the other for one reading of its clock,
+/// which may take seconds, and a machine that stands still for seconds stops scripts and looks alike.
 #[derive(Debug, Default)]
 pub struct Watch {
     /// Twice the number of visits to scripts; odd during a visit.

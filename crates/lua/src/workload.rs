@@ -292,8 +292,7 @@ impl Workload {
         self.task == Task::Load && has.unwrap_or(false)
     }
 
-    /// Lets the script report these figures, by name, with times in seconds; does nothing without
-    /// such a hook.
+    /// Lets the script report these figures, by name, with times in seconds; does nothing without such a hook.
     ///
     /// # Errors
     /// The script's hook fails.

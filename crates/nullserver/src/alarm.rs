@@ -26,8 +26,7 @@ impl Alarm {
         Ok(Self { timer: timerfd_create(TimerfdClockId::Monotonic, flags)?, instant: None })
     }
 
-    /// Makes the alarm ring at `instant`, or at an earlier instant that is already set. `now` reads
-    /// the clock of the instants.
+    /// Makes the alarm ring at `instant`, or at an earlier one that is set already. `now` reads the same clock.
     pub fn ring_by(&mut self, instant: Nanos, now: impl FnOnce() -> Nanos) -> io::Result<()> {
         if self.instant.is_some_and(|set| set <= instant) {
             return Ok(());

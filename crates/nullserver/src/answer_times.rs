@@ -28,8 +28,7 @@ impl Stall {
         }
     }
 
-    /// When an answer is sent that would be sent at `due`: at the end of the stall if that is
-    /// within it.
+    /// When an answer is sent that would be sent at `due`: at the end of the stall if that is within it.
     pub fn release(&self, due: Nanos) -> Nanos {
         let first = self.first_query.load(Ordering::Relaxed);
         if first == 0 {

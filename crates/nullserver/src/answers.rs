@@ -120,8 +120,7 @@ const fn column(name: &'static str, kind: Type) -> Column {
     Column { name, kind }
 }
 
-/// Ten groups of eleven digits with hyphens between them, blank-padded to 120 characters: the
-/// format of sysbench's column c.
+/// Ten groups of eleven digits with hyphens between, blank-padded to 120: the format of sysbench's column c.
 fn eleven_groups() -> String {
     let groups: Vec<String> = (0..10).map(|group| format!("{group}").repeat(11)).collect();
     format!("{:120}", groups.join("-"))

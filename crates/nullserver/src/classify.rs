@@ -120,8 +120,7 @@ fn prepare(mut words: Words<'_>) -> Meaning<'_> {
     }
 }
 
-/// The meaning of a statement that can be prepared. Others are refused, so that no prepared
-/// statement contains another.
+/// The meaning of a statement that can be prepared. Others are refused, so that no prepared statement contains another.
 fn optimizable(sql: &[u8]) -> Meaning<'_> {
     let first = Words::of(sql).next().unwrap_or_default();
     match Keyword::of(first).as_bytes() {
@@ -206,8 +205,7 @@ const OBJECTS: [(&[u8], [&str; 3]); 16] = [
     (b"system", ["CREATE", "ALTER SYSTEM", "DROP"]),
 ];
 
-/// The tag for `verb` 0, 1 or 2: CREATE, ALTER or DROP. Words such as OR REPLACE, UNLOGGED or
-/// UNIQUE may come before the kind of object.
+/// The tag for `verb` 0, 1 or 2: CREATE, ALTER or DROP. OR REPLACE, UNLOGGED or UNIQUE may come before the kind.
 fn object_tag(words: Words<'_>, verb: usize) -> &'static str {
     const MOST_WORDS_BEFORE: usize = 4;
     let kind = words.take(MOST_WORDS_BEFORE + 1).find_map(|word| {

@@ -204,8 +204,7 @@ impl Connection {
             b'P' => self.parse(body, out),
             b'D' => self.describe(body, shared, out),
             b'C' => self.close(body, out),
-            // Flush needs no action, because answers are always sent; the others belong to a COPY
-            // that failed
+            // Flush needs no action, because answers are always sent; the others belong to a COPY that failed
             b'H' | b'c' | b'f' => Ok(()),
             b'F' => {
                 let text = "function calls are not supported";

@@ -50,8 +50,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The common format that the codes of a Bind request, 2 bytes each, where no code means text;
-    /// None if they differ or are invalid.
+    /// The common format of a Bind request's codes, 2 bytes each, where none means text; None if they differ.
     pub(crate) fn of_all(codes: &[u8]) -> Option<Self> {
         let mut codes = codes.chunks_exact(2);
         let first = codes.next().unwrap_or(&[0, 0]);

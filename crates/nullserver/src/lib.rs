@@ -1,9 +1,8 @@
 //! A PostgreSQL server that answers immediately.
 //!
-//! It speaks protocol 3.0 and does nothing else: no tables, no locks, no disk. The throughput that
-//! a load generator reaches with it is the generator's own ceiling. Its faults (stalls, delays,
-//! errors, closed connections) are known in advance, so that a generator's report can be compared
-//! with what happened.
+//! It speaks protocol 3.0 and does nothing else: no tables, no locks, no disk. The throughput that a load generator
+//! reaches with it is the generator's own ceiling. Its faults (stalls, delays, errors, closed connections) are known in
+//! advance, so that a generator's report can be compared with what happened.
 //!
 //! - [`connection::Connection`]: the session of one client, bytes in and bytes out, without I/O;
 //! - [`classify`]: determines the answer to a statement; [`answers`]: the encoded answers;

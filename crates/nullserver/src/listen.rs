@@ -80,8 +80,7 @@ impl Listeners {
     }
 }
 
-/// Raises the limit of open files as far as the hard limit allows, so that many thousand clients
-/// can connect.
+/// Raises the limit of open files as far as the hard limit allows, so that many thousand clients can connect.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

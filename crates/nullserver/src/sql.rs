@@ -1,5 +1,4 @@
-//! The part of SQL's lexical rules that is needed here: ends of quotes and comments, words,
-//! statements.
+//! The part of SQL's lexical rules that is needed here: ends of quotes and comments, words, statements.
 
 /// The tag in `$tag$` is an identifier, whose length is limited.
 const LONGEST_TAG_BYTES: usize = 63;

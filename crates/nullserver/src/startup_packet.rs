@@ -74,8 +74,7 @@ fn begin(version: u32, settings: &[u8], out: &mut Vec<u8>) -> ControlFlow<Troubl
     ControlFlow::Continue(())
 }
 
-/// Names of protocol options among the settings, none of which is known; None if the settings are
-/// not pairs of zero-terminated strings.
+/// Names of protocol options among the settings, none of which is known; None if these are not such pairs.
 fn protocol_options(settings: &[u8]) -> Option<Vec<&[u8]>> {
     let mut options = Vec::new();
     let mut rest = settings;

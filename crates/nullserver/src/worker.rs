@@ -31,8 +31,7 @@ const ACCEPTS: usize = 64;
 const ACCEPT_AGAIN_AFTER: Nanos = SECOND / 10;
 const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
-/// Tokens of the waker and the alarm; those of listening sockets come next, and those of clients
-/// far above.
+/// Tokens of the waker and the alarm; those of listening sockets come next, and those of clients far above.
 const WOKEN: u64 = 0;
 const ALARM: u64 = 1;
 const FIRST_DOOR: u64 = 2;
@@ -173,8 +172,7 @@ impl<'l> Worker<'l> {
             match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     if is_tcp {
-                        // without this option answers may be delayed, but the connection works
-                        // nevertheless
+                        // without this option answers may be delayed, but the connection works nevertheless
                         let _ = sockopt::set_tcp_nodelay(&socket, true);
                     }
                     self.hand_out(socket);
@@ -190,8 +188,7 @@ impl<'l> Worker<'l> {
         Ok(())
     }
 
-    /// Stops accepting for a while, because no descriptor is left and the kernel would report the
-    /// sockets again and again.
+    /// Stops accepting for a while: no descriptor is left, and the kernel would report the sockets again and again.
     fn rest(&mut self) -> io::Result<()> {
         if self.doors.again_at.is_some() {
             return Ok(());
@@ -242,8 +239,7 @@ impl<'l> Worker<'l> {
         }
     }
 
-    /// Reads and answers; with `to_the_end`, reads until there is nothing more, even after a short
-    /// read.
+    /// Reads and answers; with `to_the_end`, reads until there is nothing more, even after a short read.
     fn read(&mut self, token: u64, to_the_end: bool, now: Nanos) {
         loop {
             let Some(client) = self.clients.get(token) else {
@@ -337,8 +333,7 @@ impl<'l> Worker<'l> {
         match client.send(bytes) {
             SendResult::All if client.fate == Fate::Closing => self.clients.remove(token),
             SendResult::All => {}
-            // room is watched only while something is stuck, because every read of the client would
-            // wake the thread
+            // room is watched only while something is stuck, because every read of the client would wake the thread
             SendResult::Stuck if !was_stuck => self.watch(token, READ | EventFlags::OUT),
             SendResult::Stuck => {}
             SendResult::Broken => self.clients.remove(token),

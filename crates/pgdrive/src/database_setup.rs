@@ -44,9 +44,8 @@ pub fn connect(params: &Params) -> Result<Session, Failure> {
     Ok(session)
 }
 
-/// Connects the first session, which looks for a connection pooler. Sessions of a pooler keep the
-/// name that a client gives them, so they get no name that the user did not choose: then `params`
-/// have none.
+/// Connects the first session, which looks for a connection pooler. Sessions of a pooler keep the name that a client
+/// gives them, so they get no name that the user did not choose: then `params` have none.
 ///
 /// # Errors
 /// As [`connect`]; the connection fails when it asks.

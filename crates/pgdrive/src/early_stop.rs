@@ -39,8 +39,7 @@ impl Lease {
         let _ = self.read_parent(None);
     }
 
-    /// Ends the lease when standard input closes and, with a `limit`, when no line has arrived for that time; returns
-    /// the lines.
+    /// Ends the lease when standard input closes or, with a `limit`, has no line for that time; returns the lines.
     #[must_use]
     pub fn read_parent(&self, limit: Option<Duration>) -> Receiver<String> {
         let (tell, lines) = mpsc::channel();

@@ -82,8 +82,7 @@ impl Events {
         &self.name
     }
 
-    /// Why the stream ended early: the reader has ended, or the disk is full. None if it is
-    /// complete.
+    /// Why the stream ended early: the reader has ended, or the disk is full. None if it is complete.
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
@@ -124,8 +123,7 @@ impl Events {
         self.origin
     }
 
-    /// CPU time stolen from the host since that instant, in microseconds; None if the host does not
-    /// report it.
+    /// CPU time stolen from the host since that instant, in microseconds; None if the host does not report it.
     pub fn steal_us(&self) -> Option<u64> {
         self.steal.since_begun()
     }
@@ -193,8 +191,7 @@ impl Events {
         self.losses(note, 1)
     }
 
-    /// Writes an `error` event that affected this many clients, unless there were too many in this
-    /// second.
+    /// Writes an `error` event that affected this many clients, unless there were too many in this second.
     pub fn losses(&mut self, note: &ErrorNote, clients: u64) -> io::Result<()> {
         let second = note.at / pgdyno_engine::clock::SECOND;
         if self.second_of_errors.0 != second {

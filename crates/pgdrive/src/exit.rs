@@ -6,8 +6,7 @@ use std::process::ExitCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Well,
-    /// A usage error, or a failure in the set-up, a first connection or a script: the load did not
-    /// begin.
+    /// A usage error, or a failure in the set-up, a first connection or a script: the load did not begin.
     NotBegun,
     Aborted,
     /// The load ended, but its result is invalid: the data or the mix are wrong.

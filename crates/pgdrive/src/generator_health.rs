@@ -16,8 +16,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Measures at the end of a load; `before_bytes` is the peak of memory before the first
-    /// connection.
+    /// Measures at the end of a load; `before_bytes` is the peak of memory before the first connection.
     pub fn now(before_bytes: Option<u64>, steal_us: Option<u64>) -> Self {
         Self { steal_us, before_bytes, peak_bytes: peak_resident_bytes() }
     }

@@ -37,8 +37,7 @@ impl Syntax {
         self
     }
 
-    /// Adds an optional argument; `is_argument` decides whether the next word is the argument or
-    /// the name of a database.
+    /// Adds an optional argument; `is_argument` decides whether the next word is the argument or a database's name.
     pub const fn may_take(mut self, argument: &'static str, is_argument: fn(&str) -> bool) -> Self {
         self.argument = Some(argument);
         self.is_argument = is_argument;

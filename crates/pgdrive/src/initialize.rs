@@ -168,13 +168,11 @@ fn connect(params: &Params, messages: &Messages) -> Result<Session, Failure> {
 
 /// Lets the server check every second whether its client still exists (PostgreSQL 14 and later).
 ///
-/// Nothing cancels the statements of a program that was killed by SIGKILL, and a server notices its
-/// end only when it sends the next answer. Until then it builds an index, or waits for a lock, and
-/// the next load has to wait for it.
+/// Nothing cancels the statements of a program that was killed by SIGKILL, and a server notices its end only when it
+/// sends the next answer. Until then it builds an index, or waits for a lock, and the next load has to wait for it.
 fn end_with_client(session: &mut Session) {
     if session.server_version_num >= CHECKS_CLIENT_FROM_VERSION {
-        // a server on another operating system may refuse the setting, which is no reason to abort
-        // the load
+        // a server on another operating system may refuse the setting, which is no reason to abort the load
         let _ = session.execute("SET client_connection_check_interval = '1s'");
     }
 }

@@ -152,8 +152,7 @@ impl Observer for Watcher<'_> {
     }
 }
 
-/// Reports a client that gives up: a server's error with SQLSTATE and statement, or under pgbench's
-/// name in pgbench's words.
+/// Reports a client that gives up: a server's error with SQLSTATE and statement, or in pgbench's words.
 fn say_aborted(note: &ErrorNote, spec: &Spec, messages: &Messages) {
     let ErrorNote { client, script, command, query, message, .. } = note;
     let sqlstate = match (&note.sqlstate, messages.called_as()) {

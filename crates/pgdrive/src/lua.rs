@@ -41,8 +41,7 @@ impl From<ScriptError> for Failure {
     }
 }
 
-/// Opens the script of `choice` with its options and command; `params` are those of its
-/// connections, if they are known.
+/// Opens the script of `choice` with its options and command; `params` are those of its connections, if they are known.
 pub fn open(
     options: &Benchmark,
     choice: &LuaChoice,
@@ -93,8 +92,7 @@ fn find(choice: &LuaChoice) -> Result<Script, ScriptError> {
     }
 }
 
-/// The connection's parameters under the names of sysbench's options. The script learns the
-/// password only if an option gives it.
+/// The connection's parameters as sysbench's options. The script learns the password only if an option gives it.
 fn connection(params: &Params) -> Vec<(&'static str, OptionValue)> {
     let hosts: Vec<_> = params.hosts.iter().map(Host::display).collect();
     let port = params.hosts.first().map_or(0, |host| host.port.into());
@@ -112,8 +110,7 @@ pub fn without_server(options: &Benchmark, choice: &LuaChoice, messages: &Messag
     if matches!(options.check, Some(Check::Compile | Check::Statements))
         && let LuaSource::File(_) = choice.source
     {
-        // this may be another person's program, which the user may want to inspect before running
-        // any of it
+        // this may be another person's program, which the user may want to inspect before running any of it
         let compiled = find(choice).and_then(|script| script.compile());
         return Some(match compiled.map_err(Failure::from) {
             Ok(()) => Exit::Well,
@@ -173,8 +170,7 @@ pub fn shape(spec: &mut Spec, task: Task) {
     spec.drain_limit = None;
 }
 
-/// For -r, replaces a script with one name for all statements by one whose statements are
-/// distinguished while they are sent.
+/// For -r: replaces a script with one name for all statements by one whose statements are distinguished.
 pub fn tell_apart(programs: &mut [WeightedProgram]) {
     for program in programs {
         program.program = Program::unnamed(&program.program.name, command_count());

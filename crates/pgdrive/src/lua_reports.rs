@@ -1,5 +1,4 @@
-//! Reports that a Lua script writes itself: `sysbench.hooks.report_intermediate` and
-//! `report_cumulative`, with sysbench's figures.
+//! Reports that a Lua script writes itself: `sysbench.hooks.report_intermediate` and `report_cumulative`.
 
 use std::sync::Arc;
 
@@ -26,8 +25,7 @@ pub struct Reports {
     is_open: bool,
     origin: Nanos,
     from: Nanos,
-    /// Number of clients at the end of the last interval that had any: at the end of the load all
-    /// have stopped.
+    /// Number of clients at the end of the last interval that had any: at the end of the load all have stopped.
     clients: usize,
     sums: Sums,
 }

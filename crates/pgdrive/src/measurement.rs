@@ -1,5 +1,4 @@
-//! The measurement itself: runs the engine, and turns its report into the summary, events and the
-//! exit code.
+//! The measurement itself: runs the engine, and turns its report into the summary, events and the exit code.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};

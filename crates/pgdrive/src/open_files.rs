@@ -6,8 +6,7 @@ use crate::messages::{Failure, plain};
 
 /// How many descriptors pgbench needs in addition to one for each client.
 const LEAST: u64 = 3;
-/// How many descriptors are preferable in addition to one for each client: for pollers, logs and
-/// events.
+/// How many descriptors are preferable in addition to one for each client: for pollers, logs and events.
 const COMFORTABLE: u64 = 64;
 
 /// Raises the limit for this many clients and workers as far as possible.

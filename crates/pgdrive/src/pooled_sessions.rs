@@ -32,8 +32,7 @@ impl KeptState {
     }
 }
 
-/// Refuses a load whose clients would leave something in the sessions of `pooler`, which belong to
-/// its other clients, too.
+/// Refuses a load that would leave something in sessions of `pooler`, which belong to its other clients, too.
 pub fn check(session: &mut Session, pooler: &Pooler, options: &Benchmark, workload: &Workload) -> Result<(), Failure> {
     let (what, way) = match KeptState::of(options, workload) {
         None => return Ok(()),

@@ -1,5 +1,4 @@
-//! A load that is ready to run: scripts compiled, facts about the database read, the engine's
-//! specification complete.
+//! A load that is ready to run: scripts compiled, facts about the database read, the engine's specification complete.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -128,9 +127,8 @@ pub fn prepare(
     Ok(Load { spec, database, scale, workload })
 }
 
-/// Connects the session of the set-up, and prints what is known then. Its statements are cancelled
-/// when the load has to stop, because some may run for a long time: the vacuum, or counting the
-/// warehouses.
+/// Connects the session of the set-up, and prints what is known then. Its statements are cancelled when the load has to
+/// stop, because some may run for a long time: the vacuum, or counting the warehouses.
 fn connect(
     options: &Benchmark,
     params: &mut Params,
@@ -257,8 +255,7 @@ fn seed(seed: Seed, messages: &Messages) -> Result<u64, Failure> {
     Ok(value)
 }
 
-/// The initial variables of every client: those of the command line, and pgbench's own unless it
-/// defines them.
+/// The initial variables of every client: those of the command line, and pgbench's own unless it defines them.
 fn initial(
     options: &Benchmark,
     scale: i64,

@@ -31,8 +31,7 @@ pub fn check(choice: &ReplayChoice) -> Result<(), Failure> {
     Ok(pgdyno_replay::check(&choice.path)?)
 }
 
-/// Opens the replay of `options`, if there is one, and completes the options with what its file
-/// says: the clients and the statements.
+/// Opens the replay of `options`, if any, and adds to them the clients and statements that its file says.
 pub fn open(options: &mut Benchmark) -> Result<Option<Arc<Replay>>, Failure> {
     let WorkloadChoice::Replay(choice) = &options.workload else {
         return Ok(None);

@@ -213,8 +213,7 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
                 "rows": (record.row_counts.results > 0).then_some(record.row_counts.rows),
                 "latency_ns": events::latency(&latencies),
             });
-            // percentiles of shares, and of several statements of one class, cannot be merged, but
-            // histograms can
+            // percentiles of shares, and of several statements of one class, cannot be merged, but histograms can
             let may_merge = spec.share.is_some() || spec.programs.len() > 1 || spec.drivers.is_none();
             if may_merge && record.moments.count > 0 {
                 statement["histogram"] = json!(events.histogram(&latencies.histogram));

@@ -12,8 +12,7 @@ use crate::lua;
 use crate::messages::{Failure, Messages, plain};
 use crate::options::{Benchmark, Check, Origin, ScriptChoice};
 
-/// Compiles `choices`; variables get their slots in `symbols`. With a ledger, built-in scripts
-/// write to it.
+/// Compiles `choices`; variables get their slots in `symbols`. With a ledger, built-in scripts write to it.
 ///
 /// # Errors
 /// A script has an error; in pgbench's words, with file, line and column.
@@ -57,8 +56,7 @@ pub fn check(options: &Benchmark) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A JSON object a line for each statement: its script and its id as in events, its line, and its
-/// text with `$1` for variables.
+/// A JSON object a line for each statement: script and id as in events, line, and text with `$1` for variables.
 fn statement_lines(programs: &[WeightedProgram]) -> String {
     let mut lines = String::new();
     for (script, each) in programs.iter().enumerate() {

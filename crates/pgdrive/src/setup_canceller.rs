@@ -12,11 +12,9 @@ use crate::initialize::load_progress::print_line;
 
 /// How often the stop flag is checked: a signal handler may do no more than set it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Time after which a request is repeated, because one that arrives between two statements has no
-/// effect.
+/// Time after which a request is repeated, because one that arrives between two statements has no effect.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// After requests for this long, the server counts as unresponsive. Also the longest time for one
-/// request.
+/// After requests for this long, the server counts as unresponsive. Also the longest time for one request.
 const IN_VAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// Watches the stop flag until it is dropped.
@@ -62,8 +60,7 @@ impl Drop for Canceller {
     fn drop(&mut self) {
         drop(self.done.take());
         if let Some(thread) = self.thread.take() {
-            // waits for a request in progress, so that its messages come before the end of the
-            // program
+            // waits for a request in progress, so that its messages come before the end of the program
             let _ = thread.join();
         }
     }

@@ -39,8 +39,7 @@ impl Variant {
         }
     }
 
-    /// Whether a New-Order with an unused item is committed. HammerDB has functions and procedures
-    /// only; plain SQL always rolls back.
+    /// Whether a New-Order with an unused item is committed: by HammerDB's routines; plain SQL always rolls back.
     pub fn commits_unused_item(self, profile: Profile) -> bool {
         match self {
             Self::Functions => profile.commits_unused_item(RoutineKind::Function),

@@ -1,5 +1,4 @@
-//! A load derived from TPC-H: a power run, then a throughput run of several streams, both with
-//! refresh functions.
+//! A load derived from TPC-H: a power run, then a throughput run of several streams, both with refresh functions.
 
 pub mod figures;
 pub mod parameters;

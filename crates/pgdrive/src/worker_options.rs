@@ -1,5 +1,4 @@
-//! `-j`, `--max-workers` and `--worker-busy`: the number of threads, and warnings when they are too
-//! few.
+//! `-j`, `--max-workers` and `--worker-busy`: the number of threads, and warnings when they are too few.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::num::NonZero;
@@ -132,9 +131,8 @@ fn is_local(host: &Host) -> bool {
     }
 }
 
-/// Warns if the busiest thread used so much of a core that the figures may show the limit of the
-/// generator rather than of the server. Does not warn under pgbench's name, or for less than a
-/// second.
+/// Warns if the busiest thread used so much of a core that the figures may show the limit of the generator rather than
+/// of the server. Does not warn under pgbench's name, or for less than a second.
 pub fn warn_of_ceiling(spec: &Spec, report: &Report, busy_share: f64, messages: &Messages) {
     let Some(share) = report.health.busiest(SECOND).filter(|share| *share >= busy_share) else {
         return;

@@ -103,8 +103,7 @@ impl Output {
         self.about("warning", source, self.clock.now(), message, reason);
     }
 
-    /// Answers a line of the parent: `clock ID` requests the current time; other lines request
-    /// nothing.
+    /// Answers a line of the parent: `clock ID` requests the current time; other lines request nothing.
     pub fn answer(&self, line: &str) {
         // read first, because later work would count as part of the network delay
         let at = self.clock.now();

@@ -1,5 +1,4 @@
-//! When the probe ends: at a signal, without its parent (`parent`), or without its reader
-//! (`output`).
+//! When the probe ends: at a signal, without its parent (`parent`), or without its reader (`output`).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

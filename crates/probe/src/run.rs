@@ -1,5 +1,4 @@
-//! The probe from its start to its end, with one thread for the host, one for the server, and one
-//! for itself.
+//! The probe from its start to its end, with one thread for the host, one for the server, and one for itself.
 
 use std::io;
 use std::sync::Arc;

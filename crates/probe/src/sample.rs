@@ -177,8 +177,7 @@ impl Row {
     }
 }
 
-/// Integers without a decimal point, and others with six digits after it, because nothing is
-/// measured more precisely.
+/// Integers without a decimal point, and others with six digits after it, because nothing is measured more precisely.
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() < EXACT {

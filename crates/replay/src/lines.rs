@@ -14,8 +14,7 @@ use crate::error::ReplayError;
 /// The most bytes of a line. PostgreSQL accepts no longer statement.
 pub const LONGEST_LINE: usize = 1 << 30;
 
-/// How much of the file the kernel reads ahead: a worker that waited for the disk would delay all
-/// of its clients.
+/// How much of the file the kernel reads ahead: a worker that waited for the disk would delay all of its clients.
 const AHEAD_BYTES: NonZeroU64 = NonZeroU64::new(128 * 1024).expect("it is above 0");
 
 /// A line's buffer up to this size stays allocated.
@@ -47,8 +46,7 @@ impl SharedFile {
         &self.path
     }
 
-    /// Has the kernel read from `offset` on, without waiting for it. It does not do so by itself,
-    /// because many readers take turns.
+    /// Has the kernel read from `offset` on without waiting: by itself it does not, because readers take turns.
     pub fn read_ahead(&self, offset: u64) {
         // a file system that cannot is read when it is needed
         let _ = fadvise(&self.file, offset, Some(AHEAD_BYTES), Advice::WillNeed);

@@ -31,22 +31,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The begin of a replay; the first sessions belong to the clients that are connected at the
-    /// start.
+    /// The begin of a replay; the first sessions belong to the clients that are connected at the start.
     pub fn new(file: ReplayFile, pace: Pace) -> Self {
         let next = AtomicUsize::new(file.at_start);
         Self { file, pace, next }
     }
 
-    /// The session that a client has when the load begins. Neighbours do not all have one, because
-    /// they share a worker.
+    /// The session that a client has when the load begins. Neighbours do not all have one, because they share a worker.
     pub fn first_session(&self, client: usize) -> Option<usize> {
         let up_to = |client: usize| client * self.file.at_start / self.file.clients;
         (up_to(client + 1) > up_to(client)).then(|| up_to(client))
     }
 
-    /// The number of the next session; the file is read ahead to the one that comes as many later as
-    /// there are clients.
+    /// The number of the next session; the file is read ahead to the one that comes as many later as there are clients.
     pub fn take(&self) -> usize {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if let Some(place) = self.file.places.get(number.saturating_add(self.file.clients)) {
@@ -55,8 +52,7 @@ impl Progress {
         number
     }
 
-    /// When a captured instant comes, in a load that began at `origin`; 0, which has passed,
-    /// without intended starts.
+    /// When a captured instant comes, in a load that began at `origin`; 0, which has passed, without intended starts.
     pub fn instant(&self, origin: Nanos, at_us: u64) -> Nanos {
         match self.pace {
             Pace::Factor(factor) => {
@@ -67,8 +63,7 @@ impl Progress {
         }
     }
 
-    /// How long a statement may wait for its answer that took `us` microseconds when it was
-    /// captured.
+    /// How long a statement may wait for its answer that took `us` microseconds when it was captured.
     pub fn patience(&self, us: Option<u64>) -> Nanos {
         let longest_us = self.file.header.longest_us.max(us.unwrap_or(0));
         let captured = longest_us.saturating_mul(1000);

@@ -14,8 +14,7 @@ pub enum Missing {
 
 #[derive(Debug, Default)]
 pub struct PreparedNames {
-    /// The hash of each name's text; None if the name may exist with any text: a Parse failed, or
-    /// the session may have dropped it.
+    /// The hash of each name's text; None if it may be any: a Parse failed, or the session may have dropped it.
     names: HashMap<Box<str>, Option<u64>>,
     hasher: RandomState,
 }

@@ -1,5 +1,4 @@
-//! A replay file after one scan: what it says of itself, its shared texts, and where its sessions
-//! are. Statements are not read yet.
+//! A replay file after one scan: what it says of itself, shared texts, places of sessions; no statements yet.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

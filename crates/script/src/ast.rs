@@ -20,8 +20,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Number of commands as pgbench counts them: SQL and backslash commands, without `\gset` and
-    /// `\aset`. At least 1.
+    /// Number of commands as pgbench counts them: SQL and backslash commands, without `\gset` and `\aset`. At least 1.
     pub fn command_count(&self) -> usize {
         self.commands.len()
     }
@@ -60,7 +59,6 @@ pub(crate) enum SleepText {
     Variable(String),
 }
 
-/// An expression whose variables have names. Operators are functions: `a > b` is
-/// `b < a`, `-a` is `0 - a` and `~a` is `-1 # a`, which fixes the order of
-/// evaluation too.
+/// An expression whose variables have names. Operators are functions: `a > b` is `b < a`, `-a` is `0 - a` and `~a` is
+/// `-1 # a`, which fixes the order of evaluation too.
 pub(crate) type Expr = Node<Box<str>>;

@@ -148,8 +148,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Ends a branch at `\elif` or `\else`: execution from above jumps to the end, and a failed
-    /// test continues here.
+    /// Ends a branch at `\elif` or `\else`: execution from above jumps to the end, and a failed test continues here.
     fn end_branch(&mut self) {
         let step = self.program.ops.len();
         self.push(Op::Jump(0));

@@ -93,8 +93,7 @@ fn range(min: &Node, max: &Node, env: &mut Env<'_>) -> Result<Limits, Fault> {
 }
 
 impl Limits {
-    /// The limits as integers, or None if one is null; checks that the range is not empty and that
-    /// its size fits an integer.
+    /// The limits as integers, None if one is null; checks that the range is not empty and its size fits an integer.
     #[inline]
     fn filled(self) -> Result<Option<(i64, i64)>, Fault> {
         if self.0 == Value::Null || self.1 == Value::Null {

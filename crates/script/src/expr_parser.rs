@@ -1,7 +1,6 @@
 //! Expressions: precedence climbing with pgbench's precedences.
 //!
-//! Tokens are read only when the grammar needs them, since the first error in
-//! reading order is the one to report.
+//! Tokens are read only when the grammar needs them, since the first error in reading order is the one to report.
 
 use crate::ast::Expr;
 use crate::expr::{Case, Node};
@@ -9,8 +8,7 @@ use crate::functions::{Binary, Function, Unary, find};
 use crate::lexer::{LexError, Lexer, Token};
 use crate::value::Value;
 
-/// The deepest nesting of parentheses, calls and prefixes; limits the parser's recursion to the
-/// stack of any thread.
+/// The deepest nesting of parentheses, calls and prefixes; limits the parser's recursion to the stack of any thread.
 const MAX_NESTING: u32 = 250;
 
 /// The greatest height of the tree, which also grows with a long chain such as `a + b + c + ...`;

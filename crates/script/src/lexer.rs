@@ -1,7 +1,6 @@
 //! Words and expression tokens of backslash commands.
 //!
-//! A command ends at the end of its line; a backslash right before it continues
-//! the command on the next one.
+//! A command ends at the end of its line; a backslash right before it continues the command on the next one.
 
 use crate::number::parse_double;
 use crate::vars::is_name_byte;
@@ -102,8 +101,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// The next word and the offset that pgbench reports for it, or None at the
-    /// end of the line. A newline is consumed.
+    /// The next word and the offset that pgbench reports for it, or None at the end of the line. A newline is consumed.
     pub fn word(&mut self) -> Option<(&'t str, usize)> {
         self.skip_blanks();
         self.at_newline = self.peek(0) == b'\n';

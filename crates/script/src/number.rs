@@ -93,9 +93,8 @@ pub(crate) fn fixed(value: f64) -> String {
     }
 }
 
-/// Parses a whole text as strtod does (leading blanks, decimal, hexadecimal, inf, nan). None if
-/// characters are left over, or if the number is out of range: too large, or so small that it loses
-/// precision.
+/// Parses a whole text as strtod does (leading blanks, decimal, hexadecimal, inf, nan). None if characters are left
+/// over, or if the number is out of range: too large, or so small that it loses precision.
 pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     let blanks = text.iter().take_while(|b| crate::value::is_space(**b)).count();
     let text = std::str::from_utf8(&text[blanks..]).ok()?;

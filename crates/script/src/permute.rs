@@ -27,8 +27,7 @@ pub(crate) fn permute(value: i64, size: i64, seed: i64) -> i64 {
     place as i64
 }
 
-/// A random bijection of [0, 2^bits); greater numbers remain unchanged. Draws random numbers in
-/// either case.
+/// A random bijection of [0, 2^bits); greater numbers remain unchanged. Draws random numbers in either case.
 fn mix(place: u64, bits: u32, rng: &mut Rng) -> u64 {
     let mask = (1u64 << bits) - 1;
     let multiplier = (rng.next_u64() & mask) | 1;

@@ -154,8 +154,7 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Appends the text of the simple protocol. A statement of the extended
-    /// protocols is appended with its `$n`.
+    /// Appends the text of the simple protocol. A statement of the extended protocols is appended with its `$n`.
     pub fn write_simple(&self, vars: &Vars, out: &mut Vec<u8>) {
         match &self.sql {
             Sql::Extended { sql, .. } => out.extend_from_slice(sql.as_bytes()),
@@ -206,8 +205,7 @@ impl Program {
         }
     }
 
-    /// A script without steps and with `count` commands, whose texts are known only when they are
-    /// sent: they have no line.
+    /// A script without steps, with `count` commands whose texts are known when they are sent: they have no line.
     pub fn unnamed(name: &str, count: usize) -> Self {
         let mut program = Self::driven(name, std::iter::repeat_n("", count));
         program.commands.iter_mut().for_each(|command| command.line = 0);

@@ -1,7 +1,6 @@
 //! pgbench's random numbers, identical to the bit: the same state gives the same values.
 //!
-//! Generator: xoroshiro128** 1.0 of Blackman and Vigna, its state filled by splitmix64
-//! (<https://prng.di.unimi.it/>).
+//! Generator: xoroshiro128** 1.0 of Blackman and Vigna, its state filled by splitmix64 (<https://prng.di.unimi.it/>).
 
 use std::f64::consts::TAU;
 
@@ -10,8 +9,7 @@ pub(crate) const MIN_GAUSSIAN: f64 = 2.0;
 /// Range of the parameter of a zipfian distribution.
 pub(crate) const ZIPFIAN: std::ops::RangeInclusive<f64> = 1.001..=1000.0;
 
-/// A random generator. A copy continues with the same numbers, which is how a retried transaction
-/// restores its random state.
+/// A random generator. A copy continues with the same numbers: a retried transaction restores its random state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rng {
     s0: u64,
@@ -50,8 +48,7 @@ impl Rng {
         (self.next_u64() >> 12) as f64 * SCALE
     }
 
-    /// Uniform in [min, max]; min if that is empty. Draws until a number below the next power of
-    /// two fits, at most twice on average.
+    /// Uniform in [min, max]; min if that is empty. Draws until a number below the next power of two fits.
     #[inline]
     pub fn range_u64(&mut self, min: u64, max: u64) -> u64 {
         if max <= min {
@@ -73,8 +70,7 @@ impl Rng {
         min.wrapping_add(self.range_u64(0, max.wrapping_sub(min) as u64) as i64)
     }
 
-    /// In [min, max], the density falling exponentially from min to exp(-parameter)
-    /// of it at max. Parameter > 0.
+    /// In [min, max], the density falling exponentially from min to exp(-parameter) of it at max. Parameter > 0.
     pub fn exponential(&mut self, min: i64, max: i64, parameter: f64) -> i64 {
         let cut = (-parameter).exp();
         let uniform = 1.0 - self.next_f64();
@@ -82,8 +78,7 @@ impl Rng {
         spread(min, max, part)
     }
 
-    /// In [min, max], normal around the middle, cut at `parameter` standard
-    /// deviations (>= 2) to either side. Box-Muller transform.
+    /// In [min, max], normal around the middle, cut at `parameter` (>= 2) standard deviations. Box-Muller transform.
     pub fn gaussian(&mut self, min: i64, max: i64, parameter: f64) -> i64 {
         let deviations = loop {
             let (u1, u2) = (1.0 - self.next_f64(), 1.0 - self.next_f64());

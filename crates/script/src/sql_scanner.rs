@@ -33,8 +33,7 @@ pub(crate) struct SqlScanner<'t> {
     paren_depth: u32,
     begin_depth: u32,
     identifier_count: usize,
-    /// First letters of the statement's first words, as far as they may belong to `CREATE [OR
-    /// REPLACE] {FUNCTION | PROCEDURE}`.
+    /// First letters of the statement's first words that may begin `CREATE [OR REPLACE] {FUNCTION | PROCEDURE}`.
     identifiers: [u8; 4],
 }
 
@@ -170,8 +169,7 @@ impl<'t> SqlScanner<'t> {
         }
     }
 
-    /// Skips a string or a quoted identifier. Two quotes in a row end one and begin another, which
-    /// has the same end.
+    /// Skips a string or a quoted identifier. Two quotes in a row end one and begin another, which has the same end.
     fn skip_quoted(&mut self, quote: u8) {
         self.position += 1;
         self.position += self.run_length(0, |b| b != quote);

@@ -54,8 +54,7 @@ impl Sequel {
     }
 }
 
-/// The first words of a statement, padded with empty ones; comments are skipped. None if it begins
-/// with a variable.
+/// The first words of a statement, padded with empty ones; comments are skipped. None if it begins with a variable.
 fn first_words(sql: &str) -> Option<[&str; 3]> {
     let mut words = [""; 3];
     let mut found = 0;

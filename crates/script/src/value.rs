@@ -49,8 +49,7 @@ impl Value {
         }
     }
 
-    /// Appends the value as a script's SQL shows it: `NULL`, `true`, `-5`, `0.1`.
-    /// Doubles have at most 15 significant digits.
+    /// Appends the value as SQL shows it: `NULL`, `true`, `-5`, `0.1`. Doubles have at most 15 significant digits.
     pub fn write_text(self, out: &mut Vec<u8>) {
         match self {
             Value::Null => out.extend_from_slice(b"NULL"),

@@ -26,8 +26,7 @@ impl SlotId {
     }
 }
 
-/// Whether a variable can have this name: ASCII letters, digits, `_` and any
-/// character beyond ASCII; no digit first; not empty.
+/// Whether a variable can have this name: ASCII letters, digits (not first), `_`, anything beyond ASCII; not empty.
 pub fn valid_name(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit()) && !name.is_empty() && name.bytes().all(is_name_byte)
 }
@@ -142,8 +141,7 @@ impl Vars {
         slot.value = value;
     }
 
-    /// Assigns a text, as `-D` and `\gset` do. Expressions determine its type: see [`Vars::get`];
-    /// SQL uses it unchanged.
+    /// Assigns a text, as `-D` and `\gset` do. Expressions determine its type ([`Vars::get`]); SQL uses it unchanged.
     pub fn set_text(&mut self, slot: SlotId, text: &[u8]) {
         let slot = &mut self.slots[slot.index()];
         slot.content = Content::Text;
@@ -164,8 +162,7 @@ impl Vars {
         }
     }
 
-    /// The value for an expression. The type of a text is determined on first use: null, boolean,
-    /// integer or double.
+    /// The value for an expression. The type of a text is determined on first use: null, boolean, integer or double.
     ///
     /// # Errors
     /// The variable is not set, or its text is none of these.

@@ -1,5 +1,4 @@
-//! Properties of every script, whatever its text: there is no panic, and the results are
-//! consistent.
+//! Properties of every script, whatever its text: there is no panic, and the results are consistent.
 
 mod common;
 
@@ -43,8 +42,7 @@ proptest! {
         prop_assert!(first.error.is_some() || !first.debug.is_empty());
     }
 
-    /// A constant and a variable with the same value give the same result, although only the first
-    /// is folded.
+    /// A constant and a variable with the same value give the same result, although only the first is folded.
     #[test]
     fn folding_changes_nothing(expr in expression()) {
         let folded = run(&format!("\\set y debug({})\n", expr.replace(":x", "7")), &[]);

@@ -14,8 +14,7 @@ use crate::startup::{MAX_NOTICES, MAX_PARAMETERS};
 use crate::{Capture, Exchange, Progress, Reply, Startup, StartupParams};
 use scram_server::ScramServer;
 
-/// How much larger buffers may be than what was sent: bytes that are kept between messages, and
-/// spare capacity of a growing buffer.
+/// How much larger buffers may be than what was sent: bytes kept between messages, and spare capacity.
 const SPARE_BYTES: usize = 128 * 1024;
 /// Streams up to this length are cut at every position.
 const CUT_EVERYWHERE_BYTES: usize = 160;

@@ -42,10 +42,7 @@ def look_level(level: float, pairs: int, fewest: int, most: int) -> float:
 
 @lru_cache(maxsize=256)
 def look_levels(alpha: float, fewest: int, most: int, spending: Spending = pocock) -> tuple[float, ...]:
-    """Return the level of every look, with independent increments of variance 1 between looks.
-
-    Raises ValueError unless 2 <= fewest <= most.
-    """
+    """Return the level of every look; increments have variance 1. Raises ValueError unless 2 <= fewest <= most."""
     # importing scipy is slow
     from scipy import special
 

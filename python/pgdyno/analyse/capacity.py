@@ -36,9 +36,7 @@ class Capacity:
     latency_ns: float
     """The latency figure to which the target applies."""
     closed_loop: bool
-    """Whether clients waited for answers before their next request: a stalled server then hides its queue, and users
-    would see more than `latency_ns`.
-    """
+    """Whether clients waited for answers before their next request: a stalled server then hides its queue."""
 
 
 def capacity_at(points: Sequence[PointSummary], limit: Promise) -> Capacity | None:

@@ -486,9 +486,7 @@ def _geometric(logs: Sequence[float]) -> float:
 
 
 def _overall(arms: Arms, delta: float) -> PointComparison | None:
-    """Return the geometric mean over all points that have figures, one per repeat; only repeats that have every point
-    count.
-    """
+    """Return the geometric mean over all points that have figures, for each repeat that has every point."""
     points = [pairs for pairs in arms.points if pairs.base and pairs.other]
     if len(points) < 2:
         return None

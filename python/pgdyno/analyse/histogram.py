@@ -152,9 +152,7 @@ class SpectrumPoint:
 
     @property
     def axis(self) -> float:
-        """Return the position on the HDR axis: log10(1 / (1 - percentile / 100)); 0 at 0, 1 at 90, 2 at 99; infinite at
-        100.
-        """
+        """Return the position on the HDR axis: log10(1 / (1 - percentile / 100)); 0 at 0, 2 at 99, infinite at 100."""
         return axis_of(self.percentile)
 
 

@@ -65,9 +65,7 @@ class Interval:
     """Confidence level: 0.95 for 95 %."""
     method: Method
     look_level: float | None = None
-    """The higher level at which it was computed, so that all looks of a run that stops when decided hold `level`
-    together; None for one look.
-    """
+    """The higher level at which it was computed, so that all looks of a run together hold `level`; None for one."""
 
     @property
     def quantile_level(self) -> float:
@@ -268,9 +266,7 @@ def statistical_inefficiency(series: Array) -> float:
 
 
 def central_probability(t: float, df: int) -> float:
-    """Return the probability that |T| ≤ `t` for T with `df` ≥ 1 degrees of freedom (26.7.3 for odd, 26.7.4 for
-    even).
-    """
+    """Return the probability that |T| ≤ `t` for T with `df` ≥ 1 degrees of freedom (26.7.3 odd, 26.7.4 even)."""
     if df < 1:
         raise ValueError(f"degrees of freedom must be 1 or more, not {df}")
     theta = math.atan(t / math.sqrt(df))

@@ -136,9 +136,7 @@ class PointPairs:
     instances: tuple[Mapping[int, int], Mapping[int, int]] = field(default_factory=lambda: ({}, {}))
     """The instance that served each repeat, for each arm; empty for an arm of one server."""
     duets: Mapping[int, float] = field(default_factory=dict)
-    """Logarithm of other / base by repeat, second by second, of trials that ran at the same time; empty for others, and
-    for other metrics than throughput.
-    """
+    """Log of other / base by repeat, second by second, of trials that ran at once; empty for others."""
     key: PointKey | None = None
     """What the trials of both arms have in common; None for figures that are no trials of a run."""
     trials: tuple[Sequence[int], Sequence[int]] = ((), ())
@@ -335,9 +333,7 @@ def between(
 
 
 def _widest_rule(base: RunSource, other: RunSource) -> StoppingRule | None:
-    """Return the rule of the run that could have the most looks; neither looked at this comparison, and it ended no
-    run.
-    """
+    """Return the rule that could have the most looks; neither looked at this comparison, nor ended a run."""
     rules = [run.manifest.stopping for run in (base, other)]
     rule = max((each for each in rules if each is not None), key=lambda each: each.most - each.fewest, default=None)
     return None if rule is None else rule.model_copy(update={"comparisons": 0, "margin": 0.0, "ended": None})

@@ -134,9 +134,7 @@ class UslFit:
     peak_tps: Range
     """X at `peak_clients`."""
     largest_error: float
-    """Largest relative deviation of a point's mean from the curve: 0.1 means that the law does not describe this
-    curve.
-    """
+    """Largest relative deviation of a point's mean from the curve: 0.1 means that the law does not describe it."""
 
     def at(self, clients: float) -> float:
         """Return the throughput of the fitted curve."""
@@ -208,9 +206,7 @@ def fitted_line(curve: ScalingCurve, fit: UslFit | NotFitted) -> Sequence[tuple[
 
 @dataclass(frozen=True, slots=True)
 class _Solution:
-    """N / X = b · (1, N - 1, N (N - 1)) with b = (1, sigma, kappa) / lambda: b with an unbounded sigma, as its
-    covariance requires, and with a bounded one.
-    """
+    """N / X = b · (1, N - 1, N (N - 1)), b = (1, sigma, kappa) / lambda: with an unbounded and a bounded sigma."""
 
     free: Array
     bounded: Array

@@ -45,9 +45,7 @@ class Series:
         )
 
     def parameter(self, name: str) -> int | float | str | None:
-        """Return the value of `target`, `workers`, `settings.work_mem` and the like; None if the plan does not set
-        it.
-        """
+        """Return the value of `target`, `workers`, `settings.work_mem` and the like; None if it is not set."""
         group, dot, key = name.partition(".")
         value: int | float | str | None = dict(getattr(self, group)).get(key) if dot else getattr(self, name)
         return value
@@ -158,9 +156,7 @@ def heading(name: str) -> str:
 
 
 def label(series: Series, names: Sequence[str]) -> str:
-    """Return what distinguishes `series` from the others: `pg18, prepared, scale 10`; the target if `names` is
-    empty.
-    """
+    """Return what distinguishes `series` from others: `pg18, prepared, scale 10`; its target without `names`."""
     parts = [series.target] if "target" in names or not names else []
     parts += [parameter_label(name, series.parameter(name)) for name in names if name != "target"]
     return ", ".join(parts)

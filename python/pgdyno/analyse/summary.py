@@ -292,9 +292,7 @@ def _smallest(latencies: Iterable[Latency]) -> int | None:
 
 
 def losses_of(summaries: Sequence[Summary]) -> Losses:
-    """Return the sums over trials; failed transactions and retries are unknown if a trial's are and no other trial had
-    any.
-    """
+    """Return the sums over trials; failures and retries are unknown if a trial's are and no other has any."""
     return Losses(
         failed=sum_of_known([summary.failed for summary in summaries]),
         skipped=sum(summary.skipped for summary in summaries),

@@ -59,9 +59,7 @@ PAIR_RULES = tuple(rule for rule in RULES if rule.topic)
 TOPICS = {rule.id: rule.topic for rule in PAIR_RULES}
 """Rules about pairs, whose findings concern the comparison and no single trial, with the topic of each."""
 ABOUT_ARMS = frozenset([*TOPICS, drift.RULE.id])
-"""Rules that judge how the trials of the arms relate to each other: leaving out the trials that they name would leave
-no arm.
-"""
+"""Rules that judge how the trials of the arms relate: leaving out the trials that they name would leave no arm."""
 GROUPS = {
     "hardware": frozenset(["processor", "memory", "hypervisor", "storage"]),
     "placement": frozenset(["network path"]),
@@ -164,10 +162,7 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
 
 
 def pairing_of_arms(run: AuditRun, by: str, base: str, other: str, metric: Metric = Metric.TPS) -> Pairing:
-    """Return what differs between two arms of a run that are compared by `metric`.
-
-    `base` and `other` are named as in `analyse.pairs.within`.
-    """
+    """Return what differs between two arms, compared by `metric` and named as in `analyse.pairs.within`."""
     found = _pairing_of_servers(run, by, base, other)
     name_of = arm_name(run.manifest, run.trials, by)
     arms = [[trial for trial in run.trials if name_of(trial) == arm] for arm in (base, other)]
@@ -324,9 +319,7 @@ def topic_of_pair(finding: Finding) -> str:
 
 
 def _is_of_pair(finding: Finding) -> bool:
-    """Return whether a finding concerns both arms: a rule may also report trials of one arm, or what both have in
-    common.
-    """
+    """Return whether a finding concerns both arms: it may also be of one arm, or of what both have in common."""
     if finding.rule == durability.RULE.id:
         return finding.severity is Severity.INVALID
     if finding.rule == version_differs.RULE.id:

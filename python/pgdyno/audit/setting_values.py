@@ -47,9 +47,7 @@ def rows_of_targets(run: AuditRun, names: Sequence[str] = ()) -> Iterator[tuple[
 
 
 def values_at(run: AuditRun, names: Collection[str]) -> dict[str, dict[str, Value]]:
-    """Return the values of the settings `names` at the first trial of each target that recorded them, by target and
-    name.
-    """
+    """Return the settings `names` at the first trial of each target that recorded them, by target and name."""
     found: dict[str, dict[str, Value]] = {}
     for target, row in rows_of_targets(run, sorted(names)) if names else ():
         found.setdefault(target, {}).setdefault(row.name, setting_value(str(row.setting), row.unit))

@@ -111,9 +111,7 @@ class Sample:
 
     @property
     def tool(self) -> str | None:
-        """Return the program that measured an imported trial: `pgbench`, `sysbench`, `table`; None for pgdyno's own
-        trials.
-        """
+        """Return the program that measured an imported trial (`pgbench`, `sysbench`, `table`); None for our own."""
         return self.trial.imported.tool if self.trial.imported is not None else None
 
     @property
@@ -343,9 +341,7 @@ class Subject:
 
     @cached_property
     def measured(self) -> Mapping[int, Sequence[tuple[int, int]]]:
-        """Return the measured part of each trial on the probe's clock, one stretch each; trials without a probe are
-        left out.
-        """
+        """Return each trial's measured part on the probe's clock, as one stretch; none without a probe."""
         return {number: stretches[:1] for number, stretches in self._parts.items()}
 
     @cached_property
@@ -365,15 +361,11 @@ class Subject:
 
     @cached_property
     def amounts(self) -> Mapping[int, Mapping[Metric, float]]:
-        """Return the increase of ASKED_AMOUNTS over the measured part of each trial; a source without a sample is left
-        out.
-        """
+        """Return the increase of ASKED_AMOUNTS over each trial's measured part; a source needs a sample."""
         return {number: amounts for (number, part), amounts in self._amounts.items() if part == 0}
 
     def amounts_of_fifths(self, trial: int) -> Sequence[Mapping[Metric, float]] | None:
-        """Return the increase of ASKED_AMOUNTS over the first and the last fifth of the measured part of a trial; None
-        without a probe.
-        """
+        """Return the increase of ASKED_AMOUNTS over first and last fifth of a trial; None without a probe."""
         return [self._amounts.get((trial, part), {}) for part in (1, 2)] if trial in self._parts else None
 
     # read each table once: a file per trial and rule would take seconds for a hundred trials

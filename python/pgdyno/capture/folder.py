@@ -67,10 +67,7 @@ def new_folder(folder: Path) -> None:
 
 
 def write_capture(folder: Path, capture: Capture) -> None:
-    """Write everything but `capture.parquet`, and `capture.json` last: a folder with it is whole.
-
-    Raises StoreError.
-    """
+    """Write everything but `capture.parquet`, and `capture.json` last: a folder with it is whole. Raises StoreError."""
     files = {README_FILE: readme(capture)}
     if capture.source is Source.LOG:
         files[PLAN_FILE] = plan(folder.resolve().name, capture)
@@ -81,10 +78,7 @@ def write_capture(folder: Path, capture: Capture) -> None:
 
 
 def read_capture(folder: Path) -> Capture:
-    """Return the capture in `folder`.
-
-    Raises UsageError for a folder without one, StoreError if it is damaged or newer.
-    """
+    """Return the capture in `folder`. Raises UsageError without one, StoreError if it is damaged or newer."""
     path = folder / CAPTURE_FILE
     with storing("read", path, None):
         is_missing = not path.exists() and not path.is_symlink()

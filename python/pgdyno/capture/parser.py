@@ -59,10 +59,7 @@ def require_parser() -> None:
 
 
 def normalise(sql: str) -> str | None:
-    """Return `sql` with `$1`, `$2`, … for its constants; None if the parser refuses it.
-
-    Raises UsageError if the parser is not installed.
-    """
+    """Return `sql` with `$1`, `$2`, … for constants; None if the parser refuses it. Raises UsageError without one."""
     pglast = _pglast()
     try:
         return str(pglast.normalize(sql))
@@ -91,9 +88,7 @@ _APART = re.compile(
 
 
 def kept_apart(text: str) -> str:
-    """Return what distinguishes normalised texts with one fingerprint: it has no schemas, nor whether a value is
-    compared with one other or with a list.
-    """
+    """Return what a fingerprint does not distinguish: schemas, and whether a value is compared with one or a list."""
     return " ".join(schema or word.lower().replace("some", "any") for schema, word in _APART.findall(text))
 
 

@@ -84,9 +84,7 @@ class System:
         return min((int(text) for text in texts if text.isdigit()), default=None)
 
     def _group_texts(self, file: str, controller: str | None) -> list[str]:
-        """Read `file` of this process's control group and its parents: of version 2, or of a `controller` of version
-        1.
-        """
+        """Read `file` of the control group and its parents: of version 2, or of a `controller` of version 1."""
         own = PurePosixPath(self._group(controller))
         mount = f"sys/fs/cgroup/{controller}" if controller else self._unified_folder()
         # for a group outside of this container, the root of the mount stands in

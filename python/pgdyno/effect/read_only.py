@@ -29,9 +29,7 @@ _WRITING = (
     ("commit", "prepared"),
     ("rollback", "prepared"),
 )
-"""Commands that a read-only transaction allows although they write: to tables' storage, to files, to other sessions or
-transactions.
-"""
+"""Commands that a read-only transaction allows although they write: to storage, files, or other sessions."""
 _IN_STRING = re.compile(rf"\b(?:{'|'.join(LIFTING)}|read\s+write)\b", re.IGNORECASE)
 """As set_config, DO and EXECUTE may contain them."""
 

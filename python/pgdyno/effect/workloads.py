@@ -58,10 +58,7 @@ def total_effect(effects: Iterable[Effect]) -> Effect:
 
 
 def effect_of_scripts(names: Iterable[str], text_effect: Callable[[str], Effect | None]) -> Effect:
-    """Return the effect of the named scripts together.
-
-    `text_effect` returns that of a script's text, or None if only its name is known.
-    """
+    """Return the effect of the scripts together. `text_effect` is that of a script, None if only its name is known."""
     return total_effect(effect_of_name(each) if (of := text_effect(each)) is None else of for each in names)
 
 

@@ -254,10 +254,7 @@ def with_indexes(taken: Fingerprint, name: str, server: Server) -> Fingerprint:
 
 
 def with_mark(taken: Fingerprint, name: str, server: Server, dataset: Dataset | None) -> Fingerprint:
-    """Return `taken` with the dataset stamp of the server `name`; unchanged if `dataset` is in it, or None.
-
-    Raises TargetError.
-    """
+    """Return `taken` with the dataset stamp of the server `name`, unless `dataset` has one. Raises TargetError."""
     printed = taken.servers.get(name)
     if dataset is None or printed is None or dataset.title in printed.dataset_marks:
         return taken

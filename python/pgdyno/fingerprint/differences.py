@@ -242,13 +242,9 @@ def _named_as(of: Fingerprint, servers: Mapping[str, ServerPrint]) -> Fingerprin
 
 
 MAY_BE_UNKNOWN = frozenset(["numa_nodes", "threads_per_core", "virtualisation", "tuning", "disks"])
-"""Fields of a host that may be absent because they are unknown; limits and boot parameters are absent if none is
-set.
-"""
+"""Fields of a host that may be absent because they are unknown; limits and boot parameters if none is set."""
 ABSENT_IS_NONE = frozenset(["capture", "group", "options", "pace", "replica_load", "step", "variables"])
-"""Fields of a workload whose absence means that they are not set. Other fields are absent in fingerprints of older
-versions.
-"""
+"""Fields of a workload whose absence means that they are not set; others are absent in older fingerprints."""
 
 
 def _weigh_difference(difference: Difference, a: Fingerprint, b: Fingerprint) -> Difference:

@@ -265,10 +265,7 @@ class Shared:
 
 
 def shared_out(options: Sequence[str], folder: Path) -> Shared:
-    """Return what generators need for the engine's `options`; read files from `folder`.
-
-    Raises OSError, EngineError.
-    """
+    """Return what generators need for the engine's `options`; read files from `folder`. Raises OSError, EngineError."""
     sent_options: list[str] = []
     files: dict[str, bytes] = {}
     names: dict[str, str] = {}

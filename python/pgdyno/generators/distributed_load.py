@@ -30,10 +30,7 @@ class Offset:
 
 
 def measure_offset(ask: Callable[[], int], rounds: int = ROUNDS) -> Offset:
-    """Measures an offset; `ask` returns the other clock in microseconds since 1970.
-
-    (Cristian 1989, probabilistic clock synchronization)
-    """
+    """Measure an offset (Cristian 1989); `ask` returns the other clock in µs since 1970."""
     found = []
     for _ in range(rounds):
         before, wall_us = time.monotonic_ns(), time.time_ns() // 1000
@@ -269,10 +266,7 @@ class ClusterLoad:
         }
 
     def _refusal_event(self) -> Event | None:
-        """End a load that one engine refused.
-
-        Other engines may have ended without a message since, stopped before they handled signals.
-        """
+        """End a load that one engine refused; others may have ended silently, without handlers of signals yet."""
         failed = self._merger.failure([self._host(each) for each in self._states])
         if failed is not None:
             self.returncode = int(failed["exit_code"])

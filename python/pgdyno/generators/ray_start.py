@@ -201,10 +201,7 @@ def wait_for_head(address: tuple[str, int], is_over: Callable[[], EngineError | 
 def running_node(
     node: Node, token: str, log: Path, go: threading.Event, tls: Authority | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield the process of `node`, which checks its host and starts when `go` is set; output goes to `log`.
-
-    It has ended after the block.
-    """
+    """Yield the process of `node`, which starts when `go` is set and ends with the block; output goes to `log`."""
     with log.open("ab") as said:
         process = subprocess.Popen(
             local_command() if node.host is None else ssh_command(node.host),

@@ -37,10 +37,7 @@ class Tasks:
     """Runs tasks on a cluster; see `tasks.Over`."""
 
     def __init__(self, mend: Callable[[], None]) -> None:
-        """Use the cluster that this process has joined; `mend` restarts nodes that pgdyno started.
-
-        Raises EngineError.
-        """
+        """Use the cluster that this process joined; `mend` restarts pgdyno's own nodes. Raises EngineError."""
         # Ray is installed, because this process has joined a cluster
         import ray
 

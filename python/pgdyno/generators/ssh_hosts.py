@@ -48,10 +48,7 @@ class SshGenerator:
     """A host over SSH; see `distributed_load.Generator`."""
 
     def __init__(self, name: str, there: RemoteHost, engine: Engine) -> None:
-        """Connect, and copy the engine unless it is there. Raises LostError, EngineError.
-
-        The command of `engine` runs it on the host.
-        """
+        """Connect, copy the engine if needed; its command runs it there. Raises LostError, EngineError."""
         self.name = name
         self._there, self._alone = there, engine
         self._loop = asyncio.new_event_loop()

@@ -72,9 +72,7 @@ def tell_apart(logs: Sequence[records.TrialRecord], others: Sequence[records.Tri
 
 
 def throughput(output: Output) -> float | None:
-    """Return transactions per second; if there is nothing else, transactions or TPC-C's new orders per minute as such a
-    rate, or queries per second.
-    """
+    """Return transactions per second; else transactions or new orders per minute as such a rate, or queries/s."""
     unit = unit_of(output)
     printed: float | None = getattr(output, unit)
     return printed / 60 if printed is not None and unit in PER_MINUTE else printed

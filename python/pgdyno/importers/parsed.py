@@ -138,9 +138,7 @@ class Output:
 
     @property
     def load(self) -> dict[str, str]:
-        """What the output says about its load besides clients, workers, protocol, scale and rate; keys as in
-        `records.Imported`.
-        """
+        """What the output says about its load besides the fields above; keys as in `records.Imported`."""
         is_timed = self.duration_s and self.transactions_per_client is None and not self.is_ended_by_count
         scripts = None if self.workload in UNNAMED_SCRIPTS else self.workload
         if self.scripts:

@@ -66,9 +66,7 @@ def file_of(run: Path, path: str) -> Path | None:
 
 REPORTS_KEPT = 8
 REPORT_POLICY = "sandbox allow-scripts allow-downloads allow-popups; frame-ancestors 'none'"
-"""A report has its own policy, with the hashes of its script and style; the sandbox also separates it from other
-pages.
-"""
+"""A report has its own policy, with hashes of its script and style; the sandbox also separates it from other pages."""
 
 
 class Archive:

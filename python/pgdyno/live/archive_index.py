@@ -26,9 +26,7 @@ from pgdyno.store.run_folder import MANIFEST, TRIALS
 from pgdyno.store.safe_files import storing
 
 Key = tuple[int, int, int, int]
-"""Time and size of a manifest, times of the folder of trials and of the report: as long as these are unchanged, the
-entry is valid.
-"""
+"""Time and size of a manifest, times of the trials' folder and of the report: while unchanged, the entry is valid."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,7 @@ class RunDuration:
         self._last = 0.0
 
     def handle(self, kind: str, wall_s: float) -> None:
-        """Process a line of the journal: `run` begins an attempt, `end` ends it; a killed one ends with its last
-        line.
-        """
+        """Process a line of the journal: `run` begins an attempt, `end` ends it; a killed one ends with its last."""
         if kind == "run" and self._since is not None:
             self._before_s += self._last - self._since
         if kind == "run":

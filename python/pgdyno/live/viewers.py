@@ -40,9 +40,7 @@ class Hub:
         return len(watching) >= MOST_STREAMS or watching.count(who) >= MOST_STREAMS_EACH
 
     async def messages(self, run: Path, who: str = "") -> AsyncIterator[bytes]:
-        """Yield the complete state of the run first, then changes; ends after the run's end. `who` is the viewer's
-        address.
-        """
+        """Yield the complete state of the run, then changes until its end. `who` is the viewer's address."""
         channel = self._channels.get(run) or self._begin(run)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
         channel.queues[queue] = who

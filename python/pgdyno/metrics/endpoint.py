@@ -21,9 +21,7 @@ _HIGHEST_PORT = 65535
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of `127.0.0.1:9187`, `[::1]:9187`, or a port alone, which is on loopback. Raises
-    UsageError.
-    """
+    """Return host and port of `127.0.0.1:9187`, `[::1]:9187`, or a port alone (on loopback). Raises UsageError."""
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or LOOPBACK
     try:

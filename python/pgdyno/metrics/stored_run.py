@@ -229,9 +229,7 @@ _WAITS = """
 
 
 def _waits(run: RunData, trials: Sequence[_Trial]) -> Iterator[Sample]:
-    """Yield waits by second of the wall clock; a wait without sessions is 0, so that its series ends at the right
-    time.
-    """
+    """Yield waits by second of the wall clock; one without sessions is 0, so that its series ends in time."""
     for trial in trials:
         for backend, kind, event, at_s, sessions in run.query(_WAITS.format(trial=trial.record.number)).rows:
             labels = {**trial.labels, "backend_type": backend, "wait_type": kind or "", "wait": event}

@@ -32,16 +32,12 @@ _SHAPE = (
     "CTE Name",
     "Function Name",
 )
-"""Keys of a node that make its shape. Aliases and names of subplans are not among them: versions number them in
-different ways.
-"""
+"""Keys of a node that make its shape, without aliases and names of subplans, which versions number differently."""
 _IN_ORDER = ("Outer", "Inner", "Member")
 """Relationships that the order of the nodes shows; versions call the child of an UPDATE differently."""
 
 _NO_ORDER = "NoMovement"
-"""The direction in which versions up to 15 scan an index without an order, such as a hash index; later ones say
-Forward.
-"""
+"""How versions up to 15 scan an index without an order, such as a hash index; later ones say Forward."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""Reads pgprobe's lines other than samples, which are stored with the trial.
-
-docs/reference/probe.md describes the lines.
-"""
+"""Reads pgprobe's lines (docs/reference/probe.md) other than samples, which are stored with the trial."""
 
 from __future__ import annotations
 

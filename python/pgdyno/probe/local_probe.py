@@ -30,10 +30,7 @@ READY_S, LOOK_S = 15.0, 0.05
 
 
 class LocalProbe:
-    """A probe that runs during the block.
-
-    It writes directly into a file, so that pgdyno does no work for it during the trial.
-    """
+    """A probe that runs during the block, and writes into a file: pgdyno does no work for it during the trial."""
 
     def __init__(
         self,

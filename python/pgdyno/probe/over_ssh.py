@@ -291,10 +291,7 @@ class Looked:
 
 
 def look(spec: SshSpec) -> Looked:
-    """Connect, copy pgprobe if necessary, run it briefly and read the clock.
-
-    Raises RemoteError, EngineError.
-    """
+    """Connect, copy pgprobe if necessary, run it briefly and read the clock. Raises RemoteError, EngineError."""
     with _explain_loss(spec):
         return asyncio.run(_look(spec))
 

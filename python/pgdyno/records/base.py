@@ -36,10 +36,7 @@ class Record(BaseModel):
 
     @classmethod
     def of_event(cls, event: Mapping[str, Any], **others: object) -> Self:
-        """Return the record of the fields of a pgdrive event that are called as its own, and `others`.
-
-        Raises KeyError, ValueError.
-        """
+        """Return the record of a pgdrive event's fields with its names, and `others`. Raises KeyError, ValueError."""
         own = {name: each for name, each in cls.model_fields.items() if name not in others}
         found = {name: event[name] for name, each in own.items() if name in event or each.is_required()}
         return cls.model_validate(found | others)

@@ -36,9 +36,7 @@ class EventEffect(Record):
     all_away_s: float
     """How long no client had a connection in these outages."""
     before_tps: float | None
-    """Median of the complete measured seconds before the trial's first event; None for fewer than three, and with
-    phases.
-    """
+    """Median of the measured seconds before the trial's first event; None for fewer than three, and with phases."""
     lowest_tps: float | None
     """The lowest of a complete second; None if there was none."""
     recovered_s: float | None

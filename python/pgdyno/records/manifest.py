@@ -73,9 +73,7 @@ class SettingLine(Record):
     kept: bool
     """Whether it is part of the result; otherwise it is back at its starting value."""
     without: ConfirmedDifference | None = None
-    """The configuration without this line, compared with the one with it; None if time was up before, or if it was
-    the only line left.
-    """
+    """The configuration without this line vs with it; None if time was up before, or it was the only line left."""
     together: bool = False
     """Whether `without` is the configuration without several unimportant lines."""
 
@@ -198,9 +196,7 @@ class Attempt(Record):
     ended_at: Instant | None = None
     """None while it runs, and if it was killed."""
     ended: str | None = None
-    """How it ended, as a predicate: came to its end, was interrupted, was stopped: ...; for a killed attempt, as the
-    next one found it.
-    """
+    """How it ended, as a predicate (was stopped: ...); for a killed attempt, as the next one found it."""
     pid: int
     boot: str
     """Boot id of the machine."""
@@ -285,9 +281,7 @@ class Manifest(Record):
     search: list[SearchRecord] = Field(default_factory=list)
     """The results of the plan's search; empty without one, and before it has ended."""
     order: list[str] = Field(default_factory=list)
-    """Slugs of all planned trials in order of execution, fixed before the first; empty in records of earlier
-    versions.
-    """
+    """Slugs of all planned trials in order of execution, fixed before the first; empty in earlier versions."""
     outcome: Outcome | None = None
     """None while the run is in progress, or if it was killed."""
     notes: list[str] = Field(default_factory=list)

@@ -71,10 +71,7 @@ class TpchTiming(Record):
 
 
 class TpchFigures(Record):
-    """Figures of a trial that are derived from TPC-H; docs/guides/tpch.md has their formulas.
-
-    Those of a run that did not complete are None.
-    """
+    """Figures of a trial of TPC-H, with the formulas of docs/guides/tpch.md. None if the run did not complete."""
 
     scale_factor: float
     streams: int

@@ -49,8 +49,6 @@ class Point(Record):
         return value
 
     def parameters(self) -> list[str]:
-        """Return the names of all parameters except clients, in reading order, with the settings and variables of this
-        point.
-        """
+        """Return the names of all parameters but clients in reading order, with this point's settings and variables."""
         further = [f"{group}.{name}" for group in ("settings", "variables", "groups") for name in getattr(self, group)]
         return ["group", "step", "protocol", "scale", "workers", "rate", *further]

@@ -1,6 +1,4 @@
-"""Results of the probes during a trial, where to find their lines, and the classes of waits: PostgreSQL's types, with
-WAL apart and rare types together.
-"""
+"""Results of probes during a trial, where their lines are, and classes of waits: WAL apart, rare types together."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ ALIGNED_US = 10_000
 """Seconds of two hosts count as aligned if the uncertainty is below this."""
 
 WAIT_CLASSES = ("CPU", "I/O", "WAL", "Lock", "LWLock", "Client", "other")
-"""In the order in which charts stack them, from the bottom up. tests/unit/test_wait_colours.py finds each place that
-needs a colour for them.
-"""
+"""In the order of stacks, from the bottom. tests/unit/test_wait_colours.py finds each place that needs a colour."""
 _BY_TYPE = {
     "CPU": "CPU",
     "IO": "I/O",
@@ -93,9 +89,7 @@ class StandbyProbeRecord(Record):
     active: float | None = None
     """Mean number of active client sessions; None without a sample."""
     waits: dict[str, float] = Field(default_factory=dict)
-    """Mean number of active sessions by wait, for the five largest: `CPU`, `IO:DataFileRead`; for other backends than
-    clients, the backend type precedes it.
-    """
+    """Mean active sessions by wait, the five largest: `CPU`, `IO:DataFileRead`; others than clients with their type."""
 
 
 class ProbeRecord(Record):
@@ -120,9 +114,7 @@ class ProbeRecord(Record):
     """Why figures are missing; None if all are there."""
     standbys: list[StandbyProbeRecord] = Field(default_factory=list)
     over_ssh: OverSshRecord | None = None
-    """The probe on the database's host, if the plan has SSH access to it; the other fields are then those of the local
-    probe.
-    """
+    """The probe on the database's host, if the plan has SSH access; the other fields are the local probe's."""
 
 
 @dataclass(frozen=True, slots=True)

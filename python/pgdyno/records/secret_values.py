@@ -38,9 +38,7 @@ def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def kept_value(name: str, value: str) -> str:
-    """Return `value` of the setting `name`, with a mask for all of it that may be secret: of a command, its program
-    stays.
-    """
+    """Return `value` of the setting `name` with what may be secret masked: of a command, its program stays."""
     if name.lower() in _COMMANDS:
         program, *rest = value.split() or [""]
         if _ASSIGNMENT.match(program):
@@ -73,9 +71,7 @@ def masked_dsn(dsn: str) -> str:
 
 
 def masked_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a resolved plan, or of a part of one, with masked connection strings, and with settings and
-    variables as a run keeps them.
-    """
+    """Return a copy of a resolved plan, or a part, as a run keeps it: strings, settings and variables masked."""
     return {
         # a key of a sweep's group ends with the name: orders.variables.password
         name: {key: _masked_setting(key.rpartition(".")[2] or key, each) for key, each in value.items()}

@@ -17,10 +17,7 @@ UNNAMED_RELEASE: Profile = "hammerdb-6.1"
 
 
 def unused_item(profile: str, variant: str) -> UnusedItem:
-    """Return what the server does with a New-Order that contains an unused item.
-
-    As `Variant::commits_unused_item` of pgdrive.
-    """
+    """Return what the server does with a New-Order with an unused item: pgdrive's `Variant::commits_unused_item`."""
     if profile == "hammerdb-6.0":
         return "commits" if variant in ("functions", "procedures") else "rolls back"
     return "commits" if (profile, variant) == (NEWEST_HAMMERDB, "functions") else "rolls back"

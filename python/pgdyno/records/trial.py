@@ -63,9 +63,7 @@ class Consistency(Record):
     counts: dict[str, int]
     """Exact rows by table; tables that were not counted are absent."""
     changes: dict[str, int] = Field(default_factory=dict)
-    """With scope full only: the change of each table's sum of balances during the trial, and the sum over the rows that
-    pgbench_history gained.
-    """
+    """With scope full only: the change of each table's sum of balances, and the sum of pgbench_history's new rows."""
     violations: list[str] = Field(default_factory=list)
 
 
@@ -114,9 +112,7 @@ class DuetRecord(Record):
     processors: list[int]
     """Those of its server, its generator and its probe."""
     tps_ratio: float | None = None
-    """Its throughput over its partner's: geometric mean over the seconds that both measured; None if one of them had
-    no transaction.
-    """
+    """Its throughput over its partner's: geometric mean over shared seconds; None if one had no transaction."""
     seconds: float = 0.0
     """Total length of the seconds that both measured."""
 
@@ -186,7 +182,5 @@ class TrialRecord(Record):
 
     @property
     def is_seen(self) -> bool:
-        """Return whether the trial may have figures of the server besides the engine's: from a probe, or from the cloud
-        provider.
-        """
+        """Return whether the trial may have figures of the server: from a probe, or from the cloud provider."""
         return self.probe is not None or (self.way is not None and self.way.instance is not None)

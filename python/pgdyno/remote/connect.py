@@ -221,10 +221,7 @@ WITHIN_S = 60.0
 
 
 def ask(spec: SshSpec, command: str, within_s: float = WITHIN_S, text: str | None = None) -> str:
-    """Return the output of `command`, whose standard input is `text`, or else empty.
-
-    Raises RemoteError, also on failure, which is passing.
-    """
+    """Return the output of `command`, with `text` as standard input. Raises RemoteError, also if it fails."""
     return asyncio.run(_ask(spec, command, within_s, text))
 
 

@@ -216,10 +216,7 @@ class Started:
         self._telling.add(asyncio.create_task(_ask(self.connection, f"kill -{name} $(cat {self._place}/.pid)")))
 
     async def ended(self) -> int | None:
-        """Return its exit code, or 128 plus the signal that killed it; None if the connection was lost.
-
-        Call it after reading all output.
-        """
+        """Return its exit code, or 128 plus the signal, after all output; None if the connection was lost."""
         await self.process.wait_closed()
         if self.process.exit_signal is not None:
             return 128 + int(signal.Signals[f"SIG{self.process.exit_signal[0]}"])

@@ -232,9 +232,7 @@ def meets_latency(found: RunAnalysis) -> bool:
 
 
 def analysis_json(found: RunAnalysis) -> dict[str, Any]:
-    """Return the analysis for programs: transactions per second, seconds from the start of measuring (dips: of the
-    trial).
-    """
+    """Return the analysis for programs: transactions/s, seconds since measuring began (dips: since the trial did)."""
     return {
         "trials": [
             {
@@ -301,9 +299,7 @@ WIDEST = 60
 def history_lines(
     of: History, differences: Mapping[int, Sequence[str]], not_valid: Collection[str] = ()
 ) -> Iterator[str]:
-    """Return a heading, the course, the runs among `not_valid`, and a line for each change with `differences` of the
-    runs, by its index.
-    """
+    """Return a heading, the course, the runs among `not_valid`, and a line for each change with `differences`."""
     metric, first, last = of.metric, of.points[0], of.points[-1]
     yield (
         f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {counted(len(of.points), 'run')}, "

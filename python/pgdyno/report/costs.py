@@ -134,9 +134,7 @@ class Rent:
 
     @property
     def per_million(self) -> float | None:
-        """Return the cost per million transactions, including the time around the trials; None without any, or without
-        a price.
-        """
+        """Return the cost per million transactions, with the time around trials; None without any, or a price."""
         return None if self.amount is None or not self.transactions else 1e6 * self.amount / self.transactions
 
 
@@ -208,9 +206,7 @@ def _caption(found: Sequence[Rent]) -> str:
 
 
 def curve_price(curve: ScalingCurve, prices: PriceList | None) -> Price | None:
-    """Return the price at a curve's peak; None if the list lacks its target, or for one of several groups of clients,
-    which share a server.
-    """
+    """Return the price at a curve's peak; None if the list lacks its target, or for groups, which share a server."""
     is_alone = curve.series.group is None
     costs = prices.target.get(curve.series.target) if prices is not None and is_alone else None
     return price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None

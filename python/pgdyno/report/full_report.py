@@ -124,9 +124,7 @@ def whole_report(
 
 
 def report_html(runs: Sequence[RunData]) -> str:
-    """Return the English page of one run, or of several with the first as the baseline. Raises StoreError and
-    UsageError.
-    """
+    """Return the English page of one run, or of several, the first as baseline. Raises StoreError and UsageError."""
     with without_collector():
         return whole_report(runs).html()
 
@@ -272,9 +270,7 @@ def _long_trials(of: Digest, runs: Sequence[RunData]) -> list[LongTrial]:
 
 
 def _courses(of: Digest, own: Mapping[int, tuple[int, int]], at: int) -> dict[int, Timeline]:
-    """Return finished trials of the run at index `at` second by second, by their original numbers, as computed by the
-    digest.
-    """
+    """Return finished trials of the run at index `at` second by second, by original numbers, as digested."""
     return {
         own[trial.number][1]: trial_timeline(of.run, trial.number)
         for trial in of.run.trials

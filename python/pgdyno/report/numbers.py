@@ -34,9 +34,7 @@ def half(value: Estimate | None) -> str:
 
 
 def low_to_high(value: Estimate) -> str:
-    """Return the interval's ends with the precision of the mean: `70,100 to 72,500`, and `990 to 1,010` around
-    1,000.
-    """
+    """Return the interval's ends as precise as the mean: `70,100 to 72,500`, and `990 to 1,010` around 1,000."""
     low, high = max(value.low, 0.0), value.high
     if value.mean <= 0:
         return between(rounded(low), rounded(high))
@@ -54,9 +52,7 @@ def between(low: str, high: str) -> str:
 
 
 def apart(low: float, high: float) -> tuple[str, str]:
-    """Return both with the precision that shows two digits of their difference: 995.4 and 1,004.6; at most six
-    digits.
-    """
+    """Return both with the precision that shows two digits of their difference, at most six: 995.4 and 1,004.6."""
     if high <= low:
         return rounded(low), rounded(high)
     decimals = min(1 - math.floor(math.log10(high - low)), 5 - math.floor(math.log10(high)))

@@ -1,6 +1,4 @@
-"""Sentences computed from the data: headlines and the titles of charts. The measurement comes first, its meaning
-after.
-"""
+"""Sentences computed from data: headlines and titles of charts. The measurement comes first, then its meaning."""
 
 from __future__ import annotations
 

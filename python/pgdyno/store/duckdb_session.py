@@ -48,9 +48,7 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def session() -> duckdb.DuckDBPyConnection:
-    """Return a session of a shared database, because creating one is slower than reading a small table. It creates only
-    temporary tables.
-    """
+    """Return a session of a shared database, as creating one is slow. It creates only temporary tables."""
     return _database().cursor()
 
 

@@ -359,8 +359,6 @@ def _table_sum(name: str, *rest: float | None) -> TableSum:
 
 
 def server_statement_sums(run: RunData, trial: int) -> list[ServerStatementSum]:
-    """Return statements of trial number `trial`, the most expensive first; none without the extension. Raises
-    StoreError.
-    """
+    """Return statements of a trial, the most expensive first; none without the extension. Raises StoreError."""
     rows = rows_of(run, "server_statements", _STATEMENTS, {trial: 1})
     return [ServerStatementSum(*row) for row in rows[:MOST_STATEMENTS]]

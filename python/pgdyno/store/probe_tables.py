@@ -188,9 +188,7 @@ def shares_within(files: Mapping[int, Path], stretches: Stretches, wanted: Seque
 
 
 def series_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric]) -> Iterator[Any]:
-    """Return columns of SeriesRow for the samples that end within the stretches, by trial and time. Raises
-    StoreError.
-    """
+    """Return columns of SeriesRow for samples that end within the stretches, in order. Raises StoreError."""
     return _rows_within(files, stretches, wanted, _SERIES_WITHIN)
 
 

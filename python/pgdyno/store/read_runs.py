@@ -93,9 +93,7 @@ class RunData:
         return self.folder.manifest
 
     def intervals(self, trial: int | None = None) -> list[IntervalRow]:
-        """Return the rows of trial number `trial`, or of all, in order of trial, second and script. Raises
-        StoreError.
-        """
+        """Return rows of trial number `trial`, or of all, by trial, second and script. Raises StoreError."""
         return self._rows(IntervalRow, trial, order="trial, second, script")
 
     def seconds(self, trial: int) -> Seconds:
@@ -209,9 +207,7 @@ class RunData:
     def amounts_within(
         self, stretches: Stretches, wanted: Sequence[Metric]
     ) -> dict[tuple[int, int], Mapping[Metric, float]]:
-        """Return the increase of counters, by trial and number of the stretch; nothing without a sample. Raises
-        StoreError.
-        """
+        """Return the increase of counters, by trial and stretch; nothing without a sample. Raises StoreError."""
         # the audit and the comparison need the same ones
         known = self._amounts.setdefault(tuple(wanted), {})
         missing = {trial: spans for trial, spans in stretches.items() if (trial, tuple(spans)) not in known}
@@ -392,9 +388,7 @@ _OF_PROBES = (
 
 
 def _files(trials: Sequence[Path], name: str, row: type[Row]) -> list[Path]:
-    """Return the table `name` of each of `trials`; those of a probe only if they exist, because earlier versions had
-    none.
-    """
+    """Return the table `name` of `trials`; a probe's only where they exist: earlier versions had none."""
     paths = [trial / f"{name}.parquet" for trial in trials]
     return [path for path in paths if path.exists()] if row in _OF_PROBES else paths
 

@@ -51,10 +51,7 @@ def is_worth_keeping(partial: Path) -> bool:
 
 @contextmanager
 def run_lock(run: Path) -> Iterator[None]:
-    """Lock the run folder `run`; the lock ends with the process.
-
-    Raises StoreError if another pgdyno holds it.
-    """
+    """Lock the run folder `run`; the lock ends with the process. Raises StoreError if another pgdyno holds it."""
     # imported here: most commands only read
     from filelock import FileLock, Timeout
 
@@ -266,9 +263,7 @@ class RunFolder:
         return sorted(name.removeprefix(".").removesuffix(".partial") for name in found)
 
     def clear_partials(self) -> tuple[list[str], list[str]]:
-        """Set aside partial trials that are worth keeping, and remove the others; return their slugs. Raises
-        StoreError.
-        """
+        """Set aside partial trials worth keeping, and remove the others; return their slugs. Raises StoreError."""
         kept, removed = [], []
         for slug in self.partials():
             partial = partial_path(self.path, slug)

@@ -1,6 +1,4 @@
-"""Files of a run folder: read within bounds when they may come from elsewhere, and written so that they survive a
-crash.
-"""
+"""Files of a run folder: read within bounds if they may come from elsewhere, written so that they survive a crash."""
 
 from __future__ import annotations
 
@@ -135,9 +133,7 @@ DAMAGED = "the file was changed or damaged"
 
 
 def read_record(path: Path) -> bytes:
-    """Return the content of the record at `path`. Raises StoreError for a link, a pipe, a device, and beyond the
-    limit.
-    """
+    """Return the record at `path`. Raises StoreError for a link, a pipe, a device, and beyond the limit."""
     with storing("read", path), open_regular(path) as file:
         content = file.read(MOST_RECORD_BYTES + 1)
     if len(content) > MOST_RECORD_BYTES:
@@ -146,10 +142,7 @@ def read_record(path: Path) -> bytes:
 
 
 def read_model(path: Path, model: type[_R], check: Callable[[Path, dict[str, Any]], None] | None = None) -> _R:
-    """Return the record at `path` as a `model`; `check` gets its JSON before, and may raise a StoreError of its own.
-
-    Raises StoreError.
-    """
+    """Return the record at `path` as a `model`; `check` gets its JSON before, and may raise. Raises StoreError."""
     # imported here: most commands that use this module read no record
     from pydantic import ValidationError
 
@@ -212,9 +205,7 @@ def files_below(folder: Path, _depth: int = 1) -> Iterator[Path]:
 
 
 def parse_json(content: bytes | str) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Parse `content` as JSON. Raises ValueError also for a duplicate key, for a number that is too large or not
-    finite, and for deep nesting.
-    """
+    """Parse JSON. Raises ValueError also for a duplicate key, a number not finite or too large, and deep nesting."""
     try:
         return json.loads(
             content,

@@ -352,10 +352,7 @@ class TrialWriter:
             spool.remove()
 
     def spool(self, name: str) -> EventSpool:
-        """Create a file for the events of an engine while it runs; the completed trial has them in tables and logs.
-
-        Raises StoreError.
-        """
+        """Create a file for an engine's events, which a completed trial has in tables. Raises StoreError."""
         spool = EventSpool(self.partial / f"{name}.jsonl")
         self._spools.append(spool)
         return spool

@@ -116,10 +116,7 @@ class Model:
 
 
 def model_log(folder: Path, capture: Capture, least: float) -> Model:
-    """Make a model of a capture of a log.
-
-    Raises UsageError if it has nothing to model, StoreError if it is damaged.
-    """
+    """Make a model of a capture of a log. Raises UsageError if it has nothing to model, StoreError if it is damaged."""
     texts = [each.text for each in capture.statements]
     with closing(CapturedStatements.open(folder / STATEMENTS_FILE, len(texts))) as statements:
         classes = statements.classes(capture.statements, least)

@@ -69,10 +69,7 @@ Sequence_ = tuple[int, ...]
 
 
 def fold(statements: Sequence_) -> tuple[Element, ...]:
-    """Folds repeats in `statements`.
-
-    Where several loops begin, the one that covers most wins, then the shortest body.
-    """
+    """Fold repeats in `statements`: of several loops, the one that covers most wins, then the shortest body."""
     elements: list[Element] = []
     at = 0
     while at < len(statements):

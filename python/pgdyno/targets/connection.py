@@ -68,9 +68,7 @@ def given_parameters(text: str) -> dict[str, str]:
 
 
 class TolerantText(Loader):
-    """Decodes text that may be in another database's encoding, or in none: names and statements of all databases are
-    visible.
-    """
+    """Decodes text that may be in another database's encoding, or in none: names and statements of all are visible."""
 
     def load(self, data: Buffer) -> str:
         """Replace what is not UTF-8."""

@@ -51,9 +51,7 @@ class Item:
     what: str
     count: float
     unit: Unit
-    """Instances, their processors and capacity units are billed by the hour, requests to storage once, all else by the
-    month.
-    """
+    """Instances, processors and capacity units are billed by the hour, requests once, all else by the month."""
     rate: Rate | None
     """The price per unit; None if unknown."""
 

@@ -61,10 +61,7 @@ def public_url(url: str) -> str:
 
 
 def is_allowed(url: str) -> bool:
-    """Return True for https, and for plain http to this host.
-
-    On the way to another host, anyone could change an answer over plain http.
-    """
+    """Return True for https, and for http to this host: on the way to another, anyone could change the answer."""
     parts = urllib.parse.urlsplit(url)
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and _is_local(parts.hostname)))
 

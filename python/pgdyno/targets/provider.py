@@ -198,10 +198,7 @@ def needed_providers() -> list[Provider]:
 
 
 def provider_of(plan: Plan) -> Provider | None:
-    """Return the provider of the rented targets of `plan`; None without such targets.
-
-    Raises TargetError for several.
-    """
+    """Return the provider of the rented targets of `plan`; None without any. Raises TargetError for several."""
     names = {spec.provider for spec in rented_targets(plan).values()}
     if len(names) > 1:
         raise TargetError(f"the plan rents from several providers: {', '.join(sorted(names))}", hint="name one for all")

@@ -309,10 +309,7 @@ class Server:
     # ---- files and process ----
 
     def own(self, doing: str) -> Machine:
-        """Return its machine.
-
-        Raises TargetError without one, because `doing` ("restart the server") is not possible.
-        """
+        """Return its machine. Raises TargetError without one: `doing` ("restart the server") is not possible."""
         if self.machine is None:
             raise TargetError(f"cannot {doing}: pgdyno reaches the server only over the network")
         return self.machine
@@ -457,10 +454,7 @@ class Server:
         return replicas
 
     def promote(self) -> None:
-        """Promotes its first replica, which becomes the primary of `self`. Call it after the old primary has stopped.
-
-        Raises TargetError.
-        """
+        """Promote its first replica, now the primary of `self`, once the old one stopped. Raises TargetError."""
         followers = self.followers()
         # the promotion may succeed although an error is raised: `fail_back` must discard the replica in either case
         self.primary_port = self.port

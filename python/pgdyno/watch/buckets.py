@@ -156,10 +156,7 @@ def by_label(rows: Sequence[Row], label: str) -> dict[str, list[Row]]:
 
 
 def active(buckets: Sequence[Bucket], key: Callable[[Line], str | None]) -> Mapping[str, float] | None:
-    """Return average active sessions by `key` of their row, most first; a key of None is left out.
-
-    None without a sample.
-    """
+    """Return average active sessions by `key`, most first, without a key of None. None without a sample."""
     looks = [rows for bucket in buckets for rows in bucket.waits]
     sums: Counter[str] = Counter()
     for row in (row for rows in looks for row in rows):

@@ -168,9 +168,7 @@ class Watcher:
 
 
 def _processors(place: Place, bucket: Bucket) -> float | None:
-    """Return the number of cores that the server may use: those of its affinity or cpuset, or fewer by its control
-    group's quota.
-    """
+    """Return the cores that the server may use: of its affinity or cpuset, or fewer by its control group's quota."""
     try:
         cores = float(len(os.sched_getaffinity(place.postmaster)))
     except OSError:

@@ -25,8 +25,7 @@ const SHA_1: &str = "1.3.14.3.2.26";
 /// RSASSA-PSS, whose hash is a parameter.
 const PSS: &str = "1.2.840.113549.1.1.10";
 
-/// The channel for a certificate (DER): its hash is that of the signature algorithm, or SHA-256 in
-/// place of MD5 and SHA-1.
+/// The channel for a certificate (DER): its hash is the signature algorithm's, SHA-256 for MD5 and SHA-1.
 pub(super) fn channel(certificate: &[u8]) -> Channel {
     match hash(certificate) {
         Some(hash) => Channel::Tls(hash),

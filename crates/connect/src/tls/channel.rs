@@ -9,8 +9,7 @@ use super::tls_error::TlsError;
 
 /// Encrypts and decrypts bytes; does no I/O.
 ///
-/// Messages of the server other than data are answered together with the next data, which TLS
-/// permits for all of them.
+/// Messages of the server other than data are answered together with the next data, which TLS permits for all of them.
 pub struct TlsChannel {
     connection: ClientConnection,
     is_closed: bool,

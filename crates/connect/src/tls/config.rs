@@ -72,8 +72,7 @@ impl TlsConfig {
         self.checks_name
     }
 
-    /// Begins a session with a host; the witness records whether the server asks for our
-    /// certificate.
+    /// Begins a session with a host; the witness records whether the server asks for our certificate.
     ///
     /// # Errors
     /// Those of rustls, for example missing randomness.
@@ -92,8 +91,7 @@ impl TlsConfig {
         Ok((ClientConnection::new(client, name)?, witness))
     }
 
-    /// The same configuration, with a resolver that lets `witness` record requests for our
-    /// certificate.
+    /// The same configuration, with a resolver that lets `witness` record requests for our certificate.
     fn with_witness(&self, witness: &Arc<Witness>) -> Arc<ClientConfig> {
         let mut client = ClientConfig::clone(&self.client);
         client.client_auth_cert_resolver =

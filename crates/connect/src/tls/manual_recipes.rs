@@ -1,10 +1,9 @@
 //! Server certificates made as in PostgreSQL's manual, which libpq accepts and webpki refuses.
 //!
-//! `openssl req -new -x509` makes a server's certificate that is its own authority, and `openssl
-//! x509 -req` makes one of version 1 before OpenSSL 3.2. Servers that were set up with the manual's
-//! two recipes have such certificates, and `sslmode=verify-ca` must work with them. So this module
-//! verifies one step: a certificate that is trusted itself, or that a trusted root has signed.
-//! Longer chains are left to webpki.
+//! `openssl req -new -x509` makes a server's certificate that is its own authority, and `openssl x509 -req` makes one
+//! of version 1 before OpenSSL 3.2. Servers that were set up with the manual's two recipes have such certificates, and
+//! `sslmode=verify-ca` must work with them. So this module verifies one step: a certificate that is trusted itself, or
+//! that a trusted root has signed. Longer chains are left to webpki.
 
 use rustls::CertificateError;
 use rustls::pki_types::{CertificateDer, SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
@@ -59,8 +58,7 @@ fn check_time(certificate: &Certificate<'_>, now_s: i64) -> Result<(), Certifica
     }
 }
 
-/// Refuses a certificate that is not for servers, or that has a critical extension which is not
-/// understood here.
+/// Refuses a certificate that is not for servers, or that has a critical extension which is not understood here.
 fn check_purpose(certificate: &Certificate<'_>) -> Result<(), CertificateError> {
     for extension in &certificate.extensions {
         let is_for_servers = if extension.has_id(KEY_USAGE) {

@@ -61,8 +61,7 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Receives and decrypts the available bytes; returns how many were received, 0 when the other
-    /// side has closed.
+    /// Receives and decrypts the available bytes; returns how many were received, 0 when the other side has closed.
     fn receive(&mut self) -> io::Result<usize> {
         if self.received.is_empty() {
             self.received.resize(RECEIVE_BYTES, 0);

@@ -26,9 +26,8 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// Sorts the certificates of a file: those that have issued themselves are roots, and the
-    /// others help to build chains. With revocation lists, each certificate of a chain must be in
-    /// their scope.
+    /// Sorts the certificates of a file: those that have issued themselves are roots, and the others help to build
+    /// chains. With revocation lists, each certificate of a chain must be in their scope.
     pub fn new(certificates: Vec<CertificateDer<'static>>, crls: Vec<CertRevocationList<'static>>) -> Self {
         let mut trust =
             Trust { roots: Vec::new(), anchors: Vec::new(), valid_s: (i64::MIN, i64::MAX), others: Vec::new(), crls };
@@ -164,8 +163,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Checks the chain of a server's certificate, or accepts any certificate; the handshake is checked
-/// in either case.
+/// Checks the chain of a server's certificate, or accepts any certificate; the handshake is checked in either case.
 pub(super) struct Verifier {
     trust: Option<Trust>,
     algorithms: WebPkiSupportedAlgorithms,

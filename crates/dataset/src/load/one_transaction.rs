@@ -9,8 +9,7 @@ use crate::load_ledger;
 use crate::load_watcher::{Rows, Watcher};
 use crate::table_filling::FREEZE_FROM_VERSION;
 
-/// Rows between two checks of the clock and the stop flag; divides the number of rows after which
-/// pgbench reports.
+/// Rows between two checks of the clock and the stop flag; divides the number of rows after which pgbench reports.
 const BATCH_ROWS: u64 = 10_000;
 
 impl<W: Watcher> Load<'_, W> {
@@ -33,8 +32,7 @@ impl<W: Watcher> Load<'_, W> {
         };
         let result = all();
         if result.is_err() {
-            // so that locks are released before the caller gets the error; the first error is the
-            // one that matters
+            // so that locks are released before the caller gets the error; the first error is the one that matters
             load_ledger::roll_back(self.session);
         }
         self.filled = Some(counts);

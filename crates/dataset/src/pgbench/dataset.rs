@@ -113,8 +113,7 @@ impl Dataset for Schema {
     }
 
     fn foreign_keys(&self) -> Option<Stages> {
-        // each of them takes a lock on pgbench_branches or pgbench_history that excludes the next
-        // one
+        // each of them takes a lock on pgbench_branches or pgbench_history that excludes the next one
         Some(FOREIGN_KEYS.map(|sql| vec![sql.to_owned()]).into())
     }
 }

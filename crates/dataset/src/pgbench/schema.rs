@@ -2,8 +2,7 @@
 
 use super::{ACCOUNTS, Table};
 
-/// From this scale on account numbers have 64 bits. They would fit 32 bits up to 21,474; pgbench
-/// uses the round number.
+/// From this scale on account numbers have 64 bits. They would fit 32 bits up to 21,474; pgbench uses the round number.
 const BIGINT_FROM_SCALE: u32 = 20_000;
 
 /// Whether changes of the tables are written to the WAL.
@@ -88,8 +87,7 @@ impl Schema {
         ]
     }
 
-    /// CREATE TABLE statements of the partitions, if there are any. They are in the tablespace of
-    /// pgbench_accounts.
+    /// CREATE TABLE statements of the partitions, if there are any. They are in the tablespace of pgbench_accounts.
     pub fn create_partitions(&self) -> impl Iterator<Item = String> {
         self.partitions.into_iter().flat_map(move |partitions| {
             (1..=partitions.count).map(move |number| self.create_partition(partitions, number))
@@ -111,8 +109,7 @@ impl Schema {
         )
     }
 
-    /// Bounds of partition `number`, counted from 1. The first and the last are open, so that every
-    /// number has a partition.
+    /// Bounds of partition `number`, from 1. The first and the last are open: every number has a partition.
     fn range(&self, count: u32, number: u32) -> String {
         let rows = self.partition_rows(count);
         let bound = |partitions: u32| (u64::from(partitions) * rows + 1).to_string();

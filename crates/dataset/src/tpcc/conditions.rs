@@ -1,7 +1,6 @@
 //! The standard's consistency conditions (clause 3.3.2) as SQL.
 //!
-//! Each is one statement and therefore one snapshot: it holds after a load, after a run, and during
-//! a run.
+//! Each is one statement and therefore one snapshot: it holds after a load, after a run, and during a run.
 
 use std::time::{Duration, Instant};
 

@@ -31,8 +31,7 @@ pub fn c_of_load(profile: Profile, seed: u64) -> u64 {
     }
 }
 
-/// The `C` for last names in a run on rows that were loaded with `load`; `draw` chooses among the
-/// allowed values.
+/// The `C` for last names in a run on rows that were loaded with `load`; `draw` chooses among the allowed values.
 pub fn c_of_run(profile: Profile, load: u64, draw: u64) -> u64 {
     if matches!(profile, Profile::Hammerdb(_)) {
         return load;

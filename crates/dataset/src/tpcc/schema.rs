@@ -147,8 +147,7 @@ pub(super) fn vacuum(tpcc: &Tpcc, manner: Manner) -> Stages {
     stages
 }
 
-/// Primary keys, then the two other indexes: building both of a table in parallel would wait for
-/// each other.
+/// Primary keys, then the two other indexes: building both of a table in parallel would wait for each other.
 pub(super) fn keys(tpcc: &Tpcc, manner: Manner) -> Stages {
     const KEYS: [(&str, &str); 8] = [
         ("stock", "s_i_id, s_w_id"),

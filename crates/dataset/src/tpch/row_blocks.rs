@@ -15,8 +15,7 @@ pub(super) fn blocks(hundredths: u32, sources_a_hundredth: u64) -> u64 {
     (u64::from(hundredths) * sources_a_hundredth / ROWS_A_BLOCK).max(1)
 }
 
-/// The rows of some of a table's blocks. `open` begins a block, by its number from 1 and the number
-/// of all blocks.
+/// The rows of some of a table's blocks. `open` begins a block, by its number from 1 and the number of all blocks.
 pub(super) struct RowBlocks<O, I> {
     units: Range<u64>,
     of: u64,
@@ -55,8 +54,7 @@ where
     }
 }
 
-/// Appends a row that is displayed with a bar after each column. No column holds a bar, or a
-/// character that COPY would read as another.
+/// Appends a row with a bar after each column: no column holds a bar, or what COPY would read as another.
 fn append_row(row: &impl Display, out: &mut Vec<u8>) {
     let from = out.len();
     // writing to a vector cannot fail

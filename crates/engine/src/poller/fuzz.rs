@@ -26,8 +26,7 @@ const POLLERS: usize = 2;
 const MOST_STEPS: usize = 100;
 /// How much one connection carries in each direction: less than a poller keeps for a stuck one.
 const MOST_BYTES: usize = 1 << 20;
-/// How long, and in how many rounds, nothing may happen while something is missing: a busy machine
-/// may need long for a few rounds.
+/// How long, and in how many rounds, nothing may happen while something is missing: rounds of a busy machine are long.
 const PATIENCE: (Nanos, usize) = (10 * SECOND, 1000);
 
 /// Plays the same steps with each poller; both must end in the same state.

@@ -28,8 +28,7 @@ pub enum Next {
 pub enum Released {
     /// The socket. Bytes that the handler has not received are still to be read from it.
     Socket(OwnedFd),
-    /// Not yet: the kernel still reads from it. Until it is released, or the handler sends on it,
-    /// nothing further may arrive.
+    /// Not yet: the kernel still reads from it. Nothing further may arrive until it is released or sent on.
     Pending,
     /// The connection stays, because something is still to be sent on it, or the kernel does not let go of it.
     Busy,

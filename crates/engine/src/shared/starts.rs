@@ -19,8 +19,7 @@ pub struct Starts<'a> {
     total_weight: u64,
 }
 
-/// A script that was drawn, and the number of its record: that of the script, or in a run with
-/// phases that of the script in its phase.
+/// A script that was drawn, and the number of its record: the script's, or that of the script in its phase.
 #[derive(Debug, Clone, Copy)]
 pub struct ChosenScript {
     pub script: usize,

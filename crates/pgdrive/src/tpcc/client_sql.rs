@@ -1,5 +1,4 @@
-//! Transactions whose statements the client sends one by one: what is sent next, and what later
-//! statements need from an answer.
+//! Transactions whose statements the client sends one by one: what is next, and what it needs of an answer.
 
 pub mod client_statement;
 

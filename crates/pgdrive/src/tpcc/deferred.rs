@@ -1,5 +1,4 @@
-//! Deliveries for which the terminal does not wait (clause 2.7.2): the queue, and the sessions that
-//! carry them out.
+//! Deliveries for which the terminal does not wait (clause 2.7.2): the queue, and the sessions that carry them out.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -133,8 +132,7 @@ impl Deferred {
         self.shared.given_up.store(true, Ordering::Relaxed);
         let mut all = Delivered::default();
         for session in self.sessions {
-            // no thread panics; if one did, its deliveries would be unknown and therefore not
-            // counted
+            // no thread panics; if one did, its deliveries would be unknown and therefore not counted
             all.add(&session.join().unwrap_or_default());
         }
         all.left = self.shared.left();
@@ -176,8 +174,7 @@ impl DeferredState {
         }
     }
 
-    /// The next delivery; None when the load has ended and the queue is empty, or when it is given
-    /// up.
+    /// The next delivery; None when the load has ended and the queue is empty, or when it is given up.
     fn next(&self) -> Option<Delivery> {
         loop {
             if self.given_up.load(Ordering::Relaxed) {

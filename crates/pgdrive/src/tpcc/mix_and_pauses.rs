@@ -1,5 +1,4 @@
-//! The transaction types: their weights, the standard's requirements and pauses, and whether the
-//! actual mix is the requested one.
+//! The transaction types: weights, the standard's requirements and pauses, and whether the mix is the requested one.
 
 use std::time::Duration;
 
@@ -92,9 +91,8 @@ pub struct Share {
 const DEVIATIONS: f64 = 5.0;
 
 impl Share {
-    /// Of `count` in `total`, where `weight` of `weights` was requested. Each client may have one
-    /// transaction in progress when measuring begins and ends, and that is more likely to be a long
-    /// one.
+    /// Of `count` in `total`, where `weight` of `weights` was requested. Each client may have one transaction in
+    /// progress when measuring begins and ends, and that is more likely to be a long one.
     pub fn new(count: u64, total: u64, weight: u32, weights: u32, clients: usize) -> Self {
         let (total, asked) = (total.max(1) as f64, f64::from(weight) / f64::from(weights));
         let deviation = (asked * (1.0 - asked) / total).sqrt();

@@ -18,9 +18,8 @@ const SQL: &str = "select (select sum(d_next_o_id) from district), \
 
 /// Whether the generator with this share of a load queries the counts.
 ///
-/// The server counts the transactions of all generators. If all end at one instant, the first one
-/// queries; with a number of transactions all do, and the last one to end has counted the whole
-/// load.
+/// The server counts the transactions of all generators. If all end at one instant, the first one queries; with a
+/// number of transactions all do, and the last one to end has counted the whole load.
 pub fn is_asked_by(part: Option<LoadShare>, limit: Limit) -> bool {
     part.is_none_or(|part| part.number == 0) || matches!(limit, Limit::Transactions(_))
 }
@@ -84,8 +83,7 @@ impl ServerCounts {
         Self { thread, window }
     }
 
-    /// Sets when measuring begins, and when it ends if that is known; otherwise it ends with
-    /// [`Self::finish`].
+    /// Sets when measuring begins, and when it ends if that is known; otherwise it ends with [`Self::finish`].
     pub fn measure(&self, begin: Nanos, end: Option<Nanos>) {
         // if the thread has ended already, finish returns the reason
         let _ = self.window.send(Window { begin, end });

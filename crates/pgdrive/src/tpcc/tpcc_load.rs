@@ -90,8 +90,7 @@ impl Ready {
     }
 }
 
-/// The pauses of every script: those that the user gave, otherwise the standard's if they are
-/// enabled.
+/// The pauses of every script: those that the user gave, otherwise the standard's if they are enabled.
 pub fn pacing(load: &TpccLoad, given: &PacingChoice, programs: &[WeightedProgram]) -> Result<Vec<Pacing>, Failure> {
     let chosen = given.resolve(programs)?;
     if !load.pauses() {

@@ -22,8 +22,7 @@ use crate::options::TpccLoad;
 use crate::phase_summary;
 use crate::results::{Place, Results};
 
-/// The most orders per minute that the ten terminals of a warehouse can place with the standard's
-/// pauses.
+/// The most orders per minute that the ten terminals of a warehouse can place with the standard's pauses.
 const MOST_A_WAREHOUSE: f64 = 12.86;
 /// The greatest percentage of a delivery's districts that may have no open order (clause 2.7.1.3).
 const SKIPPED_MOST_PERCENT: f64 = 1.0;

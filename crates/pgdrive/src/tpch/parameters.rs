@@ -1,5 +1,4 @@
-//! The parameters of queries, drawn as the specification requires (clause 2.4, "substitution
-//! parameters").
+//! The parameters of queries, drawn as the specification requires (clause 2.4, "substitution parameters").
 
 use pgdyno_dataset::tpch::Words;
 use pgdyno_script::Rng;

@@ -1,5 +1,4 @@
-//! The 22 queries, as their functional definitions require them (clause 2.4). `{1}`, `{2}`, … stand
-//! for the parameters.
+//! The 22 queries, as their functional definitions require them (clause 2.4). `{1}`, `{2}`, … stand for the parameters.
 
 pub const QUERIES: usize = 22;
 

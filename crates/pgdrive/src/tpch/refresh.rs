@@ -1,5 +1,4 @@
-//! The refresh functions: RF1 adds new orders with their line items, RF2 removes as many old ones
-//! (clause 2.5).
+//! The refresh functions: RF1 adds new orders with their line items, RF2 removes as many old ones (clause 2.5).
 //!
 //! dbgen leaves gaps in the order keys for RF1, and each pair of functions has a range of orders of
 //! its own. RF1 copies the orders of its range under keys of the gap after them; RF2 removes the

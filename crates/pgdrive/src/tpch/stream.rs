@@ -52,8 +52,7 @@ impl Step {
 /// When a step ran.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// 0 for the power run; the refresh functions of the throughput run have the number of the
-    /// stream whose pair they are.
+    /// 0 for the power run; a refresh function of the throughput run has the number of its pair's stream.
     pub stream: usize,
     pub step: Step,
     pub from: Nanos,

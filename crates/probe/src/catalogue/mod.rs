@@ -18,8 +18,7 @@ pub enum Kind {
     Gauge,
     /// The increase of a counter since the last sample.
     Amount,
-    /// The increase of a counter of microseconds, divided by the microseconds since the last
-    /// sample.
+    /// The increase of a counter of microseconds, divided by the microseconds since the last sample.
     Average,
     /// The increase of a counter, divided by that of the named one; absent if that is zero.
     Mean(&'static str),

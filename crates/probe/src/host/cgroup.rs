@@ -4,8 +4,7 @@ use super::files::{Files, field};
 use super::kernel::present;
 use crate::sample::Reading;
 
-/// Greater limits of memory mean no limit: version 1 reports that as the greatest multiple of a
-/// page.
+/// Greater limits of memory mean no limit: version 1 reports that as the greatest multiple of a page.
 const NO_LIMIT_BYTES: f64 = (1_u64 << 62) as f64;
 
 /// The source `cgroup` for a process.

@@ -13,8 +13,7 @@ const SECTOR_BYTES: f64 = 512.0;
 /// A place and the numbers of its device in `/proc/diskstats`.
 pub type Device = (Place, (u64, u64));
 
-/// The device of each place: that of its files, or if the kernel does not list that one, of its
-/// mount.
+/// The device of each place: that of its files, or if the kernel does not list that one, of its mount.
 pub fn devices(places: Vec<Place>, mounts: &[(Mount, Vec<&'static str>)]) -> (Vec<Device>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for place in places {

@@ -16,8 +16,7 @@ pub struct Place {
     pub folder: PathBuf,
 }
 
-/// The data directory and the directory of its WAL. Without `wal`, that is the target of the
-/// server's link.
+/// The data directory and the directory of its WAL. Without `wal`, that is the target of the server's link.
 pub fn places(data: Option<&Path>, wal: Option<&Path>) -> Vec<Place> {
     let wal = wal.map(Path::to_owned);
     let wal = wal.or_else(|| data.map(|data| data.join("pg_wal")));
@@ -55,8 +54,7 @@ pub fn mounts(files: &Files, places: &[Place]) -> Vec<(Mount, Vec<&'static str>)
     found
 }
 
-/// Of several mounts above the directory the deepest; of several at one path the last, which hides
-/// the others.
+/// Of several mounts above the directory the deepest; of several at one path the last, which hides the others.
 fn mount_of<'a>(all: &'a [Mount], folder: &Path) -> Option<&'a Mount> {
     let above = all.iter().filter(|mount| folder.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count())
@@ -81,9 +79,8 @@ fn unescaped(text: &str) -> String {
 }
 
 impl Mount {
-    /// Major and minor number of the underlying block device, if the filesystem names one.
-    /// Filesystems with volumes of their own (btrfs) give their files numbers that belong to no
-    /// device.
+    /// Major and minor number of the underlying block device, if the filesystem names one. Filesystems with volumes of
+    /// their own (btrfs) give their files numbers that belong to no device.
     pub fn device(&self) -> Option<(u64, u64)> {
         let device = fs::metadata(&self.source).ok()?.rdev();
         let number = (u64::from(rustix::fs::major(device)), u64::from(rustix::fs::minor(device)));

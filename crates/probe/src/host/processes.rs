@@ -50,9 +50,8 @@ impl Processes {
         self.io_refused
     }
 
-    /// All children of the postmaster. The kernel's list skips some of them if others end while it
-    /// is read (`get_children_pid`), and a process that reappeared in the next sample would count
-    /// from its beginning.
+    /// All children of the postmaster. The kernel's list skips some of them if others end while it is read
+    /// (`get_children_pid`), and a process that reappeared in the next sample would count from its beginning.
     fn children(&mut self, files: &Files, postmaster: u32) -> Vec<u32> {
         let mut found = children(files, postmaster);
         let listed: HashSet<u32> = found.iter().copied().collect();

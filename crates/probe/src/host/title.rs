@@ -4,8 +4,7 @@ use crate::sample::Labels;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Title {
-    /// `checkpointer`, `client backend` and so on, in the words of pg_stat_activity where it has
-    /// one.
+    /// `checkpointer`, `client backend` and so on, in the words of pg_stat_activity where it has one.
     pub kind: String,
     /// The user of a client backend, and of a walsender if it shows one.
     pub user: Option<String>,
@@ -50,8 +49,7 @@ pub fn read(title: &str) -> Option<Title> {
     if let Some(title) = background(rest) {
         return Some(title);
     }
-    // a cluster's name comes first; one that contains ": " cannot be distinguished from a user's
-    // name
+    // a cluster's name comes first; one that contains ": " cannot be distinguished from a user's name
     if let Some((_, after)) = rest.split_once(": ") {
         return Some(background(after).unwrap_or_else(|| client(after)));
     }

@@ -6,8 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The most that is read at a time: if a server writes more, the rest is skipped, because reading
-/// it would cost the probe too much.
+/// The most that is read at a time: if a server writes more, the rest is skipped, as it would cost too much.
 const MOST_BYTES: u64 = 256 << 10;
 
 #[derive(Debug)]

@@ -129,8 +129,7 @@ fn in_brackets(prefix: &str) -> Option<u32> {
     numbers.next()
 }
 
-/// An entry of several lines begins with one that contains all columns up to its message's first
-/// line.
+/// An entry of several lines begins with one that contains all columns up to its message's first line.
 fn csv(line: &str) -> Option<Entry> {
     let columns = csv_columns(line);
     let severity = columns.get(CSV_SEVERITY)?.clone();
@@ -179,8 +178,7 @@ impl Entry {
     /// The subject; None for statements and their errors.
     pub fn matter(&self) -> Option<Matter> {
         let begins = |begin: &&str| self.message.starts_with(begin);
-        // `server process (PID 7) was terminated by signal 9`; from version 18 on `client backend
-        // (PID 7) …`
+        // `server process (PID 7) was terminated by signal 9`; from version 18 on `client backend (PID 7) …`
         let ended = |end: &&str| self.message.contains(" (PID ") && self.message.contains(end);
         let is_of_all = OF_THE_SERVER.iter().any(begins) || ENDS.iter().any(ended);
         match self.severity.as_str() {

@@ -84,8 +84,7 @@ impl<'a> Log<'a> {
         if self.tail.as_ref().is_some_and(|(tail, _)| tail.is_of(&path)) {
             return;
         }
-        // a file that existed at the start is read from its end on, and a later one from its
-        // beginning
+        // a file that existed at the start is read from its end on, and a later one from its beginning
         let is_first = self.tail.is_none();
         self.read();
         match Tail::open(path, is_first) {

@@ -7,20 +7,17 @@ use serde_json::{Map, Value, json};
 
 /// The statement that samples active sessions and background processes.
 ///
-/// A background process has no state; it is idle while it waits in its main loop (`Activity`) or in
-/// an extension's. The same holds for a walsender, although its state is active. Sessions of the
-/// probe are left out.
+/// A background process has no state; it is idle while it waits in its main loop (`Activity`) or in an extension's. The
+/// same holds for a walsender, although its state is active. Sessions of the probe are left out.
 ///
-/// The server copies the states of all sessions first and reads their waits afterwards, so that a
-/// session that ended a short statement in between is active and waits for its client's next one.
-/// The last column but one is true for such a session. An active session really waits for its
-/// client in a COPY, or for the rest of a pipeline. Without a COPY, it counts as waiting only if
-/// its state is older than a second, because a statement of that length is unlikely to have ended
-/// just then.
+/// The server copies the states of all sessions first and reads their waits afterwards, so that a session that ended a
+/// short statement in between is active and waits for its client's next one. The last column but one is true for such a
+/// session. An active session really waits for its client in a COPY, or for the rest of a pipeline. Without a COPY, it
+/// counts as waiting only if its state is older than a second, because a statement of that length is unlikely to have
+/// ended just then.
 pub fn statement(major: i32) -> String {
     let query = if major >= 14 { "query_id" } else { "NULL" };
-    // both are checked only if a session waits in this way; the list of COPYs belongs to the same
-    // instant as the states
+    // both are checked only if a session waits in this way; the list of COPYs belongs to the same instant as the states
     let copies = if major >= 14 {
         "pid IN (SELECT pid FROM pg_stat_get_progress_info('COPY'))"
     } else {

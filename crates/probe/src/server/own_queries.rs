@@ -22,8 +22,7 @@ pub struct OwnQuery {
 
 const SOURCE: &str = "queries";
 const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '5s'; SET lock_timeout = '1s'";
-/// Shares of the time, in percent, of which the largest that a query exceeds is reported: trials
-/// that differ little have the same note.
+/// Shares of the time, in percent, of which the largest exceeded one is reported: similar trials have one note.
 const COSTLY: [f64; 6] = [50.0, 20.0, 10.0, 5.0, 2.0, 1.0];
 /// Answers that show the cost.
 const FEWEST: u32 = 3;

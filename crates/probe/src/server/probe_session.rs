@@ -1,5 +1,4 @@
-//! The probe's session: its settings, its prepared statements, and the queries that its role may
-//! not run.
+//! The probe's session: its settings, its prepared statements, and the queries that its role may not run.
 
 use pgdyno_connect::{ConnectError, Interrupt, Params, ResultSet, Session, SessionError};
 
@@ -83,8 +82,7 @@ impl PreparedSession {
         self.statements.as_ref()
     }
 
-    /// The costs of statements. A query that is refused is not repeated, nor is one for which the
-    /// server has not loaded the library.
+    /// The costs of statements. A refused query is not repeated, nor one whose library the server has not loaded.
     pub fn costs(&mut self, asking: &Asking) -> Result<ResultSet, SessionError> {
         let answer = self.run(&asking.counters);
         if is_refusal(&answer) || code(&answer) == Some(NOT_LOADED) {
@@ -93,8 +91,7 @@ impl PreparedSession {
         answer
     }
 
-    /// Prepares the queries for counters. A missing view, as in servers that are not quite
-    /// PostgreSQL, affects only its source.
+    /// Prepares the queries for counters. A missing view, as in servers like PostgreSQL, affects only its source.
     fn prepare_counters(&mut self) -> Result<(), SessionError> {
         for (place, slot) in self.queries.iter_mut().enumerate() {
             let Some(query) = *slot else { continue };
@@ -177,8 +174,7 @@ impl PreparedSession {
     }
 }
 
-/// Whether the server will refuse the query later, too: a syntax error, a missing right or an
-/// unsupported feature, but not a timeout.
+/// Whether the server will refuse the query later, too: syntax, missing right or feature, but no timeout.
 fn is_refusal(answer: &Result<ResultSet, SessionError>) -> bool {
     code(answer).is_some_and(|code| code.starts_with("42") || code.starts_with("0A"))
 }

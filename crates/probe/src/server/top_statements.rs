@@ -1,5 +1,4 @@
-//! The cost of statements, from pg_stat_statements if the database has it; the probe does not
-//! install it.
+//! The cost of statements, from pg_stat_statements if the database has it; the probe does not install it.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -77,8 +76,7 @@ impl Asking {
         let (metrics, figures): (Vec<_>, Vec<_>) = figures.unzip();
         let figures = figures.join(", ");
         let schema = schema.as_deref()?;
-        // the statements of the probe and of pgdyno are recognized by their text where no role
-        // excludes them
+        // the statements of the probe and of pgdyno are recognized by their text where no role excludes them
         let counters = format!(
             "SELECT /* pgprobe */ s.queryid AS query_id, pg_get_userbyid(s.userid) AS user, d.datname AS database, {figures}
              FROM {schema}.pg_stat_statements(true) AS s LEFT JOIN pg_database AS d ON d.oid = s.dbid
@@ -112,8 +110,7 @@ impl Statements {
         self.most > 0
     }
 
-    /// The sample that follows from the answer, and the number of statements that the role may not
-    /// see.
+    /// The sample that follows from the answer, and the number of statements that the role may not see.
     pub fn sample(&mut self, at: Stamp, answer: &ResultSet) -> (Sample, usize) {
         let mut readings = readings(of(), answer);
         let all = readings.len();
@@ -162,8 +159,7 @@ fn sort(rows: &mut [Row]) {
     rows.sort_by(|a, b| value(&b.values, BY).total_cmp(&value(&a.values, BY)));
 }
 
-/// The fields of a `statements` line, with texts, which `query` gets from the server. If it fails,
-/// only the texts are missing.
+/// The fields of a `statements` line. `query` gets the texts from the server; if it fails, they are missing.
 pub fn line(
     query: impl FnOnce(&str) -> Result<ResultSet, SessionError>,
     asking: &Asking,

@@ -14,9 +14,7 @@ RATE_TOLERANCE = 0.005
 SUM_TOLERANCE = 0.05
 INTERVAL_TOLERANCE = 0.001
 ORDER_TOLERANCE = 0.02
-"""Percentiles are bounds of histogram buckets, so that a percentile of few transactions may exceed the largest latency:
-sysbench's buckets are 1.8 % wide.
-"""
+"""Percentiles are bounds of buckets (of sysbench, 1.8 % wide), and may exceed the largest latency."""
 _RISING = ("latency_min_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "latency_max_ms")
 
 

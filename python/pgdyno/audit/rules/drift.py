@@ -125,9 +125,7 @@ def _places(subject: Subject) -> dict[int, float]:
 
 
 def _fit_drift(groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, float]) -> _Drift | None:
-    """Fit log throughput by least squares within groups; None without enough repeats or without any spread of
-    positions.
-    """
+    """Fit log throughput by least squares within groups; None without enough repeats or spread of positions."""
     x: list[float] = []
     y: list[float] = []
     for samples in groups.values():

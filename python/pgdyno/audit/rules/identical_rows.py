@@ -52,10 +52,7 @@ def _digits(sample: Sample) -> int:
 
 
 def _is_other(a: Sample, b: Sample) -> bool:
-    """Return whether these are two places: one line that two parsers read is no copy.
-
-    Few digits of two repeats may be equal by chance.
-    """
+    """Return whether these are two places: a line that two parsers read is no copy. Few digits may agree by chance."""
     is_repeat = a.target == b.target and a.trial.point == b.trial.point
     return a.at() != b.at() and (not is_repeat or (len(_measured_figures(a)) >= CERTAIN and _digits(a) >= DIGITS))
 

@@ -130,9 +130,7 @@ def _severity(sample: Sample, ratio: float) -> Severity | None:
 
 
 def _drain_s(sample: Sample) -> float:
-    """Return how long clients that had finished may have waited for the last transaction of pgdrive's trial, whose
-    measured time contains it.
-    """
+    """Return the longest wait of finished clients for the last transaction, which pgdrive's measured time contains."""
     planned = sample.trial.duration_s
     if sample.trial.imported is not None or planned is None or sample.length_s is None:
         return 0.0

@@ -101,9 +101,7 @@ def _spread(samples: Sequence[Sample]) -> float:
 
 
 def _outliers(samples: Sequence[Sample]) -> dict[Sample, float]:
-    """Return the trials that Grubbs' test identifies as outliers of `samples`, the farthest first, with the mean of the
-    rest.
-    """
+    """Return the outliers of `samples` by Grubbs' test, the farthest first, with the mean of the rest."""
     found: dict[Sample, float] = {}
     left = list(samples)
     while len(left) >= FEWEST_FOR_OUTLIERS:

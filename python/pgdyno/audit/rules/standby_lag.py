@@ -13,9 +13,7 @@ from pgdyno.units import format_size
 LEFT_BYTES = 16 << 20
 """A WAL segment: at any instant, less than this may be in transit."""
 LEFT_S, BEHIND_S = 5.0, 1.0
-"""Standbys are sampled once per second, so that one second is no lag; a lag of five seconds at the end would have grown
-with a longer trial.
-"""
+"""Standbys are sampled once per second: one second is no lag; five at the end would have grown with the trial."""
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:

@@ -48,10 +48,7 @@ _WRITTEN = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(\.\d{3})?\s*(\S
 
 
 def logged_time_us(text: str) -> int:
-    """Return a time that a user copied from a log, or wrote like one, in µs since 1970; UTC without a zone.
-
-    Raises ValueError.
-    """
+    """Return a time copied from a log, or written like one, in µs since 1970; UTC without a zone. Raises ValueError."""
     found = _WRITTEN.fullmatch(text.strip())
     if found is not None:
         date, minutes, seconds, fraction, zone = found.groups()

@@ -345,9 +345,7 @@ COPY (
 
 
 class SessionStatements:
-    """Writes the statements of one block after the other to files, as a session's place in the capture is not known
-    before the end of the log.
-    """
+    """Writes the statements of blocks to files, as a session's place in the capture is known only at the end."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, classes: Classes, folder: Path) -> None:
         self.files: list[Path] = []

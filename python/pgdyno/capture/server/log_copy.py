@@ -25,9 +25,7 @@ class LogCopy:
         """In the order in which the server wrote them."""
         self.copied_bytes = 0
         self.truncated = 0
-        """How often a file became smaller, or another one took its place and it is gone; what was written to it since
-        the look before is lost.
-        """
+        """How often a file became smaller or was replaced; what was written since the look before is lost."""
         self._files, self._folder, self._most_bytes = files, folder, most_bytes
         self._inodes: dict[str, str] = {}
         """The inode that each path had when it was last read."""

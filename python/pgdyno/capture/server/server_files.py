@@ -42,10 +42,7 @@ class LogFiles(Protocol):
         """Return the state of each file, the one written last at the end. Raises TargetError, UsageError."""
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """Return up to `length` bytes from `offset` on; none beyond the end, or of a missing file.
-
-        Raises TargetError, UsageError.
-        """
+        """Return up to `length` bytes from `offset`; none beyond the end. Raises TargetError, UsageError."""
 
     def reconnect(self) -> None:
         """Open the connection again after a TargetError. Raises TargetError."""

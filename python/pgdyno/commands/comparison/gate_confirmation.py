@@ -60,9 +60,7 @@ def confirmed(suspected: Gate, what: Compared, runs: ComparedRuns, *, json: bool
 
 
 def merged(suspected: Gate, second: Gate) -> Gate:
-    """Return `suspected` with the second verdict at each point with a regression; one that the second measurement
-    lacks is inconclusive.
-    """
+    """Return `suspected` with second verdicts at points with a regression; inconclusive where one is missing."""
     found = {str(point.compared.label): point for point in second.points}
     points = tuple(
         found.get(str(point.compared.label), replace(point, verdict=GateVerdict.INCONCLUSIVE))

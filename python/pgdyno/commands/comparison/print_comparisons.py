@@ -37,9 +37,7 @@ def print_comparisons(
     console: Console,
     runs: ComparedRuns | None = None,
 ) -> None:
-    """Print `comparisons` with the reasons against them; with `runs`, what throughput costs and which query plans
-    differ, too.
-    """
+    """Print `comparisons` with reasons against them; with `runs`, also what throughput costs and plans that differ."""
     _print_reasons(reasons, console)
     for at, comparison in enumerate(comparisons):
         _print_comparison(comparison, console, first=at == 0, struck=bool(reasons))

@@ -170,9 +170,7 @@ def _check_required(plan: Plan, output: Output) -> None:
 
 
 def experiment_of(loaded: LoadedPlan, how: How) -> Callable[[JournalView, Use], Finished]:
-    """Return what runs the plan into a new folder, once the user has agreed to its cost. Raises UsageError without a
-    needed --allow-restart.
-    """
+    """Return what runs the plan into a new folder, once its cost is agreed. Raises UsageError."""
     renting = how.rent.agreed(loaded.plan)
     _check_consent(loaded.plan, allow_restart=how.allow_restart)
 

@@ -49,9 +49,7 @@ class Page:
     place: str
     """Where to write the page."""
     content: bytes | None
-    """The page's content for a folder on the first host; None if the worker has written it, so that pages do not pass
-    through one host.
-    """
+    """The page's content for a folder on the first host; None if the worker wrote it: not all pass one host."""
     rows: bytes
     """Rows of the CSV."""
 

@@ -138,9 +138,7 @@ def host_of(command: str) -> str | None:
 
 
 def is_local(host: str) -> bool:
-    """Return whether a server at `host` is on the machine of its client: a loopback address, or the folder of a
-    socket.
-    """
+    """Return whether a server at `host` is on its client's machine: a loopback address, or a socket's folder."""
     host = host.strip().strip("'\"")
     return host in ("", "localhost", "::1") or host.startswith(("127.", "/", "@"))
 

@@ -159,9 +159,7 @@ def _styles(grid: Grid, columns: Sequence[Column], unnamed: Sequence[int]) -> di
 
 
 def _is_dotted(grid: Grid, columns: Sequence[Column], rate: int, figures: Sequence[Figure]) -> bool:
-    """Return whether `1.436` is more than a thousand: clients and latency must indicate it, and all figures have this
-    form.
-    """
+    """Return whether `1.436` is more than a thousand: clients and latency indicate it, and all figures look so."""
     if not any(re.fullmatch(r"\d{1,3}\.\d{3}", each.digits) for each in figures) or not all(
         re.fullmatch(r"\d{1,3}(?:\.\d{3})+|\d{1,3}", each.digits) for each in figures
     ):

@@ -207,9 +207,7 @@ TARGET = frozenset([
     "commit", "node", "cloud", "platform", "solution", "",
 ])  # fmt: skip
 NO_FIGURES = ("label", "ordinal", "derived", "ignored", "result")
-"""Kinds of columns: what distinguishes rows, numbers of repeats, rates that were not measured, differences, and results
-that pgdyno has no figure for.
-"""
+"""Kinds of columns: what distinguishes rows, repeats, rates not measured, differences, results without a figure."""
 RESULTS = (
     "transactions", "failed", "skipped", "retried", "retries", "errors", "reads", "writes", "others", "connect_ms",
 )  # fmt: skip
@@ -246,9 +244,7 @@ class Column:
         return self.is_rate or self.is_latency or self.field in RESULTS
 
     def value(self, figure: Figure, style: Style) -> float | None:
-        """Return the value of a cell, in milliseconds for latencies; None if its unit belongs to another column. Raises
-        ValueError.
-        """
+        """Return a cell's value, of latencies in ms; None if its unit is another column's. Raises ValueError."""
         value = style.value(figure)
         if self.is_rate:
             if figure.unit and figure.unit not in _RATE_UNITS[self.field]:

@@ -191,9 +191,7 @@ _SCALE = re.compile(r"scale\s{0,4}(?:factor)?\s{0,4}[:=]?\s{0,4}(?P<scale>[\d,]{
 
 
 def peaks_at(lines: Sequence[str], at: int) -> Peaks | None:
-    """Return a table of peaks that begins at line `at` (an index): scales across, and in pairs of rows clients/threads
-    and tps/latency.
-    """
+    """Return a table of peaks at line index `at`: scales across, in pairs of rows clients/threads and tps/latency."""
     if "scale" not in lines[at].lower() or len(lines) < at + 2:
         return None
     head, ratios = _peak_cells(lines[at]), _peak_cells(lines[at + 1])

@@ -36,10 +36,7 @@ class Idle:
 
 
 def serve_in_background(run: Path) -> str | None:
-    """Start a server for the folder of `run` as a separate process, and return its address.
-
-    None if it could not be started.
-    """
+    """Start a server for the folder of `run` as a process, and return its address; None if it does not start."""
     command = [sys.executable, "-m", "pgdyno.live.server.background_server", str(run.resolve())]
     server = subprocess.Popen(
         command,

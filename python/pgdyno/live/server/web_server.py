@@ -121,9 +121,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str | None) -> Address:
-        """Parse `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]:PORT` or `:PORT`; None is the loopback address. Raises
-        UsageError.
-        """
+        """Parse `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]:PORT` or `:PORT`; None is loopback. Raises UsageError."""
         match = _LISTEN.fullmatch(text or "")
         if match is None or int(match["port"] or 0) > 65_535:
             raise UsageError(f"{text!r} is not an address to listen on", hint="write it as 192.0.2.7:8432, or :8432")

@@ -48,9 +48,7 @@ class _Row:
 
 
 def forest_chart(of: Comparison, look: Look, title: str, layout: Layout, most: int = MOST_ROWS) -> Drawing:
-    """Draw one row per point, at most `most`, and one for all of them: other / base - 1 on a log axis, ±delta
-    shaded.
-    """
+    """Draw a row per point, at most `most`, and one for all: other / base - 1 on a log axis, ±delta shaded."""
     rows = [_row_of(point) for point in of.points[:most]]
     if of.overall is not None:
         rows.append(replace(_row_of(of.overall), is_overall=True))

@@ -21,9 +21,7 @@ def _blocks(draft: Draft) -> list[Block]:
 
 
 def cost_blocks(of: Digest, prices: PriceList | None, latency: Promise | None = None) -> list[Block]:
-    """Return prices at the peaks and at a latency target, and what rented servers cost; `latency` overrides the price
-    list's target.
-    """
+    """Return prices at peaks and at a latency target (`latency`, else the list's), and costs of rented servers."""
     blocks: list[Block] = list(_price_blocks(of, prices, latency)) if prices is not None else []
     rent = rent_table(of.manifest, of.run.trials)
     return [*blocks, rent] if rent is not None else blocks

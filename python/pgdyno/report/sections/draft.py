@@ -129,6 +129,4 @@ class Section:
     link: Callable[[], str]
     """The section's name in the navigation."""
     blocks: Callable[[Draft], Sequence[Block]]
-    """Reports leave the section out if it has no blocks, or only absences. With `draft.brief`, those for a terminal and
-    Markdown.
-    """
+    """Reports leave it out without blocks, or with only absences. With `draft.brief`: for terminals and Markdown."""

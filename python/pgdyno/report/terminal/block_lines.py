@@ -25,9 +25,7 @@ NAME, SHORTEST_NAME = 24, 8
 
 
 def block_lines(blocks: Iterable[Block], layout: Layout) -> list[Text]:
-    """Return `blocks`, each after an empty line unless a heading precedes it. What a page unfolds on request, and what
-    it draws with a script, has no lines.
-    """
+    """Return `blocks`, each after an empty line unless after a heading; without what a page unfolds or scripts."""
     lines, is_below = [], False
     for block in blocks:
         made = list(_lines(block, layout, layout.room))

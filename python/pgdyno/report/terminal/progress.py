@@ -215,9 +215,7 @@ def _rows(load: RowsDone) -> str:
 
 
 class PlainView(LiveView):
-    """For files, pipes and dumb terminals: a line for each preparation, one now and then for a trial, one at its
-    end.
-    """
+    """For files, pipes and dumb terminals: a line per preparation, one now and then for a trial, one at its end."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         """Write to `console` without colour or control characters; `clock` is for tests."""

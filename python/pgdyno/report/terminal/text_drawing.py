@@ -27,9 +27,7 @@ def bar(share: float, width: int) -> str:
 
 
 def sparkline(values: Sequence[float], width: int, top: float | None = None) -> str:
-    """Draw `values` from zero to `top`, or the highest of them, in at most `width` cells; neighbours are averaged to
-    fit.
-    """
+    """Draw `values` from zero to `top`, or to the highest, in at most `width` cells, averaging neighbours."""
     if not values or width < 1:
         return ""
     each = math.ceil(len(values) / width)
@@ -105,9 +103,7 @@ _IDEOGRAPH = re.compile(r"[\u2e80-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]
 
 
 def wrapped(text: str, width: int, indent: str = "", *, chop: bool = False) -> list[str]:
-    """Return `text` in lines of at most `width` columns, `indent` before all but the first; longer words are broken
-    only with `chop`.
-    """
+    """Return `text` in lines of `width`, `indent` before all but the first; `chop` breaks longer words."""
     lines: list[str] = []
     line = ""
     for space, piece in _pieces(text):

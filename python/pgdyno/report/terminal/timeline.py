@@ -40,10 +40,7 @@ def steps_for(width: int | None) -> int:
 
 
 def timeline_lines(trial: TrialSteps, cores: int | None, width: int | None, *, colours: bool = True) -> Iterator[Text]:
-    """Return the trial in at most `width` columns; plain lines if that is None.
-
-    Without `colours`, waits are drawn by letters.
-    """
+    """Return the trial in at most `width` columns, or plain lines. Without `colours`, waits are drawn by letters."""
     yield Text(printable(f"trial {trial.n}: {trial.name}"), "bold")
     if width is None:
         yield from map(Text, _plain_lines(trial))

@@ -17,10 +17,7 @@ from pgdyno.store.safe_files import storing
 
 @contextmanager
 def at_hand(place: str) -> Iterator[Path]:
-    """Yield a local path of the file at `place`, a path or an address; a download is removed after the block.
-
-    Raises StoreError.
-    """
+    """Yield a local path of the file at `place`; a download is removed after the block. Raises StoreError."""
     if not is_remote(place):
         yield Path(place)
         return

@@ -1,7 +1,4 @@
-"""Objects of a bucket: list, download, upload.
-
-obstore and asyncio are imported in functions: most commands read no object storage.
-"""
+"""Objects of a bucket. obstore and asyncio are imported in functions: most commands read no object storage."""
 
 from __future__ import annotations
 

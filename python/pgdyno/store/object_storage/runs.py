@@ -212,7 +212,5 @@ def _until_the_end() -> ExitStack:
 
 
 def borrow_run(place: str) -> RunFolder:
-    """Return the run at the address `place`; the download is removed when this process ends. Raises StoreError and
-    UsageError.
-    """
+    """Return the run at `place`; the download is removed when this process ends. Raises StoreError and UsageError."""
     return _until_the_end().enter_context(open_run(place))

@@ -167,10 +167,7 @@ _IN_POLICIES = {"service-quotas": "servicequotas"}
 
 @contextmanager
 def explain_errors(service: str, operation: str) -> Iterator[None]:
-    """Turn what boto3 raises within the block into an AwsError.
-
-    `operation` is Amazon's name, such as CreateDBInstance.
-    """
+    """Turn what boto3 raises into an AwsError. `operation` is Amazon's name, such as CreateDBInstance."""
     from botocore import exceptions
 
     action = f"{_IN_POLICIES.get(service, service)}:{operation}"

@@ -305,9 +305,7 @@ class Maker:
     journal: Journal
     target: str
     place: int | str
-    """The target's position in the plan, from 1, or a generator's number: Amazon limits the length and the characters
-    of names.
-    """
+    """The target's position in the plan, from 1, or a generator's number: Amazon limits names."""
     say: Callable[[str], None]
     warn: Note
     """Receives what does not prevent the rental, and must be known."""

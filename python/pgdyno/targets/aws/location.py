@@ -38,9 +38,7 @@ class Place:
     version: str
     """The version that the service reports."""
     tls: str = "verify-full"
-    """libpq's sslmode: `verify-ca` if the server's certificate is its own authority, `disable` without a
-    certificate.
-    """
+    """libpq's sslmode: `verify-ca` for a certificate that is its own authority, `disable` without one."""
     inner: str = ""
     """The server's address in its own network if that differs from `host`, else empty."""
     login: str = ""
@@ -66,10 +64,7 @@ class Place:
 
 
 def keep_password(file: Path, place: Place, password: str) -> None:
-    """Write the password for `place` to the password file, which only its owner can read, and replace an earlier one.
-
-    Raises TargetError.
-    """
+    """Write the password for `place` to the password file, readable by its owner alone. Raises TargetError."""
     fields = (place.host, str(place.port), "*", place.user)
     begin = ":".join(each.replace("\\", "\\\\").replace(":", "\\:") for each in fields) + ":"
     with storing(file, "cannot write"):
@@ -91,9 +86,7 @@ _VENDOR = Path("/sys/class/dmi/id/sys_vendor")
 
 @cache
 def own_zone() -> str | None:
-    """Return the availability zone of this machine; None if it is not an EC2 instance or its metadata service is
-    off.
-    """
+    """Return this machine's availability zone; None if it is no EC2 instance or has no metadata service."""
     if os.environ.get(DISABLED, "").lower() == "true":
         return None
     named = os.environ.get(ENDPOINT)

@@ -148,10 +148,7 @@ CONNECT_S = 10
 
 
 def wait_until_it_answers(maker: Maker, spec: AwsTarget, place: Place, passwords: Path, root: Path) -> None:
-    """Return once the server's first user can connect with a verified certificate.
-
-    Raises TargetError with the reason.
-    """
+    """Return once the server's first user can connect with a verified certificate. Raises TargetError."""
     patience = Patience(WITHIN_S)
     while True:
         maker.stop.check()

@@ -129,10 +129,7 @@ def remove_all(
 
 
 def begin_removal(cloud: Cloud, found: Sequence[Resource], say: Callable[[str], None]) -> None:
-    """Request the removal of the first among `found`, in the order of removal, without waiting for it.
-
-    Raises AwsError.
-    """
+    """Request the removal of the first among `found`, in the order of removal; do not wait. Raises AwsError."""
     for each in _first_wave(found):
         if _ask(cloud, each):
             say(f"removing {each.words}")
@@ -195,9 +192,7 @@ class _Removal:
 
 
 def _may_be_in_use(open_: Sequence[Resource], refused: Sequence[Kind]) -> bool:
-    """Return whether everything in `open_` may be in use by something in `refused`, and nothing in it is being
-    removed.
-    """
+    """Return whether something in `refused` may use all of `open_`, of which nothing is being removed."""
     first = min((_wave(kind) for kind in refused), default=len(_WAVES))
     return all(_wave(each.kind) > first and each.state not in GOING for each in open_)
 
@@ -335,10 +330,7 @@ def _first_cloud(named: Sequence[str]) -> Cloud:
 
 
 def run_named(root: Path, text: str) -> str:
-    """Return the one run in the journals whose name begins with `text`, or `text`.
-
-    Raises TargetError if several do.
-    """
+    """Return the one run in the journals whose name begins with `text`, or `text`. Raises TargetError if several do."""
     found = [each.run for each in journals(root) if each.run.startswith(text)]
     if len(found) > 1 and text not in found:
         raise TargetError(f"{len(found)} runs at Amazon begin with {text}", hint=f"name one: {', '.join(found)}")

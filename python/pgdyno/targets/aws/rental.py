@@ -283,9 +283,7 @@ class Rental:
             ]
 
     def accrued(self, now: datetime, load: Load) -> tuple[float, float] | None:
-        """Return what everything has cost in USD until `now`, and could after the next trial; see
-        `pgdyno.targets.rental`.
-        """
+        """Return the cost of everything in USD until `now`, and after the next trial; see `pgdyno.targets.rental`."""
         got = {name: place["instance"] for name, place in self.journal.ready.items()}
         items = items_of(self.plan, Prices(self.root), configured_region(self.plan), got)
         since = {name: self.since.get(name, self.journal.begun) for name in self.journal.ready}
@@ -314,9 +312,7 @@ class Rental:
         return generator_estimate(self.plan, Prices(self.root), region, self.journal.ready[name]["instance"])
 
     def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
-        """Yield what Amazon's services report on the server of target `name` in `span`; see
-        `pgdyno.targets.rental`.
-        """
+        """Yield what Amazon reports on the server of target `name` in `span`; see `pgdyno.targets.rental`."""
         from pgdyno.targets.aws.observe.reports import database_reports, host_reports
 
         cloud, instance = self.observed(name)
@@ -489,10 +485,7 @@ def _clouds(plan: Plan) -> dict[str, Cloud]:
 
 
 def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
-    """Start a rental that expires in `lasts_s`, without creating a server yet.
-
-    Raises TargetError without credentials.
-    """
+    """Start a rental that expires in `lasts_s`, without a server yet. Raises TargetError without credentials."""
     clouds = _clouds(plan)
     who = next(iter(clouds.values())).identity()
     expires = datetime.now(UTC) + timedelta(seconds=lasts_s)
@@ -579,10 +572,7 @@ def is_standing(plan: Plan, root: Path) -> bool:
 
 
 def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
-    """Return all rentals in journals of plans of that name, complete or not, also with other targets.
-
-    Raises TargetError.
-    """
+    """Return all rentals of plans of that name, complete or not, also with other targets. Raises TargetError."""
     found = []
     for journal in journals(root):
         if journal.plan == plan.name:

@@ -217,9 +217,7 @@ class Journal:
         return self.path.with_suffix(".keys")
 
     def hold(self) -> bool:
-        """Locks the journal until the process ends, so that no other process closes it; returns False if another has
-        the lock.
-        """
+        """Lock the journal until the process ends, so that no other closes it; return False if another has it."""
         return self._lock.hold(self.path)
 
     def release(self) -> None:
@@ -257,10 +255,7 @@ def journals(root: Path) -> Iterator[Journal]:
 
 
 def read_journal(path: Path) -> Journal | None:
-    """Return the journal at `path`; None if its first line is incomplete, which means that nothing was created.
-
-    Raises TargetError.
-    """
+    """Return the journal at `path`; None if its first line is incomplete: nothing was created. Raises TargetError."""
     with storing(path, "cannot read"):
         lines = [_parse_line(line) for line in path.read_bytes().splitlines()]
     if not lines or lines[0] is None:

@@ -98,9 +98,7 @@ class Tally:
 
     @contextmanager
     def trying(self, *keys: str) -> Iterator[None]:
-        """Record an error in the block as the failure of the first of `keys` without a result, and skips the
-        others.
-        """
+        """Record an error in the block as the failure of the first of `keys` without a result; skip the others."""
         try:
             yield
         except (PgdynoError, psycopg.Error) as error:
@@ -118,10 +116,7 @@ def _words(error: PgdynoError | psycopg.Error) -> str:
 
 
 def try_a_trial(tally: Tally, plan: Plan, rental: Rental, trial: Callable[[Plan], SelftestTrial]) -> None:
-    """Run `plan` with `trial` on the servers of `rental`, which remain up.
-
-    Raises PgdynoError only for errors that the servers did not cause.
-    """
+    """Run `plan` with `trial` on the servers of `rental`, which stay up. Raises PgdynoError if not their fault."""
     with tally.trying("trial", "generator", "cloudwatch", "insights", "log"):
         # The run locks the journal of the existing servers itself.
         rental.journal.release()
@@ -241,10 +236,7 @@ def selftest(
     trial: Callable[[Plan], SelftestTrial],
     say: Say,
 ) -> bool:
-    """Rents, checks and removes; reports each check, and returns whether none failed.
-
-    Raises PgdynoError if nothing could be rented.
-    """
+    """Rent, check and remove; report each check, return whether none failed. Raises PgdynoError."""
     plan = plan_of(tried)
     say(f"rented for half an hour or less, and removed; for {LASTS_H:g} hours, {_limit(plan)}, this is:")
     found = agree(plan, LASTS_H)

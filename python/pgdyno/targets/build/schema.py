@@ -40,10 +40,7 @@ class BuildTarget(OwnTarget):
         return ", ".join([f"built from {self.source}", *self.configure])
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
-        """Yield the commands that the plan makes pgdyno execute.
-
-        These are the build, and those of every server that pgdyno starts.
-        """
+        """Yield the commands that the plan makes pgdyno execute: the build, and those of servers that it starts."""
         variables = [f"{name}={value}" for name, value in self.build_variables.items()]
         flags = [f"CFLAGS={self.cflags}"] if self.cflags is not None else []
         words = shlex.join([*variables, *flags, self.build_system or "configure", *self.configure])

@@ -100,10 +100,7 @@ class Mirror:
         return text
 
     def fetch_checksum(self, url: str) -> Checksum:
-        """Download the strongest checksum that the repository publishes for `url`.
-
-        Raises TargetError if it has none.
-        """
+        """Download the strongest checksum that the repository publishes for `url`. Raises TargetError without one."""
         for kind, length in _CHECKSUMS.items():
             try:
                 text = fetch_text(f"{url}.{kind}", self.patience, limit_bytes=4096)

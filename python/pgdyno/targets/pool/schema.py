@@ -51,9 +51,7 @@ class PoolTarget(RentedTarget):
     version: Version
     """A major version of PostgreSQL."""
     hosts: Annotated[list[SshSpec], Field(min_length=1)]
-    """Hosts with Debian or Ubuntu and systemd; pgdyno borrows the first free one. It needs root there: a login as root,
-    or sudo without a password.
-    """
+    """Hosts with Debian or Ubuntu and systemd, of which pgdyno borrows the first free one, as root or by sudo."""
     packages: Literal["pgdg", "distribution"] = "pgdg"
     """Packages of the PostgreSQL project, or of the operating system."""
     parameters: dict[str, Setting] = Field(default_factory=dict)

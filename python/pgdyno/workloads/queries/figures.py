@@ -27,9 +27,7 @@ class QueryFigures(NamedTuple):
     figures: dict[str, Estimate]
     """By NAMES."""
     queries: dict[str, tuple[Estimate, Estimate]]
-    """Seconds of Q1 to Q22, RF1 and RF2 in the power run, and in the throughput run, where a trial counts with the mean
-    over its streams.
-    """
+    """Seconds of Q1 to Q22, RF1 and RF2 in the power run, and in the throughput run as means over its streams."""
 
 
 def query_figures(of: Digest) -> list[QueryFigures]:

@@ -12,9 +12,7 @@ from pgdyno.report.translation import gettext, gettext_each
 
 
 def tpcc_table(of: Digest) -> Table | None:
-    """Return orders and transactions per minute, and 90th percentiles with the standard's limits; None without
-    TPC-C.
-    """
+    """Return orders and transactions per minute, 90th percentiles with the standard's limits; None without TPC-C."""
     rows: list[tuple[str, ...]] = []
     headings: tuple[str, ...] = ()
     for trial in trials_in_order(of, of.run.trials):

@@ -1,5 +1,4 @@
-//! Random strings and amounts, by clauses 4.3.2.2 and 4.3.2.7: without allocations, and with one
-//! draw for eight letters.
+//! Random strings and amounts, by clauses 4.3.2.2 and 4.3.2.7: no allocations, and one draw for eight letters.
 
 use crate::random_values::{Draws, push_number};
 
@@ -38,8 +37,7 @@ pub(super) fn push_text(draws: &mut Draws, least: u64, most: u64, out: &mut Vec<
     }
 }
 
-/// Appends 26 to 50 letters; in `original_percent` percent of all cases they contain the word
-/// ORIGINAL.
+/// Appends 26 to 50 letters; in `original_percent` percent of all cases they contain the word ORIGINAL.
 pub(super) fn push_data(draws: &mut Draws, original_percent: u64, out: &mut Vec<u8>) {
     let begin = out.len();
     push_text(draws, 26, 50, out);

@@ -25,8 +25,7 @@ impl Uring {
         self.buffers.publish();
         self.submit_watch();
         self.submit_receives();
-        // from here on the queue points into the handler's messages, which `handler` keeps as they
-        // are until this function returns
+        // from here on the queue points into the handler's messages, which stay as they are until this function returns
         self.submit_sends(handler);
         let is_all = self.unarmed.is_empty() && self.unsent.is_empty();
         let timeout = timeout.map(|ns| Timespec::new().sec(ns / SECOND).nsec((ns % SECOND) as u32));

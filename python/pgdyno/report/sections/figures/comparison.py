@@ -131,9 +131,7 @@ def compared_table(of: Comparison, *, plots: bool = False) -> Table:
 
 
 def published_table(of: Digest, data: Published) -> Table | None:
-    """Return each measured point with the published figure at the same clients, scale and variables; None without
-    any.
-    """
+    """Return measured points with the published figure at the same clients, scale and variables, if there is any."""
     rows = [
         _published_row(of, point, row)
         for point in of.points

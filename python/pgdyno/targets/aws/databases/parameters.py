@@ -114,10 +114,7 @@ def _defaults(cloud: Cloud, level: Level, family: str) -> dict[str, dict[str, An
 
 
 def make_group(maker: Maker, level: Level, family: str, values: Mapping[str, str]) -> str | None:
-    """Create a group with the result of `values_for`.
-
-    Returns its name, or None if there are no values. Raises AwsError.
-    """
+    """Create a group of the result of `values_for`; return its name, or None without values. Raises AwsError."""
     if not values:
         return None
     cloud = maker.cloud

@@ -80,10 +80,7 @@ def place_of_host(found: dict[str, Any], spec: Host, *, port: int, user: str, ve
 
 
 def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec) -> None:
-    """Return once the host reports that it is ready.
-
-    Raises TargetError with the reason if the set-up fails or the host is unreachable.
-    """
+    """Return once the host reports that it is ready. Raises TargetError if set-up fails, or without an answer."""
     within_s = parse_duration_s(wanted.ready_within)
     patience, reached = Patience(within_s), Patience(REACHED_WITHIN_S)
     told, answered = "", False

@@ -138,9 +138,7 @@ def _inner(ready: Mapping[str, dict[str, Any]]) -> dict[str, str]:
 
 
 def check_reach(cloud: Cloud, journal: Journal) -> None:
-    """Raise TargetError if a generator does not reach a server; the error says whether the security group or the route
-    is the cause.
-    """
+    """Raise TargetError if a generator does not reach a server; it says whether security group or route block it."""
     for far in all_generator_hosts(journal):
         _check_reach(far, cloud, journal)
 

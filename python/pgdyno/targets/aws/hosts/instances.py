@@ -146,18 +146,13 @@ class Order:
     root: Volume
     user_data: str
     by_minute: bool = False
-    """Whether CloudWatch gets the instance's metrics every minute (detailed monitoring) instead of every five
-    minutes.
-    """
+    """Whether CloudWatch gets the metrics every minute (detailed monitoring) instead of every five minutes."""
     spot: bool = False
     """Whether Amazon may take the instance back, for a lower price."""
 
 
 def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
-    """Return EC2's description of a running instance, in the first zone and of the first type with capacity.
-
-    Raises AwsError.
-    """
+    """Return EC2's description of a running instance, where and of the type that has capacity. Raises AwsError."""
     attempts = 0
 
     def create_in(instance: str, zone: str | None) -> dict[str, Any]:

@@ -88,10 +88,7 @@ _SALT = 16
 
 
 def verifier(password: str, salt: bytes | None = None) -> str:
-    """Return `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`, as CREATE ROLE … PASSWORD accepts it.
-
-    The password must be ASCII.
-    """
+    """Return `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey` for CREATE ROLE … PASSWORD. Passwords must be ASCII."""
     salt = secrets.token_bytes(_SALT) if salt is None else salt
     salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, ITERATIONS)
     stored = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
@@ -250,10 +247,7 @@ def _config(host: Host, job: Job) -> dict[str, Any]:
 
 
 def _sshd(port: int) -> str:
-    """Return sshd's configuration.
-
-    Its keep-alives detect a lost client, so that programs that the client started end.
-    """
+    """Return sshd's configuration. Its keep-alives detect a lost client, whose programs then end."""
     refused = "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin no\n"
     return f"Port {port}\nClientAliveInterval 5\nClientAliveCountMax 3\n{refused}"
 

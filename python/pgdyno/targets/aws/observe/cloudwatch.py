@@ -117,10 +117,7 @@ def database(instance: str) -> list[Subject]:
 
 
 def host(cloud: Cloud, tokens: Iterable[str]) -> list[Subject]:
-    """Return the running instance that a request with one of these tokens created, and its volumes.
-
-    Raises AwsError.
-    """
+    """Return the running instance that a request with one of these tokens created, and its volumes. Raises AwsError."""
     filters = [{"Name": "client-token", "Values": list(tokens)}]
     for reservation in cloud.each("ec2", "describe_instances", "Reservations", Filters=filters):
         for each in reservation["Instances"]:

@@ -1,7 +1,4 @@
-"""What Amazon's services report on a rented server during a trial.
-
-pgdyno asks them after the trial, because metrics arrive late.
-"""
+"""What Amazon's services report on a rented server: asked after the trial, because metrics arrive late."""
 
 from __future__ import annotations
 
@@ -49,10 +46,7 @@ METRICS = (
 
 
 def insights_figures(cloud: Cloud, resource: str, span: Span) -> Observed:
-    """Return active sessions over `span` of the instance whose resource id is `resource` (`db-ABC…`).
-
-    Raises AwsError.
-    """
+    """Return active sessions over `span` of the instance with the id `resource` (`db-ABC…`). Raises AwsError."""
     seconds = span.widened(PERIOD_S)
     figures = [figure for part in _parts(seconds) for figure in _part(cloud, resource, part)]
     gaps = missing(seconds, PERIOD_S, (each.t_us for each in figures if each.metric == LOAD))

@@ -39,9 +39,7 @@ class LogPart:
 
     lines: list[str] = field(default_factory=list)
     checkpoints: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    """Times in microseconds since 1970 by the server's clock, exact to a second, with the fields of the probe's
-    `checkpoint`.
-    """
+    """Times in µs since 1970 by the server's clock, exact to a second, with the fields of the probe's `checkpoint`."""
     cut: bool = False
     """Whether there was more log than pgdyno stores or reads."""
 

@@ -57,10 +57,7 @@ def attached_limit(volume: Volume) -> Limit:
 
 
 def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
-    """Return the EBS limit of an instance class such as `db.m7g.large`; None if EC2 does not report it.
-
-    Raises AwsError.
-    """
+    """Return the EBS limit of a class such as `db.m7g.large`; None if EC2 reports none. Raises AwsError."""
     name = instance.removeprefix("db.")
     found = cloud.call("ec2", "describe_instance_types", InstanceTypes=[name])["InstanceTypes"]
     told = found[0].get("EbsInfo", {}).get("EbsOptimizedInfo") if found else None

@@ -22,9 +22,7 @@ from pgdyno.targets.aws.volumes import GP3_MBS
 from pgdyno.units import parse_bytes
 
 COMING_H = 0.5
-"""An upper estimate of the hours that servers take to start or to be removed, all at the same time, or that a snapshot
-of one takes.
-"""
+"""An upper estimate of the hours that servers take to start or to be removed, all at once, or a snapshot of one."""
 
 
 def copies_data(plan: Plan, spec: AwsTarget) -> bool:
