@@ -69,19 +69,9 @@ GROUPS = {
 """Topics covered by each argument of `--by`."""
 FACTORS = (
     VERSION,
-    "server",
-    "hardware",
-    "storage",
-    "kernel",
-    "placement",
-    "settings",
-    "protocol",
-    "scripts",
-    "scale",
-    "indexes",
-    "rate",
-    "workers",
-)
+    "server", "hardware", "storage", "kernel", "placement", "settings", "protocol", "scripts", "scale", "indexes",
+    "rate", "workers",
+)  # fmt: skip
 """What `--by` may name for two runs, besides `settings.NAME` and `variables.NAME`."""
 MOST_NUMBERS = 10
 """The largest number of trials that a note names."""

@@ -27,57 +27,15 @@ from pgdyno.records.capture import CAPTURE_FILE
 from pgdyno.remote.program_files import loaded_lua
 from pgdyno.targets import Server
 
-BOOT = frozenset(
-    [
-        "amd_iommu",
-        "amd_pstate",
-        "clocksource",
-        "default_hugepagesz",
-        "elevator",
-        "gather_data_sampling",
-        "hugepages",
-        "hugepagesz",
-        "idle",
-        "init_on_alloc",
-        "init_on_free",
-        "intel_idle.max_cstate",
-        "intel_iommu",
-        "intel_pstate",
-        "iommu",
-        "isolcpus",
-        "kpti",
-        "l1tf",
-        "maxcpus",
-        "mds",
-        "mem",
-        "mitigations",
-        "nohz",
-        "nohz_full",
-        "nopti",
-        "nosmt",
-        "nospectre_v1",
-        "nospectre_v2",
-        "numa",
-        "numa_balancing",
-        "nvme_core.default_ps_max_latency_us",
-        "page_poison",
-        "preempt",
-        "processor.max_cstate",
-        "pti",
-        "rcu_nocbs",
-        "retbleed",
-        "skew_tick",
-        "slub_debug",
-        "spec_store_bypass_disable",
-        "spectre_v2",
-        "srso",
-        "swiotlb",
-        "threadirqs",
-        "transparent_hugepage",
-        "tsc",
-        "tsx",
-    ]
-)
+BOOT = frozenset([
+    "amd_iommu", "amd_pstate", "clocksource", "default_hugepagesz", "elevator", "gather_data_sampling",
+    "hugepages", "hugepagesz", "idle", "init_on_alloc", "init_on_free", "intel_idle.max_cstate", "intel_iommu",
+    "intel_pstate", "iommu", "isolcpus", "kpti", "l1tf", "maxcpus", "mds", "mem", "mitigations", "nohz",
+    "nohz_full", "nopti", "nosmt", "nospectre_v1", "nospectre_v2", "numa", "numa_balancing",
+    "nvme_core.default_ps_max_latency_us", "page_poison", "preempt", "processor.max_cstate", "pti", "rcu_nocbs",
+    "retbleed", "skew_tick", "slub_debug", "spec_store_bypass_disable", "spectre_v2", "srso", "swiotlb",
+    "threadirqs", "transparent_hugepage", "tsc", "tsx",
+])  # fmt: skip
 """Kernel boot parameters that affect performance; others may be private."""
 
 NUMBERS = {

@@ -122,24 +122,11 @@ RULES: tuple[tuple[str, Weight, Message], ...] = (
 )
 """By prefix of a field's name, in which `*` stands for a target; the longest match counts."""
 
-HEAVY_SETTINGS = frozenset(
-    [
-        "fsync",
-        "synchronous_commit",
-        "wal_sync_method",
-        "full_page_writes",
-        "wal_level",
-        "shared_buffers",
-        "huge_pages",
-        "max_wal_size",
-        "checkpoint_timeout",
-        "autovacuum",
-        "synchronous_standby_names",
-        "shared_preload_libraries",
-        "io_method",
-        "jit",
-    ]
-)
+HEAVY_SETTINGS = frozenset([
+    "fsync", "synchronous_commit", "wal_sync_method", "full_page_writes", "wal_level", "shared_buffers",
+    "huge_pages", "max_wal_size", "checkpoint_timeout", "autovacuum", "synchronous_standby_names",
+    "shared_preload_libraries", "io_method", "jit",
+])  # fmt: skip
 """Settings that affect commits, caching, I/O, JIT compilation or background processes."""
 
 

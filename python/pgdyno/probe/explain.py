@@ -18,20 +18,9 @@ FIRST, GENERIC = 120_000, 160_000
 LONGEST_PLAN = 200_000
 """Characters of a plan that are kept."""
 _SHAPE = (
-    "Node Type",
-    "Parent Relationship",
-    "Strategy",
-    "Partial Mode",
-    "Parallel Aware",
-    "Operation",
-    "Command",
-    "Join Type",
-    "Scan Direction",
-    "Relation Name",
-    "Index Name",
-    "CTE Name",
-    "Function Name",
-)
+    "Node Type", "Parent Relationship", "Strategy", "Partial Mode", "Parallel Aware", "Operation", "Command",
+    "Join Type", "Scan Direction", "Relation Name", "Index Name", "CTE Name", "Function Name",
+)  # fmt: skip
 """Keys of a node that make its shape, without aliases and names of subplans, which versions number differently."""
 _IN_ORDER = ("Outer", "Inner", "Member")
 """Relationships that the order of the nodes shows; versions call the child of an UPDATE differently."""

@@ -22,17 +22,9 @@ MEASURE = "measure"
 WARM_UP = "warm-up"
 PHASES = (WARM_UP, MEASURE, "drain")
 _COLUMNS = (
-    "second",
-    "from_us",
-    "to_us",
-    "phase",
-    "succeeded",
-    "failed",
-    "latency_sum_ns",
-    "p99_ns",
-    "worker_cpu_us",
+    "second", "from_us", "to_us", "phase", "succeeded", "failed", "latency_sum_ns", "p99_ns", "worker_cpu_us",
     "scripts",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -63,21 +63,8 @@ _COMPARED = re.compile(
     re.IGNORECASE,
 )
 _NOT_NAMES = {
-    "and",
-    "or",
-    "not",
-    "between",
-    "in",
-    "any",
-    "like",
-    "ilike",
-    "values",
-    "where",
-    "select",
-    "set",
-    "on",
-    "when",
-}
+    "and", "or", "not", "between", "in", "any", "like", "ilike", "values", "where", "select", "set", "on", "when",
+}  # fmt: skip
 _INSERTED = re.compile(r"\s*insert\s+into\s+[\w.\"]+\s*\(([^()]*)\)\s*values\s*\($", re.IGNORECASE)
 _RETURNS = re.compile(
     r"\breturning\s+(?:\"?\w+\"?\.)?\"?([a-z_]\w*)\"?\s*(?:,.*)?$|^\s*select\s+(nextval)\s*\([^()]*\)\s*$",

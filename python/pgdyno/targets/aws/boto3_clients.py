@@ -65,37 +65,19 @@ ROLE_HINT = (
 )
 SETUP = "see `aws configure`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _DENIED = {
-    "AccessDenied",
-    "AccessDeniedException",
-    "NotAuthorizedException",
-    "UnauthorizedOperation",
-    "Client.UnauthorizedOperation",
-    "OptInRequired",
-}
+    "AccessDenied", "AccessDeniedException", "NotAuthorizedException", "UnauthorizedOperation",
+    "Client.UnauthorizedOperation", "OptInRequired",
+}  # fmt: skip
 _STRANGER = {
-    "AuthFailure",
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "IncompleteSignature",
-    "InvalidAccessKeyId",
-    "InvalidClientTokenId",
-    "RequestExpired",
-    "SignatureDoesNotMatch",
-    "UnrecognizedClientException",
-}
+    "AuthFailure", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidAccessKeyId",
+    "InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException",
+}  # fmt: skip
 _THROTTLED = {"Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled", "TooManyRequests"}
 _NOT_THERE = (
-    "NotFound",
-    "NotFoundFault",
-    "NoSuchEntity",
-    "InvalidGroup.NotFound",
-    "InvalidInstanceID.NotFound",
-    "InvalidVolume.NotFound",
-    "InvalidSnapshot.NotFound",
-    "InvalidGroupId.Malformed",
-    "InvalidPlacementGroup.Unknown",
+    "NotFound", "NotFoundFault", "NoSuchEntity", "InvalidGroup.NotFound", "InvalidInstanceID.NotFound",
+    "InvalidVolume.NotFound", "InvalidSnapshot.NotFound", "InvalidGroupId.Malformed", "InvalidPlacementGroup.Unknown",
     "ResourceNotFoundException",
-)
+)  # fmt: skip
 _THERE_ALREADY = (
     "AlreadyExists",
     "AlreadyExistsFault",
@@ -104,19 +86,11 @@ _THERE_ALREADY = (
     "InvalidPlacementGroup.Duplicate",
 )
 _IN_USE = {
-    "DependencyViolation",
-    "InvalidDBParameterGroupState",
-    "InvalidDBParameterGroupStateFault",
-    "InvalidDBClusterSnapshotStateFault",
-    "InvalidDBClusterStateFault",
-    "InvalidDBInstanceState",
-    "InvalidDBInstanceStateFault",
-    "InvalidDBSnapshotState",
-    "InvalidDBSnapshotStateFault",
-    "IncorrectInstanceState",
-    "InvalidPlacementGroup.InUse",
-    "VolumeInUse",
-}
+    "DependencyViolation", "InvalidDBParameterGroupState", "InvalidDBParameterGroupStateFault",
+    "InvalidDBClusterSnapshotStateFault", "InvalidDBClusterStateFault", "InvalidDBInstanceState",
+    "InvalidDBInstanceStateFault", "InvalidDBSnapshotState", "InvalidDBSnapshotStateFault", "IncorrectInstanceState",
+    "InvalidPlacementGroup.InUse", "VolumeInUse",
+}  # fmt: skip
 
 
 class AwsError(TargetError):

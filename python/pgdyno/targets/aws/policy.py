@@ -11,86 +11,49 @@ from pgdyno.targets.aws.rental_journal import EXPIRES, RUN
 LOOK = {
     "cloudwatch": ("GetMetricData",),
     "ec2": (
-        "DescribeImages",
-        "DescribeInstanceTypeOfferings",
-        "DescribeInstanceTypes",
-        "DescribeInstances",
-        "DescribePlacementGroups",
-        "DescribeRegions",
-        "DescribeSecurityGroups",
-        "DescribeSnapshots",
-        "DescribeSubnets",
-        "DescribeVolumes",
-        "DescribeVpcs",
+        "DescribeImages", "DescribeInstanceTypeOfferings", "DescribeInstanceTypes", "DescribeInstances",
+        "DescribePlacementGroups", "DescribeRegions", "DescribeSecurityGroups", "DescribeSnapshots",
+        "DescribeSubnets", "DescribeVolumes", "DescribeVpcs",
     ),
     "iam": ("GetRole",),
     "pi": ("GetResourceMetrics",),
     "pricing": ("GetProducts",),
     "rds": (
-        "DescribeAccountAttributes",
-        "DescribeDBClusterParameterGroups",
-        "DescribeDBClusterSnapshots",
-        "DescribeDBClusters",
-        "DescribeDBEngineVersions",
-        "DescribeDBInstances",
-        "DescribeDBLogFiles",
-        "DescribeDBParameterGroups",
-        "DescribeDBSnapshots",
-        "DescribeDBSubnetGroups",
-        "DescribeEngineDefaultClusterParameters",
-        "DescribeEngineDefaultParameters",
-        "DescribeOrderableDBInstanceOptions",
-        "DownloadDBLogFilePortion",
-        "ListTagsForResource",
+        "DescribeAccountAttributes", "DescribeDBClusterParameterGroups", "DescribeDBClusterSnapshots",
+        "DescribeDBClusters", "DescribeDBEngineVersions", "DescribeDBInstances", "DescribeDBLogFiles",
+        "DescribeDBParameterGroups", "DescribeDBSnapshots", "DescribeDBSubnetGroups",
+        "DescribeEngineDefaultClusterParameters", "DescribeEngineDefaultParameters",
+        "DescribeOrderableDBInstanceOptions", "DownloadDBLogFilePortion", "ListTagsForResource",
     ),
     "scheduler": ("ListSchedules",),
     "servicequotas": ("GetServiceQuota",),
     "ssm": ("GetParameter",),
     "sts": ("GetCallerIdentity",),
-}
+}  # fmt: skip
 """Actions that read; Amazon supports no conditions for most of them."""
 MAKE = {
     "ec2": ("CreatePlacementGroup", "CreateSecurityGroup", "RunInstances"),
     "iam": ("CreateServiceLinkedRole",),
     "rds": (
-        "CreateDBCluster",
-        "CreateDBClusterParameterGroup",
-        "CreateDBClusterSnapshot",
-        "CreateDBInstance",
-        "CreateDBParameterGroup",
-        "CreateDBSnapshot",
-        "RestoreDBClusterFromSnapshot",
-        "RestoreDBClusterToPointInTime",
+        "CreateDBCluster", "CreateDBClusterParameterGroup", "CreateDBClusterSnapshot", "CreateDBInstance",
+        "CreateDBParameterGroup", "CreateDBSnapshot", "RestoreDBClusterFromSnapshot", "RestoreDBClusterToPointInTime",
         "RestoreDBInstanceFromDBSnapshot",
     ),
-}
+}  # fmt: skip
 """Actions that the policy allows only with pgdyno's tag in the request."""
 TAG = {"ec2": ("CreateTags",), "rds": ("AddTagsToResource",)}
 """Actions that the policy allows only in a request that creates, or to change the expiry of tagged resources."""
 CHANGE = {
     "ec2": (
-        "AuthorizeSecurityGroupIngress",
-        "DeletePlacementGroup",
-        "DeleteSecurityGroup",
-        "DeleteSnapshot",
-        "DeleteVolume",
-        "GetConsoleOutput",
-        "TerminateInstances",
+        "AuthorizeSecurityGroupIngress", "DeletePlacementGroup", "DeleteSecurityGroup", "DeleteSnapshot",
+        "DeleteVolume", "GetConsoleOutput", "TerminateInstances",
     ),
     "rds": (
-        "DeleteDBCluster",
-        "DeleteDBClusterParameterGroup",
-        "DeleteDBClusterSnapshot",
-        "DeleteDBInstance",
-        "DeleteDBParameterGroup",
-        "DeleteDBSnapshot",
-        "ModifyDBCluster",
-        "ModifyDBClusterParameterGroup",
-        "ModifyDBInstance",
-        "ModifyDBParameterGroup",
-        "RebootDBInstance",
+        "DeleteDBCluster", "DeleteDBClusterParameterGroup", "DeleteDBClusterSnapshot", "DeleteDBInstance",
+        "DeleteDBParameterGroup", "DeleteDBSnapshot", "ModifyDBCluster", "ModifyDBClusterParameterGroup",
+        "ModifyDBInstance", "ModifyDBParameterGroup", "RebootDBInstance",
     ),
-}
+}  # fmt: skip
 """Actions that the policy allows only on resources with pgdyno's tag."""
 SCHEDULE = {"scheduler": ("CreateSchedule", "DeleteSchedule", "GetSchedule", "UpdateSchedule")}
 """Actions that the policy allows only on schedules with pgdyno's prefix."""

@@ -15,15 +15,9 @@ from pgdyno.plan.sweeps.settings_space import Choice, Span, read_choice, unit_fa
 from pgdyno.units import BYTES, format_bytes
 
 MEMORY = (
-    "autovacuum_work_mem",
-    "logical_decoding_work_mem",
-    "maintenance_work_mem",
-    "min_dynamic_shared_memory",
-    "shared_buffers",
-    "temp_buffers",
-    "wal_buffers",
-    "work_mem",
-)
+    "autovacuum_work_mem", "logical_decoding_work_mem", "maintenance_work_mem", "min_dynamic_shared_memory",
+    "shared_buffers", "temp_buffers", "wal_buffers", "work_mem",
+)  # fmt: skip
 """Settings that allocate memory. effective_cache_size is an estimate only."""
 _NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _BOOLEANS = ("on", "off", "true", "false", "yes", "no", "1", "0")

@@ -50,43 +50,21 @@ _SERVICE = "the service manages it itself"
 _STORAGE = "Aurora's storage processes the log itself, and has neither WAL files nor checkpoints"
 REFUSED = dict.fromkeys(
     (
-        "archive_cleanup_command",
-        "archive_command",
-        "archive_library",
-        "archive_mode",
-        "config_file",
-        "data_checksums",
-        "data_directory",
-        "external_pid_file",
-        "fsync",
-        "full_page_writes",
-        "hba_file",
-        "ident_file",
-        "listen_addresses",
-        "recovery_target",
-        "restore_command",
-        "ssl_ca_file",
-        "ssl_cert_file",
-        "ssl_key_file",
-        "synchronous_standby_names",
-        "unix_socket_directories",
-        "wal_level",
-        "wal_segment_size",
+        "archive_cleanup_command", "archive_command", "archive_library", "archive_mode", "config_file",
+        "data_checksums", "data_directory", "external_pid_file", "fsync", "full_page_writes", "hba_file",
+        "ident_file", "listen_addresses", "recovery_target", "restore_command", "ssl_ca_file", "ssl_cert_file",
+        "ssl_key_file", "synchronous_standby_names", "unix_socket_directories", "wal_level", "wal_segment_size",
     ),
     _SERVICE,
-)
+)  # fmt: skip
 """Parameters that both services refuse, with the reason."""
 REFUSED_BY_AURORA = dict.fromkeys(
     (
-        "checkpoint_completion_target",
-        "checkpoint_flush_after",
-        "checkpoint_timeout",
-        "max_wal_size",
-        "min_wal_size",
-        "wal_sync_method",
+        "checkpoint_completion_target", "checkpoint_flush_after", "checkpoint_timeout", "max_wal_size",
+        "min_wal_size", "wal_sync_method",
     ),
     _STORAGE,
-)
+)  # fmt: skip
 
 _OF_CLUSTER = """
 apg_ccm_enabled array_nulls autovacuum autovacuum_analyze_scale_factor autovacuum_analyze_threshold

@@ -74,18 +74,10 @@ def take_snapshot(maker: Maker, spec: DatabaseTarget, kind: Kind, name: str) -> 
 
 
 _FAILED = (
-    "failed",
-    "inaccessible-encryption-credentials",
-    "inaccessible-encryption-credentials-recoverable",
-    "incompatible-create",
-    "incompatible-network",
-    "incompatible-option-group",
-    "incompatible-parameters",
-    "incompatible-restore",
-    "insufficient-capacity",
-    "restore-error",
-    "storage-full",
-)
+    "failed", "inaccessible-encryption-credentials", "inaccessible-encryption-credentials-recoverable",
+    "incompatible-create", "incompatible-network", "incompatible-option-group", "incompatible-parameters",
+    "incompatible-restore", "insufficient-capacity", "restore-error", "storage-full",
+)  # fmt: skip
 _READY = ("available", "storage-initialization", "storage-optimization")
 """States of a server that takes connections and changes. A restored one may load its blocks from Amazon S3 for hours,
 "storage-initialization", which `first_touch` of the plan shortens.
