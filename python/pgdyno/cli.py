@@ -14,6 +14,7 @@ from pgdyno.user_config import config_path, defaults, read_config
 COMMANDS = {
     "run": "run:run",
     "ab": "comparison.ab:ab",
+    "impact": "comparison.impact:impact",
     "tune": "tune:tune",
     "doctor": "doctor:doctor",
     "watch": "watch:watch",

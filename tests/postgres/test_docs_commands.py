@@ -31,6 +31,7 @@ PAGES = (
     "tutorial",
     "sweeps",
     "compare-settings",
+    "impact",
     "own-sql",
     "scenarios",
     "insert-benchmark",
@@ -173,6 +174,9 @@ def shortened(command: str) -> str:
     if words[1] == "ab":
         words += ("--no-preflight", "--warmup", "0s", "--duration", "500ms", "--pairs", "6")
         words += () if "--dsn" in words else ("--scale", "1")
+    if words[1] == "impact":
+        words += ("--no-preflight", "--warmup", "0s", "--repeats", "1")
+        words += () if "--dsn" in words else ("--scale", "1")
     return shlex.join(words)
 
 
@@ -181,6 +185,7 @@ def shortened(command: str) -> str:
     "cluster",
     "compare",
     "github",
+    "impact",
     "insert",
     "latency",
     "moving",

@@ -33,8 +33,13 @@ _OPTIONS = {
     "trial.warmup": "--warmup",
     "workload.scale": "--scale",
     "workload.scripts": "--script",
+    "workload.dataset.sql": "--setup",
+    "event[0].do": "--do",
+    "event[0].undo": "--undo",
+    "event[0].limit": "--limit",
+    "event[0].max_rate": "--max-rate",
 }
-"""The options that become these keys of the plan, apart from --set."""
+"""The options that become these keys of the plan, apart from --set; the last ones are those of `pgdyno impact`."""
 _SETTING = re.compile(r"sweep\.(?:session_)?settings\.(.+)")
 _TARGET = re.compile(r"target\.[^.]+\.(version|bin)")
 _INDEX = re.compile(r"\[\d+\]$")
@@ -70,28 +75,28 @@ def ab_plan(asked: Question, folder: Path) -> str:
     A setting applies per connection on a server that exists, and to the whole server on one that pgdyno starts. Raises
     UsageError if the options ask no question or several.
     """
-    _check_encoding(asked)
-    settings = _settings(asked.settings)
-    targets = _targets(asked)
+    check_encoding(asked)
+    settings = setting_values(asked.settings)
+    targets = server_tables(asked)
     several = [name for name, values in settings.items() if len(values) > 1]
     if len(several) + (len(targets) > 1) != 1:
         raise UsageError(_refusal_words(targets, several), hint=_ONE_OF)
     pairs = _number_of_pairs(asked)
-    _check_access(asked, settings)
-    lines = ["# written by pgdyno ab", 'name = "ab"', f"description = {_text(_question(settings, targets))}"]
+    check_access(asked, settings)
+    lines = ["# written by pgdyno ab", 'name = "ab"', f"description = {toml_text(_question(settings, targets))}"]
     for name, table in targets.items():
-        lines += ["", f"[target.{name}]", *_pairs(table)]
+        lines += ["", f"[target.{name}]", *table_lines(table)]
         if asked.dsn and not asked.writes:
             lines += ["", f"[target.{name}.session_settings]", f'{READ_ONLY} = "on"']
-    lines += ["", "[workload]", f"scripts = {_list(_scripts(asked, folder))}"]
+    lines += ["", "[workload]", f"scripts = {toml_list(script_entries(asked, folder))}"]
     lines.append('dataset = "none"' if asked.dsn else f"scale = {asked.scale or 10}")
     lines += ["", "[sweep]", f"clients = {asked.clients}"]
     lines += [] if asked.rate is None else [f"rate = {asked.rate!r}"]
     if settings:
         lines += ["", f"[sweep.{'session_settings' if asked.dsn else 'settings'}]"]
-        lines += [f"{_key(name)} = {_list(values)}" for name, values in settings.items()]
-    lines += ["", "[trial]", f"warmup = {_text(asked.warmup)}", f"duration = {_text(asked.duration)}"]
-    lines += [f"repeats = {json.dumps(pairs)}", *([f"margin = {_text(asked.margin)}"] if asked.margin else [])]
+        lines += [f"{toml_key(name)} = {toml_list(values)}" for name, values in settings.items()]
+    lines += ["", "[trial]", f"warmup = {toml_text(asked.warmup)}", f"duration = {toml_text(asked.duration)}"]
+    lines += [f"repeats = {json.dumps(pairs)}", *([f"margin = {toml_text(asked.margin)}"] if asked.margin else [])]
     lines += ['order = "interleaved"', 'on_failure = "stop"']
     if asked.dsn:
         lines += ["", "[reset]", "checkpoint = false      # a server in use makes its own checkpoints"]
@@ -103,7 +108,7 @@ def fitted(asked: Question, plan: Plan) -> Question:
     trial, points = plan.trial, plan.points()
     settings = {
         name: [value for value in values if any(point.settings.get(name) == value for point in points)]
-        for name, values in _settings(asked.settings).items()
+        for name, values in setting_values(asked.settings).items()
     }
     return replace(
         asked,
@@ -149,7 +154,8 @@ def _option(path: str) -> str | None:
     return _OPTIONS.get(key) if setting is None else f"--set {setting[1]}"
 
 
-def _check_encoding(asked: Question) -> None:
+def check_encoding(asked: Question) -> None:
+    """Raise UsageError for options that are not UTF-8."""
     given = {"--dsn": asked.dsn, "--version": asked.versions, "--bin": asked.bins, "--set": asked.settings}
     given |= {"--script": asked.scripts, "--duration": [asked.duration], "--warmup": [asked.warmup]}
     for option, texts in given.items():
@@ -158,7 +164,7 @@ def _check_encoding(asked: Question) -> None:
             refuse_undecodable(option if option == "--dsn" else f"{option} {each}", each)
 
 
-def _check_access(asked: Question, settings: Mapping[str, object]) -> None:
+def check_access(asked: Question, settings: Mapping[str, object]) -> None:
     """Raise UsageError for options that apply only to servers of the user's, or only to others."""
     if not asked.dsn:
         if asked.writes:
@@ -200,7 +206,7 @@ def _refusal_words(targets: Mapping[str, object], several: Sequence[str]) -> str
     return f"several questions at once: {', '.join(compared)}"
 
 
-def _settings(given: Sequence[str]) -> dict[str, list[str]]:
+def setting_values(given: Sequence[str]) -> dict[str, list[str]]:
     """Return the values of each setting. Raises UsageError."""
     found: dict[str, list[str]] = {}
     spelled: dict[str, str] = {}
@@ -226,7 +232,8 @@ def _settings(given: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _targets(asked: Question) -> dict[str, dict[str, object]]:
+def server_tables(asked: Question) -> dict[str, dict[str, object]]:
+    """Return the tables of the plan's targets by name. Raises UsageError."""
     given = [name for name in ("dsn", "versions", "bins") if getattr(asked, name)]
     if len(given) != 1:
         hint = 'name your server, --dsn "host=db dbname=app", or let pgdyno start one: --version 18, or --bin FOLDER'
@@ -311,7 +318,8 @@ def _names(parameters: Sequence[Mapping[str, str]]) -> list[str]:
     return [f"server{number}" for number in range(1, len(parameters) + 1)]
 
 
-def _scripts(asked: Question, folder: Path) -> list[str]:
+def script_entries(asked: Question, folder: Path) -> list[str]:
+    """Return the scripts of the plan, relative to `folder`. Raises UsageError."""
     found = []
     for each in asked.scripts or ["select-only"]:
         choice = _choice(each)
@@ -383,18 +391,19 @@ def _question(settings: Mapping[str, Sequence[str]], targets: Mapping[str, objec
     return "; ".join(swept + ([" or ".join(targets)] if len(targets) > 1 else []))
 
 
-def _pairs(table: Mapping[str, object]) -> list[str]:
+def table_lines(table: Mapping[str, object]) -> list[str]:
+    """Return the keys of a table of the plan in TOML."""
     return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()]
 
 
-def _list(values: Sequence[str]) -> str:
-    return f"[{', '.join(map(_text, values))}]"
+def toml_list(values: Sequence[str]) -> str:
+    return f"[{', '.join(map(toml_text, values))}]"
 
 
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+def toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_text(name)
 
 
-def _text(text: str) -> str:
+def toml_text(text: str) -> str:
     # JSON's strings are valid TOML
     return json.dumps(text, ensure_ascii=False)

@@ -84,6 +84,8 @@ class TrialSpec(Model):
     warmup: Annotated[Seconds, Field(ge=0)] = 0.0
     duration: Annotated[Seconds, Field(gt=0)] | None = None
     transactions: Positive | None = None
+    until: Literal["duration", "recovered"] = "duration"
+    """`recovered`: the load ends earlier, once all events have ended and the load is as before."""
     repeats: Repeats = 1
     """A number, or a range such as "6..40": the run then stops when each point is decided. At least 3 with
     `find = "capacity"` or `"cheapest"`, which is then the default.
@@ -161,14 +163,31 @@ class EventSpec(Model):
     at: Annotated[Seconds, Field(ge=0)]
     """Time from the start of measuring; with phases, from the start of the first."""
     do: Annotated[str | dict[str, str | bool], BeforeValidator(action)]
-    """One of `ACTIONS`, or a table with a shell command and whether it gets the server's password."""
+    """One of `ACTIONS`, or a table with SQL, or with a shell command and whether it gets the server's password."""
     lasts: Annotated[Seconds, Field(gt=0)] | None = Field(default=None, alias="for")
     """Duration of a pause; `for` in the file."""
+    undo: Annotated[str | None, Field(min_length=1)] = None
+    """SQL that pgdyno runs after the load, also if the event failed or the trial was interrupted."""
+    limit: Annotated[Seconds, Field(gt=0)] | None = None
+    """An event that takes longer is canceled, and has failed; None: no limit but the trial's end."""
+    max_rate: Annotated[str | None, Field(pattern=r"^\d+[kM]?$")] = None
+    """The limit of a backup in bytes a second, as pg_basebackup reads it: "32M"."""
+    control: Name | None = None
+    """A swept variable: where it is "without", pgdyno waits as long in place of the event, which follows the load."""
 
     @property
     def command(self) -> str | None:
-        """The shell command; None for one of `ACTIONS`."""
-        return None if isinstance(self.do, str) else str(self.do["command"])
+        """The shell command; None for others."""
+        return None if isinstance(self.do, str) or "command" not in self.do else str(self.do["command"])
+
+    @property
+    def sql(self) -> str | None:
+        """The statements, or the name of a file that ends with `.sql`; None for others."""
+        return None if isinstance(self.do, str) or "sql" not in self.do else str(self.do["sql"])
+
+    def is_control(self, point: Point) -> bool:
+        """Return whether trials at `point` only wait in place of it."""
+        return self.control is not None and point.variables.get(self.control) == "without"
 
     @property
     def wants_password(self) -> bool:
@@ -177,7 +196,7 @@ class EventSpec(Model):
 
     @property
     def name(self) -> str:
-        return self.do if isinstance(self.do, str) else "command"
+        return self.do if isinstance(self.do, str) else "command" if self.command is not None else "sql"
 
 
 if TYPE_CHECKING:
@@ -446,6 +465,12 @@ class Plan(Model):
     def _resolve_trial(self, resolved: dict[str, Any]) -> None:
         if not self.probe.query:
             del resolved["probe"]["query"]
+        if self.trial.until == "duration":
+            del resolved["trial"]["until"]
+        for event in resolved["event"]:
+            for name in ("undo", "limit", "max_rate", "control"):
+                if event[name] is None:
+                    del event[name]
         for name in ("margin", "promise"):
             if not resolved["trial"][name]:
                 del resolved["trial"][name]

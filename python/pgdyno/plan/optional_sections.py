@@ -15,7 +15,7 @@ from pgdyno.plan.values import HIGHEST_RATE, Model, Name, Positive, Protocol
 from pgdyno.records.promise import parse_latency, parse_promise
 from pgdyno.units import parse_duration_s
 
-ACTIONS = ("checkpoint", "restart", "kill", "promote", "pause", "vacuum")
+ACTIONS = ("checkpoint", "restart", "kill", "promote", "pause", "vacuum", "backup")
 DROPPING = frozenset({"restart", "kill", "promote"})
 """Events that end sessions."""
 ON_PROCESSES = frozenset({"restart", "kill", "pause"})
@@ -31,11 +31,16 @@ def action(value: object) -> object:
         if not isinstance(value.get("password", False), bool):
             raise ValueError('write password = true, and PGPASSWORD is set: do = { command = "...", password = true }')
         return value
+    if isinstance(value, dict) and value.keys() == {"sql"}:
+        if not isinstance(value["sql"], str) or not value["sql"].strip():
+            raise ValueError('write statements, or the name of a file: do = { sql = "REINDEX TABLE t" }')
+        return value
     if value in ACTIONS:
         return value
     near = get_close_matches(value.lower(), ACTIONS, n=1) if isinstance(value, str) else []
     meant = f"did you mean {near[0]}? " if near else ""
-    raise InvalidValueError("is not known", f'{meant}write one of {", ".join(ACTIONS)}, or {{ command = "..." }}')
+    others = '{ sql = "..." } or { command = "..." }'
+    raise InvalidValueError("is not known", f"{meant}write one of {', '.join(ACTIONS)}, {others}")
 
 
 def patience(value: object, info: ValidationInfo) -> object:

@@ -20,7 +20,7 @@ from psycopg.pq import TransactionStatus
 
 from pgdyno import __version__
 from pgdyno.errors import TargetError
-from pgdyno.plan.own_data.psql_reader import Reader, SqlFileError, Statement
+from pgdyno.plan.own_data.psql_reader import Reader
 from pgdyno.prepare.dataset import (
     BEGIN,
     BY_SQL,
@@ -39,6 +39,7 @@ from pgdyno.programs import Engine
 from pgdyno.records import Consistency
 from pgdyno.targets import Progress, Server
 from pgdyno.targets.dsn.reach import sign
+from pgdyno.targets.operations.run_sql import run_statements
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 RULE = "pgdyno knows no rules for data of the plan's SQL files"
@@ -246,47 +247,5 @@ class _Load:
 def run_sql_file(
     session: Connection, reader: Reader, name: str, fails: str, must_stop: Callable[[], bool] = lambda: False
 ) -> None:
-    """Run the SQL file `name`, statement by statement, until `must_stop`.
-
-    Raises TargetError, which begins with `fails` and has file, line and the server's message.
-    """
-    try:
-        for statement in reader.read(name):
-            if must_stop():
-                return
-            try:
-                _execute(session, statement, must_stop)
-            except psycopg.Error as error:
-                raise TargetError(f"{fails}: {_words_of(error, statement)}") from error
-    except SqlFileError as error:
-        raise TargetError(f"{fails}: {error}", hint=error.hint) from error
-
-
-def _execute(session: Connection, statement: Statement, must_stop: Callable[[], bool]) -> None:
-    text = statement.text.encode()
-    if statement.kind == "copy":
-        with session.cursor() as cursor, cursor.copy(text) as copy:
-            for rows in statement.data:
-                copy.write(rows)
-                if must_stop():
-                    return
-    elif statement.kind == "gexec":
-        for row in session.execute(text).fetchall():
-            for made in row:
-                if made is not None:
-                    session.execute(str(made).encode())
-    else:
-        session.execute(text)
-
-
-def _words_of(error: psycopg.Error, statement: Statement) -> str:
-    """Return `fill.sql:12: relation "t" does not exist`, with the server's detail and hint."""
-    said = error.diag
-    place = int(said.statement_position or 0)
-    lines = [f"{statement.file}:{statement.line_at(place)}: {said.message_primary or str(error).strip()}"]
-    lines += [
-        f"{name}: {text}" for name, text in (("detail", said.message_detail), ("hint", said.message_hint)) if text
-    ]
-    if said.context:
-        lines.append(f"context: {said.context}")
-    return "\n".join(lines)
+    """Run the statements of the SQL file `name`: see `run_statements`."""
+    run_statements(session, reader.read(name), fails, must_stop)

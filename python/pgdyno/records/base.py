@@ -86,6 +86,7 @@ class FailureId(StrEnum):
     SILENT = "server-silent"
     """The server stopped answering pgdyno."""
     EVENT_FAILED = "event-failed"
+    UNDO_FAILED = "undo-failed"
     EVENT_NOT_REACHED = "event-not-reached"
     """The trial ended before an event of the plan."""
     TOO_MANY_ERRORS = "too-many-errors"

@@ -20,6 +20,16 @@ class EventOutcome(StrEnum):
     """The trial ended before it."""
 
 
+class Stall(Record):
+    """The longest period before, during or after an event in which no transaction of any client succeeded."""
+
+    part: str
+    """before, during, after: where its middle is."""
+    from_s: float
+    """From the start of measuring."""
+    seconds: float
+
+
 class EventEffect(Record):
     """The effect on the load, from an event's start to the next one's, or to the end of measuring."""
 
@@ -45,6 +55,10 @@ class EventEffect(Record):
     """
     before_latency_ns: float | None = None
     """At a rate: 1.25 of the highest mean latency of three consecutive seconds before the trial's first event."""
+    as_before_s: float | None = None
+    """As `recovered_s`, from the event's end, in seconds after it; None in records of earlier versions, too."""
+    stalls: list[Stall] = Field(default_factory=list)
+    """Of each part that has one of 10 ms."""
 
 
 class EventRecord(Record):
@@ -53,8 +67,9 @@ class EventRecord(Record):
     number: int
     """Position in the plan, from 1."""
     do: str
-    """checkpoint, restart, kill, promote, pause, vacuum, or command."""
+    """checkpoint, restart, kill, promote, pause, vacuum, backup, sql, or command."""
     command: str | None = None
+    """The shell command, or the SQL."""
     at_s: float
     """Planned start, from the start of measuring."""
     began_s: float | None
@@ -66,6 +81,10 @@ class EventRecord(Record):
     """The event's own report, or why it failed."""
     effect: EventEffect | None = None
     """None if it never started."""
+    is_control: bool = False
+    """Whether the trial only waited in its place, as long as it took in others."""
+    alone_s: float | None = None
+    """How long it took after the load of a control, without any load."""
 
 
 class LedgerRange(Record):

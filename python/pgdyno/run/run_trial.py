@@ -80,7 +80,7 @@ def run_trial(
     propagates.
     """
     spool = spool or MemorySpool()
-    failed, stopped, asked_to_stop = 0, False, False
+    failed, stopped, asked_to_stop, is_over = 0, False, False, False
     injector = injector or Injector([], lambda _event, _cutoff: None)
     with log.open("wb") as errors, running(engine, options, environment, errors, folder) as (process, stream), injector:
         for event in stream:
@@ -95,13 +95,19 @@ def run_trial(
                     # with SIGINT, so that the engine still reports its results
                     process.send_signal(signal.SIGINT)
                     stopped = True
-                if not asked_to_stop and must_stop():
+                if not asked_to_stop and (must_stop() or injector.is_over):
+                    is_over = injector.is_over
                     process.send_signal(signal.SIGINT)
                     asked_to_stop = True
                 on_interval(interval)
         code = process.wait()
+        injector.finish()
     with understood("evaluate the trial"):
-        return _result(judge(spool.events, code, log), injector, failed, max_errors if stopped else None)
+        result = judge(spool.events, code, log)
+        if is_over and result.outcome is Outcome.INTERRUPTED:
+            # as the plan wants it: trial.until = "recovered"
+            result = replace(result, outcome=Outcome.FINISHED, failure=None)
+        return _result(result, injector, failed, max_errors if stopped else None)
 
 
 def _result(result: TrialResult, injector: Injector, failed: int, max_errors: int | None) -> TrialResult:
@@ -109,7 +115,7 @@ def _result(result: TrialResult, injector: Injector, failed: int, max_errors: in
         result = replace(result, outcome=Outcome.FAILED, failure=_too_many_errors(result, failed, max_errors))
     records = with_effects(injector.records, result.events)
     result = replace(result, events=injector.put_among(result.events), plan_events=records)
-    missed = failure_of_events(records)
+    missed = failure_of_events(records, injector.left)
     if result.outcome is Outcome.FINISHED and missed is not None:
         return replace(result, outcome=Outcome.FAILED, failure=missed)
     return result

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,11 @@ from typing import Protocol
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import EventSpec
+from pgdyno.plan.own_data.psql_reader import read_statements
 from pgdyno.targets.cluster.postmaster import START_DEADLINE_S, find_postmaster
 from pgdyno.targets.cluster.processes import ProcessId, descendants
+from pgdyno.targets.operations.backup import backup_command
+from pgdyno.targets.operations.run_sql import run_statements
 from pgdyno.targets.server import Server
 from pgdyno.units import counted
 
@@ -55,10 +59,12 @@ class Acts:
     def __call__(self, event: EventSpec, until: Until) -> str | None:
         """Execute `event`; return a description. Raises TargetError, psycopg.Error, OSError."""
         if event.command is not None:
-            return self._command(event.command, event.wants_password, until)
+            return self._shell(event.command, event.wants_password, until)
         acts: dict[str, Callable[[EventSpec, Until], str | None]] = {
-            "checkpoint": lambda _event, until: self._sql("CHECKPOINT", until),
-            "vacuum": lambda _event, until: self._sql("VACUUM", until),
+            "sql": lambda event, until: self._statements(event.sql or "", until),
+            "backup": self._backup,
+            "checkpoint": lambda _event, until: self._statements("CHECKPOINT", until),
+            "vacuum": lambda _event, until: self._statements("VACUUM", until),
             "restart": self._restart,
             "kill": self._kill,
             "promote": self._promote,
@@ -66,12 +72,40 @@ class Acts:
         }
         return acts[event.name](event, until)
 
-    def _sql(self, statement: str, until: Until) -> None:
+    def undo(self, event: EventSpec, until: Until) -> None:
+        """Run the SQL that undoes `event`, if it has any. Raises TargetError."""
+        if event.undo is not None:
+            self._statements(event.undo, until)
+
+    def invalid_indexes(self) -> set[str]:
+        """Return the indexes that a CREATE INDEX CONCURRENTLY left unfinished. Raises TargetError, psycopg.Error."""
+        query = "SELECT indexrelid::regclass::text FROM pg_catalog.pg_index WHERE NOT indisvalid"
+        with self.server.connect() as connection:
+            return {name for (name,) in connection.execute(query).fetchall()}
+
+    def _statements(self, sql: str, until: Until) -> None:
         with self.server.connect() as connection, until.stopping(connection.cancel):
             if until.is_cut():
                 # a query that has not begun cannot be cancelled
-                raise TargetError(f"the trial ended before {statement} began")
-            connection.execute(statement.encode())
+                raise TargetError(f"the trial ended before {sql} began")
+            run_statements(connection, read_statements(sql, self.folder), "the server refused it", until.is_cut)
+
+    def _backup(self, event: EventSpec, until: Until) -> str:
+        folders = []
+        if self.server.machine is not None:
+            with suppress(OSError, TargetError):
+                folders.append(Path(f"/proc/{_postmaster(self.server).pid}/exe").readlink().parent)
+        with self.server.connect() as connection:
+            version = connection.info.server_version
+        # in the trial's folder, which is removed if pgdyno is killed meanwhile
+        to = self.log.parent.parent / "backup"
+        command = backup_command(version, to, event.max_rate, folders)
+        try:
+            self._command(command, until, password=True)
+            size = sum(each.stat().st_size for each in to.rglob("*") if each.is_file())
+        finally:
+            shutil.rmtree(to, ignore_errors=True)
+        return f"{size:,} bytes"
 
     def _restart(self, _event: EventSpec, _until: Until) -> None:
         port = self.server.port
@@ -107,15 +141,19 @@ class Acts:
                 raise TargetError("the trial ended during the pause")
         return f"{counted(count, 'process', 'processes')} stopped"
 
-    def _command(self, command: str, wants_password: bool, until: Until) -> str:
+    def _shell(self, command: str, wants_password: bool, until: Until) -> str:
+        self._command(["/bin/sh", "-c", command], until, password=wants_password)
+        return "exit code 0"
+
+    def _command(self, command: Sequence[str], until: Until, *, password: bool) -> None:
         environment = {**os.environ, **self.server.commands_environment()}
-        if not wants_password:
+        if not password:
             # the command's children would inherit it, and expose it to whoever may read their environment
             environment.pop("PGPASSWORD", None)
         with self.log.open("ab") as log:
             before = log.tell()
             process = subprocess.Popen(
-                ["/bin/sh", "-c", command],
+                command,
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -133,7 +171,6 @@ class Acts:
             last = self._last_line(before)
             said = f"the command ended with exit code {process.returncode}{f': {last}' if last else ''}"
             raise TargetError(f"{said}; its output is in {self.log_name}")
-        return "exit code 0"
 
     def _last_line(self, offset: int) -> str:
         with self.log.open("rb") as log:

@@ -143,7 +143,12 @@ def _load_question(asked: Question, how: How) -> LoadedPlan:
         raise PlanError(loaded.source, without_effect)
     if save is None:
         return loaded
-    text = ab_plan(fitted(asked, loaded.plan), folder)
+    save_plan(save, ab_plan(fitted(asked, loaded.plan), folder))
+    return replace(load_plan(save), gave_up=loaded.gave_up, budget=loaded.budget)
+
+
+def save_plan(save: Path, text: str) -> None:
+    """Write the plan of --save. Raises UsageError for a file with another plan, StoreError."""
     # the same question again, after a server that refused the connection
     if is_file(save) and not _is_text(save, text):
         hint = f"run it: pgdyno run {shlex.quote(str(save))}; or give another name to --save"
@@ -151,7 +156,6 @@ def _load_question(asked: Question, how: How) -> LoadedPlan:
     if exists(save) and not is_file(save):
         raise UsageError(f"cannot write {save}: it is not a regular file", hint="give another name to --save")
     _write_plan(save, text)
-    return replace(load_plan(save), gave_up=loaded.gave_up, budget=loaded.budget)
 
 
 def _is_text(file: Path, text: str) -> bool:
@@ -205,7 +209,7 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
             "run": str(folder),
             "trials": len(finished.records),
             "failed": len(finished.failed),
-            "failures": [{"message": message, "hint": hint} for message, hint in _failures(finished)],
+            "failures": [{"message": message, "hint": hint} for message, hint in failures_of(finished)],
             "hints": _hints(finished, asked),
             "invalid": reasons_json(reasons),
             "comparisons": [] if reasons else [comparison_json(each) for each in comparisons],
@@ -219,7 +223,7 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
             validity = report.draft.validity
             found_wrong = [Reasons(validity.reasons)] if validity is not None and validity.reasons else []
             print_lines([*block_lines(found_wrong, Layout.of(console)), Text("")], console)
-        _print_end([*pages, *_failure_lines(finished, asked)], lines, console)
+        print_end([*pages, *failure_lines(finished, asked)], lines, console)
     raise_first(errors)
     return code
 
@@ -230,21 +234,24 @@ def _no_answer(finished: Finished) -> str:
     return "no answer: no trial finished"
 
 
-def _print_end(before: Sequence[str], answer: Sequence[str], console: Console) -> None:
+def print_end(before: Sequence[str], answer: Sequence[str], console: Console) -> None:
+    """Print lines, and the answer in bold as the last ones."""
     for line in before:
         console.print(Text(printable(line)), soft_wrap=True)
     for line in answer:
         console.print(Text(printable(line), "bold"), soft_wrap=True)
 
 
-def _failure_lines(finished: Finished, asked: Question) -> list[str]:
+def failure_lines(finished: Finished, asked: Question) -> list[str]:
+    """Return why trials failed, and what to do."""
     return [
-        *(f"failed: {message}" for message, _ in _failures(finished)),
+        *(f"failed: {message}" for message, _ in failures_of(finished)),
         *(f"hint: {hint}" for hint in _hints(finished, asked)),
     ]
 
 
-def _failures(finished: Finished) -> list[tuple[str, str | None]]:
+def failures_of(finished: Finished) -> list[tuple[str, str | None]]:
+    """Return message and hint of each different failure."""
     found = [record.failure for record in finished.failed if record.failure is not None]
     return list(dict.fromkeys((each.message, each.hint) for each in found))
 

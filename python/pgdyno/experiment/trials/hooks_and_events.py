@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,12 +14,17 @@ from pgdyno.errors import PgdynoError, StopRunError, StoreError
 from pgdyno.experiment.earlier_sessions import sessions_name
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
-from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
-from pgdyno.records import Failure, FailureId, LedgerRecord, Manifest, Stage
+from pgdyno.messages import Message
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.records import EventOutcome, Failure, FailureId, LedgerRecord, Manifest, Stage, TrialRecord
 from pgdyno.run import Hook, Injector, TrialResult, check_ledger, pages, run_hook
+from pgdyno.run.event_injection import Operations
 from pgdyno.store import TrialWriter
 from pgdyno.store.safe_files import storing
 from pgdyno.targets import Acts, Server, wait_accepting
+
+UNKNOWN_S = 5.0
+"""How long a control waits if no trial before it executed its event."""
 
 
 class Hooks:
@@ -121,10 +128,41 @@ def stage(name: Stage, work: Callable[[], T]) -> T:
         raise StageFailedError(failure) from error
 
 
-def injector_for(loaded: LoadedPlan, server: Server, writer: TrialWriter) -> Injector:
-    """Return what makes the plan's events happen to `server`; the output of their commands goes to the trial's logs."""
-    log = writer.log / "events.log"
-    return Injector(loaded.plan.event, Acts(server, loaded.folder, log, f"{writer.final}/log/{log.name}"))
+@contextmanager
+def injector_for(
+    context: RunContext,
+    progress: RunProgress,
+    server: Server,
+    trial: PlannedTrial,
+    writer: TrialWriter,
+    *,
+    events: bool = True,
+) -> Iterator[Injector | None]:
+    """Yield what makes the plan's events happen to `server`; the output of their commands goes to the trial's logs.
+
+    Without `events`, there is nothing to yield. What they left on the server is noted after the block.
+    """
+    if not events:
+        yield None
+        return
+    plan, log = context.plan, writer.log / "events.log"
+    acts = Acts(server, context.loaded.folder, log, f"{writer.final}/log/{log.name}")
+    controls = {place: event for place, event in enumerate(plan.event) if event.is_control(trial.point)}
+    earlier = context.folder.trials() if controls else []
+    waits_s = {place: _usual_length_s(place, earlier) for place in controls}
+    operations = Operations(acts.undo, acts.invalid_indexes, waits_s, plan.trial.until == "recovered")
+    injector = Injector(plan.event, acts, operations)
+    try:
+        yield injector
+    finally:
+        for each in injector.left:
+            progress.note(Message("left-on-server", "trial {trial} left {what}", trial=trial.number, what=each))
+
+
+def _usual_length_s(place: int, trials: Sequence[TrialRecord]) -> float:
+    known = [each.events[place] for each in trials if len(each.events) > place]
+    lengths = [each.seconds for each in known if each.outcome is EventOutcome.DONE and each.seconds is not None]
+    return statistics.median(lengths) if lengths else UNKNOWN_S
 
 
 def clients_environment(plan: Plan, manifest: Manifest, trial: PlannedTrial, server: Server) -> dict[str, str]:

@@ -471,21 +471,23 @@ class TrialRunner:
         running = self._generators.running
         if side is not None:
             running = side.meeting.of(running, side.delay_s)
-        result = run_trial(
-            context.engine,
-            [*plan.workload.engine_options(), *options],
-            load_environment(context.plan, trial, server, self._environment(trial, server)),
-            context.loaded.folder,
-            writer.log / "engine.log",
-            on_interval,
-            plan.trial.max_errors,
-            None if side and side.is_guest else injector_for(context.loaded, server, writer),
-            must_stop,
-            on_event,
-            # an event of the plan may silence the server
-            running if plan.event else vigil.over(running),
-            writer.spool(SPOOL),
-        )
+        is_guest = side is not None and side.is_guest
+        with injector_for(context, self._progress, server, trial, writer, events=not is_guest) as injector:
+            result = run_trial(
+                context.engine,
+                [*plan.workload.engine_options(), *options],
+                load_environment(context.plan, trial, server, self._environment(trial, server)),
+                context.loaded.folder,
+                writer.log / "engine.log",
+                on_interval,
+                plan.trial.max_errors,
+                injector,
+                must_stop,
+                on_event,
+                # an event of the plan may silence the server
+                running if plan.event else vigil.over(running),
+                writer.spool(SPOOL),
+            )
         if vigil.reason is not None:
             message = f"target {trial.server}: {vigil.reason}"
             failure = Failure(stage=Stage.RUN, id=FailureId.SILENT, message=message, hint=HINT)

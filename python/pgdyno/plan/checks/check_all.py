@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.duet_and_stopping import check_duet, check_stopping
-from pgdyno.plan.checks.events import check_events, check_ledger, check_search
+from pgdyno.plan.checks.events import check_events, check_ledger, check_search, check_until
 from pgdyno.plan.checks.groups import check_groups, check_steps, has_group_rate
 from pgdyno.plan.checks.promises import check_promises
 from pgdyno.plan.checks.reset import check_reset
@@ -161,9 +161,11 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     if sections.events:
         phases_s = together_s(sections.phases)
         measured_s = phases_s if phases_s is not None else getattr(sections.trial, "duration", None)
-        yield from check_events(sections.events, sections.trial, measured_s, sections.targets, document)
+        points = sections.space.points if sections.space is not None else []
+        yield from check_events(sections.events, sections.trial, measured_s, sections.targets, points, document, folder)
     if sections.trial is not None and sections.workload is not None:
         yield from check_ledger(sections.trial, sections.workload, document, folder)
+        yield from check_until(sections.trial, document)
     yield from check_generators(document)
     if sections.search is not None:
         points = sections.space.points if sections.space is not None else []

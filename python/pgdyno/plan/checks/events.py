@@ -9,6 +9,7 @@ from pgdyno.effect import BUILTIN_SCRIPTS, Effect, effect_of_name
 from pgdyno.errors import Problem
 from pgdyno.plan.model import CAPACITY_REPEATS, EventSpec, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.optional_sections import DROPPING, ON_PROCESSES
+from pgdyno.plan.own_data.psql_reader import SqlFileError, read_statements
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 from pgdyno.plan.workload import parse_script
@@ -25,12 +26,18 @@ def check_events(
     trial: TrialSpec | None,
     measured_s: float | None,
     targets: Mapping[str, TargetSpec],
+    points: Sequence[Point],
     document: Document,
+    folder: Path,
 ) -> Iterator[Problem]:
-    """Yield problems of `events` in a trial of `measured_s` seconds (None: unknown) at `targets`."""
+    """Yield problems of `events` in a trial of `measured_s` seconds (None: unknown) at `targets`.
+
+    Files are relative to `folder`; `points` are empty if the sweep is invalid.
+    """
     for place, event in enumerate(events):
         path = ("event", place)
         yield from _length(event, path, document)
+        yield from _check_operation(event, path, points, document, folder)
         end_s = event.at + (event.lasts or 0)
         if measured_s is not None and event.at >= measured_s:
             message = f"is after the trial's end at {format_duration(measured_s)}"
@@ -51,6 +58,38 @@ def _length(event: EventSpec, path: tuple[str | int, ...], document: Document) -
         yield document.problem(path, "lacks the duration of the pause", 'such as for = "5s"')
     if event.name != "pause" and event.lasts is not None:
         yield document.problem((*path, "for"), f"applies to a pause, not to a {event.name}", "remove it")
+
+
+def _check_operation(
+    event: EventSpec, path: tuple[str | int, ...], points: Sequence[Point], document: Document, folder: Path
+) -> Iterator[Problem]:
+    if event.max_rate is not None and event.name != "backup":
+        yield document.problem((*path, "max_rate"), f"applies to a backup, not to a {event.name}", "remove it")
+    if event.control is not None and any(event.control not in point.variables for point in points):
+        hint = f'add sweep.variables.{event.control} = ["with", "without"]'
+        yield document.problem((*path, "control"), f"{event.control} is no variable of the sweep", hint)
+    for key, sql in (("do", event.sql), ("undo", event.undo)):
+        try:
+            for statement in read_statements(sql, folder) if sql is not None else ():
+                for _ in statement.data:
+                    pass
+        except SqlFileError as error:
+            yield document.problem((*path, key), str(error), error.hint)
+
+
+def check_until(trial: TrialSpec, document: Document) -> Iterator[Problem]:
+    """Yield why the load of `trial` cannot end when it has recovered from its events."""
+    if trial.until != "recovered":
+        return
+    path = ("trial", "until")
+    if not document.data.get("event"):
+        yield document.problem(path, "needs an event from which the load recovers", "add [[event]]")
+    for key in ("phase", "step", "group"):
+        if document.data.get(key):
+            yield document.problem(path, f"cannot be combined with [[{key}]]", "remove one of them")
+    if trial.transactions is not None or trial.order == "duet":
+        key = "transactions" if trial.transactions is not None else 'order = "duet"'
+        yield document.problem(path, f"cannot be combined with {key}", "give duration, the longest time")
 
 
 def _after_promote(events: Sequence[EventSpec], document: Document) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
@@ -81,6 +82,10 @@ class Statement(NamedTuple):
         return self.line + self.text.count("\n", 0, max(place - 1, 0))
 
 
+TEXT = "SQL"
+"""The name of statements that are in no file."""
+
+
 @dataclass(slots=True)
 class Reader:
     """Reads files in `folder`, and keeps psql's variables from one to the next."""
@@ -104,6 +109,11 @@ class Reader:
         with self.open(name, named_by, line) as file:
             yield from _SqlFile(self, name, file, included).statements()
 
+    def read_text(self, text: str) -> Iterator[Statement]:
+        """Yield the statements of `text`. Raises SqlFileError."""
+        self.hashes[TEXT] = hashlib.sha256()
+        yield from _SqlFile(self, TEXT, BytesIO(text.encode()), 0).statements()
+
     def open(self, name: str, named_by: str | None, line: int | None) -> IO[bytes]:
         """Open the file `name`. Raises SqlFileError."""
         path = self.folder / name
@@ -122,6 +132,12 @@ class Reader:
         self.hashes[name].update(content)
         self.read_bytes += len(content)
         return content
+
+
+def read_statements(sql: str, folder: Path) -> Iterator[Statement]:
+    """Yield the statements of `sql`: those of the file in `folder` if it ends with `.sql`. Raises SqlFileError."""
+    reader = Reader(folder, {})
+    return reader.read(sql) if sql.endswith(".sql") else reader.read_text(sql)
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
 from pgdyno.report.answers.loads.event_figures import event_table, events_json, named_events
 from pgdyno.report.answers.loads.groups import groups_text, not_served
+from pgdyno.report.answers.loads.impact import find_impact, impact_details, impact_json, impact_text
 from pgdyno.report.answers.loads.outages import outage_lines, outage_table, outages_json, outages_of
 from pgdyno.report.answers.loads.phases import phase_table, phases_of, phases_text
 from pgdyno.report.answers.loads.rates import (
@@ -71,6 +72,7 @@ class Kind(StrEnum):
     RATES = "rates"
     QUERIES = "queries"
     GROUPS = "groups"
+    IMPACT = "impact"
     PEAK = "peak"
 
 
@@ -113,7 +115,7 @@ def answer(of: Digest, extras: Extras) -> Answer:
 
 def _with_events(said: Answer, of: Digest) -> Answer:
     events, outages = named_events(of), outages_of(of)
-    if not events or said.kind is Kind.NOTHING:
+    if not events or said.kind in (Kind.NOTHING, Kind.IMPACT):
         return said
     text = gettext("{claim}, with {events}", claim=said.text, events=events)
     if not outages:
@@ -149,7 +151,10 @@ def _answer(of: Digest, extras: Extras) -> Answer:
     if of.manifest.finds_cheapest and of.manifest.search:
         text, details = cheapest_text(of.manifest.search[0])
         return Answer(text, Kind.SEARCH, details, cheapest_table(of.manifest.search[0]))
-    table = phase_table(of) or rate_table(of) or event_table(of)
+    table = phase_table(of) or event_table(of) or rate_table(of)
+    impact = find_impact(of)
+    if impact is not None:
+        return Answer(impact_text(impact), Kind.IMPACT, tuple(impact_details(impact)), table)
     if extras.comparisons and len(_finished_arms(of, extras)) != 1:
         return replace(_comparison_answer(of, extras), table=table)
     missing = _incomparable_reason(of, extras)
@@ -331,6 +336,7 @@ def answer_json(of: Digest, extras: Extras) -> dict[str, Any]:
         "phases": _phases(of),
         "events": events_json(of),
         "outages": outages_json(outages_of(of)),
+        "impact": impact_json(of),
         "search": [each.model_dump(mode="json") for each in of.manifest.search],
     }
 

@@ -1,0 +1,1 @@
+"""Operations that take time: SQL and backups."""
