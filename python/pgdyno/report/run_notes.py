@@ -48,6 +48,10 @@ def _parts(event: EventRecord) -> Iterable[str]:
         yield gettext("failed: {message}", message=event.message)
     elif event.outcome is EventOutcome.UNFINISHED:
         yield gettext("unfinished at the end of the trial")
+    elif event.is_control:
+        yield gettext("waited {seconds} in its place", seconds=_seconds(event.seconds or 0))
+        if event.alone_s is not None:
+            yield gettext("took {seconds} after the load", seconds=_seconds(event.alone_s))
     else:
         yield gettext("took {seconds}", seconds=_seconds(event.seconds or 0))
     effect = event.effect

@@ -57,6 +57,8 @@ class Impact:
     """Most failed transactions during it in one trial."""
     wal_bytes: float | None
     paging_bytes: float | None
+    is_rated: bool
+    """Whether the load had a rate."""
 
 
 def impact_of(trials: Sequence[TrialRecord], parts: Mapping[int, Sequence[EventPart]]) -> Impact | None:
@@ -75,7 +77,8 @@ def impact_of(trials: Sequence[TrialRecord], parts: Mapping[int, Sequence[EventP
     with_it = [_of_first(parts[trial.number]) for trial, _ in pairs]
     without = [_of_first(parts[trial.number]) for _, trial in pairs]
     changes = {name: _change(name, with_it, without) for name in ("tps", "p50", "p99")}
-    chief = changes["p99" if pairs[0][0].point.rate is not None else "tps"]
+    is_rated = pairs[0][0].point.rate is not None
+    chief = changes["p99" if is_rated else "tps"]
     during = [each["during"] for each in with_it if "during" in each]
     stalls = [(_stall_s(one), _stall_s(other)) for one, other in zip(with_it, without, strict=True)]
     longest = max(during, key=lambda part: part.stall_s, default=None)
@@ -94,6 +97,7 @@ def impact_of(trials: Sequence[TrialRecord], parts: Mapping[int, Sequence[EventP
         max((part.failed for part in during), default=0),
         _median([part.wal_bytes for part in during]),
         _median([part.paging_bytes for part in during]),
+        is_rated,
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from pgdyno.commands.comparison.ab_answer import failure_lines, failures_of, print_end, save_plan
+from pgdyno.commands.comparison.ab_answer import failures_of, print_end, save_plan
 from pgdyno.commands.support.carry_out import (
     How,
     carry_out,
@@ -57,7 +57,7 @@ def measure_impact(asked: Question, operation: Operation, how: How, *, yes: bool
         if found is None:
             raise
         raise found from error
-    return _answer(finished, asked, how)
+    return _answer(finished, how)
 
 
 def _ask(operation: Operation, dsn: str) -> None:
@@ -74,7 +74,7 @@ def _ask(operation: Operation, dsn: str) -> None:
         raise UsageError("nothing was done")
 
 
-def _answer(finished: Finished, asked: Question, how: How) -> ExitCode:
+def _answer(finished: Finished, how: How) -> ExitCode:
     folder, output = finished.folder.path, how.output
     report = whole_report([load_run(folder)])
     errors, pages = write_page(report, finished, output)
@@ -103,6 +103,7 @@ def _answer(finished: Finished, asked: Question, how: How) -> ExitCode:
         if said.kind is Kind.IMPACT:
             tables = [said.table] if said.table is not None else []
             print_lines(block_lines([*tables, *map(sentence, said.details)], Layout.of(console)), console)
-        print_end([*pages, *failure_lines(finished, asked)], [line], console)
+        failures = [f"failed: {message}" for message, _ in failures_of(finished)]
+        print_end([*pages, *failures, *(f"hint: {hint}" for _, hint in failures_of(finished) if hint)], [line], console)
     raise_first(errors)
     return code

@@ -27,7 +27,7 @@ from pgdyno.report.answers.comparison import (
 )
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
-from pgdyno.report.answers.loads.event_figures import event_table, events_json, named_events
+from pgdyno.report.answers.loads.event_figures import event_table, events_json, median_table, named_events
 from pgdyno.report.answers.loads.groups import groups_text, not_served
 from pgdyno.report.answers.loads.impact import find_impact, impact_details, impact_json, impact_text
 from pgdyno.report.answers.loads.outages import outage_lines, outage_table, outages_json, outages_of
@@ -151,10 +151,10 @@ def _answer(of: Digest, extras: Extras) -> Answer:
     if of.manifest.finds_cheapest and of.manifest.search:
         text, details = cheapest_text(of.manifest.search[0])
         return Answer(text, Kind.SEARCH, details, cheapest_table(of.manifest.search[0]))
-    table = phase_table(of) or event_table(of) or rate_table(of)
     impact = find_impact(of)
     if impact is not None:
-        return Answer(impact_text(impact), Kind.IMPACT, tuple(impact_details(impact)), table)
+        return Answer(impact_text(impact), Kind.IMPACT, tuple(impact_details(impact)), median_table(of))
+    table = phase_table(of) or event_table(of) or rate_table(of)
     if extras.comparisons and len(_finished_arms(of, extras)) != 1:
         return replace(_comparison_answer(of, extras), table=table)
     missing = _incomparable_reason(of, extras)

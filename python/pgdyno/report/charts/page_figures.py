@@ -15,12 +15,14 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import ConfirmedDifference, Outcome, SearchRecord, TrialRecord
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report import sentences
+from pgdyno.report.answers.loads.impact import find_impact, operation_name
 from pgdyno.report.answers.loads.rates import has_rates
 from pgdyno.report.answers.searches import confirmed_search, confirmed_title, goal_words
 from pgdyno.report.charts.interval_bars import confirmed_chart
 from pgdyno.report.charts.labels import MOST_ENDS, marker, room_for
 from pgdyno.report.charts.latency import PERCENTILES, SpectrumLine, latency_chart, latency_drawn, spectrum_chart
 from pgdyno.report.charts.layout import Layout, label_column, tick_name
+from pgdyno.report.charts.operation import operation_chart, operation_lines
 from pgdyno.report.charts.palette import MARKERS, Look
 from pgdyno.report.charts.scaling import Fitted, dots_chart, scaling_chart
 from pgdyno.report.charts.svg import Drawing, element, line, linear_ticks
@@ -127,6 +129,17 @@ def fitted_lines(of: Digest, fits: Mapping[Series, UslFit | NotFitted]) -> Fitte
     if len(of.curves) > FITTED_UP_TO:
         return {}
     return {each.series: fitted_line(each, fits[each.series]) for each in of.curves if each.series in fits}
+
+
+def operation_figure(of: Digest) -> Figure | None:
+    """Return the seconds before, during and after the run's operation; None without one."""
+    found = find_impact(of)
+    lines = operation_lines(of, found) if found is not None else []
+    if found is None or not lines:
+        return None
+    title = gettext("Second by second, with {operation} and without it", operation=operation_name(found.event))
+    figure = drawn_figure("operation", title, lambda layout: operation_chart(lines, found, title, layout))
+    return replace(_with_legend(of, figure), legend_look="all")
 
 
 def sides_of(of: Digest) -> tuple[float, float]:

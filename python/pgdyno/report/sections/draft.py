@@ -104,9 +104,13 @@ class Draft:
     def proof(self) -> Sequence[Figure]:
         """Return one or two figures for the first screen.
 
-        These are the forest plot of the first comparison or, without a comparison, throughput and p99 by clients; for
-        a single point, the first that exists of: open vs closed loop, throughput, the latency spectrum.
+        These are the seconds around an operation, the forest plot of the first comparison or, without a comparison,
+        throughput and p99 by clients; for a single point, the first that exists of: open vs closed loop, throughput,
+        the latency spectrum.
         """
+        operation = page_figures.operation_figure(self.of)
+        if operation is not None:
+            return [operation]
         chief = self.comparisons[0] if self.comparisons else None
         if chief is not None and chief.figure is not None:
             return [chief.first or chief.figure]

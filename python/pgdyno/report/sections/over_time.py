@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from pgdyno.report.answers.endurance import endurance_lines
+from pgdyno.report.answers.loads.event_figures import event_table
 from pgdyno.report.charts.page_figures import NO_STRIPS, timeline_figures
 from pgdyno.report.report_content import median_trial
 from pgdyno.report.report_tables import trial_table
@@ -24,7 +25,7 @@ def _blocks(draft: Draft) -> list[Block]:
     of, extras = draft.of, draft.extras
     replicas, endurance = replica_table(of.run.trials), [sentence(line) for line in endurance_lines(of, extras)]
     if draft.brief:
-        shown = first_rows(replicas) if replicas is not None else []
+        shown = [each for table in (replicas, _events(draft)) if table is not None for each in first_rows(table)]
         return [*shown, Items(endurance)] if endurance else [*shown]
     dips = dip_section(of, draft.dips, extras.explained) if draft.dips else None
     absent: list[Block] = []
@@ -32,7 +33,7 @@ def _blocks(draft: Draft) -> list[Block]:
         absent = [Absence(dips.summary if dips is not None else gettext("Dips: no finished trial."))]
     if not of.run.trials:
         return absent
-    tables: list[Table] = [trial_table(of), *([replicas] if replicas is not None else [])]
+    tables = [each for each in (trial_table(of), replicas, _events(draft)) if each is not None]
     return [
         _timeline(draft),
         *_strips(draft),
@@ -40,6 +41,12 @@ def _blocks(draft: Draft) -> list[Block]:
         *([Heading(gettext("Endurance"), "endurance"), *endurance] if endurance else []),
         *(_dips(dips, dips.table) if dips is not None and dips.table is not None else absent),
     ]
+
+
+def _events(draft: Draft) -> Table | None:
+    """Return what happened around each event, unless the answer shows it."""
+    table = event_table(draft.of)
+    return None if table == draft.said.table else table
 
 
 def _timeline(draft: Draft) -> TrialTimeline:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from typing import Any
 
+from pgdyno.analyse.over_time.event_parts import EventPart
 from pgdyno.records import EventRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
@@ -30,13 +33,7 @@ def event_table(of: Digest) -> Table | None:
             _name(trial, each.event),
             gettext(_PARTS[each.part]),
             numbers.between(f"{each.from_s:.0f}", f"{each.to_s:.0f}"),
-            numbers.rounded(each.tps),
-            numbers.ms(each.p50_ns),
-            numbers.ms(each.p99_ns),
-            f"{each.failed:,}",
-            numbers.rounded(1000 * each.stall_s) + (f" {each.stall_wait}" if each.stall_wait else ""),
-            _megabytes(each.wal_bytes),
-            _megabytes(each.paging_bytes),
+            *_cells([each]),
         )
         for trial in trials[:MOST_TRIALS]
         for each in of.event_parts(trial)
@@ -46,12 +43,47 @@ def event_table(of: Digest) -> Table | None:
     caption = gettext("Around each event; seconds from the start of the trial, its warm-up included, as in timelines")
     if len(trials) > MOST_TRIALS:
         caption = gettext("{title}. The first trials ({count})", title=caption, count=MOST_TRIALS)
-    headings = (
-        *gettext_each("trial", "series", "event", "part", "seconds"),
-        *("tps", "p50, ms", "p99, ms"),
-        *gettext_each("errors", "longest stall, ms", "WAL, MB", "paging, MB"),
+    return Table(caption, (*gettext_each("trial", "series", "event", "part", "seconds"), *_headings()), tuple(rows), 4)
+
+
+def median_table(of: Digest) -> Table:
+    """Return a row for each part of the first event of each series: medians over its trials."""
+    parts: dict[tuple[str, str], list[EventPart]] = {}
+    for trial in _with_events(of):
+        for each in of.event_parts(trial):
+            if each.event.number == 1:
+                parts.setdefault((of.trial_name(trial), each.part), []).append(each)
+    order = {name: at for at, name in enumerate(_PARTS)}
+    rows = [
+        (name, gettext(_PARTS[part]), f"{len(each):,}", *_cells(each))
+        for (name, part), each in sorted(parts.items(), key=lambda pair: (pair[0][0], order[pair[0][1]]))
+    ]
+    caption = gettext("Around the operation: medians over trials, and the wait of the longest stall")
+    return Table(caption, (*gettext_each("series", "part", "trials"), *_headings()), tuple(rows), 2)
+
+
+def _headings() -> tuple[str, ...]:
+    of_part = gettext_each("errors", "longest stall, ms", "WAL, MB", "paging, MB")
+    return ("tps", "p50, ms", "p99, ms", *of_part)
+
+
+def _cells(parts: Sequence[EventPart]) -> tuple[str, ...]:
+    p50_ns, p99_ns = (_median(each) for each in zip(*((part.p50_ns, part.p99_ns) for part in parts), strict=True))
+    wait = max(parts, key=lambda part: part.stall_s).stall_wait
+    return (
+        numbers.rounded(statistics.median(part.tps for part in parts)),
+        numbers.ms(p50_ns),
+        numbers.ms(p99_ns),
+        f"{statistics.median(part.failed for part in parts):,.10g}",
+        numbers.rounded(1000 * statistics.median(part.stall_s for part in parts)) + (f" {wait}" if wait else ""),
+        _megabytes(_median([part.wal_bytes for part in parts])),
+        _megabytes(_median([part.paging_bytes for part in parts])),
     )
-    return Table(caption, headings, tuple(rows), 4)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return statistics.median(known) if known else None
 
 
 def events_json(of: Digest) -> list[dict[str, Any]]:
