@@ -35,7 +35,7 @@ scale = 1
 clients = {clients}
 rate = 200
 [trial]
-duration = "1s"
+duration = "200ms"
 repeats = {repeats}
 order = "as-listed"
 """

@@ -513,7 +513,7 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
 # ---- the command ----
 
 
-@pytest.mark.long_cases("[13]")
+@pytest.mark.long_cases("[13]", "[14]", "[15]", "[16]", "[17]")
 def test_what_a_capture_of_statistics_prints(counting_server: OwnServer, home: Home, tmp_path: Path) -> None:
     done = pgdyno(home, tmp_path, "capture", dsn(counting_server), "--statements", "--into", "shop")
     assert done.returncode == ExitCode.USAGE

@@ -156,7 +156,7 @@ def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path
 
 
 def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_home: Home, tmp_path: Path) -> None:
-    trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "1s"\ndo = "pause"\nfor = "1500ms"')
+    trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "1s"\ndo = "pause"\nfor = "1500ms"', seconds=4)
     assert trial.outcome is Outcome.FINISHED, trial.failure
     assert_it_balances(trial, folder)
     effect = present(the_event(trial).effect)
@@ -191,8 +191,8 @@ def with_replicas(version: str, synchronous: str) -> str:
 def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, version: str) -> None:
     plan = tmp_path / "disturbed.toml"
     write_hooks(tmp_path)
-    events = '[[event]]\nat = "2s"\ndo = "promote"\n[[event]]\nat = "4s"\ndo = "checkpoint"'
-    plan.write_text(with_replicas(version, "on").format(commit="on", events=events, python=sys.executable, seconds=9))
+    events = '[[event]]\nat = "1s"\ndo = "promote"\n[[event]]\nat = "3s"\ndo = "checkpoint"'
+    plan.write_text(with_replicas(version, "on").format(commit="on", events=events, python=sys.executable, seconds=6))
     done = pgdyno(home, tmp_path, "run", str(plan))
     assert done.returncode == ExitCode.OK, done.stderr + done.stdout
     folder = the_run(tmp_path)

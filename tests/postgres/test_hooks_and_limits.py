@@ -239,8 +239,8 @@ def test_a_trial_that_cannot_be_stored_is_made_again(warm_home: Home, tmp_path: 
 
 
 def test_trials_are_apart_by_the_pause(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(trial='pause = "2.5s"')))
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(trial='pause = "1.5s"')))
     assert done.returncode == ExitCode.OK, done.stderr
-    assert "pausing 2.5 s" in done.stderr
+    assert "pausing 1.5 s" in done.stderr
     first, second = the_run(tmp_path).trials()
-    assert (present(second.started_at) - present(first.ended_at)).total_seconds() >= 2.5
+    assert (present(second.started_at) - present(first.ended_at)).total_seconds() >= 1.5

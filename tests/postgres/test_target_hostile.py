@@ -436,7 +436,7 @@ def test_a_server_that_falls_silent_fails_its_trial(theirs: Server, tmp_path: Pa
     trigger, at = SILENT_AT[asked]
     plan = tmp_path / "plan.toml"
     with silent_proxy(theirs.port, trigger, whole=whole) as proxy:
-        duration = "5s" if at is Stage.RUN else "1s"
+        duration = "2s" if at is Stage.RUN else "1s"
         plan.write_text(SILENT_PLAN.format(far=proxy.port, near=theirs.port).replace("30s", duration))
         argv = [sys.executable, "-c", RUN, "run", str(plan), "--runs", str(tmp_path / "runs"), "--no-preflight"]
         done = subprocess.run(
