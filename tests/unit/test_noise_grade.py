@@ -15,8 +15,8 @@ from pgdyno.report.answers.answer import answer_json
 from pgdyno.report.answers.noise import noise_grade, noise_line
 from pgdyno.report.report_content import digest
 from tests.present import present
+from tests.unit.report_answer_sample import extras_of
 from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
-from tests.unit.test_report_answer import extras_of
 
 
 @pytest.mark.parametrize(
