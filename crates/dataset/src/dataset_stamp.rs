@@ -133,7 +133,7 @@ pub(crate) fn merged(comment: &str, stamp: &Stamp) -> String {
 }
 
 /// The comment without its stamp; None if it has none.
-fn removed(comment: &str) -> Option<String> {
+fn without_stamp(comment: &str) -> Option<String> {
     let (before, _, after) = split(comment)?;
     let before = before.strip_suffix('\n').unwrap_or(before);
     Some(format!("{before}{after}"))
@@ -161,7 +161,7 @@ pub(crate) fn is_permitted(session: &mut Session) -> Result<bool, LoadError> {
 
 /// Removes the stamp, which is about to become wrong. Returns false if there is one and the session may not remove it.
 pub(crate) fn remove(session: &mut Session) -> Result<bool, LoadError> {
-    let Some(comment) = read_comment(session)?.as_deref().and_then(removed) else {
+    let Some(comment) = read_comment(session)?.as_deref().and_then(without_stamp) else {
         return Ok(true);
     };
     if !is_permitted(session)? {
@@ -229,9 +229,9 @@ mod tests {
             let comment = merged(own, &stamp());
             assert!(comment.starts_with(own));
             assert_eq!(Stamp::parse(&comment), Reading::Stamped(Box::new(stamp())));
-            assert_eq!(removed(&comment).as_deref(), Some(own));
+            assert_eq!(without_stamp(&comment).as_deref(), Some(own));
             assert_eq!(Stamp::parse(own), Reading::Unstamped);
-            assert_eq!(removed(own), None);
+            assert_eq!(without_stamp(own), None);
         }
     }
 
@@ -243,7 +243,7 @@ mod tests {
         let comment = format!("{}\nsaid later", merged("said before", &stamp()));
         let comment = merged(&comment, &second);
         assert_eq!(Stamp::parse(&comment), Reading::Stamped(Box::new(second)));
-        assert_eq!(removed(&comment).as_deref(), Some("said before\nsaid later"));
+        assert_eq!(without_stamp(&comment).as_deref(), Some("said before\nsaid later"));
     }
 
     #[test]

@@ -53,12 +53,12 @@ pub fn load(
         filled: None,
         sent: SentAmount::default(),
     };
-    let outcome = load.all();
+    let outcome = load.carry_out_steps();
     for session in load.others.drain(..) {
         // the server logs an error if an encrypted session ends without Terminate
         let _ = session.close();
     }
-    outcome.map_err(|error| load.explained(error))
+    outcome.map_err(|error| load.explain(error))
 }
 
 struct Load<'a, W> {
@@ -80,7 +80,7 @@ struct Load<'a, W> {
 }
 
 impl<W: Watcher> Load<'_, W> {
-    fn all(&mut self) -> Result<Vec<(Step, Duration)>, LoadError> {
+    fn carry_out_steps(&mut self) -> Result<Vec<(Step, Duration)>, LoadError> {
         let order = self.order;
         let unknown = order.steps.iter().find(|step| !self.has(**step));
         if let Some(step) = unknown {
@@ -355,7 +355,7 @@ impl<W: Watcher> Load<'_, W> {
     }
 
     /// Why the load failed: if a statement was cancelled on our own request, the reason for that.
-    fn explained(&self, error: LoadError) -> LoadError {
+    fn explain(&self, error: LoadError) -> LoadError {
         let canceled = error.session_error().and_then(SessionError::sqlstate);
         let canceled = canceled.is_some_and(|state| state.to_string() == QUERY_CANCELED);
         if canceled && self.stop.load(Ordering::Relaxed) { LoadError::Interrupted } else { error }

@@ -272,15 +272,15 @@ pub(crate) fn roll_back(session: &mut Session) {
 }
 
 pub(crate) fn execute(session: &mut Session, sql: &str) -> Result<u64, LoadError> {
-    session.execute(sql).map_err(|error| failed(sql, error))
+    session.execute(sql).map_err(|error| ledger_error(sql, error))
 }
 
 pub(crate) fn query(session: &mut Session, sql: &str) -> Result<Vec<Vec<Option<String>>>, LoadError> {
-    let results = session.simple_query(sql).map_err(|error| failed(sql, error))?;
+    let results = session.simple_query(sql).map_err(|error| ledger_error(sql, error))?;
     Ok(results.into_iter().next_back().unwrap_or_default().rows)
 }
 
-fn failed(sql: &str, error: SessionError) -> LoadError {
+fn ledger_error(sql: &str, error: SessionError) -> LoadError {
     LoadError::Query { sql: sql.to_owned(), error }
 }
 

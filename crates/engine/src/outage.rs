@@ -134,7 +134,7 @@ impl OutageTracker {
         Self { inner: Mutex::new(Tracked { running: clients as u64, ..Tracked::default() }) }
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Tracked) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut Tracked) -> T) -> T {
         // the counts remain usable even if a worker panicked while it held the lock
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -147,7 +147,7 @@ impl OutageTracker {
         sqlstate: Option<&str>,
         note: impl FnOnce() -> ErrorNote,
     ) {
-        self.with(|all| {
+        self.change(|all| {
             all.record_loss(now, in_transaction);
             all.tell_loss(sqlstate, note);
         });
@@ -155,27 +155,27 @@ impl OutageTracker {
 
     /// Records a failed attempt to connect, of a client disconnected `already` or that needs one for a transaction.
     pub fn record_failed_attempt(&self, now: Nanos, already: bool) {
-        self.with(|all| all.record_failed_attempt(now, already));
+        self.change(|all| all.record_failed_attempt(now, already));
     }
 
     /// Records that a client has reconnected.
     pub fn record_return(&self, now: Nanos) {
-        self.with(|all| all.record_return(now));
+        self.change(|all| all.record_return(now));
     }
 
     /// Records the first success of a client after it reconnected.
     pub fn record_success(&self, now: Nanos) {
-        self.with(|all| all.record_success(now));
+        self.change(|all| all.record_success(now));
     }
 
     /// Records that a disconnected client stops.
     pub fn record_leave(&self, now: Nanos, why: Leave) {
-        self.with(|all| all.record_leave(now, why));
+        self.change(|all| all.record_leave(now, why));
     }
 
     /// Records that a connected client has stopped; the remaining ones may now all be disconnected.
     pub fn record_stop(&self, now: Nanos) {
-        self.with(|all| {
+        self.change(|all| {
             all.running = all.running.saturating_sub(1);
             all.check_whether_all_are_away(now);
         });
@@ -183,7 +183,7 @@ impl OutageTracker {
 
     /// The next event to report at `now`.
     pub fn take_note(&self, now: Nanos) -> Option<OutageNote> {
-        self.with(|all| {
+        self.change(|all| {
             all.settle(now);
             all.take_note(now)
         })
@@ -191,7 +191,7 @@ impl OutageTracker {
 
     /// Ends the run: returns the events that were not reported yet, and the outages not over before `measure`.
     pub fn finish(&self, now: Nanos, measure: Nanos) -> (Vec<OutageNote>, Outages) {
-        self.with(|all| {
+        self.change(|all| {
             all.end(now);
             let notes = std::iter::from_fn(|| all.take_note(now)).collect();
             let mut outages = Outages::default();

@@ -21,11 +21,11 @@ impl RunQueue {
     pub fn waited(&self) -> Option<Nanos> {
         let mut text = [0; 64];
         let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
-        waited(text.get(..length)?)
+        parse_waited(text.get(..length)?)
     }
 }
 
-fn waited(text: &[u8]) -> Option<Nanos> {
+fn parse_waited(text: &[u8]) -> Option<Nanos> {
     let text = std::str::from_utf8(text).ok()?;
     text.split_whitespace().nth(1)?.parse().ok()
 }
@@ -36,9 +36,9 @@ mod tests {
 
     #[test]
     fn the_second_figure_is_the_wait() {
-        assert_eq!(waited(b"89235 2624432 1\n"), Some(2_624_432));
-        assert_eq!(waited(b"89235"), None);
-        assert_eq!(waited(b"\xff \xff"), None);
+        assert_eq!(parse_waited(b"89235 2624432 1\n"), Some(2_624_432));
+        assert_eq!(parse_waited(b"89235"), None);
+        assert_eq!(parse_waited(b"\xff \xff"), None);
     }
 
     #[test]

@@ -136,7 +136,7 @@ pub fn templates(programs: &[WeightedProgram], mode: QueryMode) -> Result<Vec<Ve
 }
 
 fn of_program(first: usize, program: &Program, mode: QueryMode) -> Result<Vec<Template>, EncodeError> {
-    let captured = captured(program);
+    let captured = captured_statements(program);
     program
         .statements
         .iter()
@@ -145,7 +145,7 @@ fn of_program(first: usize, program: &Program, mode: QueryMode) -> Result<Vec<Te
         .collect()
 }
 
-fn captured(program: &Program) -> Vec<bool> {
+fn captured_statements(program: &Program) -> Vec<bool> {
     let mut wanted = vec![false; program.statements.len()];
     for op in &program.ops {
         if let Op::Sql { statement, capture } = op {

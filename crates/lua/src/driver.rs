@@ -102,11 +102,11 @@ impl Session {
                 message: self.state.lua.create_string(why)?,
                 in_block: false,
             },
-            Event::Answered(answer) => self.answered(answer)?,
+            Event::Answered(answer) => self.read_answer(answer)?,
         })
     }
 
-    fn answered(&self, answer: &Answer) -> mlua::Result<Word> {
+    fn read_answer(&self, answer: &Answer) -> mlua::Result<Word> {
         if let Some(error) = answer.error() {
             return Ok(Word::Failure {
                 sqlstate: self.state.lua.create_string(error.sqlstate().as_str())?,

@@ -235,13 +235,13 @@ fn engine_table(
     engine.set("script_path", shown)?;
     engine.set("codes", codes(lua)?)?;
     engine.set("asks", asks(lua)?)?;
-    loading(lua, &engine, making, reads_rows)?;
-    helpers(lua, &engine, making, statements)?;
+    add_loaders(lua, &engine, making, reads_rows)?;
+    add_helpers(lua, &engine, making, statements)?;
     Ok(engine)
 }
 
 /// The functions that compile the script, its modules and its files.
-fn loading(lua: &Lua, engine: &Table, making: &Making, reads_rows: &Arc<AtomicBool>) -> mlua::Result<()> {
+fn add_loaders(lua: &Lua, engine: &Table, making: &Making, reads_rows: &Arc<AtomicBool>) -> mlua::Result<()> {
     let maker = making.script.maker(lua)?;
     reads_rows.store(maker.reads_rows, Ordering::Relaxed);
     let script = lua.create_function(move |_, ()| maker.function.call::<Function>(()))?;
@@ -252,7 +252,7 @@ fn loading(lua: &Lua, engine: &Table, making: &Making, reads_rows: &Arc<AtomicBo
 }
 
 /// The functions for which Lua is too slow, or which all states share.
-fn helpers(lua: &Lua, engine: &Table, making: &Making, statements: &Arc<Mutex<Statements>>) -> mlua::Result<()> {
+fn add_helpers(lua: &Lua, engine: &Table, making: &Making, statements: &Arc<Mutex<Statements>>) -> mlua::Result<()> {
     let check = lua.create_function(|_, options: Value| {
         // returns a text in place of an error, which Lua would wrap
         Ok(declared(&options).err().map(|wrong| wrong.message))
@@ -268,7 +268,7 @@ fn helpers(lua: &Lua, engine: &Table, making: &Making, statements: &Arc<Mutex<St
     let unique = lua.create_function(move |_, (least, most): (f64, f64)| {
         loop {
             let number = unique.next.fetch_add(unique.step, Ordering::Relaxed);
-            let scattered = f64::from(scattered(number as u32));
+            let scattered = f64::from(scatter(number as u32));
             if (least..=most).contains(&scattered) {
                 return Ok(scattered);
             }
@@ -329,7 +329,7 @@ fn files(lua: &Lua, reads_rows: Arc<AtomicBool>) -> mlua::Result<Function> {
 }
 
 /// A permutation of 32-bit numbers without visible order: quadratic residues of a prime that is 3 modulo 4.
-fn scattered(number: u32) -> u32 {
+fn scatter(number: u32) -> u32 {
     const PRIME: u64 = 4_294_967_291;
     let permute = |x: u32| {
         let wide = u64::from(x);
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn scattered_numbers_are_all_different() {
-        let mut seen: Vec<u32> = (0..100_000).map(scattered).collect();
+        let mut seen: Vec<u32> = (0..100_000).map(scatter).collect();
         assert!(seen.windows(2).filter(|pair| pair[0] < pair[1]).count() < 60_000);
         seen.sort_unstable();
         seen.dedup();

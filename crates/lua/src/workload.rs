@@ -157,7 +157,7 @@ impl Main {
     }
 
     /// The options that the script declares; None if it has no declaration.
-    fn declared(&self) -> Result<Option<Vec<OptionSpec>>, ScriptError> {
+    fn declared_options(&self) -> Result<Option<Vec<OptionSpec>>, ScriptError> {
         self.run(self.state.client.get("read_options")?)?;
         let options = self.cmdline("options")?;
         options.map(|options| declared(&options)).transpose()
@@ -225,7 +225,7 @@ impl Workload {
             unique,
         };
         let first = Main::open(&making)?;
-        let specs = first.declared()?;
+        let specs = first.declared_options()?;
         making.options = resolve(&name, specs.as_deref(), &settings.options)?;
         first.validate(&settings.options)?;
         making.exports_options = specs.is_none();

@@ -171,19 +171,19 @@ impl Answers {
 
     #[inline]
     pub(crate) fn description(&self, set: RowSet, format: Format) -> &[u8] {
-        let canned = self.canned(set, format);
+        let canned = self.find_canned(set, format);
         &canned.bytes[..canned.rows_at]
     }
 
     /// The rows and the end of the command, without the RowDescription.
     #[inline]
     pub(crate) fn rows(&self, set: RowSet, format: Format) -> &[u8] {
-        let canned = self.canned(set, format);
+        let canned = self.find_canned(set, format);
         &canned.bytes[canned.rows_at..]
     }
 
     #[inline]
-    fn canned(&self, set: RowSet, format: Format) -> &Canned {
+    fn find_canned(&self, set: RowSet, format: Format) -> &Canned {
         match format {
             Format::Text => &self.text[set as usize],
             Format::Binary => &self.binary[set as usize],

@@ -27,10 +27,10 @@ pub fn classify(sql: &[u8]) -> Meaning<'_> {
     };
     let answer = match Keyword::of(first).as_bytes() {
         b"select" => select(words.rest()),
-        b"update" => changed("UPDATE 1", RowSet::Updated, &words),
-        b"insert" => changed("INSERT 0 1", RowSet::Inserted, &words),
-        b"delete" => changed("DELETE 1", RowSet::Deleted, &words),
-        b"merge" => changed("MERGE 1", RowSet::Merged, &words),
+        b"update" => change_answer("UPDATE 1", RowSet::Updated, &words),
+        b"insert" => change_answer("INSERT 0 1", RowSet::Inserted, &words),
+        b"delete" => change_answer("DELETE 1", RowSet::Deleted, &words),
+        b"merge" => change_answer("MERGE 1", RowSet::Merged, &words),
         b"begin" => Answer::Begin("BEGIN"),
         b"start" => Answer::Begin("START TRANSACTION"),
         b"commit" if next_is(&words, b"prepared") => Answer::Done("COMMIT PREPARED"),
@@ -100,7 +100,7 @@ fn select(rest: &[u8]) -> Answer {
     Answer::Rows(known.map_or(RowSet::Number, |(_, set)| *set))
 }
 
-fn changed(tag: &'static str, returned: RowSet, words: &Words<'_>) -> Answer {
+fn change_answer(tag: &'static str, returned: RowSet, words: &Words<'_>) -> Answer {
     if has(words, b"returning") { Answer::Rows(returned) } else { Answer::Changed(tag) }
 }
 

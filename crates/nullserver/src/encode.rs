@@ -22,7 +22,7 @@ pub(crate) enum Type {
 
 impl Type {
     /// OID, size of a value in bytes (negative if variable), and type modifier.
-    fn described(self) -> (u32, i16, i32) {
+    fn description(self) -> (u32, i16, i32) {
         match self {
             Self::Char => (18, 1, -1),
             Self::Int4 => (23, 4, -1),
@@ -133,7 +133,7 @@ pub(crate) fn row_description(out: &mut Vec<u8>, columns: &[Column], format: For
     message(out, b'T', |out| {
         out.extend_from_slice(&(columns.len() as u16).to_be_bytes());
         for column in columns {
-            let (oid, bytes, modifier) = column.kind.described();
+            let (oid, bytes, modifier) = column.kind.description();
             cstr(out, column.name.as_bytes());
             // the columns belong to no table
             out.extend_from_slice(&[0; 6]);

@@ -95,7 +95,7 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     let _ = session.close();
     match result {
         Ok(times) => {
-            print_line(&done(&times));
+            print_line(&times_line(&times));
             checked.map_err(said).map(|is_consistent| exit_of_check(is_consistent, messages))
         }
         Err(error) => end_early(&error, resumable, &lease, messages),
@@ -178,7 +178,7 @@ fn end_with_client(session: &mut Session) {
 }
 
 /// The last line: the total time, and that of each step.
-fn done(times: &[(Step, Duration)]) -> String {
+fn times_line(times: &[(Step, Duration)]) -> String {
     let all: Duration = times.iter().map(|(_, time)| *time).sum();
     let steps: Vec<String> =
         times.iter().map(|(step, time)| format!("{} {:.2} s", step.name(), time.as_secs_f64())).collect();

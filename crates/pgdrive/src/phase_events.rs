@@ -39,14 +39,14 @@ pub fn ended(report: &Report, events: &mut Events) -> Value {
     let phases = report.phases.iter();
     phases
         .map(|phase| {
-            let mut value = one(phase, events);
+            let mut value = phase_field(phase, events);
             value["from_us"] = json!((phase.from - origin) / 1000);
             value
         })
         .collect()
 }
 
-fn one(phase: &PhaseReport, events: &mut Events) -> Value {
+fn phase_field(phase: &PhaseReport, events: &mut Events) -> Value {
     let (counts, latency) = (phase.counts(), phase.latency());
     let scripts: Vec<Value> = phase.scripts.iter().enumerate().map(|(id, record)| script(id, record, events)).collect();
     json!({

@@ -93,7 +93,7 @@ pub fn prepare(
     let mut scripts = Scripts::compile(options)?;
     let mut params = resolve_params(&options.connection, messages)?;
     params.interrupt = lease.interrupt();
-    let base = seed(options.seed, messages)?;
+    let base = seed_value(options.seed, messages)?;
     let workers = options.workers.number(options.clients, options.phases.as_ref(), &params);
     open_files::allow(options.clients, workers)?;
     let random = RandomSeeds::draw(options, base, workers);
@@ -234,7 +234,7 @@ fn read_facts(
     database_setup::look(session, params, builtin, options.scale.is_some(), messages)
 }
 
-fn seed(seed: Seed, messages: &Messages) -> Result<u64, Failure> {
+fn seed_value(seed: Seed, messages: &Messages) -> Result<u64, Failure> {
     let from_clock = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         since.as_micros() as u64

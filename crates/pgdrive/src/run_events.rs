@@ -47,7 +47,7 @@ pub fn start_event(
         })),
         "workers": workers,
         "protocol": protocol(options.mode),
-        "pipelining": pipelining(options.pipelining),
+        "pipelining": pipelining_name(options.pipelining),
         "duration_s": match options.limit {
             Limit::Duration(duration) => Some(duration.as_secs_f64()),
             Limit::Transactions(_) | Limit::Driven => None,
@@ -102,7 +102,7 @@ fn arrivals(arrivals: Arrivals) -> &'static str {
 }
 
 /// Name of the mode in events.
-fn pipelining(pipelining: Pipelining) -> &'static str {
+fn pipelining_name(pipelining: Pipelining) -> &'static str {
     match pipelining {
         Pipelining::Explicit => "explicit",
         Pipelining::Auto => "auto",
@@ -142,7 +142,7 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, footprint: &Footprint
             Outcome::Aborted => "aborted",
         },
         "exit_code": exit.code(),
-        "pipelining": pipelining(spec.pipelining),
+        "pipelining": pipelining_name(spec.pipelining),
         "message": report.errors.first().filter(|_| report.outcome == Outcome::Aborted).map(|error| &error.message),
         "measured_s": report.measured_s(),
         "scheduled": report.scheduled(),

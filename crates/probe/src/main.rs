@@ -28,9 +28,9 @@ fn main() -> ExitCode {
         Ok(Request::Sample(options)) => match run::run(&options) {
             Ok(Ended::Whole) => ExitCode::SUCCESS,
             Ok(Ended::Cut) => ExitCode::FAILURE,
-            Err(error) => failed(error, None),
+            Err(error) => report_failure(error, None),
         },
-        Err(error) => failed(error, Some("Try \"pgprobe --help\" for more information.")),
+        Err(error) => report_failure(error, Some("Try \"pgprobe --help\" for more information.")),
     }
 }
 
@@ -41,7 +41,7 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-fn failed(error: impl Display, hint: Option<&str>) -> ExitCode {
+fn report_failure(error: impl Display, hint: Option<&str>) -> ExitCode {
     // standard error may be closed, and there is nowhere else to report it
     let _ = writeln!(io::stderr(), "pgprobe: error: {error}");
     if let Some(hint) = hint {

@@ -101,7 +101,7 @@ impl Driver for SessionDriver {
                     self.session = None;
                 }
                 Stage::Open if session.has_next => {
-                    return Step::Transaction(self.intended());
+                    return Step::Transaction(self.intended_instant());
                 }
                 Stage::Open => {
                     session.stage = Stage::Closing;
@@ -153,7 +153,7 @@ impl SessionDriver {
     }
 
     /// When the next statement is due. The time that it took to connect does not count.
-    fn intended(&self) -> Nanos {
+    fn intended_instant(&self) -> Nanos {
         let opened_at = self.session.as_ref().map_or(0, |session| session.opened_at);
         match self.progress.pace {
             Pace::Factor(_) => self.instant(self.statement.at_us).max(opened_at),
@@ -195,7 +195,7 @@ impl SessionDriver {
         tally.started += 1;
         if let Pace::Factor(_) = self.progress.pace {
             let due = self.instant(statement.at_us);
-            out.intended(self.intended());
+            out.intended(self.intended_instant());
             tally.late_by(now.saturating_sub(due));
             tally.delayed_by_answer += u64::from(due < self.free_at);
         }
@@ -278,7 +278,7 @@ impl SessionDriver {
         if !has_next || !self.statement.in_block {
             return Request::Done;
         }
-        let due = self.intended();
+        let due = self.intended_instant();
         let deadline = self.times.deadline.unwrap_or(Nanos::MAX);
         if due.max(now) >= deadline {
             return Request::Stop;

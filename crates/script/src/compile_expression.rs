@@ -13,28 +13,28 @@ pub(crate) fn lower(expr: &Expr, symbols: &mut Symbols) -> Node {
     fold(match expr {
         Node::Constant(value) => Node::Constant(*value),
         Node::Variable(name) => Node::Variable(symbols.slot(name)),
-        Node::Binary(function, args) => Node::Binary(*function, all(args, symbols)),
-        Node::Unary(function, arg) => Node::Unary(*function, one(arg, symbols)),
-        Node::Is(operand, value) => Node::Is(one(operand, symbols), *value),
-        Node::And(both) => Node::And(all(both, symbols)),
-        Node::Or(both) => Node::Or(all(both, symbols)),
+        Node::Binary(function, args) => Node::Binary(*function, lower_all(args, symbols)),
+        Node::Unary(function, arg) => Node::Unary(*function, lower_boxed(arg, symbols)),
+        Node::Is(operand, value) => Node::Is(lower_boxed(operand, symbols), *value),
+        Node::And(both) => Node::And(lower_all(both, symbols)),
+        Node::Or(both) => Node::Or(lower_all(both, symbols)),
         Node::Case(case) => Node::Case(Box::new(Case {
-            branches: case.branches.iter().map(|branch| *all(branch, symbols)).collect(),
+            branches: case.branches.iter().map(|branch| *lower_all(branch, symbols)).collect(),
             otherwise: lower(&case.otherwise, symbols),
         })),
         Node::Extreme(extreme, args) => Node::Extreme(*extreme, args.iter().map(|arg| lower(arg, symbols)).collect()),
-        Node::Random(args) => Node::Random(all(args, symbols)),
-        Node::Shaped(shape, args) => Node::Shaped(*shape, all(args, symbols)),
-        Node::Permute(args) => Node::Permute(all(args, symbols)),
-        Node::Debug(arg) => Node::Debug(one(arg, symbols)),
+        Node::Random(args) => Node::Random(lower_all(args, symbols)),
+        Node::Shaped(shape, args) => Node::Shaped(*shape, lower_all(args, symbols)),
+        Node::Permute(args) => Node::Permute(lower_all(args, symbols)),
+        Node::Debug(arg) => Node::Debug(lower_boxed(arg, symbols)),
     })
 }
 
-fn one(expr: &Expr, symbols: &mut Symbols) -> Box<Node> {
+fn lower_boxed(expr: &Expr, symbols: &mut Symbols) -> Box<Node> {
     Box::new(lower(expr, symbols))
 }
 
-fn all<const N: usize>(exprs: &[Expr; N], symbols: &mut Symbols) -> Box<[Node; N]> {
+fn lower_all<const N: usize>(exprs: &[Expr; N], symbols: &mut Symbols) -> Box<[Node; N]> {
     Box::new(exprs.each_ref().map(|expr| lower(expr, symbols)))
 }
 

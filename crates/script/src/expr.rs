@@ -60,7 +60,7 @@ impl Node {
                 function.apply(left, right)
             }
             Node::Random(args) => {
-                let Some((min, max)) = range(&args[0], &args[1], env)?.filled()? else {
+                let Some((min, max)) = range(&args[0], &args[1], env)?.nonempty_bounds()? else {
                     return Ok(Value::Null);
                 };
                 Ok(Value::Int(env.rng.range_i64(min, max)))
@@ -71,8 +71,8 @@ impl Node {
             Node::Or(both) => logical(both, env, true),
             Node::Case(case) => case.eval(env),
             Node::Extreme(extreme, args) => extreme_of(*extreme, args, env),
-            Node::Shaped(shape, args) => shaped(*shape, args, env),
-            Node::Permute(args) => permuted(args, env),
+            Node::Shaped(shape, args) => draw_shaped(*shape, args, env),
+            Node::Permute(args) => permute_value(args, env),
             Node::Debug(arg) => {
                 let value = arg.eval(env)?;
                 (env.debug)(value);
@@ -95,7 +95,7 @@ fn range(min: &Node, max: &Node, env: &mut Env<'_>) -> Result<Limits, Fault> {
 impl Limits {
     /// The limits as integers, None if one is null; checks that the range is not empty and its size fits an integer.
     #[inline]
-    fn filled(self) -> Result<Option<(i64, i64)>, Fault> {
+    fn nonempty_bounds(self) -> Result<Option<(i64, i64)>, Fault> {
         if self.0 == Value::Null || self.1 == Value::Null {
             return Ok(None);
         }
@@ -149,13 +149,13 @@ fn extreme_of(extreme: Extreme, args: &[Node], env: &mut Env<'_>) -> Result<Valu
     extreme.apply(values)
 }
 
-fn shaped(shape: Shape, args: &[Node; 3], env: &mut Env<'_>) -> Result<Value, Fault> {
+fn draw_shaped(shape: Shape, args: &[Node; 3], env: &mut Env<'_>) -> Result<Value, Fault> {
     let limits = range(&args[0], &args[1], env)?;
     let parameter = args[2].eval(env)?;
     if parameter == Value::Null {
         return Ok(Value::Null);
     }
-    let Some((min, max)) = limits.filled()? else {
+    let Some((min, max)) = limits.nonempty_bounds()? else {
         return Ok(Value::Null);
     };
     let value = parameter.as_double()?;
@@ -171,7 +171,7 @@ fn shaped(shape: Shape, args: &[Node; 3], env: &mut Env<'_>) -> Result<Value, Fa
     Ok(Value::Int(drawn))
 }
 
-fn permuted(args: &[Node; 3], env: &mut Env<'_>) -> Result<Value, Fault> {
+fn permute_value(args: &[Node; 3], env: &mut Env<'_>) -> Result<Value, Fault> {
     let mut values = [Value::Null; 3];
     for (value, arg) in values.iter_mut().zip(args) {
         *value = arg.eval(env)?;

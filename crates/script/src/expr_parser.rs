@@ -248,7 +248,7 @@ impl<'t> ExprParser<'_, 't> {
         let height = args.iter().map(|tree| tree.height).max().unwrap_or(0) + 1;
         let args = args.into_iter().map(|tree| tree.expr).collect();
         let expr = call(function, args).map_err(|message| LexError { message, detail: canonical.to_owned() })?;
-        checked(expr, height)
+        check_height(expr, height)
     }
 
     fn case(&mut self) -> Result<Tree, ExprError> {
@@ -273,7 +273,7 @@ impl<'t> ExprParser<'_, 't> {
         self.expect(Token::EndCase)?;
         let height = height.max(otherwise.height) + 1;
         let otherwise = otherwise.expr;
-        checked(Node::Case(Box::new(Case { branches, otherwise })), height)
+        check_height(Node::Case(Box::new(Case { branches, otherwise })), height)
     }
 }
 
@@ -286,7 +286,7 @@ fn variable(name: &str) -> Tree {
 }
 
 fn wrap(arg: Tree, make: impl FnOnce(Box<Expr>) -> Expr) -> Result<Tree, ExprError> {
-    checked(make(Box::new(arg.expr)), arg.height + 1)
+    check_height(make(Box::new(arg.expr)), arg.height + 1)
 }
 
 fn operation(operator: Operator, left: Tree, right: Tree) -> Result<Tree, ExprError> {
@@ -298,7 +298,7 @@ fn operation(operator: Operator, left: Tree, right: Tree) -> Result<Tree, ExprEr
         Operator::Plain(binary) => Node::Binary(binary, Box::new([left, right])),
         Operator::Swapped(binary) => Node::Binary(binary, Box::new([right, left])),
     };
-    checked(expr, height)
+    check_height(expr, height)
 }
 
 /// A call, or an error in the number of its arguments.
@@ -337,7 +337,7 @@ fn exactly<const N: usize>(args: Vec<Expr>) -> Result<Box<[Expr; N]>, &'static s
     args.into_boxed_slice().try_into().map_err(|_| "unexpected number of arguments")
 }
 
-fn checked(expr: Expr, height: u32) -> Result<Tree, ExprError> {
+fn check_height(expr: Expr, height: u32) -> Result<Tree, ExprError> {
     if height > MAX_HEIGHT { Err(too_deep()) } else { Ok(Tree { expr, height }) }
 }
 

@@ -75,7 +75,7 @@ impl Rng {
         let cut = (-parameter).exp();
         let uniform = 1.0 - self.next_f64();
         let part = -(cut + (1.0 - cut) * uniform).ln() / parameter;
-        spread(min, max, part)
+        value_at(min, max, part)
     }
 
     /// In [min, max], normal around the middle, cut at `parameter` (>= 2) standard deviations. Box-Muller transform.
@@ -87,7 +87,7 @@ impl Rng {
                 break normal;
             }
         };
-        spread(min, max, (deviations + parameter) / (parameter * 2.0))
+        value_at(min, max, (deviations + parameter) / (parameter * 2.0))
     }
 
     /// In [min, max], with the probability of the k-th value proportional to k^-s, s in [1.001,
@@ -116,7 +116,7 @@ impl Rng {
 }
 
 /// The value at the fraction `part` (0 to 1) of [min, max].
-fn spread(min: i64, max: i64, part: f64) -> i64 {
+fn value_at(min: i64, max: i64, part: f64) -> i64 {
     let count = max.wrapping_sub(min).wrapping_add(1);
     min.wrapping_add((count as f64 * part) as i64)
 }

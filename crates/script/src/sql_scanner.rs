@@ -64,7 +64,7 @@ impl<'t> SqlScanner<'t> {
                     if sql.is_empty() {
                         start = from;
                     }
-                    sql.push(self.escaped());
+                    sql.push(self.take_escape());
                     continue;
                 }
                 b'\\' => {
@@ -102,7 +102,7 @@ impl<'t> SqlScanner<'t> {
     }
 
     /// Consumes a backslash and the character after it, which it returns.
-    fn escaped(&mut self) -> char {
+    fn take_escape(&mut self) -> char {
         let escaped = self.peek(1);
         if escaped == b';' {
             self.identifier_count = 0;

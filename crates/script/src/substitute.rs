@@ -13,7 +13,7 @@ const MAX_PARAMS: usize = 255;
 pub(crate) fn substitute(sql: &str, mode: QueryMode, symbols: &mut Symbols) -> Result<Sql, CompileError> {
     match mode {
         QueryMode::Simple => Ok(Sql::Simple(pieces(sql, symbols))),
-        QueryMode::Extended | QueryMode::Prepared => numbered(sql, symbols),
+        QueryMode::Extended | QueryMode::Prepared => number_parameters(sql, symbols),
     }
 }
 
@@ -50,7 +50,7 @@ fn pieces(sql: &str, symbols: &mut Symbols) -> Vec<Piece> {
     pieces
 }
 
-fn numbered(sql: &str, symbols: &mut Symbols) -> Result<Sql, CompileError> {
+fn number_parameters(sql: &str, symbols: &mut Symbols) -> Result<Sql, CompileError> {
     let mut text = String::with_capacity(sql.len());
     let mut params = Vec::new();
     let mut rest = sql;

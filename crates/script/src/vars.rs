@@ -172,7 +172,7 @@ impl Vars {
         match content.content {
             Content::Value | Content::TypedText => Ok(content.value),
             Content::Text => self.type_text(slot),
-            Content::Unset => Err(self.undefined(slot)),
+            Content::Unset => Err(self.undefined_error(slot)),
         }
     }
 
@@ -193,7 +193,7 @@ impl Vars {
     }
 
     #[cold]
-    fn undefined(&self, slot: SlotId) -> Fault {
+    fn undefined_error(&self, slot: SlotId) -> Fault {
         let name = self.symbols.name(slot).to_owned();
         Box::new(EvalError::UndefinedVariable { name })
     }

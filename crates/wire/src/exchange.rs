@@ -88,7 +88,7 @@ fn skips(capture: Capture, completions: bool) -> Skips {
     skips
 }
 
-fn kept(kind: u8) -> Kept {
+fn size_limit(kind: u8) -> Kept {
     match kind {
         b'E' | b'N' => Some(MAX_ERROR_BYTES),
         b'Z' | b'C' | b'D' | b'T' | b'I' | b's' | b'S' | b'G' | b'H' | b'W' | b'c' | b'd' => Some(u32::MAX),
@@ -133,7 +133,7 @@ impl Exchange {
     /// The stream is not the protocol, or contains a message that is not allowed after start-up.
     #[inline]
     pub fn next<'s, 'a: 's>(&'s mut self, input: &mut &'a [u8]) -> Result<Option<Reply<'s>>, ProtocolError> {
-        match self.assembler.pull(input, self.skips, kept)? {
+        match self.assembler.pull(input, self.skips, size_limit)? {
             Some((b'Z', body)) => Ok(Some(Reply::Ready(TxStatus::parse(body)?))),
             Some((kind, body)) => reply(kind, body).map(Some),
             None => Ok(None),

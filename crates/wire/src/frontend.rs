@@ -17,7 +17,7 @@ pub type Encoded = Result<(), EncodeError>;
 /// # Errors
 /// A name or a value holds a zero byte.
 pub fn startup<'a>(out: &mut Vec<u8>, params: impl IntoIterator<Item = (&'a str, &'a str)>) -> Encoded {
-    framed(out, None, |out| {
+    write_message(out, None, |out| {
         out.extend_from_slice(&PROTOCOL_VERSION.to_be_bytes());
         for (name, value) in params {
             cstr(out, name)?;
@@ -39,7 +39,7 @@ pub fn ssl_request(out: &mut Vec<u8>) {
 /// # Errors
 /// The key is too long.
 pub fn cancel_request(out: &mut Vec<u8>, pid: u32, key: &[u8]) -> Encoded {
-    framed(out, None, |out| {
+    write_message(out, None, |out| {
         out.extend_from_slice(&CANCEL_REQUEST.to_be_bytes());
         out.extend_from_slice(&pid.to_be_bytes());
         out.extend_from_slice(key);
@@ -52,7 +52,7 @@ pub fn cancel_request(out: &mut Vec<u8>, pid: u32, key: &[u8]) -> Encoded {
 /// # Errors
 /// The password contains a zero byte.
 pub fn password(out: &mut Vec<u8>, password: &[u8]) -> Encoded {
-    framed(out, Some(b'p'), |out| cstr_bytes(out, password))
+    write_message(out, Some(b'p'), |out| cstr_bytes(out, password))
 }
 
 /// SASLInitialResponse: the mechanism chosen and its first message.
@@ -60,7 +60,7 @@ pub fn password(out: &mut Vec<u8>, password: &[u8]) -> Encoded {
 /// # Errors
 /// The mechanism contains a zero byte.
 pub fn sasl_initial(out: &mut Vec<u8>, mechanism: &str, first: &[u8]) -> Encoded {
-    framed(out, Some(b'p'), |out| {
+    write_message(out, Some(b'p'), |out| {
         cstr(out, mechanism)?;
         value(out, first)
     })
@@ -71,7 +71,7 @@ pub fn sasl_initial(out: &mut Vec<u8>, mechanism: &str, first: &[u8]) -> Encoded
 /// # Errors
 /// The message is too long.
 pub fn sasl_response(out: &mut Vec<u8>, message: &[u8]) -> Encoded {
-    framed(out, Some(b'p'), |out| {
+    write_message(out, Some(b'p'), |out| {
         out.extend_from_slice(message);
         Ok(())
     })
@@ -79,7 +79,7 @@ pub fn sasl_response(out: &mut Vec<u8>, message: &[u8]) -> Encoded {
 
 /// Query: one or more statements in the simple protocol.
 pub fn query(out: &mut Vec<u8>, sql: impl AsRef<[u8]>) -> Encoded {
-    framed(out, Some(b'Q'), |out| cstr_bytes(out, sql.as_ref()))
+    write_message(out, Some(b'Q'), |out| cstr_bytes(out, sql.as_ref()))
 }
 
 /// Parse: prepares a statement; `types` may name the types of fewer parameters than there are.
@@ -87,7 +87,7 @@ pub fn query(out: &mut Vec<u8>, sql: impl AsRef<[u8]>) -> Encoded {
 /// # Errors
 /// A string contains a zero byte or is too long, or there are more than 65,535 types.
 pub fn parse(out: &mut Vec<u8>, name: &str, sql: impl AsRef<[u8]>, types: &[u32]) -> Encoded {
-    framed(out, Some(b'P'), |out| {
+    write_message(out, Some(b'P'), |out| {
         cstr(out, name)?;
         cstr_bytes(out, sql.as_ref())?;
         let count = u16::try_from(types.len()).map_err(|_| EncodeError::TooLong)?;
@@ -109,7 +109,7 @@ pub fn bind<'a>(
     statement: &str,
     params: impl IntoIterator<Item = Option<&'a [u8]>>,
 ) -> Encoded {
-    framed(out, Some(b'B'), |out| {
+    write_message(out, Some(b'B'), |out| {
         bind_start(out, portal, statement)?;
         let count_at = out.len();
         let mut count: u16 = 0;
@@ -128,16 +128,16 @@ pub fn bind<'a>(
 }
 
 pub fn describe_portal(out: &mut Vec<u8>, name: &str) -> Encoded {
-    named(out, b'D', b'P', name)
+    write_named(out, b'D', b'P', name)
 }
 
 pub fn close_statement(out: &mut Vec<u8>, name: &str) -> Encoded {
-    named(out, b'C', b'S', name)
+    write_named(out, b'C', b'S', name)
 }
 
 /// Execute a portal; a `max_rows` of 0 means all rows.
 pub fn execute(out: &mut Vec<u8>, portal: &str, max_rows: u32) -> Encoded {
-    framed(out, Some(b'E'), |out| {
+    write_message(out, Some(b'E'), |out| {
         cstr(out, portal)?;
         out.extend_from_slice(&max_rows.to_be_bytes());
         Ok(())
@@ -163,7 +163,7 @@ pub fn terminate(out: &mut Vec<u8>) {
 /// # Errors
 /// The part is too long.
 pub fn copy_data(out: &mut Vec<u8>, part: &[u8]) -> Encoded {
-    framed(out, Some(b'd'), |out| {
+    write_message(out, Some(b'd'), |out| {
         out.extend_from_slice(part);
         Ok(())
     })
@@ -179,11 +179,11 @@ pub fn copy_done(out: &mut Vec<u8>) {
 /// # Errors
 /// The reason contains a zero byte.
 pub fn copy_fail(out: &mut Vec<u8>, reason: &str) -> Encoded {
-    framed(out, Some(b'f'), |out| cstr(out, reason))
+    write_message(out, Some(b'f'), |out| cstr(out, reason))
 }
 
 #[inline]
-fn framed(out: &mut Vec<u8>, kind: Option<u8>, body: impl FnOnce(&mut Vec<u8>) -> Encoded) -> Encoded {
+fn write_message(out: &mut Vec<u8>, kind: Option<u8>, body: impl FnOnce(&mut Vec<u8>) -> Encoded) -> Encoded {
     let start = out.len();
     out.extend(kind);
     let length_at = out.len();
@@ -205,8 +205,8 @@ fn bare(out: &mut Vec<u8>, kind: u8) {
     out.extend_from_slice(&[kind, 0, 0, 0, 4]);
 }
 
-fn named(out: &mut Vec<u8>, kind: u8, object: u8, name: &str) -> Encoded {
-    framed(out, Some(kind), |out| {
+fn write_named(out: &mut Vec<u8>, kind: u8, object: u8, name: &str) -> Encoded {
+    write_message(out, Some(kind), |out| {
         out.push(object);
         cstr(out, name)
     })

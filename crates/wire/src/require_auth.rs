@@ -90,7 +90,7 @@ impl RequireAuth {
                 (false, "server requested an unknown authentication type")
             }
         };
-        if is_allowed { Ok(()) } else { Err(self.refused(why)) }
+        if is_allowed { Ok(()) } else { Err(self.refusal(why)) }
     }
 
     /// Refuses SCRAM if it is not the allowed SASL mechanism.
@@ -98,10 +98,10 @@ impl RequireAuth {
         if self.allows(Method::ScramSha256) {
             return Ok(());
         }
-        Err(self.refused(&format!("server requested {mechanism} authentication")))
+        Err(self.refusal(&format!("server requested {mechanism} authentication")))
     }
 
-    fn refused(&self, why: &str) -> StartupError {
+    fn refusal(&self, why: &str) -> StartupError {
         StartupError::AuthNotAllowed { required: self.text.clone(), why: why.to_owned() }
     }
 }

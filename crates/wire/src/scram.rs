@@ -184,7 +184,7 @@ impl ScramClient {
         if own.is_none_or(str::is_empty) {
             return Err(ScramError::NonceMismatch);
         }
-        let password = prepared(password);
+        let password = normalize_password(password);
         let keys = match cache {
             Some(cache) => cache.keys(&password, &challenge.salt, challenge.iterations),
             None => Keys::derive(&password, &challenge.salt, challenge.iterations),
@@ -258,7 +258,7 @@ impl<'a> Challenge<'a> {
 
 /// The password after SASLprep; unchanged if it is not UTF-8 or contains characters that SASLprep
 /// forbids, as PostgreSQL does on both sides.
-fn prepared(password: &[u8]) -> Zeroizing<Vec<u8>> {
+fn normalize_password(password: &[u8]) -> Zeroizing<Vec<u8>> {
     let prepared = std::str::from_utf8(password).ok().and_then(|text| stringprep::saslprep(text).ok());
     Zeroizing::new(prepared.map_or_else(|| password.to_vec(), |text| text.as_bytes().to_vec()))
 }
@@ -378,10 +378,10 @@ mod tests {
     #[test]
     fn passwords_are_prepared() {
         // By RFC 4013, section 3, a soft hyphen is removed, and a feminine ordinal becomes "a".
-        assert_eq!(*prepared("I\u{ad}X".as_bytes()), b"IX");
-        assert_eq!(*prepared("\u{aa}".as_bytes()), b"a");
-        assert_eq!(*prepared(b"\x07"), b"\x07");
-        assert_eq!(*prepared(b"\xff\xfe"), b"\xff\xfe");
+        assert_eq!(*normalize_password("I\u{ad}X".as_bytes()), b"IX");
+        assert_eq!(*normalize_password("\u{aa}".as_bytes()), b"a");
+        assert_eq!(*normalize_password(b"\x07"), b"\x07");
+        assert_eq!(*normalize_password(b"\xff\xfe"), b"\xff\xfe");
     }
 
     #[test]

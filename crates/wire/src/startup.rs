@@ -248,7 +248,7 @@ impl Startup {
             if let Auth::RefusedInText(text) = &mut self.auth {
                 return refusal(text, input);
             }
-            let pulled = self.assembler.pull(input, Skips::NONE, kept);
+            let pulled = self.assembler.pull(input, Skips::NONE, size_limit);
             let (kind, body) = match pulled {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ok(Progress::NeedMore),
@@ -265,7 +265,7 @@ impl Startup {
                 }
                 b'N' => {}
                 b'R' => authenticate(&self.params, &mut self.auth, &mut self.method, body, out)?,
-                b'v' => self.facts.negotiated = Some(negotiated(body)?),
+                b'v' => self.facts.negotiated = Some(parse_negotiation(body)?),
                 _ if !matches!(self.auth, Auth::Done) => {
                     return Err(malformed(kind, "it came before authentication was done").into());
                 }
@@ -292,7 +292,7 @@ impl Startup {
     }
 }
 
-fn kept(kind: u8) -> Kept {
+fn size_limit(kind: u8) -> Kept {
     match kind {
         b'R' | b'S' | b'K' | b'v' | b'Z' => Some(u32::MAX),
         // a notification, which no caller reads
@@ -415,7 +415,7 @@ fn cancel_key(body: &[u8]) -> Result<CancelKey, ProtocolError> {
     }
 }
 
-fn negotiated(body: &[u8]) -> Result<Negotiated, ProtocolError> {
+fn parse_negotiation(body: &[u8]) -> Result<Negotiated, ProtocolError> {
     let parse = || {
         let (newest_version, rest) = split_u32(body)?;
         let (count, mut rest) = split_u32(rest)?;

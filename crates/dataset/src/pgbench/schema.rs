@@ -63,7 +63,7 @@ impl Schema {
         let aid = if self.scale >= BIGINT_FROM_SCALE { "bigint" } else { "int" };
         // a partitioned table contains no rows: it has no fill factor, and cannot be unlogged
         let unlogged = match self.partitions {
-            None => self.unlogged(),
+            None => self.unlogged_keyword(),
             Some(_) => "",
         };
         let filled = format!(" with (fillfactor={})", self.fillfactor);
@@ -104,7 +104,7 @@ impl Schema {
         format!(
             "create{} table pgbench_accounts_{number} partition of pgbench_accounts for values {values} \
              with (fillfactor={})",
-            self.unlogged(),
+            self.unlogged_keyword(),
             self.fillfactor,
         )
     }
@@ -144,7 +144,7 @@ impl Schema {
         Table::ALL.map(statement).into()
     }
 
-    fn unlogged(&self) -> &'static str {
+    fn unlogged_keyword(&self) -> &'static str {
         match self.persistence {
             Persistence::Logged => "",
             Persistence::Unlogged => " unlogged",

@@ -98,7 +98,7 @@ pub fn check(
     events: &mut Events,
     out: &mut dyn Write,
 ) -> Result<bool, Failure> {
-    let (warehouses, profile) = expected(session, options)?;
+    let (warehouses, profile) = expected_dataset(session, options)?;
     let mut all_hold = true;
     for condition in conditions(warehouses, profile, options.depth) {
         let verdict = condition.check(session).map_err(|error| failure(&error))?;
@@ -136,7 +136,7 @@ fn tell(condition: &Condition, verdict: &Verdict, events: &mut Events, out: &mut
 }
 
 /// Warehouses and profile: those requested, otherwise those of the dataset stamp.
-fn expected(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile), Failure> {
+fn expected_dataset(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile), Failure> {
     let (warehouses, profile) = match Stamp::read(session).map_err(|error| failure(&error))? {
         Reading::Stamped(stamp) if stamp.dataset == "tpcc" => (Some(stamp.scale), profile_of(&stamp)),
         _ => (None, None),

@@ -254,7 +254,7 @@ impl ClientSql {
                     Statement::StatusLines => Value::Int(self.learnt.order),
                     _ => self.customer(*who),
                 };
-                filled([Value::Int(*warehouse), Value::Int(*district), third])
+                pad_values([Value::Int(*warehouse), Value::Int(*district), third])
             }
             Inputs::Delivery { warehouse, carrier } => {
                 let learnt = &self.learnt;
@@ -265,9 +265,9 @@ impl ClientSql {
                     }
                     _ => (Value::Int(learnt.orders[number].unwrap_or(0)), Value::Int(*carrier)),
                 };
-                filled([Value::Int(*warehouse), Value::Int(number as u32 + 1), third, fourth])
+                pad_values([Value::Int(*warehouse), Value::Int(number as u32 + 1), third, fourth])
             }
-            Inputs::StockLevel { warehouse, district, threshold } => filled([
+            Inputs::StockLevel { warehouse, district, threshold } => pad_values([
                 Value::Int(*warehouse),
                 Value::Int(*district),
                 Value::Int(self.learnt.next_order),
@@ -283,12 +283,12 @@ impl ClientSql {
         let is_remote = supply != order.warehouse;
         let (i, s, q) = (Value::Int(item), Value::Int(supply), Value::Int(quantity));
         match step.statement {
-            Statement::NewOrderItem => filled([i]),
-            Statement::NewOrderStock => filled([i, s, q, d, Value::Int(u32::from(is_remote))]),
+            Statement::NewOrderItem => pad_values([i]),
+            Statement::NewOrderStock => pad_values([i, s, q, d, Value::Int(u32::from(is_remote))]),
             Statement::NewOrderOrder => {
                 let own = &order.lines[..order.count];
                 let all_local = own.iter().all(|line| line.supply == order.warehouse);
-                filled([
+                pad_values([
                     Value::Int(learnt.order),
                     d,
                     w,
@@ -297,7 +297,7 @@ impl ClientSql {
                     Value::Int(u32::from(all_local)),
                 ])
             }
-            Statement::NewOrderOpen => filled([Value::Int(learnt.order), d, w]),
+            Statement::NewOrderOpen => pad_values([Value::Int(learnt.order), d, w]),
             Statement::NewOrderLine => [
                 Value::Int(learnt.order),
                 d,
@@ -309,7 +309,7 @@ impl ClientSql {
                 Value::Cents(u64::from(quantity) * learnt.prices_cents[step.number]),
                 Value::Text(&learnt.dist_infos[step.number]),
             ],
-            _ => filled([w, d, Value::Int(order.customer)]),
+            _ => pad_values([w, d, Value::Int(order.customer)]),
         }
     }
 
@@ -320,11 +320,11 @@ impl ClientSql {
         let amount = Value::Cents(u64::from(payment.cents));
         let customer = self.customer(payment.who);
         match statement {
-            Statement::PaymentWarehouse => filled([w, amount]),
-            Statement::PaymentDistrict => filled([w, d, amount]),
-            Statement::CustomerByName => filled([c_w, c_d, by_name(payment.who)]),
-            Statement::PaymentCustomer => filled([c_w, c_d, customer, amount, d, w]),
-            _ => filled([
+            Statement::PaymentWarehouse => pad_values([w, amount]),
+            Statement::PaymentDistrict => pad_values([w, d, amount]),
+            Statement::CustomerByName => pad_values([c_w, c_d, by_name(payment.who)]),
+            Statement::PaymentCustomer => pad_values([c_w, c_d, customer, amount, d, w]),
+            _ => pad_values([
                 c_d,
                 c_w,
                 customer,
@@ -352,7 +352,7 @@ impl ClientSql {
     pub fn take(&mut self, answer: &Answer) -> Result<Progress, String> {
         for (result, at) in (self.first..self.next).enumerate() {
             let step = self.plan[at];
-            self.learn(step, answer, result).ok_or_else(|| missing(step, self.profile))?;
+            self.learn(step, answer, result).ok_or_else(|| missing_row(step, self.profile))?;
         }
         if self.learnt.unused_item {
             self.learnt.unused_item = false;
@@ -404,12 +404,12 @@ impl ClientSql {
     }
 }
 
-fn missing(step: Step, profile: Profile) -> String {
+fn missing_row(step: Step, profile: Profile) -> String {
     let sql = step.statement.sql(profile);
     format!("no row where there must be one, as in a database of fewer warehouses: {sql}")
 }
 
-fn filled<'a, const N: usize>(values: [Value<'a>; N]) -> [Value<'a>; MOST_PARAMETERS] {
+fn pad_values<'a, const N: usize>(values: [Value<'a>; N]) -> [Value<'a>; MOST_PARAMETERS] {
     let mut all = [Value::Int(0); MOST_PARAMETERS];
     all[..N].copy_from_slice(&values);
     all

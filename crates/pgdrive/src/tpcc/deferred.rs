@@ -135,7 +135,7 @@ impl Deferred {
             // no thread panics; if one did, its deliveries would be unknown and therefore not counted
             all.add(&session.join().unwrap_or_default());
         }
-        all.left = self.shared.left();
+        all.left = self.shared.queue_length();
         all
     }
 }
@@ -213,7 +213,7 @@ impl DeferredState {
         }
     }
 
-    fn left(&self) -> u64 {
+    fn queue_length(&self) -> u64 {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.try_iter().count() as u64
     }

@@ -92,15 +92,15 @@ impl Driver for Terminal {
             Event::Connected => self.prepare(out),
             Event::Begin { script, tries } => self.begin(script, tries, now, out),
             Event::Answered(answer) => match self.kind {
-                Some(kind) => self.answered(kind, answer, out),
-                None => prepared(answer),
+                Some(kind) => self.take_answer(kind, answer, out),
+                None => check_prepared(answer),
             },
             Event::Woken | Event::Changed(_) | Event::Ending => Request::Done,
         }
     }
 }
 
-fn prepared(answer: &Answer) -> Request {
+fn check_prepared(answer: &Answer) -> Request {
     match answer.error() {
         None => Request::Done,
         Some(error) => Request::Abort(format!("could not prepare TPC-C's statements: {error}")),
@@ -108,7 +108,7 @@ fn prepared(answer: &Answer) -> Request {
 }
 
 /// Waits for the answer to the encoded messages.
-fn sent(encoded: Result<(), EncodeError>) -> Request {
+fn await_answer(encoded: Result<(), EncodeError>) -> Request {
     match encoded {
         Ok(()) => Request::Await,
         Err(error) => Request::Abort(format!("could not send a transaction: {error}")),
@@ -119,7 +119,7 @@ impl Terminal {
     fn prepare(&mut self, out: &mut Outgoing<'_>) -> Request {
         self.kind = None;
         let mut statements = self.prepared.iter();
-        sent(statements.try_for_each(|one| out.parse(&one.name, &one.sql)))
+        await_answer(statements.try_for_each(|one| out.parse(&one.name, &one.sql)))
     }
 
     fn begin(&mut self, script: usize, tries: u32, now: Nanos, out: &mut Outgoing<'_>) -> Request {
@@ -136,7 +136,7 @@ impl Terminal {
         match &mut self.execution {
             Execution::Sql(sql) => {
                 sql.begin(&self.inputs);
-                sent(sql.send(kind, &self.inputs, &self.prepared, out))
+                await_answer(sql.send(kind, &self.inputs, &self.prepared, out))
             }
             Execution::Routine(_) => {
                 // the answer shows whether the order was rolled back
@@ -144,7 +144,7 @@ impl Terminal {
                     out.keep_rows();
                 }
                 let template = &self.prepared[kind.transaction() as usize].template;
-                sent(out.execute(template, |number, out| write(&self.inputs, number, out)))
+                await_answer(out.execute(template, |number, out| write(&self.inputs, number, out)))
             }
         }
     }
@@ -167,7 +167,7 @@ impl Terminal {
         }
     }
 
-    fn answered(&mut self, kind: Kind, answer: &Answer, out: &mut Outgoing<'_>) -> Request {
+    fn take_answer(&mut self, kind: Kind, answer: &Answer, out: &mut Outgoing<'_>) -> Request {
         let is_unused = |answer: &Answer| {
             let sqlstate = answer.error().map(|error| error.sqlstate());
             sqlstate.is_some_and(|state| state.as_str() == UNUSED_ITEM_SQLSTATE)
@@ -187,7 +187,7 @@ impl Terminal {
             (Execution::Sql(sql), None) => match sql.take(answer) {
                 Ok(Progress::Done) if sql.rolled_back() == (kind == Kind::RolledBack) => Request::Done,
                 Ok(Progress::Done) => Request::Abort(NOT_ROLLED_BACK.into()),
-                Ok(Progress::More) => sent(sql.send(kind, &self.inputs, &self.prepared, out)),
+                Ok(Progress::More) => await_answer(sql.send(kind, &self.inputs, &self.prepared, out)),
                 Err(words) => Request::Abort(words),
             },
         }

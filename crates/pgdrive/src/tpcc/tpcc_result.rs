@@ -93,7 +93,7 @@ impl Figures {
             .iter()
             .zip(programs)
             .map(|(count, program)| Share::new(*count, total, program.weight, weights, spec.clients));
-        let types = Transaction::ALL.map(|transaction| answered(transaction, report));
+        let types = Transaction::ALL.map(|transaction| sum_answers(transaction, report));
         let orders = [Kind::NewOrder, Kind::RolledBack].map(|kind| counts[kind as usize]);
         let [committed, rolled_back] = match ready.load.commits_unused_item() {
             true => [orders.iter().sum(), 0],
@@ -369,7 +369,7 @@ fn scripts_of(transaction: Transaction) -> Vec<usize> {
     own.map(|kind| kind as usize).collect()
 }
 
-fn answered(transaction: Transaction, report: &Report) -> Answered {
+fn sum_answers(transaction: Transaction, report: &Report) -> Answered {
     let mut latency = Latencies::default();
     let mut count = 0;
     for (kind, record) in Kind::ALL.into_iter().zip(&report.scripts) {

@@ -21,7 +21,8 @@ pub struct Query {
 pub fn of_stream(stream: usize, scale_factor: f64, seed: u64) -> Vec<Query> {
     let mut rng = Rng::seed(seed.wrapping_add(stream as u64));
     // each query draws in the order of its number, so that a stream's order changes no parameter
-    let all: Vec<Query> = (1..=QUERIES).map(|number| query(number, &drawn(number, scale_factor, &mut rng))).collect();
+    let all: Vec<Query> =
+        (1..=QUERIES).map(|number| query(number, &draw_parameters(number, scale_factor, &mut rng))).collect();
     let queries = order(stream).into_iter();
     queries.map(|number| all[usize::from(number) - 1].clone()).collect()
 }
@@ -64,7 +65,7 @@ fn validation(query: usize, scale_factor: f64) -> Vec<String> {
     given.iter().map(ToString::to_string).collect()
 }
 
-fn drawn(query: usize, scale_factor: f64, rng: &mut Rng) -> Vec<String> {
+fn draw_parameters(query: usize, scale_factor: f64, rng: &mut Rng) -> Vec<String> {
     let words = Words::static_default();
     match query {
         1 => vec![number(rng, 60, 120)],

@@ -154,7 +154,7 @@ impl Driver for Client {
     fn resume(&mut self, event: Event<'_>, now: Nanos, out: &mut Outgoing<'_>) -> Request {
         match event {
             Event::Begin { .. } | Event::Woken => self.go_on(now, out),
-            Event::Answered(answer) => match self.answered(answer, now) {
+            Event::Answered(answer) => match self.take_answer(answer, now) {
                 None => self.go_on(now, out),
                 Some(request) => request,
             },
@@ -190,7 +190,7 @@ impl Client {
     }
 
     /// Notes the time of the answer; returns what to do unless the client continues.
-    fn answered(&mut self, answer: &Answer, now: Nanos) -> Option<Request> {
+    fn take_answer(&mut self, answer: &Answer, now: Nanos) -> Option<Request> {
         if answer.error().is_some() {
             return Some(Request::Refused(Refused::default()));
         }

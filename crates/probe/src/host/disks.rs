@@ -45,13 +45,13 @@ pub fn disks(files: &Files, devices: &[Device]) -> Result<Vec<Reading>, String> 
         let holds: Vec<&str> = roles.map(|(place, _)| place.role).collect();
         let is_used = word(&words, 3)? + word(&words, 7)? > 0.0;
         let is_whole = files.path("sys/block").join(name).exists();
-        (is_used && (is_whole || !holds.is_empty())).then(|| reading(name, &holds, &words))
+        (is_used && (is_whole || !holds.is_empty())).then(|| disk_reading(name, &holds, &words))
     });
     Ok(lines.collect())
 }
 
 /// Fields as in the kernel's `admin-guide/iostats`, from the fourth word on.
-fn reading(name: &str, holds: &[&str], words: &[&str]) -> Reading {
+fn disk_reading(name: &str, holds: &[&str], words: &[&str]) -> Reading {
     let bytes = |number| word(words, number).map(|sectors| sectors * SECTOR_BYTES);
     let us = |number| word(words, number).map(|ms| ms * 1000.0);
     let values = [

@@ -3,7 +3,7 @@
 use super::files::{Files, field, word};
 use crate::sample::Reading;
 
-fn one(values: Vec<(&'static str, f64)>) -> Vec<Reading> {
+fn single_reading(values: Vec<(&'static str, f64)>) -> Vec<Reading> {
     vec![Reading { values, ..Reading::default() }]
 }
 
@@ -21,7 +21,7 @@ pub fn kernel(stat: &str, files: &Files) -> Result<Vec<Reading>, String> {
         ("interrupts", field(stat, "intr")),
         ("forks", field(stat, "processes")),
     ];
-    Ok(one(present(&values)))
+    Ok(single_reading(present(&values)))
 }
 
 pub fn pressure(files: &Files) -> Result<Vec<Reading>, String> {
@@ -65,7 +65,7 @@ pub fn memory(files: &Files) -> Result<Vec<Reading>, String> {
         ("huge_surplus", huge("HugePages_Surp")),
         ("swap_used", swap_used.map(|(total, free)| total - free)),
     ];
-    Ok(one(present(&values)))
+    Ok(single_reading(present(&values)))
 }
 
 pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
@@ -82,7 +82,7 @@ pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
         ("major_faults", field(&text, "pgmajfault")),
         ("direct_reclaim", field(&text, "pgsteal_direct")),
     ];
-    Ok(one(present(&values)))
+    Ok(single_reading(present(&values)))
 }
 
 pub fn present(values: &[(&'static str, Option<f64>)]) -> Vec<(&'static str, f64)> {

@@ -132,9 +132,9 @@ impl<'a> Host<'a> {
             Ok(stat) => stat,
             Err(problem) => return self.lacks("cpu", problem),
         };
-        self.put("cpu", at, cpu::all(&stat));
-        self.put("core", at, Ok(cpu::each(&stat, &self.files)));
-        self.put("kernel", at, kernel::kernel(&stat, &self.files));
+        self.write_readings("cpu", at, cpu::all(&stat));
+        self.write_readings("core", at, Ok(cpu::each(&stat, &self.files)));
+        self.write_readings("kernel", at, kernel::kernel(&stat, &self.files));
     }
 
     fn server(&mut self, postmaster: u32) {
@@ -152,10 +152,10 @@ impl<'a> Host<'a> {
     fn take(&mut self, name: &'static str, read: impl FnOnce(&Self) -> Result<Vec<Reading>, String>) {
         let at = self.output.clock().now();
         let readings = read(self);
-        self.put(name, at, readings);
+        self.write_readings(name, at, readings);
     }
 
-    fn put(&mut self, name: &'static str, at: Stamp, readings: Result<Vec<Reading>, String>) {
+    fn write_readings(&mut self, name: &'static str, at: Stamp, readings: Result<Vec<Reading>, String>) {
         match readings {
             Ok(readings) => {
                 let of: &'static Source = source(name);

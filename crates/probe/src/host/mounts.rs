@@ -65,14 +65,14 @@ fn mount(line: &str) -> Option<Mount> {
     let (before, after) = line.split_once(" - ")?;
     let mut after = after.split(' ');
     Some(Mount {
-        point: unescaped(before.split(' ').nth(4)?).into(),
+        point: unescape(before.split(' ').nth(4)?).into(),
         filesystem: after.next()?.to_owned(),
-        source: unescaped(after.next()?),
+        source: unescape(after.next()?),
     })
 }
 
 /// Blanks and similar characters are written as three octal digits.
-fn unescaped(text: &str) -> String {
+fn unescape(text: &str) -> String {
     let pairs = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     let plain = |text: String, (code, char): &(&str, &str)| text.replace(code, char);
     pairs.iter().fold(text.to_owned(), plain)

@@ -26,13 +26,13 @@ pub fn interfaces(files: &Files) -> Result<Vec<Reading>, String> {
 pub fn tcp(files: &Files) -> Result<Vec<Reading>, String> {
     let snmp = files.text("proc/net/snmp")?;
     let more = files.text("proc/net/netstat")?;
-    let overflows = named(&more, "TcpExt:", "ListenOverflows");
-    let drops = named(&more, "TcpExt:", "ListenDrops");
+    let overflows = named_figure(&more, "TcpExt:", "ListenOverflows");
+    let drops = named_figure(&more, "TcpExt:", "ListenDrops");
     let values = [
-        ("established", named(&snmp, "Tcp:", "CurrEstab")),
-        ("segments_sent", named(&snmp, "Tcp:", "OutSegs")),
-        ("retransmitted", named(&snmp, "Tcp:", "RetransSegs")),
-        ("timeouts", named(&more, "TcpExt:", "TCPTimeouts")),
+        ("established", named_figure(&snmp, "Tcp:", "CurrEstab")),
+        ("segments_sent", named_figure(&snmp, "Tcp:", "OutSegs")),
+        ("retransmitted", named_figure(&snmp, "Tcp:", "RetransSegs")),
+        ("timeouts", named_figure(&more, "TcpExt:", "TCPTimeouts")),
         // the drops include overflows
         ("listen_drops", drops.or(overflows)),
     ];
@@ -40,7 +40,7 @@ pub fn tcp(files: &Files) -> Result<Vec<Reading>, String> {
 }
 
 /// A figure from two lines with the same beginning: names in the first, figures in the second.
-fn named(text: &str, begin: &str, name: &str) -> Option<f64> {
+fn named_figure(text: &str, begin: &str, name: &str) -> Option<f64> {
     let mut lines = text.lines().filter(|line| line.starts_with(begin));
     let (names, figures) = (lines.next()?, lines.next()?);
     let place = names.split_whitespace().position(|known| known == name)?;
@@ -54,8 +54,8 @@ mod tests {
     #[test]
     fn a_figure_stands_below_its_name() {
         let text = "Ip: Forwarding DefaultTTL\nIp: 1 64\nTcp: MaxConn RetransSegs\nTcp: -1 42\n";
-        assert_eq!(named(text, "Tcp:", "RetransSegs"), Some(42.0));
-        assert_eq!(named(text, "Tcp:", "MaxConn"), Some(-1.0));
-        assert_eq!(named(text, "Tcp:", "OutSegs"), None);
+        assert_eq!(named_figure(text, "Tcp:", "RetransSegs"), Some(42.0));
+        assert_eq!(named_figure(text, "Tcp:", "MaxConn"), Some(-1.0));
+        assert_eq!(named_figure(text, "Tcp:", "OutSegs"), None);
     }
 }

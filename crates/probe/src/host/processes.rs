@@ -63,10 +63,10 @@ impl Processes {
 
     /// The sources `process` and `processes` for this postmaster.
     pub fn samples(&mut self, files: &Files, at: Stamp, postmaster: u32, queries: &Queries) -> [Sample; 2] {
-        let mut readings: Vec<Reading> = reading(files, postmaster, true).into_iter().collect();
+        let mut readings: Vec<Reading> = process_reading(files, postmaster, true).into_iter().collect();
         for pid in self.children(files, postmaster) {
             // a process that has just ended is left out
-            let Some(reading) = reading(files, pid, false) else {
+            let Some(reading) = process_reading(files, pid, false) else {
                 continue;
             };
             if pid == queries.session() {
@@ -86,7 +86,7 @@ impl Processes {
     }
 }
 
-fn reading(files: &Files, pid: u32, is_postmaster: bool) -> Option<Reading> {
+fn process_reading(files: &Files, pid: u32, is_postmaster: bool) -> Option<Reading> {
     let stat = files.text_if_any(&format!("proc/{pid}/stat"))?;
     let (_, after) = stat.rsplit_once(')')?;
     // from the third field on; see proc_pid_stat(5)

@@ -13,7 +13,7 @@ use crate::host::Files;
 pub fn find(files: &Files, data: Option<&Path>, pid: u32) -> Result<(PathBuf, Format), String> {
     let data = data.map_or_else(|| files.path(&format!("proc/{pid}/cwd")), std::borrow::ToOwned::to_owned);
     let collected = fs::read_to_string(data.join("current_logfiles"));
-    if let Some(found) = collected.ok().and_then(|text| named(&data, &text)) {
+    if let Some(found) = collected.ok().and_then(|text| find_named(&data, &text)) {
         return Ok(found);
     }
     let standard_error = files.path(&format!("proc/{pid}/fd/2"));
@@ -33,7 +33,7 @@ pub fn find(files: &Files, data: Option<&Path>, pid: u32) -> Result<(PathBuf, Fo
 }
 
 /// Of several formats of the same log, the one that can be parsed most reliably.
-fn named(data: &Path, text: &str) -> Option<(PathBuf, Format)> {
+fn find_named(data: &Path, text: &str) -> Option<(PathBuf, Format)> {
     let kinds = [("jsonlog", Format::Json), ("csvlog", Format::Csv), ("stderr", Format::Plain)];
     kinds.into_iter().find_map(|(kind, format)| {
         let name = text.lines().find_map(|line| {

@@ -281,13 +281,13 @@ impl<'a> Server<'a> {
         match answer {
             Ok(answer) => Some((answer, took)),
             Err(error) => {
-                self.failed(source, &error);
+                self.note_failure(source, &error);
                 None
             }
         }
     }
 
-    fn failed(&mut self, source: &'static str, error: &SessionError) {
+    fn note_failure(&mut self, source: &'static str, error: &SessionError) {
         if self.stop.is_set() {
             self.session = None;
         } else if matches!(error, SessionError::Server(_)) {
