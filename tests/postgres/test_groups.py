@@ -22,22 +22,26 @@ settings = { fsync = "off", shared_buffers = "16MB" }
 [workload]
 scale = 1
 [[group]]
-name = "orders"
-scripts = ["simple-update"]
-clients = 2
-rate = 100
-[[group]]
 name = "reports"
 scripts = ["select-only"]
 begin = "1s"
 protocol = "prepared"
+[[group]]
+name = "orders"
+scripts = ["simple-update"]
+clients = 2
+rate = 100
 [[group]]
 name = "sleepers"
 idle = 20
 """
 TRIAL = """
 [trial]
+warmup = "1s"
 duration = "2s"
+[[event]]
+at = "500ms"
+do = "checkpoint"
 """
 STEPS = """
 [[step]]
@@ -73,8 +77,8 @@ def run(home: Home, folder: Path, text: str) -> tuple[RunFolder, str]:
 
 def test_groups_run_beside_each_other(warm_home: Home, tmp_path: Path) -> None:
     folder, said = run(warm_home, tmp_path, TRIAL)
-    orders, reports = folder.trials()
-    assert (orders.outcome, orders.beside, reports.beside) == (Outcome.FINISHED, [2], [1])
+    reports, orders = folder.trials()
+    assert (orders.outcome, orders.beside, reports.beside) == (Outcome.FINISHED, [1], [2])
     assert (orders.duration_s, reports.duration_s) == (2, 1)
     assert (reports.point.protocol, reports.point.group) == ("prepared", "reports")
     assert "beside reports" in said
@@ -83,7 +87,13 @@ def test_groups_run_beside_each_other(warm_home: Home, tmp_path: Path) -> None:
     for trial in folder.trials():
         details = {row.kind: json.loads(row.detail) for row in stored.events(trial.number)}
         began.append(details["start"]["epoch_us"] + details["connected"]["origin_us"])
-    assert began[1] - began[0] == pytest.approx(1e6, abs=1e3)
+    # a second of warm-up, and one of measuring
+    assert began[0] - began[1] == pytest.approx(2e6, abs=1e3)
+    # in timelines, both are on the clock of the plan's times
+    assert [stored.seconds(trial.number).from_us[0] for trial in (reports, orders)] == [1e6, -1e6]
+    assert reports.events == []
+    assert orders.events[0].began_s == pytest.approx(0.5, abs=0.2)
+    assert "checkpoint at 0.5" in said
     # the probe samples their common server once; it sees the clients that only stay connected
     assert orders.probe is not None
     assert reports.probe is None

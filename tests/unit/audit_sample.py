@@ -46,7 +46,7 @@ from pgdyno.store.trial_tables import EventRow, IntervalRow, SeriesRow, SettingR
 from tests.unit.store_sample import STARTED, sample_manifest, seconds_of_rows
 
 ORIGIN_US = 50_000
-"""The start of the load on the engine's clock, in microseconds."""
+"""The start of measuring on the engine's clock, in microseconds."""
 SETTINGS = {
     "fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "autovacuum": "on",
     "checkpoint_timeout": "300",
@@ -89,15 +89,14 @@ class FakeRun:
         ]
 
     def events(self) -> Sequence[EventRow]:
-        said = {
-            "connected": {"origin_us": ORIGIN_US},
-            "end": {"workers": [{"cpu_share": each} for each in self.workers]},
-        }
         return [
             EventRow(trial.number, 0, kind, None, None, None, None, None, json.dumps(detail))
             for trial in self.trials
             if trial.imported is None
-            for kind, detail in said.items()
+            for kind, detail in (
+                ("connected", {"origin_us": ORIGIN_US + trial.load_begins_us}),
+                ("end", {"workers": [{"cpu_share": each} for each in self.workers]}),
+            )
         ]
 
     def effect_of_script(self, name: str) -> Effect | None:

@@ -63,14 +63,22 @@ class SampleRun:
 
 
 def interval_row(
-    trial: int, second: int, phase: str, succeeded: int, *, script: int = 0, p99_ns: int | None = None, end_us: int = 0
+    trial: int,
+    second: int,
+    phase: str,
+    succeeded: int,
+    *,
+    script: int = 0,
+    p99_ns: int | None = None,
+    end_us: int = 0,
+    warmup_s: int = 0,
 ) -> IntervalRow:
     """Returns one second of a trial, or less if `end_us` is given."""
     return IntervalRow(
         trial=trial,
         second=second,
-        from_us=second * 1_000_000,
-        to_us=end_us or (second + 1) * 1_000_000,
+        from_us=(second - warmup_s) * 1_000_000,
+        to_us=end_us or (second + 1 - warmup_s) * 1_000_000,
         phase=phase,
         script=script,
         succeeded=succeeded,
@@ -239,7 +247,8 @@ def add_trial(
         p99 = round(1000 * p50_us * 2.6 * random.normal(1.0, 0.06) * (2.5 if at - warmup_s in dips else 1))
         phase = WARM_UP if at < warmup_s else MEASURE
         count = max(round(float(rate)), 0) if with_latency else 0
-        rows.append(interval_row(number, at, phase, count, p99_ns=p99 if with_latency else None))
+        p99_ns = p99 if with_latency else None
+        rows.append(interval_row(number, at, phase, count, p99_ns=p99_ns, warmup_s=warmup_s))
     if with_latency:
         blobs.append(HistogramRow(number, TOTAL, MEASURE, 0, blob_of(total)))
     summary = Summary(

@@ -79,18 +79,18 @@ def trial(events: list[EventRecord], ledger: LedgerRecord | None = None) -> Tria
         (
             event(),
             (
-                "kill at 20.0 s: took 0.0506 s; no successful transaction for 1.72 s; 8 transactions failed (7 lost); "
+                "kill at 15.0 s: took 0.0506 s; no successful transaction for 1.72 s; 8 transactions failed (7 lost); "
                 "back within 5 % of 698 tps after 2.00 s"
             ),
         ),
         (
             event(effect=EFFECT.model_copy(update={"recovered_s": None, "failed": 0, "nobody_served_s": 0.0})),
-            "kill at 20.0 s: took 0.0506 s; never without successful transactions; not back within 5 % of 698 tps",
+            "kill at 15.0 s: took 0.0506 s; never without successful transactions; not back within 5 % of 698 tps",
         ),
-        (event(EventOutcome.NOT_REACHED, None, began_s=None), "kill at 20.0 s: not reached"),
+        (event(EventOutcome.NOT_REACHED, None, began_s=None), "kill at 15.0 s: not reached"),
         (
             event(EventOutcome.FAILED, None, do="command", command="x y", message="exit code 3"),
-            "command (x y) at 20.0 s: failed: exit code 3",
+            "command (x y) at 15.0 s: failed: exit code 3",
         ),
     ],
 )

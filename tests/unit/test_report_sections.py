@@ -217,7 +217,7 @@ def test_the_timeline_s_data_cannot_end_their_element() -> None:
     assert "<" not in data[0]
     assert found["trials"][0]["name"] == f"{EVIL}, 1 client, repeat 1"
     assert len(found["trials"][0]["tps"]) == 12
-    assert found["trials"][0]["warm"] == 2
+    assert (found["trials"][0]["begin"], found["trials"][0]["warm"]) == (-2, 0)
 
 
 def test_the_timeline_s_data_are_bounded_however_many_trials_there_are() -> None:
@@ -244,7 +244,9 @@ def test_events_during_a_trial_are_in_its_timeline() -> None:
     dips = {number: [Dip(4.0, 6.0, 0.5, 900.0)]}
     data = timeline_data(digest(run), {number: samples}, dips, number, Steps(240))
     (trial,) = json.loads(timeline_json(data))["trials"]
-    assert trial["marks"] == [[2.0, "checkpoint (WAL or command)"]]
+    # the third step is the first that is measured
+    assert (trial["begin"], trial["warm"]) == (-2, 0)
+    assert trial["marks"] == [[0.0, "checkpoint (WAL or command)"]]
     assert trial["waits"] == {"Lock": [3] * 12}
     assert trial["cpu"]["user"][3] == 25
     assert trial["disk"] == {"data wal, sda: busy, %": [None, None, None, 50, *[None] * 8]}

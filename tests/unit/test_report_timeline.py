@@ -15,11 +15,12 @@ def trial(steps: int = 12, **more: object) -> TrialSteps:
         "n": 3,
         "name": "pg18, 16 clients, repeat 1",
         "step": 2.0,
-        "warm": 4,
+        "begin": -4.0,
+        "warm": 0.0,
         "tps": [1000 + 100 * at for at in range(steps)],
         "p99": [None, *[2.0 + at for at in range(steps - 1)]],
-        "marks": [[6.0, "checkpoint (time)"]],
-        "dips": [[10, 14]],
+        "marks": [[2.0, "checkpoint (time)"]],
+        "dips": [[6, 10]],
     }
     return TrialSteps(**(made | more))
 
@@ -53,10 +54,11 @@ def test_every_strip_says_what_it_shows() -> None:
     assert "p99: 3.00 to 12.0 ms, log axis" in lines
     assert "active sessions: Lock 55 %, CPU 45 %; 8 processors" in lines
     assert "        CPU: 50.0 to 70.0 %" in lines
-    assert "        6 s: checkpoint (time)" in lines
-    assert "        10 to 14 s: dip" in lines
+    assert "        2 s: checkpoint (time)" in lines
+    assert "        6 to 10 s: dip" in lines
     dips, events = (next(line for line in lines if line.split()[:1] == [name]) for name in ("dips", "events"))
-    # 72 cells for 24 s: three a second
+    # 72 cells for 24 s: three a second, from four seconds of warm-up
+    assert next(line for line in lines if line.endswith(" 20 s")).split() == ["0", "5", "10", "15", "20", "s"]
     assert (dips.index("━") - 8, dips.count("━"), events.index("▲") - 8) == (5 * 5, 2 * 5, 3 * 5)
 
 
@@ -73,6 +75,7 @@ def test_plain_lines_where_nobody_looks() -> None:
     assert lines[1].split() == ["from,", "s", "tps", "p99,", "ms", "active", "CPU,", "%", "WAL,", "MB/s"]
     assert len(lines) == 2 + 12
     assert lines[2].endswith("warm-up")
+    assert [line.split()[0] for line in lines[2:6]] == ["-4", "-2", "0", "2"]
     assert lines[2].split()[2] == "-"
     assert lines[5].endswith("checkpoint (time)")
     assert lines[7].endswith("dip")

@@ -324,7 +324,7 @@ class Subject:
             if not (number in looked or number in series):
                 continue
             known = {span: sums[number, at] for at, span in enumerate(spans[number]) if (number, at) in sums}
-            probe = Probed(origin_us(self.events(number)) or 0, series.get(number, []), known)
+            probe = Probed(origin_us(records[number], self.events(number)) or 0, series.get(number, []), known)
             generator = records[number].generator
             shares = worker_shares(self.seconds(number), generator.workers if generator is not None else 1)
             found[number] = explained(self.courses[number], probe, records[number].events, shares, self.dips[number])
@@ -332,7 +332,11 @@ class Subject:
 
     def on_probes_clock(self, spans: Mapping[int, Sequence[Span]]) -> dict[int, list[tuple[int, int]]]:
         """Convert seconds of trials to microseconds of the probe's clock; trials without a probe are left out."""
-        origins = {number: origin_us(self.events(number)) for number in spans}
+        origins = {
+            sample.number: origin_us(sample.trial, self.events(sample.number))
+            for sample in self.samples
+            if sample.number in spans
+        }
         return {
             number: [(origin + round(begin * 1e6), origin + round(end * 1e6)) for begin, end in spans[number]]
             for number, origin in origins.items()

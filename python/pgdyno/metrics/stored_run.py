@@ -32,7 +32,7 @@ class _Trial:
     epoch_s: float
     """Start of the engine."""
     origin_s: float
-    """Start of the first transaction."""
+    """Start of measuring."""
     rows: Sequence[IntervalRow]
 
     def seconds(self) -> dict[int, list[IntervalRow]]:
@@ -67,6 +67,7 @@ def _trial(run: RunData, record: TrialRecord) -> _Trial:
         )
     origin_us = whole_of("connected", events.get("connected", "{}"), "origin_us") or 0
     labels = {"run": run.folder.name, "trial": str(record.number), "target": record.target}
+    origin_us -= record.load_begins_us
     return _Trial(record, labels, epoch_s, epoch_s + origin_us / 1e6, run.intervals(record.number))
 
 

@@ -136,6 +136,8 @@ class TrialRecord(Record):
     """None, like the end, in an imported trial whose source does not report it."""
     ended_at: Instant | None
     warmup_s: float
+    begin_s: float = 0.0
+    """When a group of clients began, from the start of measuring; 0 in records of earlier versions."""
     duration_s: float | None
     transactions: int | None
     outcome: Outcome
@@ -179,6 +181,11 @@ class TrialRecord(Record):
     def server(self) -> str:
         """Return the name of its server: that of the target, with the number of an instance."""
         return server_name(self.target, self.instance)
+
+    @property
+    def load_begins_us(self) -> int:
+        """Return when its load began, on the clock of timelines: 0 is the start of measuring, the warm-up is before."""
+        return round((self.begin_s - self.warmup_s) * 1e6)
 
     @property
     def is_seen(self) -> bool:

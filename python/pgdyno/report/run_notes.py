@@ -21,24 +21,24 @@ from pgdyno.units import duration_words
 
 
 def disturbance_lines(trials: Sequence[TrialRecord]) -> list[str]:
-    """Return a line for each event, on the clock of timelines, and each ledger of `trials`; empty without any."""
+    """Return a line for each event and each ledger of `trials`; empty without any."""
     lines: list[str] = []
     for trial in trials:
         where = gettext("trial {number}, ", number=trial.number) if len(trials) > 1 else ""
-        lines += [f"{where}{_event(event, trial.warmup_s)}" for event in trial.events]
+        lines += [f"{where}{_event(event)}" for event in trial.events]
         if trial.ledger is not None:
             lines.append(where + gettext("ledger: {figures}", figures=_ledger(trial.ledger)))
     return lines
 
 
-def _event(event: EventRecord, warmup_s: float) -> str:
+def _event(event: EventRecord) -> str:
     name = f"{event.do} ({event.command})" if event.command else event.do
     if event.began_s is None:
-        return gettext("{event} at {seconds}: not reached", event=name, seconds=_seconds(warmup_s + event.at_s))
+        return gettext("{event} at {seconds}: not reached", event=name, seconds=_seconds(event.at_s))
     return gettext(
         "{event} at {seconds}: {effects}",
         event=name,
-        seconds=_seconds(warmup_s + event.began_s),
+        seconds=_seconds(event.began_s),
         effects=gettext("; ").join(_parts(event)),
     )
 

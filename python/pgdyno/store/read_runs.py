@@ -93,11 +93,15 @@ class RunData:
         return self.folder.manifest
 
     def intervals(self, trial: int | None = None) -> list[IntervalRow]:
-        """Return rows of trial number `trial`, or of all, by trial, second and script. Raises StoreError."""
+        """Return rows of trial number `trial`, or of all, by trial, second and script, on the clock of timelines
+        (`TrialRecord.load_begins_us`). Raises StoreError.
+        """
         return self._rows(IntervalRow, trial, order="trial, second, script")
 
     def seconds(self, trial: int) -> Seconds:
-        """Return the seconds of trial number `trial`, its scripts together; empty if it has none. Raises StoreError."""
+        """Return the seconds of trial number `trial`, its scripts together, on the clock of timelines; empty if it has
+        none. Raises StoreError.
+        """
         # numpy takes longer to load than listing runs
         from pgdyno.store.seconds import NO_SECONDS
 
@@ -114,7 +118,7 @@ class RunData:
                 rows = _parquet(paths[at : at + FILES_AT_ONCE], IntervalRow)
                 most = MOST_READ - sum(map(len, seconds.values()))
                 found = connection.execute(seconds_query(rows))
-                seconds |= fetched_seconds(found, self.folder.path, self._paths, most)
+                seconds |= fetched_seconds(found, self.folder.path, self._begins_us, most)
         return seconds
 
     def histograms(self, trial: int | None = None, *, totals: bool | None = None) -> list[HistogramRow]:
@@ -282,6 +286,10 @@ class RunData:
     def _paths(self) -> dict[int, Path]:
         return {record.number: self.folder.trials_path / record.slug for record in self.trials}
 
+    @cached_property
+    def _begins_us(self) -> dict[int, int]:
+        return {record.number: record.load_begins_us for record in self.trials}
+
     def _files(self, name: str) -> dict[int, Path]:
         return {number: path / f"{name}.parquet" for number, path in self._paths.items()}
 
@@ -294,6 +302,10 @@ class RunData:
         if not paths:
             return []
         names = ", ".join(columns(row))
+        if row is IntervalRow:
+            cases = (f"WHEN {number} THEN {us}" for number, us in self._begins_us.items() if trial in (None, number))
+            begins = f"CASE trial {' '.join(cases)} END"
+            names = names.replace("from_us, to_us", f"from_us + {begins}, to_us + {begins}")
         known = self._paths if trial is None else (trial,)
         # the sort is stable: samples of the same microsecond keep their order
         sql = f"SELECT {names} FROM {_parquet(paths, row)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608

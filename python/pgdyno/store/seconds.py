@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ class Seconds:
     """Its number (`IntervalRow.second`)."""
     from_us: Array
     to_us: Array
+    """Since the start of measuring: the warm-up is negative."""
     phase: Array
     """Index into PHASES."""
     succeeded: Array
@@ -75,11 +76,12 @@ def seconds_query(rows: str) -> str:
 
 
 def fetched_seconds(
-    found: duckdb.DuckDBPyConnection, path: Path, trials: Container[int], most: int = MOST_READ
+    found: duckdb.DuckDBPyConnection, path: Path, begins_us: Mapping[int, int], most: int = MOST_READ
 ) -> dict[int, Seconds]:
     """Return the seconds of each trial in the result of `seconds_query`.
 
-    Raises StoreError, which names `path`, for more than `most` of them, and for a trial not in `trials`.
+    `begins_us` has the start of each trial's load on the clock of timelines. Raises StoreError, which names `path`, for
+    more than `most` of them, and for a trial that is not in it.
     """
     columns: Mapping[str, NDArray[Any]] = found.fetchnumpy()
     numbers, firsts = np.unique(columns["trial"], return_index=True)
@@ -87,10 +89,14 @@ def fetched_seconds(
         raise StoreError(
             f"cannot read {path}: more than {MOST_READ:,} seconds", hint="read fewer trials at a time, or use DuckDB"
         )
-    other = next((int(number) for number in numbers if int(number) not in trials), None)
+    other = next((int(number) for number in numbers if int(number) not in begins_us), None)
     if other is not None:
         raise StoreError(f"cannot read {path}: a table has rows of trial {other}, which does not exist", hint=DAMAGED)
-    arrays = [np.asarray(columns[name], dtype=np.float64) for name in _COLUMNS]
+    begins = np.repeat([begins_us[int(number)] for number in numbers], np.diff([*firsts, len(columns["trial"])]))
+    arrays = [
+        np.asarray(columns[name], dtype=np.float64) + (begins if name in ("from_us", "to_us") else 0)
+        for name in _COLUMNS
+    ]
     ends = [*firsts, len(columns["trial"])][1:]
     return {
         int(number): Seconds(*(array[first:end] for array in arrays))

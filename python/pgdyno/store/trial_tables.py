@@ -30,7 +30,7 @@ class IntervalRow:
     """Number of the interval from 0, including warm-up and drain; `from_us` is its time."""
     from_us: BigInt
     to_us: BigInt
-    """Bounds since the first transaction's start, including warm-up."""
+    """Bounds since the first transaction was due in the file, since the start of measuring where `RunData` reads."""
     phase: Text
     """warm-up, measure or drain"""
     script: Integer

@@ -30,7 +30,7 @@ class Dip:
     """A period well below the throughput around it."""
 
     from_s: float
-    """Seconds from the start of the trial, warm-up included; for a bare series, from the first value."""
+    """Seconds from the start of measuring; for a bare series, from the first value."""
     to_s: float
     depth: float
     """Depth of its deepest second, as a share of the median there: 1 if nothing succeeded."""
@@ -200,9 +200,7 @@ def explained(
     """
     found = dips_of(timeline) if dips is None else dips
     return [
-        ExplainedDip(
-            dip, _coincidences(dip, _quiet_spans(timeline, found, dip), probe, timeline, events, worker_shares)
-        )
+        ExplainedDip(dip, _coincidences(dip, _quiet_spans(timeline, found, dip), probe, events, worker_shares))
         for dip in found
     ]
 
@@ -267,13 +265,12 @@ def _coincidences(
     dip: Dip,
     quiet: Sequence[Span],
     probe: Probed,
-    timeline: Timeline,
     events: Sequence[EventRecord],
     worker_shares: Sequence[tuple[float, float, float]],
 ) -> tuple[Coincidence, ...]:
     span = (dip.from_s, dip.to_s)
     return (
-        *_planned_coincidences(span, timeline, events),
+        *_planned_coincidences(span, events),
         *_waits(span, quiet, probe),
         *_checkpoint(span, quiet, probe),
         *_full_pages(span, quiet, probe),
@@ -283,12 +280,10 @@ def _coincidences(
     )
 
 
-def _planned_coincidences(span: Span, timeline: Timeline, events: Sequence[EventRecord]) -> Iterator[Coincidence]:
+def _planned_coincidences(span: Span, events: Sequence[EventRecord]) -> Iterator[Coincidence]:
     for event in events:
-        if event.began_s is None:
-            continue
-        began = timeline.warmup_end_s + event.began_s
-        if began < span[1] and began + (event.seconds or 0.0) > span[0] - MARGIN_S:
+        began = event.began_s
+        if began is not None and began < span[1] and began + (event.seconds or 0.0) > span[0] - MARGIN_S:
             yield Coincidence(Cause.PLANNED, event.number, 0, "number")
 
 

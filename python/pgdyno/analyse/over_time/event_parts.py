@@ -47,7 +47,7 @@ class EventPart:
     part: str
     """before, during, recovering, after."""
     from_s: float
-    """Seconds since the trial began, its warm-up included, as in timelines."""
+    """Seconds since the start of measuring."""
     to_s: float
     tps: float
     p50_ns: int | None
@@ -78,7 +78,7 @@ def event_parts(run: RunSource, trial: TrialRecord) -> list[EventPart]:
     blobs: dict[int, list[bytes]] = {}
     for row in run.histograms(trial.number, totals=False):
         blobs.setdefault(row.second, []).append(row.histogram)
-    found = list(_split(trial, events, rows))
+    found = list(_split(events, rows))
     probe = _Samples.read(run, trial, found)
     return [_part(each, at, blobs, probe) for at, each in enumerate(found)]
 
@@ -95,8 +95,8 @@ class _Seconds:
     stall_span: Span
 
 
-def _split(trial: TrialRecord, events: Sequence[EventRecord], rows: Sequence[IntervalRow]) -> Iterator[_Seconds]:
-    spans = [(trial.warmup_s + (each.began_s or 0), each.seconds or 0) for each in events]
+def _split(events: Sequence[EventRecord], rows: Sequence[IntervalRow]) -> Iterator[_Seconds]:
+    spans = [(each.began_s or 0, each.seconds or 0) for each in events]
     for at, event in enumerate(events):
         began_s, ended_s = spans[at][0], sum(spans[at])
         earlier = max((sum(span) for span in spans if sum(span) <= began_s), default=0.0)
@@ -118,18 +118,17 @@ def _split(trial: TrialRecord, events: Sequence[EventRecord], rows: Sequence[Int
         ):
             if chosen:
                 span = min(row.from_us for row in chosen) / 1e6, max(row.to_us for row in chosen) / 1e6
-                yield _Seconds(event, part, chosen, span, *_stall(event, part, span, trial.warmup_s))
+                yield _Seconds(event, part, chosen, span, *_stall(event, part, span))
 
 
-def _stall(event: EventRecord, part: str, span: Span, warmup_s: float) -> tuple[Stall | None, Span]:
+def _stall(event: EventRecord, part: str, span: Span) -> tuple[Stall | None, Span]:
     known = event.effect.stalls if event.effect is not None else []
     for stall in known:
-        begin_s = warmup_s + stall.from_s
-        is_inside = span[0] <= begin_s + stall.seconds / 2 <= span[1]
+        is_inside = span[0] <= stall.from_s + stall.seconds / 2 <= span[1]
         if is_inside and stall.part == ("after" if part == "recovering" else part):
             # a short stall may have no sample of its own
             margin_s = max(0.0, SAMPLED_S - stall.seconds) / 2
-            return stall, (begin_s - margin_s, begin_s + stall.seconds + margin_s)
+            return stall, (stall.from_s - margin_s, stall.from_s + stall.seconds + margin_s)
     return None, span
 
 
@@ -145,7 +144,7 @@ class _Samples:
     def read(cls, run: RunSource, trial: TrialRecord, parts: Sequence[_Seconds]) -> _Samples:
         if trial.probe is None or not isinstance(run, ProbedSource):
             return cls({}, {}, trial.number)
-        origin = origin_us([row for row in run.events() if row.trial == trial.number])
+        origin = origin_us(trial, [row for row in run.events() if row.trial == trial.number])
         if origin is None:
             return cls({}, {}, trial.number)
         spans = [_on_clock(origin, part.span) for part in parts]

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from pgdyno.analyse.histogram import merge
-from pgdyno.records import Latency, ReplicaFigures
+from pgdyno.records import Latency, ReplicaFigures, TrialRecord
 from pgdyno.store.safe_files import whole_of
 from pgdyno.store.trial_tables import EventRow, SeriesRow, WaitRow
 
@@ -19,7 +19,7 @@ CLIENT = "client backend"
 CHECKPOINTER = "checkpointer"
 
 Span = tuple[float, float]
-"""From, to: seconds since the trial began, its warm-up included."""
+"""From, to: seconds since the start of measuring; the warm-up is negative."""
 Key = Callable[[WaitRow], str | None]
 """The category of a wait; None excludes it."""
 
@@ -34,7 +34,7 @@ class Probed:
     """The samples of a trial's probe."""
 
     origin_us: int
-    """The time on the engine's clock at which the first transaction was due."""
+    """The start of measuring on the engine's clock."""
     series_rows: Sequence[SeriesRow]
     """In order of time."""
     sums: Mapping[Span, tuple[int, Sequence[WaitRow]]]
@@ -93,10 +93,11 @@ class Probed:
         return {source: (rows, [row.t_us for row in rows]) for source, rows in found.items()}
 
 
-def origin_us(events: Sequence[EventRow]) -> int | None:
-    """Return the origin of intervals on the clock of events: `origin_us` of `connected` (docs/reference/events.md)."""
+def origin_us(trial: TrialRecord, events: Sequence[EventRow]) -> int | None:
+    """Return the origin of timelines, the start of measuring, on the clock of `events`; None if no load started."""
     said = next((row for row in events if row.kind == "connected"), None)
-    return None if said is None else whole_of(said.kind, said.detail, "origin_us")
+    began_us = None if said is None else whole_of(said.kind, said.detail, "origin_us")
+    return None if began_us is None else began_us - trial.load_begins_us
 
 
 Event = dict[str, Any]

@@ -55,7 +55,7 @@ class TimelineSecond:
     """One interval of a trial, over all its scripts."""
 
     from_s: float
-    """Seconds since the trial began, its warm-up included."""
+    """Seconds since the start of measuring; the warm-up is negative."""
     to_s: float
     phase: str
     tps: float
@@ -71,7 +71,7 @@ class Timeline:
 
     trial: int
     from_s: Array
-    """Seconds since the trial began, its warm-up included."""
+    """Seconds since the start of measuring; the warm-up is negative."""
     to_s: Array
     phase: Array
     """Index into PHASES."""
@@ -106,10 +106,12 @@ class Timeline:
 
     @property
     def warmup_end_s(self) -> float:
-        """Return the end of the warm-up: 0 without one. Phases that do not count may follow later, too."""
+        """Return the end of the warm-up: the first second's start without one. Phases that do not count may follow
+        later, too.
+        """
         others = np.flatnonzero(self.phase != PHASES.index(WARM_UP))
         leading = self.to_s[: others[0]] if len(others) else self.to_s
-        return float(leading.max()) if len(leading) else 0.0
+        return float(leading.max()) if len(leading) else float(self.from_s[0]) if len(self) else 0.0
 
 
 def trial_timeline(run: RunSource, trial: int, *, percentiles: bool = False) -> Timeline:
@@ -193,7 +195,7 @@ class Heatmap:
     """Counts of transactions by step of time and latency."""
 
     seconds: tuple[float, ...]
-    """Start of each measured step, in seconds since the trial began."""
+    """Start of each measured step, in seconds since the start of measuring."""
     end_s: float
     steps: tuple[LatencyHistogram | None, ...]
     """Each step's complete histogram; None if nothing succeeded."""

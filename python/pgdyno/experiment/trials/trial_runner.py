@@ -36,7 +36,7 @@ from pgdyno.experiment.trials.replicas import ReplicaResults, reads_in_turn, wit
 from pgdyno.experiment.trials.scenario import idle_clients, load_environment, run_step, steps_of
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
-from pgdyno.plan.scenario.loads import delay_s, plan_of_load
+from pgdyno.plan.scenario.loads import begin_s, delay_s, plan_of_load
 from pgdyno.plan.workload import phases_s
 from pgdyno.probe import ProbeOutput
 from pgdyno.processors import own_halves, running_on
@@ -221,7 +221,9 @@ class TrialRunner:
         measured: dict[int, Loaded] = {}
         done: list[StepRecord] = []
         failed: TrialRecord | None = None
-        for before, loads in steps_of(self._context.plan, trials):
+        for before, unsorted in steps_of(self._context.plan, trials):
+            # the first has the probe and the plan's events, whose times count from the start of measuring
+            loads = sorted(unsorted, key=lambda each: begin_s(self._context.plan, each.point))
             first = loads[0] if loads else trials[-1]
             try:
                 done += [
@@ -543,6 +545,7 @@ class TrialRunner:
             started_at=started,
             ended_at=datetime.now(UTC),
             warmup_s=plan.trial.warmup,
+            begin_s=begin_s(self._context.plan, trial.point),
             duration_s=phases_s(plan) or plan.trial.duration,
             transactions=plan.trial.transactions,
             outcome=result.outcome,

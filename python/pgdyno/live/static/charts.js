@@ -28,7 +28,7 @@ const Charts = (() => {
   function draw(given, from, to, moments) {
     last = [given, from, to, moments];
     const start = from ?? Date.now() / 1000 - LEAST_S, length = Math.max((to ?? start) - start + 1, LEAST_S), step = Math.ceil(length / MOST_STEPS);
-    const axis = { from: start, step, count: Math.ceil(length / step), grid: true, warm: 0, dips: [], marks: moments.filter((each) => each.t >= start && each.t <= start + length).map((each) => [Math.round(each.t - start), each.text]) };
+    const axis = { from: start, begin: 0, step, count: Math.ceil(length / step), grid: true, warm: 0, dips: [], marks: moments.filter((each) => each.t >= start && each.t <= start + length).map((each) => [Math.round(each.t - start), each.text]) };
     const strips = given.map((strip) => ({ ...strip, lines: strip.lines.map(([name, get, colour]) => ({ name, colour, values: steps(axis, strip.list, get, strip.log) })) }));
     axis.left = Strips.room(strips, axis);
     const boxes = strips.map((strip) => document.getElementById(`strip-${strip.id}`));

@@ -92,9 +92,13 @@ def plan_of_load(plan: Plan, load: Point) -> Plan:
     return plan.model_copy(update={"workload": group_workload(plan.workload, group), "trial": trial})
 
 
+def begin_s(plan: Plan, load: Point) -> float:
+    """Return when `load` begins, from the start of measuring; 0 for one that also runs in the warm-up."""
+    group = group_of(plan, load)
+    return 0.0 if group is None else group.begin
+
+
 def delay_s(plan: Plan, load: Point) -> float:
     """Return how long after the start of the trial's engines that of `load` begins."""
-    group = group_of(plan, load)
-    if group is None or not group.begin:
-        return 0.0
-    return group.begin if load.step is not None else plan.trial.warmup + group.begin
+    begin = begin_s(plan, load)
+    return begin + plan.trial.warmup if begin and load.step is None else begin

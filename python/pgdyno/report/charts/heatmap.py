@@ -11,17 +11,7 @@ from numpy.typing import NDArray
 from pgdyno.analyse.over_time.timeline import Heatmap
 from pgdyno.report.charts.layout import CHART_HEIGHT, GAP, Box, Layout, label_column, n_text, x_title, y_axis
 from pgdyno.report.charts.palette import Look
-from pgdyno.report.charts.svg import (
-    WHOLE_STEPS,
-    Drawing,
-    Scale,
-    element,
-    linear_ticks,
-    log_ticks,
-    number,
-    text,
-    text_width,
-)
+from pgdyno.report.charts.svg import Drawing, Scale, element, log_ticks, number, text, text_width, ticks_between
 from pgdyno.report.translation import gettext, gettext_noop, ngettext
 
 COLUMNS = 75
@@ -51,13 +41,12 @@ def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Draw
         cells = _cells(shares, level, [x(end) for end in ends], [y(edge) for edge in edges_ms])
         if cells:
             drawing.add(element("path", d=cells, class_=f"f{look.colour} h{level}"))
-    for tick in linear_ticks(ends[-1], 6 if layout is not Layout.NARROW else 3, WHOLE_STEPS):
-        if ends[0] <= tick <= ends[-1]:
-            drawing.add(text(x(tick), box.bottom + 19, f"{tick:g}", anchor="middle"))
-    room = box.width - text_width(gettext("seconds since the trial began")) - GAP
+    for tick in ticks_between(ends[0], ends[-1], 6 if layout is not Layout.NARROW else 3):
+        drawing.add(text(x(tick), box.bottom + 19, f"{tick:g}", anchor="middle"))
+    room = box.width - text_width(gettext("seconds since measuring began")) - GAP
     told = n_text([int(heat.counts.sum())], gettext_noop("n = {count} transactions"), room)
     drawing.add(text(box.left, box.bottom + 36, told, "quiet"))
-    x_title(drawing, box, gettext("seconds since the trial began"))
+    x_title(drawing, box, gettext("seconds since measuring began"))
     return drawing
 
 

@@ -12,7 +12,7 @@ from pgdyno.report import numbers
 from pgdyno.report.charts.latency import LEAST_MS
 from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, tick_name, x_title, y_axis
 from pgdyno.report.charts.palette import Look
-from pgdyno.report.charts.svg import Drawing, Scale, element, line, linear_ticks, log_ticks, path, text
+from pgdyno.report.charts.svg import Drawing, Scale, element, line, linear_ticks, log_ticks, path, text, ticks_between
 from pgdyno.report.report_content import Digest
 from pgdyno.report.translation import gettext, gettext_noop
 
@@ -68,8 +68,7 @@ def operation_chart(lines: Sequence[OperationLine], found: Impact, title: str, l
     n_title(drawing, [found.pairs], PAIRS, axis)
     drawing.add(line(box.left, box.bottom, box.right, box.bottom, "axis"))
     drawing.add(text(x(0), box.top - 8, gettext("the operation"), "quiet"))
-    step = linear_ticks(end - begin, 6 if layout is not Layout.NARROW else 3)[1]
-    for tick in (step * count for count in range(math.ceil(begin / step), math.floor(end / step) + 1)):
+    for tick in ticks_between(begin, end, 6 if layout is not Layout.NARROW else 3):
         drawing.add(text(x(tick), box.bottom + 19, tick_name(tick), anchor="middle"))
     for each in lines:
         drawing.add(path([(x(at), y(value)) for at, value in each.places], f"{each.look.line} thin"))

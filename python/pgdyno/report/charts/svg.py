@@ -190,6 +190,12 @@ def linear_ticks(high: float, wanted: int = 5, steps: Sequence[float] = STEPS) -
     return [step * at for at in range(math.ceil(high / step - 1e-9) + 1)]
 
 
+def ticks_between(low: float, high: float, wanted: int) -> list[float]:
+    """Return round steps of whole seconds from `low` to `high`."""
+    step = linear_ticks(high - low, wanted, WHOLE_STEPS)[1]
+    return [step * at for at in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
 def log_ticks(low: float, high: float, most: int = 7) -> list[float]:
     """Return ticks of a log axis from at or below `low` to at or above `high`: 1, 2, 5 per decade, or fewer."""
     for mantissas in ((1, 2, 5), (1, 3), (1,)):

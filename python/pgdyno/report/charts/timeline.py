@@ -12,7 +12,6 @@ from pgdyno.report.charts.latency import LEAST_MS
 from pgdyno.report.charts.layout import STRIP_HEIGHT, Box, Layout, label_column, n_title, tick_name
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.charts.svg import (
-    WHOLE_STEPS,
     Drawing,
     Scale,
     element,
@@ -23,6 +22,7 @@ from pgdyno.report.charts.svg import (
     shortened,
     text,
     text_width,
+    ticks_between,
 )
 from pgdyno.report.translation import gettext, gettext_noop
 
@@ -79,13 +79,14 @@ def timeline_chart(
     n_title(drawing, [len(strip.timeline.seconds) for strip in strips], SECONDS, gettext("transactions a second"))
     if below:
         drawing.add(text(0, STRIP_HEIGHT + 14, gettext("p99, ms (log)"), "quiet"))
-    longest = max((second.to_s for second in every), default=1.0)
+    earliest = min((second.from_s for second in every), default=0.0)
+    latest = max((second.to_s for second in every), default=1.0)
     for at, strip in enumerate(strips):
         start = left + at * (panel + GAP)
         upper = Box(start, 40, start + panel, STRIP_HEIGHT - 6)
         lower = Box(start, STRIP_HEIGHT + 32, start + panel, STRIP_HEIGHT + below - 2)
         bottom = lower.bottom if below else upper.bottom
-        x = Scale(0, longest, upper.left, upper.right)
+        x = Scale(earliest, latest, upper.left, upper.right)
         _shade(drawing, strip, x, upper)
         _grid(drawing, upper, Scale(0, ticks[-1], upper.bottom, upper.top), ticks, labelled=at == 0)
         _panel(drawing, strip, look, x, upper, ticks[-1])
@@ -99,16 +100,17 @@ def timeline_chart(
 
 
 def _shade(drawing: Drawing, strip: TrialStrip, x: Scale, box: Box, *, named: bool = True) -> None:
-    end = strip.timeline.warmup_end_s
-    if end > 0:
-        width = x(end) - box.left
+    seconds = strip.timeline.seconds
+    begin, end = seconds[0].from_s if seconds else 0.0, strip.timeline.warmup_end_s
+    if end > begin:
+        left, width = x(begin), x(end) - x(begin)
+        length = f"{end - begin:.0f}"
         hint = element(
-            "title",
-            gettext("{name}: warm-up, {seconds} s, left out of every figure", name=strip.name, seconds=f"{end:.0f}"),
+            "title", gettext("{name}: warm-up, {seconds} s, left out of every figure", name=strip.name, seconds=length)
         )
-        drawing.add(element("rect", hint, x=box.left, y=box.top, width=width, height=box.height, class_="shade"))
+        drawing.add(element("rect", hint, x=left, y=box.top, width=width, height=box.height, class_="shade"))
         if named and width > text_width(gettext("warm-up")) + 6:
-            drawing.add(text(box.left + 4, box.bottom - 5, gettext("warm-up"), "quiet"))
+            drawing.add(text(left + 4, box.bottom - 5, gettext("warm-up"), "quiet"))
 
 
 def _grid(drawing: Drawing, box: Box, y: Scale, ticks: Sequence[float], *, labelled: bool) -> None:
@@ -173,10 +175,9 @@ def _p99(drawing: Drawing, strip: TrialStrip, look: Look, x: Scale, y: Scale, wi
 
 def _seconds_axis(drawing: Drawing, x: Scale, bottom: float, *, unit: bool) -> None:
     width = abs(x.end - x.start)
-    ticks = linear_ticks(x.high, max(2, min(5, int(width / 60))), WHOLE_STEPS)
-    shown = [tick for tick in ticks if tick <= x.high * 1.001]
+    shown = ticks_between(x.low, x.high, max(2, min(5, int(width / 60))))
     for tick in shown:
-        anchor = "start" if tick == 0 else "end" if x(tick) > x.end - 10 else "middle"
+        anchor = "start" if x(tick) < x.start + 10 else "end" if x(tick) > x.end - 10 else "middle"
         name = f"{tick:g} s" if unit and tick == shown[-1] else f"{tick:g}"
         drawing.add(text(x(tick), bottom + 16, name, anchor=anchor))
 

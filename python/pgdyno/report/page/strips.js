@@ -31,6 +31,11 @@ var Strips = (function () {
     for (var tick = 0; tick < Math.ceil(high / step - 1e-9) + 1; tick++) ticks.push(Number((tick * step).toPrecision(12)));
     return ticks;
   }
+  function between(low, high, wanted) {
+    var step = evenly(high - low, wanted)[1], ticks = [];
+    for (var at = Math.ceil(low / step - 1e-9); at * step <= high; at++) ticks.push(Number((at * step).toPrecision(12)));
+    return ticks;
+  }
   function decades(values) {
     var low = Math.min.apply(null, values.filter(function (value) { return value > 0; })), high = top(values), ticks = [];
     if (!isFinite(low)) return [0.1, 1];
@@ -65,24 +70,24 @@ var Strips = (function () {
     return Array.prototype.reduce.call(text, function (wide, character) { return wide + (character > "\u2e80" ? 13 : 7.2); }, 0);
   }
   // the words of marks, in three rows, where they do not touch; every mark has its line
-  function words(svg, marks, x, right) {
+  function words(svg, marks, x, left, right) {
     var free = [0, 0, 0];
     marks.forEach(function (mark) {
       var wide = breadth(mark[1]), at = x(mark[0]), begin = at + 3 + wide > right ? at - 3 - wide : at + 3;
       var row = free.findIndex(function (end) { return end <= begin; });
-      if (row < 0 || begin < x(0)) return;
+      if (row < 0 || begin < left) return;
       free[row] = begin + wide + 8;
       svg.appendChild(make("text", { x: begin > at ? begin : at - 3, y: TOP + 10 + row * 13, "text-anchor": begin > at ? "start" : "end", "class": "quiet halo" }, mark[1]));
     });
   }
 
   // A strip has lines of values by step, perhaps stacked, and its ticks; without a title, it is part of an element that
-  // has one. The axis has steps (count, step), warm-up (warm), dips, marks, labelled times with or without a grid, the
+  // has one. The axis has steps (begin, count, step), the end of the warm-up (warm), dips, marks, labelled times with or without a grid, the
   // width and the room left for labels; `named`: with the words of marks.
   function picture(strip, axis, gettext, named) {
-    var width = axis.width, left = axis.left, end = axis.count * axis.step, ticks = strip.ticks;
+    var width = axis.width, left = axis.left, begin = axis.begin, length = axis.count * axis.step, ticks = strip.ticks;
     var lowest = ticks[0], highest = ticks[ticks.length - 1];
-    function x(seconds) { return left + seconds / end * (width - left - RIGHT); }
+    function x(seconds) { return left + (seconds - begin) / length * (width - left - RIGHT); }
     function y(value) {
       var share = strip.log ? Math.log(Math.max(value, lowest) / lowest) / Math.log(highest / lowest) : Math.min(value / highest, 1);
       return BOTTOM - share * (BOTTOM - TOP);
@@ -90,11 +95,11 @@ var Strips = (function () {
     var svg = make("svg", { viewBox: "0 0 " + width + " " + HEIGHT, height: HEIGHT, role: strip.title && "img", "aria-label": strip.title });
     function add(tag, attributes, text) { return svg.appendChild(make(tag, attributes, text)); }
     function shade(from, to, kind) { return add("rect", { x: x(from), y: TOP, width: Math.max(x(to) - x(from), 2), height: BOTTOM - TOP, "class": kind }); }
-    if (axis.warm > 0) shade(0, Math.min(axis.warm, end), "shade");
+    if (axis.warm > begin) shade(begin, Math.min(axis.warm, begin + length), "shade");
     axis.dips.forEach(function (dip) { shade(dip[0], dip[1], "dip"); });
     add("text", { x: width - RIGHT, y: TOP - 7, "text-anchor": "end", "class": "quiet" }, strip.note);
     (strip.gaps || []).forEach(function (gap) {
-      shade(gap[0] * axis.step, gap[1] * axis.step, "shade").appendChild(make("title", {}, gettext("no data")));
+      shade(begin + gap[0] * axis.step, begin + gap[1] * axis.step, "shade").appendChild(make("title", {}, gettext("no data")));
     });
     ticks.forEach(function (tick) {
       add("line", { x1: left, x2: width - RIGHT, y1: y(tick), y2: y(tick), "class": tick === 0 ? "axis" : "hair" });
@@ -102,13 +107,13 @@ var Strips = (function () {
     });
     axis.times.forEach(function (time) {
       if (axis.grid) add("line", { x1: x(time[0]), x2: x(time[0]), y1: TOP, y2: BOTTOM, "class": "hair" });
-      add("text", { x: x(time[0]), y: HEIGHT - 3, "text-anchor": time[0] === 0 ? "start" : time[0] > end * 0.97 ? "end" : "middle", "class": "tick" }, time[1]);
+      add("text", { x: x(time[0]), y: HEIGHT - 3, "text-anchor": time[0] === begin ? "start" : time[0] > begin + length * 0.97 ? "end" : "middle", "class": "tick" }, time[1]);
     });
     // the middles of steps; both ends of one that is alone, whose middle would not be seen
     function places(run, values) {
       var steps = run[0] === run[1] ? [[run[0], run[0]], [run[0], run[0] + 1]] : [];
       for (var step = run[0]; step <= run[1] && run[0] !== run[1]; step++) steps.push([step, step + 0.5]);
-      return steps.map(function (each) { return x(each[1] * axis.step).toFixed(1) + "," + y(values[each[0]]).toFixed(1); });
+      return steps.map(function (each) { return x(begin + each[1] * axis.step).toFixed(1) + "," + y(values[each[0]]).toFixed(1); });
     }
     function draw(values, kind) {
       add("path", { d: runs(values.map(isThere)).map(function (run) { return "M" + places(run, values).join("L"); }).join(""), "class": kind });
@@ -131,14 +136,14 @@ var Strips = (function () {
       add("line", { x1: x(mark[0]), x2: x(mark[0]), y1: TOP, y2: BOTTOM, "class": "mark" })
         .appendChild(make("title", {}, gettext("{what} at {seconds} s", { what: mark[1], seconds: mark[0] })));
     });
-    if (named) words(svg, axis.marks, x, width - RIGHT);
+    if (named) words(svg, axis.marks, x, left, width - RIGHT);
     var cursor = add("line", { x1: -9, x2: -9, y1: TOP, y2: BOTTOM, "class": "cur" });
     return {
       svg: svg,
       move: function (seconds) { cursor.setAttribute("x1", x(seconds)); cursor.setAttribute("x2", x(seconds)); },
       secondsAt: function (event) {
         var box = svg.getBoundingClientRect();
-        return ((event.clientX - box.left) * width / box.width - left) / (width - left - RIGHT) * end;
+        return ((event.clientX - box.left) * width / box.width - left) / (width - left - RIGHT) * length + begin;
       },
     };
   }
@@ -153,5 +158,5 @@ var Strips = (function () {
     });
     return list;
   }
-  return { evenly: evenly, figure: figure, isThere: isThere, legend: legend, picture: picture, room: room, stacked: stacked, top: top, waits: Object.keys(COLOUR).slice(0, 7) };
+  return { between: between, figure: figure, isThere: isThere, legend: legend, picture: picture, room: room, stacked: stacked, top: top, waits: Object.keys(COLOUR).slice(0, 7) };
 })();

@@ -32,7 +32,7 @@
 
   // what a trial has: a strip each, with a sentence that says what to see
   function described(trial) {
-    var made = [], from = Math.ceil(trial.warm / trial.step);
+    var made = [], from = Math.ceil((trial.warm - trial.begin) / trial.step);
     function measured(values) { return values.slice(from).filter(isThere); }
     function range(values) {
       var there = measured(values);
@@ -64,6 +64,8 @@
     (trial.cloud || []).forEach(function (each) { made.push({ title: each.title, unit: each.unit, stack: each.stack, high: each.high, n: each.n, gaps: each.gaps, lines: lines(each.lines) }); });
     return made;
   }
+  // when a step of the shown trial begins, from the start of measuring
+  function begins(step) { return shown.begin + step * shown.step; }
   function sum(values) { return values.reduce(function (total, value) { return total + value; }, 0); }
 
   // how many values stand behind a strip
@@ -77,9 +79,9 @@
 
   function draw() {
     strips.textContent = "";
-    var all = described(shown), width = Math.max(strips.clientWidth, 320), count = shown.tps.length, end = count * shown.step;
-    var times = Strips.evenly(end, width < 600 ? 4 : 8).filter(function (tick) { return tick <= end; });
-    var axis = { width: width, count: count, step: shown.step, warm: shown.warm, dips: shown.dips, marks: shown.marks,
+    var all = described(shown), width = Math.max(strips.clientWidth, 320), count = shown.tps.length, end = begins(count);
+    var times = Strips.between(shown.begin, end, width < 600 ? 4 : 8);
+    var axis = { width: width, begin: shown.begin, count: count, step: shown.step, warm: shown.warm, dips: shown.dips, marks: shown.marks,
       times: times.map(function (tick, place) { return [tick, figure(tick) + (place === 0 ? " s" : "")]; }) };
     axis.left = Strips.room(all, axis);
     panels = all.map(function (strip, place) {
@@ -90,7 +92,7 @@
       strips.appendChild(panel.svg);
       panel.svg.addEventListener("pointermove", function (event) {
         output.setAttribute("aria-live", "off");
-        move(Math.floor(panel.secondsAt(event) / shown.step));
+        move(Math.floor((panel.secondsAt(event) - shown.begin) / shown.step));
       });
       return { strip: strip, move: panel.move };
     });
@@ -99,12 +101,12 @@
   }
   function move(step) {
     at = Math.min(Math.max(step, 0), shown.tps.length - 1);
-    var seconds = (at + 0.5) * shown.step, from = figure(at * shown.step), to = figure((at + 1) * shown.step), said = [(shown.step > 1 ? gettext("{low} to {high}", { low: from, high: to }) : from) + " s"];
+    var seconds = begins(at + 0.5), from = figure(begins(at)), to = figure(begins(at + 1)), said = [(shown.step > 1 ? gettext("{low} to {high}", { low: from, high: to }) : from) + " s"];
     panels.forEach(function (each) {
       each.move(seconds);
       each.strip.lines.forEach(function (line) { if (line.values[at] || line.values[at] === 0 && !each.strip.stack) said.push(shownName(line.name) + " " + figure(line.values[at])); });
     });
-    shown.marks.forEach(function (mark) { if (mark[0] >= at * shown.step && mark[0] < (at + 1) * shown.step) said.push(mark[1]); });
+    shown.marks.forEach(function (mark) { if (mark[0] >= begins(at) && mark[0] < begins(at + 1)) said.push(mark[1]); });
     output.textContent = said.join(" \u00b7 ");
   }
   function table() {
@@ -119,7 +121,7 @@
     head.appendChild(row);
     numbers.appendChild(head);
     shown.tps.forEach(function (_, step) {
-      var line = html("tr"), first = html("th", figure(step * shown.step));
+      var line = html("tr"), first = html("th", figure(begins(step)));
       first.scope = "row";
       line.appendChild(first);
       columns.forEach(function (column) { line.appendChild(html("td", figure(column.values[step]))); });
@@ -130,7 +132,7 @@
   function choose(number) {
     shown = data.trials.filter(function (trial) { return trial.n === number; })[0] || data.trials[0];
     select.value = String(shown.n);
-    at = Math.ceil(shown.warm / shown.step);
+    at = Math.ceil((shown.warm - shown.begin) / shown.step);
     draw();
   }
   data.trials.forEach(function (trial) {

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.text import Text
 
 from pgdyno.report import numbers
-from pgdyno.report.charts.svg import WHOLE_STEPS, linear_ticks
+from pgdyno.report.charts.svg import ticks_between
 from pgdyno.report.sections.over_seconds.cloud_metrics import Values
 from pgdyno.report.sections.over_seconds.timelines import BUSY, TrialSteps, step_sums
 from pgdyno.report.terminal.text_drawing import ACCENT, printable, sparkline
@@ -46,7 +46,7 @@ def timeline_lines(trial: TrialSteps, cores: int | None, width: int | None, *, c
         yield from map(Text, _plain_lines(trial))
         return
     wide = max((width - LABELS - 1) // len(trial.tps), 1)
-    skip = _warm_steps(trial)
+    skip = trial.skip
     # tpch has no throughput over time
     if any(value is not None for value in trial.tps):
         yield Text(_range("throughput", trial.tps[skip:], "transactions a second"))
@@ -62,10 +62,6 @@ def timeline_lines(trial: TrialSteps, cores: int | None, width: int | None, *, c
     yield _axis(trial, wide)
     yield from _rows(trial, wide)
     yield from _event_lines(trial, wide)
-
-
-def _warm_steps(trial: TrialSteps) -> int:
-    return math.ceil(float(trial.warm) / float(trial.step))
 
 
 def _range(name: str, values: Values, unit: str) -> str:
@@ -129,16 +125,17 @@ def _stack_waits(waits: Mapping[str, Sequence[float]], height: int, wide: int, *
 
 
 def _axis(trial: TrialSteps, wide: int) -> Text:
-    """Return the axis of seconds, with the length of the warm-up."""
+    """Return the axis of seconds; the warm-up is before 0."""
     count = len(trial.tps)
     width, seconds = count * wide, count * trial.step
     labels = [" "] * (width + 8)
-    end = f"{seconds:g} s"
+    end_s = trial.begin + seconds
+    end = f"{end_s:g} s"
     free = width - len(end)
     labels[free:width] = end
     # always show the end; a round second before it if there is room
-    for tick in linear_ticks(seconds, 5 if width >= 60 else 2, WHOLE_STEPS):
-        text, start = f"{tick:g}", round(tick / seconds * width)
+    for tick in ticks_between(trial.begin, end_s, 5 if width >= 60 else 2):
+        text, start = f"{tick:g}", round((tick - trial.begin) / seconds * width)
         if start + len(text) < free:
             labels[start : start + len(text)] = text
     return Text().append(" " * LABELS + "".join(labels).rstrip(), "dim")
@@ -161,7 +158,7 @@ def _rows(trial: TrialSteps, wide: int) -> Iterator[Text]:
             .append("".join(each * wide for each in line), ACCENT)
         )
         yield text
-        yield Text(" " * LABELS + _range(name, values[_warm_steps(trial) :], unit), "dim")
+        yield Text(" " * LABELS + _range(name, values[trial.skip :], unit), "dim")
 
 
 def _event_lines(trial: TrialSteps, wide: int) -> Iterator[Text]:
@@ -173,12 +170,13 @@ def _event_lines(trial: TrialSteps, wide: int) -> Iterator[Text]:
         if spans:
             cells = [" "] * (count * wide)
             for begin, end in spans:
-                first = min(int(begin / step), count - 1) * wide
-                last = max(min(math.ceil(end / step), count) * wide, first + 1) if begin != end else first + 1
+                first, last = ((each - trial.begin) / step for each in (begin, end))
+                first = min(int(first), count - 1) * wide
+                last = max(min(math.ceil(last), count) * wide, first + 1) if begin != end else first + 1
                 cells[first:last] = character * (last - first)
             yield Text().append(f"{name:>{LABELS - 2}}  ", "dim").append("".join(cells).rstrip(), style)
     for at, what in trial.marks[:12]:
-        yield Text(printable(f"{' ' * LABELS}{at:.0f} s: {what}"), "dim")
+        yield Text(printable(f"{' ' * LABELS}{round(at)} s: {what}"), "dim")
     for begin, end in trial.dips[:12]:
         yield Text(f"{' ' * LABELS}{begin:.0f} to {end:.0f} s: dip", "dim")
 
@@ -197,7 +195,7 @@ def _plain_lines(trial: TrialSteps) -> Iterator[str]:
     rows = [["from, s", *columns]]
     for at in range(len(trial.tps)):
         figures = (values[at] if at < len(values) else None for values in columns.values())
-        rows.append([f"{at * trial.step:.0f}", *(_figure(each) for each in figures)])
+        rows.append([f"{round(trial.begin + at * trial.step)}", *(_figure(each) for each in figures)])
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for at, row in enumerate(rows):
         line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
@@ -209,7 +207,8 @@ def _figure(value: float | None) -> str:
 
 
 def _in_step(trial: TrialSteps, at: int) -> str:
-    begin, end = at * trial.step, (at + 1) * trial.step
+    begin = trial.begin + at * trial.step
+    end = begin + trial.step
     said = ["warm-up"] if begin < trial.warm else []
     said += ["dip"] if any(first < end and last > begin for first, last in trial.dips) else []
     said += [printable(what) for when, what in trial.marks if begin <= when < end]

@@ -30,7 +30,7 @@ def event_table(of: Digest) -> Table | None:
         (
             str(trial.number),
             of.trial_name(trial),
-            _name(trial, each.event),
+            _name(each.event),
             gettext(_PARTS[each.part]),
             numbers.between(f"{each.from_s:.0f}", f"{each.to_s:.0f}"),
             *_cells([each]),
@@ -40,7 +40,7 @@ def event_table(of: Digest) -> Table | None:
     ]
     if not rows:
         return None
-    caption = gettext("Around each event; seconds from the start of the trial, its warm-up included, as in timelines")
+    caption = gettext("Around each event; seconds from the start of measuring")
     if len(trials) > MOST_TRIALS:
         caption = gettext("{title}. The first trials ({count})", title=caption, count=MOST_TRIALS)
     return Table(caption, (*gettext_each("trial", "series", "event", "part", "seconds"), *_headings()), tuple(rows), 4)
@@ -111,17 +111,17 @@ def events_json(of: Digest) -> list[dict[str, Any]]:
 
 
 def named_events(of: Digest) -> str:
-    """Return `checkpoint at 10 s and kill at 20 s`, on the clock of timelines; empty without events."""
+    """Return `checkpoint at 10 s and kill at 20 s`; empty without events."""
     trial = next(iter(_with_events(of)), None)
-    return "" if trial is None else listed([_name(trial, each) for each in trial.events])
+    return "" if trial is None else listed([_name(each) for each in trial.events])
 
 
 def _megabytes(size: float | None) -> str:
     return numbers.NOTHING if size is None else numbers.rounded(size / 1e6)
 
 
-def _name(trial: TrialRecord, event: EventRecord) -> str:
-    return gettext("{event} at {seconds} s", event=event.do, seconds=f"{trial.warmup_s + event.at_s:g}")
+def _name(event: EventRecord) -> str:
+    return gettext("{event} at {seconds} s", event=event.do, seconds=f"{event.at_s:g}")
 
 
 def _with_events(of: Digest) -> list[TrialRecord]:

@@ -137,10 +137,10 @@ def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], explained: Mappin
         times = (f"{dip.from_s:.0f}", f"{dip.to_s:.0f}", f"{100 * dip.depth:.0f}", f"{dip.loss:,.0f}")
         rows.append((str(number), where, cause, evidence, *times))
     headings = gettext_each("trial", "point", "coincides with", "evidence", "from, s", "to, s", "deepest, %", "lost")
-    caption = gettext("Dips by transactions lost; times include the warm-up")
+    caption = gettext("Dips by transactions lost")
     if len(every) > MOST_DIPS:
         caption = gettext(
-            "Dips by transactions lost, the {count} most expensive of {all}; times include the warm-up",
+            "Dips by transactions lost, the {count} most expensive of {all}",
             count=MOST_DIPS,
             all=f"{len(every):,}",
         )

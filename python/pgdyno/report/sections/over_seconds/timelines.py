@@ -81,15 +81,17 @@ class TrialSteps:
     colour: int
     step: float
     """Seconds."""
+    begin: float
+    """Start of the first step in seconds since the start of measuring, as all times here."""
     warm: float
-    """Seconds of warm-up."""
+    """End of the warm-up."""
     tps: Values
     p99: Values
     """Milliseconds."""
     marks: Sequence[tuple[float, str]]
-    """Seconds, and a word."""
+    """When, and a word."""
     dips: Sequence[tuple[float, float]]
-    """From, to, in seconds."""
+    """From, to."""
     low: Values | None = None
     """The lowest throughput of each step; None if steps are seconds."""
     waits: Mapping[str, Values] | None = None
@@ -101,6 +103,11 @@ class TrialSteps:
     hz: int | None = None
     """Samples of waits a second."""
     cloud: Sequence[CloudStrip] | None = None
+
+    @property
+    def skip(self) -> int:
+        """Return the number of steps of the warm-up."""
+        return math.ceil((self.warm - self.begin) / self.step)
 
     @property
     def busy(self) -> Values | None:
@@ -170,7 +177,8 @@ def trial_data(
     if not len(timeline):
         return None
     width = steps.width_s(trial)
-    tps, low, p99 = _step_means(timeline, width)
+    begin_s = trial.load_begins_us / 1e6
+    tps, low, p99 = _step_means(timeline, begin_s, width)
     if of.manifest.runs_once:
         # a client of tpch runs one long transaction
         tps = low = p99 = [None] * len(tps)
@@ -185,6 +193,7 @@ def trial_data(
         name,
         of.named[of.series_of(trial)].look.colour,
         width,
+        begin_s,
         round(timeline.warmup_end_s, 1),
         tps,
         p99,
@@ -196,15 +205,15 @@ def trial_data(
         return made
     cloud = [
         replace(each, lines={name: _shorts(of) for name, of in each.lines.items()})
-        for each in cloud_strips(samples, len(tps), math.ceil(timeline.warmup_end_s / width))
+        for each in cloud_strips(samples, len(tps), made.skip)
     ]
     hz = trial.probe.waits_hz if trial.probe is not None else None
     return replace(_with_probe(made, samples), hz=hz or None, cloud=cloud or None)
 
 
-def _step_means(timeline: Timeline, width: float) -> tuple[Values, Values, Values]:
+def _step_means(timeline: Timeline, begin_s: float, width: float) -> tuple[Values, Values, Values]:
     """Return mean and lowest throughput, and highest p99 (ms), of each step; None if a step has no second."""
-    step = ((timeline.from_s + 1e-3) / width).astype(int)
+    step = ((timeline.from_s - begin_s + 1e-3) / width).astype(int)
     count = int(step.max()) + 1
     there = np.bincount(step, minlength=count)
     means = np.bincount(step, timeline.tps, count) / np.maximum(there, 1)
@@ -258,19 +267,18 @@ def _line(each: SeriesStep) -> tuple[str, str, float] | None:
 
 
 def _marks(trial: TrialRecord, samples: ProbeSamples | None) -> list[tuple[float, str]]:
-    marks = [
-        (round(trial.warmup_s + event.began_s, 1), event.do) for event in trial.events if event.began_s is not None
-    ]
+    marks = [(round(event.began_s, 1), event.do) for event in trial.events if event.began_s is not None]
+    begin_s = trial.load_begins_us / 1e6
     if samples is not None:
         marks += [
-            (round(each.step * samples.step_s, 1), gettext(MARKS[each.metric]))
+            (round(begin_s + each.step * samples.step_s, 1), gettext(MARKS[each.metric]))
             for each in samples.series
             if each.metric in MARKS and each.source in ("checkpoints", "tables") and each.value > 0
         ]
         # the probe's counters include them, too
         if not any(each.source == "checkpoints" for each in samples.series):
             marks += [
-                (round(each.at_s, 1), gettext(MARKS["timed" if each.reason == "time" else "requested"]))
+                (round(begin_s + each.at_s, 1), gettext(MARKS["timed" if each.reason == "time" else "requested"]))
                 for each in samples.checkpoints
                 if each.at_s >= 0
             ]
