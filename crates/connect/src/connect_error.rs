@@ -25,7 +25,6 @@ pub struct Attempt {
     pub cause: Cause,
 }
 
-/// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
     /// The name of the host has no address, or the lookup failed for the reason that the resolver gave.
@@ -88,7 +87,6 @@ impl ConnectError {
         last.is_some_and(|attempt| matches!(attempt.cause, Cause::Pooler(_)))
     }
 
-    /// Whether the attempt was interrupted.
     pub fn is_interrupted(&self) -> bool {
         let last = self.attempts.last();
         last.is_some_and(|attempt| matches!(attempt.cause, Cause::Interrupted))

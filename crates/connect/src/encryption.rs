@@ -21,7 +21,6 @@ pub(crate) enum Encryption {
     Tls,
 }
 
-/// Why an attempt failed.
 pub(crate) struct Failure {
     pub cause: Cause,
     /// Whether an attempt with another encryption may succeed at the same address.

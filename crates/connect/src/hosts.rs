@@ -16,7 +16,6 @@ pub(crate) enum Endpoint {
     Tcp(SocketAddr),
 }
 
-/// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A unix socket in one of these directories: the first that contains it, otherwise the first
@@ -36,7 +35,6 @@ pub enum Place {
 
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Where the server listens.
     pub place: Place,
     /// TCP port, or the number in the socket's name.
     pub port: u16,

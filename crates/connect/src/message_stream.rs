@@ -118,7 +118,6 @@ impl Link {
         self.events.iter().any(|event| matches!(event, Event::Error(_)))
     }
 
-    /// Waits for the next event.
     pub(crate) async fn next(&mut self) -> Result<Event, SessionError> {
         loop {
             if let Some(event) = self.events.pop_front() {

@@ -24,7 +24,6 @@ pub enum ParamError {
     HostLists(String),
     #[error("invalid port number: \"{0}\"")]
     InvalidPort(String),
-    /// A service that cannot be found or read.
     #[error("{0}")]
     Service(String),
     #[error("environment variable \"{0}\" is not UTF-8")]
@@ -32,7 +31,6 @@ pub enum ParamError {
     /// A password that is not UTF-8.
     #[error("{0}")]
     Password(String),
-    /// The name of the user cannot be determined.
     #[error("{0}")]
     User(String),
 }

@@ -16,9 +16,7 @@ pub struct Key<'a> {
     /// Name, address or socket directory; `localhost` for the default socket.
     pub host: &'a str,
     pub port: u16,
-    /// Database.
     pub dbname: &'a str,
-    /// Role.
     pub user: &'a str,
 }
 

@@ -38,7 +38,6 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// The server's own error, if there is one.
     pub fn server_error(&self) -> Option<&ServerError> {
         match self {
             SessionError::Server(error) => Some(error),

@@ -52,9 +52,7 @@ words! {
 }
 
 words! {
-    /// The required kind of session.
     TargetSessionAttrs of "target_session_attrs" {
-        /// Any session.
         Any = "any",
         ReadWrite = "read-write",
         /// One that cannot write.
@@ -69,7 +67,6 @@ words! {
 }
 
 words! {
-    /// The order in which hosts are tried.
     LoadBalance of "load_balance_hosts" {
         /// As they were given.
         Disable = "disable",

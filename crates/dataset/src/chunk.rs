@@ -4,16 +4,13 @@ use std::ops::Range;
 
 use crate::dataset::Table;
 
-/// A piece of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chunk {
     /// Index among all chunks of the load; identifies the chunk in the server's ledger.
     pub number: u64,
     /// Index of its table in the dataset.
     pub table: usize,
-    /// The relation into which its rows are copied.
     pub relation: String,
-    /// The units of the table that it contains.
     pub units: Range<u64>,
     /// Approximate number of rows.
     pub rows: u64,

@@ -70,7 +70,6 @@ pub trait RowSource {
     fn append(&mut self, most: u64, out: &mut Vec<u8>) -> u64;
 }
 
-/// A table that the loader fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     pub name: String,

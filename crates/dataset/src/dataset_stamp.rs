@@ -32,7 +32,6 @@ pub struct Stamp {
     pub options: Map<String, Value>,
     /// Letters of the load's steps.
     pub steps: String,
-    /// The tables that were filled.
     pub tables: Vec<StampedTable>,
     /// Protects the counts; see [`Stamp::checksum_of_counts`].
     pub checksum: String,

@@ -51,7 +51,6 @@ impl LoadError {
         }
     }
 
-    /// A remedy for the user, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotResumable(_) => Some("Start over without --resume: the tables are dropped and created again."),

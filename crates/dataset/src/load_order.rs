@@ -28,13 +28,11 @@ pub enum LoadMode {
 pub struct Chunks {
     /// The most connections, at least 1; there are never more than chunks.
     pub workers: usize,
-    /// How chunks are cut.
     pub pieces: Pieces,
     /// Whether the load resumes an earlier one.
     pub beginning: Beginning,
 }
 
-/// How chunks are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pieces {
     /// By table or partition: the rows of each are written frozen, which is the least work for the server.

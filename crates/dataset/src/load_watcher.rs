@@ -9,11 +9,9 @@ use crate::load_step::Step;
 pub struct Rows<'a> {
     /// The table; None for all of them together, which is reported only if several may be filled in parallel.
     pub table: Option<&'a str>,
-    /// Rows that were sent.
     pub rows: u64,
     /// Rows that will have been sent at the end.
     pub rows_total: u64,
-    /// Bytes that were sent.
     pub bytes: u64,
     /// How many of the rows an earlier load had committed: they take no time now.
     pub rows_before: u64,
@@ -39,7 +37,6 @@ impl Rows<'_> {
 
 /// Receives reports about the progress of a load.
 pub trait Watcher {
-    /// Called when a step begins.
     fn step(&mut self, step: Step);
     /// Called when a step has ended, with the rows and bytes that it sent.
     fn step_done(&mut self, step: Step, elapsed: Duration, rows: u64, bytes: u64);
@@ -52,7 +49,6 @@ pub trait Watcher {
     fn resumable(&mut self);
     /// Called when an earlier load is resumed, with the numbers of its completed chunks and of all chunks.
     fn resumed(&mut self, chunks_done: u64, chunks: u64);
-    /// Called for a notice from the server.
     fn notice(&mut self, text: &str);
     /// Called for a problem that does not end the load.
     fn warning(&mut self, text: &str);

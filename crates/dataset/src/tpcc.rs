@@ -13,7 +13,6 @@ mod schema;
 
 /// Version of rows, tables and routines: increases whenever the same options give another result.
 pub const VERSION: u32 = 1;
-/// Number of districts of a warehouse.
 pub const DISTRICTS: u64 = 10;
 /// Number of customers of a district, and of its orders after a load.
 pub const CUSTOMERS: u64 = 3_000;
@@ -23,7 +22,6 @@ pub const ITEMS: u64 = 100_000;
 pub const DELIVERED: u64 = 2_100;
 pub const ORDER_LINES: [u64; 2] = [5, 15];
 
-/// The options of TPC-C's dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tpcc {
     /// Number of warehouses, at least 1.
@@ -32,7 +30,6 @@ pub struct Tpcc {
     pub profile: Profile,
     /// Partitions of order_line by ranges of warehouses, at most one for each warehouse; None for an ordinary table.
     pub order_line_partitions: Option<u32>,
-    /// Seed of the random values.
     pub seed: u64,
 }
 
@@ -71,7 +68,6 @@ impl Profile {
     pub const HAMMERDB: Self = Self::Hammerdb(Release::V6_1_1);
     /// Another name of the newest release of HammerDB.
     pub const NEWEST_HAMMERDB: &str = "hammerdb";
-    /// All profiles.
     pub const ALL: [Self; 4] =
         [Self::Hammerdb(Release::V6_0), Self::Hammerdb(Release::V6_1), Self::Hammerdb(Release::V6_1_1), Self::Spec];
 

@@ -16,9 +16,7 @@ use row_blocks::{RowBlocks, blocks};
 /// The words of the generator, from which parameters of queries are drawn, too.
 pub use tpchgen::distribution::Distributions as Words;
 
-/// Version of the rows and tables.
 pub const VERSION: u32 = 1;
-/// The largest scale factor.
 pub const MOST_SCALE: f64 = 1_000.0;
 /// Scale factors have two decimals: the dataset's own unit is a hundredth.
 const UNITS_A_SCALE: f64 = 100.0;
@@ -49,7 +47,6 @@ impl Tpch {
         f64::from(self.hundredths) / UNITS_A_SCALE
     }
 
-    /// Number of rows of `orders`.
     pub fn orders(self) -> u64 {
         u64::from(self.hundredths) * 15_000
     }

@@ -15,7 +15,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts a clock, which reads zero now.
     pub fn start() -> Self {
         Self { origin: read(ClockId::Monotonic) }
     }

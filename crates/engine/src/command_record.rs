@@ -41,7 +41,6 @@ pub struct CommandRecord {
 }
 
 impl CommandRecord {
-    /// Counts one execution.
     #[inline]
     pub fn record(&mut self, latency: Nanos) {
         if self.counts.is_empty() {

@@ -120,7 +120,6 @@ impl ClientLedger {
         }
     }
 
-    /// How many transactions were acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.last - self.unknown.count() - self.refused.count()
     }

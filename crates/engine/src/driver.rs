@@ -21,7 +21,6 @@ pub use crate::answer::{Answer, Rows, StatementKind, StatementResult};
 use crate::clock::Nanos;
 use crate::recorder::Statements;
 
-/// Creates the drivers of a run.
 pub trait Drivers: Debug + Send + Sync {
     /// Creates the driver of a client, in the thread of its worker, before the load begins.
     fn driver(&self, worker: usize, client: usize) -> Box<dyn Driver>;
@@ -37,7 +36,6 @@ pub trait Drivers: Debug + Send + Sync {
     }
 }
 
-/// Decides what one client does.
 pub trait Driver: Send {
     /// Continues after `event`, which happened at `now`. Messages for the server are appended to
     /// `out`; the engine sends them if the request is [`Request::Await`], and drops them otherwise.
@@ -53,7 +51,6 @@ pub trait Driver: Send {
     fn copy_data(&mut self, _out: &mut Vec<u8>) {}
 }
 
-/// When the load begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadTimes {
     /// The instant from which the schedule counts.
@@ -65,10 +62,8 @@ pub struct LoadTimes {
 /// What a client does next, between two transactions, and when. An instant that has passed means immediately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Opens a session.
     Connect(Nanos),
     Transaction(Nanos),
-    /// Ends the session.
     Disconnect(Nanos),
     /// Nothing more: the client has finished.
     Finish,
@@ -91,7 +86,6 @@ pub enum Event<'a> {
     },
     /// The server has answered what was sent; the answer includes an error if there was one.
     Answered(&'a Answer),
-    /// The sleep has ended.
     Woken,
     /// The change of [`Request::Change`] or [`Request::Close`] is done; or, with a message, cannot be done.
     Changed(Option<String>),

@@ -5,7 +5,6 @@ use std::io;
 use pgdyno_connect::ConnectError;
 use pgdyno_wire::EncodeError;
 
-/// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("{error}\ncould not create connection for client {client}")]

@@ -10,7 +10,6 @@ const MOST_ERRORS: usize = 100;
 /// Stands for the messages of a SQLSTATE beyond [`MOST_ERRORS`].
 const OTHER_MESSAGES: &str = "(other messages)";
 
-/// How often one error occurred.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorCount {
     /// None when the error is not the server's.
@@ -42,7 +41,6 @@ impl ErrorCounts {
         *messages.entry(message.to_owned()).or_default() += times;
     }
 
-    /// Adds those of another worker.
     pub fn add(&mut self, other: &Self) {
         for (sqlstate, messages) in &other.counts {
             for (message, times) in messages {
@@ -51,7 +49,6 @@ impl ErrorCounts {
         }
     }
 
-    /// Forgets all of them.
     pub fn clear(&mut self) {
         *self = Self::default();
     }

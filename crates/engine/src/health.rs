@@ -39,14 +39,12 @@ impl Health {
         if self.wakeups == 0 { 0.0 } else { self.replies as f64 / self.wakeups as f64 }
     }
 
-    /// Counts a wake-up that brought `replies`.
     pub fn woke(&mut self, replies: u64) {
         self.wakeups += 1;
         self.replies += replies;
         self.most_replies = self.most_replies.max(replies);
     }
 
-    /// Adds a later record of the same worker.
     pub fn add(&mut self, later: &Self) {
         self.span += later.span;
         self.cpu += later.cpu;

@@ -44,7 +44,6 @@ pub struct ErrorNote {
     pub hint: Option<String>,
     /// The phase of the transaction, in a run with phases.
     pub planned: Option<usize>,
-    /// What happened to the transaction.
     pub consequence: Consequence,
 }
 
@@ -71,7 +70,6 @@ impl Consequence {
     }
 }
 
-/// The records of one worker for one interval.
 #[derive(Debug)]
 pub struct Interval {
     pub worker: usize,

@@ -12,7 +12,6 @@ pub const SIGNIFICANT_DIGITS: u8 = 3;
 /// Exact moments in addition to a histogram: a mean from buckets would be off by their width.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Moments {
-    /// Number of recorded values.
     pub count: u64,
     /// Sum, nanoseconds.
     pub sum: f64,

@@ -32,7 +32,6 @@ pub struct LoadStart<'a> {
     pub outages: Option<Arc<OutageTracker>>,
 }
 
-/// Receives the workers' messages.
 pub struct Listener<'a, O> {
     spec: &'a Spec,
     start: LoadStart<'a>,

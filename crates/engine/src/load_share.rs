@@ -17,7 +17,6 @@ pub struct LoadShare {
 }
 
 impl LoadShare {
-    /// Numbers of this generator's clients.
     pub fn range(self) -> Range<usize> {
         share_of(self.clients, self.of, self.number)
     }

@@ -20,7 +20,6 @@ pub struct Columns {
     pub lost: bool,
 }
 
-/// A transaction that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub client: usize,

@@ -22,7 +22,6 @@ pub enum Detail {
 #[derive(Debug)]
 pub struct LogSpec {
     pub files: Vec<LogFile>,
-    /// What one line represents.
     pub detail: Detail,
     /// Whether failures are listed by kind (--failures-detailed).
     pub failures_detailed: bool,
@@ -37,7 +36,6 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Creates the empty file.
     pub fn create(path: PathBuf) -> io::Result<Self> {
         let file = File::create(&path)?;
         Ok(Self { path, file })

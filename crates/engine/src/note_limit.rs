@@ -12,7 +12,6 @@ pub struct NoteLimit {
     second: Nanos,
     /// How many notes the current second has.
     notes: u32,
-    /// How many errors had none.
     pub dropped: u64,
 }
 

@@ -51,7 +51,6 @@ pub struct Tally {
     pub connections_lost: u64,
     /// How many transactions were in flight on them.
     pub transactions_lost: u64,
-    /// How many connections were replaced.
     pub reconnects: u64,
     pub failed_attempts: u64,
     /// Clients that gave up, or were still disconnected at the end of the run.
@@ -158,7 +157,6 @@ impl OutageTracker {
         self.change(|all| all.record_failed_attempt(now, already));
     }
 
-    /// Records that a client has reconnected.
     pub fn record_return(&self, now: Nanos) {
         self.change(|all| all.record_return(now));
     }
@@ -168,7 +166,6 @@ impl OutageTracker {
         self.change(|all| all.record_success(now));
     }
 
-    /// Records that a disconnected client stops.
     pub fn record_leave(&self, now: Nanos, why: Leave) {
         self.change(|all| all.record_leave(now, why));
     }

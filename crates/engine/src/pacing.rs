@@ -16,7 +16,6 @@ pub const LONGEST_IN_MEANS: u32 = 10;
 pub enum Pause {
     #[default]
     None,
-    /// A pause of constant length.
     Fixed(Duration),
     /// Exponentially distributed, cut at [`LONGEST_IN_MEANS`] times the mean.
     Exponential {

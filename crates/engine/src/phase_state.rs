@@ -12,14 +12,12 @@ use crate::load_share::share_of;
 use crate::phases::Phases;
 use crate::spec::Spec;
 
-/// The phases as one worker sees them.
 #[derive(Debug)]
 pub struct PhaseState<'a> {
     pub phases: &'a Phases,
     scripts: usize,
     worker: usize,
     workers: usize,
-    /// Number of the worker's first client.
     first: usize,
     /// Number of this generator, and how many generators make the load.
     engine: (usize, usize),
@@ -115,7 +113,6 @@ impl<'a> PhaseState<'a> {
         self.waiting.is_some()
     }
 
-    /// Whether `client` waits for the next start.
     pub fn is_awaited_by(&self, client: usize) -> bool {
         self.waiting == Some(client)
     }

@@ -7,9 +7,7 @@ use crate::clock::{Nanos, SECOND};
 /// A number that changes linearly over a phase; both ends are equal for a constant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ramp {
-    /// The value at the begin of the phase.
     pub from: f64,
-    /// The value at the end of the phase.
     pub to: f64,
 }
 
@@ -66,7 +64,6 @@ impl PlacedPhase {
     }
 }
 
-/// The phases of a run, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phases {
     specs: Vec<PhaseSpec>,

@@ -9,7 +9,6 @@ use crate::latencies::{Latencies, Moments};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The whole script ran.
     Succeeded,
     /// Given up after a serialization failure (40001).
     SerializationFailure,
@@ -36,10 +35,8 @@ impl Ending {
     }
 }
 
-/// Numbers of transactions by ending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Transactions whose whole script ran.
     pub succeeded: u64,
     /// Given up after SQLSTATE 40001.
     pub serialization_failures: u64,
@@ -71,7 +68,6 @@ impl Counts {
         self.serialization_failures + self.deadlocks + self.other_failures + self.lost
     }
 
-    /// Transactions that ended in any way.
     pub fn ended(&self) -> u64 {
         self.succeeded + self.failed() + self.skipped
     }
@@ -101,7 +97,6 @@ impl Counts {
 /// One script's transactions in a period.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptRecord {
-    /// Transactions by ending.
     pub counts: Counts,
     /// Latency of succeeded transactions, from the intended start.
     pub latency: Latencies,
@@ -141,7 +136,6 @@ impl Statements {
         self.reconnects += other.reconnects;
     }
 
-    /// Sum of reads, writes and others.
     pub fn total(&self) -> u64 {
         self.reads + self.writes + self.others
     }

@@ -14,7 +14,6 @@ use crate::phase_report::{PhaseReport, measured};
 use crate::phases::Phases;
 use crate::recorder::{Counts, ScriptRecord, Statements};
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Outcome {
     /// It ended as planned.
@@ -29,7 +28,6 @@ pub enum Outcome {
 /// The results of the measured part of a run. `scheduled() = succeeded + failed + skipped + in flight`.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How the run ended.
     pub outcome: Outcome,
     pub scripts: Vec<ScriptRecord>,
     /// One record for each command of each script; None for commands without timing.
@@ -38,7 +36,6 @@ pub struct Report {
     pub in_flight: u64,
     /// Intended starts up to the end that no client was free for; not in `scheduled()`.
     pub unstarted: u64,
-    /// How many clients gave up.
     pub clients_aborted: u64,
     /// How many statements the server may still run, because they did not end when they were cancelled.
     pub left_running: u64,
@@ -46,7 +43,6 @@ pub struct Report {
     pub measured: Nanos,
     /// Time from the start of the first connection to the end of the last one.
     pub connecting: Nanos,
-    /// How late the latest worker started.
     pub start_late: Nanos,
     /// Errors by SQLSTATE, most frequent first.
     pub errors: Vec<ErrorCount>,

@@ -8,7 +8,6 @@ use crate::phases::Phases;
 /// How many unstarted starts are drawn one by one; more are estimated, so that an absurd rate ends.
 const MOST_DRAWN: u64 = 1_000_000;
 
-/// How transactions arrive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
     /// A client starts its next transaction when the last one has ended.
@@ -51,7 +50,6 @@ pub enum Spacing {
 /// The instant of a start that never comes; low enough that the latency limit can be added.
 pub const NEVER: Nanos = Nanos::MAX / 2;
 
-/// One worker's sequence of intended starts.
 #[derive(Debug, Clone)]
 pub struct Schedule<'a> {
     arrivals: Arrivals,
@@ -111,7 +109,6 @@ impl<'a> Schedule<'a> {
         self.next = origin as f64;
     }
 
-    /// When the load began.
     pub fn origin(&self) -> Nanos {
         self.origin
     }

@@ -93,7 +93,6 @@ impl Session {
         &mut self.out
     }
 
-    /// Drops the bytes from `start` on.
     pub fn truncate(&mut self, start: usize) {
         self.out.truncate(start);
     }
@@ -104,7 +103,6 @@ impl Session {
         self.out.drain(..start.min(self.out.len()));
     }
 
-    /// Appends a Sync, whose answer is awaited.
     #[inline]
     pub fn sync(&mut self) {
         frontend::sync(&mut self.out);

@@ -21,7 +21,6 @@ impl Stalls {
         self.last_success = now;
     }
 
-    /// Records a successful transaction.
     #[inline]
     pub fn record_success(&mut self, now: Nanos) {
         if now.saturating_sub(self.last_success) >= SHORTEST {

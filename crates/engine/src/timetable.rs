@@ -19,9 +19,7 @@ pub struct Timetable {
 /// A phase of the plan, as a period.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned {
-    /// When it begins.
     pub from: Nanos,
-    /// When it ends.
     pub to: Nanos,
     /// Whether the phase counts in the results.
     pub result: bool,

@@ -21,7 +21,6 @@ pub struct Transaction {
     pub next_op: usize,
     /// The operation whose answer is awaited.
     pub command: usize,
-    /// When the current command began.
     pub command_started: Nanos,
     /// When the schedule requires it to begin; during a keying or think time, the end of that.
     pub intended: Nanos,
@@ -180,7 +179,6 @@ impl Mode {
         }
     }
 
-    /// Ends the pipeline, if one is open.
     pub fn close_pipeline(&mut self) {
         if let Self::Pipeline { is_open, .. } = self {
             *is_open = false;

@@ -1,12 +1,10 @@
 //! Errors of a script or its options, as messages.
 
-/// Why a script cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ScriptError {
     /// The error, with file and line if it is in a file.
     pub message: String,
-    /// A remedy for the user.
     pub hint: Option<String>,
 }
 

@@ -73,7 +73,6 @@ pub(crate) struct Unique {
 #[derive(Debug)]
 pub(crate) struct Making {
     pub script: Script,
-    /// The command, such as `run` or `prepare`.
     pub command: String,
     /// The words of the command line, beginning with the program's name.
     pub argv: Vec<String>,
@@ -92,7 +91,6 @@ pub(crate) struct Making {
     pub unique: Unique,
     /// Whether every transaction has a connection of its own (-C): then a client cannot have others.
     pub per_transaction: bool,
-    /// How many bytes one state may use.
     pub memory_limit: usize,
     /// Garbage is collected when a state uses this percentage of what the last collection left.
     pub gc_pause_percent: usize,
@@ -105,7 +103,6 @@ impl Making {
     }
 }
 
-/// A Lua state with sysbench's API.
 #[derive(Debug)]
 pub(crate) struct State {
     pub lua: Lua,

@@ -4,14 +4,10 @@ use mlua::{IntoLua, Lua, Value};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
-    /// A flag.
     Bool(bool),
-    /// An integer.
     Int(i64),
-    /// Any number.
     Double(f64),
     Text(String),
-    /// Several texts.
     List(Vec<String>),
 }
 

@@ -55,7 +55,6 @@ impl OptionSpec {
         self.name.replace('-', "_")
     }
 
-    /// The name in messages, with hyphens.
     pub fn dashed(&self) -> String {
         self.name.replace('_', "-")
     }

@@ -9,10 +9,8 @@ use crate::option_spec::{OptionSpec, key};
 
 pub(crate) type OptionValues = Vec<(String, OptionValue)>;
 
-/// Possible values of `--rand-type`.
 const DISTRIBUTIONS: [&str; 5] = ["uniform", "gaussian", "special", "pareto", "zipfian"];
 
-/// Possible values of `--db-ps-mode`.
 const PS_MODES: [&str; 2] = ["auto", "disable"];
 
 /// The options that a script declares in `sysbench.cmdline.options`: name = {description, default,

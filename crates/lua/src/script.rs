@@ -9,7 +9,6 @@ use crate::error::ScriptError;
 /// A script whose text contains none of these words cannot read rows, neither directly nor by loading other code.
 const WORDS_OF_ROWS: [&str; 6] = ["fetch_row", "query_row", "nfields", "dofile", "loadfile", "loadstring"];
 
-/// Whether code with this text may read rows.
 fn reads_rows(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     WORDS_OF_ROWS.iter().any(|word| text.contains(word))
@@ -19,17 +18,14 @@ fn reads_rows(text: &[u8]) -> bool {
 pub(crate) struct Maker {
     /// Returns a function, which runs the script when called.
     pub function: Function,
-    /// Whether the script may read rows.
     pub reads_rows: bool,
 }
 
-/// Where sysbench's own scripts are installed.
 const INSTALLED: [&str; 2] = ["/usr/share/sysbench", "/usr/local/share/sysbench"];
 
 /// The text of a script, and where it and its modules are searched for.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// Name of the script in messages and results.
     pub name: String,
     /// Path of its file; None for a workload of this crate.
     pub path: Option<PathBuf>,

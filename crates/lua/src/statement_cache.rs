@@ -15,7 +15,6 @@ pub(crate) struct Statement {
     pub sql: Vec<u8>,
     /// The original text, with a `?` for each parameter.
     text: Vec<u8>,
-    /// OIDs of the parameters' types.
     pub types: Vec<u32>,
     /// The number under which its latency is counted.
     pub command: usize,
@@ -69,7 +68,6 @@ fn quote(value: &[u8], out: &mut Vec<u8>) {
     out.push(b'\'');
 }
 
-/// All statements that a worker has prepared.
 #[derive(Debug, Default)]
 pub(crate) struct Statements {
     by_text: HashMap<(Vec<u8>, Vec<u32>), usize>,

@@ -73,7 +73,6 @@ impl Hook {
     }
 }
 
-/// What the command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// A load, whose transactions are calls of `event()`.
@@ -86,7 +85,6 @@ pub enum Task {
     Help,
 }
 
-/// A script that is ready to run.
 pub struct Workload {
     making: Making,
     seeds: Vec<u64>,
@@ -240,7 +238,6 @@ impl Workload {
         Ok(Self { making, seeds: settings.seeds, task, help, main, workers: Mutex::default() })
     }
 
-    /// What the command does.
     pub fn task(&self) -> Task {
         self.task
     }
@@ -252,7 +249,6 @@ impl Workload {
         texts.map_or_else(Vec::new, Texts::names)
     }
 
-    /// Whether the command runs transactions.
     pub fn is_load(&self) -> bool {
         self.task == Task::Load
     }

@@ -9,7 +9,6 @@ const BULK_INSERT: &str = include_str!("../workloads/bulk_insert.lua");
 
 const MODULES: &[(&str, &str)] = &[("oltp", OLTP), ("select_random", SELECT_RANDOM)];
 
-/// The scripts' texts by name.
 const WORKLOADS: [(&str, &str); 11] = [
     ("oltp-read-write", "require('oltp').run('read_write')"),
     ("oltp-read-only", "require('oltp').run('read_only')"),

@@ -40,7 +40,6 @@ impl Stall {
     }
 }
 
-/// The delay and the stall.
 #[derive(Debug)]
 pub struct Timing {
     delay: Nanos,

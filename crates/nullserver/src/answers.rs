@@ -17,7 +17,6 @@ pub enum Answer {
     Begin(&'static str),
     /// A transaction block ends with a commit, if it has not failed.
     Commit,
-    /// A transaction block is rolled back.
     Rollback,
     /// A transaction block is rolled back to a savepoint.
     RollbackToSavepoint,
@@ -69,9 +68,7 @@ row_sets! {
     NoPartitionedTable,
     /// For pgdrive's question whether the session is the server's own: it is.
     OwnSession,
-    /// For SHOW.
     Setting,
-    /// For EXPLAIN.
     Plan,
     Fetched,
     Inserted,

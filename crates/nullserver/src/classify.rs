@@ -3,7 +3,6 @@
 use crate::answers::{Answer, RowSet};
 use crate::sql::{Words, is_blank};
 
-/// What a statement requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning<'t> {
     Answer(Answer),

@@ -11,7 +11,6 @@ use crate::connection::Connection;
 /// The server stops reading from a client with more unsent bytes than this.
 const MOST_WAITING_BYTES: usize = 1024 * 1024;
 
-/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Open,
@@ -37,7 +36,6 @@ pub(crate) struct Client {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendResult {
-    /// Everything was sent.
     All,
     /// The kernel takes no more for now.
     Stuck,
@@ -45,7 +43,6 @@ pub(crate) enum SendResult {
 }
 
 impl Client {
-    /// Sends `bytes` after the unsent ones.
     pub fn send(&mut self, bytes: &[u8]) -> SendResult {
         if !self.unsent.is_empty() {
             self.unsent.extend_from_slice(bytes);
@@ -61,7 +58,6 @@ impl Client {
         }
     }
 
-    /// Sends the unsent bytes.
     pub fn flush(&mut self) -> SendResult {
         match send_some(&self.socket, &self.unsent) {
             Ok(count) if count == self.unsent.len() => {
@@ -140,7 +136,6 @@ impl Clients {
         (u64::from(client.generation) == token >> 32).then_some(client)
     }
 
-    /// Closes the connection.
     pub fn remove(&mut self, token: u64) {
         if self.get(token).is_some() {
             self.slots[index(token)] = None;

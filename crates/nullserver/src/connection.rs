@@ -19,7 +19,6 @@ const HEADER_BYTES: usize = 5;
 /// Smaller buffers are not released between messages.
 const KEPT_BYTES: usize = 4096;
 
-/// Whether the connection stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     Open,
@@ -33,7 +32,6 @@ pub struct SharedAnswers {
     pub faults: Faults,
 }
 
-/// A client's session.
 #[derive(Debug)]
 pub struct Connection {
     number: u32,
@@ -74,7 +72,6 @@ pub(crate) enum Rows {
     Bare(Format),
 }
 
-/// A bound statement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portal {
     pub(crate) answer: Answer,
@@ -309,7 +306,6 @@ impl Connection {
         self.portal = None;
     }
 
-    /// Carries out `answer`.
     pub(crate) fn run(
         &mut self,
         answer: Answer,

@@ -2,14 +2,12 @@
 
 use pgdyno_wire::{SqlState, TxStatus};
 
-/// A column of a RowDescription.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     pub name: &'static str,
     pub kind: Type,
 }
 
-/// The types of the columns in the answers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Type {
     Char,
@@ -94,13 +92,11 @@ pub(crate) fn cstr(out: &mut Vec<u8>, text: &[u8]) {
     out.push(0);
 }
 
-/// Appends a CommandComplete.
 #[inline]
 pub(crate) fn complete(out: &mut Vec<u8>, tag: &str) {
     message(out, b'C', |out| cstr(out, tag.as_bytes()));
 }
 
-/// Appends a ReadyForQuery.
 #[inline]
 pub(crate) fn ready(out: &mut Vec<u8>, status: TxStatus) {
     let status = match status {

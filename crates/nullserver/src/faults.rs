@@ -31,7 +31,6 @@ impl Faults {
         Self { error_every, code, close_every, seen: AtomicU64::new(0) }
     }
 
-    /// The fault for the next statement.
     #[inline]
     pub fn next(&self) -> Fault {
         if self.error_every.is_none() && self.close_every.is_none() {

@@ -5,12 +5,10 @@ use std::collections::BinaryHeap;
 
 use crate::answer_times::Nanos;
 
-/// An answer that is sent to a client later.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub token: u64,
     pub bytes: Box<[u8]>,
-    /// Whether the connection is closed after it.
     pub closes: bool,
 }
 
@@ -54,12 +52,10 @@ impl HeldAnswers {
         self.heap.push(Reverse(Entry { order, answer }));
     }
 
-    /// When the next answer is due.
     pub fn next_due(&self) -> Option<Nanos> {
         self.heap.peek().map(|Reverse(entry)| entry.order.0)
     }
 
-    /// Takes the next answer that is due at `now`.
     pub fn pop_due(&mut self, now: Nanos) -> Option<Answer> {
         if self.next_due()? > now {
             return None;

@@ -36,7 +36,6 @@ use std::io;
 
 pub use options::{Options, Request};
 
-/// Why the server could not start or continue.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} failed: {cause}")]
 pub struct ServeError {

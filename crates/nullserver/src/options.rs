@@ -9,7 +9,6 @@ use std::time::Duration;
 use lexopt::{Arg, Parser, ValueExt};
 use pgdyno_wire::SqlState;
 
-/// What the command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
     Help,
@@ -20,19 +19,15 @@ pub enum Request {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Folder of the unix socket.
     pub socket_dir: Option<PathBuf>,
-    /// IP address of the TCP socket.
     pub listen: Option<IpAddr>,
     /// Port of both sockets; 0 lets the system choose (only with TCP alone).
     pub port: u16,
-    /// Number of threads, each with an event loop.
     pub threads: usize,
     /// Number of rows of pgbench_branches.
     pub scale: u32,
     /// When the stall begins and how long it lasts.
     pub stall: Option<(Duration, Duration)>,
-    /// Delay of every answer.
     pub delay: Duration,
     /// How many statements there are for each error.
     pub error_every: Option<NonZeroU64>,
@@ -43,7 +38,6 @@ pub struct Options {
     pub parent_lease: bool,
 }
 
-/// An error in the command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(String);
@@ -63,7 +57,6 @@ impl From<lexopt::Error> for UsageError {
     }
 }
 
-/// An option: name, argument and help text.
 struct Opt {
     name: &'static str,
     argument: Option<&'static str>,

@@ -45,7 +45,6 @@ impl<'l> Server<'l> {
         Ok(Self { workers, global, wakers })
     }
 
-    /// Serves until it is stopped.
     pub fn run(self) -> Result<(), ServeError> {
         let Self { workers, global, wakers } = self;
         let end = || server_stop::end(&global.stop, &wakers);

@@ -10,7 +10,6 @@ use crate::connection::{Connection, SharedAnswers};
 use crate::faults::Faults;
 use crate::options::Options;
 
-/// The state that all threads share.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     pub shared: SharedAnswers,
@@ -21,7 +20,6 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// The state before the first connection.
     pub fn new(options: &Options) -> Self {
         let stall = options.stall.map(|(at, lasts)| Stall::new(at, lasts));
         let faults = Faults::new(options.error_every, options.error_code, options.close_every);
@@ -39,7 +37,6 @@ impl ServerState {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// A session for the next client.
     pub fn connection(&self) -> Connection {
         Connection::new(self.connections.fetch_add(1, Ordering::Relaxed) + 1)
     }

@@ -10,7 +10,6 @@ use crate::statement_error::{Stop, Trouble};
 use pgdyno_wire::SqlState;
 
 impl Connection {
-    /// Answers a Query message.
     pub(crate) fn simple_query(&mut self, body: &[u8], shared: &SharedAnswers, out: &mut Vec<u8>) -> Turn {
         self.drop_unnamed();
         let done = match split_cstr(body) {

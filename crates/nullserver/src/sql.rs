@@ -23,7 +23,6 @@ pub(crate) fn split(sql: &[u8]) -> (&[u8], &[u8]) {
     (sql, &[])
 }
 
-/// Whether there are only blanks and comments.
 pub(crate) fn is_blank(sql: &[u8]) -> bool {
     let mut at = 0;
     while at < sql.len() {

@@ -14,7 +14,6 @@ const PROTOCOL_VERSION: u32 = 3 << 16;
 /// PostgreSQL's own limit.
 const LONGEST_PACKET_BYTES: usize = 10_000;
 
-/// The result of reading the first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Packet {
     NeedMore,

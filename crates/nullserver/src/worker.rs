@@ -63,7 +63,6 @@ impl<'l> Doors<'l> {
     }
 }
 
-/// A thread of the server.
 #[derive(Debug)]
 pub(crate) struct Worker<'l> {
     epoll: OwnedFd,
@@ -107,7 +106,6 @@ impl<'l> Worker<'l> {
         self.watch_doors()
     }
 
-    /// Serves until the server is stopped.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
         while !self.global.stop.load(Ordering::Relaxed) {
@@ -306,7 +304,6 @@ impl<'l> Worker<'l> {
         }
     }
 
-    /// Sends the answers that are due.
     fn release(&mut self, now: Nanos) {
         while let Some(answer) = self.held.pop_due(now) {
             let Some(client) = self.clients.get(answer.token) else {

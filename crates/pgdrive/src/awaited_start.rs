@@ -9,7 +9,6 @@ use pgdyno_engine::clock::{Clock, Nanos};
 /// Time between two checks whether the load is to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Why the load does not begin.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The load was stopped, or its parent has ended.

@@ -18,7 +18,6 @@ pub enum CalledAs {
 }
 
 impl CalledAs {
-    /// Determines the name from the program's path.
     pub fn of(program: &str) -> Self {
         if program == "pgbench" { Self::Pgbench } else { Self::Pgdrive }
     }

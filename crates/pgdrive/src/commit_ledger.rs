@@ -50,7 +50,6 @@ fn of(programs: &[WeightedProgram], symbols: &Symbols, given: &[(String, String)
     })
 }
 
-/// Creates the table again.
 pub fn make_table(session: &mut Session) -> Result<(), Failure> {
     let made = session.execute(MAKE);
     made.map(drop).map_err(|error| Failure::new(format!("could not create the ledger's table: {error}")))

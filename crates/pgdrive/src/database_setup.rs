@@ -8,7 +8,6 @@ use pgdyno_wire::{ServerError, SqlState};
 use crate::messages::{Failure, Messages};
 use crate::options::Vacuum;
 
-/// Facts about the database.
 #[derive(Debug)]
 pub struct Database {
     /// The server's version as it reports it, such as `18.6`.
@@ -19,7 +18,6 @@ pub struct Database {
     pub partitions: Option<Partitions>,
 }
 
-/// Partitions of pgbench_accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partitions {
     /// `range` or `hash`.
@@ -36,7 +34,6 @@ const PARTITIONS: &str = "select o.n, p.partstrat, \
     left join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid \
     where c.relname = 'pgbench_accounts' and o.n is not null order by 1 limit 1";
 
-/// Connects for the set-up.
 pub fn connect(params: &Params) -> Result<Session, Failure> {
     let mut session =
         Session::connect(params).map_err(|error| Failure::new(error).also("could not create connection for setup"))?;

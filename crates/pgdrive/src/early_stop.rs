@@ -59,7 +59,6 @@ impl Lease {
         Interrupt::by(Arc::clone(&self.stop))
     }
 
-    /// Whether a signal ended the lease.
     #[must_use]
     pub fn has_signal(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0

@@ -35,7 +35,6 @@ pub struct Events {
     encoder: HistogramEncoder,
     second_of_errors: (u64, u32),
     unreported_errors: u64,
-    /// Names of the phases, if the run has any.
     phase_names: Vec<String>,
     steal: Steal,
 }
@@ -77,7 +76,6 @@ impl Events {
         self.clock
     }
 
-    /// Name of the sink in messages.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-/// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Well,

@@ -12,9 +12,7 @@ pub const OPTIONAL: &str = "[=";
 /// How an option is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Syntax {
-    /// The name, without `--`.
     pub long: &'static str,
-    /// The letter, without `-`.
     pub short: Option<char>,
     /// The argument's name in the help; None without an argument.
     pub argument: Option<&'static str>,
@@ -60,7 +58,6 @@ pub const fn no_word(_: &str) -> bool {
     false
 }
 
-/// An element of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// An option, by its long name, with its argument.

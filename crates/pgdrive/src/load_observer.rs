@@ -50,7 +50,6 @@ pub struct Watcher<'a> {
     pub histogram: Option<HistogramLog>,
     pub verbose_errors: bool,
     pub outages: OutageReporter,
-    /// The client that gave up first.
     pub first_aborted: Option<usize>,
     pub progress: Option<Reporter>,
     pub messages: &'a Messages,

@@ -256,7 +256,6 @@ impl Drop for Opening {
     }
 }
 
-/// The end of a load that a script exceeds.
 struct End {
     name: String,
     /// Excludes connecting, which delays it by at most [`STUCK_AFTER`].

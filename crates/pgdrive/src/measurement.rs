@@ -35,7 +35,6 @@ use crate::summary::{self, SummaryContext};
 use crate::worker_options::{Workers, warn_of_ceiling};
 use crate::workload::Workload;
 
-/// The context of a load.
 pub struct Run<'a> {
     pub options: &'a Benchmark,
     pub messages: &'a Messages,
@@ -43,7 +42,6 @@ pub struct Run<'a> {
     pub clock: Clock,
 }
 
-/// The engine's results.
 struct Ended {
     report: Report,
     /// The client that gave up first.
@@ -55,7 +53,6 @@ struct Ended {
     before_bytes: Option<u64>,
 }
 
-/// A load that has ended.
 struct Finished<'a> {
     run: &'a Run<'a>,
     load: &'a Load,

@@ -40,7 +40,6 @@ impl Messages {
         self.print("detail: ", text);
     }
 
-    /// Prints the remedy for the last error.
     pub fn hint(&self, text: impl Display) {
         self.print("hint: ", text);
     }
@@ -71,7 +70,6 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure without a hint.
     pub fn new(message: impl Display) -> Self {
         Self { message: message.to_string(), detail: None, hint: None, also: None, listing: None }
     }

@@ -14,7 +14,6 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Begins without failures.
     pub fn new(messages: &Messages) -> Self {
         Self { messages: messages.clone(), failed: false }
     }

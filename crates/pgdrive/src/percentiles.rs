@@ -6,7 +6,6 @@ use pgdyno_engine::latencies::Latencies;
 
 use crate::messages::Failure;
 
-/// Percentages that are shown by default.
 const DEFAULT: &[f64] = &[50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Percentages above 0 and up to 100, in the order in which they are shown.

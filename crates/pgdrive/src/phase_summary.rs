@@ -59,7 +59,6 @@ fn write_counts(out: &mut impl Write, phase: &PhaseReport) -> io::Result<()> {
     Ok(())
 }
 
-/// Latency and schedule lag, if there are any.
 fn write_latency(out: &mut impl Write, phase: &PhaseReport) -> io::Result<()> {
     let latency = phase.latency();
     if latency.moments.count > 0 {

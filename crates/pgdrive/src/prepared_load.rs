@@ -30,7 +30,6 @@ use crate::tpcc::tpcc_load;
 use crate::worker_options::io_for;
 use crate::workload::Workload;
 
-/// A load that is ready to run.
 pub struct Load {
     pub spec: Spec,
     pub database: Database,
@@ -38,7 +37,6 @@ pub struct Load {
     pub workload: Workload,
 }
 
-/// The scripts of a load, compiled.
 struct Scripts {
     programs: Vec<WeightedProgram>,
     symbols: Symbols,

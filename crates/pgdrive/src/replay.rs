@@ -26,7 +26,6 @@ impl From<ReplayError> for Failure {
     }
 }
 
-/// Carries out `--check`.
 pub fn check(choice: &ReplayChoice) -> Result<(), Failure> {
     Ok(pgdyno_replay::check(&choice.path)?)
 }

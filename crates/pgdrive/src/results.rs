@@ -31,7 +31,6 @@ pub enum Place {
 
 /// What a workload reports in addition to every load's figures.
 pub trait Results {
-    /// Why the result does not count.
     fn refusal(&self) -> Option<&str> {
         None
     }

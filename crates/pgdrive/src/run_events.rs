@@ -101,7 +101,6 @@ fn arrivals(arrivals: Arrivals) -> &'static str {
     }
 }
 
-/// Name of the mode in events.
 fn pipelining_name(pipelining: Pipelining) -> &'static str {
     match pipelining {
         Pipelining::Explicit => "explicit",

@@ -41,7 +41,6 @@ pub fn load(
         .collect()
 }
 
-/// Carries out `--check`.
 pub fn check(options: &Benchmark) -> Result<(), Failure> {
     let lists = options.check == Some(Check::Statements);
     let mode = if lists { QueryMode::Extended } else { options.mode };
@@ -136,7 +135,6 @@ fn find(prefix: &str) -> Result<Builtin, Failure> {
     builtin(prefix).map_err(|error| Failure::new(error).listing(builtin_list()))
 }
 
-/// Carries out `-b list`.
 pub fn list() -> Exit {
     write_stderr(&builtin_list())
 }

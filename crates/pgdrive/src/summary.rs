@@ -22,7 +22,6 @@ pub struct SummaryContext<'a> {
     pub spec: &'a Spec,
     /// Value of `:scale`.
     pub scale: i64,
-    /// How pgbench_accounts is partitioned.
     pub partitions: Option<&'a Partitions>,
     /// Whether latency was measured from the schedule or shown during the load: -P, -R or -L.
     pub latency_measured: bool,

@@ -14,7 +14,6 @@ pub mod transaction_kind;
 
 use pgdyno_dataset::tpcc::{Profile, RoutineKind};
 
-/// How transactions reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
     /// A function for each transaction, with `SELECT` in a prepared statement.

@@ -23,13 +23,13 @@ const FEW_CLIENTS: (usize, usize) = (4, 8);
 /// more than half of a core from it anyway, and one thread becomes the ceiling.
 const VERY_MANY_CLIENTS: usize = 100;
 
-/// The number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
-    /// The number of -j.
     Fixed(usize),
     /// A number that suits the clients, the cores and the server's place, up to --max-workers.
-    Automatic { most: usize },
+    Automatic {
+        most: usize,
+    },
 }
 
 impl Workers {
@@ -71,7 +71,6 @@ impl Workers {
 enum Nearness {
     /// On this host, where it needs cores, too.
     SameHost,
-    /// On another host.
     Elsewhere,
 }
 

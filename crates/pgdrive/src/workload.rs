@@ -118,14 +118,12 @@ impl Workload {
         }
     }
 
-    /// Begins the load at `origin`.
     pub fn begin(&self, origin: Nanos, spec: &Spec) {
         if let Self::Tpcc(ready) = self {
             ready.begin(origin, spec);
         }
     }
 
-    /// Collects the results after the load.
     pub fn finish(self, spec: &mut Spec, report: &mut Report) -> Box<dyn Results> {
         match self {
             Self::Scripts => Box::new(ScriptResults),

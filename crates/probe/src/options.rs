@@ -9,7 +9,6 @@ use lexopt::{Arg, Parser, ValueExt};
 use crate::host::{Choice, LogChoice, ServerIdentity};
 use crate::server::own_queries::OwnQuery;
 
-/// What the command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
     Help,
@@ -32,7 +31,6 @@ pub struct Options {
 /// How to reach the server, and how often to sample its sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// Database or connection string.
     pub dbname: Option<String>,
     /// Keyword and value for each of -h, -p, -U.
     pub overrides: Vec<(&'static str, String)>,
@@ -41,7 +39,6 @@ pub struct Server {
     pub own: Vec<OwnQuery>,
 }
 
-/// An error in the command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(String);

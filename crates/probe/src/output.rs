@@ -27,7 +27,6 @@ pub struct Output {
 pub enum Reason {
     /// The server that was named has no process.
     ServerDown,
-    /// The connection to the server broke.
     SessionLost,
 }
 
@@ -52,12 +51,10 @@ impl Output {
         }
     }
 
-    /// The clock for `t_us`.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Number of bytes so far.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }

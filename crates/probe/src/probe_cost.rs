@@ -49,7 +49,6 @@ impl Queries {
 pub struct ProbeCost(Differ);
 
 impl ProbeCost {
-    /// Counts from the start of the process.
     pub fn new() -> Self {
         Self(Differ::new(source("probe")))
     }
@@ -73,7 +72,6 @@ impl ProbeCost {
     }
 }
 
-/// CPU time of this process.
 pub fn cpu_us() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e6 + (time.tv_nsec as f64 / 1e3).round()

@@ -21,7 +21,6 @@ pub struct Reading {
     pub values: Vec<(&'static str, f64)>,
 }
 
-/// A row as it is written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
     /// The key and the further labels.
@@ -30,7 +29,6 @@ pub struct Row {
     pub values: Vec<(&'static str, f64)>,
 }
 
-/// A source at one instant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     pub source: &'static Source,

@@ -41,7 +41,6 @@ impl SharedFile {
         Ok(Self { file, path: path.into() })
     }
 
-    /// The file's name.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -86,7 +85,6 @@ impl Lines {
         Self { input: BufReader::with_capacity(chunk, FileReader { file, at: offset }), text: Vec::new(), line, offset }
     }
 
-    /// The file's name.
     pub fn path(&self) -> &Path {
         &self.input.get_ref().file.path
     }

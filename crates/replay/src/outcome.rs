@@ -14,7 +14,6 @@ pub struct Tally {
     pub sessions_lost: u64,
     /// Statements that were sent.
     pub started: u64,
-    /// Statements that the server answered.
     pub done: u64,
     /// Statements that failed, and had not when they were captured.
     pub new_errors: u64,
@@ -80,7 +79,6 @@ impl Tally {
     }
 }
 
-/// The result of a replay.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub sessions: u64,

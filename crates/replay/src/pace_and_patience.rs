@@ -11,7 +11,6 @@ pub const LEAST_PATIENCE: Nanos = 60 * SECOND;
 /// How many times longer than when it was captured a statement may wait.
 const PATIENCE_FACTOR: u64 = 10;
 
-/// How fast a capture is replayed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// At the captured times divided by this.
@@ -24,7 +23,6 @@ pub enum Pace {
 #[derive(Debug)]
 pub struct Progress {
     pub file: ReplayFile,
-    /// How fast it is replayed.
     pub pace: Pace,
     /// Number of the next session that no client has taken.
     next: AtomicUsize,

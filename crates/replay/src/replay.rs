@@ -30,12 +30,10 @@ impl Replay {
         &self.progress.file
     }
 
-    /// How fast it is replayed.
     pub fn pace(&self) -> Pace {
         self.progress.pace
     }
 
-    /// The result so far.
     pub fn outcome(&self) -> Outcome {
         let mut tally = Tally::default();
         let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);

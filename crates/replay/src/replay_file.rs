@@ -36,7 +36,6 @@ pub struct Header {
     pub sessions: u64,
     /// How many of them there are at the same time, at most.
     pub most_sessions: u64,
-    /// How many statements all sessions have.
     pub statements: u64,
     /// The length of the capture, in microseconds.
     pub span_us: u64,
@@ -70,7 +69,6 @@ struct EndLine {
 #[derive(Debug)]
 pub struct SharedText {
     pub class: u32,
-    /// The text.
     pub sql: Box<str>,
 }
 

@@ -145,7 +145,6 @@ impl Statement {
         self.copy = None;
     }
 
-    /// The text.
     pub fn sql<'a>(&'a self, file: &'a ReplayFile) -> &'a str {
         match self.shared {
             Some(number) => &file.texts[number].sql,

@@ -3,7 +3,6 @@
 use crate::expr::Node;
 use crate::program::Capture;
 
-/// The text of a script and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The path as given, or the description of a built-in script.

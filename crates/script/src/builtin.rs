@@ -2,7 +2,6 @@
 
 use crate::ast::Source;
 
-/// A built-in script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
     pub name: &'static str,
@@ -12,7 +11,6 @@ pub struct Builtin {
 }
 
 impl Builtin {
-    /// The script as a source to parse.
     pub fn source(&self) -> Source {
         Source { name: self.description.to_owned(), text: self.text.to_owned() }
     }
@@ -78,7 +76,6 @@ pub fn builtin(prefix: &str) -> Result<Builtin, BuiltinError> {
     }
 }
 
-/// The output of `-b list`.
 pub fn builtin_list() -> String {
     let mut list = String::from("Available builtin scripts:\n");
     for builtin in &BUILTINS {

@@ -49,7 +49,6 @@ impl fmt::Display for SyntaxError {
     }
 }
 
-/// Why a script was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
     /// An error in a backslash command. (Boxed, because it is large and rare.)
@@ -75,7 +74,6 @@ pub enum CompileError {
     TooManyArguments { sql: String },
 }
 
-/// A name that a variable cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{context}: invalid variable name: \"{name}\"")]
 pub struct InvalidName {

@@ -44,7 +44,6 @@ pub(crate) struct ExprParser<'l, 't> {
     depth: u32,
 }
 
-/// Parses the rest of a command's line.
 pub(crate) fn parse_expr(lexer: &mut Lexer<'_>) -> Result<Expr, ExprError> {
     let mut parser = ExprParser { lexer, ahead: None, depth: 0 };
     let tree = parser.expression(level::OR)?;

@@ -129,7 +129,6 @@ impl<'t> Lexer<'t> {
         Some((&self.text[start..start + length], self.position - length))
     }
 
-    /// The next token of an expression.
     pub fn token(&mut self) -> Result<Token<'t>, LexError> {
         self.skip_blanks();
         self.at_newline = false;

@@ -8,7 +8,6 @@ use crate::statement_effect::Sequel;
 use crate::value::{Fault, Value, leading_int};
 use crate::vars::{SlotId, Target, Vars};
 
-/// How statements reach the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryMode {
     /// One message for each statement; variables are replaced in its text.
@@ -19,7 +18,6 @@ pub enum QueryMode {
     Prepared,
 }
 
-/// What happens to the rows of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Capture {
     /// They are discarded.
@@ -48,18 +46,14 @@ pub enum SleepAmount {
 /// One step. Jump targets are indices of [`Program::ops`]; its length is the end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Sends a statement.
     Sql {
         /// Index of [`Program::statements`].
         statement: usize,
-        /// What happens to its rows.
         capture: Capture,
     },
     /// Evaluates an expression and assigns its value; see [`Vars::assign`].
     Set {
-        /// The variable.
         target: Target,
-        /// The expression.
         expr: Expr,
     },
     /// Waits; see [`Program::sleep_us`].
@@ -71,21 +65,17 @@ pub enum Op {
     },
     /// Runs a shell command; see [`Program::shell_command`].
     Shell {
-        /// The words of the command.
         args: Vec<ShellArg>,
     },
     /// Runs a shell command and assigns the integer that it prints.
     SetShell {
-        /// The variable.
         target: Target,
-        /// The words of the command.
         args: Vec<ShellArg>,
     },
     /// Continues at a step.
     Jump(usize),
     /// Continues at a step if the condition is not true.
     JumpUnless {
-        /// The condition.
         expr: Expr,
         /// The step.
         target: usize,
@@ -116,21 +106,18 @@ pub enum Piece {
     Text(Box<str>),
     /// A variable's value, or the source text if it is not set.
     Var {
-        /// The variable.
         slot: SlotId,
         /// The text in the script: `:name`.
         source: Box<str>,
     },
 }
 
-/// What is sent to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sql {
     /// Text in which variables are replaced for each execution.
     Simple(Vec<Piece>),
     /// Text with `$1`, `$2`, ... and the variable of each.
     Extended {
-        /// The text.
         sql: String,
         /// One variable for each occurrence.
         params: Vec<SlotId>,
@@ -147,7 +134,6 @@ pub struct Statement {
     pub line: u32,
     /// The first line, for display.
     pub text: Box<str>,
-    /// What is sent to the server.
     pub sql: Sql,
     /// Its effect on the following statements.
     pub sequel: Sequel,
@@ -178,7 +164,6 @@ impl Statement {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     pub name: Box<str>,
-    /// The steps.
     pub ops: Vec<Op>,
     pub statements: Vec<Statement>,
     /// The commands, in order. Conditions are among them, `\gset` and `\aset` are not.

@@ -6,14 +6,12 @@ use crate::vars::{SlotId, Symbols, Vars};
 
 const MAX_COMMAND_LENGTH: usize = 254;
 
-/// A word of a shell command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShellArg {
     /// Constant text (a doubled colon at its beginning is already a single one).
     Text(Box<str>),
     /// A variable's value.
     Var {
-        /// The variable.
         slot: SlotId,
         /// The text in the script: `:name`.
         source: Box<str>,

@@ -7,7 +7,6 @@
 use crate::value::is_space;
 use crate::vars::is_name_byte;
 
-/// What ended a piece of SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     Semicolon,

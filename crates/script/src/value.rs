@@ -6,7 +6,6 @@ use crate::number::{parse_double, write_double, write_int};
 /// An error of evaluation, boxed so that the result of an evaluation has two words.
 pub(crate) type Fault = Box<EvalError>;
 
-/// A value of an expression or a variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// The null constant; most functions of null are null.

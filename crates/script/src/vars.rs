@@ -9,7 +9,6 @@ use crate::value::{Fault, TextFault, Value};
 /// The target of `\set` and `\setshell`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A variable.
     Slot(SlotId),
     /// A name that a variable cannot have: an error, but only when the command runs.
     Invalid(Box<str>),
@@ -44,7 +43,6 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// An empty set of names.
     pub fn new() -> Symbols {
         Symbols::default()
     }
@@ -75,12 +73,10 @@ impl Symbols {
         &self.names[slot.index()]
     }
 
-    /// Number of names, and so of slots.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -114,7 +110,6 @@ impl Slot {
     }
 }
 
-/// The variables of one client.
 #[derive(Clone, Debug)]
 pub struct Vars {
     symbols: Arc<Symbols>,
@@ -129,7 +124,6 @@ impl Vars {
         Vars { symbols, slots }
     }
 
-    /// The names.
     pub fn symbols(&self) -> &Symbols {
         &self.symbols
     }
@@ -187,7 +181,6 @@ impl Vars {
         true
     }
 
-    /// Whether the variable has a value.
     pub fn is_set(&self, slot: SlotId) -> bool {
         self.slots[slot.index()].content != Content::Unset
     }

@@ -86,7 +86,6 @@ impl Assembler {
         Assembler { stage: Stage::Header(0), header: [0; HEADER_BYTES], body: Vec::new() }
     }
 
-    /// Whether the stream is between two messages.
     pub(crate) fn at_boundary(&self) -> bool {
         matches!(self.stage, Stage::Header(0))
     }

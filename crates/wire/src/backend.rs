@@ -13,7 +13,6 @@ pub enum TxStatus {
 }
 
 impl TxStatus {
-    /// Reads the body of a ReadyForQuery.
     pub(crate) fn parse(body: &[u8]) -> Result<TxStatus, ProtocolError> {
         match body {
             [b'I'] => Ok(TxStatus::Idle),
@@ -85,12 +84,10 @@ impl<'a> Row<'a> {
         out.extend_from_slice(self.values);
     }
 
-    /// Number of values.
     pub fn len(&self) -> usize {
         usize::from(self.columns)
     }
 
-    /// Whether the row has no columns.
     pub fn is_empty(&self) -> bool {
         self.columns == 0
     }
@@ -120,7 +117,6 @@ pub struct RowDescription<'a> {
 /// A column of a RowDescription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Name, in the client's encoding.
     pub name: &'a [u8],
     pub table_oid: u32,
     pub table_column: i16,
@@ -145,17 +141,14 @@ impl<'a> RowDescription<'a> {
         if rest.is_empty() { Ok(RowDescription { columns, fields }) } else { Err(bad) }
     }
 
-    /// Number of columns.
     pub fn len(&self) -> usize {
         usize::from(self.columns)
     }
 
-    /// Whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.columns == 0
     }
 
-    /// The columns.
     pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
         let mut rest = self.fields;
         (0..self.columns).map_while(move |_| {

@@ -6,7 +6,6 @@ use crate::startup_error::{AuthMethod, StartupError};
 /// The mechanism with channel binding.
 const PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// The transport of the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Channel {
     /// Bytes without encryption.
@@ -32,7 +31,6 @@ pub enum BindingPolicy {
 /// The channel, and whether to bind to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
-    /// The transport of the session.
     pub channel: Channel,
     pub wanted: BindingPolicy,
 }

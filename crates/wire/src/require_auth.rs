@@ -12,7 +12,6 @@ pub struct RequireAuth {
     is_negated: bool,
 }
 
-/// A word of the parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Password,
@@ -21,7 +20,6 @@ enum Method {
     Sspi,
     ScramSha256,
     Oauth,
-    /// The server requests no authentication.
     None,
 }
 

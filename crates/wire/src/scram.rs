@@ -158,7 +158,6 @@ impl ScramClient {
         ScramClient { binding, nonce, user: user.to_owned(), server_signature: None }
     }
 
-    /// The client-first-message.
     pub fn first(&self) -> String {
         format!("{}{}", self.binding.gs2_header(), self.first_bare())
     }
@@ -225,7 +224,6 @@ impl ScramClient {
     }
 }
 
-/// The server-first-message.
 struct Challenge<'a> {
     nonce: &'a str,
     salt: Vec<u8>,

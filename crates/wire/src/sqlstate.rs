@@ -116,7 +116,6 @@ impl SqlState {
         code.iter().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase()).then_some(SqlState(code))
     }
 
-    /// The five characters.
     pub fn as_str(&self) -> &str {
         // Both constructors admit only ASCII.
         std::str::from_utf8(&self.0).unwrap_or("?????")

@@ -28,7 +28,6 @@ const MAX_REFUSAL_BYTES: usize = 30_000;
 /// The parameters with which a session is requested.
 #[derive(Clone)]
 pub struct StartupParams {
-    /// The role to log in as.
     pub user: String,
     /// The database; `None` for the server's default, which is the user's name.
     pub database: Option<String>,
@@ -82,7 +81,6 @@ pub enum Progress {
 /// The key for cancelling a query of the connection.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CancelKey {
-    /// Process ID of the backend.
     pub pid: u32,
     /// The secret key: 4 bytes, or up to 256 in protocol 3.2.
     pub key: Vec<u8>,
@@ -94,7 +92,6 @@ impl fmt::Debug for CancelKey {
     }
 }
 
-/// The contents of a NegotiateProtocolVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// The newest protocol that the server supports, in the format of a start-up message.

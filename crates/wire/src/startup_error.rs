@@ -6,9 +6,7 @@ use crate::scram::ScramError;
 /// An authentication method that the server can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuthMethod {
-    /// No authentication.
     Trust,
-    /// The password in clear text.
     Cleartext,
     /// The password with a salted md5 hash.
     Md5,
@@ -20,7 +18,6 @@ pub enum AuthMethod {
     Crypt,
     /// Credentials over a unix socket, of old servers.
     ScmCredential,
-    /// GSSAPI.
     Gss,
     Sspi,
     /// An unknown number.

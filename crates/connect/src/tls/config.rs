@@ -17,7 +17,6 @@ use super::verifier::Verifier;
 use super::{client_key, trust};
 use crate::word_options::{SslCertMode, SslMode};
 
-/// The name of the protocol in ALPN.
 pub(super) const PROTOCOL: &[u8] = b"postgresql";
 
 /// A configuration that is created when it is first needed, and shared by clones.

@@ -46,7 +46,6 @@ pub(crate) async fn negotiate(
     Ok(Negotiated::Encrypted(Stream::Tls(Box::new(stream)), channel))
 }
 
-/// Asks the server whether it supports TLS.
 async fn ask(stream: &mut Stream, patience: &Patience) -> Result<bool, Cause> {
     let mut request = Vec::new();
     frontend::ssl_request(&mut request);

@@ -17,7 +17,6 @@ pub enum TlsError {
     NoProtocol,
     /// A file or a parameter is unusable; the whole message.
     Setup(String),
-    /// The handshake or a record failed.
     Failed(Error),
     /// The other side closed the connection during the handshake.
     Closed,

@@ -18,7 +18,6 @@ pub enum FilePlace {
 }
 
 impl FilePlace {
-    /// The path, if there is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
             FilePlace::Given(path) | FilePlace::Default(path) => Some(path),
@@ -47,17 +46,13 @@ pub enum TlsVersion {
 pub struct TlsSettings {
     /// Whether the client asks for TLS or begins with it.
     pub negotiation: SslNegotiation,
-    /// The trusted authorities.
     pub root: RootSource,
     /// Whether the client sends its own certificate.
     pub certificate_mode: SslCertMode,
-    /// The client's own certificate.
     pub certificate: FilePlace,
     /// The private key of the certificate.
     pub key: FilePlace,
-    /// File of revocation lists.
     pub crl: FilePlace,
-    /// Folder with files of revocation lists.
     pub crl_folder: Option<PathBuf>,
     /// Whether the handshake contains the name of the host.
     pub sni: bool,

@@ -15,7 +15,6 @@ const RECEIVE_BYTES: usize = 16 * 1024;
 /// How many plain bytes are encrypted at a time.
 const SEAL_BYTES: usize = 64 * 1024;
 
-/// A TLS session over a connected socket.
 #[derive(Debug)]
 pub struct TlsStream {
     socket: Stream,

@@ -43,7 +43,6 @@ impl RowWriter {
         }
     }
 
-    /// Adds one to the key.
     fn count_up(&mut self) {
         for digit in self.row[..self.key_digits].iter_mut().rev() {
             if *digit < b'9' {

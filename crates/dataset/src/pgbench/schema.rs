@@ -14,12 +14,9 @@ pub enum Persistence {
     Unlogged,
 }
 
-/// How pgbench_accounts is partitioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// By ranges of account numbers.
     Range,
-    /// By a hash of account numbers.
     Hash,
 }
 
@@ -35,13 +32,11 @@ impl Method {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partitions {
-    /// How rows are assigned to them.
     pub method: Method,
     /// How many there are, at least 1.
     pub count: u32,
 }
 
-/// How the tables are created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     /// Number of branches.

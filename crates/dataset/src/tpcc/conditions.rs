@@ -10,7 +10,6 @@ use super::Profile;
 use crate::load_error::LoadError;
 use crate::load_ledger::query;
 
-/// How thorough the check is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// Conditions 1 to 4, which the standard requires, and the cardinality of small tables.
@@ -24,7 +23,6 @@ pub enum Depth {
 pub struct Condition {
     /// Number in the standard; 0 for the cardinalities of clause 1.2.1.
     pub number: u32,
-    /// Short description of the condition.
     pub text: &'static str,
     /// A query that returns a line of text for each violation.
     sql: String,
@@ -37,7 +35,6 @@ pub struct Verdict {
     pub violations: u64,
     /// A text with the first few violations; empty if there are none.
     pub examples: String,
-    /// How long the check took.
     pub elapsed: Duration,
 }
 

@@ -25,7 +25,6 @@ pub enum Transaction {
 }
 
 impl Transaction {
-    /// All types of transactions.
     pub const ALL: [Self; 5] = [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
 
     pub fn name(self) -> &'static str {

@@ -3,11 +3,9 @@
 use crate::dataset::{Manner, Stages, in_manner};
 use crate::table_guard;
 
-/// A table of TPC-H.
 pub(super) struct Table {
     pub name: &'static str,
     pub columns: &'static str,
-    /// The columns of the primary key.
     pub key: &'static str,
     /// For a hundredth of the scale factor: the rows that are generated, and those from which the
     /// generator derives them. 0 for a table of a fixed size.

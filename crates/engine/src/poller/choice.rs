@@ -67,7 +67,6 @@ const BYTE: &[u8] = &[1];
 /// A generous limit: the kernel needs microseconds.
 const LONGEST_TRIAL: Nanos = 10 * SECOND;
 
-/// A handler that sends back what it receives.
 #[derive(Debug, PartialEq, Eq)]
 enum Echo {
     Waiting,

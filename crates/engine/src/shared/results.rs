@@ -12,7 +12,6 @@ use crate::stall::Stalls;
 /// What a worker records of its transactions.
 #[derive(Debug)]
 pub struct Results<'a> {
-    /// Counts and latencies.
     pub recorder: Recorder,
     /// Indexed by phase, one without phases: how long clients were in its transactions outside of
     /// it, before the measured part or after the planned end.

@@ -20,7 +20,6 @@ pub struct Context<'a> {
     /// Indexed by script and statement.
     pub templates: &'a [Vec<Template>],
     pub clock: Clock,
-    /// Stops all threads.
     pub stop: &'a AtomicBool,
     /// How late the latest worker started, in nanoseconds.
     pub delay: &'a AtomicU64,
@@ -31,7 +30,6 @@ pub struct Context<'a> {
 /// What a client does whose connection is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterLoss {
-    /// It gives up.
     Abort,
     /// It continues without a session, until its driver requests another one.
     EndSession,
@@ -53,7 +51,6 @@ pub struct RunSettings<'a> {
     pub deadline: Option<Nanos>,
     /// See [`Spec::latency_limit`].
     pub latency_limit: Option<Nanos>,
-    /// Whether meta commands are timed.
     pub times_every_command: bool,
     /// Whether a statement is one Query message, which is answered without a Sync.
     pub is_simple: bool,

@@ -3,7 +3,6 @@
 use crate::client_abort::Abort;
 use crate::clock::Nanos;
 
-/// The statements of one round trip.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub statements: Vec<Batched>,

@@ -12,7 +12,6 @@ use crate::recorder::Ending;
 /// How many transactions without a request may follow each other before other clients run.
 const MOST_SILENT: u32 = 32;
 
-/// A client's driver and its state.
 pub struct DriverRun {
     pub driver: Box<dyn Driver>,
     /// What the driver's next [`crate::driver::Request::Done`] ends.

@@ -20,7 +20,6 @@ const MOST_PARAMETERS: usize = 9;
 pub struct ClientSql {
     profile: Profile,
     is_pipelined: bool,
-    /// All statements of the transaction, in order.
     plan: Vec<Step>,
     /// Index of the first statement in progress.
     first: usize,
@@ -29,7 +28,6 @@ pub struct ClientSql {
     learnt: EarlierResults,
 }
 
-/// A statement of the plan.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     statement: Statement,
@@ -59,10 +57,8 @@ struct EarlierResults {
     rolled_back: bool,
 }
 
-/// The state of a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There are more statements to send.
     More,
     /// It was committed, or rolled back as required.
     Done,

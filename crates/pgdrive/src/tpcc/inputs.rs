@@ -33,7 +33,6 @@ pub struct Constants {
     pub item: u64,
 }
 
-/// A user, with a position and random numbers.
 #[derive(Debug, Clone)]
 pub struct User {
     rules: Rules,
@@ -75,9 +74,7 @@ pub enum Who {
 pub struct Payment {
     pub warehouse: u32,
     pub district: u32,
-    /// The customer's own warehouse.
     pub customer_warehouse: u32,
-    /// The customer's own district.
     pub customer_district: u32,
     pub who: Who,
     pub cents: u32,
@@ -235,13 +232,11 @@ impl User {
     }
 }
 
-/// Appends a value as text.
 pub fn push(out: &mut Vec<u8>, value: impl std::fmt::Display) {
     // writing to a vector cannot fail
     let _ = write!(out, "{value}");
 }
 
-/// Appends an amount of money.
 pub fn push_cents(out: &mut Vec<u8>, cents: u64) {
     push(out, format_args!("{}.{:02}", cents / 100, cents % 100));
 }

@@ -79,9 +79,7 @@ pub fn pauses(kind: Kind) -> Pacing {
 /// How often a type occurred, compared with its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// The requested percentage.
     pub asked_percent: f64,
-    /// The actual percentage.
     pub percent: f64,
     /// The least and the greatest percentage that are compatible with chance.
     pub bounds_percent: [f64; 2],

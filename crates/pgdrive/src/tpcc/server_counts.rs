@@ -24,14 +24,12 @@ pub fn is_asked_by(part: Option<LoadShare>, limit: Limit) -> bool {
     part.is_none_or(|part| part.number == 0) || matches!(limit, Limit::Transactions(_))
 }
 
-/// The counts between two instants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CountIncrease {
     /// Increase of sum(d_next_o_id): committed New-Orders.
     pub new_orders: i64,
     /// Increase of xact_commit + xact_rollback over all databases.
     pub transactions: i64,
-    /// Seconds between the two queries.
     pub seconds: f64,
 }
 
@@ -68,7 +66,6 @@ struct Window {
 }
 
 impl ServerCounts {
-    /// Connects.
     pub fn start(params: &Params, clock: Clock) -> Result<Self, Failure> {
         let session = database_setup::connect(params)?;
         let (window, windows) = channel();

@@ -30,7 +30,6 @@ pub fn prepared_statements(variant: Variant, rules: &Rules) -> Result<Vec<Prepar
     })
 }
 
-/// Creates the terminals of a run.
 #[derive(Debug)]
 pub struct Terminals {
     /// What all users have in common.
@@ -39,7 +38,6 @@ pub struct Terminals {
     pub variant: Variant,
     /// The seed of users' inputs.
     pub seed: u64,
-    /// The statements that each session prepares.
     pub prepared: Arc<Vec<Prepared>>,
     /// The queue of deliveries for which terminals do not wait.
     pub deferred: Option<Sender<Delivery>>,

@@ -151,7 +151,6 @@ impl Figures {
         count as f64 * 60.0 / self.measured_s.max(f64::MIN_POSITIVE)
     }
 
-    /// Writes the lines after the summary.
     fn write_lines(&self, out: &mut dyn Write) -> io::Result<()> {
         let Rules { warehouses, profile, is_bound, .. } = self.rules;
         let binding = match is_bound {

@@ -19,7 +19,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, in the order of their scripts.
     pub const ALL: [Self; 6] =
         [Self::NewOrder, Self::RolledBack, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
 

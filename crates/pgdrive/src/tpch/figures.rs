@@ -73,7 +73,6 @@ impl Figures {
         both.map(|(power, throughput)| (power * throughput).sqrt())
     }
 
-    /// Writes the lines after the summary.
     fn write_lines(&self, out: &mut dyn Write) -> io::Result<()> {
         let scale_factor = self.streams.tpch.scale_factor();
         let streams = self.streams.streams;

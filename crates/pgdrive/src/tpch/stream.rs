@@ -59,7 +59,6 @@ pub struct Timing {
     pub until: Nanos,
 }
 
-/// What all clients of a run have in common.
 #[derive(Debug)]
 pub struct Streams {
     pub tpch: Tpch,
@@ -94,7 +93,6 @@ impl Streams {
         [run(Step::Rf1, refresh::rf1(self.tpch, pair)), run(Step::Rf2, refresh::rf2(self.tpch, pair))]
     }
 
-    /// What a client does, in this order.
     fn actions(&self, client: usize) -> Vec<Action> {
         let own = [vec![Action::Await(1)], self.queries(client + 1)].concat();
         if client > 0 {
@@ -128,7 +126,6 @@ impl Drivers for Clients {
     }
 }
 
-/// One thing that a client does.
 #[derive(Debug, Clone)]
 enum Action {
     Run {
@@ -145,7 +142,6 @@ enum Action {
 struct Client {
     streams: Arc<Streams>,
     actions: Vec<Action>,
-    /// The index of the current action.
     next: usize,
     sent_at: Nanos,
 }

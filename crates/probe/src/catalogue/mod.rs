@@ -11,7 +11,6 @@ mod tables;
 
 pub use describe::markdown;
 
-/// How a value follows from what was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The value at the sample's instant.
@@ -45,12 +44,9 @@ pub struct Metric {
     pub meaning: &'static str,
 }
 
-/// Where a source comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The host on which the probe runs.
     Host,
-    /// The server, over SQL.
     Server,
     Probe,
 }
@@ -69,7 +65,6 @@ pub struct Source {
     pub sparse: bool,
     /// Whether the counters of a new row began at 0.
     pub from_zero: bool,
-    /// The figures, in order.
     pub metrics: &'static [Metric],
 }
 

@@ -7,7 +7,6 @@ use crate::sample::Reading;
 /// Greater limits of memory mean no limit: version 1 reports that as the greatest multiple of a page.
 const NO_LIMIT_BYTES: f64 = (1_u64 << 62) as f64;
 
-/// The source `cgroup` for a process.
 pub fn cgroup(files: &Files, pid: &str) -> Result<Vec<Reading>, String> {
     let groups = files.text(&format!("proc/{pid}/cgroup"))?;
     let values = version_2(files, &groups).unwrap_or_else(|| version_1(files, &groups));

@@ -32,9 +32,7 @@ use processes::Processes;
 pub enum LogChoice {
     /// The log that the server's files and its postmaster indicate.
     Find,
-    /// `--log`
     File(PathBuf),
-    /// `--no-log`
     None,
 }
 
@@ -45,12 +43,10 @@ pub struct Choice {
     pub server: ServerIdentity,
     pub data: Option<PathBuf>,
     pub wal: Option<PathBuf>,
-    /// `--processes`
     pub most_clients: usize,
     pub log: LogChoice,
 }
 
-/// Samples the host until the probe ends.
 pub fn run(choice: &Choice, period: Duration, output: &Output, queries: &Queries, stop: &Stop) {
     let mut host = Host::new(choice, output, queries);
     let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), period);

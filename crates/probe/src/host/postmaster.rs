@@ -9,7 +9,6 @@ use super::files::{Files, field};
 pub enum ServerIdentity {
     /// Not at all.
     No,
-    /// `--postmaster`: its process ID.
     Pid(u32),
     /// `--data`: its `postmaster.pid` contains the process ID.
     Data(PathBuf),
@@ -24,7 +23,6 @@ pub struct Postmaster {
     pid: Option<u32>,
 }
 
-/// Why the server's process is not known.
 #[derive(Debug)]
 pub struct Absent {
     pub problem: String,
@@ -53,7 +51,6 @@ impl Postmaster {
         self.known != ServerIdentity::No
     }
 
-    /// The current process ID.
     pub fn pid(&mut self, files: &Files) -> Result<u32, Absent> {
         self.pid = match &self.known {
             ServerIdentity::No => None,

@@ -22,7 +22,6 @@ pub struct Tail {
 /// The lines that were appended since the last call.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// Complete lines.
     pub text: String,
     /// Number of bytes that were skipped.
     pub skipped: u64,

@@ -8,9 +8,7 @@ use serde_json::{Map, Value};
 pub enum Format {
     /// `stderr`, with any log_line_prefix.
     Plain,
-    /// `csvlog`
     Csv,
-    /// `jsonlog`
     Json,
 }
 
@@ -26,7 +24,6 @@ pub enum Matter {
 /// The parts of a line that the probe uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// LOG, WARNING, ERROR, FATAL or PANIC.
     pub severity: String,
     /// The process that wrote it, if the line shows it.
     pub pid: Option<u32>,
@@ -70,7 +67,6 @@ const OF_VACUUMS: [&str; 2] = ["automatic vacuum of table", "automatic aggressiv
 const ENDS: [&str; 2] = [") was terminated by ", ") exited with exit code "];
 
 impl Format {
-    /// The format that the file's name indicates.
     pub fn of(path: &Path) -> Self {
         match path.extension().and_then(|end| end.to_str()) {
             Some("json") => Self::Json,

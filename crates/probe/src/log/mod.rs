@@ -65,7 +65,6 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Searches for the current file.
     fn search(&mut self) {
         self.passed_on.clear();
         let found = match self.choose {

@@ -43,7 +43,6 @@ pub const BLOCKERS: &str =
      FROM (SELECT pid, wait_event FROM a WHERE wait_event_type = 'Lock' LIMIT 20) AS w
        CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS u(pid) LEFT JOIN a AS b ON b.pid = u.pid";
 
-/// The result of one sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Look {
     /// Number of sessions by backend type, type of wait, wait and query.

@@ -27,7 +27,6 @@ use probe_session::{NoSession, PreparedSession};
 pub use queries::of_version;
 use top_statements::Statements;
 
-/// Name of the probe's sessions.
 pub const NAME: &str = "pgprobe";
 
 /// Time between a lost session or a refusal and the next attempt.
@@ -47,7 +46,6 @@ pub struct Rates {
     pub statements: usize,
 }
 
-/// Samples the server until the probe ends.
 pub fn run(params: &Params, rates: Rates, output: &Output, queries: &Queries, stop: &Stop) -> Result<(), String> {
     let mut server = Server::new(params, rates.statements, output, queries, stop);
     let ended = server.until_it_is_over(rates);

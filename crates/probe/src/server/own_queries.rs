@@ -27,7 +27,6 @@ const COSTLY: [f64; 6] = [50.0, 20.0, 10.0, 5.0, 2.0, 1.0];
 /// Answers that show the cost.
 const FEWEST: u32 = 3;
 
-/// Repeats the query until the probe ends.
 pub fn run(params: &Params, own: &OwnQuery, output: &Output, queries: &Queries, stop: &Stop) {
     let mut differ = Differ::new(source(SOURCE));
     let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), own.every);

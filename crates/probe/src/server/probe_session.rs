@@ -23,7 +23,6 @@ pub struct PreparedSession {
 pub enum NoSession {
     /// It would be one of a connection pooler.
     Pooler(String),
-    /// Connecting or preparing failed.
     Refused(String),
 }
 
@@ -168,7 +167,6 @@ impl PreparedSession {
         answer
     }
 
-    /// The result of the last statement.
     pub fn run(&mut self, sql: &str) -> Result<ResultSet, SessionError> {
         Ok(self.session.simple_query(sql)?.pop().unwrap_or_default())
     }

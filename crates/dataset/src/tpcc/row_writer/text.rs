@@ -64,7 +64,6 @@ pub(super) fn push_zip(draws: &mut Draws, out: &mut Vec<u8>) {
     out.extend_from_slice(b"11111");
 }
 
-/// Appends an amount of money.
 pub(super) fn push_cents(cents: u64, out: &mut Vec<u8>) {
     push_number(cents / 100, out);
     out.push(b'.');

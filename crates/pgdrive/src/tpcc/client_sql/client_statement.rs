@@ -62,7 +62,6 @@ impl Statement {
         Self::StockCount,
     ];
 
-    /// The statements of a transaction, each once.
     pub fn of(kind: Kind) -> &'static [Self] {
         match kind {
             Kind::NewOrder => &[
@@ -232,7 +231,6 @@ impl Statement {
         }
     }
 
-    /// Number of parameters in the text.
     pub fn parameters(self, profile: Profile) -> u16 {
         let sql = self.sql(profile);
         (1..=9u16).rev().find(|number| sql.contains(&format!("${number}"))).unwrap_or(0)
