@@ -55,8 +55,6 @@ class InvalidValueError(ValueError):
 
 
 class UsageError(PgdynoError):
-    """The arguments of the command line are wrong."""
-
     exit_code = ExitCode.USAGE
 
 
@@ -93,8 +91,6 @@ class TargetError(PgdynoError):
 
 
 class StoreError(PgdynoError):
-    """A run folder cannot be written or read."""
-
     exit_code = ExitCode.STORE
 
 

@@ -10,7 +10,6 @@ from pgdyno.records import Host
 
 
 def describe_host() -> Host:
-    """Describe this machine from /proc and uname."""
     return Host(
         cpu_model=_own_cpu_model(),
         cores=len(os.sched_getaffinity(0)),
@@ -30,7 +29,6 @@ def boot_id() -> str:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """Return the processor's model from the text of /proc/cpuinfo."""
     fields = dict(line.split(":", 1) for line in cpuinfo.splitlines() if ":" in line)
     named = {key.strip(): value.strip() for key, value in fields.items()}
     # arm64 has no model name, only numbers of implementer and part

@@ -57,8 +57,6 @@ def expanded(path: str | os.PathLike[str]) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A line of /proc/self/mountinfo."""
-
     point: str
     kind: str
     device: str

@@ -42,8 +42,6 @@ def locate(program: str, environment: str, what: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A working pgdrive."""
-
     path: Path
     version: str
     through: tuple[str, ...] = ()

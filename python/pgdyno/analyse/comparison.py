@@ -108,8 +108,6 @@ class PointComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two arms, at all points."""
-
     base: str
     other: str
     metric: Metric

@@ -39,8 +39,6 @@ class GatePoint:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The result over all points."""
-
     comparison: Comparison
     limit: float
     """Relative: 0.03 for 3 %."""

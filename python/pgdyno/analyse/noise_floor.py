@@ -132,8 +132,6 @@ class NoiseFloor:
 
 @dataclass(frozen=True, slots=True)
 class FloorRefusal:
-    """Why a floor is not accepted, and the remedy."""
-
     why: Message
     remedy: Message
 

@@ -42,13 +42,11 @@ class Metric(StrEnum):
 
     @property
     def words(self) -> str:
-        """Return its name in a sentence."""
         names = {Metric.TPS: "throughput", Metric.COMPOSITE: "composite figure"}
         return names.get(self, f"{self.value} latency")
 
     @property
     def unit(self) -> str:
-        """Return the unit in which reports show it."""
         return "ms" if self.is_latency else {Metric.TPS: "tps", Metric.COMPOSITE: "queries/h x SF"}[self]
 
 
@@ -144,7 +142,6 @@ class PointPairs:
 
     @property
     def repeats(self) -> list[int]:
-        """Return the repeats that both arms have."""
         return sorted(self.base.keys() & self.other.keys())
 
     def log_ratio(self, repeat: int) -> float:
@@ -167,8 +164,6 @@ class Confounder:
 
 @dataclass(frozen=True, slots=True)
 class Arms:
-    """Two arms at every point that both have."""
-
     base: str
     other: str
     metric: Metric
@@ -194,7 +189,6 @@ class Arms:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no point has figures under both arms."""
         return not any(point.base and point.other for point in self.points)
 
 

@@ -84,8 +84,6 @@ class PriceVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PriceComparison:
-    """One point, or all of them together."""
-
     label: str
     base_per_tps: float
     other_per_tps: float

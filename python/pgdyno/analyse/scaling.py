@@ -65,8 +65,6 @@ class ScalingPoint:
 
 @dataclass(frozen=True, slots=True)
 class ScalingCurve:
-    """Throughput of one series by clients."""
-
     series: Series
     points: tuple[ScalingPoint, ...]
     """Clients ascending, without points that have no finished trial."""
@@ -137,14 +135,11 @@ class UslFit:
     """Largest relative deviation of a point's mean from the curve: 0.1 means that the law does not describe it."""
 
     def at(self, clients: float) -> float:
-        """Return the throughput of the fitted curve."""
         return float(usl(np.asarray([clients]), self.rate.fitted, self.contention.fitted, self.coherency.fitted)[0])
 
 
 @dataclass(frozen=True, slots=True)
 class NotFitted:
-    """Why there is no fit."""
-
     reason: Message
 
 

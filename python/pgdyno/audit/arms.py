@@ -67,8 +67,6 @@ def compared_arms(subject: Subject) -> Arms:
 
 @dataclass(frozen=True)
 class Side:
-    """A target of a run."""
-
     run: AuditRun
     target: str
 

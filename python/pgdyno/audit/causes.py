@@ -35,8 +35,6 @@ NO_CAUSE = Message(
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Something that a transaction takes."""
-
     name: Message
     least: float
     """A smaller difference per transaction is no evidence."""
@@ -99,8 +97,6 @@ def _decided_point(of: Comparison) -> PointComparison | None:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One arm at one point."""
-
     name: str
     subject: Subject
     trials: Collection[int]

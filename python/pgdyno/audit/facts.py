@@ -74,7 +74,6 @@ def without_alike(differences: Sequence[Difference], sides: Sequence[tuple[Side,
 
 
 def words_of(difference: Difference) -> Message:
-    """Describe a difference in one sentence."""
     if difference.of_file is not None:
         return difference.of_file
     is_setting = "settings" in difference.field

@@ -25,8 +25,6 @@ class Severity(StrEnum):
 
 
 class Evidence(Record):
-    """Figures that support a finding, and where they are from."""
-
     at: str
     """`report.txt:42` for an import, otherwise `trial 3` or a part of the manifest."""
     figures: dict[str, float | str] = Field(default_factory=dict)
@@ -34,8 +32,6 @@ class Evidence(Record):
 
 
 class Finding(Record):
-    """What one rule found, or why it could not run."""
-
     rule: str
     id: str = ""
     """Id of the message: the rule's id, or one that begins with it if the rule has several. Stable, for programs."""

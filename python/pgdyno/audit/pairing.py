@@ -242,7 +242,6 @@ def _sort(differences: Iterable[Difference], factor: str, found: Pairing) -> Non
 
 
 def sides_of(base: AuditRun, other: AuditRun) -> list[tuple[Side, Side]]:
-    """Return the matched targets of two runs."""
     return [(Side(base, a), Side(other, b)) for a, b in _match_targets(base, other)]
 
 

@@ -176,7 +176,6 @@ class Sample:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the trial is an open loop."""
         return self.trial.point.rate is not None or "schedule_lag_ms" in self.figures or self._loop == "open"
 
     @property
@@ -233,7 +232,6 @@ class Subject:
 
     @property
     def imported(self) -> bool:
-        """Return whether another tool measured the run."""
         return self.manifest.imported is not None
 
     @property
@@ -251,7 +249,6 @@ class Subject:
 
     @cached_property
     def samples(self) -> list[Sample]:
-        """Return the finished trials, in order."""
         return [
             Sample(trial, trial.summary)
             for trial in self.run.trials
@@ -284,7 +281,6 @@ class Subject:
         return self._statements.get(trial, ())
 
     def events(self, trial: int) -> Sequence[EventRow]:
-        """Return the engine's other events in trial number `trial`."""
         return self._events.get(trial, ())
 
     def end_event(self, trial: int) -> dict[str, Any]:
@@ -402,7 +398,6 @@ class Subject:
 
     @cached_property
     def effect(self) -> Effect:
-        """Return whether the load writes."""
         names = self.manifest.script_names
         if names is None:
             return Effect.UNKNOWN

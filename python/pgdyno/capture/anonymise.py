@@ -97,8 +97,6 @@ _HEX_DIGIT = re.compile(r"[0-9a-fA-F]")
 
 
 class Anonymiser:
-    """Replaces values with one key."""
-
     def __init__(self, key: bytes | None = None) -> None:
         """Draws a key unless a test gives one."""
         self._key = key or secrets.token_bytes(16)

@@ -115,7 +115,6 @@ dataset = "none"
 
 
 def readme(capture: Capture) -> str:
-    """Return what was seen, for people."""
     parts = [f"# Capture of {cell(capture.database or 'a server')}", _table("| | |\n|---|---|", _facts(capture))]
     if capture.ended in ENDINGS:
         parts.append(f"The capture {ENDINGS[capture.ended]}.")

@@ -106,7 +106,6 @@ def cores(system: System, needs: Needs) -> Check:
 
 
 def governor(system: System) -> Check:
-    """`cpu.governor`: the governor of cpufreq."""
     name = "cpu.governor"
     governors = sorted(set(system.texts("sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")))
     drivers = sorted(set(system.texts("sys/devices/system/cpu/cpu*/cpufreq/scaling_driver")))
@@ -190,8 +189,6 @@ LEAST_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class ClockCost:
-    """The cost of reading the time."""
-
     ns: float
     """Time per call, without the loop around it."""
     under_1_us: float

@@ -26,8 +26,6 @@ SPARE_TASKS = 64
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process in /proc."""
-
     pid: int
     name: str
     parent: int

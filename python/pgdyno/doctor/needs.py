@@ -179,7 +179,6 @@ def size_of(settings: Mapping[str, str], name: str) -> int:
 
 
 def existing(path: Path) -> Path:
-    """Return `path`, or its nearest existing parent."""
     at = path.absolute()
     while not is_folder(at) and at != at.parent:
         at = at.parent

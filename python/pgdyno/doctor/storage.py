@@ -62,7 +62,6 @@ def describe_mount(system: System, mount: Mount) -> str:
 
 
 def file_system(system: System, place: Place) -> Check:
-    """`storage.file-system`: the file system of `place`."""
     name = "storage.file-system"
     mount = mount_of(system, place.path)
     if mount is None:

@@ -23,7 +23,6 @@ class System:
             return None
 
     def number(self, path: str) -> int | None:
-        """Return the integer in the file `path`."""
         text = self.text(path)
         try:
             return None if text is None else int(text.split()[0])

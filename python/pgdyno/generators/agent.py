@@ -159,7 +159,6 @@ class Agent:
         return EngineOutput(lines, process.wait(), self._stderr_text())
 
     def interrupt(self) -> None:
-        """Stop the engine with SIGINT: it still reports its results."""
         self._note()
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
@@ -170,7 +169,6 @@ class Agent:
         return {name: max(0, now[name] - self._ray_before[name]) for name in now}
 
     def end(self) -> None:
-        """End the engine, if it runs, and remove its files."""
         process, self._process = self._process, None
         if process is not None:
             if process.poll() is None:

@@ -21,8 +21,6 @@ ROUNDS = 9
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """The offset of another host's wall clock."""
-
     ahead_us: int
     """How far it is ahead of the local clock."""
     round_trip_us: int

@@ -68,8 +68,6 @@ Known = Sequence[tuple[str, Callable[[], Standing]]]
 
 
 class Cluster:
-    """The running generators."""
-
     def __init__(
         self,
         count: int,
@@ -256,8 +254,6 @@ def _tasks(node: Node) -> int | None:
 
 
 class _OwnNodes:
-    """Nodes that pgdyno starts."""
-
     def __init__(self, places: Places, stack: ExitStack, notify: Callable[[str], None], *, for_tasks: bool) -> None:
         self._stack, self._notify = stack, notify
         self.count = places.local + len(places.ssh)

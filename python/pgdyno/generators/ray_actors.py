@@ -186,7 +186,6 @@ class RayGenerator:
         return found
 
     def interrupt(self) -> None:
-        """Stop its engine without waiting."""
         with suppress(Exception):
             self._actor.interrupt.remote()
 

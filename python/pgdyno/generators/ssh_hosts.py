@@ -101,12 +101,10 @@ class SshGenerator:
         return None
 
     def interrupt(self) -> None:
-        """Stop its engine without waiting."""
         if self._started is not None:
             self._loop.call_soon_threadsafe(self._started.tell, "INT")
 
     def end(self) -> None:
-        """End its engine, and close the connection."""
         with suppress(LostError, EngineError):
             self._await_work(self._end(), 2 * GONE_S)
         self.abandon()

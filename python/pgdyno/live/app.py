@@ -53,8 +53,6 @@ def make_app(runs: Path, access: Access | None = None) -> Starlette:
 
 
 class _Enter:
-    """Exchanges the token for a cookie."""
-
     def __init__(self, token: str | None) -> None:
         self._token = token
 

@@ -96,7 +96,6 @@ class Archive:
                 archive_row(each, running=False)
 
     def runs(self, request: Request) -> Response:
-        """Show the list of the runs that match a search."""
         every = self._index.runs()
         problem, search, found = None, Search(), every
         try:
@@ -139,7 +138,6 @@ class Archive:
         return HTMLResponse(page("run", **context))
 
     def report(self, request: Request) -> Response:
-        """Return a run's report, produced by the current version."""
         entry, run = self._requested_run(request)
         with self._writing:
             text = self._reports.get((entry.name, entry.key))

@@ -23,8 +23,6 @@ KEPT_S = 60.0
 
 
 class Hub:
-    """The runs with viewers."""
-
     def __init__(self, make: Callable[[Path], Watched] = Watched) -> None:
         """`make` returns the reader of a run."""
         self._make = make
@@ -69,8 +67,6 @@ class Hub:
 
 
 class _Channel:
-    """A run and its viewers."""
-
     def __init__(self, watched: Watched, forget: Callable[[], None]) -> None:
         self.watched = watched
         self.queues: dict[asyncio.Queue[bytes | None], str] = {}

@@ -80,8 +80,6 @@ def align(rounds: Sequence[Round], last_t_us: int) -> Alignment | None:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """How far its wall clock is ahead of this host's."""
-
     us: float
     uncertainty_us: float
     """Half of the fastest round trip."""

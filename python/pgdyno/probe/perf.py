@@ -33,8 +33,6 @@ KERNEL = "_[k]"
 
 @dataclass(slots=True)
 class FoldedStacks:
-    """Samples by stack."""
-
     samples: Counter[str] = field(default_factory=Counter)
     event: str = ""
     """What perf counted, in its words."""

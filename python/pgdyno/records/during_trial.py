@@ -62,8 +62,6 @@ class EventEffect(Record):
 
 
 class EventRecord(Record):
-    """An event of the plan, as it happened in a trial."""
-
     number: int
     """Position in the plan, from 1."""
     do: str
@@ -105,7 +103,6 @@ class LedgerRecord(Record):
     missing_ranges: list[LedgerRange]
     """The first 100 ranges of missing transactions."""
     unknown: int
-    """Transactions without a known result."""
     unknown_present: int
     """Unknown transactions that were committed."""
     refused: int

@@ -51,8 +51,6 @@ class ImportedFile(Record):
 
 
 class ImportedLine(Record):
-    """A line of a file, verbatim."""
-
     file: str
     line: int
     text: str
@@ -77,8 +75,6 @@ class ImportedClaim(ImportedLine):
 
 
 class ImportRecord(Record):
-    """The sources of an imported run."""
-
     files: list[ImportedFile]
     claims: list[ImportedClaim] = Field(default_factory=list)
     facts: dict[str, list[ImportedLine]] = Field(default_factory=dict)  # by topic: `autovacuum`, `tmpfs`

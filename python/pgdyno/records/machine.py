@@ -17,8 +17,6 @@ ServerSettings = Annotated[dict[str, str], AfterValidator(without_secrets)]
 
 
 class Host(Record):
-    """The machine that a run ran on."""
-
     cpu_model: str
     cores: int
     memory_bytes: int
@@ -134,8 +132,6 @@ class Fingerprint(Record):
 
 
 class ServerFacts(Record):
-    """Facts about a target, from its server."""
-
     version: str
     """As the server reports it: "18.6"."""
     version_full: str

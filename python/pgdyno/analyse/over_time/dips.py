@@ -27,8 +27,6 @@ INTERRUPTION_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Dip:
-    """A period well below the throughput around it."""
-
     from_s: float
     """Seconds from the start of measuring; for a bare series, from the first value."""
     to_s: float
@@ -109,7 +107,6 @@ def trial_dips(run: RunSource, trial: int) -> list[Dip]:
 
 
 def dips_of(timeline: Timeline) -> list[Dip]:
-    """Return the dips in the measured part of a trial."""
     measured = timeline.measured_part
     # a phase without a result interrupts the measured part: what follows it has other times and another level
     ends = np.flatnonzero(measured.from_s[1:] - measured.to_s[:-1] >= INTERRUPTION_S) + 1

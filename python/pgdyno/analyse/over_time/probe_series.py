@@ -31,8 +31,6 @@ def by_type(row: WaitRow) -> str | None:
 
 @dataclass(frozen=True)
 class Probed:
-    """The samples of a trial's probe."""
-
     origin_us: int
     """The start of measuring on the engine's clock."""
     series_rows: Sequence[SeriesRow]

@@ -34,8 +34,6 @@ _CUT_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 class LogFormat(StrEnum):
-    """What PostgreSQL calls it in `log_destination`."""
-
     CSV = "csvlog"
     JSON = "jsonlog"
     STDERR = "stderr"
@@ -97,8 +95,6 @@ def open_log(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 
 class Readable(Protocol):
-    """A file, or what is left of one without its wrappers."""
-
     def read(self, size: int, /) -> bytes: ...
 
 

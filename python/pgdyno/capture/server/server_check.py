@@ -65,8 +65,6 @@ _READ_FILE = "pg_read_binary_file(text, bigint, bigint, boolean)"
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A setting that keeps something out of the log."""
-
     setting: Setting
     wanted: str
     missing: Message

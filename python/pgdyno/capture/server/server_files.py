@@ -28,8 +28,6 @@ ANSWER_S = 60.0
 
 
 class FileState(NamedTuple):
-    """A file at one moment."""
-
     size: int
     inode: str
     """Stays when the file is renamed; the path where the inode is unknown."""

@@ -31,8 +31,6 @@ _UNLOGGED = (
 
 @dataclass(frozen=True, slots=True)
 class CapturedServer:
-    """A server of which a database is captured."""
-
     address: Address
     database: str
     version: str

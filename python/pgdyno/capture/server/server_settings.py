@@ -22,7 +22,6 @@ class Setting:
     value: str
     """In the setting's own unit, such as milliseconds."""
     shown: str
-    """The value with its unit."""
     needs_restart: bool = False
     source: str = "default"
     """Source of the value, as in pg_settings."""

@@ -39,8 +39,6 @@ _RATE_UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number as printed in a cell."""
-
     digits: str
     factor: float
     """1,000 after `k`, 1,000,000 after `M`."""
@@ -51,8 +49,6 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The number format of a table, or of a column."""
-
     decimal: str = "."
 
     def value(self, figure: Figure) -> float:
