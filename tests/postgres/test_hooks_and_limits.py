@@ -100,6 +100,15 @@ def test_a_failing_before_run_ends_the_run_at_once(warm_home: Home, tmp_path: Pa
     assert "stopped: the hook before_run failed with exit code 3" in done.stderr
     assert (the_run(tmp_path).trials(), the_run(tmp_path).manifest.outcome) == ([], Outcome.INTERRUPTED)
     assert (tmp_path / "after").exists()
+    assert not (the_run(tmp_path).path / "report.html").exists()
+
+
+def test_a_run_whose_hook_always_fails_leaves_no_report(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks='before_trial = "exit 3"')))
+    assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
+    assert "the hook before_trial failed with exit code 3" in done.stdout
+    assert "--resume" not in done.stderr
+    assert not (the_run(tmp_path).path / "report.html").exists()
 
 
 def alive(pid: int) -> bool:

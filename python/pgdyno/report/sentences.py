@@ -32,7 +32,7 @@ def question(of: Manifest) -> str:
 def nothing_finished(of: Digest) -> str:
     count = len(of.run.trials)
     if not count:
-        return gettext("No trial has ended yet")
+        return gettext("No trial has ended")
     return ngettext(
         "No trial finished: {count:,} trial failed or was interrupted",
         "No trial finished: {count:,} trials failed or were interrupted",

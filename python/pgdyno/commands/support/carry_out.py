@@ -29,6 +29,7 @@ from pgdyno.plan.model import rented_targets
 from pgdyno.plan.output.executed_code import executed
 from pgdyno.plan.scenario.loads import all_loads
 from pgdyno.plan.values import refuse_undecodable
+from pgdyno.records import Stage
 from pgdyno.report.answers.answer import refusing
 from pgdyno.report.answers.promises import Judgement, Verdict, promises_at
 from pgdyno.report.export import to_csv
@@ -308,4 +309,5 @@ def exit_code(finished: Finished) -> ExitCode:
         return ExitCode.STOPPED
     if not finished.failed:
         return ExitCode.OK
-    return ExitCode.TARGET if finished.began_no_load else ExitCode.TRIALS_FAILED
+    is_hook = any(each.failure is not None and each.failure.stage is Stage.HOOK for each in finished.failed)
+    return ExitCode.TARGET if finished.began_no_load and not is_hook else ExitCode.TRIALS_FAILED

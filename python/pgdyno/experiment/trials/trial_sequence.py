@@ -60,7 +60,7 @@ class Finished:
 
     @property
     def began_no_load(self) -> bool:
-        """Whether every trial failed before its load, so that there is nothing to report or to resume."""
+        """Whether no trial began its load, so that there is nothing to report."""
         return _failed_before_load(self.records)
 
 
@@ -227,7 +227,9 @@ class TrialSequence:
         allowed = " --allow-restart" if plan.system_names else ""
         resume = f"pgdyno run --resume {shlex.quote(str(self._context.folder.path))}{allowed}"
         refused = any(record.failure is not None and is_correction(record.failure.hint) for record in done)
-        if _failed_before_load(done) or (refused and plan.trial.on_failure == "stop" and plan.search is None):
+        if (done and _failed_before_load(done)) or (
+            refused and plan.trial.on_failure == "stop" and plan.search is None
+        ):
             # a run without figures is begun anew, and a resumed run keeps the settings that the server refuses
             return None
         if left and ending is Ending.WITHIN_BUDGET:
@@ -289,7 +291,7 @@ class TrialSequence:
 
 def _failed_before_load(records: Sequence[TrialRecord]) -> bool:
     stages = {None if record.failure is None else record.failure.stage for record in records}
-    return bool(stages) and stages <= {Stage.TARGET, Stage.PREPARE}
+    return stages <= {Stage.TARGET, Stage.PREPARE, Stage.HOOK}
 
 
 def _trials(failed: int) -> str:
