@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pgdyno.records import (
+    EventEffect,
     EventOutcome,
     EventRecord,
     LedgerRecord,
@@ -65,20 +66,22 @@ def _parts(event: EventRecord) -> Iterable[str]:
     if effect.failed:
         lost = gettext(" ({count} lost)", count=f"{effect.lost:,}") if effect.lost else ""
         yield ngettext("{count:,} transaction failed", "{count:,} transactions failed", effect.failed) + lost
+    yield from _recovery(effect)
+
+
+def _recovery(effect: EventEffect) -> Iterable[str]:
+    after = None if effect.recovered_s is None else _seconds(effect.recovered_s)
     if effect.before_latency_ns is not None:
         limit = f"{numbers.ms(effect.before_latency_ns)} ms"
-        if effect.recovered_s is None:
+        if after is None:
             yield gettext("mean latency not back at {limit}", limit=limit)
         else:
-            yield gettext(
-                "mean latency back at {limit} after {seconds}", limit=limit, seconds=_seconds(effect.recovered_s)
-            )
+            yield gettext("mean latency back at {limit} after {seconds}", limit=limit, seconds=after)
     elif effect.before_tps is not None:
         before = f"{numbers.rounded(effect.before_tps)} tps"
-        if effect.recovered_s is None:
+        if after is None:
             yield gettext("not back within 5 % of {tps}", tps=before)
         else:
-            after = _seconds(effect.recovered_s)
             yield gettext("back within 5 % of {tps} after {seconds}", tps=before, seconds=after)
 
 
