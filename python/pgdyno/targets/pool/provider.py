@@ -11,8 +11,9 @@ from typing import Any
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Plan
 from pgdyno.targets.estimate import Estimate
+from pgdyno.targets.pool import rental
 from pgdyno.targets.pool.loan_journal import Journal, journals
-from pgdyno.targets.pool.rental import NO_COST, Left, Loan, Rental, begin, give_back, left_of, loans, standing
+from pgdyno.targets.pool.rental import NO_COST, Left, Loan, give_back, loans
 from pgdyno.targets.provider import Provider, SelftestTrial, Tried, Wanted
 from pgdyno.targets.rental import Say
 
@@ -70,6 +71,9 @@ class Pool:
     """Delegates to the modules of this package; `pgdyno.targets.provider` states the contract."""
 
     title = "the pool of hosts"
+    preflight = staticmethod(rental.begin)
+    standing = staticmethod(rental.standing)
+    left_of = staticmethod(rental.left_of)
 
     def price(self, plan: Plan, root: Path, hours: float | None = None) -> Estimate:
         del plan, root, hours
@@ -79,17 +83,8 @@ class Pool:
         del plan
         return 0.0
 
-    def preflight(self, plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
-        return begin(plan, root, say, lasts_s)
-
-    def standing(self, plan: Plan, root: Path, say: Say) -> Rental | None:
-        return standing(plan, root, say)
-
     def is_standing(self, plan: Plan, root: Path) -> bool:
         return any(each.plan == plan.name and each.ready for each in journals(root))
-
-    def left_of(self, plan: Plan, root: Path, say: Say) -> list[Rental]:
-        return left_of(plan, root, say)
 
     def reaper(self, root: Path, regions: Sequence[str], *, all_regions: bool = False) -> Reaper:
         del regions, all_regions
