@@ -106,6 +106,9 @@ def test_means_are_over_looks_and_amounts_over_the_samples_that_end_in_a_span() 
     assert (probe.amount("wal", "bytes", (9, 10)), probe.amount("wal", "bytes", (10, 11))) == (5, 7)
     assert probe.amount("io", "reads", (0, 10)) is None
     assert probe.amount("wal", "writes", (0, 10)) == 0
+    rows = counted("cpu", "steal", {10: 0.2}, '{"cpu": "0"}') + counted("cpu", "steal", {10: 0.1})
+    both = Probed(ORIGIN, sorted(rows, key=lambda row: row.t_us), {})
+    assert both.mean("cpu", "steal", (9, 10)) == pytest.approx(0.3)
 
 
 def test_a_heatmap_counts_every_transaction_once() -> None:

@@ -344,9 +344,7 @@ class ParameterDifference:
 
 
 def differing_parameters(base: Sequence[TrialRecord], other: Sequence[TrialRecord]) -> list[ParameterDifference]:
-    """Return the parameters of the sweep, except clients, that are constant in each of two runs and differ between
-    them.
-    """
+    """Return parameters of the sweep but clients that are constant in each of two runs and differ between them."""
     points = [[trial.point for trial in run] for run in (base, other)]
     found = []
     for name in dict.fromkeys(name for run in points for point in run for name in point.parameters()):

@@ -119,9 +119,7 @@ class Losses:
 
     @property
     def errors(self) -> int | None:
-        """Return the failed and skipped transactions, the clients that aborted and the errors that a script caught;
-        None if nothing was counted.
-        """
+        """Return failed and skipped transactions, aborted clients, errors that scripts caught; None if uncounted."""
         return sum_of_known([self.failed, self.skipped, self.clients_aborted, self.caught])
 
 

@@ -55,9 +55,7 @@ def values_at(run: AuditRun, names: Collection[str]) -> dict[str, dict[str, Valu
 
 
 def alike(printed: Sequence[str | None], kept: Sequence[Value | None]) -> bool:
-    """Return whether one setting is the same everywhere: `printed` as SHOW prints it, None for the default; `kept` as
-    recorded.
-    """
+    """Return whether a setting is the same everywhere: `printed` as by SHOW, None for the default; `kept` as stored."""
     values = {setting_value(text) if text is not None else value for text, value in zip(printed, kept, strict=True)}
     return None not in values and len(values) == 1
 

@@ -149,10 +149,7 @@ def open_cluster(
 
 
 def check_copies(loaded: LoadedPlan) -> None:
-    """Raise EngineError for a script that cannot be copied to other hosts with all files that it loads.
-
-    This comes before anything is rented.
-    """
+    """Raise EngineError for a script that cannot be copied with all that it loads, before anything is rented."""
     plan = loaded.plan
     if plan.workload.lua_script is not None and (plan.generators or plan.generator is not None):
         lua_files(plan.workload.lua_script, loaded.folder)

@@ -22,10 +22,7 @@ from pgdyno.targets import Server
 
 
 def check_conditions(loaded: LoadedPlan, resources: Resources, seed: int, *, check_first: bool) -> dict[str, object]:
-    """Return the manifest's `preflight` and `fingerprint`; without `check_first` the preflight is empty.
-
-    Raises PreflightError.
-    """
+    """Return the manifest's `preflight` (empty without `check_first`) and `fingerprint`. Raises PreflightError."""
     needs = needs_of_plan(loaded, resources.home)
     engine, progress, servers = resources.engine, resources.progress, environments(resources.found)
     checks = []
@@ -107,10 +104,7 @@ def changed_data(folder: RunFolder, loaded: LoadedPlan) -> Message | None:
 
 
 def keep_stamp(folder: RunFolder, target: str, server: Server, dataset: Dataset | None) -> None:
-    """Add the dataset of the target's server, and its indexes, to the fingerprint.
-
-    Raises TargetError, StoreError, psycopg.Error.
-    """
+    """Add the server's dataset and indexes to the fingerprint. Raises TargetError, StoreError, psycopg.Error."""
     _update(folder, lambda taken: with_indexes(with_mark(taken, target, server, dataset), target, server))
 
 

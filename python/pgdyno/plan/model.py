@@ -103,9 +103,7 @@ class TrialSpec(Model):
     min_free_disk: Size | None = None
     """Stop the run when a used file system has less free space; None: no limit."""
     reconnect: Annotated[str | float | None, BeforeValidator(patience)] = None
-    """Seconds for which a client that lost its connection tries to reconnect; None: always if events drop connections,
-    else off.
-    """
+    """Seconds for which a client without connection tries to reconnect; None: always if events drop them, else off."""
     promise: Promises = Field(default_factory=list)
     """Limits of figures at every point, such as "p99 < 20ms"; reports say whether each is held."""
     ledger: bool = False
@@ -213,9 +211,7 @@ class SearchSpec(Model):
     it at the sweep's rate; or settings in `over` that are better than the target's.
     """
     latency: Annotated[str | dict[str, str] | None, BeforeValidator(latency_targets)] = None
-    """`p99 < 10ms` of all scripts together, or by script; for `capacity`, `cheapest` and, as a
-    promise that no setting may break, `settings`.
-    """
+    """`p99 < 10ms` of all scripts together, or by script; for `capacity`, `cheapest` and (not to break) `settings`."""
     precision: Annotated[str, AfterValidator(percent)] = "5%"
     """Width of a capacity's interval at which the search ends."""
     families: list[list[Name]] = Field(default_factory=list)

@@ -211,10 +211,7 @@ Promises = Annotated[
 
 
 def latency_targets(value: object) -> object:
-    """Validate `search.latency`: a target for all scripts together, or a table of targets by script.
-
-    Raises ValueError.
-    """
+    """Validate `search.latency`: a target for all scripts, or a table of targets by script. Raises ValueError."""
     targets = value.values() if isinstance(value, dict) else [value]
     if value is not None:
         for target in targets:

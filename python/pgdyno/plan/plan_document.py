@@ -56,10 +56,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def split_assignment(text: str) -> tuple[KeyPath, str]:
-    """Split `path=value` into keys, written as in TOML with `[2]` for an array's element, and the value.
-
-    Raises ValueError with the mistake.
-    """
+    """Split `path=value` into keys as in TOML, `[2]` for an array's element, and the value. Raises ValueError."""
     scanner = _Scanner(text)
     try:
         path = scanner.key(indices=True)
@@ -263,10 +260,7 @@ class Document:
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Return unique `problems` in file order; those without a line come last.
-
-    Problems of extended plans follow the plan's own.
-    """
+    """Return unique `problems` in file order, those without a line last, those of extended plans after the own."""
     distinct = dict.fromkeys(problems)
 
     def place(problem: Problem) -> tuple[bool, str, bool, int, str]:

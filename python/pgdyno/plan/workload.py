@@ -69,10 +69,7 @@ def script_files(plan: Plan) -> list[str]:
 
 
 def data_files(plan: Plan, folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file that makes the datasets of `plan`, by its path in `folder`.
-
-    Raises SqlFileError.
-    """
+    """Return the SHA-256 of each file of the datasets of `plan`, by its path in `folder`. Raises SqlFileError."""
     data, found = plan.workload.own_data, dict[str, str]()
     if data is not None:
         for values in {tuple(data.values(point.variables).items()): None for point in plan.points()}:

@@ -40,10 +40,7 @@ class Vigil:
         """Why the engine was ended; None if it was not."""
 
     def over(self, running: Running) -> Running:
-        """Return `running`, but with an engine that is stopped when its server has fallen silent.
-
-        It first sends SIGINT, then SIGKILL.
-        """
+        """Return `running`, but stop an engine whose server has fallen silent: SIGINT, then SIGKILL."""
 
         @contextmanager
         def watched(
@@ -98,10 +95,7 @@ Event = dict[str, Any]
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
-    """Yield the events of `lines`, one object per line.
-
-    Raises EngineError for a stream of a newer version, or an invalid line.
-    """
+    """Yield the events of `lines`, an object per line. Raises EngineError for a newer version or an invalid line."""
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
             return  # truncated: the caller detects the missing end event

@@ -36,9 +36,7 @@ class Probed:
     series_rows: Sequence[SeriesRow]
     """In order of time."""
     sums: Mapping[Span, tuple[int, Sequence[WaitRow]]]
-    """Number of session samples of a stretch, and sessions by wait summed over all of them; a missing stretch has no
-    sample.
-    """
+    """Session samples of a stretch, and sessions by wait summed over them; a missing stretch has none."""
 
     def sessions(self, span: Span, key: Key = by_type) -> dict[str, float]:
         """Return the mean active sessions by `key` over the samples within `span`; empty without a sample."""
@@ -55,9 +53,7 @@ class Probed:
         return self.sums.get(span, (0, ()))[0]
 
     def mean(self, source: str, metric: str, span: Span) -> float | None:
-        """Return the mean of a gauge, an average or a mean over the samples that end within `span`, summed over
-        labels.
-        """
+        """Return the mean of a gauge, average or mean over samples that end within `span`, summed over labels."""
         rows = self.samples(source, metric, span)
         return sum(row.value for row in rows) / len({row.t_us for row in rows}) if rows else None
 

@@ -212,9 +212,7 @@ def _segments(values: Array, ends: Sequence[int]) -> tuple[Segment, ...]:
 
 
 def _misfit(values: Array, fitted: Array) -> float:
-    """Return -2 log likelihood of `fitted` with autoregressive noise, except for a constant (conditional least
-    squares).
-    """
+    """Return -2 log likelihood of `fitted` with autoregressive noise but for a constant (conditional least squares)."""
     rest = values - fitted
     before, after = rest[:-1], rest[1:]
     power = float(before @ before)

@@ -126,10 +126,7 @@ def generators_override(places: Sequence[str] | None) -> list[str]:
 
 
 def run_plan(source: str, overrides: Sequence[str], how: How, on: str | None = None) -> ExitCode:
-    """Run a plan, print its results and write the reports; return the exit code.
-
-    Raises PgdynoError if nothing could be run.
-    """
+    """Run a plan, print results, write reports; return the exit code. Raises PgdynoError if nothing could run."""
     note_attempt(how.runs, source)
     loaded = within_budget(load_plan(source, overrides, on), how.budget)
     _show_inherited(loaded)

@@ -79,9 +79,7 @@ def _bisect_family(
 def _worthwhile_targets(
     family: Sequence[str], prices: Mapping[str, float], verdicts: Mapping[str, Verdict]
 ) -> list[str]:
-    """Return the members to bisect: without those that trials did not decide, and without any that is not cheaper than
-    a larger one.
-    """
+    """Return the members to bisect: decided by trials, and cheaper than any larger one."""
     found: list[str] = []
     for target in reversed(family):
         decides = verdicts.get(target) not in (Verdict.UNDECIDED, Verdict.UNMEASURED)

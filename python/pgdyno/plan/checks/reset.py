@@ -71,10 +71,7 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 def check_reset(
     reset: Reset, dataset: str | SqlDataset | None, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
-    """Yield everything of `reset` that is impossible with `targets`.
-
-    `dataset` is the workload's, or None if that is invalid.
-    """
+    """Yield all of `reset` that is impossible with `targets`. `dataset` is the workload's, or None if invalid."""
     if dataset == "none":
         yield from _without_dataset(reset, targets, document)
     if isinstance(dataset, SqlDataset) and reset.consistency == "full":
@@ -147,10 +144,7 @@ def _with_places(reset: Reset, name: str, target: OwnTarget, document: Document)
 
 
 def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Document) -> Iterator[Problem]:
-    """Yield what targets are too old for; skips those whose version is None.
-
-    Keys without effect are reported only for that.
-    """
+    """Yield what targets are too old for, without unknown versions; keys without effect are reported only there."""
     if reset.method != "template":
         return
     needs = (

@@ -41,10 +41,7 @@ _INSTALLED = "/usr/lib/postgresql"
 
 
 def new_plan(file: Path, kind: str = "embedded", template: str = "new.toml") -> str:
-    """Return the text of a plan for `file` with a target of `kind`, by a template of this package.
-
-    Raises UsageError.
-    """
+    """Return the text of a plan for `file` with a target of `kind`, by a template. Raises UsageError."""
     if kind not in KINDS:
         meant = near(kind, KINDS)
         hint = f"did you mean {meant}?" if meant else f"use {' or '.join(KINDS)}"

@@ -17,9 +17,7 @@ from pgdyno.units import counted, duration_words, format_duration
 
 
 def in_each_trial(plan: Plan) -> list[str]:
-    """Yield `in each trial: kill at 30s`, whether clients reconnect, and whether there is a ledger; empty for most
-    plans.
-    """
+    """Yield `in each trial: kill at 30s`, whether clients reconnect, whether there is a ledger; seldom anything."""
     lines = []
     if plan.event:
         lines.append(f"in each trial: {', '.join(_event(event) for event in plan.event)}")

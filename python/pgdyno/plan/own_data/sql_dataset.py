@@ -83,10 +83,7 @@ _known: dict[tuple[str, Path, tuple[tuple[str, str], ...]], Contents] = {}
 
 
 def read_contents(dataset: SqlDataset, folder: Path, variables: Mapping[str, str]) -> Contents:
-    """Read every file of `dataset`, which is relative to `folder`; again only if one has changed.
-
-    Raises SqlFileError.
-    """
+    """Read every file of `dataset`, relative to `folder`, again only if one has changed. Raises SqlFileError."""
     key = (dataset.model_dump_json(), folder, tuple(sorted(variables.items())))
     known = _known.get(key)
     if known is None or known.stamps != _stamps(folder, known.files):

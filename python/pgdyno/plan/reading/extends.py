@@ -72,10 +72,7 @@ class Read:
 
 
 def read_with_bases(file: PlanFile) -> Read:
-    """Read `file` and, recursively, the plans that it extends.
-
-    Raises PlanError if one cannot be found or read, or if they form a cycle.
-    """
+    """Read `file` and the plans that it extends. Raises PlanError if one is missing or invalid, or for a cycle."""
     return _read(file, file.folder, [])
 
 

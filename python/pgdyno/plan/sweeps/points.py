@@ -243,9 +243,7 @@ class _WrongError(Exception):
 
 
 def is_computed(item: str) -> bool:
-    """Tells whether the text `item` of a setting or variable is an expression: whether it computes with a parameter's
-    name.
-    """
+    """Tells whether the text `item` of a setting or variable computes with a parameter's name."""
     return _read_expression(item) is not None
 
 

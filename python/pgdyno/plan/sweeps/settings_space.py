@@ -81,10 +81,7 @@ def read_when(value: object) -> object:
 
 
 def read_over(value: object) -> object:
-    """Flattens the table `search.over`, whose keys may contain dots, and checks the form of each value.
-
-    Raises ValueError.
-    """
+    """Flatten the table `search.over`, whose keys may contain dots, and check its values. Raises ValueError."""
     if not isinstance(value, Mapping):
         return value
     found = {}

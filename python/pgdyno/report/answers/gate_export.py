@@ -86,9 +86,7 @@ def gate_junit(of: Gate, notes: Sequence[Message] = ()) -> str:
 
 
 def gate_markdown(of: Gate, notes: Sequence[Message] = ()) -> str:
-    """Return a heading with the verdict, a sentence, a table, and the `notes` of the runs, as for a comment on a
-    change.
-    """
+    """Return a heading with the verdict, a sentence, a table and the `notes` of the runs, as for a comment."""
     lines = [
         f"### pgdyno gate: {_escape(gate_verdict_words(of))}",
         "",

@@ -72,10 +72,7 @@ def arms_of_runs(runs: Sequence[AuditRun], numbers: Sequence[Mapping[int, int]])
 
 
 def plan_changes(of: Digest, kept: Sequence[KeptPlan], compared: ComparedArms) -> list[PlanChange]:
-    """Compare the plans of each arm with those of its baseline.
-
-    Returns a change per statement and arm, at the point where it costs most.
-    """
+    """Compare plans of arms with their baseline's; return a change per statement and arm, where it costs most."""
     trials = {trial.number: trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED}
     # parameters of queries that run once differ between runs, but the queries have numbers
     # by point and statement

@@ -80,9 +80,7 @@ def x_title(drawing: Drawing, box: Box, title: str) -> None:
 
 
 def key_line(drawing: Drawing, box: Box, width: float, title: str) -> float:
-    """Return the baseline of a legend `width` wide under the axis: next to the axis' title, or below it if both do not
-    fit. The drawing grows as needed.
-    """
+    """Return the baseline of a legend `width` wide next to the axis' title, or below if the drawing has to grow."""
     if width + GAP + text_width(title) <= box.width:
         return box.bottom + 36
     drawing.height += 18

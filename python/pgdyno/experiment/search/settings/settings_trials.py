@@ -186,10 +186,7 @@ def _check_same(folder: RunFolder, trial: PlannedTrial, record: TrialRecord) -> 
 
 
 def _restart(own: SettingsSearch, servers: Servers, progress: RunProgress) -> None:
-    """Restart a server that pgdyno did not start, in place of the fresh one on which pgdyno confirms otherwise.
-
-    Raises PgdynoError.
-    """
+    """Restart a server that pgdyno did not start, in place of the fresh one to confirm on. Raises PgdynoError."""
     theirs = servers.attached(own.target) if own.plan.system_names else None
     if theirs is not None and theirs.spec.restart_command:
         progress.set_up("restarting the server before the pairs")

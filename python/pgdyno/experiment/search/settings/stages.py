@@ -106,9 +106,7 @@ class Line:
     name: str
     value: str
     without: PointComparison | None = None
-    """The configuration without this line compared with the one with it; None if it was not tested, or too few trials
-    finished.
-    """
+    """The configuration without this line vs with it; None if it was not tested, or too few trials finished."""
     is_kept: bool = True
     is_broken: bool = False
     """Whether a trial without it failed or broke a promise."""
@@ -252,9 +250,7 @@ class _Search:
         return is_early and self._has_room(2 + _race_trials(RACERS), confirmations=3)
 
     def _has_room(self, trials: int, confirmations: int) -> bool:
-        """Return whether the budget has room for `trials` and for comparisons in pairs; the first of all comparisons
-        starts fresh servers.
-        """
+        """Return whether the budget has room for `trials` and pairs; the first comparison starts fresh servers."""
         budget_s, took_s = self._rules.budget_s, self._took_s
         if budget_s is None:
             return True
