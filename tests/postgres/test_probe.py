@@ -42,7 +42,7 @@ def probe_arguments(server: Server, *options: str) -> tuple[dict[str, str], list
     return server.environment(), [f"--data={server.data_directory}", *options]
 
 
-@pytest.mark.long_cases("[13]")
+@pytest.mark.long_cases("[10]", "[13]")
 def test_every_source_of_the_version_is_there_and_documented(server: Server) -> None:
     with probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "archiver", 2)
@@ -62,7 +62,7 @@ def test_every_source_of_the_version_is_there_and_documented(server: Server) -> 
     assert seen <= set(sections)
 
 
-@pytest.mark.long_cases("[13]")
+@pytest.mark.long_cases("[10]", "[13]")
 def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
     with server.connect() as connection, probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "checkpoints", 2)
@@ -85,7 +85,7 @@ def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
     assert dict(ages)[behind] < dict(ages)[before] / 10
 
 
-@pytest.mark.long_cases("[13]")
+@pytest.mark.long_cases("[10]", "[13]")
 def test_a_vacuum_is_found_with_its_process(server: Server) -> None:
     with server.connect() as connection, probing(*probe_arguments(server)) as probe:
         connection.execute("UPDATE filled SET filler = repeat('z', 400)")
@@ -124,7 +124,7 @@ def during(probe: Probe, began: float, ended: float) -> list[tuple[float, dict[t
     return [look for look in probe.waits() if began + 0.15 <= look[0] <= ended]
 
 
-@pytest.mark.long_cases("[13]")
+@pytest.mark.long_cases("[10]", "[13]")
 def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
     def update() -> None:
         with server.connect() as connection:
@@ -172,7 +172,7 @@ def queue(probe: Probe) -> int:
     return in_queue(looks[-1][1]) if looks else 0
 
 
-@pytest.mark.long_cases("[13]")
+@pytest.mark.long_cases("[10]", "[13]")
 def test_a_commit_storm_waits_for_wal(server: Server) -> None:
     stop = threading.Event()
     commits = [0] * 6
@@ -238,7 +238,7 @@ def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
     assert any(at > ended for at, _ in probe.rows("processes", kind="checkpointer"))
 
 
-@pytest.mark.long_cases("[13]")
+@pytest.mark.long_cases("[10]", "[13]")
 def test_a_role_without_rights_is_told_once(server: Server) -> None:
     with server.connect() as connection:
         connection.execute("DROP ROLE IF EXISTS humble")
@@ -284,7 +284,7 @@ def test_statements_are_sampled_again_after_a_timeout(home: Home) -> None:
     assert "SELECT $1" in {row["text"] for row in line["rows"]}
 
 
-@pytest.mark.long_cases("[13]")
+@pytest.mark.long_cases("[10]", "[13]")
 def test_names_are_read_in_any_encoding(server: Server) -> None:
     with server.connect() as connection:
         connection.execute("CREATE DATABASE latin TEMPLATE template0 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C'")
@@ -329,7 +329,7 @@ def test_a_broken_connection_string_is_refused() -> None:
     assert "frob" in done.stderr
 
 
-@pytest.mark.long_cases("[13]")
+@pytest.mark.long_cases("[10]", "[13]")
 def test_the_password_is_nowhere(server: Server) -> None:
     assert server.password
     with probing(*probe_arguments(server)) as probe:
@@ -337,7 +337,7 @@ def test_the_password_is_nowhere(server: Server) -> None:
     assert server.password not in str(probe.lines)
 
 
-@pytest.mark.long_cases("[13]")
+@pytest.mark.long_cases("[10]", "[13]")
 def test_sessions_of_the_probe_are_left_out(server: Server) -> None:
     with server.connect() as connection, probing(*probe_arguments(server, "--waits-hz=50")) as probe:
         assert isinstance(connection, psycopg.Connection)

@@ -94,7 +94,7 @@ def test_an_autovacuum_is_found_with_its_worker(disturbed: Server) -> None:
         probe.wait_for("sample", "tables", 2)
         connection.execute("CREATE TABLE dusty (id int, filler text)")
         connection.execute(f"ALTER TABLE dusty SET (autovacuum_vacuum_threshold = 100, {slow})")
-        connection.execute("INSERT INTO dusty SELECT i, repeat('x', 400) FROM generate_series(1, 20000) i")
+        connection.execute("INSERT INTO dusty SELECT i, repeat('x', 400) FROM generate_series(1, 8000) i")
         connection.execute("UPDATE dusty SET id = id + 1")
         pid = logged_end(probe, "pgdyno.public.dusty")
         connection.execute("DROP TABLE dusty")
