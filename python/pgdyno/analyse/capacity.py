@@ -1,7 +1,5 @@
 """Capacity at a latency target: the highest throughput at which the target was met, and its interval.
 
-The interval of a capacity, from trials that met or missed a latency target at several rates.
-
 A trial at rate r meets the target with probability Phi(ln(C / r) / s): C, the capacity, is the rate at which half of
 the trials meet it, and s is the scatter of trials. That is probit analysis (Finney 1971), and the search that chooses
 the rates is adaptive, so C has the posterior of QUEST (Watson and Pelli 1983) with s integrated out, as Kontsevich and

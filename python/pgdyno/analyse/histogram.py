@@ -1,7 +1,5 @@
 """Latency histograms: decoded, merged, as percentiles and as a spectrum.
 
-Latency histograms: decoding, merging, percentiles.
-
 Histograms are HDR V2 blobs (https://hdrhistogram.github.io/HdrHistogram/), nanoseconds, three significant digits.
 Merging adds counts bucket by bucket, so a percentile of a merge is the percentile of all its transactions. Percentiles
 of parts are never averaged: the mean of two p99 is not a p99.

@@ -1,4 +1,4 @@
-"""Intervals of mean log ratios and percentiles: Student's t, Welch's, BCa bootstrap from ten pairs; autocorrelation.
+"""Intervals of mean log ratios: Student's t, Welch's, BCa bootstrap from ten pairs; autocorrelation.
 
 Sources: Welch 1947 (two samples); Efron 1987 (BCa); Hesterberg 2015, "What Teachers Should Know About the Bootstrap"
 (expanded percentiles).

@@ -155,9 +155,8 @@ def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted
     contention and coherency are not negative. Intervals are by linear approximation at the solution and Student's t,
     with the residual variance over all trials (Bates and Watts 1988, chapter 2), or over the numbers of clients where
     the repeats show that the law does not fit: of lambda, kappa and the peak on their logarithms, of sigma cut at 0.
-    Check `largest_error`, too. There is no fit for
-    fewer than 6 numbers of clients, and none if the highest throughput is at the most clients, or the fit has no peak:
-    it would be an extrapolation.
+    Check `largest_error`, too. There is no fit for fewer than 6 numbers of clients, and none if the highest throughput
+    is at the most clients, or the fit has no peak: it would be an extrapolation.
     """
     ordered = sorted((clients, [each for each in tps if each > 0]) for clients, tps in points)
     ordered = [(clients, tps) for clients, tps in ordered if tps]

@@ -1,9 +1,7 @@
 """What watchers may ask of a run, and which runs are going on.
 
-Requests of viewers to a run: files in a folder of the run to which only its user can write.
-
-`.control/` exists while a run with `--live` is in progress. A request is a file that is created atomically; the run
-removes it after reading it.
+`.control/` exists while a run with `--live` is in progress; only the run's user can write there. A request is a file
+that is created atomically; the run removes it after reading it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Settings that a plan may not have: reserved by pgdyno, unknown to a version, or fixed at server start.
 
-Contexts of settings: which ones cannot be changed by a client over the network.
-
 The names are those of 10 to 19 with context postmaster and sighup; where versions differ, the newest counts. At the
 start of a run, pgdyno reads pg_settings.context of the server itself.
-
-Major versions of the settings that not all of 10 to 19 have.
 
 Read from pg_settings of each version; a setting that is not listed exists in all of them, or belongs to an extension.
 Settings that were added in minor releases (restrict_nonsystem_relation_kind) are omitted, too.

@@ -1,7 +1,5 @@
 """`manifest.json`, and what a plan holds that readers of its results must not see.
 
-Masks secrets in a plan: those in its settings and variables, and `options` of a connection string.
-
 Options are server settings, which may include a proxy's token or an application's key. A run's manifest keeps them,
 because a resume needs them; everything that is displayed or exported has them masked.
 """

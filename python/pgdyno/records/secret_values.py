@@ -1,9 +1,8 @@
 """What is secret: in settings, plans, connection strings, statements and names; and what a run keeps instead.
 
-Server settings may contain passwords, tokens or keys: connection strings and shell commands.
-
-A superuser sees them in pg_settings. pg_basebackup -R, for example, writes a password into primary_conninfo, which
-stays there when the standby is promoted.
+Server settings may contain passwords, tokens or keys: connection strings and shell commands. A superuser sees them in
+pg_settings. pg_basebackup -R, for example, writes a password into primary_conninfo, which stays there when the standby
+is promoted.
 """
 
 from __future__ import annotations

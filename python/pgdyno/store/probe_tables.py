@@ -1,7 +1,4 @@
-"""A probe's samples written as tables, and read within stretches of trials.
-
-Loads a probe's samples into the tables `series`, `waits` and `server_statements`, through DuckDB; those of standbys
-into separate tables.
+"""A probe's samples as the tables `series`, `waits`, `server_statements`, and those of standbys; read within stretches.
 
 An hour has a million rows.
 """

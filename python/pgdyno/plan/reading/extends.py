@@ -1,7 +1,5 @@
 """Merges a plan with those that it extends: tables are merged, other values are replaced.
 
-Normalizes the forms of a sweep's parameters.
-
 `"settings.work_mem" = …`, `settings.work_mem = …` and `[sweep.settings]` are equivalent; later code sees only the last
 form, in the content and in the paths of lines.
 """

@@ -1,7 +1,5 @@
 """The sweep: which combinations of parameters are measured, as the file says it.
 
-The sweep: the measured combinations of parameters, as in the file.
-
 `points.py` resolves the points. Each parameter is a list of items; an item is a value, or the text of an expression on
 other parameters. Ranges are expanded when they are read.
 """

@@ -1,6 +1,4 @@
-"""SVG elements, drawings, scales and ticks.
-
-SVG elements with escaped content, and drawings with descriptions.
+"""SVG elements with escaped content, drawings with descriptions, scales and ticks.
 
 Colours are CSS classes (`palette.py`), never attributes: a page sets them for light and dark, and `Drawing.standalone`
 carries its own for use outside of one.
