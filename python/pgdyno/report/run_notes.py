@@ -44,17 +44,21 @@ def _event(event: EventRecord) -> str:
     )
 
 
-def _parts(event: EventRecord) -> Iterable[str]:
+def _outcome(event: EventRecord) -> Iterable[str]:
     if event.outcome is EventOutcome.FAILED:
         yield gettext("failed: {message}", message=event.message)
     elif event.outcome is EventOutcome.UNFINISHED:
         yield gettext("unfinished at the end of the trial")
     elif event.is_control:
         yield gettext("waited {seconds} in its place", seconds=_seconds(event.seconds or 0))
-        if event.alone_s is not None:
-            yield gettext("took {seconds} after the load", seconds=_seconds(event.alone_s))
     else:
         yield gettext("took {seconds}", seconds=_seconds(event.seconds or 0))
+    if event.alone_s is not None:
+        yield gettext("took {seconds} after the load", seconds=_seconds(event.alone_s))
+
+
+def _parts(event: EventRecord) -> Iterable[str]:
+    yield from _outcome(event)
     effect = event.effect
     if effect is None:
         return

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import EventSpec
@@ -101,7 +101,9 @@ class Acts:
         to = self.log.parent.parent / "backup"
         command = backup_command(version, to, event.max_rate, folders)
         try:
-            self._command(command, until, password=True)
+            # its words are kept in memory: it may fill the disk with the log
+            with open(os.memfd_create("pg_basebackup"), "w+b") as output:  # noqa: PTH123 - no path
+                self._command(command, output, until, password=True)
             size = sum(each.stat().st_size for each in to.rglob("*") if each.is_file())
         finally:
             shutil.rmtree(to, ignore_errors=True)
@@ -142,42 +144,44 @@ class Acts:
         return f"{counted(count, 'process', 'processes')} stopped"
 
     def _shell(self, command: str, wants_password: bool, until: Until) -> str:
-        self._command(["/bin/sh", "-c", command], until, password=wants_password)
+        with self.log.open("a+b") as log:
+            self._command(["/bin/sh", "-c", command], log, until, password=wants_password)
         return "exit code 0"
 
-    def _command(self, command: Sequence[str], until: Until, *, password: bool) -> None:
+    def _command(self, command: Sequence[str], log: IO[bytes], until: Until, *, password: bool) -> None:
         environment = {**os.environ, **self.server.commands_environment()}
         if not password:
             # the command's children would inherit it, and expose it to whoever may read their environment
             environment.pop("PGPASSWORD", None)
-        with self.log.open("ab") as log:
-            before = log.tell()
-            process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # its children must end with it
-                start_new_session=True,
-            )
-            try:
-                while process.poll() is None and not until.wait(_POLL_S):
-                    pass
-            finally:
-                _end_group(process)
+        before = log.seek(0, os.SEEK_END)
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # its children must end with it
+            start_new_session=True,
+        )
+        try:
+            while process.poll() is None and not until.wait(_POLL_S):
+                pass
+        finally:
+            _end_group(process)
         if process.returncode != 0:
-            last = self._last_line(before)
-            said = f"the command ended with exit code {process.returncode}{f': {last}' if last else ''}"
-            raise TargetError(f"{said}; its output is in {self.log_name}")
+            last = self._last_line(log, before)
+            name = "the command" if command[0] == "/bin/sh" else command[0]
+            said = f"{name} ended with exit code {process.returncode}{f': {last}' if last else ''}"
+            raise TargetError(f"{said}; its output is in {self.log_name}" if name == "the command" else said)
 
-    def _last_line(self, offset: int) -> str:
-        with self.log.open("rb") as log:
-            log.seek(max(offset, log.seek(0, os.SEEK_END) - _READ_BYTES))
-            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-        last = lines[-1] if lines else ""
-        return (last.replace(self.server.password, "********") if self.server.password else last)[:_SHOWN]
+    def _last_line(self, log: IO[bytes], offset: int) -> str:
+        log.seek(max(offset, log.seek(0, os.SEEK_END) - _READ_BYTES))
+        lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        # programs of PostgreSQL say after an error what they remove
+        last = ([line for line in lines if ": error: " in line] or lines or [""])[-1]
+        last = last.replace(self.server.password, "********") if self.server.password else last
+        return last if len(last) <= _SHOWN else f"{last[: _SHOWN // 2]}…{last[-_SHOWN // 2 :]}"
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

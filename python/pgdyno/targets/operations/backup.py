@@ -30,7 +30,7 @@ def backup_command(server_version: int, to: Path, max_rate: str | None, folders:
             hint=f"install Debian's package postgresql-client-{major}, or put {PROGRAM} in PATH",
         )
     # as tar, tablespaces need no place of their own
-    how = ["--format=tar", "--wal-method=stream", "--checkpoint=fast", "--no-password", "--label=pgdyno"]
+    how = ["--format=tar", "--wal-method=stream", "--checkpoint=fast", "--no-password"]
     return [program, f"--pgdata={to}", *how, *([f"--max-rate={max_rate}"] if max_rate is not None else [])]
 
 

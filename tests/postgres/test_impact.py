@@ -1,0 +1,188 @@
+"""`pgdyno impact` on real servers: what an operation costs, and what is left after a fault."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgdyno.errors import ExitCode, TargetError
+from pgdyno.store import load_run
+from pgdyno.targets import Home
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.operations.backup import backup_command
+from tests.forked import PGDYNO
+from tests.json_schema import validated
+from tests.postgres.own_servers import OwnServer, running_server
+from tests.postgres.runs import environment, pgdyno, the_run
+from tests.present import present
+from tests.waiting import wait_until
+
+QUICK = ("--clients", "2", "--rate", "100", "--warmup", "0s", "--repeats", "1", "--json", "--quiet")
+DEBIAN = Path("/usr/lib/postgresql/15/bin")
+ROWS = 200_000
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Iterator[OwnServer]:
+    """The server of a user: PostgreSQL 15 of Debian, with a table and a role that owns nothing."""
+    with running_server(Installation(DEBIAN, "15", 15, "Debian"), "", "app") as server:
+        with connected(server) as connection:
+            connection.execute(
+                f"CREATE TABLE t AS SELECT i AS a, i % 7 AS b FROM generate_series(1, {ROWS}) i".encode()
+            )
+            connection.execute("CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader")
+        yield server
+
+
+def connected(server: OwnServer) -> psycopg.Connection[tuple[Any, ...]]:
+    return psycopg.connect(dsn(server), autocommit=True)
+
+
+def dsn(server: OwnServer, user: str = "postgres") -> str:
+    return f"host=127.0.0.1 port={server.port} user={user} dbname=app"
+
+
+def impact(home: Home, folder: Path, *options: str) -> tuple[Any, int, str]:
+    """The answer, the exit code and what was printed on standard error."""
+    (folder / "q.sql").write_text("SELECT count(*) FROM t WHERE a = 7;\n")
+    done = pgdyno(home, folder, "impact", *QUICK, *options)
+    printed = done.stdout.splitlines()
+    return validated("impact", printed[-1]) if printed else None, done.returncode, done.stderr
+
+
+def on(server: OwnServer, user: str = "postgres") -> list[str]:
+    return ["--dsn", dsn(server, user), "--script", "q.sql", "--yes"]
+
+
+def indexes(server: OwnServer) -> list[str]:
+    with connected(server) as connection:
+        rows = connection.execute("SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = 't'::regclass")
+        return [name for (name,) in rows]
+
+
+def is_busy(server: OwnServer, statement: str) -> bool:
+    with connected(server) as connection:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE %s"
+        return connection.execute(query, [f"{statement}%"]).fetchone() != (0,)
+
+
+@pytest.mark.parametrize("server", [("--bin", str(DEBIAN)), ("--version", "18")], ids=["15", "18"])
+def test_an_index_stalls_writers_and_is_undone(warm_home: Home, tmp_path: Path, server: tuple[str, str]) -> None:
+    operation = "CREATE INDEX i ON pgbench_accounts (bid, filler); SELECT pg_sleep(0.5)"
+    one = f"BEGIN; {operation}; COMMIT"
+    options = (*server, "--script", "simple-update", "--scale", "1", "--do", one, "--undo", "DROP INDEX i")
+    found, code, error = impact(warm_home, tmp_path, *options)
+    assert code == ExitCode.OK, error
+    cost = present(found["impact"])
+    assert (cost["pairs"], cost["stall_shown"], cost["stall_wait"]) == (1, True, "Lock:relation")
+    assert 0.4 < cost["stall_s"] <= cost["seconds"] + 0.2
+    assert 0.5 < cost["alone_s"] < 60
+    assert found["answer"][-1].endswith("n = 1")
+    run = load_run(the_run(tmp_path))
+    with_it, without = run.trials
+    assert [each.events[0].is_control for each in (with_it, without)] == [False, True]
+    # the load ended long before trial.duration, and nothing of it counts as interrupted
+    assert present(present(with_it.summary).measured_s) < 100
+    assert found["answer"][-1] in pgdyno(warm_home, tmp_path, "show", "latest").stdout
+    assert "operation-wide" in (tmp_path / "pgdyno-runs" / run.manifest.run / "report.html").read_text()
+
+
+def test_an_operation_on_a_server_of_the_user(theirs: OwnServer, home: Home, tmp_path: Path) -> None:
+    done = ("--do", "CREATE INDEX CONCURRENTLY i ON t (b)", "--undo", "DROP INDEX i")
+    found, code, error = impact(home, tmp_path, *on(theirs), *done)
+    assert code == ExitCode.OK, error
+    assert found["answer"][-1].startswith("CREATE INDEX CONCURRENTLY takes ")
+    assert indexes(theirs) == []
+    asked, code, error = impact(home, tmp_path, *on(theirs)[:-1], *done)
+    assert (asked, code) == (None, ExitCode.USAGE)
+    assert "confirm with --yes" in error
+
+
+def test_a_backup_is_removed(home: Home, tmp_path: Path) -> None:
+    found, code, error = impact(home, tmp_path, "--bin", str(DEBIAN), "--scale", "1", "--do", "backup")
+    assert code == ExitCode.OK, error
+    assert present(found["impact"])["operation"] == "pg_basebackup"
+    run = the_run(tmp_path)
+    assert "bytes" in present(run.trials()[0].events[0].message)
+    assert list(run.path.rglob("backup")) == []
+
+
+def test_a_backup_on_a_full_disk_loses_nothing(theirs: OwnServer, home: Home, tmp_path: Path) -> None:
+    runs = tmp_path / "small"
+    runs.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(runs)], check=True)
+    try:
+        found, code, _ = impact(home, tmp_path, *on(theirs), "--do", "backup", "--runs", str(runs))
+        assert code == ExitCode.TRIALS_FAILED
+        assert "No space left on device" in found["failures"][0]["message"]
+        assert list(runs.rglob("backup")) == []
+        (trial,) = load_run(Path(found["run"])).trials
+        assert present(trial.summary).succeeded
+    finally:
+        subprocess.run(["umount", str(runs)], check=True)
+
+
+def test_a_missing_program_is_named_with_its_package(installed: Installation, tmp_path: Path) -> None:
+    major = 1 + max(int(each.name) for each in DEBIAN.parents[1].iterdir())
+    with pytest.raises(TargetError, match=f"there is no pg_basebackup of PostgreSQL {major} or later") as caught:
+        backup_command(major * 10_000, tmp_path, None, [installed.bin])
+    assert f"postgresql-client-{major}" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("operation", "user", "words"),
+    [
+        (["--do", "CREATE INDEX i ON none (b)", "--undo", "DROP INDEX i"], "postgres", "does not exist (42P01)"),
+        (["--do", "CREATE INDEX i ON t (b)", "--undo", "DROP INDEX i"], "reader", "must be owner of table t (42501)"),
+        (["--do", "SELECT pg_sleep(600)", "--limit", "1s"], "postgres", "canceled after 1s, its limit"),
+    ],
+)
+def test_an_operation_that_fails(
+    theirs: OwnServer, home: Home, tmp_path: Path, operation: list[str], user: str, words: str
+) -> None:
+    found, code, _ = impact(home, tmp_path, *on(theirs, user), *operation)
+    assert code == ExitCode.TRIALS_FAILED
+    assert words in found["failures"][0]["message"]
+    assert (found["trials"], found["impact"], found["answer"]) == (1, None, ["no answer: no pair of trials finished"])
+    assert indexes(theirs) == []
+    assert not is_busy(theirs, "SELECT pg_sleep")
+
+
+def test_an_undo_that_fails_is_said(theirs: OwnServer, home: Home, tmp_path: Path) -> None:
+    operation = ["--do", "CREATE INDEX kept ON t (b)", "--undo", "DROP INDEX other"]
+    found, code, _ = impact(home, tmp_path, *on(theirs), *operation)
+    assert code == ExitCode.TRIALS_FAILED
+    message = found["failures"][0]["message"]
+    assert message.startswith("left on the server: what sql did, because undo failed: ")
+    assert 'index "other" does not exist (42704)' in message
+    assert indexes(theirs) == ["kept"]
+    with connected(theirs) as connection:
+        connection.execute("DROP INDEX kept")
+
+
+@pytest.mark.parametrize("undo", [True, False])
+def test_ctrl_c_cancels_and_undoes_or_says_what_is_left(
+    theirs: OwnServer, home: Home, tmp_path: Path, undo: bool
+) -> None:
+    (tmp_path / "q.sql").write_text("SELECT count(*) FROM t WHERE a = 7;\n")
+    statement = "CREATE INDEX CONCURRENTLY slow ON t (b)"
+    options = [*on(theirs), "--do", statement, *(["--undo", "DROP INDEX slow"] if undo else [])]
+    command = [str(PGDYNO), "impact", *QUICK[:-2], "--no-preflight", *options]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(home), stderr=subprocess.PIPE, text=True) as running:
+        with connected(theirs) as blocker, blocker.transaction():
+            # CONCURRENTLY waits for the end of older transactions, and undo for the table
+            blocker.execute("UPDATE t SET b = b WHERE a = 1")
+            wait_until(lambda: is_busy(theirs, statement) or running.poll() is not None)
+            running.send_signal(signal.SIGINT)
+            wait_until(lambda: not is_busy(theirs, statement))
+        _, error = running.communicate()
+    assert running.returncode == ExitCode.INTERRUPTED, error
+    assert not is_busy(theirs, statement)
+    assert indexes(theirs) == ([] if undo else ["slow"])
+    assert ("left INVALID index slow" in error) is not undo
+    with connected(theirs) as connection:
+        connection.execute("DROP INDEX IF EXISTS slow")
