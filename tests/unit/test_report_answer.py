@@ -455,3 +455,11 @@ def test_the_table_of_a_chart_on_the_first_screen_says_where_the_chart_is() -> N
     page = render_html(sweep(clients=(8,)), "a-run", Extras())
     assert page.count("Data of the chart under the headline") == 1
     assert "Data of the chart under the headline" not in render_html(sweep(), "a-run", Extras())
+
+
+def test_a_terminal_has_of_a_search_for_settings_only_what_was_measured_in_pairs() -> None:
+    run = settings_search([setting("work_mem"), setting("geqo")])
+    for text in ("\n".join(shown(run)), markdown_of(digest(run), Extras())):
+        assert "jit off" not in text
+        assert "and 1 more in the HTML report" in text
+        assert "starting configuration" in text

@@ -210,7 +210,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
 
 def markdown_of(of: Digest, extras: Extras) -> str:
     """Return the report as Markdown, the answer first."""
-    draft = Draft(of, extras, brief=True)
+    draft = Draft.short(of, extras)
     said = draft.said
     text = escaped(said.text)
     claim = f"**{gettext('NOT VALID:')}** ~~{text}~~" if said.invalid else f"**{text}**"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pgdyno.analyse.over_time.dips import Dip
 from pgdyno.analyse.scaling import NotFitted, UslFit, fit_curve
 from pgdyno.analyse.series import Series
+from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report import report_tables
 from pgdyno.report.answers.answer import Answer, answer, shows_peak
 from pgdyno.report.answers.noise import noise_grade
@@ -33,6 +34,19 @@ class Draft:
     """The path or address of the run folder."""
     brief: bool = False
     """For a terminal or Markdown, where a report has fewer blocks than a page, and no answer's figures above them."""
+    left_out: int = 0
+    """Points that only the page has."""
+
+    @classmethod
+    def short(cls, of: Digest, extras: Extras) -> Draft:
+        """Return the draft for a terminal or Markdown: of a search for settings, it has what was measured in pairs."""
+        most = max((len(each.finished) for each in of.points), default=0)
+        fewest = min(FEWEST_PAIRS, most) if of.manifest.finds_settings else 0
+        points = tuple(each for each in of.points if len(each.finished) >= fewest)
+        series = {each.series for each in points}
+        curves = tuple(each for each in of.curves if each.series in series)
+        left_out = len(of.points) - len(points)
+        return cls(replace(of, points=points, curves=curves), extras, brief=True, left_out=left_out)
 
     @cached_property
     def said(self) -> Answer:

@@ -40,7 +40,9 @@ def _blocks(draft: Draft) -> list[Block]:
     errors = error_table(of)
     if draft.brief:
         limits = limits_table(of, draft.extras.limits)
-        blocks += [points_table(of), *steps_tables(of), *(table for each, table in trial_tables(of) if not each.layout)]
+        blocks.append(points_table(of))
+        blocks += [gettext("and {count} more in the HTML report", count=draft.left_out)] if draft.left_out else []
+        blocks += [*steps_tables(of), *(table for each, table in trial_tables(of) if not each.layout)]
         blocks += [] if errors is None else first_rows(errors, MOST_ERRORS)
         return blocks + ([] if limits is None else first_rows(limits))
     blocks += draft.elsewhere(draft.latency)

@@ -29,7 +29,7 @@ def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[st
 
 def all_lines(of: Digest, layout: Layout, extras: Extras, last: Sequence[str] = ()) -> list[Text]:
     """Return the sections, `last`, the key figures and the answer."""
-    room, draft = layout.room, Draft(of, extras, brief=True)
+    room, draft = layout.room, Draft.short(of, extras)
     with use_language(current_language(), queries=counts_queries(of.run.trials)):
         lines = text_lines(sentences.question(of.manifest), room, "bold")
         lines += text_lines(sentences.conditions(of), room, "dim")

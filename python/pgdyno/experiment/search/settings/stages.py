@@ -161,14 +161,22 @@ class _Search:
         self._show = show
         self._took_s: list[float] = []
         self._has_fresh_servers = False
+        self._confirmations = 0
+        """For which a budget keeps time, once known: the winner's alone (1), or also the test of its lines and what is
+        left of them (3).
+        """
         self._order = random.Random(rules.seed)  # noqa: S311 - an order is no secret
         self._figures: dict[tuple[tuple[str, str], ...], list[Seen]] = {}
         """By configuration, while exploring and racing."""
 
     def steps(self) -> Steps:
         found = Found()
-        yield from self._explore(found)
-        winner = yield from self._race()
+        winner, explored = dict[str, str](), -1
+        while not winner and found.explored > explored:
+            explored = found.explored
+            yield from self._explore(found)
+            winner = yield from self._race()
+            self._confirmations = 1
         found.importance = self._proposer.importance()
         if not winner:
             found.is_unknown = not self._known_figures({})
@@ -210,7 +218,7 @@ class _Search:
     def _race(self) -> Generator[Asked, Seen, dict[str, str]]:
         """Return the best of the configurations that were measured; empty for the starting configuration."""
         racers = RACERS
-        while racers > 2 and not self._has_room(_race_trials(racers), confirmations=3):
+        while racers > 2 and not self._has_room(_race_trials(racers), self._confirmations or 1):
             racers //= 2
         racing = self._rank_configurations()[:racers]
         # the starting configuration wins if nothing is better
@@ -245,9 +253,10 @@ class _Search:
             return True
         if len(self._took_s) <= FEWEST_EXPLORED:
             return self._has_room(2 + _race_trials(2), confirmations=1)
-        # the winner, the test of its unimportant lines, and what is left of it
-        is_early = math.fsum(self._took_s) < EXPLORED_SHARE * budget_s
-        return is_early and self._has_room(2 + _race_trials(RACERS), confirmations=3)
+        if not self._confirmations:
+            self._confirmations = 3 if self._has_room(2 + _race_trials(2), confirmations=3) else 1
+        is_early = self._confirmations == 1 or math.fsum(self._took_s) < EXPLORED_SHARE * budget_s
+        return is_early and self._has_room(2 + _race_trials(RACERS), self._confirmations)
 
     def _has_room(self, trials: int, confirmations: int) -> bool:
         """Return whether the budget has room for `trials` and pairs; the first comparison starts fresh servers."""
