@@ -219,7 +219,7 @@ FLOORS = {
         ("lock", "rental", "provider"),
         ("cluster",),
         ("server",),
-        ("cluster.reconfigure", "cluster.instance", "dsn.reach", "operations", "round_trip"),
+        ("followers", "cluster.reconfigure", "cluster.instance", "dsn.reach", "operations", "round_trip"),
         ("event_actions",),
         ("kind",),
         ("embedded", "local", "build", "dsn", "pool"),

@@ -54,6 +54,9 @@ promise = "p99 < 20ms"
         ("errors < 0.1 %", 0.001, "errors < 0.1 %"),
         ("errors <= 0%", 0.0, "errors <= 0 %"),
         ("tps > 500", 500.0, "tps > 500"),
+        ("lag < 1s", 1e9, "lag < 1 s"),
+        ("archive <= 64MB", 64 * 2**20, "archive <= 64 MB"),
+        ("archive  keeps up", 2 * 16 * 2**20, "archive keeps up"),
     ],
 )
 def test_a_promise_is_a_figure_and_its_limit(text: str, limit: float, words: str) -> None:
@@ -66,7 +69,7 @@ def test_a_promise_is_a_figure_and_its_limit(text: str, limit: float, words: str
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_can_be_promised(figure: str) -> None:
-    unit = "" if figure == "tps" else "%" if figure in ("rate", "errors") else "ms"
+    unit = {"tps": "", "rate": "%", "errors": "%", "archive": "MB"}.get(figure, "ms")
     assert parse_promise(f"{figure} < 10{unit}").figure == figure
 
 
@@ -80,7 +83,7 @@ def test_every_figure_can_be_promised(figure: str) -> None:
         ("iops > 5", "is on an unknown figure, iops", "figures: p50, p75"),
         ("p99 < 20", "'20' is not a duration", "500ms"),
         ("p99 < 95%", "'95%' is not a duration", "500ms"),
-        ("p99 < 0ms", "a limit of 0ms is no latency", "more than 0ms"),
+        ("p99 < 0ms", "a limit of 0ms is no time", "more than 0ms"),
         ("rate >= 95", "'95' is not a share", "rate >= 95%"),
         ("rate >= 0.95", "'0.95' is not a share", "rate >= 95%"),
         ("rate >= 120%", "'120%' is not a share", "rate >= 95%"),
@@ -124,6 +127,8 @@ def test_a_mistake_in_a_promise_names_its_line_and_the_remedy(
             "trial.promise",
             "search",
         ),
+        ({"p99 < 20ms": "lag < 1s"}, "trial.promise", "target pg18 has no replicas"),
+        ({"p99 < 20ms": "archive keeps up"}, "trial.promise", "target pg18 has no archive"),
         ({'"p99 < 20ms"': "7"}, "trial.promise", "must be a list"),
         ({'"p99 < 20ms"': "[7]"}, "trial.promise[0]", "must be text"),
     ],

@@ -12,7 +12,17 @@ from pgdyno.experiment.search.search_arm import Arm, arms_of
 from pgdyno.experiment.search.settings.settings_trials import SettingsSearch
 from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.output.plan_output import search_lines
-from pgdyno.records import Latency, Outcome, Point, ScriptSummary, SearchRecord, Summary, TrialRecord
+from pgdyno.records import (
+    ArchiveBacklog,
+    Latency,
+    Outcome,
+    Point,
+    ReplicaLag,
+    ScriptSummary,
+    SearchRecord,
+    Summary,
+    TrialRecord,
+)
 from tests.present import present
 
 PLAN = """\
@@ -188,6 +198,45 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
     assert asked.words.startswith("capacity at p99 < 10 ms: from ")
     assert present(asked.rate_low) < 500 < present(asked.rate_high)
     assert present(asked.rate_low) < present(asked.rate) < present(asked.rate_high)
+
+
+@pytest.mark.parametrize(
+    ("follower", "promise", "words"),
+    [
+        ("archive = { rate = '5MB' }", "archive keeps up", "limited by the archive"),
+        ("replicas = { count = 1 }", "lag < 1s", "limited by a standby: no trial there kept lag < 1 s"),
+    ],
+)
+def test_a_capacity_is_what_standbys_and_the_archive_can_follow(
+    tmp_path: Path, follower: str, promise: str, words: str
+) -> None:
+    text = CAPACITY.replace("[target.a]", f"[target.a]\n{follower}").replace(
+        "[trial]", f"[trial]\npromise = '{promise}'"
+    )
+    text = text.replace('[target.b]\nkind = "embedded"\nversion = "17"\n', "")
+    arm = arms_of(load(tmp_path, text))[0]
+    records: list[TrialRecord] = []
+    while not isinstance(asked := arm.ask(records), SearchRecord):
+        rate = present(asked.rate)
+        backlog = ArchiveBacklog(
+            samples=10, segment_bytes=1 << 24, archived=9, failed=0, waiting_last=int(rate / 150), waiting_max=9
+        )
+        lag = ReplicaLag(
+            name="pgdyno_1",
+            sync_state="async",
+            samples=10,
+            bytes_last=0,
+            bytes_max=0,
+            write_lag_max_s=0,
+            flush_lag_max_s=0,
+            replay_lag_max_s=rate / 400,
+            replay_lag_last_s=0,
+        )
+        records.append(
+            record(len(records) + 1, "a", asked).model_copy(update={"archive": backlog, "replication": [lag]})
+        )
+    assert 350 < present(asked.met) < 460
+    assert words in asked.words
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 from pgdyno.analyse.series import Series, following, series_in_order
 from pgdyno.messages import Message
 from pgdyno.records import ErrorCount, Latency, Outcome, Point, Summary, TrialRecord
+from pgdyno.records.promise import Promise
 
 # lower case, one clause or two, without the name of the point it belongs to
 ONE_TRIAL = Message("one-trial", "only one trial: no interval")
@@ -371,3 +372,32 @@ def _of_figures(
         yield HISTOGRAM_MISSING
     if losses.errors:
         yield errors(losses.failed or 0, losses.skipped, losses.clients_aborted, losses.caught)
+
+
+def promise_figure(promise: Promise, trial: TrialRecord) -> float | None:
+    """Return the figure of `trial` in the unit of the promise's limit; None if it has none."""
+    if promise.figure == "lag":
+        lags = [each.replay_lag_max_s for each in trial.replication]
+        return max((1e9 * each for each in lags if each is not None), default=None)
+    if promise.figure == "archive":
+        backlog = trial.archive
+        return None if backlog is None else float(backlog.waiting_last * backlog.segment_bytes)
+    of = trial.summary
+    if of is None:
+        return None
+    if promise.field is not None:
+        latency: float | None = getattr(of.latency_ns, promise.field, None)
+        return latency
+    if promise.figure == "tps":
+        return of.rate_tps
+    if promise.figure == "rate":
+        return share(of.succeeded or 0, of.due)
+    return share(of.failed or 0, answered_count(of))
+
+
+def answered_count(of: Summary) -> int:
+    return (of.succeeded or 0) + (of.failed or 0)
+
+
+def share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0

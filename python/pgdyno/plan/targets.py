@@ -128,6 +128,27 @@ class Replicas(Model):
     """How long a commit waits for all of them: synchronous_commit; `off`: not at all."""
 
 
+DISCARD = {"archive_mode": "on", "archive_command": "true"}
+"""Settings of a server with an archive between its trials."""
+
+
+class Archive(Model):
+    """Where finished WAL files go during a trial."""
+
+    command: str | None = None
+    """The server's archive_command."""
+    folder: str | None = None
+    """A folder on this host, in which they are removed after the trial; None: they are read only."""
+    rate: Size | None = None
+    """How much it takes per second: "5MB"."""
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Archive:
+        if (self.command is None) == (self.folder is None and self.rate is None):
+            raise InvalidValueError("needs a command, or a folder or rate", 'such as archive = { rate = "5MB" }')
+        return self
+
+
 NO_CHECKSUMS = "--no-data-checksums"
 """An option of initdb, for a default that pgdyno changes; before 18, pgdyno carries it out itself."""
 
@@ -146,8 +167,18 @@ class OwnTarget(SeveralInstances):
     connect: Literal["unix", "tcp"] = "unix"
     environment: Environment = Field(default_factory=Environment)
     replicas: Replicas | None = None
+    archive: Archive | None = None
     instances: Instances = 1
     """Number of separate clusters; repeats take turns at them."""
+
+    @model_validator(mode="after")
+    def _archives(self) -> OwnTarget:
+        if self.archive is not None:
+            for name, value in DISCARD.items():
+                if self.settings.get(name, value) != value:
+                    raise InvalidValueError(f"settings.{name} cannot be set beside archive", "remove it")
+            self.settings.update(DISCARD)
+        return self
 
     def programs(self) -> str:
         """The source of its programs, in words."""
@@ -160,6 +191,8 @@ class OwnTarget(SeveralInstances):
             count, synchronous = self.replicas.count, self.replicas.synchronous
             waits = "" if synchronous == "off" else f", commits wait for {synchronous}"
             parts.append(f"{counted(count, 'replica')}{waits}")
+        if self.archive is not None:
+            parts.append(f"an archive of {self.archive.rate} per second" if self.archive.rate else "an archive")
         if self.instances > 1:
             parts.append(f"{self.instances} instances")
         return ", ".join(parts)
@@ -175,6 +208,8 @@ class OwnTarget(SeveralInstances):
         """Return arguments of initdb and variables that choose the code to run."""
         if self.initdb:
             yield ("initdb",), shlex.join(["initdb", *self.initdb])
+        if self.archive is not None and self.archive.command is not None:
+            yield ("archive", "command"), self.archive.command
         for name, value in self.environment.variables.items():
             if _LOADER.fullmatch(name):
                 yield ("environment", "variables", name), f"the server starts with {name}={value}"
@@ -299,6 +334,9 @@ def check_own(path: _Where, target: OwnTarget, document: Document) -> Iterator[P
     """Yield everything of `target` that this machine cannot provide."""
     yield from _environment((*path, "environment"), target, document)
     yield from _replicas(path, target, document)
+    folder = target.archive.folder if target.archive is not None else None
+    if folder is not None and not is_folder(expanded(folder)):
+        yield document.problem((*path, "archive", "folder"), f"folder {folder} does not exist", "create it")
     if target.instances > 1 and target.keep_data:
         message = "cannot be combined with keep_data: instances must be new clusters"
         yield document.problem((*path, "instances"), message, "remove one of them")

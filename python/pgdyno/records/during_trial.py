@@ -129,6 +129,20 @@ class ReadOrder(Record):
     """By how much at most."""
 
 
+class ArchiveBacklog(Record):
+    """WAL files that waited for the plan's archive during a trial, warm-up included; sampled once per second."""
+
+    samples: int
+    segment_bytes: int
+    """Size of a file."""
+    archived: int
+    failed: int
+    """Attempts."""
+    waiting_last: int
+    """At the end; none waited at the beginning."""
+    waiting_max: int
+
+
 class ReplicaFigures(Record):
     """The load on one standby, in the complete seconds within the trial's measured part."""
 

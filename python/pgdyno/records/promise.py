@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from pgdyno.errors import InvalidValueError
-from pgdyno.units import parse_duration_s
+from pgdyno.units import parse_bytes, parse_duration_s
 
 LATENCIES: Mapping[str, str] = {
     "p50": "p50",
@@ -23,14 +23,21 @@ LATENCIES: Mapping[str, str] = {
     "max": "max",
 }
 """Figures of a latency, with their names in a trial's record."""
-FIGURES = (*LATENCIES, "rate", "tps", "errors")
-"""`rate` is the share of the due transactions that succeeded, `errors` the share of transactions that failed."""
+FIGURES = (*LATENCIES, "rate", "tps", "errors", "lag", "archive")
+"""`rate` is the share of the due transactions that succeeded, `errors` the share of transactions that failed, `lag` the
+longest replay lag of a standby, `archive` the WAL that waits for the archive at the end.
+"""
+OF_FOLLOWERS = ("lag", "archive")
+"""Figures of the server's standbys and archive, not of the load."""
+KEEPS_UP = "archive keeps up"
+_IN_TRANSIT = 2 << 24
+"""Bytes of two WAL files: one that was just finished, and one that is being archived."""
 _SHARES = {"rate": ">= 95%", "errors": "< 0.1%"}
 """Figures that are shares, each with an example."""
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _PROMISE = re.compile(r"\s*([A-Za-z][\w.]*)\s*([<>]=?)\s*(.+?)\s*")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*(.*)")
-_BEFORE_UNIT = re.compile(r"(?<=\d)\s*(?=[a-z%])")
+_BEFORE_UNIT = re.compile(r"(?<=\d)\s*(?=[A-Za-z%])")
 _EXAMPLES = '"p99 < 20ms", "rate >= 95%", "errors < 0.1%" or "tps >= 500"'
 
 
@@ -41,7 +48,9 @@ class Promise:
     figure: str
     sign: str
     limit: float
-    """Nanoseconds of a latency, transactions per second of `tps`, else a share: 0.95 for 95 %."""
+    """Nanoseconds of a latency or a lag, transactions per second of `tps`, bytes of `archive`, else a share: 0.95 for
+    95 %.
+    """
 
     @property
     def field(self) -> str | None:
@@ -55,6 +64,8 @@ class Promise:
     @property
     def words(self) -> str:
         """The promise for a sentence, with a space before each unit: `p99 < 20 ms`."""
+        if self.text == KEEPS_UP:
+            return self.text
         return _BEFORE_UNIT.sub(" ", f"{self.figure} {self.sign} {self.text.split(self.sign)[1].strip()}")
 
     def allows(self, figure: float) -> bool:
@@ -64,6 +75,8 @@ class Promise:
 
 def parse_promise(text: str) -> Promise:
     """Parse a promise. Raises ValueError with the correct format."""
+    if " ".join(text.split()) == KEEPS_UP:
+        return Promise(KEEPS_UP, "archive", "<=", _IN_TRANSIT)
     match = _PROMISE.fullmatch(text)
     if match is None:
         raise InvalidValueError(f"{text!r} is not a promise", f"write {_EXAMPLES}")
@@ -89,10 +102,12 @@ def parse_latency(text: str) -> Promise:
 
 
 def _limit(figure: str, text: str) -> float:
-    if figure in LATENCIES:
+    if figure == "archive":
+        return parse_bytes(text)
+    if figure in LATENCIES or figure == "lag":
         limit_ns = parse_duration_s(text) * 1e9
         if limit_ns <= 0:
-            raise InvalidValueError(f"a limit of {text} is no latency", "write more than 0ms")
+            raise InvalidValueError(f"a limit of {text} is no time", "write more than 0ms")
         return limit_ns
     match = _NUMBER.fullmatch(text)
     if figure == "tps":

@@ -6,7 +6,15 @@ from pydantic import Field
 
 from pgdyno.records import FORMAT
 from pgdyno.records.base import Instant, Outcome, Record, server_name
-from pgdyno.records.during_trial import EventRecord, LedgerRecord, Likeness, ReadOrder, ReplicaFigures, ReplicaLag
+from pgdyno.records.during_trial import (
+    ArchiveBacklog,
+    EventRecord,
+    LedgerRecord,
+    Likeness,
+    ReadOrder,
+    ReplicaFigures,
+    ReplicaLag,
+)
 from pgdyno.records.imported import Imported
 from pgdyno.records.measured import Failure, Generator, Summary
 from pgdyno.records.point import Point
@@ -156,6 +164,8 @@ class TrialRecord(Record):
     """The plan's events, in its order."""
     ledger: LedgerRecord | None = None
     """None without a commit ledger, and if it could not be checked."""
+    archive: ArchiveBacklog | None = None
+    """None without an archive in the plan."""
     read_order: ReadOrder | None = None
     """None without a commit ledger, and without standbys."""
     replica_load: list[ReplicaFigures] = Field(default_factory=list)

@@ -14,9 +14,10 @@ import pgdyno.plan  # noqa: F401
 if TYPE_CHECKING:
     from pgdyno.targets.cluster.installation import Installation
     from pgdyno.targets.cluster.leftovers import sweep_leftovers
-    from pgdyno.targets.cluster.read_order import ReadWatch
-    from pgdyno.targets.cluster.replication import LagWatch
     from pgdyno.targets.event_actions import Acts, wait_accepting
+    from pgdyno.targets.followers.archive_watch import ArchiveWatch
+    from pgdyno.targets.followers.lag_watch import LagWatch
+    from pgdyno.targets.followers.read_watch import ReadWatch
     from pgdyno.targets.home import Home, Progress, SilentProgress
     from pgdyno.targets.kind import Found, abilities_of, fetch_target, open_target
     from pgdyno.targets.lock import Use, WhenBusy, host_in_use
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Acts",
+    "ArchiveWatch",
     "Found",
     "Home",
     "Installation",
@@ -44,8 +46,9 @@ __all__ = [
 _PLACES = {
     "cluster.installation": ("Installation",),
     "cluster.leftovers": ("sweep_leftovers",),
-    "cluster.read_order": ("ReadWatch",),
-    "cluster.replication": ("LagWatch",),
+    "followers.archive_watch": ("ArchiveWatch",),
+    "followers.lag_watch": ("LagWatch",),
+    "followers.read_watch": ("ReadWatch",),
     "event_actions": ("Acts", "wait_accepting"),
     "home": ("Home", "Progress", "SilentProgress"),
     "kind": ("Found", "abilities_of", "fetch_target", "open_target"),

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pgdyno.analyse.capacity import SERVED_SHARE, CapacityInterval, capacity_interval
+from pgdyno.analyse.summary import promise_figure
 from pgdyno.experiment.search.search_arm import Arm
 from pgdyno.messages import Message
 from pgdyno.plan.optional_sections import latency_words, share_of
 from pgdyno.plan.workload import parse_script
 from pgdyno.records import Latency, Outcome, SearchRecord, Summary, TrialRecord
-from pgdyno.records.promise import Promise, parse_latency
+from pgdyno.records.promise import Promise, parse_latency, parse_promise
 from pgdyno.report import numbers
 
 Verdicts = Mapping[float, Sequence[bool]]
@@ -128,7 +129,8 @@ class CapacitySearch(Arm):
         verdicts: dict[float, list[bool]] = {}
         for record in own:
             if record.point.rate is not None:
-                verdicts.setdefault(record.point.rate, []).append(meets(record, latency, self.scripts))
+                met = meets(record, latency, self.scripts) and not self._broken(record)
+                verdicts.setdefault(record.point.rate, []).append(met)
         span = RateSpan(self.lowest.rate, self.highest.rate, self.repeats, share_of(self.search.precision))
         capacity = next_rate(span, verdicts)
         if not isinstance(capacity, Capacity):
@@ -137,7 +139,7 @@ class CapacitySearch(Arm):
         return self.record(
             sum(map(len, verdicts.values())),
             capacity.met if capacity.met is not None else span.lowest,
-            capacity_messages(interval, capacity, span, latency),
+            [*capacity_messages(interval, capacity, span, latency), *self._limits(own, capacity.missed)],
             latency=latency,
             met=capacity.met,
             missed=capacity.missed,
@@ -145,6 +147,22 @@ class CapacitySearch(Arm):
             rate_low=interval.low,
             rate_high=interval.high,
         )
+
+    def _broken(self, record: TrialRecord) -> list[Promise]:
+        promises = [parse_promise(text) for text in self.promises]
+        figures = [(each, promise_figure(each, record)) for each in promises]
+        return [each for each, figure in figures if figure is None or not each.allows(figure)]
+
+    def _limits(self, own: Sequence[TrialRecord], missed: float | None) -> list[Message]:
+        """Return what follows the server and could not at `missed`, in any trial."""
+        records = [record for record in own if record.point.rate == missed and record.outcome is Outcome.FINISHED]
+        return [
+            Message("search-limit-archive", "limited by the archive, which did not keep up in any trial there")
+            if each.figure == "archive"
+            else Message("search-limit-lag", "limited by a standby: no trial there kept {promise}", promise=each.words)
+            for each in (self._broken(records[0]) if records else [])
+            if all(each in self._broken(record) for record in records)
+        ]
 
 
 def meets(record: TrialRecord, latency: str | Mapping[str, str], scripts: Sequence[str]) -> bool:

@@ -25,7 +25,8 @@ def arms_of(plan: Plan) -> list[Arm]:
     arms = []
     for (target, _), points in spans.items():
         ordered = sorted(points, key=lambda point: getattr(point, search.axis))
-        arms.append(kind(search, plan.workload.scripts, plan.trial.most_repeats, target, ordered[0], ordered[-1]))
+        scripts, repeats, promises = plan.workload.scripts, plan.trial.most_repeats, plan.trial.promise
+        arms.append(kind(search, scripts, repeats, target, ordered[0], ordered[-1], promises))
     return arms
 
 
@@ -60,6 +61,8 @@ class Arm(ABC):
     target: str
     lowest: Point
     highest: Point
+    promises: Sequence[str] = ()
+    """The plan's promises on what follows the server."""
 
     def has(self, record: TrialRecord) -> bool:
         own = without_axis(self.lowest, self.search)

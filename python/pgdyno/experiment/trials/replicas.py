@@ -11,12 +11,13 @@ from pgdyno.experiment.earlier_sessions import sessions_name
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.optional_sections import shares
+from pgdyno.plan.targets import OwnTarget
 from pgdyno.plan.workload_schema import script_options
 from pgdyno.records import ReplicaFigures, ReplicaLag
 from pgdyno.run import ParallelLoad, TrialResult, failed_with
 from pgdyno.run.engine import replica_options
 from pgdyno.store import TrialWriter
-from pgdyno.targets import LagWatch, ReadWatch, Server
+from pgdyno.targets import ArchiveWatch, LagWatch, ReadWatch, Server
 
 SEED_STEP = 1_000_003
 """Distance between the seeds of the loads of one trial; seeds of trials are consecutive."""
@@ -66,6 +67,17 @@ def reads_in_turn(plan: Plan, server: Server) -> Iterator[ReadWatch | None]:
         yield None
         return
     with ReadWatch(server.address, server.replica_addresses(), server.dbname) as watch:
+        yield watch
+
+
+@contextmanager
+def archiving(context: RunContext, trial: PlannedTrial, server: Server) -> Iterator[ArchiveWatch | None]:
+    """Archive the WAL of `server` as the plan's target says; None if it says nothing. Raises TargetError."""
+    spec = context.plan.target[trial.target]
+    if not isinstance(spec, OwnTarget) or spec.archive is None:
+        yield None
+        return
+    with ArchiveWatch(spec.archive, server, context.home.account) as watch:
         yield watch
 
 

@@ -32,7 +32,7 @@ from pgdyno.experiment.trials.hooks_and_events import (
 from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
 from pgdyno.experiment.trials.query_plans import QueryPlans
-from pgdyno.experiment.trials.replicas import ReplicaResults, reads_in_turn, with_replicas
+from pgdyno.experiment.trials.replicas import ReplicaResults, archiving, reads_in_turn, with_replicas
 from pgdyno.experiment.trials.scenario import idle_clients, load_environment, run_step, steps_of
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
@@ -41,6 +41,7 @@ from pgdyno.plan.workload import phases_s
 from pgdyno.probe import ProbeOutput
 from pgdyno.processors import own_halves, running_on
 from pgdyno.records import (
+    ArchiveBacklog,
     Consistency,
     DuetRecord,
     Failure,
@@ -95,6 +96,7 @@ class Loaded:
     result: TrialResult
     standbys: ReplicaResults
     probed: ProbeOutput | None
+    archive: ArchiveBacklog | None = None
     read_order: ReadOrder | None = None
     duet: DuetRecord | None = None
     beside: tuple[int, ...] = ()
@@ -394,6 +396,7 @@ class TrialRunner:
         with (
             Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe,
             reads_in_turn(context.plan, server) as reads,
+            archiving(context, trial, server) as archive,
         ):
             result, standbys = with_replicas(
                 context, trial, server, writer, lambda stop: self._generators.run(trial, lambda: load(stop))
@@ -401,7 +404,8 @@ class TrialRunner:
             ended = datetime.now(UTC)
         probed = probe.read(trial, result.events, self._generators.clock_ahead, self._progress)
         logs.save(writer.log)
-        return Loaded(started, ended, result, standbys, probed, read_order=reads.order() if reads else None)
+        order, backlog = reads.order() if reads else None, archive.backlog() if archive else None
+        return Loaded(started, ended, result, standbys, probed, archive=backlog, read_order=order)
 
     def _finish(
         self, trial: PlannedTrial, ready: Ready, loaded: Loaded, writer: TrialWriter, *, verifies: bool = True
@@ -418,6 +422,7 @@ class TrialRunner:
                 "way": ready.path,
                 "consistency": consistency,
                 "ledger": ledger,
+                "archive": loaded.archive,
                 "read_order": loaded.read_order,
                 "replica_load": loaded.standbys.loads,
                 "replication": loaded.standbys.lags,

@@ -150,7 +150,9 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         has_rate = all(phases) if phases else not points or any(point.rate is not None for point in points)
         has_rate = has_rate or any(has_group_rate(group, sections.sweep, sections.steps) for group in sections.groups)
         promises = sections.trial.promise
-        yield from check_promises(("trial", "promise"), promises, sections.workload, document, has_rate=has_rate)
+        yield from check_promises(
+            ("trial", "promise"), promises, sections.workload, sections.targets, document, has_rate=has_rate
+        )
         yield from check_stopping(sections.trial, sections.targets, sections.sweep, points, document, searches=searches)
     if sections.phases:
         points = sections.space.points if sections.space is not None else []
@@ -208,7 +210,9 @@ def _scenario(sections: Sections, document: Document, folder: Path) -> Iterator[
         yield from check_groups(sections.groups, sections.workload, sections.targets, lengths_s, document, folder)
         for place, group in enumerate(sections.groups):
             path, has_rate = ("group", place, "promise"), has_group_rate(group, sections.sweep, sections.steps)
-            yield from check_promises(path, group.promise, sections.workload, document, has_rate=has_rate)
+            yield from check_promises(
+                path, group.promise, sections.workload, sections.targets, document, has_rate=has_rate
+            )
         variables = sections.workload.known_variables if sections.workload is not None else {}
         swept = sections.space.points[0].variables if sections.space is not None and sections.space.points else {}
         yield from check_steps(sections.steps, sections.groups, variables | swept, document, folder)

@@ -15,11 +15,11 @@ from typing import Any
 
 from pgdyno.analyse.capacity import SERVED_SHARE
 from pgdyno.analyse.intervals import CONFIDENCE, trials_interval
-from pgdyno.analyse.summary import PointSummary
+from pgdyno.analyse.summary import PointSummary, answered_count, promise_figure, share
 from pgdyno.audit.pairing import of_single_trials, trials_of
 from pgdyno.errors import StoreError
 from pgdyno.records import Point, Summary, TrialRecord
-from pgdyno.records.promise import Promise, parse_promise
+from pgdyno.records.promise import OF_FOLLOWERS, Promise, parse_promise
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.table import Table
@@ -68,14 +68,15 @@ def promises_at(plan: Mapping[str, Any], point: Point) -> list[Promise]:
 
 
 def judged_promises(of: Digest, extras: Extras) -> list[Judgement]:
-    """Return each promise at each point; none for several runs, which may differ in their promises. Raises StoreError.
+    """Return each promise at each point; none for several runs, which may differ in their promises, and for a search,
+    which also tries points that break them. Raises StoreError.
 
     Trials that the comparisons leave out as invalid do not count.
     """
     invalid = trials_of(of_single_trials(extras.findings or ())[1]).intersection(extras.left_out)
     counted = {trial.number: trial for trial in of.run.trials if trial.number not in invalid}
     found = []
-    for point in () if isinstance(of.run, RunUnion) else of.points:
+    for point in () if isinstance(of.run, RunUnion) or of.manifest.search else of.points:
         trials = [counted[number] for number in point.finished if number in counted]
         try:
             promises = promises_at(of.manifest.plan, point.point)
@@ -89,13 +90,13 @@ def judged_promises(of: Digest, extras: Extras) -> list[Judgement]:
 def judgement(promise: Promise, point: PointSummary, trials: Sequence[TrialRecord]) -> Judgement:
     """Return the verdict of the finished `trials` at `point`."""
     summaries = [trial.summary for trial in trials if trial.summary is not None]
-    figures = [_figure(promise, each) for each in summaries]
+    figures = [promise_figure(promise, each) for each in trials if each.summary is not None]
     known = [each for each in figures if each is not None]
     if not known or len(known) < len(figures):
         return Judgement(promise, point, Verdict.UNKNOWN, len(figures))
     instances = [trial.instance for trial in trials]
     found = _by_transaction(promise, point, known) or _by_interval(promise, point, known, instances, summaries)
-    answered = trials_interval([_share(_answered_count(each), each.due) for each in summaries], instances)
+    answered = trials_interval([share(answered_count(each), each.due) for each in summaries], instances)
     if promise.field is None or not promise.is_ceiling or answered.low >= SERVED_SHARE:
         return found
     is_late = answered.half is not None and answered.high < SERVED_SHARE
@@ -103,27 +104,8 @@ def judgement(promise: Promise, point: PointSummary, trials: Sequence[TrialRecor
     return Judgement(promise, point, verdict, found.trials, found.figure, found.ends, answered.mean)
 
 
-def _figure(promise: Promise, of: Summary) -> float | None:
-    if promise.field is not None:
-        latency: float | None = getattr(of.latency_ns, promise.field, None)
-        return latency
-    if promise.figure == "tps":
-        return of.rate_tps
-    if promise.figure == "rate":
-        return _share(of.succeeded or 0, of.due)
-    return _share(of.failed or 0, _answered_count(of))
-
-
-def _answered_count(of: Summary) -> int:
-    return (of.succeeded or 0) + (of.failed or 0)
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0
-
-
 def _by_transaction(promise: Promise, point: PointSummary, figures: Sequence[float]) -> Judgement | None:
-    is_of_each = promise.figure == "max" or (promise.figure == "errors" and promise.limit == 0)
+    is_of_each = promise.figure in ("max", *OF_FOLLOWERS) or (promise.figure == "errors" and promise.limit == 0)
     if not is_of_each:
         return None
     largest = max(figures)
@@ -149,7 +131,7 @@ def _by_interval(
     if over.half is None:
         return Judgement(promise, point, Verdict.UNKNOWN, len(figures), mean)
     if promise.figure == "errors":
-        ends = _wilson(sum(each.failed or 0 for each in summaries), sum(map(_answered_count, summaries)))
+        ends = _wilson(sum(each.failed or 0 for each in summaries), sum(map(answered_count, summaries)))
         low, high = min(low, ends[0]), max(high, ends[1])
     if promise.figure in ("errors", "rate"):
         low, high = max(low, 0.0), min(high, 1.0)
@@ -197,8 +179,7 @@ def _about(of: Judgement) -> Iterator[str]:
     if of.figure is None:
         yield gettext("a trial has no such figure") if of.trials else gettext("no trial finished")
         return
-    unit = " ms" if of.promise.field is not None else " tps" if of.promise.figure == "tps" else " %"
-    yield numbers.rounded(of.figure * _scale(of.promise)) + unit
+    yield numbers.rounded(of.figure * _unit(of.promise)[0]) + _unit(of.promise)[1]
     if of.ends is not None and of.ends[0] < of.ends[1]:
         yield _interval(of)
     if of.served is not None:
@@ -210,11 +191,13 @@ def _about(of: Judgement) -> Iterator[str]:
 def _interval(of: Judgement) -> str:
     if of.ends is None:
         return numbers.NOTHING
-    return numbers.between(*numbers.apart(*(end * _scale(of.promise) for end in of.ends)))
+    return numbers.between(*numbers.apart(*(end * _unit(of.promise)[0] for end in of.ends)))
 
 
-def _scale(of: Promise) -> float:
-    return 1e-6 if of.field is not None else 1.0 if of.figure == "tps" else 100.0
+def _unit(of: Promise) -> tuple[float, str]:
+    if of.field is not None or of.figure == "lag":
+        return 1e-6, " ms"
+    return {"tps": (1.0, " tps"), "archive": (1e-6, " MB")}.get(of.figure, (100.0, " %"))
 
 
 def promise_table(judged: Sequence[Judgement], of: Digest) -> Table | None:
@@ -226,7 +209,7 @@ def promise_table(judged: Sequence[Judgement], of: Digest) -> Table | None:
             each.promise.words,
             of.point_name(each.point),
             gettext(each.verdict),
-            numbers.NOTHING if each.figure is None else numbers.rounded(each.figure * _scale(each.promise)),
+            numbers.NOTHING if each.figure is None else numbers.rounded(each.figure * _unit(each.promise)[0]),
             _interval(each),
             f"{each.trials:,}",
         )

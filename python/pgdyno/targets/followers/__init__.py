@@ -1,0 +1,1 @@
+"""What follows a server while it is measured: its standbys, their readers, and its archive."""
