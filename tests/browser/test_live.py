@@ -24,15 +24,7 @@ from pgdyno.live.run_journal import JournalView
 from pgdyno.live.server.web_server import Address, config_of, url_of
 from pgdyno.records import Outcome
 from pgdyno.report.charts.svg import FONT_SIZE
-from pgdyno.report.run_events import (
-    BestSeen,
-    GridTrial,
-    Looked,
-    RunBegan,
-    RunEnded,
-    TrialEnded,
-    TrialStarted,
-)
+from pgdyno.report.run_events import BestSeen, GridTrial, Looked, RunBegan, RunEnded, TrialEnded, TrialStarted
 from pgdyno.report.terminal.progress import QuietView
 from pgdyno.store import RunFolder
 from pgdyno.store.run_folder import partial_path

@@ -4,14 +4,7 @@ from dataclasses import replace
 
 from pgdyno.audit import Severity
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import (
-    Check,
-    CheckVerdict,
-    DuetRecord,
-    Likeness,
-    Outcome,
-    ScriptSummary,
-)
+from pgdyno.records import Check, CheckVerdict, DuetRecord, Likeness, Outcome, ScriptSummary
 from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, planned, ran, rated, sized
 from tests.unit.audit_sample import (
     OTHER,

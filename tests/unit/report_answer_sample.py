@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 
 from pgdyno.audit import Finding, Severity
-from pgdyno.records import (
-    PhaseFigures,
-    Point,
-)
+from pgdyno.records import PhaseFigures, Point
 from pgdyno.report.answers.answer import Answer, answer
 from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.several_runs import arms_of, comparisons_of, left_out_of

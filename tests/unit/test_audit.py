@@ -9,19 +9,9 @@ import pytest
 import audit_page
 from pgdyno.audit import RULES, Severity, audit, worst
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import (
-    ErrorCount,
-)
+from pgdyno.records import ErrorCount
 from tests.unit.audit_cases import CASES, NOTE, mixed
-from tests.unit.audit_sample import (
-    OTHER,
-    ROW,
-    Row,
-    dipping,
-    of,
-    own,
-    printed,
-)
+from tests.unit.audit_sample import OTHER, ROW, Row, dipping, of, own, printed
 
 
 @pytest.mark.parametrize(

@@ -15,18 +15,7 @@ from pgdyno.report.sections.environment import environment_table
 from pgdyno.store.trial_tables import SeriesRow, SettingRow
 from pgdyno.units import setting_value
 from tests.unit.audit_disturbed import failing, hits, on_host, ran, sized
-from tests.unit.audit_sample import (
-    ROW,
-    FakeRun,
-    changed,
-    each_second,
-    own,
-    print_of_b,
-    printed,
-    probed,
-    threaded,
-    way,
-)
+from tests.unit.audit_sample import ROW, FakeRun, changed, each_second, own, print_of_b, printed, probed, threaded, way
 from tests.unit.test_fingerprint import BASE, SERVER
 
 
@@ -144,11 +133,7 @@ def planned(**sections: object) -> dict[str, object]:
     ],
 )
 def test_what_a_plan_says_about_trials_is_compared(
-    plan: dict[str, object],
-    trial: dict[str, object],
-    refused: list[str],
-    confounded: list[str],
-    noted: list[str],
+    plan: dict[str, object], trial: dict[str, object], refused: list[str], confounded: list[str], noted: list[str]
 ) -> None:
     base = own(run="one", plan=planned(probe={"enabled": True}))
     other = changed(own(run="two", plan=plan or planned()), lambda _: trial)

@@ -7,15 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from pgdyno.audit import Severity, worst
-from pgdyno.records import (
-    DuetRecord,
-    EventEffect,
-    EventOutcome,
-    EventRecord,
-    Outcome,
-    ReplayFigures,
-    TrialRecord,
-)
+from pgdyno.records import DuetRecord, EventEffect, EventOutcome, EventRecord, Outcome, ReplayFigures, TrialRecord
 from pgdyno.store.trial_tables import EventRow
 from tests.unit.audit_disturbed import NOISE, lagging, on_host, ran, rated
 from tests.unit.audit_sample import (

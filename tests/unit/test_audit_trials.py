@@ -22,11 +22,7 @@ def the(rule: str, run: FakeRun) -> Finding:
         ("other-load", probed(own(), lambda trial: on_host(steal=0.03 if trial.number > 10 else 0.0)), [11, 12]),
         ("repeats-spread", rated(lambda trial: 0.8 if trial.number == 5 else 1.0 + trial.number / 1_000), [5]),
         ("maintenance-one-arm", probed(own(), ran("tables", "autovacuums", "b", trials=(4, 6))), [4, 6]),
-        (
-            "errors-one-arm",
-            changed(own(), lambda trial: {"outcome": Outcome.FAILED} if trial.number == 4 else {}),
-            [4],
-        ),
+        ("errors-one-arm", changed(own(), lambda trial: {"outcome": Outcome.FAILED} if trial.number == 4 else {}), [4]),
         ("drift", rated(lambda trial: 0.97**trial.number), [*range(1, 13, 2), *range(2, 13, 2)]),
         (
             "price-unsound",

@@ -145,11 +145,7 @@ def test_plan_check_says_what_is_wrong_with_the_files(tmp_path: Path) -> None:
     for sql in ('"schema.sql"', "[]", "[[]]", "[1]", '[["schema.sql", 1]]'):
         (of_sql,) = problems(tmp_path, sql=sql, variables="{ rows = 1 }")
         assert of_sql.startswith("7: workload.dataset.sql: must be a list of SQL files"), sql
-    for name, rest in {
-        "workload.dataset.name": "",
-        "sweep.scale": "scale = [1, 2]",
-        "reset.consistency": "",
-    }.items():
+    for name, rest in {"workload.dataset.name": "", "sweep.scale": "scale = [1, 2]", "reset.consistency": ""}.items():
         text = plan(tmp_path, variables="{ rows = 1 }", sweep=rest).read_text()
         if name == "workload.dataset.name":
             text = text.replace('"shop"', '"pgbench"')

@@ -86,20 +86,11 @@ def test_settings_are_swept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (
-            'scripts = ["select-only"]\n',
-            "workload.scripts: cannot be combined with workload.replay: it sends",
-        ),
+        ('scripts = ["select-only"]\n', "workload.scripts: cannot be combined with workload.replay: it sends"),
         ('lua = "a.lua"\n', "workload.lua: unknown key"),
         ('name = "tpcc"\n', "workload.name: unknown key"),
-        (
-            'captured = "capture.json"\n',
-            "workload.captured: cannot be combined with workload.replay: it sends",
-        ),
-        (
-            "variables = { a = 1 }\n",
-            "workload.variables: cannot be combined with workload.replay: it sends",
-        ),
+        ('captured = "capture.json"\n', "workload.captured: cannot be combined with workload.replay: it sends"),
+        ("variables = { a = 1 }\n", "workload.variables: cannot be combined with workload.replay: it sends"),
         ("pace = 0\n", "workload.pace: is invalid"),
         ('pace = "fast"\n', "workload.pace: is invalid"),
         ("pace = true\n", "workload.pace: is invalid"),

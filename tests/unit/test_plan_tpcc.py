@@ -37,11 +37,7 @@ def test_a_name_says_scripts_dataset_and_how_data_is_brought_back(tmp_path: Path
     assert (workload.scripts, workload.dataset, workload.scale) == (["tpcc"], "tpcc", 3)
     assert plan.reset.method == "template"
     assert plan.points()[0].scale == 3
-    assert workload.engine_options() == [
-        "--workload=tpcc",
-        "--tpcc-profile=hammerdb-6.1.1",
-        "--tpcc-variant=sql",
-    ]
+    assert workload.engine_options() == ["--workload=tpcc", "--tpcc-profile=hammerdb-6.1.1", "--tpcc-variant=sql"]
     options = trial_options(plan, plan.points()[0], seed=1, phases=tmp_path)
     assert not any(option.startswith("--protocol") for option in options)
     assert plan.as_resolved()["workload"]["name"] == "tpcc"

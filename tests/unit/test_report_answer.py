@@ -15,13 +15,7 @@ from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Confounder, within
 from pgdyno.audit import Finding
 from pgdyno.messages import Message
-from pgdyno.records import (
-    ConfirmedDifference,
-    KeptMessage,
-    Point,
-    SearchRecord,
-    SettingLine,
-)
+from pgdyno.records import ConfirmedDifference, KeptMessage, Point, SearchRecord, SettingLine
 from pgdyno.report.answers.answer import answer
 from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence
 from pgdyno.report.charts.page_figures import curves_figure

@@ -2,11 +2,7 @@
 
 import pytest
 
-from pgdyno.records import (
-    ErrorCount,
-    Imported,
-    Point,
-)
+from pgdyno.records import ErrorCount, Imported, Point
 from tests.present import present
 from tests.unit.report_answer_sample import answered, at_rates, extras_of, in_phases, shown
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html

@@ -278,8 +278,7 @@ def test_dips_have_evidence_and_a_next_experiment() -> None:
             first: [ExplainedDip(dip, (Coincidence(Cause.CHECKPOINT, 0.8, 0.0, "sessions"),))],
             second: [
                 ExplainedDip(
-                    dip,
-                    (Coincidence(Cause.COMMIT, 6.0, 0.5, "sessions"), Coincidence(Cause.VACUUM, 1.0, 0.1, "share")),
+                    dip, (Coincidence(Cause.COMMIT, 6.0, 0.5, "sessions"), Coincidence(Cause.VACUUM, 1.0, 0.1, "share"))
                 )
             ],
             third: [ExplainedDip(dip, ())],

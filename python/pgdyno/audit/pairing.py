@@ -44,14 +44,7 @@ from pgdyno.audit.rules import (
 from pgdyno.audit.run_rules import RULES
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import UsageError
-from pgdyno.fingerprint.differences import (
-    UNKNOWN,
-    Difference,
-    Weight,
-    comparable,
-    topic_of,
-    unknown_of,
-)
+from pgdyno.fingerprint.differences import UNKNOWN, Difference, Weight, comparable, topic_of, unknown_of
 from pgdyno.messages import Message
 from pgdyno.records import Manifest
 

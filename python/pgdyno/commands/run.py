@@ -51,8 +51,7 @@ def run(
     max_cost: options.MaxCost = None,
     allow_restart: options.AllowRestart = False,
     require: Annotated[
-        bool,
-        typer.Option("--require", help="Exit with 13 if a promise of the plan is broken, 11 if one is undecided."),
+        bool, typer.Option("--require", help="Exit with 13 if a promise of the plan is broken, 11 if one is undecided.")
     ] = False,
 ) -> ExitCode:
     """Run a plan and report the results.

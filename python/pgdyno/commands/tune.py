@@ -15,8 +15,7 @@ def tune(
     overrides: options.Set = None,
     on: options.On = None,
     budget: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="Time for all trials, such as 2h; half of it for proposals."),
+        str | None, typer.Option(metavar="DURATION", help="Time for all trials, such as 2h; half of it for proposals.")
     ] = None,
     resume: Annotated[
         str | None,

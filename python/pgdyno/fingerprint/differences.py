@@ -103,11 +103,7 @@ RULES: tuple[tuple[str, Weight, Message], ...] = (
         Message("checksums-in-one", "data checksums on one of the servers only"),
     ),
     ("servers.*.collation", Weight.CONFOUNDER, Message("other-collation", "different collations of the database")),
-    (
-        "servers.*.identity",
-        Weight.CONFOUNDER,
-        Message("other-server", "another server, database or role"),
-    ),
+    ("servers.*.identity", Weight.CONFOUNDER, Message("other-server", "another server, database or role")),
     ("servers.*.identity.state", Weight.CONFOUNDER, Message("standby-in-one", "one of them is a standby")),
     ("servers.*.identity.tls", Weight.CONFOUNDER, Message("tls-in-one", "TLS for one of them only")),
     ("servers.*.dataset_marks", Weight.REFUSED, Message("other-dataset", "different datasets")),

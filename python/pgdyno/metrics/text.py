@@ -40,13 +40,7 @@ def text_of(families: Iterable[Metric]) -> Iterator[bytes]:
     yield END
 
 
-def with_samples(
-    name: str,
-    kind: str,
-    help_text: str,
-    samples: Iterable[Sample],
-    unit: str = "",
-) -> Metric:
+def with_samples(name: str, kind: str, help_text: str, samples: Iterable[Sample], unit: str = "") -> Metric:
     metric = Metric(name, help_text, kind, unit)
     for suffix, labels, value, at_s in samples:
         metric.add_sample(f"{name}{suffix}", dict(labels), value, timestamp=at_s)

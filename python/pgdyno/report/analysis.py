@@ -25,12 +25,7 @@ from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.answers.endurance import trends, trends_json
 from pgdyno.report.answers.workload_figures import all_figures, point_tables
-from pgdyno.report.costs import (
-    capacity_name,
-    capacity_of,
-    first_of_rates,
-    rents,
-)
+from pgdyno.report.costs import capacity_name, capacity_of, first_of_rates, rents
 from pgdyno.report.report_content import Digest, digest
 from pgdyno.report.sections.cost import cost_blocks
 from pgdyno.report.sections.figures.comparison import published_blocks

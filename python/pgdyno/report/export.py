@@ -150,11 +150,7 @@ def to_json(of: Digest, extras: Extras) -> str:
         "answer": answer_json(of, extras),
         "manifest": masked_plan(of.manifest.model_dump(mode="json")),
         "notes": [
-            {
-                **({} if note.value is None else message_json(note.value)),
-                "message": note.message,
-                "points": note.points,
-            }
+            {**({} if note.value is None else message_json(note.value)), "message": note.message, "points": note.points}
             for note in notes(of)
         ],
         "curves": [_curve(curve) for curve in of.curves],

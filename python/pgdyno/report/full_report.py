@@ -184,10 +184,7 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
 
 
 def _extras(
-    of: Digest,
-    runs: Sequence[RunData],
-    subjects: Sequence[Subject],
-    prices: PriceList | None = None,
+    of: Digest, runs: Sequence[RunData], subjects: Sequence[Subject], prices: PriceList | None = None
 ) -> Extras:
     findings = _audit_subjects(subjects)
     late = overloaded(runs[0], usual_metric(runs[0]))

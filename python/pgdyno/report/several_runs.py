@@ -11,13 +11,7 @@ from pgdyno.analyse.series import Series, text
 from pgdyno.audit import Finding
 from pgdyno.audit.facts import words_of
 from pgdyno.audit.latency_differences import overloaded
-from pgdyno.audit.pairing import (
-    of_single_trials,
-    pairing_between,
-    pairing_of_arms,
-    topic_of_pair,
-    trials_of,
-)
+from pgdyno.audit.pairing import of_single_trials, pairing_between, pairing_of_arms, topic_of_pair, trials_of
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import topic_of
 from pgdyno.messages import Message

@@ -12,15 +12,7 @@ from pgdyno.records import Manifest, TrialRecord
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
 from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.seconds import Seconds
-from pgdyno.store.trial_tables import (
-    EventRow,
-    HistogramRow,
-    IntervalRow,
-    SeriesRow,
-    SettingRow,
-    StatementRow,
-    WaitRow,
-)
+from pgdyno.store.trial_tables import EventRow, HistogramRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
 
 _Row = TypeVar("_Row", EventRow, HistogramRow, IntervalRow, SeriesRow, SettingRow, StatementRow)
 _T = TypeVar("_T")

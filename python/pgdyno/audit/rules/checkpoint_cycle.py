@@ -17,12 +17,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         return
     cycles = [(sample, cycle) for sample in subject.samples if (cycle := _cycle_s(subject, sample)) is not None]
     if not cycles:
-        raise MissingError(
-            Message(
-                "no-checkpoint-cycle",
-                "the length of the trials or checkpoint_timeout is unknown",
-            )
-        )
+        raise MissingError(Message("no-checkpoint-cycle", "the length of the trials or checkpoint_timeout is unknown"))
     short = [(sample, cycle) for sample, cycle in cycles if (sample.length_s or 0) < CYCLES * cycle]
     if short:
         sample, cycle = short[0]

@@ -75,10 +75,7 @@ def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, known: int) 
     else:
         severity = Severity.CAUTION
         message = Message(
-            "durability-loss",
-            "{setting} is {value}: acknowledged transactions may be lost",
-            setting=name,
-            value=value,
+            "durability-loss", "{setting} is {value}: acknowledged transactions may be lost", setting=name, value=value
         )
     return RuleFinding(
         severity,

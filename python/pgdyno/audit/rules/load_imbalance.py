@@ -22,12 +22,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     by_host = {sample: hosts for sample in subject.samples if (hosts := _hosts(sample))}
     fairness = {sample: each for sample in subject.samples if (each := _fairness(subject, sample)) is not None}
     if not workers and not fairness:
-        raise MissingError(
-            Message(
-                "no-load-shares",
-                "the distribution of the load over workers or clients is unknown",
-            )
-        )
+        raise MissingError(Message("no-load-shares", "the distribution of the load over workers or clients is unknown"))
     uneven = {sample: found for sample, found in workers.items() if _is_uneven(found)}
     if uneven:
         most = max(max(found) for found in uneven.values())

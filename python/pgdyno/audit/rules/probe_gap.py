@@ -35,10 +35,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         yield RuleFinding(
             Severity.NOTE,
             Message(
-                "probe-gap",
-                "the probe missed parts of {trials} of {all} trials",
-                trials=len(gaps),
-                all=len(watched),
+                "probe-gap", "the probe missed parts of {trials} of {all} trials", trials=len(gaps), all=len(watched)
             ),
             [sample.number for sample in gaps],
             [Evidence(at=sample.at(), figures=_gap_figures(sample)) for sample in gaps],

@@ -82,10 +82,6 @@ RULE = Rule(
     place=340,
 )
 OVERLOADED = Rule(
-    RULE.id,
-    "the same by point, before a comparison by latency",
-    Severity.INVALID,
-    RULE.source,
-    _find_overloaded,
+    RULE.id, "the same by point, before a comparison by latency", Severity.INVALID, RULE.source, _find_overloaded
 )
 """No rule of the audit: a rate that is too high is a result, and only a comparison of latencies is invalid."""

@@ -89,8 +89,7 @@ def gate(
         ),
     ],
     candidate: Annotated[
-        str | None,
-        typer.Argument(metavar="CANDIDATE", help="Run to judge.", autocompletion=options.complete_runs),
+        str | None, typer.Argument(metavar="CANDIDATE", help="Run to judge.", autocompletion=options.complete_runs)
     ] = None,
     max_regression: Annotated[
         str, typer.Option("--max-regression", metavar="PERCENT", help="Largest allowed regression.")

@@ -73,9 +73,7 @@ def merged(suspected: Gate, second: Gate) -> Gate:
 
 def _leave_unconfirmed(suspected: Gate, reason: str) -> Confirmed:
     note = Message(
-        "gate-not-confirmed",
-        "could not measure the regression again, so it still counts: {reason}",
-        reason=reason,
+        "gate-not-confirmed", "could not measure the regression again, so it still counts: {reason}", reason=reason
     )
     return Confirmed(suspected, [note])
 

@@ -31,8 +31,7 @@ def impact(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the server. Repeatable.")
     ] = None,
     setup: Annotated[
-        Path | None,
-        typer.Option("--setup", metavar="FILE", help="SQL that makes the tables, in place of pgbench's."),
+        Path | None, typer.Option("--setup", metavar="FILE", help="SQL that makes the tables, in place of pgbench's.")
     ] = None,
     script: Annotated[
         list[str] | None,

@@ -29,9 +29,7 @@ def up(
     lasts: Annotated[
         str,
         typer.Option(
-            "--for",
-            metavar="DURATION",
-            help="Time until the rental expires and `pgdyno reap --expired` removes it.",
+            "--for", metavar="DURATION", help="Time until the rental expires and `pgdyno reap --expired` removes it."
         ),
     ] = "8h",
     yes: options.Yes = False,

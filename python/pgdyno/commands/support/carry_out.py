@@ -242,10 +242,7 @@ def carry_out(
 ) -> Finished:
     """Run `experiment` while this host is free for it, and show its progress; `around` may add to what is shown."""
     # progress is for eyes: standard output is kept for what was measured
-    with (
-        _view(output, around) as view,
-        host_in_use(use, Waiting(view)) as alongside,
-    ):
+    with _view(output, around) as view, host_in_use(use, Waiting(view)) as alongside:
         return experiment(view, replace(use, alongside=alongside))
 
 

@@ -124,8 +124,7 @@ Budget = Annotated[
 ]
 MetricName = Literal["tps", "p50", "p99", "mean", "composite"]
 Metric = Annotated[
-    MetricName | None,
-    typer.Option(help="Metric to compare.  [default: tps; p99 at a fixed rate; composite for tpch]"),
+    MetricName | None, typer.Option(help="Metric to compare.  [default: tps; p99 at a fixed rate; composite for tpch]")
 ]
 By = Annotated[
     str | None,

@@ -28,14 +28,7 @@ def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Draw
     box = Box(left, 30, layout.width - 8, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = Scale(ends[0], ends[-1], box.left, box.right)
-    y_axis(
-        drawing,
-        box,
-        y,
-        ticks,
-        lambda tick: f"{tick:,.10g}",
-        _axis_title(drawing.width),
-    )
+    y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.10g}", _axis_title(drawing.width))
     shares = heat.counts / np.maximum(heat.counts.sum(axis=1, keepdims=True), 1)
     for level in range(LEVELS):
         cells = _cells(shares, level, [x(end) for end in ends], [y(edge) for edge in edges_ms])

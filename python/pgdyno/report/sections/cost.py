@@ -114,9 +114,4 @@ def _absence(extras: Extras) -> str:
     )
 
 
-SECTION = Section(
-    "price",
-    title=lambda: gettext("Price"),
-    link=lambda: gettext("Price"),
-    blocks=_blocks,
-)
+SECTION = Section("price", title=lambda: gettext("Price"), link=lambda: gettext("Price"), blocks=_blocks)

@@ -230,11 +230,7 @@ def _validate_plan(plan: Mapping[str, object]) -> Plan:
 
 
 def selftest(
-    tried: Tried,
-    root: Path,
-    agree: Callable[[Plan, float], Estimate],
-    trial: Callable[[Plan], SelftestTrial],
-    say: Say,
+    tried: Tried, root: Path, agree: Callable[[Plan, float], Estimate], trial: Callable[[Plan], SelftestTrial], say: Say
 ) -> bool:
     """Rent, check and remove; report each check, return whether none failed. Raises PgdynoError."""
     plan = plan_of(tried)

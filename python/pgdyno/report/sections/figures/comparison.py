@@ -15,11 +15,7 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.published import Published, published, published_names
 from pgdyno.records import Manifest
 from pgdyno.report import numbers
-from pgdyno.report.answers.comparison import (
-    low_to_high,
-    named_arm,
-    percent,
-)
+from pgdyno.report.answers.comparison import low_to_high, named_arm, percent
 from pgdyno.report.charts.interval_bars import MOST_ROWS, forest_chart
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.charts.palette import Look

@@ -140,9 +140,7 @@ def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], explained: Mappin
     caption = gettext("Dips by transactions lost")
     if len(every) > MOST_DIPS:
         caption = gettext(
-            "Dips by transactions lost, the {count} most expensive of {all}",
-            count=MOST_DIPS,
-            all=f"{len(every):,}",
+            "Dips by transactions lost, the {count} most expensive of {all}", count=MOST_DIPS, all=f"{len(every):,}"
         )
     return Dips(
         summary, Table(caption, headings, tuple(rows), 4), [_translate_try(each) for each in dict.fromkeys(tries)]

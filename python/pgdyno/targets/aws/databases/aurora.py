@@ -103,10 +103,7 @@ class Aurora:
         self._wait()
         maker.note(Kind.DB_INSTANCE)
         with_choices(
-            maker,
-            self.spec,
-            lambda instance, zone: self._request_instance(groups, instance, zone),
-            self.spec.zones,
+            maker, self.spec, lambda instance, zone: self._request_instance(groups, instance, zone), self.spec.zones
         )
         writer = wait_for_instance(maker, self.spec, groups.instance)
         if self._is_copy:

@@ -60,8 +60,7 @@ class RentedGenerator:
         if zone not in network.subnets:
             message = f"the subnet {spec.subnet} is in {next(iter(network.subnets))}, and the servers are in {zone}"
             raise TargetError(
-                message,
-                hint="the generator would also measure the network path: name a subnet of that zone",
+                message, hint="the generator would also measure the network path: name a subnet of that zone"
             )
         keys = HostKeys.new(maker.journal)
         told = user_data(keys.host(maker, spec), generator())
