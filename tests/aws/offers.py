@@ -19,14 +19,9 @@ from tests.aws.refusal import RefusedError
 ENGINES = {
     "postgres": ("db.m7g.large", "db.m8g.large", "db.m7g.xlarge", "db.t4g.micro", "db.r5.2xlarge"),
     "aurora-postgresql": (
-        "db.serverless",
-        "db.r8g.large",
-        "db.r5.2xlarge",
-        "db.r5.4xlarge",
-        "db.r6g.4xlarge",
-        "db.t4g.medium",
+        "db.serverless", "db.r8g.large", "db.r5.2xlarge", "db.r5.4xlarge", "db.r6g.4xlarge", "db.t4g.medium",
     ),
-}
+}  # fmt: skip
 STORAGE: dict[str, dict[str, dict[str, Any]]] = {
     "postgres": {
         "gp2": {"MinStorageSize": 20, "MaxStorageSize": 65536},

@@ -11,23 +11,9 @@ from pgdyno.errors import ExitCode
 from tests.cli.conftest import Run
 
 COMMANDS = [
-    "run",
-    "doctor",
-    "import",
-    "audit",
-    "list",
-    "show",
-    "compare",
-    "gate",
-    "analyse",
-    "copy",
-    "report",
-    "plan check",
-    "plan show",
-    "plan list",
-    "plan new",
-    "plan schema",
-]
+    "run", "doctor", "import", "audit", "list", "show", "compare", "gate", "analyse", "copy", "report", "plan check",
+    "plan show", "plan list", "plan new", "plan schema",
+]  # fmt: skip
 
 THREE_MISTAKES = """\
 name = "three mistakes"

@@ -26,22 +26,9 @@ from tests.run_program import run_program
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
-    "install",
-    "first-run",
-    "tutorial",
-    "sweeps",
-    "compare-settings",
-    "impact",
-    "own-sql",
-    "scenarios",
-    "insert-benchmark",
-    "aurora",
-    "latency",
-    "github-actions",
-    "moving",
-    "sysbench",
-    "cluster",
-)
+    "install", "first-run", "tutorial", "sweeps", "compare-settings", "impact", "own-sql", "scenarios",
+    "insert-benchmark", "aurora", "latency", "github-actions", "moving", "sysbench", "cluster",
+)  # fmt: skip
 OWN_LOAD_PAGES = ("own-load", "own-load-replay", "own-load-model")
 """They capture what an application does meanwhile."""
 NOT_RUN = {

@@ -14,30 +14,11 @@ __all__ = ["secure"]
 # the roles of the server that TLS is tested with: only_plain needs no password
 USERS = ["by_scram", "by_password", "only_plain"]
 REQUIRED = [
-    "none",
-    "!none",
-    "md5",
-    "!md5",
-    "password",
-    "!password",
-    "scram-sha-256",
-    "!scram-sha-256",
-    "gss",
-    "sspi,gss",
-    "oauth",
-    "password,scram-sha-256",
-    "none,scram-sha-256",
-    "!password,!scram-sha-256",
-    "!none,!password",
-    "!scram-sha-256,!oauth",
-    "scram-sha-256,!md5",
-    "!md5,scram-sha-256",
-    "md5,none,md5",
-    "!none,!none",
-    "md5,",
-    "MD5",
+    "none", "!none", "md5", "!md5", "password", "!password", "scram-sha-256", "!scram-sha-256", "gss", "sspi,gss",
+    "oauth", "password,scram-sha-256", "none,scram-sha-256", "!password,!scram-sha-256", "!none,!password",
+    "!scram-sha-256,!oauth", "scram-sha-256,!md5", "!md5,scram-sha-256", "md5,none,md5", "!none,!none", "md5,", "MD5",
     "!",
-]
+]  # fmt: skip
 
 
 def conninfo(server: TlsServer, user: str, more: str) -> str:

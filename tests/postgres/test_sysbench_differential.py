@@ -29,15 +29,9 @@ TABLE_SIZE = 1000
 EVENTS = 200
 
 OLTP = (
-    "oltp_read_write",
-    "oltp_read_only",
-    "oltp_write_only",
-    "oltp_point_select",
-    "oltp_insert",
-    "oltp_delete",
-    "oltp_update_index",
-    "oltp_update_non_index",
-)
+    "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
+    "oltp_update_index", "oltp_update_non_index",
+)  # fmt: skip
 SINGLE_TABLE = ("select_random_points", "select_random_ranges")
 
 

@@ -13,21 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2] / "python" / "pgdyno"
 
 FOUNDATION = {
-    "effect",
-    "errors",
-    "records",
-    "units",
-    "host",
-    "messages",
-    "mounts",
-    "processors",
-    "signals_and_exit",
-    "programs",
-    "registry",
-    "safe_output",
-    "console",
-    "",
-}
+    "effect", "errors", "records", "units", "host", "messages", "mounts", "processors", "signals_and_exit",
+    "programs", "registry", "safe_output", "console", "",
+}  # fmt: skip
 """Modules that every package may import; "" is pgdyno itself (its version)."""
 
 MAY_IMPORT = {

@@ -17,19 +17,9 @@ from pgdyno.store import load_run
 pytestmark = pytest.mark.slow
 
 HEAVY = {
-    "asyncio",
-    "asyncssh",
-    "duckdb",
-    "hdrh",
-    "jinja2",
-    "numpy",
-    "prometheus_client",
-    "psycopg",
-    "ruptures",
-    "scipy",
-    "starlette",
-    "uvicorn",
-}
+    "asyncio", "asyncssh", "duckdb", "hdrh", "jinja2", "numpy", "prometheus_client", "psycopg", "ruptures", "scipy",
+    "starlette", "uvicorn",
+}  # fmt: skip
 """Libraries that take longer to load than pgdyno itself."""
 AFTER = """\
 import atexit, sys
