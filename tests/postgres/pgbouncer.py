@@ -20,7 +20,7 @@ POOL_SIZE = 4
 # without a reset, everything that a client leaves is seen, also in session pooling
 CONFIGURATION = """\
 [databases]
-postgres = host=127.0.0.1 port={server.port}
+{database} = host=127.0.0.1 port={server.port}
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
@@ -50,6 +50,7 @@ class PgBouncer:
     server: OwnServer
     mode: str
     folder: Path
+    database: str = "postgres"
     port: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,10 +138,10 @@ def _state(client: psycopg.Connection[tuple[Any, ...]]) -> dict[str, Any]:
 
 
 @contextmanager
-def pgbouncer(server: OwnServer, mode: str, folder: Path) -> Iterator[PgBouncer]:
+def pgbouncer(server: OwnServer, mode: str, folder: Path, database: str = "postgres") -> Iterator[PgBouncer]:
     """Runs PgBouncer in front of `server` until the block ends."""
     folder.mkdir(mode=0o755)
-    pooler = PgBouncer(server, mode, folder)
+    pooler = PgBouncer(server, mode, folder, database)
     process = pooler.start()
     try:
         yield pooler

@@ -8,11 +8,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import ExitCode
+from pgdyno.errors import ExitCode, PlanError
+from pgdyno.plan import load_plan
+from pgdyno.records import FailureId
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.connection import Address
@@ -21,7 +24,7 @@ from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.pgbouncer import PgBouncer, pgbouncer
 from tests.postgres.relay import Relay
 from tests.postgres.replay_sample import Sample, simple
-from tests.postgres.runs import environment, pgdyno
+from tests.postgres.runs import engines, environment, pgdyno, running, the_run
 from tests.waiting import PATIENCE_S, wait_until
 
 BIN = Path(sys.executable).parent
@@ -300,6 +303,268 @@ def test_a_run_leaves_a_poolers_sessions_alone(behind: OwnServer, home: Home, sc
         ran = pgdyno(home, tmp_path, *filled(words, pooler, tmp_path))
         assert ran.returncode == 0, ran.stderr
         assert pooler.sessions() == before
+
+
+POOLED = """\
+name = "pooled"
+[target.far]
+kind = "dsn"
+dsn = "{server}"
+load_dsn = "{dsn}"
+{more}
+[workload]
+scripts = ["select-only"]
+scale = 1
+[sweep]
+clients = [2]
+[trial]
+duration = "500ms"
+warmup = "0s"
+"""
+ALLOWED = 'database = "postgres"\nallow_existing = true'
+
+
+def run_pooled(
+    home: Home, folder: Path, pooler: PgBouncer, more: str = ALLOWED, *words: str, **changes: str
+) -> subprocess.CompletedProcess[str]:
+    plan = folder / "pooled.toml"
+    server = f"host=127.0.0.1 port={pooler.server.port} user=postgres dbname=postgres"
+    plan.write_text(POOLED.format(**{"server": server, "dsn": pooler.dsn, "more": more, **changes}))
+    return pgdyno(home, folder, "run", str(plan), *words)
+
+
+@pytest.mark.parametrize("protocol", ["simple", "extended"])
+def test_a_load_through_a_pooler_leaves_nothing(kept: PgBouncer, home: Home, tmp_path: Path, protocol: str) -> None:
+    named = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgd%'"
+    done = run_pooled(home, tmp_path, kept, ALLOWED, "--set", f"sweep.protocol={protocol}")
+    assert done.returncode == 0, done.stderr
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.summary is not None
+    stats = {row["database"]: int(row["total_xact_count"]) for row in kept.ask("SHOW STATS")}
+    assert stats["postgres"] >= (trial.summary.succeeded or 0)
+    # as the server sees them, before another client changes it
+    assert kept.server.value(named) == 0
+    (target,) = the_run(tmp_path).manifest.targets
+    assert target.facts is not None
+    assert target.facts.pooler is not None
+
+
+def test_a_database_of_pgdynos_own_is_measured_through_a_pooler(
+    behind: OwnServer, home: Home, scratch: Path, tmp_path: Path
+) -> None:
+    with pgbouncer(behind, "transaction", scratch / "pooler", "pgdyno") as pooler:
+        done = run_pooled(home, tmp_path, pooler, "", "--set", "reset.method=template", "--set", "trial.repeats=2",
+                          dsn=pooler.dsn.replace("dbname=postgres", "dbname=pgdyno"))  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert len(the_run(tmp_path).trials()) == 2
+    with behind.connect() as connection:
+        connection.execute("DROP DATABASE pgdyno")
+        connection.execute("DROP DATABASE pgdyno_template")
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "changes", "problem", "hint"),
+    [
+        (ALLOWED, ["--set", "sweep.protocol=prepared"], {},
+         "prepared statements are not possible through the pooler of target far",
+         'set protocol = "extended" or "simple"'),
+        (ALLOWED, ["--set", "target.far.session_settings.work_mem=8MB"], {},
+         "session_settings: are not possible through the pooler", "set them for the role or the database"),
+        (ALLOWED, [], {"dsn": "host=127.0.0.1 port=1 user=postgres"},
+         "cannot connect through the pooler at 127.0.0.1, port 1, to its database postgres", "check host and port"),
+        (ALLOWED, [], {"dsn": "host=127.0.0.1 password=x"}, "load_dsn: password is not allowed here", "PGPASSWORD"),
+        (ALLOWED, [], {"dsn": "host=127.0.0.1 port={port} dbname=template1 user=postgres"},
+         "the pooler leads to another server or database", "let load_dsn and dsn lead to the same database"),
+    ],
+    ids=["prepared", "session settings", "unreachable", "password", "elsewhere"],
+)  # fmt: skip
+def test_a_pooler_that_cannot_be_measured_is_refused_before_the_first_trial(
+    kept: PgBouncer,
+    home: Home,
+    tmp_path: Path,
+    more: str,
+    words: list[str],
+    changes: dict[str, str],
+    problem: str,
+    hint: str,
+) -> None:
+    given = {name: value.format(port=kept.server.port) for name, value in changes.items()}
+    done = run_pooled(home, tmp_path, kept, more, *words, **given)
+    assert done.returncode in (ExitCode.PLAN, ExitCode.TARGET), done.stdout + done.stderr
+    said = " ".join(done.stderr.split())
+    assert problem in said
+    assert hint in said
+    assert not (tmp_path / "pgdyno-runs").exists()
+
+
+def test_the_remedy_of_a_dsn_that_is_a_pooler_names_load_dsn(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
+    done = run_pooled(home, tmp_path, kept, server=kept.dsn)
+    assert done.returncode == ExitCode.TARGET
+    assert "load_dsn (ab: --load-dsn) is for the pooler" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda each: each.name)
+def test_a_killed_run_through_a_pooler_leaves_nothing(
+    untouched: PgBouncer, home: Home, tmp_path: Path, number: signal.Signals
+) -> None:
+    plan = tmp_path / "pooled.toml"
+    server = f"host=127.0.0.1 port={untouched.server.port} user=postgres dbname=postgres"
+    plan.write_text(POOLED.format(server=server, dsn=untouched.dsn, more=ALLOWED).replace("500ms", "1h"))
+    with running(home, tmp_path, plan) as process:
+        process.send_signal(number)
+        process.wait(PATIENCE_S)
+    wait_until(lambda: not engines(home))
+
+
+def test_a_failed_run_through_a_pooler_leaves_nothing(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
+    (tmp_path / "wrong.sql").write_text("SELECT pg_advisory_xact_lock(1); SELECT 1/0;\n")
+    done = run_pooled(home, tmp_path, kept, ALLOWED, "--set", "workload.scripts=['wrong.sql']")
+    assert done.returncode == ExitCode.TRIALS_FAILED, done.stdout + done.stderr
+
+
+OWN = """\
+name = "own"
+[target.own]
+kind = "local"
+bin = "{bin}"
+connect = "{connect}"
+pooler = {pooler}
+[workload]
+scripts = ["{script}"]
+scale = 1
+[sweep]
+clients = [{clients}]
+[trial]
+duration = "{duration}"
+warmup = "0s"
+"""
+
+
+def own_plan(
+    installed: Installation, folder: Path, pooler: str = '{ kind = "pgbouncer", pool = 3 }', **more: str
+) -> Path:
+    values = {"connect": "unix", "script": "select-only", "clients": "8", "duration": "1s", **more}
+    plan = folder / "own.toml"
+    plan.write_text(OWN.format(bin=installed.bin, pooler=pooler, **values))
+    return plan
+
+
+def poolers(home: Home) -> list[int]:
+    """Returns the PgBouncers whose configuration is in this home."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = status.read_bytes()
+            if b"pgbouncer" in words and os.fsencode(home.root) in words:
+                found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("connect", ["unix", "tcp"])
+def test_pgdyno_starts_a_pooler_and_stops_it(installed: Installation, home: Home, tmp_path: Path, connect: str) -> None:
+    done = pgdyno(home, tmp_path, "run", str(own_plan(installed, tmp_path, connect=connect)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (target,) = the_run(tmp_path).manifest.targets
+    assert target.facts is not None
+    assert re.fullmatch(r"PgBouncer \d+\.\d+\.\d+, transaction pooling, pool of 3", target.facts.pooler or "")
+    assert not poolers(home)
+    assert not list(home.instances.glob("*/pooler"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda each: each.name)
+def test_a_pooler_ends_with_pgdyno(installed: Installation, home: Home, tmp_path: Path, number: signal.Signals) -> None:
+    with running(home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:
+        (pid,) = poolers(home)
+        folder = next(home.instances.glob("*/pooler"))
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
+        assert Path(f"/proc/{pid}").stat().st_uid == folder.stat().st_uid
+        process.send_signal(number)
+        process.wait(PATIENCE_S)
+    done = pgdyno(home, tmp_path, "run", str(own_plan(installed, tmp_path, duration="100ms")))
+    assert done.returncode == 0, done.stderr
+    assert not poolers(home)
+    assert not list(home.instances.glob("*/pooler"))
+
+
+def test_a_trial_whose_pooler_ends_fails_with_its_last_words(
+    installed: Installation, home: Home, tmp_path: Path
+) -> None:
+    with running(home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:
+        (pid,) = poolers(home)
+        os.kill(pid, signal.SIGTERM)
+        process.wait(PATIENCE_S)
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.failure is not None
+    assert trial.failure.id == FailureId.POOLER_ENDED
+    assert "ended with exit code" in trial.failure.message
+    assert "SIGTERM" in trial.failure.message
+
+
+def test_any_other_pooler_is_a_command(installed: Installation, home: Home, scratch: Path, tmp_path: Path) -> None:
+    script = scratch / "pooler.sh"
+    script.write_text(
+        """#!/bin/sh
+cd "$PGDYNO_POOLER_FOLDER"
+cat >pooler.ini <<END
+[databases]
+$PGDATABASE = host=$PGHOST port=$PGPORT
+[pgbouncer]
+listen_addr = $PGDYNO_POOLER_HOST
+listen_port = $PGDYNO_POOLER_PORT
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = users
+pool_mode = $PGDYNO_POOLER_MODE
+default_pool_size = $PGDYNO_POOLER_POOL
+END
+echo "\\"$PGUSER\\" \\"$PGPASSWORD\\"" >users
+PATH=$PATH:/usr/sbin pgbouncer pooler.ini &
+wait
+"""
+    )
+    script.chmod(0o755)
+    plan = own_plan(installed, tmp_path, f'{{ kind = "command", command = "{script}", pool = 2 }}', connect="tcp")
+    done = pgdyno(home, tmp_path, "run", str(plan))
+    assert done.returncode == 0, done.stdout + done.stderr
+    # the shell's child ends, too
+    assert not poolers(home)
+    assert not [each for each in Path("/proc").glob("[0-9]*/cmdline") if b"pooler.ini" in read_words(each)]
+
+
+def read_words(file: Path) -> bytes:
+    with suppress(OSError):
+        return file.read_bytes()
+    return b""
+
+
+@pytest.mark.parametrize(
+    ("pooler", "problem"),
+    [
+        ('{ kind = "pgbouncer", pool = 0 }', "target.own.pooler.pool: must be at least 1, not 0"),
+        ('{ kind = "pgbouncer", settings = { listen_port = 1 } }', "pooler.settings.listen_port: cannot be set"),
+        ('{ kind = "command" }', 'command belongs to kind = "command", which needs it'),
+        ('{ kind = "pgbouncer", settings = { no_such_key = 1 } }', "cannot start the pooler: PgBouncer"),
+        ('{ kind = "command", command = "echo no such host; exit 3" }', "ended with exit code 3: no such host"),
+    ],
+)
+def test_a_wrong_pooler_is_refused(
+    installed: Installation, home: Home, tmp_path: Path, pooler: str, problem: str
+) -> None:
+    done = pgdyno(home, tmp_path, "run", str(own_plan(installed, tmp_path, pooler)))
+    assert done.returncode != 0
+    assert problem in " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_machine_without_pgbouncer_is_told_its_package(
+    installed: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("pgdyno.plan.targets._PLACES_OF_PROGRAMS", ())
+    with pytest.raises(PlanError) as refused:
+        load_plan(own_plan(installed, tmp_path))
+    assert "apt-get install pgbouncer" in str(refused.value.problems[0].hint)
 
 
 def test_a_relay_is_no_pooler(behind: OwnServer, home: Home, tmp_path: Path) -> None:

@@ -295,6 +295,7 @@ FACTS = {
     "collation": "de_DE.UTF-8",
     "dataset_marks": ["pgbench scale 20"],
     "indexes": {"public.t": "btree (b)"},
+    "pooler": "PgBouncer 1.18.0, transaction pooling, pool of 20",
     "settings_changed": {"fsync": "off"},
     "version": "16.9",
     "version_full": "PostgreSQL 18.6 with assertions",
@@ -327,6 +328,19 @@ def test_a_fact_is_seen_by_the_audit_and_by_the_comparison(fact: str) -> None:
     assert [each for each in audit(run) if each.checked and each.message not in passed]
     found = pairing_within(run, "protocol", ["a"], ["b"])
     assert found.refused or found.invalid or found.confounders
+
+
+def test_targets_that_differ_by_a_pooler_are_comparable_and_the_difference_is_named() -> None:
+    run = differing_in("pooler")
+    assert pairing_within(run, "target", ["a"], ["b"]).confounders == []
+    (finding,) = (each for each in audit(run) if each.id == "arms-differ")
+    assert finding.message == "a and b: different connection poolers, or none for one: pooler"
+    faster = differing_in("pooler").manifest.fingerprint
+    assert faster is not None
+    both = faster.model_copy(
+        update={"servers": {**faster.servers, "a": SERVER.model_copy(update={"collation": "de_DE.UTF-8"})}}
+    )
+    assert "collation" in topics(pairing_within(own(fingerprint=both), "target", ["a"], ["b"]))
 
 
 def test_another_server_comes_first_between_runs_and_not_at_all_within_one() -> None:

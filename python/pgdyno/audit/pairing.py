@@ -53,6 +53,7 @@ TOPICS = {rule.id: rule.topic for rule in PAIR_RULES}
 """Rules about pairs, whose findings concern the comparison and no single trial, with the topic of each."""
 ABOUT_ARMS = frozenset([*TOPICS, drift.RULE.id])
 """Rules that judge how the trials of the arms relate: leaving out the trials that they name would leave no arm."""
+POOLER = "pooler"
 GROUPS = {
     "hardware": frozenset(["processor", "memory", "hypervisor", "storage"]),
     "placement": frozenset(["network path"]),
@@ -62,8 +63,8 @@ GROUPS = {
 """Topics covered by each argument of `--by`."""
 FACTORS = (
     VERSION,
-    "server", "hardware", "storage", "kernel", "placement", "settings", "protocol", "scripts", "scale", "indexes",
-    "rate", "workers",
+    "server", "hardware", "storage", "kernel", "placement", "settings", POOLER, "protocol", "scripts", "scale",
+    "indexes", "rate", "workers",
 )  # fmt: skip
 """What `--by` may name for two runs, besides `settings.NAME` and `variables.NAME`."""
 MOST_NUMBERS = 10
@@ -121,8 +122,8 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None, metr
 def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[str]) -> Pairing:
     """Return what differs between the targets `base` and `other` of a run, which are compared by `by`.
 
-    If targets of one version are compared, their settings are what is compared; if their versions differ, too, the
-    settings are not.
+    If targets of one version are compared, their poolers are what is compared, or else their settings; if their
+    versions differ, too, neither is.
     """
     found = Pairing()
     pairs = [(a, b) for a in base for b in other if a != b]
@@ -134,6 +135,8 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
         if by == "target" and len(versions) < 2:
             factor = "settings"
         differences = target_differences(*sides)
+        if factor == "settings" and any(topic_of(each.field) == POOLER for each in differences):
+            factor = POOLER
         if any(each.field == CLASS for each in differences):
             # of one class, which the plan chose, servers may have other processors, which it did not
             differences = [each for each in differences if not each.field.startswith("way.")]

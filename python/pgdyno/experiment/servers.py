@@ -190,6 +190,9 @@ class Servers:
         name = trial.server
         if name in self._unavailable:
             raise self._unavailable[name]
+        if name in self._running:
+            # its idle sessions are no leftovers of the trial before, and would hold the database
+            self._running[name].server.stop_pooler()
         self._restore_rented(trial)
         if name not in self._running:
             return self._start_or_exclude(trial)
@@ -255,6 +258,7 @@ class Servers:
         if self._resources.rental is not None:
             touch_first(self._resources.rental, trial.server, server, steps, self._progress)
         prepared = self._load_dataset(trial)
+        server.start_pooler()
         return prepared.model_copy(
             update={"steps": [*steps.done, *prepared.steps], "seconds": round(steps.seconds + prepared.seconds, 6)}
         )

@@ -167,6 +167,7 @@ def with_server(taken: Fingerprint, name: str, server: Server, facts: ServerFact
         data_checksums=facts.data_checksums,
         collation=facts.collation,
         identity=facts.identity,
+        pooler=facts.pooler,
         dataset_marks=known.dataset_marks if known else [],
         loaded_without_wal=known.loaded_without_wal if known else [],
         indexes=known.indexes if known else None,

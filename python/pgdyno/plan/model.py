@@ -420,6 +420,7 @@ class Plan(Model):
         del resolved["extends"], resolved["on"]
         resolved["trial"]["order"] = self.order()
         left_out: dict[str, object] = {"ssh": None, "restart": None, "instances": 1, "other_dsns": []}
+        left_out |= {"pooler": None, "load_dsn": None}
         for name, target in resolved["target"].items():
             resolved["target"][name] = {
                 key: value for key, value in target.items() if key not in left_out or value != left_out[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -59,6 +60,11 @@ class TargetSpec(Model):
         pgdyno leaves the server's configuration alone.
         """
         return None
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether the clients of the load go through a connection pooler."""
+        return False
 
     @property
     def instance_count(self) -> int:
@@ -149,6 +155,57 @@ class Archive(Model):
         return self
 
 
+PGBOUNCER = "pgbouncer"
+_PLACES_OF_PROGRAMS = ("/usr/sbin", "/usr/local/sbin")
+_OF_PGDYNO = re.compile(
+    r"listen_\w+|unix_socket_\w+|auth_\w+|admin_users|stats_users|logfile|pidfile|user|syslog\w*|pool_mode"
+    r"|default_pool_size|conffile|job_name|service_name"
+)
+
+
+class Pooler(Model):
+    """A connection pooler that pgdyno starts beside the server; only clients of the load go through it."""
+
+    kind: Literal["pgbouncer", "command"]
+    mode: Literal["session", "transaction", "statement"] = "transaction"
+    """What a client keeps a session of the server for."""
+    pool: Positive = 20
+    """Sessions at the server."""
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    """Lines of pgbouncer.ini."""
+    command: str | None = None
+    """The shell command that starts any other pooler; environment variables tell it where."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Pooler:
+        if (self.kind == "command") != (self.command is not None):
+            remedy = 'such as { kind = "command", command = "odyssey odyssey.conf" }'
+            raise InvalidValueError('command belongs to kind = "command", which needs it', remedy)
+        if self.kind == "command" and self.settings:
+            raise InvalidValueError("settings are those of PgBouncer", "write them into the pooler's own file")
+        return self
+
+    def describe(self) -> str:
+        name = "PgBouncer" if self.kind == PGBOUNCER else f"a pooler ({self.command})"
+        return f"through {name}, {self.mode} pooling, pool of {self.pool}"
+
+    def check(self, path: PlanPath, document: Document) -> Iterator[Problem]:
+        """Yield settings that pgdyno chooses itself, and a PgBouncer that this machine lacks."""
+        for name, value in self.settings.items():
+            if _OF_PGDYNO.fullmatch(name) or not re.fullmatch(r"[a-z_]+", name) or "\n" in value:
+                message = "cannot be set: pgdyno chooses it, or it is not a setting of PgBouncer"
+                yield document.problem((*path, "settings", name), message, "remove it; mode and pool are keys")
+        if self.kind == PGBOUNCER and find_pgbouncer() is None:
+            message = "there is no program pgbouncer on the PATH"
+            yield document.problem((*path, "kind"), message, "install it: apt-get install pgbouncer, on Debian")
+
+
+def find_pgbouncer() -> str | None:
+    """Return the path of PgBouncer, which distributions install for administrators; None without it."""
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_PLACES_OF_PROGRAMS])
+    return shutil.which(PGBOUNCER, path=path)
+
+
 NO_CHECKSUMS = "--no-data-checksums"
 """An option of initdb, for a default that pgdyno changes; before 18, pgdyno carries it out itself."""
 
@@ -170,6 +227,11 @@ class OwnTarget(SeveralInstances):
     archive: Archive | None = None
     instances: Instances = 1
     """Number of separate clusters; repeats take turns at them."""
+    pooler: Pooler | None = None
+
+    @property
+    def is_pooled(self) -> bool:
+        return self.pooler is not None
 
     @model_validator(mode="after")
     def _archives(self) -> OwnTarget:
@@ -195,6 +257,8 @@ class OwnTarget(SeveralInstances):
             parts.append(f"an archive of {self.archive.rate} per second" if self.archive.rate else "an archive")
         if self.instances > 1:
             parts.append(f"{self.instances} instances")
+        if self.pooler is not None:
+            parts.append(self.pooler.describe())
         return ", ".join(parts)
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
@@ -210,6 +274,8 @@ class OwnTarget(SeveralInstances):
             yield ("initdb",), shlex.join(["initdb", *self.initdb])
         if self.archive is not None and self.archive.command is not None:
             yield ("archive", "command"), self.archive.command
+        if self.pooler is not None and self.pooler.command is not None:
+            yield ("pooler", "command"), f"/bin/sh -c {shlex.quote(self.pooler.command)}"
         for name, value in self.environment.variables.items():
             if _LOADER.fullmatch(name):
                 yield ("environment", "variables", name), f"the server starts with {name}={value}"
@@ -337,6 +403,8 @@ def check_own(path: _Where, target: OwnTarget, document: Document) -> Iterator[P
     folder = target.archive.folder if target.archive is not None else None
     if folder is not None and not is_folder(expanded(folder)):
         yield document.problem((*path, "archive", "folder"), f"folder {folder} does not exist", "create it")
+    if target.pooler is not None:
+        yield from target.pooler.check((*path, "pooler"), document)
     if target.instances > 1 and target.keep_data:
         message = "cannot be combined with keep_data: instances must be new clusters"
         yield document.problem((*path, "instances"), message, "remove one of them")

@@ -72,6 +72,8 @@ class Workload(Model):
     """Keys that name one file or folder, besides `captured`."""
     replays: ClassVar[bool] = False
     """Whether every trial repeats the statements of its `capture`, a folder."""
+    prepares: ClassVar[bool] = False
+    """Whether its clients keep prepared statements, whatever the protocol of the plan."""
     own_end: ClassVar[tuple[str, str] | None] = None
     """How a trial without a limit ends, in a column and in a sentence; None if a trial needs a limit."""
     usual_reset: ClassVar[str] = "vacuum"

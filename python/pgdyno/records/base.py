@@ -107,6 +107,8 @@ class FailureId(StrEnum):
     """pgdrive could not prepare the load: a script, the dataset or the first connection."""
     NOT_CONNECTED = "load-not-connected"
     """A client could not connect."""
+    POOLER_ENDED = "pooler-ended"
+    """The connection pooler that pgdyno started ended during the trial."""
     GENERATOR_LOST = "generator-lost"
     PARTNER_FAILED = "partner-failed"
     """The other trial of the pair (`trial.order = "duet"`) failed."""

@@ -112,6 +112,8 @@ class ServerPrint(Record):
     """Those of them that were loaded under wal_level = minimal."""
     indexes: dict[str, str] | None = None
     """By table: `unique btree (id); btree (kind)`. None in older runs, and if the tables are too many."""
+    pooler: str | None = None
+    """The connection pooler of the load's clients; None without one."""
 
 
 class Fingerprint(Record):
@@ -146,6 +148,8 @@ class ServerFacts(Record):
     """Of the database: `en_US.UTF-8 (libc 2.36)`; None in older runs."""
     identity: dict[str, str] | None = None
     """Of a server that was there before: system identifier, database, role, primary or standby, TLS; None of others."""
+    pooler: str | None = None
+    """The connection pooler of the load's clients: `PgBouncer 1.18.0, transaction pooling, pool of 20`."""
 
 
 class TargetRecord(Record):

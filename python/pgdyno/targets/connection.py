@@ -167,6 +167,23 @@ class Address:
         return Look.IDLE if row is not None and str(row[0]).startswith("idle") else Look.WORKS
 
 
+_NOT_PASSED_ON = ("dbname", "password", "service", "servicefile", "application_name", "fallback_application_name")
+"""Parameters that are resolved already, or that differ for each connection."""
+
+
+def resolved_address(connection: psycopg.Connection[Any]) -> Address:
+    """Return the address of `connection` with what libpq found elsewhere: in variables, or in the service file."""
+    names = variables_of_libpq()
+    options = {option.keyword.decode(): option.val for option in connection.pgconn.info}
+    parameters = {
+        name: value
+        for name, value in connection.info.get_parameters().items()
+        if name in names and name not in _NOT_PASSED_ON
+    }
+    password = options["password"]
+    return Address(parameters, None if password is None else password.decode())
+
+
 _REMEDIES = {
     "password authentication failed": "check PGPASSWORD, ~/.pgpass or the variable of password_env",
     "no password supplied": "set PGPASSWORD, add a line to ~/.pgpass, or name a variable with password_env",

@@ -57,6 +57,15 @@ def open_session(kind: type[_Session], parameters: Mapping[str, Any], limit_s: f
     return _connect_directly(kind, parameters, limit_s)
 
 
+def open_pooled_session(parameters: Mapping[str, Any], limit_s: float | None) -> psycopg.Connection[tuple[Any, ...]]:
+    """Return a session for questions alone at an address that may be a pooler's: it leaves nothing there.
+
+    Raises psycopg.Error, TimeoutError.
+    """
+    values = {**parameters, **_UNSENT, "prepare_threshold": None, "autocommit": True}
+    return connected_within(limit_s, lambda: psycopg.Connection.connect(**values))
+
+
 def _look(parameters: Mapping[str, Any], limit_s: float | None) -> None:
     try:
         connection = _connect_directly(psycopg.Connection, {**parameters, **_UNSENT}, limit_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from pgdyno.targets.cluster.instance import Instance
 from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.home import Home, Progress
 from pgdyno.targets.lock import Use
+from pgdyno.targets.poolers.kind import pooler_kind
 from pgdyno.targets.server import Server
 
 S_contra = TypeVar("S_contra", bound=TargetSpec, contravariant=True)
@@ -50,7 +51,8 @@ class OwnKind(Generic[O_contra]):
     def fetch(self, spec: O_contra, home: Home, progress: Progress, use: Use) -> Installation:
         """Return the programs of `spec`, downloaded or built if necessary. Raises TargetError."""
         del use
-        return self.find(spec, home, progress)
+        found = self.find(spec, home, progress)
+        return found if spec.pooler is None else replace(found, pooler=pooler_kind(spec.pooler).find(spec.pooler))
 
     @contextmanager
     def open(
@@ -125,5 +127,13 @@ def fetch_target(name: str, spec: TargetSpec, *, home: Home, progress: Progress,
 
 
 def abilities_of(found: Mapping[str, Found]) -> dict[str, Abilities]:
-    """Return what pgdyno may do on the servers over the network, by target name."""
-    return {name: each.abilities for name, each in found.items() if isinstance(each, Reached)}
+    """Return what pgdyno may do on the servers over the network, and on those behind a pooler, by target name."""
+    return {name: able for name, each in found.items() if (able := _abilities(each)) is not None}
+
+
+def _abilities(found: Found) -> Abilities | None:
+    if isinstance(found, Reached):
+        return found.abilities
+    if found.pooler is None:
+        return None
+    return Abilities(0, True, True, True, False, found.pooler.name, found.pooler.may_prepare)

@@ -24,6 +24,8 @@ from pgdyno.targets.cluster.settings import set_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
 from pgdyno.targets.cluster.standbys import ReplicaSet
 from pgdyno.targets.connection import MAINTENANCE, USE_FILE, Address
+from pgdyno.targets.poolers.load_path import LoadPath
+from pgdyno.targets.poolers.own_pooler import OwnPooler
 from pgdyno.targets.response_limits import Look, Quiet
 
 DRAWN = ("port", "unix_socket_directories")
@@ -158,6 +160,8 @@ class Machine:
     """The stopped copy of its data directory, whether it exists or not."""
     replicas: ReplicaSet | None = None
     """Its standbys; None if the plan has none."""
+    pooler: OwnPooler | None = None
+    """The connection pooler beside it; None if the plan has none."""
 
 
 _T = TypeVar("_T")
@@ -183,6 +187,8 @@ class Server:
     """Settings of each connection of the load; pgdyno's own sessions do not have them."""
     owns_database: bool = True
     """Whether pgdyno created the workload's database; the settings of other databases are not changed."""
+    path: LoadPath | None = None
+    """The pooler through which the clients of the load connect; None: they connect to the server."""
     primary_port: int | None = None
     """The port of the former primary after a replica was promoted, else None."""
 
@@ -224,6 +230,8 @@ class Server:
 
         With `follows_primary`, clients find the replica that takes over, too.
         """
+        if self.path is not None:
+            return self.path.environment()
         environment = self.failover_environment() if follows_primary else self.environment()
         return environment | ({"PGOPTIONS": options} if (options := self._session_options()) else {})
 
@@ -272,7 +280,8 @@ class Server:
 
     def facts(self) -> ServerFacts:
         """Read version, settings and size as they are now. Raises TargetError."""
-        return self.read_as_is(lambda connection: read_facts(connection, self.session_settings))
+        facts = self.read_as_is(lambda connection: read_facts(connection, self.session_settings))
+        return facts if self.path is None else facts.model_copy(update={"pooler": self.path.words})
 
     def identity(self) -> dict[str, str]:
         """Read what tells the server from others. Raises TargetError."""
@@ -361,6 +370,21 @@ class Server:
     def _listens_at(self, port: int) -> None:
         self.address.parameters["port"] = str(port)
 
+    def start_pooler(self) -> None:
+        """Start its pooler anew, with an empty pool, if the plan has one. Raises TargetError."""
+        if self.machine is not None and self.machine.pooler is not None:
+            self.machine.pooler.start(self.address, self.dbname)
+            self.path = self.machine.pooler.path
+
+    def stop_pooler(self) -> None:
+        """Stop its pooler with all sessions; does nothing without one. Raises TargetError."""
+        if self.machine is not None and self.machine.pooler is not None:
+            self.machine.pooler.stop()
+
+    def pooler_failure(self) -> str | None:
+        """Return why its pooler ended by itself; None if it runs, or if pgdyno did not start one."""
+        return None if self.machine is None or self.machine.pooler is None else self.machine.pooler.failure()
+
     @contextmanager
     def pinned(self, processors: Collection[int], every: Collection[int]) -> Iterator[None]:
         """Restricts it and its standbys to `processors` of this machine within the block, then to `every`.
@@ -374,6 +398,8 @@ class Server:
             self._pin(every)
 
     def _pin(self, processors: Collection[int]) -> None:
+        if self.machine is not None and self.machine.pooler is not None:
+            pin(self.machine.pooler.pids(), processors)
         for folder in (self.data_directory, *self.replica_directories()):
             # a backend that starts meanwhile inherits this from the postmaster, or the second search finds it
             for _ in range(2):
@@ -512,6 +538,8 @@ class LogParts:
         if server.machine is None:
             return cls(())
         logs = {PRIMARY: server.machine.log_path}
+        if server.machine.pooler is not None:
+            logs["pooler.log"] = server.machine.pooler.log_path
         if server.machine.replicas is not None:
             for place, path in enumerate(server.machine.replicas.log_paths, start=1):
                 logs[f"replica-{place}.log"] = path

@@ -168,6 +168,9 @@ def _usual_length_s(place: int, trials: Sequence[TrialRecord]) -> float:
 def clients_environment(plan: Plan, manifest: Manifest, trial: PlannedTrial, server: Server) -> dict[str, str]:
     """Return the variables with which the load of `trial` finds `server`, and a replica that takes over from it."""
     promotes = any(event.name == "promote" for event in plan.event)
+    if server.path is not None and not server.path.is_own:
+        # the name would stay in the sessions of other clients
+        return server.clients_environment()
     return {**server.clients_environment(follows_primary=promotes), "PGAPPNAME": sessions_name(manifest, trial)}
 
 

@@ -464,14 +464,7 @@ class TrialRunner:
             if is_shown:
                 self._progress.engine_reported(event)
 
-        phases = writer.phases.absolute()
-        if plan.phase:
-            phases.write_text(phases_toml(plan.phase), encoding="utf-8")
-        workers = self._generators.workers_for(trial.point)
-        seed = context.seed_of(trial)
-        options = self._captured.options(seed, workers)
-        if options is None:
-            options = trial_options(plan, trial.point, seed, phases, workers)
+        options = self._options(trial, plan, writer)
         if is_shown:
             self._progress.trial_started(trial, partners=side.partners if side else ())
         vigil = Vigil(server.quiet)
@@ -489,17 +482,26 @@ class TrialRunner:
                 on_interval,
                 plan.trial.max_errors,
                 injector,
-                must_stop,
+                lambda: must_stop() or server.pooler_failure() is not None,
                 on_event,
                 # an event of the plan may silence the server
                 running if plan.event else vigil.over(running),
                 writer.spool(SPOOL),
             )
-        if vigil.reason is not None:
-            message = f"target {trial.server}: {vigil.reason}"
-            failure = Failure(stage=Stage.RUN, id=FailureId.SILENT, message=message, hint=HINT)
-            result = replace(result, outcome=Outcome.FAILED, failure=failure)
+        ended = server.pooler_failure()
+        for id_, why, hint in ((FailureId.SILENT, vigil.reason, HINT), (FailureId.POOLER_ENDED, ended, None)):
+            if why is not None:
+                message = f"target {trial.server}: {why}"
+                result = failed_with(result, Failure(stage=Stage.RUN, id=id_, message=message, hint=hint))
         return self._progress.with_marks(result) if is_shown else result
+
+    def _options(self, trial: PlannedTrial, plan: Plan, writer: TrialWriter) -> Sequence[str]:
+        phases = writer.phases.absolute()
+        if plan.phase:
+            phases.write_text(phases_toml(plan.phase), encoding="utf-8")
+        workers, seed = self._generators.workers_for(trial.point), self._context.seed_of(trial)
+        captured = self._captured.options(seed, workers)
+        return trial_options(plan, trial.point, seed, phases, workers) if captured is None else captured
 
     def _check_limits(self) -> None:
         self._guard.check()

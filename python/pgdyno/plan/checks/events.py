@@ -118,6 +118,9 @@ def _check_possible(
     elif event.name == "promote" and not isinstance(target, OwnTarget):
         message = f"is not possible at target {name}: pgdyno does not run that server, nor its replicas"
         yield document.problem(where, message, 'use a command of your own: do = { command = "..." }')
+    elif event.name == "promote" and target.is_pooled:
+        message = f"is not possible at target {name}: its pooler does not follow the new primary"
+        yield document.problem(where, message, "remove the pooler, or the event")
     elif event.name == "promote" and _replicas(target) == 0:
         message = f"is not possible at target {name}: it has no replica"
         yield document.problem(where, message, f"give it one: [target.{name}.replicas] with count = 1")

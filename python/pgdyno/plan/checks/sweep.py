@@ -168,7 +168,7 @@ def _of_clients(place: Place, document: Document) -> KeyPath:
 
 def _max_connections(target: TargetSpec, point: Point) -> int | None:
     """Return the effective max_connections, or None if only the server knows it."""
-    if isinstance(target, NetworkTarget):
+    if isinstance(target, NetworkTarget) or target.is_pooled:
         return None
     given = {key.lower(): value for key, value in (target.settings | point.settings).items()}
     asked = given.get("max_connections", str(DEFAULT_CONNECTIONS))

@@ -114,6 +114,10 @@ class Abilities:
     may_reset_statistics: bool
     may_make_databases: bool
     is_standby: bool
+    pooler: str = ""
+    """The connection pooler through which the clients of the load go: `PgBouncer 1.18.0`."""
+    may_prepare: bool = True
+    """Whether the pooler keeps the prepared statements of its clients apart."""
 
 
 def check_abilities(
@@ -122,8 +126,10 @@ def check_abilities(
     """Return each need of `plan`, whose files are relative to `folder`, that its targets, by name, do not meet."""
     reset = plan.reset
     for name, able in abilities.items():
+        if able.pooler:
+            yield from _check_pooled(plan, name, able, document)
         clients = max(point.planned_clients for point in plan.points())
-        if clients > able.connections:
+        if clients > able.connections and not able.pooler:
             message = f"{clients} clients are too many for target {name}, which allows {able.connections} connections"
             yield document.problem(("sweep", "clients"), message, "use fewer, or raise its max_connections")
         if reset.checkpoint and not able.may_checkpoint:
@@ -143,6 +149,25 @@ def check_abilities(
             yield document.problem(("reset", "method"), message, 'grant it CREATEDB, or set method = "reload"')
         if able.is_standby:
             yield from _check_standby(plan, name, document, folder)
+
+
+def _check_pooled(plan: Plan, name: str, able: Abilities, document: Document) -> Iterator[Problem]:
+    """Yield what the clients of the load would leave in sessions that other clients get after them."""
+    where = f"through the pooler of target {name}, {able.pooler}"
+    if plan.workload.replays:
+        message = f"is not possible {where}: captured sessions leave settings there"
+        yield document.problem(("workload", "replay"), message, "replay it at the server itself")
+    named = plan.workload.prepares or any(point.protocol == "prepared" for point in plan.points())
+    if named and not able.may_prepare:
+        message = f"prepared statements are not possible {where}, which gives them to other clients"
+        remedy = 'set protocol = "extended" or "simple"'
+        path: KeyPath = ("sweep", "protocol")
+        if plan.workload.prepares:
+            path, remedy = ("workload",), "use PgBouncer 1.21 or later with max_prepared_statements, or no pooler"
+        yield document.problem(path, message, remedy)
+    if any(plan.session_settings(name, point) for point in plan.points()):
+        message = f"are not possible {where}: they would stay in its sessions, or not reach them"
+        yield document.problem(("target", name, SESSION), message, "set them for the role or the database")
 
 
 def _check_standby(plan: Plan, name: str, document: Document, folder: Path) -> Iterator[Problem]:

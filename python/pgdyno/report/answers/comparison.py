@@ -176,6 +176,7 @@ _TOPICS = (
     gettext_noop("network path"),
     gettext_noop("other load"),
     gettext_noop("placement"),
+    gettext_noop("pooler"),
     gettext_noop("processor"),
     gettext_noop("server"),
     gettext_noop("skipped transactions"),

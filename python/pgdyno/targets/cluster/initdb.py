@@ -194,15 +194,19 @@ PASSWORD_FILE = "pgpass"  # noqa: S105 - its name
 """The file with the password for the primary, next to a standby's data directory."""
 
 
-def write_access(data_directory: Path) -> None:
-    """Replace pg_hba.conf and pg_ident.conf of a cluster. Raises TargetError."""
+def write_access(data_directory: Path, also: str | None = None) -> None:
+    """Replace pg_hba.conf and pg_ident.conf of a cluster, which the system's user `also` may enter, too.
+
+    Raises TargetError.
+    """
+    names = dict.fromkeys([_own_name(), *([also] if also else [])])
     lines = [
         f"local all {USER} peer map={_MAP}",
         "local all,replication all scram-sha-256",
         "host all,replication all 127.0.0.1/32 scram-sha-256",
     ]
     _write(data_directory / "pg_hba.conf", lines)
-    _write(data_directory / "pg_ident.conf", [f"{_MAP} {_quote_name(_own_name())} {USER}"])
+    _write(data_directory / "pg_ident.conf", [f"{_MAP} {_quote_name(name)} {USER}" for name in names])
 
 
 def write_password_file(path: Path, password: str, account: Account) -> None:

@@ -16,6 +16,7 @@ from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.home import storing
+from pgdyno.targets.poolers.kind import Program
 from pgdyno.targets.server_user import Account
 
 OLDEST_MAJOR = 10
@@ -137,6 +138,8 @@ class Installation:
     """LD_LIBRARY_PATH for its programs."""
     notes: list[Message] = field(default_factory=list)
     """Notes for the user about how pgdyno found it."""
+    pooler: Program | None = None
+    """The connection pooler to start beside the server."""
 
     def program(self, name: str) -> str:
         return str(self.bin / name)

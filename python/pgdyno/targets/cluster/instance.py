@@ -36,6 +36,8 @@ from pgdyno.targets.cluster.standbys import ReplicaSet, drop_slots
 from pgdyno.targets.connection import Address
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.home import Home, Progress, ensure_folder, storing
+from pgdyno.targets.poolers.load_path import check_same_database
+from pgdyno.targets.poolers.own_pooler import OwnPooler
 from pgdyno.targets.server import Machine, Server
 
 
@@ -113,6 +115,7 @@ class Instance:
         self._postmaster: Postmaster | None = None
         self._copy: ClusterCopy | None = None
         self._replicas: ReplicaSet | None = None
+        self._pooler: OwnPooler | None = None
 
     def open(self) -> Server:
         """Create the cluster and start it. Raises TargetError; call `close` in any case."""
@@ -144,12 +147,18 @@ class Instance:
             self._replicas = ReplicaSet(
                 self._spec.replicas, self._installation, self._home, claim, parent, self._progress
             )
+        if self._spec.pooler is not None and self._installation.pooler is not None:
+            sockets = self._socket_folder if self._spec.connect == "unix" else None
+            self._pooler = OwnPooler(self._spec.pooler, self._installation.pooler, claim, self._home.account, sockets)
         server = Server(
             Address({"host": host, "port": str(port), "user": USER}, self._password),
             self._notes,
-            Machine(data_directory, self._socket_folder, claim.log_path, self, self._copy, self._replicas),
+            Machine(
+                data_directory, self._socket_folder, claim.log_path, self, self._copy, self._replicas, self._pooler
+            ),
         )
         server.prepare(set_password=self._has_other_password)
+        self._try_pooler(server)
         if reused:
             drop_slots(server.address)
         return server
@@ -160,6 +169,9 @@ class Instance:
         if os.getpid() != self._pid:
             return
         with signals_deferred():
+            if self._pooler is not None:
+                self._pooler.stop()
+                self._pooler = None
             if self._postmaster is not None:
                 self._postmaster.stop(self._deadlines())
                 self._postmaster = None
@@ -180,6 +192,17 @@ class Instance:
                 self._claim.remove()
                 self._claim = None
             atexit.unregister(self.close)
+
+    def _try_pooler(self, server: Server) -> None:
+        """Start the pooler once before the first trial, which would fail with a wrong configuration."""
+        if self._pooler is None:
+            return
+        self._progress.step("starting the connection pooler")
+        server.start_pooler()
+        with server.connect() as direct:
+            check_same_database(self._pooler.path, direct)
+        # each trial begins with an empty pool
+        server.stop_pooler()
 
     def is_alive(self) -> bool:
         """Return whether the server's process runs."""
@@ -306,7 +329,8 @@ class Instance:
         if self._replicas is not None:
             own |= self._replicas.primary_settings()
         write_settings(postmaster.data_directory, own, self._settings)
-        write_access(postmaster.data_directory)
+        # a pooler comes as the server's user
+        write_access(postmaster.data_directory, self._home.account.name if self._spec.is_pooled else None)
 
     def _launch(self, postmaster: Postmaster, claim: Claim) -> None:
         with signals_deferred():

@@ -38,6 +38,8 @@ class InstanceRecord(Record):
     """The boot of the machine that the ticks count from."""
     postmaster_pid: int | None = None
     postmaster_start_ticks: int | None = None
+    pooler_pid: int | None = None
+    pooler_start_ticks: int | None = None
     data_directory: str
     keep_data: bool = False
     """Whether `data_directory` is a kept cluster, outside of this folder."""
@@ -60,6 +62,13 @@ class InstanceRecord(Record):
         if self.postmaster_pid is None or self.postmaster_start_ticks is None:
             return None
         return ProcessId(self.postmaster_pid, self.postmaster_start_ticks)
+
+    @property
+    def pooler(self) -> ProcessId | None:
+        """Return the pooler's first process, if one was started."""
+        if self.pooler_pid is None or self.pooler_start_ticks is None:
+            return None
+        return ProcessId(self.pooler_pid, self.pooler_start_ticks)
 
     def owner_lives(self) -> bool:
         """Return whether the owner is visibly alive; an owner of another boot or container is not visible."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from pgdyno.errors import TargetError
+from pgdyno.host import boot_id
 from pgdyno.messages import Message
 from pgdyno.targets.cluster.folders import remove_places
 from pgdyno.targets.cluster.instance_record import InstanceRecord, read_record, remove_folder, take_over
@@ -19,9 +20,11 @@ from pgdyno.targets.cluster.postmaster import (
     remove_socket_folder,
     stop_servers,
 )
-from pgdyno.targets.cluster.processes import end_copies, servers_in
+from pgdyno.targets.cluster.processes import end_copies, end_session, servers_in
 from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
 from pgdyno.targets.home import Home, SilentProgress
+
+POOLER_END_S = 5.0
 
 
 def sweep_leftovers(home: Home) -> list[Message]:
@@ -73,6 +76,8 @@ def _lock_abandoned(home: Home) -> list[tuple[Path, FileLock]]:
 def _sweep(folder: Path, lock: FileLock, home: Home, abandoned: Set[Path]) -> Message:
     record = read_record(folder)
     data_directory = folder / "data" if record is None else Path(record.data_directory)
+    if record is not None and record.pooler is not None and record.boot == boot_id():
+        end_session(record.pooler, POOLER_END_S)
     for replica in [] if record is None else record.replicas:
         end_copies(Path(replica).parent)
         _stop(Path(replica), Deadlines())

@@ -52,6 +52,7 @@ class _Stat:
     name: str
     state: str
     parent: int
+    session: int
     start_ticks: int
 
 
@@ -83,6 +84,34 @@ def descendants(root: ProcessId) -> list[ProcessId]:
         found += [ProcessId(pid, stats[pid].start_ticks) for pid in below if stats[pid].state not in "ZX"]
         parents = below
     return found
+
+
+def session_members(leader: ProcessId) -> list[ProcessId]:
+    """Return the living processes of the session that `leader` began; the leader itself may be gone."""
+    first = _read_stat(leader.pid)
+    if first is not None and first.start_ticks != leader.start_ticks:
+        # the number is another process's now, and so no session of the leader's is left
+        return []
+    stats = {pid: stat for pid in _all_pids() if (stat := _read_stat(pid)) is not None}
+    return [
+        ProcessId(pid, stat.start_ticks)
+        for pid, stat in stats.items()
+        if stat.session == leader.pid and stat.state not in "ZX" and stat.start_ticks >= leader.start_ticks
+    ]
+
+
+def end_session(leader: ProcessId, deadline_s: float) -> bool:
+    """End all processes of the session that `leader` began, after `deadline_s` with SIGKILL; return whether any ran."""
+    members = session_members(leader)
+    for process in members:
+        process.send(signal.SIGTERM)
+    end = time.monotonic() + deadline_s
+    while left := session_members(leader):
+        if time.monotonic() > end:
+            for process in left:
+                process.send(signal.SIGKILL)
+        time.sleep(0.01)
+    return bool(members)
 
 
 def servers_in(data_directory: Path) -> list[ProcessId]:
@@ -184,4 +213,4 @@ def _read_stat(pid: int) -> _Stat | None:
     # the name stands in parentheses and may contain anything, including parentheses
     head, _, rest = text.rpartition(")")
     fields = rest.split()
-    return _Stat(head.partition("(")[2], fields[0], int(fields[1]), int(fields[19]))
+    return _Stat(head.partition("(")[2], fields[0], int(fields[1]), int(fields[3]), int(fields[19]))

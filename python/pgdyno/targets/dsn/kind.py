@@ -12,7 +12,7 @@ from psycopg import sql
 from pgdyno.errors import TargetError
 from pgdyno.targets.cluster.reconfigure import database_values, refuse_others_database
 from pgdyno.targets.cluster.settings import reset_settings
-from pgdyno.targets.dsn.reach import Reached, check_signed, reach, sign
+from pgdyno.targets.dsn.reach import Reached, check_signed, load_path, reach, sign
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.home import Home, Progress
 from pgdyno.targets.kind import TargetKind, name_target
@@ -36,6 +36,7 @@ def open_network(spec: DsnTarget, reached: Reached, use: Use, progress: Progress
             settings=spec.settings,
         )
         made = server.owns_database = get_database(server, spec, progress)
+        server.path = reached.path or load_path(spec, reached.address)
         if spec.settings:
             refuse_others_database(server)
         try:

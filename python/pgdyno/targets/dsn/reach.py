@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -21,9 +21,11 @@ from pgdyno.plan.checks.targets import Abilities
 from pgdyno.records.capture import ServerIdentity
 from pgdyno.targets.cluster.installation import OLDEST_MAJOR
 from pgdyno.targets.cluster.settings import check_contexts
-from pgdyno.targets.connection import MAINTENANCE, USE_FILE, Address, variables_of_libpq
+from pgdyno.targets.connection import MAINTENANCE, USE_FILE, Address, resolved_address
+from pgdyno.targets.direct_session import PoolerError
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.lock import HINT, Use, WhenBusy, server_holder
+from pgdyno.targets.poolers.load_path import LoadPath, find_load_path
 from pgdyno.targets.response_limits import answering
 from pgdyno.targets.server_identity import server_identity
 
@@ -68,9 +70,6 @@ def _text(dbname: str) -> str:
     return f"pgdyno created the database {dbname} and may drop it"
 
 
-_NOT_PASSED_ON = ("dbname", "password", "service", "servicefile", "application_name", "fallback_application_name")
-"""Parameters that are resolved already, or that differ for each connection."""
-
 _ROLE = """
     SELECT r.rolsuper, r.rolcreatedb, r.rolconnlimit, pg_is_in_recovery(),
            current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
@@ -95,6 +94,8 @@ class Reached:
     major: int
     abilities: Abilities
     identity: ServerIdentity
+    path: LoadPath | None = None
+    """Where the clients of the load connect; None: to the server, or its database does not exist yet."""
 
 
 def reach(spec: DsnTarget, use: Use) -> Reached:
@@ -104,7 +105,7 @@ def reach(spec: DsnTarget, use: Use) -> Reached:
     wait; also if it cannot provide a setting or the database of `spec`.
     """
     given, maintenance = given_address(spec, os.environ)
-    with given.connect(maintenance) as connection, answering(connection):
+    with _direct(given, maintenance, spec) as connection, answering(connection):
         major = connection.info.server_version // 10000
         if major < OLDEST_MAJOR:
             raise TargetError(f"the server is older than PostgreSQL {OLDEST_MAJOR}")
@@ -116,10 +117,36 @@ def reach(spec: DsnTarget, use: Use) -> Reached:
             raise TargetError("the server does not report its version: it is not PostgreSQL")
         abilities = _abilities(connection)
         check_contexts(connection, spec.settings)
-        address = _address_of(connection)
-        _check_database(connection, address, spec, abilities)
+        address = resolved_address(connection)
+        exists = _check_database(connection, address, spec, abilities)
         identity = server_identity(connection)
-        return Reached(address, maintenance, str(version[0]).split()[0], major, abilities, identity)
+        path = load_path(spec, address) if exists else None
+        if path is not None:
+            abilities = replace(abilities, pooler=path.name, may_prepare=path.may_prepare)
+        return Reached(address, maintenance, str(version[0]).split()[0], major, abilities, identity, path)
+
+
+def load_path(spec: DsnTarget, address: Address, environ: Mapping[str, str] = os.environ) -> LoadPath | None:
+    """Return where the clients of the load connect, if `spec` names another place than `address`.
+
+    Raises TargetError if that does not lead to the same database.
+    """
+    if spec.load_dsn is None:
+        return None
+    given = {name: str(value) for name, value in conninfo_to_dict(spec.load_dsn).items()}
+    with address.connect(spec.database) as direct:
+        return find_load_path(given, given.pop("dbname", spec.database), _password(spec, environ), direct)
+
+
+def _direct(given: Address, maintenance: str, spec: DsnTarget) -> psycopg.Connection[tuple[Any, ...]]:
+    try:
+        return given.connect(maintenance)
+    except PoolerError as error:
+        what = "dsn" if spec.load_dsn is None else "dsn, not only load_dsn,"
+        raise PoolerError(
+            f"{what} must lead to the server: {error.message}",
+            hint=f"{error.hint}; load_dsn (ab: --load-dsn) is for the pooler, which only the load goes through",
+        ) from error
 
 
 def given_address(spec: DsnTarget, environ: Mapping[str, str] = os.environ) -> tuple[Address, str]:
@@ -140,34 +167,24 @@ def _password(spec: DsnTarget, environ: Mapping[str, str]) -> str | None:
     return password
 
 
-def _address_of(connection: psycopg.Connection[tuple[Any, ...]]) -> Address:
-    names = variables_of_libpq()
-    options = {option.keyword.decode(): option.val for option in connection.pgconn.info}
-    parameters = {
-        name: value
-        for name, value in connection.info.get_parameters().items()
-        if name in names and name not in _NOT_PASSED_ON
-    }
-    password = options["password"]
-    return Address(parameters, None if password is None else password.decode())
-
-
 def _check_database(
     connection: psycopg.Connection[tuple[Any, ...]], address: Address, spec: DsnTarget, abilities: Abilities
-) -> None:
-    """Raise TargetError if the workload's database can be neither created nor used."""
+) -> bool:
+    """Return whether the workload's database exists. Raises TargetError if it can be neither created nor used."""
     if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [spec.database]).fetchone() is not None:
         check_signed(address, spec)
-    elif abilities.is_standby:
+        return True
+    if abilities.is_standby:
         raise TargetError(
             f"cannot create the database {spec.database}: the server is a standby",
             hint="name a database that exists, with allow_existing = true, or the primary",
         )
-    elif not abilities.may_make_databases:
+    if not abilities.may_make_databases:
         raise TargetError(
             f"cannot create the database {spec.database}: the role may not create databases",
             hint="grant it CREATEDB, or name an existing database, with allow_existing = true",
         )
+    return False
 
 
 def _abilities(connection: psycopg.Connection[tuple[Any, ...]]) -> Abilities:

@@ -28,6 +28,8 @@ class DsnTarget(NetworkTarget):
     """A libpq connection string or URI, without a password."""
     other_dsns: Annotated[list[str], Field(max_length=MOST_INSTANCES - 1)] = Field(default_factory=list)
     """Further servers like it; each is an instance of the target, and repeats take turns at them."""
+    load_dsn: str | None = None
+    """The address of a connection pooler before the server, to which only the clients of the load connect."""
     password_env: Annotated[str, Field(min_length=1)] | None = None
     """The environment variable with the password; if not set, PGPASSWORD, the password file or the service file."""
     ssh: SshSpec | None = None
@@ -62,6 +64,10 @@ class DsnTarget(NetworkTarget):
     def instance_count(self) -> int:
         return 1 + len(self.other_dsns)
 
+    @property
+    def is_pooled(self) -> bool:
+        return self.load_dsn is not None
+
     def one_instance(self, number: int) -> Self:
         """Return the target with one of its servers; the probe's host is that of the first."""
         update = {"dsn": [self.dsn, *self.other_dsns][number - 1], "other_dsns": []}
@@ -76,7 +82,8 @@ class DsnTarget(NetworkTarget):
         over_ssh = "" if self.ssh is None else f", its host {self.ssh.host} over SSH"
         count = self.instance_count
         instances = "" if count == 1 else f", {count} instances"
-        return f"over the network, {masked_dsn(self.dsn)}, database {self.database}{over_ssh}{instances}"
+        pooled = "" if self.load_dsn is None else f", its clients through {masked_dsn(self.load_dsn)}"
+        return f"over the network, {masked_dsn(self.dsn)}, database {self.database}{over_ssh}{instances}{pooled}"
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
         """Yield the commands that the plan makes pgdyno execute: those in an SSH config file."""
@@ -92,6 +99,12 @@ class DsnTarget(NetworkTarget):
         for number in range(2, self.instance_count + 1):
             key = "other_dsns"
             yield from _address(("target", name), self.one_instance(number), document, (key, number - 2))
+        if self.load_dsn is not None:
+            pooled = self.model_copy(update={"dsn": self.load_dsn, "password_env": None})
+            yield from _address(("target", name), pooled, document, ("load_dsn",))
+            if self.other_dsns:
+                message = "cannot be combined with other_dsns: it leads to one server"
+                yield document.problem(("target", name, "load_dsn"), message, "remove one of them")
         if self.restart is not None and self.other_dsns:
             message = "cannot be combined with other_dsns: the command restarts one server"
             yield document.problem(("target", name, "restart"), message, "remove one of them")

@@ -30,6 +30,7 @@ class Tpcc(Workload):
     # a warehouse with the rows of one trial
     bytes_a_unit: ClassVar[int] = 120_000_000
     sending_option: ClassVar[str] = ""
+    prepares: ClassVar[bool] = True
     hidden_parameters: ClassVar = frozenset({"protocol"})
 
     name: Literal["tpcc"]
