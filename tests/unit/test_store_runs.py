@@ -69,13 +69,16 @@ def test_the_newest_first_are_found_as_they_are_listed(runs: Path) -> None:
 
 
 def test_a_run_is_found_without_reading_the_others(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    newest, _, oldest = list_runs(runs)
+    newest, second, oldest = list_runs(runs)
 
     def refused(_path: Path) -> None:
         raise AssertionError
 
     monkeypatch.setattr(finding, "_entry", refused)
     assert find_run("latest", runs).name == newest.name
+    assert find_run("latest~1", runs).name == second.name
+    with pytest.raises(StoreError, match="there is no run latest~99: "):
+        find_run("latest~99", runs)
     assert find_run(oldest.name, runs).name == oldest.name
 
 

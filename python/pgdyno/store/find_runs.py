@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.store.object_storage.address import WILD, Address, is_remote
 from pgdyno.store.run_folder import ATTEMPT, MANIFEST, RunFolder, trial_folders
 from pgdyno.store.safe_files import open_regular, parse_json, read_record, storing, write_durably
+from pgdyno.units import counted
 
 LATEST = "latest"
+_LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
+"""`latest~2` is the second run before the latest, as in Git."""
 REPORT, HEAD = "report.html", 16_384
 """A run's report, and the bytes of it that are read: its description is the answer."""
 _NOT_VALID = '<meta name="validity" content="not valid">'
@@ -173,11 +177,13 @@ def find_path(text: str, parent: Path) -> Path:
     # try a path first, because it is unambiguous
     if "/" in text or is_file(Path(text) / MANIFEST):
         return expanded(text)
-    if text == LATEST:
-        newest = next(newest_first(parent), None)
-        if newest is None:
+    if (latest := _LATEST.fullmatch(text)) is not None:
+        newest = list(islice(newest_first(parent), int(latest[1] or 0) + 1))
+        if not newest:
             raise StoreError(f"there are no runs in {_describe_folder(parent)}", hint="pgdyno run quick makes one")
-        return newest
+        if len(newest) <= int(latest[1] or 0):
+            raise StoreError(f"there is no run {text}: {parent} has {counted(len(newest), 'run')}")
+        return newest[-1]
     paths = _folders(parent)
     matches = [path for path in paths if path.name == text]
     matches = matches or sorted((path for path in paths if text and path.name.startswith(text)), reverse=True)

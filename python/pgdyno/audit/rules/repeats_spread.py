@@ -72,12 +72,11 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "repeats-spread",
-                "repeats of {points} of {all} points vary by up to {spread:.1%} (standard deviation over mean): six "
-                "pairs cannot show a difference of less than about {detectable:.0%}",
+                "repeats of {points} of {all} points vary by up to {spread:.1%} (standard deviation over mean); the "
+                "noise grade says which difference still shows",
                 points=len(wide),
                 all=len(groups),
                 spread=most,
-                detectable=1.48 * most,
             ),
             [sample.number for samples in wide for sample in samples],
             [Evidence(at=samples[0].at("tps"), figures=_figures(samples, figure, names)) for samples in wide],

@@ -96,7 +96,7 @@ Run = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="Run folder, its name or a prefix of it; `latest` is the most recent.",
+        help="Run folder, its name or a prefix of it; `latest`; `latest~1`, the one before.",
         autocompletion=complete_runs,
     ),
 ]
