@@ -94,11 +94,7 @@ async fn connect(params: &Params, watch: Option<&Watch>) -> Result<Session, Conn
 }
 
 async fn try_host(
-    params: &Params,
-    host: &Host,
-    wanted: TargetSessionAttrs,
-    watch: Option<&Watch>,
-    attempts: &mut Vec<Attempt>,
+    params: &Params, host: &Host, wanted: TargetSessionAttrs, watch: Option<&Watch>, attempts: &mut Vec<Attempt>,
 ) -> Result<Session, Next> {
     let patience = patience(params, watch);
     let mut targets = targets(host, &patience).await.map_err(|cause| {
@@ -122,11 +118,7 @@ async fn try_host(
 }
 
 async fn try_target(
-    params: &Params,
-    host: &Host,
-    target: &Target,
-    wanted: TargetSessionAttrs,
-    watch: Option<&Watch>,
+    params: &Params, host: &Host, target: &Target, wanted: TargetSessionAttrs, watch: Option<&Watch>,
     attempts: &mut Vec<Attempt>,
 ) -> Result<Session, Next> {
     let unix = matches!(target.endpoint, Endpoint::Unix(_));
@@ -156,11 +148,7 @@ async fn try_target(
 }
 
 async fn try_encryption(
-    params: &Params,
-    host: &Host,
-    endpoint: &Endpoint,
-    encryption: Encryption,
-    patience: &Patience,
+    params: &Params, host: &Host, endpoint: &Endpoint, encryption: Encryption, patience: &Patience,
 ) -> Result<Session, Failure> {
     let opened = Instant::now();
     let stream = open(params, endpoint, patience).await.map_err(Failure::last)?;

@@ -66,11 +66,7 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     pub(crate) fn new(
-        stream: Stream,
-        facts: Facts,
-        status: TxStatus,
-        cancel: Option<CancelToken>,
-        opened: Instant,
+        stream: Stream, facts: Facts, status: TxStatus, cancel: Option<CancelToken>, opened: Instant,
         patience: Patience,
     ) -> Self {
         let server_version = facts.parameter("server_version").unwrap_or("").to_owned();

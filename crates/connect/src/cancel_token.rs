@@ -48,11 +48,7 @@ impl fmt::Debug for CancelToken {
 
 impl CancelToken {
     pub(crate) fn new(
-        params: &Params,
-        host: &Host,
-        endpoint: &Endpoint,
-        is_encrypted: bool,
-        key: &CancelKey,
+        params: &Params, host: &Host, endpoint: &Endpoint, is_encrypted: bool, key: &CancelKey,
     ) -> Option<Self> {
         let host = params.hosts.iter().position(|known| std::ptr::eq(known, host))?;
         Some(Self {

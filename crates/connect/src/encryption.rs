@@ -46,11 +46,7 @@ pub(crate) fn allowed(mode: SslMode, unix: bool) -> &'static [Encryption] {
 
 /// Encrypts a connection as required; returns the stream for messages, and its kind.
 pub(crate) async fn take(
-    params: &Params,
-    host: &Host,
-    stream: Stream,
-    encryption: Encryption,
-    patience: &Patience,
+    params: &Params, host: &Host, stream: Stream, encryption: Encryption, patience: &Patience,
 ) -> Result<(Stream, Channel), Failure> {
     if encryption == Encryption::Plain {
         return Ok((stream, Channel::Plain));
@@ -92,10 +88,7 @@ pub(crate) fn check_certificate_mode(params: &Params, stream: &Stream) -> Result
 
 /// Encrypts an additional connection to a session's host, with the parameters of the session.
 pub(crate) async fn encrypt(
-    params: &Params,
-    host: &Host,
-    stream: Stream,
-    patience: &Patience,
+    params: &Params, host: &Host, stream: Stream, patience: &Patience,
 ) -> Result<Stream, Cause> {
     let taken = take(params, host, stream, Encryption::Tls, patience).await;
     taken.map(|(stream, _)| stream).map_err(|failure| failure.cause)

@@ -338,10 +338,7 @@ fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
 }
 
 fn word<T>(
-    settings: &Settings,
-    name: &str,
-    default: T,
-    parse: impl FnOnce(&str) -> Result<T, ParamError>,
+    settings: &Settings, name: &str, default: T, parse: impl FnOnce(&str) -> Result<T, ParamError>,
 ) -> Result<T, ParamError> {
     settings.get(name).map_or(Ok(default), parse)
 }

@@ -14,9 +14,7 @@ const GRACE: Duration = Duration::from_secs(4);
 /// # Errors
 /// The system refuses a thread.
 pub fn watch(
-    input: impl Read + Send + 'static,
-    lease: Option<Duration>,
-    stop: impl Fn() + Clone + Send + 'static,
+    input: impl Read + Send + 'static, lease: Option<Duration>, stop: impl Fn() + Clone + Send + 'static,
     on_line: impl Fn(&str) + Send + 'static,
 ) -> io::Result<()> {
     let (renew, renewed) = mpsc::channel();

@@ -50,10 +50,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> ParamError {
 
 /// Reads the section of this service; returns false if the file has none.
 pub(crate) fn read_section(
-    path: &Path,
-    text: &[u8],
-    service: &str,
-    settings: &mut Settings,
+    path: &Path, text: &[u8], service: &str, settings: &mut Settings,
 ) -> Result<bool, ParamError> {
     let shown = path.display();
     let fail = |message: String| Err(ParamError::Service(message));

@@ -68,9 +68,7 @@ impl Stream {
 
     /// Connects by TCP.
     pub(crate) async fn connect_tcp(
-        address: SocketAddr,
-        patience: &Patience,
-        keepalives: &Keepalives,
+        address: SocketAddr, patience: &Patience, keepalives: &Keepalives,
     ) -> io::Result<Stream> {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,

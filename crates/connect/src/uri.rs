@@ -282,12 +282,8 @@ mod tests {
     #[test]
     fn passwords_are_masked_in_messages() {
         for uri in [
-            "postgres://u:hunter2@[]",
-            "postgres://u:hunter2@[::1]z",
-            "postgres://u:hunter2%zz@h",
-            "postgres://h?password=hunter2%zz",
-            "postgres://[]?password=hunter2",
-            "postgres://[]?p%61ssword=hunter2",
+            "postgres://u:hunter2@[]", "postgres://u:hunter2@[::1]z", "postgres://u:hunter2%zz@h",
+            "postgres://h?password=hunter2%zz", "postgres://[]?password=hunter2", "postgres://[]?p%61ssword=hunter2",
             "postgres://[]?sslpassword=hunter2&x=y",
         ] {
             let message = parse(uri).err().expect(uri).to_string();

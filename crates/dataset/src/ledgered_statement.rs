@@ -17,12 +17,7 @@ pub(crate) enum Undo {
 impl Undo {
     /// Runs the statement and writes its entry.
     pub fn carry_out(
-        self,
-        session: &mut Session,
-        sql: &str,
-        writer: Writer,
-        position: usize,
-        item: u64,
+        self, session: &mut Session, sql: &str, writer: Writer, position: usize, item: u64,
     ) -> Result<(), LoadError> {
         if self == Self::Nothing {
             load_ledger::execute(session, sql)?;

@@ -32,11 +32,7 @@ const QUERY_CANCELED: &str = "57014";
 /// # Errors
 /// A statement failed; what was committed before stays.
 pub fn load(
-    session: &mut Session,
-    connect: &Connect<'_>,
-    dataset: &dyn Dataset,
-    order: &Order,
-    stop: &AtomicBool,
+    session: &mut Session, connect: &Connect<'_>, dataset: &dyn Dataset, order: &Order, stop: &AtomicBool,
     watcher: &mut impl Watcher,
 ) -> Result<Vec<(Step, Duration)>, LoadError> {
     let mut load = Load {

@@ -17,10 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The error of the first failed job in order. Running jobs are completed, so that their work is
 /// not lost; no other is begun.
 pub(crate) fn at_once<S: Send, J: Sync>(
-    sessions: Vec<S>,
-    jobs: &[J],
-    work: impl Fn(&mut S, &J) -> Result<(), LoadError> + Sync,
-    mut look: impl FnMut(),
+    sessions: Vec<S>, jobs: &[J], work: impl Fn(&mut S, &J) -> Result<(), LoadError> + Sync, mut look: impl FnMut(),
 ) -> Result<(), LoadError> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);

@@ -27,9 +27,7 @@ pub const FOREIGN_KEYS: [&str; 5] = [
 
 /// Tables in the order in which they are vacuumed.
 pub const VACUUM: [&str; 4] = [
-    "vacuum analyze pgbench_branches",
-    "vacuum analyze pgbench_tellers",
-    "vacuum analyze pgbench_accounts",
+    "vacuum analyze pgbench_branches", "vacuum analyze pgbench_tellers", "vacuum analyze pgbench_accounts",
     "vacuum analyze pgbench_history",
 ];
 

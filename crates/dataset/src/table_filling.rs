@@ -45,11 +45,7 @@ struct Counter {
 impl<'a> Filling<'a> {
     /// Begins with what the ledger lists as done.
     pub fn new(
-        dataset: &'a dyn Dataset,
-        tables: &'a [Table],
-        chunks: &[Chunk],
-        ledger: &Ledger,
-        stop: &'a AtomicBool,
+        dataset: &'a dyn Dataset, tables: &'a [Table], chunks: &[Chunk], ledger: &Ledger, stop: &'a AtomicBool,
     ) -> Self {
         let mut counters: Vec<_> = tables.iter().map(|_| Counter::default()).collect();
         for chunk in chunks {
@@ -75,11 +71,7 @@ impl<'a> Filling<'a> {
 
     /// Fills all `chunks`, stage by stage; also on failure, `ledger` learns which were committed.
     pub fn run(
-        &self,
-        sessions: &mut [&mut Session],
-        chunks: &[&Chunk],
-        ledger: &mut Ledger,
-        watcher: &mut impl Watcher,
+        &self, sessions: &mut [&mut Session], chunks: &[&Chunk], ledger: &mut Ledger, watcher: &mut impl Watcher,
     ) -> Result<(), LoadError> {
         let mut shown = LastReport { started: Instant::now(), rows: vec![0; self.tables.len()] };
         let mut stages: Vec<u32> = chunks.iter().map(|chunk| chunk.stage).collect();

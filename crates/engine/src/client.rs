@@ -360,10 +360,7 @@ impl Client {
 
     /// Handles the connection that the client requested, or the failure to make it; it `took` this long.
     pub fn handle_connection(
-        &mut self,
-        result: Result<(), &dyn std::error::Error>,
-        took: Nanos,
-        shared: &mut Shared<'_>,
+        &mut self, result: Result<(), &dyn std::error::Error>, took: Nanos, shared: &mut Shared<'_>,
     ) -> Next {
         let now = shared.clock.now();
         if let Err(error) = result {

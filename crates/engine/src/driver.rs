@@ -250,9 +250,7 @@ impl<'a> Outgoing<'a> {
     /// # Errors
     /// A value is too long.
     pub fn execute(
-        &mut self,
-        template: &BindTemplate,
-        write: impl FnMut(u16, &mut Vec<u8>) -> bool,
+        &mut self, template: &BindTemplate, write: impl FnMut(u16, &mut Vec<u8>) -> bool,
     ) -> Result<(), EncodeError> {
         template.append(self.out, write)?;
         self.extended();
@@ -264,9 +262,7 @@ impl<'a> Outgoing<'a> {
     /// # Errors
     /// The name contains a zero byte, a value is too long, or there are more than 65,535 values.
     pub fn bind_and_execute<'v>(
-        &mut self,
-        name: &str,
-        values: impl IntoIterator<Item = Option<&'v [u8]>>,
+        &mut self, name: &str, values: impl IntoIterator<Item = Option<&'v [u8]>>,
     ) -> Result<(), EncodeError> {
         frontend::bind(self.out, "", name, values)?;
         frontend::describe_portal(self.out, "")?;

@@ -14,9 +14,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Connects the clients numbered in `share` that `begins_connected`; their tokens are their positions.
 pub fn connect_clients(
-    connections: &mut Connections<impl Poller>,
-    share: Range<usize>,
-    begins_connected: impl Fn(usize) -> bool,
+    connections: &mut Connections<impl Poller>, share: Range<usize>, begins_connected: impl Fn(usize) -> bool,
     stop: &AtomicBool,
 ) -> Result<(), RunError> {
     let tokens = share.clone().enumerate().filter(|(_, client)| begins_connected(*client));

@@ -46,10 +46,7 @@ pub struct Listener<'a, O> {
 
 impl<'a, O: Observer> Listener<'a, O> {
     pub fn new(
-        spec: &'a Spec,
-        start: LoadStart<'a>,
-        received: WorkerReceiver,
-        recycling: Vec<Sender<Vec<ScriptRecord>>>,
+        spec: &'a Spec, start: LoadStart<'a>, received: WorkerReceiver, recycling: Vec<Sender<Vec<ScriptRecord>>>,
         observer: &'a mut O,
     ) -> Self {
         Self {

@@ -140,11 +140,7 @@ impl OutageTracker {
 
     /// Records a lost connection; `note` describes it, and is called only if it is to be reported.
     pub fn record_loss(
-        &self,
-        now: Nanos,
-        in_transaction: bool,
-        sqlstate: Option<&str>,
-        note: impl FnOnce() -> ErrorNote,
+        &self, now: Nanos, in_transaction: bool, sqlstate: Option<&str>, note: impl FnOnce() -> ErrorNote,
     ) {
         self.change(|all| {
             all.record_loss(now, in_transaction);

@@ -95,10 +95,7 @@ impl BegunWorkers {
 }
 
 fn begin_workers<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    context: &Context<'scope>,
-    work: Work,
-    messages: &WorkerSender,
+    scope: &'scope Scope<'scope, '_>, context: &Context<'scope>, work: Work, messages: &WorkerSender,
 ) -> Result<BegunWorkers, RunError> {
     let spec = context.spec;
     let (ready, readiness) = channel();
@@ -152,11 +149,7 @@ fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
 type Work = fn(usize, Context<'_>, &Sender<Ready>, &Receiver<Timetable>, Links);
 
 fn work<P: Poller>(
-    number: usize,
-    context: Context<'_>,
-    ready: &Sender<Ready>,
-    started: &Receiver<Timetable>,
-    links: Links,
+    number: usize, context: Context<'_>, ready: &Sender<Ready>, started: &Receiver<Timetable>, links: Links,
 ) {
     let Context { spec, clock, stop, delay, .. } = context;
     let share = spec.clients_of(number);
@@ -194,10 +187,7 @@ fn await_instant(instant: Nanos, clock: Clock, stop: &AtomicBool) -> Nanos {
 }
 
 fn connect_all<P: Poller>(
-    spec: &Spec,
-    share: Range<usize>,
-    clock: Clock,
-    stop: &AtomicBool,
+    spec: &Spec, share: Range<usize>, clock: Clock, stop: &AtomicBool,
 ) -> Result<Connections<P>, RunError> {
     let mut connections = Connections::new(share.len(), clock, spec).map_err(RunError::System)?;
     let begins_connected = |client: usize| match (spec.sessions, &spec.drivers) {

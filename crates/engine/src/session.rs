@@ -212,10 +212,7 @@ impl Session {
     /// wait to be sent, and a reply cannot be an answer to them.
     #[inline]
     pub fn receive(
-        &mut self,
-        input: &mut &[u8],
-        is_unsent: bool,
-        symbols: &Symbols,
+        &mut self, input: &mut &[u8], is_unsent: bool, symbols: &Symbols,
     ) -> Result<Option<Received>, ProtocolError> {
         let Some(reply) = self.exchange.next(input)? else {
             return Ok(None);

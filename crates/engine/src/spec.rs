@@ -307,10 +307,7 @@ impl Seeds {
     /// Draws in pgbench's order: every client's functions, then `default_seed` (returned when
     /// `draw_default_seed`), then for each worker choice, arrivals and log sampling.
     pub fn draw(
-        base: &mut pgdyno_script::Rng,
-        clients: usize,
-        workers: usize,
-        draw_default_seed: bool,
+        base: &mut pgdyno_script::Rng, clients: usize, workers: usize, draw_default_seed: bool,
     ) -> (Self, Option<u64>) {
         let of_clients = (0..clients).map(|_| base.next_u64()).collect();
         let default_seed = draw_default_seed.then(|| base.next_u64());
@@ -322,10 +319,7 @@ impl Seeds {
     /// The same for a share of a load. What clients draw is the same in every share, and what
     /// workers draw differs between shares.
     pub fn draw_for_share(
-        base: &mut pgdyno_script::Rng,
-        part: LoadShare,
-        workers: usize,
-        draw_default_seed: bool,
+        base: &mut pgdyno_script::Rng, part: LoadShare, workers: usize, draw_default_seed: bool,
     ) -> (Self, Option<u64>) {
         let (mut seeds, default_seed) = Self::draw(base, part.clients, 0, draw_default_seed);
         seeds.choice_of_clients = (0..part.clients).map(|_| base.next_u64()).collect();

@@ -113,9 +113,7 @@ impl<'a> Load<'a> {
 
     /// Runs one step of the client of `token`. Keeps the number of running clients up to date.
     fn step(
-        &mut self,
-        token: usize,
-        step: impl FnOnce(&mut Client, &mut TlsSessions, &mut Shared<'_>) -> Next,
+        &mut self, token: usize, step: impl FnOnce(&mut Client, &mut TlsSessions, &mut Shared<'_>) -> Next,
     ) -> Next {
         let Some(client) = self.clients.get_mut(token) else {
             return Next::Wait;
@@ -200,11 +198,7 @@ impl Handler for Load<'_> {
 impl<'a, P: Poller> Worker<'a, P> {
     /// A worker whose `connections` have the tokens 0, 1, 2… in the order of `clients`.
     pub fn new(
-        number: usize,
-        clients: Vec<Client>,
-        connections: Connections<P>,
-        mut shared: Shared<'a>,
-        timetable: Timetable,
+        number: usize, clients: Vec<Client>, connections: Connections<P>, mut shared: Shared<'a>, timetable: Timetable,
         links: Links,
     ) -> Self {
         shared.begin(&timetable);

@@ -224,11 +224,7 @@ impl Session {
     }
 
     fn execute(
-        &mut self,
-        number: usize,
-        templates: usize,
-        values: &[Value],
-        out: &mut Outgoing<'_>,
+        &mut self, number: usize, templates: usize, values: &[Value], out: &mut Outgoing<'_>,
     ) -> mlua::Result<Request> {
         let statements = self.state.statements();
         let statement = statements.get(number).ok_or_else(|| no_statement(number))?;

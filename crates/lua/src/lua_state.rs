@@ -204,10 +204,7 @@ fn library(lua: &Lua, name: &str) -> mlua::Result<Table> {
 }
 
 fn engine_table(
-    lua: &Lua,
-    making: &Making,
-    statements: &Arc<Mutex<Statements>>,
-    reads_rows: &Arc<AtomicBool>,
+    lua: &Lua, making: &Making, statements: &Arc<Mutex<Statements>>, reads_rows: &Arc<AtomicBool>,
 ) -> mlua::Result<Table> {
     let engine = lua.create_table()?;
     engine.set("options", table_of(lua, &making.options)?)?;

@@ -89,9 +89,7 @@ fn spec_of(name: &str, entry: &Value) -> Result<OptionSpec, ScriptError> {
 /// # Errors
 /// A name is unknown, or a value has another type.
 pub(crate) fn resolve(
-    script: &str,
-    declared: Option<&[OptionSpec]>,
-    given: &[(String, String)],
+    script: &str, declared: Option<&[OptionSpec]>, given: &[(String, String)],
 ) -> Result<OptionValues, ScriptError> {
     let general = general();
     let own = declared.unwrap_or_default();

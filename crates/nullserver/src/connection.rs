@@ -307,11 +307,7 @@ impl Connection {
     }
 
     pub(crate) fn run(
-        &mut self,
-        answer: Answer,
-        rows: Rows,
-        shared: &SharedAnswers,
-        out: &mut Vec<u8>,
+        &mut self, answer: Answer, rows: Rows, shared: &SharedAnswers, out: &mut Vec<u8>,
     ) -> Result<(), Stop> {
         if answer.is_load() {
             match shared.faults.next() {

@@ -299,12 +299,7 @@ fn faults_fall_on_the_load_and_on_nothing_else() {
     let mut connection = session();
     let mut out = Vec::new();
     let queries = [
-        "select count(*) from pgbench_branches",
-        "vacuum t",
-        "begin",
-        "select 1",
-        "update t set a = 1",
-        "rollback",
+        "select count(*) from pgbench_branches", "vacuum t", "begin", "select 1", "update t set a = 1", "rollback",
         "select 1",
     ];
     for sql in queries {
@@ -371,19 +366,8 @@ fn an_idle_session_is_small() {
 fn any_message() -> impl Strategy<Value = Vec<u8>> {
     let name = || prop::sample::select(vec!["", "a", "b"]);
     let sql = prop::sample::select(vec![
-        "select $1",
-        "begin",
-        "end",
-        "rollback",
-        "copy t from stdin",
-        "copy t to stdout",
-        "",
-        "nonsense",
-        "select 1; update t set a = 1",
-        "prepare a as select 1",
-        "execute a",
-        "deallocate all",
-        "'open",
+        "select $1", "begin", "end", "rollback", "copy t from stdin", "copy t to stdout", "", "nonsense",
+        "select 1; update t set a = 1", "prepare a as select 1", "execute a", "deallocate all", "'open",
     ]);
     prop_oneof![
         sql.clone().prop_map(query),

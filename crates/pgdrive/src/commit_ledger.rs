@@ -25,9 +25,7 @@ pub fn in_builtin(source: Source) -> Source {
 
 /// The ledger that the options request; None without `--ledger`.
 pub fn wanted(
-    options: &Benchmark,
-    programs: &[WeightedProgram],
-    symbols: &Symbols,
+    options: &Benchmark, programs: &[WeightedProgram], symbols: &Symbols,
 ) -> Result<Option<CommitLedger>, Failure> {
     let wanted = options.ledger;
     wanted.then(|| of(programs, symbols, &options.variables)).transpose()

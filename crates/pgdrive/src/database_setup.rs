@@ -68,11 +68,7 @@ pub fn connect_first(params: &mut Params) -> Result<(Session, Option<Pooler>), F
 
 /// Reads the facts; `builtin` says that a built-in script is used.
 pub fn look(
-    session: &mut Session,
-    params: &Params,
-    builtin: bool,
-    scale_given: bool,
-    messages: &Messages,
+    session: &mut Session, params: &Params, builtin: bool, scale_given: bool, messages: &Messages,
 ) -> Result<Database, Failure> {
     let mut database = Database { server_version: session.server_version.clone(), scale: None, partitions: None };
     if builtin {

@@ -128,9 +128,7 @@ pub fn parse(table: &[Syntax], args: impl IntoIterator<Item = String>) -> (Vec<F
 }
 
 fn read_long(
-    table: &[Syntax],
-    text: &str,
-    rest: &mut Peekable<impl Iterator<Item = String>>,
+    table: &[Syntax], text: &str, rest: &mut Peekable<impl Iterator<Item = String>>,
 ) -> Result<Found, Complaint> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
@@ -162,10 +160,7 @@ fn find_long<'t>(table: &'t [Syntax], name: &str) -> Result<&'t Syntax, Complain
 }
 
 fn read_cluster(
-    table: &[Syntax],
-    cluster: &str,
-    rest: &mut impl Iterator<Item = String>,
-    found: &mut Vec<Found>,
+    table: &[Syntax], cluster: &str, rest: &mut impl Iterator<Item = String>, found: &mut Vec<Found>,
 ) -> Result<(), Complaint> {
     for (at, letter) in cluster.char_indices() {
         let option = table.iter().find(|option| option.short == Some(letter)).ok_or(Complaint::Invalid(letter))?;

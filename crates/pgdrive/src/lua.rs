@@ -43,12 +43,7 @@ impl From<ScriptError> for Failure {
 
 /// Opens the script of `choice` with its options and command; `params` are those of its connections, if they are known.
 pub fn open(
-    options: &Benchmark,
-    choice: &LuaChoice,
-    params: Option<&Params>,
-    seeds: &Seeds,
-    lease: &Lease,
-    messages: &Messages,
+    options: &Benchmark, choice: &LuaChoice, params: Option<&Params>, seeds: &Seeds, lease: &Lease, messages: &Messages,
 ) -> Result<Arc<Workload>, Failure> {
     let _opening = watch_opening(options, choice.name(), lease, messages);
     let script = find(choice)?;

@@ -79,11 +79,7 @@ pub fn measure(run: &Run<'_>, load: Load, events: &mut Events, start: Option<Rec
 }
 
 fn report_results(
-    run: &Run<'_>,
-    mut load: Load,
-    ended: Ended,
-    json: Option<(String, File)>,
-    events: &mut Events,
+    run: &Run<'_>, mut load: Load, ended: Ended, json: Option<(String, File)>, events: &mut Events,
 ) -> Exit {
     let mut report = ended.report;
     let results = take(&mut load.workload).finish(&mut load.spec, &mut report);
@@ -106,11 +102,7 @@ fn report_results(
 
 /// Runs the engine; an error is reported, and returned as an exit.
 fn drive(
-    run: &Run<'_>,
-    load: &Load,
-    histogram: Option<HistogramLog>,
-    start: Option<Receiver<String>>,
-    events: &mut Events,
+    run: &Run<'_>, load: &Load, histogram: Option<HistogramLog>, start: Option<Receiver<String>>, events: &mut Events,
 ) -> Result<Ended, Exit> {
     let (messages, lease) = (run.messages, run.lease);
     let mut watcher = Watcher {
@@ -233,12 +225,7 @@ impl Finished<'_> {
 
     /// Writes the summary, --json and the last event, and prints warnings about the results.
     fn write_results(
-        &self,
-        exit: Exit,
-        mut end: Value,
-        json: Option<(String, File)>,
-        events: &mut Events,
-        mut outputs: Outputs,
+        &self, exit: Exit, mut end: Value, json: Option<(String, File)>, events: &mut Events, mut outputs: Outputs,
     ) -> Exit {
         if !self.results.has_summary(&self.load.spec, self.report, self.run.messages) {
             return end_with(exit, end, events, outputs);

@@ -243,11 +243,7 @@ impl Reader<'_> {
 
     /// Parses one value, or a table of two.
     fn ramp(
-        &mut self,
-        field: &str,
-        value: &Value<'_>,
-        right: &str,
-        read: &dyn Fn(&DeValue<'_>) -> Option<f64>,
+        &mut self, field: &str, value: &Value<'_>, right: &str, read: &dyn Fn(&DeValue<'_>) -> Option<f64>,
     ) -> Option<Ramp> {
         let one = |reader: &mut Self, field: &str, value: &Value<'_>| {
             let number = read(value.get_ref());

@@ -82,11 +82,7 @@ impl RandomSeeds {
 }
 
 pub fn prepare(
-    options: &Benchmark,
-    workload: Workload,
-    messages: &Messages,
-    events: &mut Events,
-    lease: &Lease,
+    options: &Benchmark, workload: Workload, messages: &Messages, events: &mut Events, lease: &Lease,
 ) -> Result<Load, Failure> {
     let mut scripts = Scripts::compile(options)?;
     let mut params = resolve_params(&options.connection, messages)?;
@@ -128,11 +124,7 @@ pub fn prepare(
 /// Connects the session of the set-up, and prints what is known then. Its statements are cancelled when the load has to
 /// stop, because some may run for a long time: the vacuum, or counting the warehouses.
 fn connect(
-    options: &Benchmark,
-    params: &mut Params,
-    lease: &Lease,
-    workload: &Workload,
-    messages: &Messages,
+    options: &Benchmark, params: &mut Params, lease: &Lease, workload: &Workload, messages: &Messages,
 ) -> Result<(Session, Canceller), Failure> {
     let (mut session, pooler) = database_setup::connect_first(params)?;
     if let Some(pooler) = pooler {
@@ -152,10 +144,7 @@ fn connect(
 /// Vacuums, creates the ledger's table if the load `has_ledger`, and ends the session. Of several
 /// generators, only the first one creates the table, for all.
 fn change_database(
-    mut session: Session,
-    options: &Benchmark,
-    has_ledger: bool,
-    messages: &Messages,
+    mut session: Session, options: &Benchmark, has_ledger: bool, messages: &Messages,
 ) -> Result<(), Failure> {
     database_setup::vacuum(&mut session, options.vacuum, messages);
     if has_ledger && options.part.is_none_or(|part| part.number == 0) {
@@ -203,12 +192,7 @@ fn settings(options: &Benchmark, messages: &Messages) -> Spec {
 
 /// Writes the start event; nothing has been connected yet.
 fn say_start(
-    options: &Benchmark,
-    workload: &Workload,
-    workers: usize,
-    seed: u64,
-    scripts: &Scripts,
-    events: &mut Events,
+    options: &Benchmark, workload: &Workload, workers: usize, seed: u64, scripts: &Scripts, events: &mut Events,
 ) -> Result<(), Failure> {
     let (programs, pacing) = (&scripts.programs, &scripts.pacing);
     let mut start = start_event(options, workers, programs, pacing, seed, events.clock());
@@ -222,10 +206,7 @@ fn say_start(
 }
 
 fn read_facts(
-    options: &Benchmark,
-    params: &Params,
-    session: &mut Session,
-    messages: &Messages,
+    options: &Benchmark, params: &Params, session: &mut Session, messages: &Messages,
 ) -> Result<Database, Failure> {
     let mut origins = options.scripts.iter().map(|script| &script.origin);
     let builtin = origins.any(|origin| matches!(origin, Origin::Builtin(_)));
@@ -255,10 +236,7 @@ fn seed_value(seed: Seed, messages: &Messages) -> Result<u64, Failure> {
 
 /// The initial variables of every client: those of the command line, and pgbench's own unless it defines them.
 fn initial(
-    options: &Benchmark,
-    scale: i64,
-    random: &RandomSeeds,
-    symbols: &mut Symbols,
+    options: &Benchmark, scale: i64, random: &RandomSeeds, symbols: &mut Symbols,
 ) -> Result<Vec<(SlotId, Initial)>, Failure> {
     let given = &options.variables;
     let mut initial = Vec::new();

@@ -24,12 +24,7 @@ use crate::pauses;
 use crate::phase_events;
 
 pub fn start_event(
-    options: &Benchmark,
-    workers: usize,
-    programs: &[WeightedProgram],
-    pacing: &[Pacing],
-    seed: u64,
-    clock: Clock,
+    options: &Benchmark, workers: usize, programs: &[WeightedProgram], pacing: &[Pacing], seed: u64, clock: Clock,
 ) -> Value {
     let scripts: Vec<Value> =
         programs.iter().zip(pacing).enumerate().map(|(id, (p, pacing))| script_event(id, p, pacing)).collect();

@@ -17,10 +17,7 @@ use crate::options::{Benchmark, Check, Origin, ScriptChoice};
 /// # Errors
 /// A script has an error; in pgbench's words, with file, line and column.
 pub fn load(
-    choices: &[ScriptChoice],
-    mode: QueryMode,
-    has_ledger: bool,
-    symbols: &mut Symbols,
+    choices: &[ScriptChoice], mode: QueryMode, has_ledger: bool, symbols: &mut Symbols,
 ) -> Result<Vec<WeightedProgram>, Failure> {
     choices
         .iter()

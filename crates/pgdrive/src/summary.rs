@@ -247,11 +247,7 @@ fn scripts(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report, to
 }
 
 fn script(
-    out: &mut impl Write,
-    shown: &SummaryContext<'_>,
-    report: &Report,
-    number: usize,
-    record: &ScriptRecord,
+    out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report, number: usize, record: &ScriptRecord,
     total_of_all: u64,
 ) -> io::Result<()> {
     let programs = &shown.spec.programs;
@@ -280,10 +276,7 @@ fn script(
 }
 
 fn commands(
-    out: &mut impl Write,
-    shown: &SummaryContext<'_>,
-    script: usize,
-    records: &[Option<CommandRecord>],
+    out: &mut impl Write, shown: &SummaryContext<'_>, script: usize, records: &[Option<CommandRecord>],
 ) -> io::Result<()> {
     let commands = &shown.spec.programs[script].program.commands;
     for (command, record) in commands.iter().zip(records) {
@@ -299,11 +292,7 @@ fn commands(
 }
 
 fn command_percentiles(
-    out: &mut impl Write,
-    shown: &SummaryContext<'_>,
-    script: usize,
-    report: &Report,
-    percentiles: &Percentiles,
+    out: &mut impl Write, shown: &SummaryContext<'_>, script: usize, report: &Report, percentiles: &Percentiles,
 ) -> io::Result<()> {
     let commands = &shown.spec.programs[script].program.commands;
     for (command, record) in commands.iter().zip(&report.commands[script]) {

@@ -236,11 +236,7 @@ mod tests {
     #[test]
     fn a_server_on_this_host_is_recognised() {
         for here in [
-            "host=/tmp",
-            "host=@name",
-            "host=127.0.0.1",
-            "hostaddr=::1 host=db.example",
-            "host=localhost",
+            "host=/tmp", "host=@name", "host=127.0.0.1", "hostaddr=::1 host=db.example", "host=localhost",
             "host=192.0.2.1,127.0.0.2",
         ] {
             assert_eq!(nearness(&params(here)), Nearness::SameHost, "{here}");

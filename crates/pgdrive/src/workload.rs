@@ -41,12 +41,7 @@ impl Results for ScriptResults {}
 impl Workload {
     /// Opens what needs no database.
     pub fn open(
-        self,
-        options: &Benchmark,
-        params: &Params,
-        seeds: &Seeds,
-        lease: &Lease,
-        messages: &Messages,
+        self, options: &Benchmark, params: &Params, seeds: &Seeds, lease: &Lease, messages: &Messages,
     ) -> Result<Self, Failure> {
         match &options.workload {
             WorkloadChoice::Lua(choice) => {

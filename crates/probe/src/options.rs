@@ -311,28 +311,9 @@ mod tests {
     #[test]
     fn every_option_is_in_the_help() {
         for name in [
-            "dbname",
-            "host",
-            "port",
-            "username",
-            "waits-hz",
-            "query",
-            "no-server",
-            "data",
-            "wal",
-            "postmaster",
-            "cluster-name",
-            "processes",
-            "statements",
-            "log",
-            "no-log",
-            "no-host",
-            "time",
-            "parent-lease",
-            "lease",
-            "describe",
-            "version",
-            "help",
+            "dbname", "host", "port", "username", "waits-hz", "query", "no-server", "data", "wal", "postmaster",
+            "cluster-name", "processes", "statements", "log", "no-log", "no-host", "time", "parent-lease", "lease",
+            "describe", "version", "help",
         ] {
             assert!(HELP.contains(&format!("--{name}")), "{name}");
         }

@@ -93,13 +93,8 @@ mod tests {
     fn statements_that_drop_names_are_noticed() {
         let mut names = PreparedNames::default();
         for sql in [
-            "DISCARD ALL",
-            " deallocate a",
-            "Deallocate All",
-            "/* x */ DEALLOCATE a",
-            "-- x\nDISCARD ALL",
-            "BEGIN;DEALLOCATE\tALL; COMMIT",
-            "SELECT 'ü';deallocate\"a\"",
+            "DISCARD ALL", " deallocate a", "Deallocate All", "/* x */ DEALLOCATE a", "-- x\nDISCARD ALL",
+            "BEGIN;DEALLOCATE\tALL; COMMIT", "SELECT 'ü';deallocate\"a\"",
         ] {
             names.prepare("a", "SELECT 1");
             names.executed(sql);

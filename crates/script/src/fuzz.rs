@@ -68,12 +68,7 @@ fn walk(program: &Program, symbols: Symbols) -> Vec<u8> {
 }
 
 fn step(
-    program: &Program,
-    at: usize,
-    op: &Op,
-    vars: &mut Vars,
-    rng: &mut Rng,
-    trace: &mut Vec<u8>,
+    program: &Program, at: usize, op: &Op, vars: &mut Vars, rng: &mut Rng, trace: &mut Vec<u8>,
 ) -> Result<usize, Box<EvalError>> {
     let mut shown = Vec::new();
     let mut show = |value| shown.push(value);

@@ -116,10 +116,7 @@ impl<'t> Parser<'t> {
 
     /// Parses a command that consists of words. None if it belongs to the previous command.
     fn words_command(
-        &mut self,
-        name: &str,
-        context: &Context<'t>,
-        lexer: &mut Lexer<'t>,
+        &mut self, name: &str, context: &Context<'t>, lexer: &mut Lexer<'t>,
     ) -> Result<Option<CommandKind>, ParseError> {
         let mut words: Vec<Word<'t>> = Vec::new();
         while let Some(word) = lexer.word() {
@@ -270,12 +267,7 @@ impl<'t> Parser<'t> {
 
     /// An error with the command's text, at an offset within it.
     fn error_in(
-        &self,
-        context: &Context<'_>,
-        whole: &str,
-        message: &'static str,
-        detail: Option<String>,
-        place: Option<usize>,
+        &self, context: &Context<'_>, whole: &str, message: &'static str, detail: Option<String>, place: Option<usize>,
     ) -> ParseError {
         ParseError::Syntax(Box::new(SyntaxError {
             script: self.name.to_owned(),

@@ -218,11 +218,7 @@ impl Program {
     /// Displayed as pgbench logs them.
     #[inline]
     pub fn eval(
-        &self,
-        expr: &Expr,
-        vars: &mut Vars,
-        rng: &mut Rng,
-        debug: &mut dyn FnMut(Value),
+        &self, expr: &Expr, vars: &mut Vars, rng: &mut Rng, debug: &mut dyn FnMut(Value),
     ) -> Result<Value, Box<EvalError>> {
         expr.0.eval(&mut Env { vars, rng, debug })
     }

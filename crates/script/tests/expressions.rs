@@ -202,10 +202,8 @@ fn random_functions() {
     assert_eq!(
         run(script, &[]).debug,
         [
-            "debug(script=0,command=1): int 17",
-            "debug(script=0,command=2): int 104",
-            "debug(script=0,command=3): int 1498",
-            "debug(script=0,command=4): int 3",
+            "debug(script=0,command=1): int 17", "debug(script=0,command=2): int 104",
+            "debug(script=0,command=3): int 1498", "debug(script=0,command=4): int 3",
         ]
     );
 }

@@ -107,10 +107,7 @@ impl Assembler {
     /// A body that is completely in `input` is not copied.
     #[inline(always)]
     pub(crate) fn pull<'s, 'a: 's>(
-        &'s mut self,
-        input: &mut &'a [u8],
-        skips: Skips,
-        kept: impl Fn(u8) -> Kept,
+        &'s mut self, input: &mut &'a [u8], skips: Skips, kept: impl Fn(u8) -> Kept,
     ) -> Result<Option<(u8, &'s [u8])>, ProtocolError> {
         if !self.at_boundary() && self.resume(input, skips, &kept)? {
             return Ok(Some((self.header[0], &self.body)));

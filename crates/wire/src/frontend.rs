@@ -104,10 +104,7 @@ pub fn parse(out: &mut Vec<u8>, name: &str, sql: impl AsRef<[u8]>, types: &[u32]
 /// # Errors
 /// A name holds a zero byte, a value is too long, or there are more than 65,535 values.
 pub fn bind<'a>(
-    out: &mut Vec<u8>,
-    portal: &str,
-    statement: &str,
-    params: impl IntoIterator<Item = Option<&'a [u8]>>,
+    out: &mut Vec<u8>, portal: &str, statement: &str, params: impl IntoIterator<Item = Option<&'a [u8]>>,
 ) -> Encoded {
     write_message(out, Some(b'B'), |out| {
         bind_start(out, portal, statement)?;

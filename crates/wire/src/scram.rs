@@ -171,10 +171,7 @@ impl ScramClient {
     /// # Errors
     /// The server's message is malformed, answers another nonce, or asks for too much work.
     pub fn answer(
-        &mut self,
-        server_first: &[u8],
-        password: &[u8],
-        cache: Option<&KeyCache>,
+        &mut self, server_first: &[u8], password: &[u8], cache: Option<&KeyCache>,
     ) -> Result<String, ScramError> {
         let server_first = std::str::from_utf8(server_first)
             .map_err(|_| ScramError::Malformed("server-first-message is not UTF-8"))?;

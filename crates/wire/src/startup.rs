@@ -311,11 +311,7 @@ fn refusal(text: &mut Vec<u8>, input: &mut &[u8]) -> Result<Progress, StartupErr
 }
 
 fn authenticate(
-    params: &StartupParams,
-    auth: &mut Auth,
-    method: &mut Option<AuthMethod>,
-    body: &[u8],
-    out: &mut Vec<u8>,
+    params: &StartupParams, auth: &mut Auth, method: &mut Option<AuthMethod>, body: &[u8], out: &mut Vec<u8>,
 ) -> Result<(), StartupError> {
     let (code, data) = split_u32(body).ok_or(malformed(b'R', "authentication request without a number"))?;
     let state = std::mem::replace(auth, Auth::Done);
@@ -334,10 +330,7 @@ fn authenticate(
 }
 
 fn answer(
-    params: &StartupParams,
-    (code, data): (u32, &[u8]),
-    state: Auth,
-    out: &mut Vec<u8>,
+    params: &StartupParams, (code, data): (u32, &[u8]), state: Auth, out: &mut Vec<u8>,
 ) -> Result<Auth, StartupError> {
     let password = || {
         let password = params.password.as_ref();

@@ -116,8 +116,7 @@ impl TlsConfig {
 }
 
 fn client_config(
-    settings: &TlsSettings,
-    provider: Arc<CryptoProvider>,
+    settings: &TlsSettings, provider: Arc<CryptoProvider>,
     verifier: impl FnOnce(rustls::crypto::WebPkiSupportedAlgorithms) -> Arc<Verifier>,
 ) -> Result<ClientConfig, TlsError> {
     let algorithms = provider.signature_verification_algorithms;

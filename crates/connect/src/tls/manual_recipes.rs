@@ -22,10 +22,7 @@ const CERTIFICATE_SIGNING: usize = 5;
 /// # Errors
 /// It is not valid at that time, not meant for a server, or not signed by a root.
 pub(super) fn verify(
-    server: &[u8],
-    roots: &[CertificateDer<'_>],
-    algorithms: &[&dyn SignatureVerificationAlgorithm],
-    now_s: i64,
+    server: &[u8], roots: &[CertificateDer<'_>], algorithms: &[&dyn SignatureVerificationAlgorithm], now_s: i64,
 ) -> Result<(), CertificateError> {
     let server = Certificate::from_der(server).map_err(|_| CertificateError::BadEncoding)?;
     check_purpose(&server)?;
@@ -93,9 +90,7 @@ fn may_sign(root: &Certificate<'_>) -> der::Result<bool> {
 /// Whether the key of `root` has signed `server`. Any sufficiently strong algorithm is accepted,
 /// because the name of the algorithm is part of the signed data.
 fn has_signed(
-    root: &Certificate<'_>,
-    server: &Certificate<'_>,
-    algorithms: &[&dyn SignatureVerificationAlgorithm],
+    root: &Certificate<'_>, server: &Certificate<'_>, algorithms: &[&dyn SignatureVerificationAlgorithm],
 ) -> bool {
     let key = SubjectPublicKeyInfoDer::from(root.public_key);
     let Ok(key) = RawPublicKeyEntity::try_from(&key) else {

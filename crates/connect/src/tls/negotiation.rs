@@ -29,10 +29,7 @@ pub(crate) enum Negotiated {
 /// # Errors
 /// The server sends another answer, the handshake fails, or the certificate is not trusted.
 pub(crate) async fn negotiate(
-    params: &Params,
-    host: &Host,
-    mut stream: Stream,
-    patience: &Patience,
+    params: &Params, host: &Host, mut stream: Stream, patience: &Patience,
 ) -> Result<Negotiated, Cause> {
     let config = params.tls_config()?;
     let is_direct = params.tls.negotiation == SslNegotiation::Direct;
@@ -64,10 +61,7 @@ async fn ask(stream: &mut Stream, patience: &Patience) -> Result<bool, Cause> {
 }
 
 async fn shake_hands(
-    config: &TlsConfig,
-    name: &str,
-    stream: Stream,
-    patience: &Patience,
+    config: &TlsConfig, name: &str, stream: Stream, patience: &Patience,
 ) -> Result<(TlsStream, Channel), Cause> {
     let (connection, witness) = config.connection(name)?;
     let mut stream = TlsStream::new(stream, TlsChannel::new(connection));

@@ -50,11 +50,8 @@ impl Trust {
     }
 
     fn verify(
-        &self,
-        server: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        algorithms: &WebPkiSupportedAlgorithms,
-        now: UnixTime,
+        &self, server: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>],
+        algorithms: &WebPkiSupportedAlgorithms, now: UnixTime,
     ) -> Result<(), Error> {
         match self.verify_by_webpki(server, intermediates, algorithms, now) {
             Err(refusal @ (webpki::Error::CaUsedAsEndEntity | webpki::Error::UnsupportedCertVersion))
@@ -72,11 +69,8 @@ impl Trust {
     }
 
     fn verify_by_webpki(
-        &self,
-        server: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        algorithms: &WebPkiSupportedAlgorithms,
-        now: UnixTime,
+        &self, server: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>],
+        algorithms: &WebPkiSupportedAlgorithms, now: UnixTime,
     ) -> Result<(), webpki::Error> {
         let certificate = EndEntityCert::try_from(server)?;
         let others: Vec<_> = intermediates.iter().chain(&self.others).cloned().collect();
@@ -184,12 +178,8 @@ impl fmt::Debug for Verifier {
 
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        now: UnixTime,
+        &self, end_entity: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>], _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8], now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if let Some(trust) = &self.trust {
             trust.verify(end_entity, intermediates, &self.algorithms, now)?;
@@ -198,10 +188,7 @@ impl ServerCertVerifier for Verifier {
     }
 
     fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        &self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let schemes = self.algorithms.mapping;
         let (_, algorithms) = schemes
@@ -219,10 +206,7 @@ impl ServerCertVerifier for Verifier {
     }
 
     fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        &self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         // with the key alone, because rustls's own check would refuse certificates of version 1
         verify_tls13_signature_with_raw_key(message, &public_key(cert)?, dss, &self.algorithms)

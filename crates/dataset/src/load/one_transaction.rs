@@ -16,8 +16,7 @@ impl<W: Watcher> Load<'_, W> {
     /// Empties and fills all tables in one transaction: then rows can be written frozen, the server
     /// may skip the WAL where that is allowed, and no other session ever sees a part of them.
     pub(super) fn generate_at_once(
-        &mut self,
-        fill: impl Fn(&mut Self, usize) -> Result<u64, LoadError>,
+        &mut self, fill: impl Fn(&mut Self, usize) -> Result<u64, LoadError>,
     ) -> Result<(), LoadError> {
         self.execute("begin")?;
         let mut counts = Vec::new();

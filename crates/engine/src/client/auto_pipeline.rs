@@ -33,10 +33,7 @@ pub(super) fn needs_answers(op: &Op) -> bool {
 impl Client {
     /// Appends a statement to the batch; None means that the script continues.
     pub(super) fn batch_statement(
-        &mut self,
-        statement: usize,
-        capture: &Capture,
-        shared: &Shared<'_>,
+        &mut self, statement: usize, capture: &Capture, shared: &Shared<'_>,
     ) -> Result<Option<Next>, Abort> {
         let is_block_open = self.session.tx_status() != TxStatus::Idle;
         let start = self.session.outgoing().len();

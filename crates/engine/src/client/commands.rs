@@ -60,11 +60,7 @@ impl Client {
     /// Executes one operation; returns None if the next one may follow immediately.
     #[inline]
     fn execute(
-        &mut self,
-        op: &Op,
-        program: &Program,
-        now: Nanos,
-        shared: &mut Shared<'_>,
+        &mut self, op: &Op, program: &Program, now: Nanos, shared: &mut Shared<'_>,
     ) -> Result<Option<Next>, Abort> {
         match op {
             Op::Sql { statement, capture } => self.send_statement(*statement, capture, shared),
@@ -240,10 +236,7 @@ impl Client {
 
     /// Appends a statement; returns None if the script continues without waiting for an answer, as in a pipeline.
     fn send_statement(
-        &mut self,
-        statement: usize,
-        capture: &Capture,
-        shared: &Shared<'_>,
+        &mut self, statement: usize, capture: &Capture, shared: &Shared<'_>,
     ) -> Result<Option<Next>, Abort> {
         if self.transaction.mode.is_in_pipeline() {
             let (word, why) = match capture {

@@ -204,11 +204,7 @@ impl Client {
     }
 
     pub(super) fn abort_with_note(
-        &mut self,
-        message: String,
-        lines: Vec<String>,
-        consequence: Consequence,
-        shared: &mut Shared<'_>,
+        &mut self, message: String, lines: Vec<String>, consequence: Consequence, shared: &mut Shared<'_>,
     ) -> Next {
         let now = shared.clock.now();
         self.count_error(&message, shared);
@@ -226,12 +222,7 @@ impl Client {
     }
 
     pub(super) fn note(
-        &self,
-        message: String,
-        lines: Vec<String>,
-        consequence: Consequence,
-        now: Nanos,
-        shared: &mut Shared<'_>,
+        &self, message: String, lines: Vec<String>, consequence: Consequence, now: Nanos, shared: &mut Shared<'_>,
     ) {
         let note = self.error_note(message, lines, consequence, now, shared);
         shared.reports.notes.push(note);
@@ -248,12 +239,7 @@ impl Client {
     }
 
     pub(super) fn error_note(
-        &self,
-        message: String,
-        lines: Vec<String>,
-        consequence: Consequence,
-        now: Nanos,
-        shared: &Shared<'_>,
+        &self, message: String, lines: Vec<String>, consequence: Consequence, now: Nanos, shared: &Shared<'_>,
     ) -> ErrorNote {
         let program = &shared.run.spec.programs[self.transaction.script].program;
         let op = program.clamp_step(self.transaction.command);

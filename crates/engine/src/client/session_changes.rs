@@ -52,10 +52,7 @@ impl Client {
     /// Continues after the change, or after its failure: then the current session is still the
     /// previous one. `left` is the connection that was current.
     pub fn finish_session_change(
-        &mut self,
-        left: Option<Transport>,
-        result: Result<(), String>,
-        shared: &mut Shared<'_>,
+        &mut self, left: Option<Transport>, result: Result<(), String>, shared: &mut Shared<'_>,
     ) -> Next {
         let now = shared.clock.now();
         let Some(change) = self.requested_change() else {

@@ -90,11 +90,8 @@ fn a_driver_is_told_of_its_session_its_transactions_and_their_answers() {
     assert_eq!(
         *seen.lock().expect("no panic"),
         [
-            "Connected",
-            "Begin { script: 0, tries: 1 }",
-            "answered Some(\"7\") None false",
-            "Begin { script: 0, tries: 1 }",
-            "Ending"
+            "Connected", "Begin { script: 0, tries: 1 }", "answered Some(\"7\") None false",
+            "Begin { script: 0, tries: 1 }", "Ending"
         ]
     );
     let record = &bench.shared.results.recorder.scripts[0];

@@ -108,10 +108,7 @@ impl<P: Poller> Worker<'_, P> {
 /// Serves the connections until every statement is answered, at most for `limit`. Meanwhile cancels
 /// the statements, again and again.
 fn end_statements<P: Poller>(
-    poller: &mut P,
-    dialer: &mut Dialer<Request>,
-    shutdown: &mut Shutdown<'_, '_>,
-    limit: Duration,
+    poller: &mut P, dialer: &mut Dialer<Request>, shutdown: &mut Shutdown<'_, '_>, limit: Duration,
 ) {
     let deadline = Instant::now() + limit;
     let patience = Patience::from(Some(deadline));

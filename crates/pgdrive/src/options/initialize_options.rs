@@ -300,10 +300,7 @@ impl InitializeOptions {
 
     /// The dataset; `seed` is None without --random-seed.
     pub fn dataset(
-        &self,
-        seed: Option<Seed>,
-        tpcc: &TpccOptions,
-        tpch: &TpchOptions,
+        &self, seed: Option<Seed>, tpcc: &TpccOptions, tpch: &TpchOptions,
     ) -> Result<DatasetChoice, Failure> {
         let schema = self.schema()?;
         let name = self.dataset.as_deref().unwrap_or("pgbench");

@@ -37,9 +37,7 @@ pub(super) struct GivenOptions {
 /// The sections, with the options that the program has under this name.
 pub fn sections(called_as: CalledAs) -> Vec<Section> {
     fn section<G: 'static>(
-        title: &'static str,
-        rows: impl IntoIterator<Item = &'static Row<G>>,
-        called_as: CalledAs,
+        title: &'static str, rows: impl IntoIterator<Item = &'static Row<G>>, called_as: CalledAs,
     ) -> Section {
         let known = rows.into_iter().filter(|row| row.is_known_as(called_as));
         let options = known.map(|row| (row.syntax, row.help)).collect();
@@ -81,8 +79,7 @@ impl GivenOptions {
     /// Stores the option `name` with its argument, which is empty without one.
     pub fn take(&mut self, name: &'static str, text: &str) -> Result<(), Failure> {
         fn take<G: 'static>(
-            rows: impl IntoIterator<Item = &'static Row<G>>,
-            given: &mut G,
+            rows: impl IntoIterator<Item = &'static Row<G>>, given: &mut G,
             (name, text, called_as): (&str, &str, CalledAs),
         ) -> Result<(), Failure> {
             match rows.into_iter().find(|row| row.syntax.long == name) {

@@ -177,18 +177,7 @@ mod tests {
             assert_eq!(thinks(&[text], &["a"]), Ok(vec![expected]), "{text}");
         }
         for text in [
-            "",
-            "5",
-            "s",
-            "-1s",
-            "1h",
-            "1e400s",
-            "nans",
-            "infs",
-            "25000min",
-            "normal:1s",
-            "fixed:",
-            "1s=",
+            "", "5", "s", "-1s", "1h", "1e400s", "nans", "infs", "25000min", "normal:1s", "fixed:", "1s=",
             "exponential:1s:2",
         ] {
             let refused = format!("invalid time for --think-time: \"{text}\"");

@@ -61,10 +61,7 @@ pub fn run(options: &TpccCheck, messages: &Messages) -> Exit {
 }
 
 fn carry_out(
-    options: &TpccCheck,
-    messages: &Messages,
-    events: &mut Events,
-    out: &mut dyn Write,
+    options: &TpccCheck, messages: &Messages, events: &mut Events, out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let lease = Lease::take().map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
     if options.parent_lease {
@@ -93,10 +90,7 @@ fn carry_out(
 
 /// Checks the session's database and reports each verdict; returns whether all conditions hold.
 pub fn check(
-    session: &mut Session,
-    options: &TpccCheck,
-    events: &mut Events,
-    out: &mut dyn Write,
+    session: &mut Session, options: &TpccCheck, events: &mut Events, out: &mut dyn Write,
 ) -> Result<bool, Failure> {
     let (warehouses, profile) = expected_dataset(session, options)?;
     let mut all_hold = true;

@@ -167,11 +167,7 @@ impl ClientSql {
 
     /// Appends what can be sent now.
     pub fn send(
-        &mut self,
-        kind: Kind,
-        inputs: &Inputs,
-        prepared: &[Prepared],
-        out: &mut Outgoing<'_>,
+        &mut self, kind: Kind, inputs: &Inputs, prepared: &[Prepared], out: &mut Outgoing<'_>,
     ) -> Result<(), EncodeError> {
         out.keep_rows();
         self.first = self.next;
@@ -222,11 +218,7 @@ impl ClientSql {
     }
 
     fn send_step(
-        &self,
-        step: Step,
-        inputs: &Inputs,
-        template: &BindTemplate,
-        out: &mut Outgoing<'_>,
+        &self, step: Step, inputs: &Inputs, template: &BindTemplate, out: &mut Outgoing<'_>,
     ) -> Result<(), EncodeError> {
         let values = self.values(step, inputs);
         out.execute(template, |number, out| {

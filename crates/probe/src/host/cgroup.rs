@@ -111,8 +111,7 @@ impl<'a> Folder<'a> {
 
 /// The lowest limit, and the group that has it.
 fn lowest<'a>(
-    groups: impl Iterator<Item = Folder<'a>>,
-    limit: impl Fn(&Folder) -> Option<f64>,
+    groups: impl Iterator<Item = Folder<'a>>, limit: impl Fn(&Folder) -> Option<f64>,
 ) -> (Option<f64>, Option<Folder<'a>>) {
     let limits = groups.filter_map(|group| Some((limit(&group)?, group)));
     limits.min_by(|(a, _), (b, _)| a.total_cmp(b)).unzip()

@@ -267,9 +267,7 @@ impl<'a> Server<'a> {
 
     /// An answer and how long it took; None after an error, which has been reported.
     fn ask(
-        &mut self,
-        source: &'static str,
-        ask: impl FnOnce(&mut PreparedSession) -> Result<ResultSet, SessionError>,
+        &mut self, source: &'static str, ask: impl FnOnce(&mut PreparedSession) -> Result<ResultSet, SessionError>,
     ) -> Option<(ResultSet, Duration)> {
         let session = self.session.as_mut()?;
         let began = Instant::now();

@@ -161,10 +161,7 @@ fn sort(rows: &mut [Row]) {
 
 /// The fields of a `statements` line. `query` gets the texts from the server; if it fails, they are missing.
 pub fn line(
-    query: impl FnOnce(&str) -> Result<ResultSet, SessionError>,
-    asking: &Asking,
-    since: Stamp,
-    rows: &[Row],
+    query: impl FnOnce(&str) -> Result<ResultSet, SessionError>, asking: &Asking, since: Stamp, rows: &[Row],
 ) -> Map<String, Value> {
     let mut texts = HashMap::new();
     let ids: Vec<&str> = rows.iter().filter_map(|row| id(&row.labels)).collect();
