@@ -26,7 +26,7 @@ from tests.run_program import run_program
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
-    "install", "first-run", "tutorial", "sweeps", "compare-settings", "impact", "own-sql", "scenarios",
+    "install", "first-run", "tutorial", "sweeps", "compare-settings", "impact", "archive", "own-sql", "scenarios",
     "insert-benchmark", "aurora", "latency", "github-actions", "moving", "sysbench", "cluster",
 )  # fmt: skip
 OWN_LOAD_PAGES = ("own-load", "own-load-replay", "own-load-model")
