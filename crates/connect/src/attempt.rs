@@ -9,6 +9,7 @@ use pgdyno_wire::{Progress, SqlState, Startup, StartupError, TxStatus};
 use crate::blocking_session::Session;
 use crate::cancel_token::CancelToken;
 use crate::connect_error::{Attempt, Cause, ConnectError};
+use crate::connect_times::Milestones;
 use crate::encryption::{self, Encryption, Failure};
 use crate::env::name_of;
 use crate::hosts::{Endpoint, Host, Place};
@@ -152,10 +153,12 @@ async fn try_encryption(
 ) -> Result<Session, Failure> {
     let opened = Instant::now();
     let stream = open(params, endpoint, patience).await.map_err(Failure::last)?;
+    let connected = Instant::now();
     let (mut stream, channel) = encryption::take(params, host, stream, encryption, patience).await?;
+    let encrypted = stream.is_encrypted().then(Instant::now);
     let is_asked = encryption == Encryption::Plain || stream.is_encrypted();
     let mut startup = params.startup_over(host, channel);
-    let status = match start(&mut stream, &mut startup, patience).await {
+    let (status, answered) = match start(&mut stream, &mut startup, patience).await {
         Ok(ready) => ready,
         Err(Cause::Startup { error, .. }) => {
             let refused = matches!(&error, StartupError::Server(error)
@@ -172,17 +175,18 @@ async fn try_encryption(
         Err(cause) => return Err(Failure::last(cause)),
     };
     encryption::check_certificate_mode(params, &stream).map_err(Failure::last)?;
+    let milestones = Milestones { connected, encrypted, answered, ready: Instant::now() };
     let facts = startup.into_facts();
     let key = facts.cancel_key.as_ref();
     let cancel = key.and_then(|key| CancelToken::new(params, host, endpoint, stream.is_encrypted(), key));
-    Ok(Session::new(stream, facts, status, cancel, opened, patience.clone()))
+    Ok(Session::new(stream, facts, status, cancel, opened, milestones, patience.clone()))
 }
 
 /// Connects a socket.
 pub(crate) async fn open(params: &Params, endpoint: &Endpoint, patience: &Patience) -> Result<Stream, Cause> {
     let unix = matches!(endpoint, Endpoint::Unix(_));
     let stream = match endpoint {
-        Endpoint::Unix(path) => Stream::connect_unix(path, patience).await,
+        Endpoint::Unix(path) => Stream::connect_unix(path, params.full_queue, patience).await,
         Endpoint::Tcp(address) => Stream::connect_tcp(*address, patience, &params.keepalives).await,
     };
     let stream = stream.map_err(|error| match error.kind() {
@@ -197,16 +201,24 @@ pub(crate) async fn open(params: &Params, endpoint: &Endpoint, patience: &Patien
 }
 
 /// Exchanges messages until the session is ready. What the server sends right after that, such as a
-/// notice or the reason why it ends the session, is part of the start.
-async fn start(stream: &mut Stream, startup: &mut Startup, patience: &Patience) -> Result<TxStatus, Cause> {
+/// notice or the reason why it ends the session, is part of the start. Also returns when the last message was sent, if
+/// the server asked for one.
+async fn start(
+    stream: &mut Stream, startup: &mut Startup, patience: &Patience,
+) -> Result<(TxStatus, Option<Instant>), Cause> {
     let refused = |error| Cause::Startup { error, password_file: None };
     let mut out = Vec::new();
     startup.first(&mut out).map_err(|error| refused(error.into()))?;
     let mut buffer = vec![0; RECEIVE_BYTES];
-    let mut ready = None;
+    let (mut ready, mut answered) = (None, None);
+    let mut is_first = true;
     loop {
+        let is_answer = !out.is_empty() && !std::mem::take(&mut is_first);
         let sent = send_all(stream, &out, patience).await;
         out.clear();
+        if is_answer {
+            answered = Some(Instant::now());
+        }
         // A server that refuses immediately may close before it has read everything; its error
         // message is more useful than the broken connection.
         let received = receive(stream, &mut buffer, patience).await;
@@ -226,7 +238,7 @@ async fn start(stream: &mut Stream, startup: &mut Startup, patience: &Patience) 
         }
         // the rest of a message that has arrived in part is awaited
         if let (Some(status), true) = (ready, startup.at_boundary()) {
-            return Ok(status);
+            return Ok((status, answered));
         }
     }
 }

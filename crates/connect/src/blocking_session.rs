@@ -7,6 +7,7 @@ use pgdyno_wire::startup::Facts;
 use pgdyno_wire::{ServerError, TxStatus, frontend};
 
 use crate::cancel_token::CancelToken;
+use crate::connect_times::{ConnectTimes, Milestones};
 use crate::message_stream::{Event, Link};
 use crate::notice;
 use crate::patience::{Interrupt, Patience, block_on};
@@ -47,6 +48,7 @@ pub struct Session {
     cancel: Option<CancelToken>,
     /// When connecting began.
     pub(crate) opened: Instant,
+    milestones: Milestones,
     /// The server's version as it reports it, such as `15.18 (Debian 15.18-0+deb12u1)`.
     pub server_version: String,
     /// The version as a number: 150018 for 15.18, 90624 for 9.6.24; 0 when it cannot be read.
@@ -67,7 +69,7 @@ impl std::fmt::Debug for Session {
 impl Session {
     pub(crate) fn new(
         stream: Stream, facts: Facts, status: TxStatus, cancel: Option<CancelToken>, opened: Instant,
-        patience: Patience,
+        milestones: Milestones, patience: Patience,
     ) -> Self {
         let server_version = facts.parameter("server_version").unwrap_or("").to_owned();
         Session {
@@ -77,6 +79,7 @@ impl Session {
             usable: true,
             cancel,
             opened,
+            milestones,
             server_version_num: version_number(&server_version),
             server_version,
         }
@@ -94,6 +97,11 @@ impl Session {
 
     pub fn parameters(&self) -> &[(String, String)] {
         &self.link.facts.parameters
+    }
+
+    /// How long its connection took that was begun at `began`.
+    pub fn connect_times(&self, began: Instant) -> ConnectTimes {
+        self.milestones.since(began)
     }
 
     /// Process ID of the backend; 0 when the server did not report it.

@@ -8,7 +8,7 @@ use pgdyno_wire::frontend;
 use crate::attempt::{open, receive, send_all};
 use crate::cancel_token::{Address, CancelToken, Key};
 use crate::connect_error::Cause;
-use crate::dialer::Dialer;
+use crate::dialer::{AT_ONCE, Dialer};
 use crate::encryption::encrypt;
 use crate::hosts::Endpoint;
 use crate::params::Params;
@@ -71,7 +71,7 @@ impl CancelToken {
 /// # Errors
 /// One of the errors of [`CancelToken::send`]; the other requests are sent nevertheless.
 pub fn cancel_all(params: &Params, tokens: &[CancelToken], patience: &Patience) -> Result<(), Cause> {
-    let mut dialer = Dialer::<()>::new(params.clone()).map_err(Cause::Io)?;
+    let mut dialer = Dialer::<()>::new(params.clone(), AT_ONCE).map_err(Cause::Io)?;
     tokens.iter().for_each(|token| dialer.cancel(token.clone(), patience.clone()));
     while !dialer.is_idle() {
         dialer.advance(LONGEST_WAIT).map_err(Cause::Io)?;

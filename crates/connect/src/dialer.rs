@@ -17,9 +17,9 @@ use crate::cancel_token::CancelToken;
 use crate::connect_error::{Cause, ConnectError};
 use crate::params::Params;
 use crate::patience::Patience;
-use crate::watch::{Answered, Watch, lock};
+use crate::watch::{Common, Watch, lock};
 
-/// How many connections are in progress at the same time: enough to reach a distant server at the
+/// How many connections of a load are in progress at the same time, unless each transaction has its own: enough to reach a distant server at the
 /// rate of its own work, few enough for its queue of connections.
 pub const AT_ONCE: usize = 64;
 
@@ -27,11 +27,15 @@ pub const AT_ONCE: usize = 64;
 /// host that answered last is tried first, unless the order is random.
 pub struct Dialer<T> {
     params: Arc<Params>,
+    /// How many connections are in progress at most.
+    at_once: usize,
     epoll: Arc<OwnedFd>,
-    answered: Arc<Mutex<Option<Answered>>>,
+    common: Arc<Mutex<Common>>,
     queue: VecDeque<Request<T>>,
     /// Indexed by the key of the watch.
     dials: Vec<Option<Dial<T>>>,
+    /// Keys without a connection.
+    free: Vec<usize>,
     /// How many of them are in progress: workers ask before each wait.
     in_progress: usize,
     /// The time in which connections were in progress, of which each had an equal share.
@@ -75,16 +79,16 @@ pub struct Dialed<T> {
 }
 
 impl<T: 'static> Dialer<T> {
-    /// A dialer without requests.
-    pub fn new(params: Params) -> io::Result<Self> {
-        let mut dials = Vec::new();
-        dials.resize_with(AT_ONCE, || None);
+    /// A dialer without requests, which makes at most `at_once` connections at the same time.
+    pub fn new(params: Params, at_once: usize) -> io::Result<Self> {
         Ok(Self {
             params: Arc::new(params),
+            at_once,
             epoll: Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?),
-            answered: Arc::default(),
+            common: Arc::default(),
             queue: VecDeque::new(),
-            dials,
+            dials: Vec::new(),
+            free: Vec::new(),
             in_progress: 0,
             shared_time: Duration::ZERO,
             shared_until: Instant::now(),
@@ -110,12 +114,13 @@ impl<T: 'static> Dialer<T> {
 
     pub fn clear(&mut self) {
         self.queue.clear();
-        self.dials.fill_with(|| None);
+        self.dials.clear();
+        self.free.clear();
         self.in_progress = 0;
     }
 
     pub fn has_room(&self) -> bool {
-        self.queue.len() + self.in_progress < AT_ONCE
+        self.queue.len() + self.in_progress < self.at_once
     }
 
     pub fn is_idle(&self) -> bool {
@@ -127,10 +132,10 @@ impl<T: 'static> Dialer<T> {
         if self.is_idle() {
             return None;
         }
-        if !self.queue.is_empty() && self.in_progress < AT_ONCE {
+        if !self.queue.is_empty() && self.in_progress < self.at_once {
             return Some(Instant::now());
         }
-        self.dials.iter().flatten().filter_map(|dial| *lock(&dial.until)).min()
+        lock(&self.common).earliest
     }
 
     /// Begins requests for which there is room, and continues the connections whose servers have
@@ -153,28 +158,37 @@ impl<T: 'static> Dialer<T> {
         }
         self.events = events;
         let now = Instant::now();
-        for key in 0..self.dials.len() {
-            let dial = self.dials[key].as_ref();
-            if dial.is_some_and(|dial| lock(&dial.until).is_some_and(|until| until <= now)) {
-                self.poll(key, &mut done);
-            }
+        if lock(&self.common).earliest.is_some_and(|earliest| earliest <= now) {
+            self.end_waits(now, &mut done);
         }
         Ok(done)
     }
 
-    fn begin(&mut self, done: &mut Vec<Dialed<T>>) {
+    fn end_waits(&mut self, now: Instant, done: &mut Vec<Dialed<T>>) {
+        lock(&self.common).earliest = None;
         for key in 0..self.dials.len() {
-            if self.dials[key].is_some() {
-                continue;
+            let until = self.dials[key].as_ref().and_then(|dial| *lock(&dial.until));
+            match until {
+                Some(until) if until <= now => self.poll(key, done),
+                Some(until) => lock(&self.common).wait_until(until),
+                None => {}
             }
-            let Some(request) = self.queue.pop_front() else {
-                return;
-            };
+        }
+    }
+
+    fn begin(&mut self, done: &mut Vec<Dialed<T>>) {
+        while self.in_progress < self.at_once
+            && let Some(request) = self.queue.pop_front()
+        {
+            let key = self.free.pop().unwrap_or_else(|| {
+                self.dials.push(None);
+                self.dials.len() - 1
+            });
             let watch = Watch {
                 epoll: Arc::clone(&self.epoll),
                 key: key as u64,
                 until: Arc::default(),
-                answered: Arc::clone(&self.answered),
+                common: Arc::clone(&self.common),
             };
             let (params, until) = (Arc::clone(&self.params), Arc::clone(&watch.until));
             let future = Box::pin(async move {
@@ -212,6 +226,7 @@ impl<T: 'static> Dialer<T> {
         };
         let (began, shared_before) = (dial.began, dial.shared_before);
         self.dials[key] = None;
+        self.free.push(key);
         self.share_time();
         self.in_progress -= 1;
         match outcome {

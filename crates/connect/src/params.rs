@@ -53,6 +53,16 @@ pub struct Keepalives {
     pub user_timeout: Option<Duration>,
 }
 
+/// What a full queue of connections at a unix socket means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FullQueue {
+    /// The client waits until there is room.
+    #[default]
+    Awaited,
+    /// The connection fails with `EAGAIN`, as with libpq.
+    Refuses,
+}
+
 /// The parameters of a connection, complete and checked. [`Params::resolve`] makes them.
 ///
 /// Clones share the keys that SCRAM derives from the password, so that only the first of many
@@ -89,6 +99,7 @@ pub struct Params {
     /// The required kind of session.
     pub target_session_attrs: TargetSessionAttrs,
     pub poolers: Poolers,
+    pub full_queue: FullQueue,
     /// The order in which hosts are tried.
     pub load_balance_hosts: LoadBalance,
     /// The settings of TCP keepalives.
@@ -155,6 +166,7 @@ impl Params {
                 TargetSessionAttrs::parse,
             )?,
             poolers: Poolers::Accepted,
+            full_queue: FullQueue::default(),
             load_balance_hosts: word(&settings, "load_balance_hosts", LoadBalance::Disable, LoadBalance::parse)?,
             keepalives: keepalives(&settings)?,
             require_peer: owned("requirepeer"),

@@ -100,18 +100,24 @@ impl Patience {
     /// The addresses of a name, which a thread looks up if there is a watch.
     pub(crate) async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let place = (name.to_owned(), port);
-        if self.watch.is_none() || name.parse::<IpAddr>().is_ok() {
+        let Some(watch) = self.watch.as_ref().filter(|_| name.parse::<IpAddr>().is_err()) else {
             return Ok(place.to_socket_addrs()?.collect());
+        };
+        if let Some(addresses) = watch.addresses(&place) {
+            return Ok(addresses);
         }
+        let looked_up = place.clone();
         let (ours, theirs) = UnixStream::pair()?;
         let (sender, addresses) = channel();
         thread::Builder::new().name("resolving".into()).spawn(move || {
             // nobody waits for it any more if the attempt has ended
-            let _ = sender.send(place.to_socket_addrs().map(Iterator::collect));
+            let _ = sender.send(looked_up.to_socket_addrs().map(Iterator::collect::<Vec<_>>));
             drop(theirs);
         })?;
         self.wait(&ours, PollFlags::IN).await?;
-        addresses.recv().map_err(io::Error::other)?
+        let addresses: Vec<SocketAddr> = addresses.recv().map_err(io::Error::other)??;
+        watch.keep_addresses(place, &addresses);
+        Ok(addresses)
     }
 
     /// How long to wait before calling this again: at least a millisecond, so that it cannot be mistaken for "no

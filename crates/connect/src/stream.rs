@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 use crate::cancel_token::CancelToken;
-use crate::params::Keepalives;
+use crate::params::{FullQueue, Keepalives};
 use crate::patience::{Patience, block_on};
 use crate::tls::{TlsChannel, TlsStream};
 
@@ -44,8 +44,7 @@ pub struct Transport {
 impl Stream {
     /// Connects to a unix socket; a path that begins with `@` is in the abstract namespace.
     ///
-    /// When the server's backlog is full this waits, unlike libpq, which fails with `EAGAIN`.
-    pub(crate) async fn connect_unix(path: &Path, patience: &Patience) -> io::Result<Stream> {
+    pub(crate) async fn connect_unix(path: &Path, full_queue: FullQueue, patience: &Patience) -> io::Result<Stream> {
         let address = match path.to_str().and_then(|text| text.strip_prefix('@')) {
             Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
             None => SocketAddrUnix::new(path)?,
@@ -56,8 +55,7 @@ impl Stream {
             match connect(&socket, &address) {
                 Ok(()) => break,
                 Err(Errno::INTR) => {}
-                // the server's queue of connections is full
-                Err(Errno::AGAIN) => patience.pause().await?,
+                Err(Errno::AGAIN) if full_queue == FullQueue::Awaited => patience.pause().await?,
                 Err(errno) => return Err(errno.into()),
             }
         }

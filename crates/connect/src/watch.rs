@@ -1,16 +1,40 @@
 //! What a connection in progress waits for, without a thread that waits.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFlags, epoll};
 use rustix::io::Errno;
 
 use crate::hosts::Endpoint;
+
+/// How long the addresses of a name are used: a storm of connections must not look up each, and a client must notice a
+/// name that moves.
+const LOOKED_UP_FOR: Duration = Duration::from_secs(1);
+
+/// Names and ports that were looked up, with the instant.
+type Addresses = HashMap<(String, u16), (Instant, Vec<SocketAddr>)>;
+
+/// What the connections of a dialer have in common.
+#[derive(Debug, Default)]
+pub(crate) struct Common {
+    answered: Option<Answered>,
+    addresses: Addresses,
+    /// No wait ends before this, except by an event.
+    pub earliest: Option<Instant>,
+}
+
+impl Common {
+    pub fn wait_until(&mut self, until: Instant) {
+        self.earliest = Some(self.earliest.map_or(until, |other| other.min(until)));
+    }
+}
 
 /// Where a connection in progress registers what it waits for; clones are the same.
 #[derive(Clone, Debug)]
@@ -20,8 +44,7 @@ pub(crate) struct Watch {
     pub key: u64,
     /// When the current wait ends without an event.
     pub until: Arc<Mutex<Option<Instant>>>,
-    /// Common to all connections of a dialer.
-    pub answered: Arc<Mutex<Option<Answered>>>,
+    pub common: Arc<Mutex<Common>>,
 }
 
 /// The place that gave a session last: it is tried first, because a silent host before it would cost
@@ -55,6 +78,9 @@ impl Watch {
 
     async fn suspend(&self, until: Option<Instant>) {
         *lock(&self.until) = until;
+        if let Some(until) = until {
+            lock(&self.common).wait_until(until);
+        }
         let mut is_over = false;
         poll_fn(|_| match std::mem::replace(&mut is_over, true) {
             true => Poll::Ready(()),
@@ -64,11 +90,22 @@ impl Watch {
     }
 
     pub fn answered(&self) -> Option<Answered> {
-        lock(&self.answered).clone()
+        lock(&self.common).answered.clone()
     }
 
     pub fn set_answered(&self, answered: Answered) {
-        *lock(&self.answered) = Some(answered);
+        lock(&self.common).answered = Some(answered);
+    }
+
+    /// The addresses of `place`, if they were looked up less than a second ago.
+    pub fn addresses(&self, place: &(String, u16)) -> Option<Vec<SocketAddr>> {
+        let common = lock(&self.common);
+        let (at, addresses) = common.addresses.get(place)?;
+        (at.elapsed() < LOOKED_UP_FOR).then(|| addresses.clone())
+    }
+
+    pub fn keep_addresses(&self, place: (String, u16), addresses: &[SocketAddr]) {
+        lock(&self.common).addresses.insert(place, (Instant::now(), addresses.to_vec()));
     }
 }
 

@@ -160,7 +160,7 @@ fn clients_wait_for_a_silent_host_together_and_then_avoid_it() {
     let (silent, accepted) = silence();
     let (healthy, server) = serve(192, |_, mut socket| socket.write_all(&hello()).expect("sent"));
     let both = params(&format!("host=127.0.0.1,127.0.0.1 port={silent},{healthy} sslmode=disable connect_timeout=1"));
-    let mut dialer = Dialer::new(both).expect("descriptors");
+    let mut dialer = Dialer::new(both, 64).expect("descriptors");
     (0..192).for_each(|client| dialer.request(client));
     let began = Instant::now();
     assert!(dialer.advance(Duration::ZERO).expect("waiting").is_empty());
@@ -182,7 +182,7 @@ fn connections_made_at_once_share_their_time() {
         thread::sleep(Duration::from_millis(5));
         socket.write_all(&hello()).expect("sent");
     });
-    let mut dialer = Dialer::new(local(port, "")).expect("descriptors");
+    let mut dialer = Dialer::new(local(port, ""), 64).expect("descriptors");
     let began = Instant::now();
     (0..32).for_each(|client| dialer.request(client));
     let done = finish(&mut dialer);
@@ -193,11 +193,13 @@ fn connections_made_at_once_share_their_time() {
 
 #[test]
 fn names_are_looked_up_without_waiting() {
-    let (port, server) = serve(1, |_, mut socket| socket.write_all(&hello()).expect("sent"));
-    let mut dialer = Dialer::new(params(&format!("host=localhost port={port} sslmode=disable"))).expect("descriptors");
-    dialer.request(3);
+    let (port, server) = serve(2, |_, mut socket| socket.write_all(&hello()).expect("sent"));
+    let mut dialer =
+        Dialer::new(params(&format!("host=localhost port={port} sslmode=disable")), 1).expect("descriptors");
+    (3..5).for_each(|client| dialer.request(client));
     let done = finish(&mut dialer);
-    assert!(done.iter().all(|dialed| dialed.tag == 3 && dialed.result.is_ok()), "{done:?}");
+    assert_eq!(done.iter().map(|dialed| dialed.tag).collect::<Vec<_>>(), [3, 4], "one at a time");
+    assert!(done.iter().all(|dialed| dialed.result.is_ok()), "{done:?}");
     server.join().expect("the script");
 }
 

@@ -27,11 +27,12 @@ pub use self::steps::Overdue;
 use crate::client_abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::commit_ledger::{ClientLedger, CommitOutcome};
+use crate::connections::Made;
 use crate::driver::Event;
 use crate::interval::Consequence;
 use crate::pacing;
 use crate::poller::Next;
-use crate::reconnect::{Absence, describe_disconnect, ends_session};
+use crate::reconnect::{Absence, Refusal, describe_disconnect, ends_session};
 use crate::recorder::Ending;
 use crate::session::{Received, Session};
 use crate::shared::{AfterLoss, Shared};
@@ -345,6 +346,7 @@ impl Client {
         }
         match shared.run.after_loss {
             AfterLoss::Reconnect => self.begin_outage(message, shared),
+            AfterLoss::EndTransaction => self.fail_lost_transaction(message, shared),
             AfterLoss::EndSession => self.end_lost_session(message, shared),
             AfterLoss::Abort => self.abort(&abort(), Consequence::ConnectionLost, shared),
         }
@@ -358,17 +360,18 @@ impl Client {
         self.is_stopped() || self.is_away() || has_none || self.replaces_session()
     }
 
-    /// Handles the connection that the client requested, or the failure to make it; it `took` this long.
-    pub fn handle_connection(
-        &mut self, result: Result<(), &dyn std::error::Error>, took: Nanos, shared: &mut Shared<'_>,
-    ) -> Next {
+    /// Handles the connection that the client requested, or the failure to make it.
+    pub fn handle_connection(&mut self, result: Result<(), &Refusal>, made: &Made, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
-        if let Err(error) = result {
-            let why = Abort::new(Form::While, "establishing connection").because(error);
+        self.transaction.dialed = made.began;
+        if let Err(refusal) = result {
+            if shared.run.after_loss == AfterLoss::EndTransaction {
+                return self.fail_refused_transaction(refusal, now, shared);
+            }
+            let why = Abort::new(Form::While, "establishing connection").because(refusal);
             return self.abort(&why, Consequence::ConnectionLost, shared);
         }
-        let record = &mut shared.results.recorder.scripts[self.transaction.record];
-        record.connecting.record(took);
+        shared.record_connection(self.transaction.record, made);
         self.forget_session();
         if !shared.starts.schedule.is_open() {
             self.transaction.intended = now;

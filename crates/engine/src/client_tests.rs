@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use pgdyno_connect::{Env, Params};
 use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
+use pgdyno_wire::SqlState;
 
 use crate::client::Client;
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
+use crate::connections::Made;
 use crate::interval::Consequence;
 use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
 use crate::poller::Next;
+use crate::reconnect::Refusal;
 use crate::schedule::Arrivals;
 use crate::shared::{Context, Shared};
 use crate::spec::{Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Tries, WeightedProgram};
@@ -25,6 +28,15 @@ const READY_FAILED: &[u8] = b"Z\0\0\0\x05E";
 fn error(sqlstate: &str) -> Vec<u8> {
     let body = format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0\0");
     let mut message = vec![b'E'];
+    message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+    message.extend_from_slice(body.as_bytes());
+    message
+}
+
+fn fatal(sqlstate: &str) -> Vec<u8> {
+    let mut message = error(sqlstate);
+    let body = format!("SFATAL\0VFATAL\0C{sqlstate}\0Mgone\0\0");
+    message.truncate(1);
     message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
     message.extend_from_slice(body.as_bytes());
     message
@@ -52,7 +64,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
 
 fn shared<'a>(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Shared<'a> {
     static DELAY: AtomicU64 = AtomicU64::new(0);
-    let outages = (spec.on_loss != OnLoss::Abort).then(|| Arc::new(OutageTracker::new(spec.clients)));
+    let outages = spec.on_loss.reconnects().then(|| Arc::new(OutageTracker::new(spec.clients)));
     Shared::new(0, Context { spec, templates, clock: Clock::start(), stop, delay: &DELAY, outages })
 }
 
@@ -81,6 +93,10 @@ impl<'a> Bench<'a> {
     fn sent(&self) -> String {
         String::from_utf8_lossy(self.client.outgoing()).into_owned()
     }
+}
+
+fn made(took: Nanos) -> Made {
+    Made { took, ..Made::default() }
 }
 
 macro_rules! bench {
@@ -333,7 +349,7 @@ fn every_transaction_asks_for_its_own_connection() {
         };
         assert_eq!(next, Next::Wait);
         assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
-        let next = bench.client.handle_connection(Ok(()), now, &mut bench.shared);
+        let next = bench.client.handle_connection(Ok(()), &made(now), &mut bench.shared);
         assert_eq!(next, Next::Send);
         assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0");
         assert_eq!(bench.answer(READY), Next::Send);
@@ -351,13 +367,49 @@ fn a_connection_that_cannot_be_made_ends_the_client() {
     spec.sessions = Sessions::PerTransaction;
     bench!(bench, spec);
     bench.begin();
-    let refused = std::io::Error::other("connection refused");
-    let next = bench.client.handle_connection(Err(&refused), 0, &mut bench.shared);
+    let refused = Refusal::passing("connection refused");
+    let next = bench.client.handle_connection(Err(&refused), &Made::default(), &mut bench.shared);
     assert_eq!(next, Next::Close);
     assert_eq!(
         bench.shared.reports.notes[0].lines,
         ["connection refused", "client 0 aborted while establishing connection"]
     );
+}
+
+#[test]
+fn refused_and_lost_transactions_are_counted_and_the_client_goes_on() {
+    let mut spec = spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(4), Tries::AtMost(1), Arrivals::Closed);
+    spec.sessions = Sessions::PerTransaction;
+    spec.on_loss = OnLoss::Count;
+    bench!(bench, spec);
+    let sqlstate = Some(SqlState::parse(b"53300").expect("five characters"));
+    let refused = Refusal { sqlstate, ..Refusal::passing("sorry, too many clients already") };
+    bench.begin();
+    for transaction in 1..=4 {
+        assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
+        let result = if transaction < 3 { Err(&refused) } else { Ok(()) };
+        let next = bench.client.handle_connection(result, &Made::default(), &mut bench.shared);
+        match transaction {
+            1 | 2 => assert_eq!(next, Next::Close),
+            3 => assert_eq!(bench.answer(&fatal("57P01")), Next::Close),
+            _ => assert_eq!(bench.answer(READY), Next::Send),
+        }
+        let now = bench.shared.clock.now();
+        bench.client.wake(now, &mut bench.shared);
+    }
+    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
+    let record = &bench.shared.results.recorder;
+    let counts = record.scripts[0].counts;
+    assert_eq!((counts.succeeded, counts.other_failures, counts.lost, counts.failed()), (1, 2, 1, 3));
+    assert_eq!(record.scripts[0].latency.moments.count, 1, "of those that were served");
+    assert_eq!(record.connects.as_ref().map(|connects| connects.total.moments.count), Some(2));
+    let notes: Vec<_> =
+        bench.shared.reports.notes.iter().map(|note| (note.sqlstate.as_deref(), note.consequence)).collect();
+    assert_eq!(notes[0], (Some("53300"), Consequence::Failed));
+    assert_eq!(notes[2], (Some("57P01"), Consequence::Failed));
+    let errors = std::mem::take(&mut bench.shared.results.recorder.errors).into_list();
+    let errors: Vec<_> = errors.iter().map(|error| (error.message.as_str(), error.count, error.is_refusal)).collect();
+    assert_eq!(errors, [("sorry, too many clients already", 2, true), ("gone", 1, false)]);
 }
 
 fn notice() -> Vec<u8> {
@@ -408,7 +460,7 @@ fn last_words_of_one_connection_are_not_the_next_ones() {
     bench.begin();
     for _ in 0..2 {
         let now = bench.shared.clock.now();
-        assert_eq!(bench.client.handle_connection(Ok(()), now, &mut bench.shared), Next::Send);
+        assert_eq!(bench.client.handle_connection(Ok(()), &made(now), &mut bench.shared), Next::Send);
         bench.answer(&[READY, &error("57P01")].concat());
         bench.client.wake(now, &mut bench.shared);
     }

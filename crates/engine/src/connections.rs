@@ -3,13 +3,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use pgdyno_connect::{CancelToken, Dialer, Transport};
+use pgdyno_connect::{AT_ONCE, CancelToken, ConnectTimes, Dialer, Transport};
 
 use crate::by_token::ByToken;
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
 use crate::poller::Poller;
 use crate::reconnect::load_params;
-use crate::spec::Spec;
+use crate::spec::{Sessions, Spec};
 use crate::tls::TlsSessions;
 
 /// What a new connection is for.
@@ -28,6 +28,17 @@ pub struct Request {
     pub purpose: Purpose,
 }
 
+/// How a connection was made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Made {
+    /// When it was begun.
+    pub began: Nanos,
+    /// How long it took; with -C, as pgbench measures it: the time that the thread spent for it.
+    pub took: Nanos,
+    /// What its parts took; zero for one that failed.
+    pub times: ConnectTimes,
+}
+
 /// A worker's connections: the poller that moves their bytes, and their TLS sessions.
 pub struct Connections<P> {
     /// Moves the bytes.
@@ -42,7 +53,12 @@ pub struct Connections<P> {
 impl<P: Poller> Connections<P> {
     /// Makes an empty set, for tokens below `most`.
     pub fn new(most: usize, clock: Clock, spec: &Spec) -> io::Result<Self> {
-        let dialer = Dialer::new(load_params(spec))?;
+        let at_once = match spec.sessions {
+            // fewer would limit the load
+            Sessions::PerTransaction => most.max(1),
+            Sessions::Kept | Sessions::Driven => AT_ONCE,
+        };
+        let dialer = Dialer::new(load_params(spec), at_once)?;
         let mut poller = P::new(most, clock)?;
         poller.watch(dialer.as_fd())?;
         Ok(Self { poller, tls_sessions: TlsSessions::default(), cancels: ByToken::default(), dialer })

@@ -18,18 +18,32 @@ pub struct ErrorCount {
     pub message: String,
     /// How often it occurred.
     pub count: u64,
+    /// Whether there was no connection for the transaction.
+    pub is_refusal: bool,
 }
+
+/// The SQLSTATE, and whether the error is a refusal.
+type Kind = (Option<SqlState>, bool);
 
 #[derive(Debug, Default)]
 pub struct ErrorCounts {
-    counts: HashMap<Option<SqlState>, HashMap<String, u64>>,
+    counts: HashMap<Kind, HashMap<String, u64>>,
     /// How many errors are told apart.
     kinds: usize,
 }
 
 impl ErrorCounts {
     pub fn count(&mut self, sqlstate: Option<SqlState>, message: &str, times: u64) {
-        let messages = self.counts.entry(sqlstate).or_default();
+        self.add_kind((sqlstate, false), message, times);
+    }
+
+    /// Counts a transaction for which there was no connection.
+    pub fn count_refusal(&mut self, sqlstate: Option<SqlState>, message: &str) {
+        self.add_kind((sqlstate, true), message, 1);
+    }
+
+    fn add_kind(&mut self, kind: Kind, message: &str, times: u64) {
+        let messages = self.counts.entry(kind).or_default();
         if let Some(count) = messages.get_mut(message) {
             *count += times;
             return;
@@ -42,9 +56,9 @@ impl ErrorCounts {
     }
 
     pub fn add(&mut self, other: &Self) {
-        for (sqlstate, messages) in &other.counts {
+        for (kind, messages) in &other.counts {
             for (message, times) in messages {
-                self.count(*sqlstate, message, *times);
+                self.add_kind(*kind, message, *times);
             }
         }
     }
@@ -57,11 +71,12 @@ impl ErrorCounts {
     pub fn into_list(self) -> Vec<ErrorCount> {
         let by_state = self.counts.into_iter();
         let mut list: Vec<ErrorCount> = by_state
-            .flat_map(|(sqlstate, messages)| {
+            .flat_map(|((sqlstate, is_refusal), messages)| {
                 messages.into_iter().map(move |(message, count)| ErrorCount {
                     sqlstate: sqlstate.map(|state| state.as_str().to_owned()),
                     message,
                     count,
+                    is_refusal,
                 })
             })
             .collect();

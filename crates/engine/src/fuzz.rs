@@ -15,13 +15,12 @@ use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
 
 use crate::client::Client;
 use crate::clock::{Clock, Nanos};
+use crate::connections::Made;
 use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
 use crate::poller::Next;
 use crate::shared::{Context, Shared};
-use crate::spec::{
-    Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram,
-};
+use crate::spec::{Limit, OnError, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram};
 use crate::statement_template::{Template, templates};
 
 const SCRIPTS: [&str; 6] = [
@@ -83,7 +82,7 @@ fn drive(recipe: &[u8], piece_bytes: usize, order: Order) -> String {
         }
         let shared = all[which].get_or_insert_with(|| {
             let (spec, templates) = &specs()[which];
-            let outages = (spec.on_loss != OnLoss::Abort).then(|| Arc::new(OutageTracker::new(spec.clients)));
+            let outages = spec.on_loss.reconnects().then(|| Arc::new(OutageTracker::new(spec.clients)));
             let mut shared =
                 Shared::new(0, Context { spec, templates, clock: Clock::start(), stop: &STOP, delay: &DELAY, outages });
             shared.run.prints_notices = false;
@@ -160,7 +159,7 @@ impl<'a> Drive<'a> {
                 self.client.wake(timer.unwrap_or(now).max(now), self.shared)
             } else if self.shared.requests.next_unconnected().is_some() {
                 self.due = 0;
-                self.client.handle_connection(Ok(()), now, self.shared)
+                self.client.handle_connection(Ok(()), &Made { began: now, ..Made::default() }, self.shared)
             } else {
                 return;
             };

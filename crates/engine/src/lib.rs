@@ -17,6 +17,7 @@ mod client_tests;
 pub mod clock;
 pub mod command_record;
 pub mod commit_ledger;
+pub mod connect_record;
 mod connections;
 pub mod driver;
 mod error;

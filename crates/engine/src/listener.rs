@@ -96,6 +96,7 @@ impl<'a, O: Observer> Listener<'a, O> {
                 self.merger.ended(end.worker);
                 self.totals.commands(std::mem::take(&mut end.commands));
                 self.totals.errors.add(&end.errors);
+                self.totals.connects(end.connects.take());
                 self.ends.push(end);
             }
         }

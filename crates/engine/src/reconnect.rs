@@ -4,12 +4,13 @@ use std::io;
 use std::time::Duration;
 
 use pgdyno_connect::param_error::system_message;
-use pgdyno_connect::{Cause, ConnectError, Params};
+use pgdyno_connect::{Cause, ConnectError, FullQueue, Params};
 use pgdyno_script::Rng;
 use pgdyno_wire::{ServerError, SqlState, StartupError};
+use rustix::io::Errno;
 
 use crate::clock::{Nanos, SECOND};
-use crate::spec::Spec;
+use crate::spec::{OnLoss, Spec};
 
 /// The longest wait before the first attempt.
 const FIRST_WAIT: Nanos = SECOND / 100;
@@ -42,7 +43,10 @@ impl Backoff {
 
 pub fn load_params(spec: &Spec) -> Params {
     let mut params = spec.params.clone();
-    if spec.connects_later() {
+    if spec.on_loss == OnLoss::Count {
+        params.full_queue = FullQueue::Refuses;
+    }
+    if spec.connects_later() || spec.on_loss == OnLoss::Count {
         params.connect_timeout.get_or_insert(ATTEMPT_TIMEOUT);
     }
     params
@@ -82,20 +86,35 @@ pub fn describe_disconnect(error: Option<&io::Error>) -> String {
 pub struct Refusal {
     /// The message in libpq's words.
     pub message: String,
+    /// The same without the address and further lines, by which refusals are counted.
+    pub cause: String,
+    pub sqlstate: Option<SqlState>,
     /// Whether another attempt may succeed.
     pub is_transient: bool,
 }
 
 impl Refusal {
     pub fn passing(error: impl std::fmt::Display) -> Self {
-        Self { message: error.to_string(), is_transient: true }
+        let message = error.to_string();
+        Self { cause: message.clone(), message, sqlstate: None, is_transient: true }
     }
 }
 
 impl From<ConnectError> for Refusal {
     fn from(error: ConnectError) -> Self {
+        let message = error.to_string();
         let is_transient = error.attempts.last().is_none_or(|last| is_transient(&last.cause));
-        Self { message: error.to_string(), is_transient }
+        if let Some(server) = error.server_error() {
+            return Self { message, cause: server.message.clone(), sqlstate: Some(server.sqlstate()), is_transient };
+        }
+        let cause = match error.attempts.last().map(|last| &last.cause) {
+            Some(Cause::Connect { error, .. }) if error.raw_os_error() == Some(Errno::ADDRNOTAVAIL.raw_os_error()) => {
+                format!("{}: the ports of this host are used up", system_message(error))
+            }
+            Some(cause) => cause.to_string().lines().next().unwrap_or_default().to_owned(),
+            None => message.clone(),
+        };
+        Self { message, cause, sqlstate: None, is_transient }
     }
 }
 

@@ -4,6 +4,7 @@ use pgdyno_wire::SqlState;
 
 use crate::clock::Nanos;
 use crate::command_record::{CommandRecord, RowCounts};
+use crate::connect_record::ConnectRecord;
 use crate::error_counts::ErrorCounts;
 use crate::latencies::{Latencies, Moments};
 
@@ -178,6 +179,8 @@ pub struct Recorder {
     /// One record for each command of each script, since measuring began; None for commands without timing.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
     pub errors: ErrorCounts,
+    /// Connections since measuring began; only with a connection for each transaction (-C).
+    pub connects: Option<Box<ConnectRecord>>,
 }
 
 impl Recorder {
@@ -190,6 +193,7 @@ impl Recorder {
                 .map(|script| script.iter().map(|&is| is.then(CommandRecord::default)).collect())
                 .collect(),
             errors: ErrorCounts::default(),
+            connects: None,
         }
     }
 
@@ -223,6 +227,9 @@ impl Recorder {
     /// Discards the records of commands and errors: measuring begins now.
     pub fn begin_measuring(&mut self) {
         self.errors.clear();
+        if let Some(connects) = &mut self.connects {
+            **connects = ConnectRecord::default();
+        }
         for record in self.commands.iter_mut().flatten().flatten() {
             record.clear();
         }

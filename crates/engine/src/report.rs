@@ -5,6 +5,7 @@ use pgdyno_wire::SqlState;
 use crate::clock::Nanos;
 use crate::command_record::CommandRecord;
 use crate::commit_ledger::ClientLedger;
+use crate::connect_record::ConnectRecord;
 use crate::error_counts::{ErrorCount, ErrorCounts};
 use crate::health::Healths;
 use crate::interval::{ErrorNote, Merged, Phase};
@@ -44,6 +45,8 @@ pub struct Report {
     /// Time from the start of the first connection to the end of the last one.
     pub connecting: Nanos,
     pub start_late: Nanos,
+    /// Times to connect; None unless each transaction has its own connection (-C).
+    pub connects: Option<Box<ConnectRecord>>,
     /// Errors by SQLSTATE, most frequent first.
     pub errors: Vec<ErrorCount>,
     /// How many errors had no note, because there were too many or nobody read them; `errors` has them.
@@ -84,6 +87,11 @@ impl Report {
         ScriptRecord::sum(&self.scripts).connecting
     }
 
+    /// Transactions for which there was no connection; some of those that failed.
+    pub fn refused(&self) -> u64 {
+        self.errors.iter().filter(|error| error.is_refusal).map(|error| error.count).sum()
+    }
+
     /// How many transactions were scheduled.
     pub fn scheduled(&self) -> u64 {
         self.counts().ended() + self.in_flight
@@ -109,6 +117,7 @@ pub struct Totals<'a> {
     scripts: usize,
     commands: Vec<Vec<Option<CommandRecord>>>,
     pub errors: ErrorCounts,
+    connects: Option<Box<ConnectRecord>>,
     health: Healths,
 }
 
@@ -122,6 +131,7 @@ impl<'a> Totals<'a> {
             scripts,
             commands: Vec::new(),
             errors: ErrorCounts::default(),
+            connects: None,
             health: Healths::default(),
         }
     }
@@ -150,6 +160,13 @@ impl<'a> Totals<'a> {
         }
     }
 
+    pub fn connects(&mut self, connects: Option<Box<ConnectRecord>>) {
+        match (&mut self.connects, connects) {
+            (Some(all), Some(connects)) => all.add(&connects),
+            (all, connects) => *all = all.take().or(connects),
+        }
+    }
+
     pub fn count_errors(&mut self, note: &ErrorNote, times: u64) {
         let sqlstate = note.sqlstate.as_deref();
         let sqlstate = sqlstate.map(|state| SqlState::parse(state.as_bytes()).unwrap_or(SqlState::UNKNOWN));
@@ -174,6 +191,7 @@ impl<'a> Totals<'a> {
             report.unstarted = results.iter().map(|phase| phase.unstarted).sum();
             report.measured = measured(&results);
         }
-        Report { commands: self.commands, errors: self.errors.into_list(), health: self.health, ..report }
+        let Self { commands, errors, connects, health, .. } = self;
+        Report { commands, errors: errors.into_list(), connects, health, ..report }
     }
 }

@@ -21,7 +21,7 @@ use crate::poller::{self, Epoll, Poller, Uring};
 use crate::recorder::ScriptRecord;
 use crate::report::Report;
 use crate::shared::{Context, Shared};
-use crate::spec::{Limit, OnLoss, Sessions, Spec};
+use crate::spec::{Limit, Sessions, Spec};
 use crate::statement_template::templates;
 use crate::timetable::{Planned, Timetable};
 pub use crate::worker::LONGEST_SHUTDOWN;
@@ -53,7 +53,7 @@ pub fn run(spec: &Spec, clock: Clock, stop: &AtomicBool, observer: &mut impl Obs
     let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
     let (work, io) = thread_function(spec)?;
     let delay = AtomicU64::new(0);
-    let outages = (spec.on_loss != OnLoss::Abort).then(|| Arc::new(OutageTracker::new(spec.clients)));
+    let outages = spec.on_loss.reconnects().then(|| Arc::new(OutageTracker::new(spec.clients)));
     let context = Context { spec, templates: &templates, clock, stop, delay: &delay, outages: outages.clone() };
     let messages = worker_channel();
     thread::scope(|scope| {

@@ -15,6 +15,7 @@ use self::run_settings::RunSettings;
 pub use self::run_settings::{AfterLoss, Context};
 use self::starts::Starts;
 use crate::clock::{Clock, Nanos};
+use crate::connections::Made;
 use crate::driver::LoadTimes;
 use crate::note_limit::NoteLimit;
 use crate::spec::Window;
@@ -94,6 +95,21 @@ impl<'a> Shared<'a> {
 
     pub fn load_times(&self) -> LoadTimes {
         LoadTimes { origin: self.starts.schedule.origin(), deadline: self.run.deadline }
+    }
+
+    pub fn record_connection(&mut self, record: usize, made: &Made) {
+        self.results.recorder.scripts[record].connecting.record(made.took);
+        if self.starts.counts(record)
+            && let Some(connects) = &mut self.results.recorder.connects
+        {
+            connects.record(&made.times);
+        }
+    }
+
+    pub fn count_refusal(&mut self, record: usize, sqlstate: Option<SqlState>, message: &str) {
+        if self.starts.counts(record) {
+            self.results.recorder.errors.count_refusal(sqlstate, message);
+        }
     }
 
     pub fn count_error(&mut self, record: usize, sqlstate: Option<SqlState>, message: &str) {

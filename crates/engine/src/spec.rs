@@ -84,11 +84,20 @@ pub enum OnError {
 pub enum OnLoss {
     /// It gives up.
     Abort,
+    /// It counts the transaction as failed, also if it has not begun because there was no connection for it, and
+    /// continues with the next (only for sessions per transaction).
+    Count,
     /// It counts the transaction in flight as lost, and reconnects.
     Reconnect {
         /// How long it tries to reconnect before it gives up; None for the rest of the run.
         patience: Option<Duration>,
     },
+}
+
+impl OnLoss {
+    pub fn reconnects(self) -> bool {
+        matches!(self, Self::Reconnect { .. })
+    }
 }
 
 /// How long a session lasts.
@@ -275,7 +284,7 @@ impl Spec {
 
     /// Whether clients connect during the load other than for each transaction.
     pub fn connects_later(&self) -> bool {
-        self.on_loss != OnLoss::Abort || self.sessions == Sessions::Driven
+        self.on_loss.reconnects() || self.sessions == Sessions::Driven
     }
 
     /// Whether starts at a rate are evenly spaced.

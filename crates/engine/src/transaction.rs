@@ -27,6 +27,8 @@ pub struct Transaction {
     /// When it began; or when the pause before it began.
     pub started: Nanos,
     pub begun: bool,
+    /// When its connection was begun (-C).
+    pub dialed: Nanos,
     /// Number of tries, including the current one.
     pub tries: u32,
     pub waited: bool,
@@ -78,6 +80,7 @@ impl Transaction {
             intended: 0,
             started: 0,
             begun: false,
+            dialed: 0,
             tries: 0,
             waited: false,
             rng: None,

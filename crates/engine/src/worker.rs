@@ -287,6 +287,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             ended: load.clients.iter().map(Client::ended).collect(),
             commands: load.shared.results.recorder.commands,
             errors: load.shared.results.recorder.errors,
+            connects: load.shared.results.recorder.connects,
             unreported_errors: load.shared.reports.note_limit.dropped,
             failure,
         };

@@ -5,6 +5,7 @@ use std::io;
 use crate::clock::Nanos;
 use crate::command_record::CommandRecord;
 use crate::commit_ledger::ClientLedger;
+use crate::connect_record::ConnectRecord;
 use crate::error_counts::ErrorCounts;
 use crate::interval::{ErrorNote, Interval};
 
@@ -26,6 +27,7 @@ pub struct WorkerEnd {
     pub commands: Vec<Vec<Option<CommandRecord>>>,
     /// Errors that count in the results.
     pub errors: ErrorCounts,
+    pub connects: Option<Box<ConnectRecord>>,
     pub unreported_errors: u64,
     /// Numbers of the records of the transactions that were still running.
     pub in_flight: Vec<usize>,

@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_engine::RunError;
 use pgdyno_engine::clock::Clock;
+use pgdyno_engine::connect_record::ConnectRecord;
+use pgdyno_engine::latencies::Latencies;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::schedule::{Arrivals, Spacing};
@@ -61,10 +63,10 @@ pub fn start_event(
             Tries::AtMost(most) => most,
             Tries::Unlimited => 0,
         },
-        "reconnect": options.on_loss != OnLoss::Abort,
+        "reconnect": options.on_loss.reconnects(),
         "reconnect_s": match options.on_loss {
             OnLoss::Reconnect { patience } => patience.map(|patience| patience.as_secs_f64()),
-            OnLoss::Abort => None,
+            OnLoss::Abort | OnLoss::Count => None,
         },
         "ledger": options.ledger,
         "seed": seed,
@@ -127,7 +129,13 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, footprint: &Footprint
     let errors: Vec<Value> = report
         .errors
         .iter()
-        .map(|error| json!({ "sqlstate": error.sqlstate, "message": error.message, "count": error.count }))
+        .map(|error| {
+            let mut fields = json!({ "sqlstate": error.sqlstate, "message": error.message, "count": error.count });
+            if error.is_refusal {
+                fields["refused"] = json!(true);
+            }
+            fields
+        })
         .collect();
     let mut end = json!({
         "outcome": match report.outcome {
@@ -156,6 +164,7 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, footprint: &Footprint
         "scripts": scripts,
         "phases": phase_events::ended(report, events),
         "errors": errors,
+        "connect": report.connects.as_deref().map(|connects| connect_field(connects, events)),
         "ledger": report.ledger.as_deref().map(commit_ledger::end_field),
         "start_late_us": report.start_late / 1000,
         "cpu_us": cpu_us(),
@@ -179,6 +188,18 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, footprint: &Footprint
         end.extend(fields);
     }
     end
+}
+
+fn connect_field(connects: &ConnectRecord, events: &mut Events) -> Value {
+    let mut field = |of: &Latencies| match of.moments.count {
+        0 => Value::Null,
+        _ => json!({ "latency_ns": events::latency(of), "histogram": events.histogram(&of.histogram) }),
+    };
+    let mut fields = json!({ "count": connects.total.moments.count, "total": field(&connects.total) });
+    for (name, part) in connects.parts() {
+        fields[name] = field(part);
+    }
+    fields
 }
 
 fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) -> Value {

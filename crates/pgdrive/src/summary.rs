@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::command_record::CommandRecord;
+use pgdyno_engine::connect_record::ConnectRecord;
 use pgdyno_engine::latencies::Moments;
 use pgdyno_engine::recorder::{Counts, ScriptRecord};
 use pgdyno_engine::report::Report;
@@ -140,9 +141,22 @@ fn throughput(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report)
         Sessions::PerTransaction => {
             let connecting_ms = report.reconnecting().mean() / 1e6;
             writeln!(out, "average connection time = {connecting_ms:.3} ms")?;
+            if let (OnLoss::Count, Some(connects)) = (shown.spec.on_loss, &report.connects) {
+                connecting(out, connects)?;
+                writeln!(out, "number of refused transactions: {}", report.refused())?;
+            }
             writeln!(out, "tps = {tps:.6} (including reconnection times)")
         }
     }
+}
+
+/// Writes the percentiles of the time to connect, and the means of its parts.
+fn connecting(out: &mut impl Write, connects: &ConnectRecord) -> io::Result<()> {
+    let [p50, p99] = [0.5, 0.99].map(|quantile| connects.total.at_quantile(quantile) as f64 / 1e6);
+    let parts = connects.parts().into_iter().filter(|(_, part)| part.moments.count > 0);
+    let parts: Vec<String> =
+        parts.map(|(name, part)| format!("{} {:.3}", name.replace('_', " "), part.moments.mean() / 1e6)).collect();
+    writeln!(out, "time to connect: p50 {p50:.3} ms, p99 {p99:.3} ms; on average {} ms", parts.join(", "))
 }
 
 fn head(out: &mut impl Write, shown: &SummaryContext<'_>) -> io::Result<()> {

@@ -100,6 +100,10 @@ impl Client {
         shared.results.recorder.transaction(self.transaction.record, ending, latency);
         self.ended += 1;
         let lag = match ending {
+            // what connecting takes is the server's
+            Ending::Succeeded if shared.run.reconnects => {
+                self.transaction.dialed.saturating_sub(self.transaction.intended)
+            }
             Ending::Succeeded => self.transaction.started.saturating_sub(self.transaction.intended),
             _ => 0,
         };
@@ -174,11 +178,15 @@ impl Client {
 
     /// Ends the session, because the next transaction has a connection of its own.
     pub(super) fn end_session(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        self.pause_before_connecting(now, shared);
+        self.session.terminate();
+        Next::Send
+    }
+
+    pub(super) fn pause_before_connecting(&mut self, now: Nanos, shared: &mut Shared<'_>) {
         if !(shared.run.pauses && self.start_thinking(now, shared).is_some()) {
             self.enter(State::Paused(PauseReason::Yield));
             self.wake_at(now, shared);
         }
-        self.session.terminate();
-        Next::Send
     }
 }

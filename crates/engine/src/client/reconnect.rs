@@ -7,6 +7,7 @@ use crate::client::state::{Connection, PauseReason, State};
 use crate::client_abort::{Abort, Form};
 use crate::clock::{Nanos, SECOND};
 use crate::commit_ledger::CommitOutcome;
+use crate::connections::Made;
 use crate::interval::Consequence;
 use crate::poller::Next;
 use crate::reconnect::{Absence, Backoff, Refusal};
@@ -85,11 +86,47 @@ impl Client {
         self.transaction.failed = None;
     }
 
+    /// Counts the transaction as failed whose connection was lost, and continues with the next.
+    pub(super) fn fail_lost_transaction(&mut self, message: &str, shared: &mut Shared<'_>) -> Next {
+        let now = shared.clock.now();
+        self.count_error(message, shared);
+        if shared.reports.note_limit.admits(now) {
+            let line = format!("client {} lost its connection", self.id);
+            self.note(message.to_owned(), vec![line], Consequence::Failed, now, shared);
+        }
+        self.count_lost(now, shared);
+        self.forget_session();
+        self.continue_without_session(now, shared)
+    }
+
+    /// Counts the transaction as failed for which there is no connection, and continues with the next.
+    pub(super) fn fail_refused_transaction(&mut self, refusal: &Refusal, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        shared.count_refusal(self.transaction.record, refusal.sqlstate, &refusal.cause);
+        if shared.reports.note_limit.admits(now) {
+            let line = format!("client {} has no connection: {}", self.id, refusal.message);
+            let mut note = self.error_note(refusal.cause.clone(), vec![line], Consequence::Failed, now, shared);
+            note.sqlstate = refusal.sqlstate.map(|state| state.as_str().to_owned());
+            shared.reports.notes.push(note);
+        }
+        self.count(Ending::OtherFailure, 0, now, shared);
+        shared.results.last_end = now;
+        self.continue_without_session(now, shared)
+    }
+
+    fn continue_without_session(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if self.limit_reached(shared) || shared.run.stops(now) {
+            self.finish(shared);
+        } else {
+            self.pause_before_connecting(now, shared);
+        }
+        Next::Close
+    }
+
     fn begin_absence(&mut self, now: Nanos, has_chosen: bool, shared: &mut Shared<'_>) {
         let patience = match shared.run.spec.on_loss {
             OnLoss::Reconnect { patience: Some(patience) } => patience.as_nanos() as Nanos,
             // a session that a driver opens
-            OnLoss::Abort => SESSION_PATIENCE,
+            OnLoss::Abort | OnLoss::Count => SESSION_PATIENCE,
             OnLoss::Reconnect { patience: None } => Nanos::MAX,
         };
         let deadline = shared.run.deadline.unwrap_or(Nanos::MAX);
@@ -144,8 +181,8 @@ impl Client {
         Next::Wait
     }
 
-    /// Handles the connector's result, a connection or the reason for the failure; it `took` this long.
-    pub fn handle_reconnection(&mut self, result: Result<(), &Refusal>, took: Nanos, shared: &mut Shared<'_>) -> Next {
+    /// Handles the connector's result, a connection or the reason for the failure.
+    pub fn handle_reconnection(&mut self, result: Result<(), &Refusal>, made: &Made, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         match result {
             Err(refusal) => self.handle_failed_reconnect(refusal, now, shared),
@@ -155,10 +192,10 @@ impl Client {
                     return self.finish(shared);
                 }
                 if shared.run.spec.sessions == Sessions::PerTransaction {
-                    return self.handle_connection(Ok(()), took, shared);
+                    return self.handle_connection(Ok(()), made, shared);
                 }
                 if shared.run.driven_sessions {
-                    return self.begin_opened_session(took, now, shared);
+                    return self.begin_opened_session(made.took, now, shared);
                 }
                 self.resume(has_chosen, now, shared)
             }

@@ -122,7 +122,7 @@ fn who_connects_anew_thinks_without_a_connection() {
     assert_eq!(bench.shared.requests.due(keyed), Some(0));
     assert_eq!(bench.client.wake(keyed, &mut bench.shared), Next::Wait);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
-    bench.client.handle_connection(Ok(()), keyed, &mut bench.shared);
+    bench.client.handle_connection(Ok(()), &made(keyed), &mut bench.shared);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
     bench.client.handle_close(None, &mut bench.shared);

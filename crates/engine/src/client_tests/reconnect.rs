@@ -11,17 +11,8 @@ fn returning(mut spec: Spec) -> Spec {
     spec
 }
 
-fn fatal(sqlstate: &str) -> Vec<u8> {
-    let mut message = error(sqlstate);
-    let body = format!("SFATAL\0VFATAL\0C{sqlstate}\0Mgone\0\0");
-    message.truncate(1);
-    message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-    message.extend_from_slice(body.as_bytes());
-    message
-}
-
 fn refusal(is_transient: bool) -> Refusal {
-    Refusal { message: "no way in".to_owned(), is_transient }
+    Refusal { is_transient, ..Refusal::passing("no way in") }
 }
 
 impl Bench<'_> {
@@ -41,7 +32,7 @@ impl Bench<'_> {
 
     fn come_back(&mut self) -> Next {
         self.ask();
-        self.client.handle_reconnection(Ok(()), 0, &mut self.shared)
+        self.client.handle_reconnection(Ok(()), &Made::default(), &mut self.shared)
     }
 
     fn counts(&self) -> Counts {
@@ -152,7 +143,7 @@ fn attempts_go_on_until_one_succeeds() {
     for _ in 0..20 {
         bench.ask();
         let failed = refusal(true);
-        let next = bench.client.handle_reconnection(Err(&failed), 0, &mut bench.shared);
+        let next = bench.client.handle_reconnection(Err(&failed), &Made::default(), &mut bench.shared);
         assert_eq!(next, Next::Wait);
     }
     let now = bench.shared.clock.now();
@@ -170,7 +161,7 @@ fn a_refusal_that_nothing_heals_ends_the_client() {
     bench.close();
     bench.ask();
     let failed = refusal(false);
-    let next = bench.client.handle_reconnection(Err(&failed), 0, &mut bench.shared);
+    let next = bench.client.handle_reconnection(Err(&failed), &Made::default(), &mut bench.shared);
     assert_eq!(next, Next::Close);
     assert!(bench.client.has_aborted());
     assert_eq!(bench.shared.reports.notes[0].lines, ["no way in", "client 0 aborted while establishing connection"]);
@@ -277,7 +268,7 @@ fn a_connection_a_transaction_is_tried_again() {
     assert_eq!(bench.begin(), Next::Wait);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     let failed = refusal(true);
-    bench.client.handle_reconnection(Err(&failed), 0, &mut bench.shared);
+    bench.client.handle_reconnection(Err(&failed), &Made::default(), &mut bench.shared);
     assert!(bench.client.is_away());
     assert_eq!(bench.come_back(), Next::Send);
     bench.answer(READY);
@@ -287,7 +278,7 @@ fn a_connection_a_transaction_is_tried_again() {
     assert!(!bench.client.is_away());
     bench.client.wake(bench.later(), &mut bench.shared);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
-    assert_eq!(bench.client.handle_reconnection(Ok(()), 0, &mut bench.shared), Next::Send);
+    assert_eq!(bench.client.handle_reconnection(Ok(()), &Made::default(), &mut bench.shared), Next::Send);
     bench.close();
     assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());

@@ -95,7 +95,7 @@ fn sessions_begin_and_end_when_the_driver_says() {
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(bench.client.hold(&bench.shared), None, "no session");
     let since = bench.shared.clock.now();
-    let connected = bench.client.handle_reconnection(Ok(()), since, &mut bench.shared);
+    let connected = bench.client.handle_reconnection(Ok(()), &made(since), &mut bench.shared);
     assert_eq!(connected, Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0dSELECT 7\0");
     // the session ends
@@ -130,7 +130,7 @@ fn a_lost_session_ends_and_the_client_goes_on() {
     assert_eq!(bench.shared.reports.notes[0].consequence, Consequence::Reconnecting);
     // a FATAL error ends a session between two transactions, too
     let since = bench.shared.clock.now();
-    bench.client.handle_reconnection(Ok(()), since, &mut bench.shared);
+    bench.client.handle_reconnection(Ok(()), &made(since), &mut bench.shared);
     assert!(bench.client.is_stopped(), "there is no further step");
 }
 

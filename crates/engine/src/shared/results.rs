@@ -6,7 +6,7 @@ use crate::clock::{Clock, Nanos};
 use crate::log::Log;
 use crate::log_entry::Entry;
 use crate::recorder::Recorder;
-use crate::spec::{Spec, Timing};
+use crate::spec::{Sessions, Spec, Timing};
 use crate::stall::Stalls;
 
 /// What a worker records of its transactions.
@@ -36,8 +36,10 @@ fn timed_commands(spec: &Spec) -> Vec<Vec<bool>> {
 
 impl<'a> Results<'a> {
     pub fn new(worker: usize, spec: &'a Spec, clock: Clock) -> Self {
+        let mut recorder = Recorder::new(&timed_commands(spec), spec.phase_count());
+        recorder.connects = (spec.sessions == Sessions::PerTransaction).then(Box::default);
         Self {
-            recorder: Recorder::new(&timed_commands(spec), spec.phase_count()),
+            recorder,
             overruns: vec![0; spec.phase_count()],
             last_end: 0,
             in_flight: 0,

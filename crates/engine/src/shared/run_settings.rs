@@ -33,6 +33,8 @@ pub enum AfterLoss {
     Abort,
     /// It continues without a session, until its driver requests another one.
     EndSession,
+    /// It continues with its next transaction, which has a connection of its own.
+    EndTransaction,
     Reconnect,
 }
 
@@ -94,6 +96,7 @@ impl<'a> RunSettings<'a> {
             driven_sessions,
             after_loss: match spec.on_loss {
                 OnLoss::Reconnect { .. } => AfterLoss::Reconnect,
+                OnLoss::Count => AfterLoss::EndTransaction,
                 OnLoss::Abort if driven_sessions => AfterLoss::EndSession,
                 OnLoss::Abort => AfterLoss::Abort,
             },

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pgdyno_connect::{Dialed, Transport};
 
 use crate::clock::Nanos;
-use crate::connections::{Purpose, Request};
+use crate::connections::{Made, Purpose, Request};
 use crate::poller::Poller;
 use crate::reconnect::Refusal;
 use crate::worker::Worker;
@@ -49,6 +49,7 @@ impl<P: Poller> Worker<'_, P> {
             return;
         };
         let id = client.id();
+        let times = result.as_ref().map(|session| session.connect_times(began)).unwrap_or_default();
         let result = result.map(|mut session| {
             if self.load.shared.run.prints_notices {
                 session.print_notices();
@@ -63,27 +64,24 @@ impl<P: Poller> Worker<'_, P> {
             self.dialed.insert(token, Some(result));
             return self.load.shared.requests.change_session(id);
         }
-        // with -C, as pgbench measures it: the time that the thread spent for it
+        let ago = began.elapsed();
         let took = match self.load.shared.run.reconnects {
             true => time_share,
-            false => began.elapsed(),
+            false => ago,
         };
-        let took = took.as_nanos() as Nanos;
-        if self.load.shared.run.spec.connects_later() {
-            let result: Result<Transport, Refusal> =
-                result.map_err(Refusal::from).and_then(|transport| transport.map_err(Refusal::passing));
-            let result = result.and_then(|transport| self.attach(token, transport).map_err(Refusal::passing));
-            return self
-                .step(token, |client, shared| client.handle_reconnection(result.as_ref().copied(), took, shared));
-        }
-        let attached: Result<(), Box<dyn std::error::Error>> = match result {
-            Ok(Ok(transport)) => self.attach(token, transport).map_err(Into::into),
-            Ok(Err(error)) => Err(error.into()),
-            Err(error) => Err(error.into()),
+        let made = Made {
+            began: self.load.shared.clock.now().saturating_sub(ago.as_nanos() as Nanos),
+            took: took.as_nanos() as Nanos,
+            times,
         };
-        self.step(token, |client, shared| {
-            let result = attached.as_ref().copied().map_err(AsRef::as_ref);
-            client.handle_connection(result, took, shared)
+        let result: Result<Transport, Refusal> =
+            result.map_err(Refusal::from).and_then(|transport| transport.map_err(Refusal::passing));
+        let result = result.and_then(|transport| self.attach(token, transport).map_err(Refusal::passing));
+        let result = result.as_ref().copied();
+        let connects_later = self.load.shared.run.spec.connects_later();
+        self.step(token, |client, shared| match connects_later {
+            true => client.handle_reconnection(result, &made, shared),
+            false => client.handle_connection(result, &made, shared),
         });
     }
 

@@ -100,7 +100,7 @@ pub struct Benchmark {
     pub debug: bool,
     /// --continue-on-error
     pub on_error: OnError,
-    /// --reconnect
+    /// --reconnect, --count-refusals
     pub on_loss: OnLoss,
     /// --ledger
     pub ledger: bool,
@@ -195,6 +195,8 @@ pub(super) struct BenchmarkOptions {
     pub vacuum_all: bool,
     pub log: LogOptions,
     pub reconnect: Option<Patience>,
+    /// --count-refusals
+    pub counts_refusals: bool,
     /// Number of this generator, from 0, and how many there are.
     pub part: Option<(usize, usize)>,
     pub lua: LuaOptions,

@@ -256,6 +256,15 @@ fn clients_come_back_when_asked_to() {
 }
 
 #[test]
+fn refusals_are_counted_only_with_a_connection_for_each_transaction() {
+    assert_eq!(load(&["-C", "--count-refusals"]).on_loss, OnLoss::Count);
+    let reason = |arguments| request(arguments).expect_err("it is refused");
+    assert_eq!(reason(&["--count-refusals"]), "--count-refusals is allowed only under --connect");
+    let both = reason(&["-C", "--count-refusals", "--reconnect"]);
+    assert_eq!(both, "--count-refusals cannot be used with --reconnect");
+}
+
+#[test]
 fn pgbench_has_no_automatic_pipelines() {
     assert_eq!(load(&[]).pipelining, Pipelining::Explicit);
     assert_eq!(load(&["--auto-pipeline"]).pipelining, Pipelining::Auto);

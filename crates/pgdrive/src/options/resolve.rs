@@ -2,7 +2,7 @@
 
 use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
-use pgdyno_engine::spec::{Limit, OnError, Sessions, Tries};
+use pgdyno_engine::spec::{Limit, OnError, OnLoss, Sessions, Tries};
 
 use super::benchmark_options::{Benchmark, BenchmarkOptions, WorkloadChoice};
 use super::initialize_options::Initialize;
@@ -121,9 +121,23 @@ fn benchmark(mut given: GivenOptions) -> Result<Benchmark, Failure> {
     load.workers = Workers::resolve(given.load.jobs, given.load.max_workers, given.called_as)?;
     load.drain_limit = load.drain_limit.or(given.called_as.drain_limit());
     load.vacuum = vacuum(&given.load, &load);
-    load.on_loss = Patience::resolve(given.load.reconnect, load.limit);
+    load.on_loss = match given.load.counts_refusals {
+        true => count_refusals(&given.load, &load)?,
+        false => Patience::resolve(given.load.reconnect, load.limit),
+    };
     load.parent_lease |= load.lease.is_some();
     Ok(load)
+}
+
+fn count_refusals(given: &BenchmarkOptions, load: &Benchmark) -> Result<OnLoss, Failure> {
+    if load.sessions != Sessions::PerTransaction {
+        return Err(Failure::new("--count-refusals is allowed only under --connect"));
+    }
+    if given.reconnect.is_some() {
+        let hint = "A client either tries again until it has a connection, or continues with its next transaction.";
+        return Err(Failure::new("--count-refusals cannot be used with --reconnect").hint(hint));
+    }
+    Ok(OnLoss::Count)
 }
 
 /// --replay, whose statements are the only ones of its load.

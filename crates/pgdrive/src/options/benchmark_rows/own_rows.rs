@@ -177,6 +177,14 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     })
     .not_in_replays("a replay opens a new connection for each session"),
     row(
+        "count-refusals",
+        "with -C: count a connection that fails as a failed\n\
+         transaction, instead of aborting the client",
+    )
+    .flag(|given| &mut given.counts_refusals)
+    .not_in_pgbench()
+    .not_in_replays("a replay counts sessions without a connection"),
+    row(
         "ledger",
         "store the number of every write transaction in table\n\
          pgdyno_ledger, and report which were acknowledged",
