@@ -43,7 +43,7 @@ _PREFIXES = ("settings.", "variables.")
 _NEEDLESS = (
     "repeat", "trial", "run", "started_at", "ended_at", "scheduled", "in_flight", "clients_aborted", "instance",
     "duet_partner", "duet_tps_ratio", "largest_share_difference", "disagreements", "not_started", "late_p99_ms",
-    "power", "throughput", "composite", "scripts", "step", "group", "groups",
+    "power", "throughput", "composite", "scripts", "step", "group", "groups", "events",
 )  # fmt: skip
 _OUTCOME = ("outcome", "failure")
 _COUNTED = "tps_counts"

@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from pgdyno.analyse.over_time.event_parts import event_parts
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.summary import PointSummary
@@ -22,6 +23,7 @@ from pgdyno.records.rate_unit import rate_unit
 from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import numbers
 from pgdyno.report.answers.answer import answer_json
+from pgdyno.report.answers.loads.event_figures import part_json
 from pgdyno.report.answers.workload_figures import all_figures
 from pgdyno.report.report_content import Digest, Extras, notes
 from pgdyno.report.report_tables import peak_statements
@@ -45,6 +47,7 @@ CSV_HEADER = (
     "failure", "rate", "settings", "variables", "instance", "duet_partner", "duet_tps_ratio",
     "largest_share_difference", "disagreements", "not_started", "late_p99_ms", "power", "throughput", "composite",
     "tps_counts", "scripts", "step", "group", "groups",
+    "events",
 )  # fmt: skip
 """A test compares this list with `docs/reference/csv.md`."""
 
@@ -70,6 +73,8 @@ def to_csv(run: RunSource) -> str:
         row = {**_trial_row(trial), "run": run.manifest.run, "workload": run.manifest.workload}
         row["server_version"] = versions.get(trial.target)
         row["scale"] = run.manifest.scale_of(trial.point)
+        if trial.events and trial.summary is not None:
+            row["events"] = json.dumps([part_json(each) for each in event_parts(run, trial)])
         writer.writerow({name: _cell(value) for name, value in row.items()})
     return out.getvalue()
 

@@ -88,26 +88,26 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 def events_json(of: Digest) -> list[dict[str, Any]]:
     """Return the same figures; `docs/reference/analysis.md` describes the keys."""
-    return [
-        {
-            "trial": trial.number,
-            "event": each.event.number,
-            "do": each.event.do,
-            "part": each.part,
-            "from_s": each.from_s,
-            "to_s": each.to_s,
-            "tps": each.tps,
-            "p50_ns": each.p50_ns,
-            "p99_ns": each.p99_ns,
-            "failed": each.failed,
-            "stall_s": each.stall_s,
-            "stall_wait": each.stall_wait,
-            "wal_bytes": each.wal_bytes,
-            "paging_bytes": each.paging_bytes,
-        }
-        for trial in _with_events(of)
-        for each in of.event_parts(trial)
-    ]
+    trials = _with_events(of)
+    return [{"trial": trial.number, **part_json(each)} for trial in trials for each in of.event_parts(trial)]
+
+
+def part_json(of: EventPart) -> dict[str, Any]:
+    """Return one part of an event."""
+    names = (
+        "from_s",
+        "to_s",
+        "tps",
+        "p50_ns",
+        "p99_ns",
+        "failed",
+        "stall_s",
+        "stall_wait",
+        "wal_bytes",
+        "paging_bytes",
+    )
+    figures = {name: getattr(of, name) for name in names}
+    return {"event": of.event.number, "do": of.event.do, "part": of.part, **figures}
 
 
 def named_events(of: Digest) -> str:

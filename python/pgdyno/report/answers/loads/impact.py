@@ -91,10 +91,10 @@ def impact_json(of: Digest) -> dict[str, Any] | None:
                 "before": each.before,
                 "during": each.during,
                 "ratio": None if each.interval is None else _ratios(each),
-                "shown": each.is_shown,
             }
             for each in changes
         ],
+        "change_shown": found.chief is not None and found.chief.is_shown,
         "stall_s": found.stall_s,
         "stall_wait": found.stall_wait,
         "stall_shown": found.stall_is_shown,
