@@ -324,7 +324,9 @@ def _compare_runs(
     of: Digest, runs: Sequence[RunData], subjects: Sequence[Subject], left_out: Collection[int]
 ) -> list[Comparison]:
     if len(runs) == 1:
-        if runs[0].manifest.finds_cheapest:
+        manifest = runs[0].manifest
+        # trials with an operation and without it are compared by their parts
+        if manifest.finds_cheapest or any("control" in event for event in manifest.plan.get("event", ())):
             return []
         found = with_confounders(comparisons_of(of, left_out), runs[0])
         return [with_causes(each, subjects[0], subjects[0]) for each in found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.over_time.impact import Impact
@@ -17,6 +17,9 @@ from pgdyno.report.report_content import Digest
 from pgdyno.report.translation import gettext, gettext_noop
 
 PAIRS = gettext_noop("n = {count} pairs")
+
+LONGEST_STEP_S = 1.6
+"""Between the middles of adjacent seconds, of which the last of a trial may be shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +74,25 @@ def operation_chart(lines: Sequence[OperationLine], found: Impact, title: str, l
     for tick in ticks_between(begin, end, 6 if layout is not Layout.NARROW else 3):
         drawing.add(text(x(tick), box.bottom + 19, tick_name(tick), anchor="middle"))
     for each in lines:
-        drawing.add(path([(x(at), y(value)) for at, value in each.places], f"{each.look.line} thin"))
+        for stretch in _without_gaps(each.places):
+            drawing.add(path([(x(at), y(value)) for at, value in stretch], f"{each.look.line} thin"))
     x_title(drawing, box, gettext("seconds from its start"))
     return drawing
+
+
+def _without_gaps(places: Sequence[tuple[float, float]]) -> Iterator[Sequence[tuple[float, float]]]:
+    """Split a line where seconds have no value, because nothing succeeded."""
+    begin = 0
+    for at in range(1, len(places) + 1):
+        if at == len(places) or places[at][0] - places[at - 1][0] > LONGEST_STEP_S:
+            stretch = places[begin:at]
+            # a second alone is drawn, too
+            yield (
+                stretch
+                if len(stretch) > 1
+                else [(stretch[0][0] - 0.5, stretch[0][1]), (stretch[0][0] + 0.5, stretch[0][1])]
+            )
+            begin = at
 
 
 def _description(lines: Sequence[OperationLine]) -> str:

@@ -69,13 +69,14 @@ def _headings() -> tuple[str, ...]:
 
 def _cells(parts: Sequence[EventPart]) -> tuple[str, ...]:
     p50_ns, p99_ns = (_median(each) for each in zip(*((part.p50_ns, part.p99_ns) for part in parts), strict=True))
-    wait = max(parts, key=lambda part: part.stall_s).stall_wait
+    stall_s = statistics.median(part.stall_s for part in parts)
+    wait = max(parts, key=lambda part: part.stall_s).stall_wait if stall_s else None
     return (
         numbers.rounded(statistics.median(part.tps for part in parts)),
         numbers.ms(p50_ns),
         numbers.ms(p99_ns),
         f"{statistics.median(part.failed for part in parts):,.10g}",
-        numbers.rounded(1000 * statistics.median(part.stall_s for part in parts)) + (f" {wait}" if wait else ""),
+        numbers.rounded(1000 * stall_s) + (f" {wait}" if wait else ""),
         _megabytes(_median([part.wal_bytes for part in parts])),
         _megabytes(_median([part.paging_bytes for part in parts])),
     )
