@@ -60,7 +60,7 @@ def _group(group: GroupSpec) -> str:
 
 
 def _event(event: EventSpec) -> str:
-    what = f"the command {event.command}" if event.command is not None else event.name
+    what = f"the command {event.command}" if event.command is not None else event.sql or event.name
     lasts = f" for {format_duration(event.lasts)}" if event.lasts is not None else ""
     return f"{what} at {format_duration(event.at)}{lasts}"
 
