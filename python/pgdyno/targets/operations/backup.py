@@ -44,6 +44,6 @@ def _programs(major: int, folders: list[Path]) -> Iterator[str]:
 
 
 def _major_of(program: str) -> int | None:
-    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run([program, "--version"], capture_output=True, encoding="utf-8", errors="replace", check=False)
     found = _MAJOR.search(done.stdout)
     return None if found is None else int(found[1])
