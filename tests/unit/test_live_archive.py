@@ -3,7 +3,7 @@
 import fcntl
 import re
 from collections.abc import Iterator
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 import pytest
@@ -76,7 +76,9 @@ def test_the_list_has_the_answer_of_the_report_and_the_mean_of_the_best_point(ru
     (folder.path / "report.html").write_text(report_html([load_run(folder.path)]))
     assert "PostgreSQL 18.6 reaches" in client.get("/").text
     # a report from elsewhere is served as text, and a link is not followed
-    (folder.path / "report.html").write_text(f'<meta name="description" content="{escape(MARKUP)}">')
+    validity = f'<meta name="validity" content="{escape(MARKUP)}">'
+    (folder.path / "report.html").write_text(f'<meta name="description" content="{escape(MARKUP)}">{validity}')
+    assert f"<p>Validity: {MARKUP}" in unescape(client.get(f"/run/{folder.name}").text)
     assert MARKUP not in client.get("/").text
     assert Index(runs).runs()[0].answer == MARKUP
     (folder.path / "report.html").unlink()

@@ -33,7 +33,7 @@ from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import report_html
 from pgdyno.report.run_notes import disturbance_lines
 from pgdyno.store import RunData, load_run
-from pgdyno.store.find_runs import is_not_valid
+from pgdyno.store.find_runs import is_not_valid, read_validity
 from pgdyno.store.safe_files import files_below, storing
 from pgdyno.units import counted, format_size
 
@@ -128,6 +128,7 @@ class Archive:
             "running": not entry.ended and is_running(run.folder.path),
             "facts": [*run_views.facts(run.manifest), ("Trials", f"{entry.trials} of {entry.planned}")],
             "notes": run.manifest.shown_notes,
+            "validity": read_validity(run.folder.path),
             "events": disturbance_lines(run.trials)[:MOST_EVENTS],
             "metrics": METRICS,
             "trials": run_views.trial_rows(run),

@@ -29,7 +29,7 @@ _LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
 """`latest~2` is the second run before the latest, as in Git."""
 REPORT, HEAD = "report.html", 16_384
 """A run's report, and the bytes of it that are read: its description is the answer."""
-_NOT_VALID = '<meta name="validity" content="not valid">'
+_VALIDITY = re.compile(r'<meta name="validity" content="([^"]{0,2000})">')
 _DESCRIPTION = re.compile(r'<meta name="description" content="([^"]{0,2000})">')
 
 
@@ -128,7 +128,13 @@ def read_answer(run: Path) -> str:
 
 def is_not_valid(run: Path) -> bool:
     """Return whether a run's report says that its answer is not valid; False without a report."""
-    return _NOT_VALID in _head(run)
+    return read_validity(run) == "not valid"
+
+
+def read_validity(run: Path) -> str:
+    """Return `not valid`, or how many rules of the audit passed; empty without a report that says so."""
+    found = _VALIDITY.search(_head(run))
+    return html.unescape(found[1]) if found else ""
 
 
 def _head(run: Path) -> str:

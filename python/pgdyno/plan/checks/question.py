@@ -49,7 +49,8 @@ def answer_warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Pr
     if plan.trial.duration is not None and plan.trial.duration < SHORTEST_S:
         message = f"{plan.trial.duration * 1000:g} ms are too short for any figure: pgdyno counts by the second"
         yield document.problem(("trial", "duration"), message, "use 10s or more")
-    yield from _checkpoints(plan, points, document, folder)
+    else:
+        yield from _checkpoints(plan, points, document, folder)
 
 
 def compares_arms(plan: Plan, points: Sequence[Point]) -> bool:
