@@ -501,6 +501,35 @@ def test_a_trial_whose_pooler_ends_fails_with_its_last_words(
     assert "SIGTERM" in trial.failure.message
 
 
+def test_a_planted_pool_is_named_as_the_limit_and_parts_of_latency_add_up(
+    installed: Installation, home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "slow.sql").write_text("SELECT pg_sleep(0.01);\n")
+    plan = own_plan(
+        installed, tmp_path, '{ kind = "pgbouncer", pool = 5 }', script="slow.sql", clients="50", duration="6s"
+    )
+    done = pgdyno(home, tmp_path, "run", str(plan))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.probe is not None
+    assert trial.summary is not None
+    assert trial.summary.latency_ns is not None
+    pooler, mean = trial.probe.pooler, trial.summary.latency_ns.mean
+    assert pooler is not None
+    assert mean is not None
+    assert pooler.queue_ms is not None
+    assert pooler.servers_active is not None
+    assert pooler.server_ms is not None
+    assert pooler.servers_active == pytest.approx(5, rel=0.1)
+    assert pooler.clients_waiting == pytest.approx(45, rel=0.15)
+    # by counters of the pooler and by the clients' clocks
+    assert pooler.queue_ms + pooler.server_ms == pytest.approx(mean / 1e6, rel=0.03)
+    # by samples of its sessions (Little's law)
+    assert pooler.server_ms == pytest.approx(1e3 * pooler.servers_active / trial.summary.tps, rel=0.1)
+    assert "limited by the pool of 5" in done.stdout
+    assert "queue, ms" in done.stdout
+
+
 def test_any_other_pooler_is_a_command(installed: Installation, home: Home, scratch: Path, tmp_path: Path) -> None:
     script = scratch / "pooler.sh"
     script.write_text(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pgdyno.audit import Severity
 from pgdyno.audit.subject import AuditRun
 from pgdyno.records import Check, CheckVerdict, DuetRecord, Likeness, Outcome, ScriptSummary
-from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, planned, ran, rated, sized
+from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, planned, pooled, ran, rated, sized
 from tests.unit.audit_sample import (
     OTHER,
     ROW,
@@ -505,6 +505,8 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("standby-lag", CAUTION, lagging(bytes_last=80 << 20, replay_lag_last_s=9.0), lagging()),
     ("standby-lag", CAUTION, lagging(samples=0, bytes_last=None), lagging(bytes_last=15 << 20, replay_lag_last_s=9.0)),
     ("standby-lag", NOTE, lagging(replay_lag_max_s=1.4), lagging(replay_lag_max_s=0.9)),
+    ("pool-limited", CAUTION, pooled(), pooled(clients_waiting=0.9)),
+    ("pool-limited", CAUTION, pooled(others=0.4), pooled(servers_active=3)),
     ("one-instance", NOTE, own(), changed(own(), lambda trial: {"instance": trial.repeat % 2 + 1})),
     (
         "one-instance",

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
-from pgdyno.records import ReplicaLag, TrialRecord
+from pgdyno.records import ProbeRecord, ReplicaLag, TrialRecord
+from pgdyno.records.probe import PoolerRecord
 from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.trial_tables import SeriesRow
-from tests.unit.audit_sample import FakeRun, changed, each_second, own
+from tests.unit.audit_sample import FakeRun, changed, each_second, own, probed
 
 NOISE = (1.0, 1.012, 0.991, 1.004, 0.987)
 """Relative throughput of trials that differ by chance and do not drift."""
@@ -20,6 +21,13 @@ def on_host(others: float = 0.0, steal: float = 0.0) -> list[SeriesRow]:
         *each_second(60, "processes", cpu=0.4 * 4e6),
         *each_second(60, "probe", cpu=0.001 * 4e6),
     ]
+
+
+def pooled(others: float = 0.0, **fields: float) -> FakeRun:
+    """Returns a run behind a pooler on a host with `others`, whose 5 sessions are all in use."""
+    told = {"name": "PgBouncer", "pool": 5, "samples": 60, "clients_waiting": 40, "servers_active": 5, **fields}
+    record = ProbeRecord(pooler=PoolerRecord.model_validate(told))
+    return probed(changed(own(), lambda _: {"probe": record}), lambda _: on_host(others))
 
 
 def planned(shapes: Mapping[int, str]) -> FakeRun:

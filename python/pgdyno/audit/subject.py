@@ -78,7 +78,7 @@ MIX_BY_PHASE = Message("mix-by-phase", "the weights change from phase to phase")
 ASKED_SETTINGS = ("autovacuum", "checkpoint_timeout", "fsync", "full_page_writes", "synchronous_commit")
 """The settings that any rule uses: in a large sweep, reading hundreds per trial would be slow."""
 ASKED_AMOUNTS: Sequence[Metric] = (
-    ("processes", "cpu"), ("probe", "cpu"),
+    ("processes", "cpu"), ("probe", "cpu"), ("pooler", "cpu"),
     ("checkpoints", "timed"), ("checkpoints", "requested"), ("checkpoints", "done"),
     ("tables", "vacuums"), ("tables", "autovacuums"), ("tables", "analyzes"),
     ("tables", "autoanalyzes"), ("vacuum", "blocks"),

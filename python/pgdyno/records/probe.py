@@ -92,6 +92,33 @@ class StandbyProbeRecord(Record):
     """Mean active sessions by wait, the five largest: `CPU`, `IO:DataFileRead`; others than clients with their type."""
 
 
+class PoolerRecord(Record):
+    """The connection pooler of the load's clients, in the measured part of a trial, from its console."""
+
+    name: str
+    pool: int | None = None
+    """Sessions at the server; None if only the pooler knows it."""
+    samples: int = 0
+    clients_waiting: float | None = None
+    """Mean number of clients that waited for a session; None without a sample, as all below."""
+    longest_wait_ms: float | None = None
+    servers_active: float | None = None
+    """Mean number of sessions that a client uses, and of those that no client uses."""
+    servers_idle: float | None = None
+    transactions: int | None = None
+    queue_ms: float | None = None
+    """Mean wait of a transaction for a session, and mean time that its statements took at the server."""
+    server_ms: float | None = None
+    message: str | None = None
+    """Why figures are missing; None if all are there."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Return whether clients waited while all sessions of the pool were in use."""
+        pool, active = self.pool, self.servers_active or 0.0
+        return (self.clients_waiting or 0.0) >= 1 and pool is not None and active >= 0.9 * pool
+
+
 class ProbeRecord(Record):
     """The result of the probe during a trial."""
 
@@ -113,6 +140,7 @@ class ProbeRecord(Record):
     message: str | None = None
     """Why figures are missing; None if all are there."""
     standbys: list[StandbyProbeRecord] = Field(default_factory=list)
+    pooler: PoolerRecord | None = None
     over_ssh: OverSshRecord | None = None
     """The probe on the database's host, if the plan has SSH access; the other fields are the local probe's."""
 

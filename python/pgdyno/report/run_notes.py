@@ -178,6 +178,29 @@ def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
     return Table(caption, headings, tuple(rows), 2, (0,) * 9 + (1, 2)) if rows else None
 
 
+def pooler_table(trials: Sequence[TrialRecord]) -> Table | None:
+    """Return a row per trial behind a pooler: the parts of its mean latency, in ms, which add up; None without one."""
+    rows = []
+    for trial in trials:
+        pooler = trial.probe.pooler if trial.probe is not None else None
+        latency = trial.summary.latency_ns if trial.summary is not None else None
+        if pooler is None or pooler.queue_ms is None or pooler.server_ms is None or latency is None or not latency.mean:
+            continue
+        mean_ms = latency.mean / 1e6
+        parts = (mean_ms, pooler.queue_ms, pooler.server_ms, mean_ms - pooler.queue_ms - pooler.server_ms)
+        sessions = (pooler.clients_waiting, pooler.servers_active, pooler.servers_idle)
+        limit = gettext("pool of {size}", size=pooler.pool) if pooler.is_exhausted else numbers.NOTHING
+        cells = (numbers.rounded(each or 0.0) for each in (*parts, *sessions))
+        rows.append((str(trial.number), limit, *cells))
+    headings = gettext_each("trial", "full", "mean, ms", "queue, ms", "server, ms", "rest, ms")
+    more = gettext_each("waiting", "active", "idle")
+    caption = gettext(
+        "Connection pooler: wait for a session, statements at the server, and the rest of the mean latency; clients "
+        "that wait, and sessions"
+    )
+    return Table(caption, (*headings, *more), tuple(rows), 2) if rows else None
+
+
 def _load(load: ReplicaFigures | None) -> tuple[str, ...]:
     if load is None:
         return (numbers.NOTHING,) * 5

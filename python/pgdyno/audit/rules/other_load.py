@@ -35,7 +35,7 @@ class _Load:
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    loads = _loads(subject)
+    loads = host_loads(subject)
     if not loads:
         raise MissingError(Message("no-host-processors", "no probe sampled the processors of the server's host"))
     yield from _high(loads)
@@ -118,7 +118,8 @@ def _evidence(loads: Mapping[Sample, _Load]) -> list[Evidence]:
     ]
 
 
-def _loads(subject: Subject) -> dict[Sample, _Load]:
+def host_loads(subject: Subject) -> dict[Sample, _Load]:
+    """Return what others took of the host's CPU time in the measured part of each trial with a probe."""
     found = subject.run.shares_within(subject.measured, [("cpu", name) for name in (*_BUSY, "steal")])
     kinds = {target.name: target.kind for target in subject.manifest.targets}
     return {
@@ -157,7 +158,7 @@ def _known_us(subject: Subject, sample: Sample) -> float | None:
 def _own_us(subject: Subject, sample: Sample) -> float | None:
     amounts = subject.amounts.get(sample.number, {})
     server, probe = amounts.get(("processes", "cpu")), amounts.get(("probe", "cpu"))
-    used_us = _engine_us(subject, sample.number)
+    used_us = _engine_us(subject, sample.number) + amounts.get(("pooler", "cpu"), 0.0)
     is_measured = subject.seconds(sample.number).is_measured.any()
     return (
         None if server is None or probe is None or not is_measured or math.isnan(used_us) else server + probe + used_us

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from pgdyno.plan.hosts import SshSpec
 from pgdyno.probe import LocalProbe, ProbeOutput, StandbyProbes, read_lines
 from pgdyno.probe.clock_offset import Ahead
 from pgdyno.probe.placed_lines import with_far
+from pgdyno.probe.pooler_samples import PoolerSamples
 from pgdyno.programs import Engine
 from pgdyno.records import OverSshRecord
 from pgdyno.run.process import Event
@@ -47,6 +49,10 @@ class Probing:
         self._standbys = StandbyProbes(
             spec, names, server.replica_environments() if names else [], self._lines, writer.log
         )
+        self._pooler: PoolerSamples | None = None
+        if spec.enabled and spec.server and (path := server.path) is not None:
+            file = self._lines.with_name(f"{self._lines.name}.pooler")
+            self._pooler = PoolerSamples(path.name, path.pool, path.open_console, file)
         self._far: OverSsh | None = None
         if host is not None and spec.enabled and spec.host:
             # asyncssh takes a while to load
@@ -62,6 +68,8 @@ class Probing:
             self._running.enter_context(self._far)
         self._running.enter_context(self._near)
         self._running.enter_context(self._standbys)
+        if self._pooler is not None:
+            self._running.enter_context(self._pooler)
         return self
 
     def __exit__(
@@ -84,6 +92,15 @@ class Probing:
                 progress.note_once(Message("probe-query", "probe.query {problem}", problem=each["message"]))
         if near is not None:
             near = self._standbys.added(near, events)
+            if self._pooler is not None:
+                record, files = self._pooler.read(events)
+                near = replace(
+                    near, record=near.record.model_copy(update={"pooler": record}), files=[*near.files, *files]
+                )
+                if record.message is not None:
+                    progress.note_once(
+                        Message("pooler-unknown", "the pooler's figures are unknown: {why}", why=record.message)
+                    )
         if self._far is None:
             return near
         said = with_far(near, self._far, events, clock_ahead)

@@ -115,7 +115,11 @@ def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
     trial = median_trial(of, curve.peak.summary)
     if trial.point.rate is not None:
         return Limit(gettext("the rate"), gettext("in an open loop, the plan sets the throughput"))
-    return limit_of(extras.limits.get(trial.number))
+    found, pooler = limit_of(extras.limits.get(trial.number)), trial.probe.pooler if trial.probe is not None else None
+    if pooler is None or not pooler.is_exhausted or found.word == "CPU":
+        return found
+    about = gettext("clients that wait for a session: {count}", count=numbers.rounded(pooler.clients_waiting or 0.0))
+    return Limit(gettext("pool of {size}", size=pooler.pool), about)
 
 
 def peaks_table(of: Digest, extras: Extras) -> Table:

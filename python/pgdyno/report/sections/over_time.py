@@ -11,7 +11,7 @@ from pgdyno.report.answers.loads.event_figures import event_table
 from pgdyno.report.charts.page_figures import NO_STRIPS, timeline_figures
 from pgdyno.report.report_content import median_trial
 from pgdyno.report.report_tables import trial_table
-from pgdyno.report.run_notes import replica_table
+from pgdyno.report.run_notes import pooler_table, replica_table
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.over_seconds.cloud_metrics import rented_count
 from pgdyno.report.sections.over_seconds.dips import Dips, dip_section
@@ -24,8 +24,11 @@ from pgdyno.report.translation import capital, gettext, ngettext, sentence
 def _blocks(draft: Draft) -> list[Block]:
     of, extras = draft.of, draft.extras
     replicas, endurance = replica_table(of.run.trials), [sentence(line) for line in endurance_lines(of, extras)]
+    pooled = pooler_table(of.run.trials)
     if draft.brief:
-        shown = [each for table in (replicas, _events(draft)) if table is not None for each in first_rows(table)]
+        shown = [
+            each for table in (replicas, pooled, _events(draft)) if table is not None for each in first_rows(table)
+        ]
         return [*shown, Items(endurance)] if endurance else [*shown]
     dips = dip_section(of, draft.dips, extras.explained) if draft.dips else None
     absent: list[Block] = []
@@ -33,7 +36,7 @@ def _blocks(draft: Draft) -> list[Block]:
         absent = [Absence(dips.summary if dips is not None else gettext("Dips: no finished trial."))]
     if not of.run.trials:
         return absent
-    tables = [each for each in (trial_table(of), replicas, _events(draft)) if each is not None]
+    tables = [each for each in (trial_table(of), replicas, pooled, _events(draft)) if each is not None]
     return [
         _timeline(draft),
         *_strips(draft),

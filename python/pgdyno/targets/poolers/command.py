@@ -12,8 +12,6 @@ from pgdyno.targets.poolers.load_path import UNKNOWN
 class Command:
     """Poolers with `kind = "command"`."""
 
-    has_console = False
-
     def find(self, spec: Pooler) -> Program:
         """Return the command; pgdrive finds out whether the pooler keeps prepared statements apart."""
         return Program(spec.command or "", UNKNOWN, may_prepare=True)

@@ -46,9 +46,6 @@ class Place:
 class PoolerKind(Protocol):
     """A kind of pooler; `own_pooler.OwnPooler` starts, watches and stops all of them alike."""
 
-    has_console: bool
-    """Whether it has PgBouncer's console, which is then sampled."""
-
     def find(self, spec: Pooler) -> Program:
         """Return its program. Raises TargetError if this machine lacks it."""
 

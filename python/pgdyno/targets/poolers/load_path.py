@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -44,14 +46,17 @@ class LoadPath:
     """Whether it keeps the prepared statements of its clients apart."""
     is_own: bool
     """Whether pgdyno started it, for this target alone."""
+    pid: int | None = None
+    """Its process on this machine; None if it is not pgdyno's."""
 
     def environment(self) -> dict[str, str]:
         """Return the variables with which the clients of the load connect."""
         return self.address.environment(self.dbname)
 
-    def console(self) -> PGconn:
-        """Open a session of PgBouncer's console. Raises TargetError."""
-        return open_console(self.address)
+    def open_console(self) -> Callable[[], dict[str, float]]:
+        """Open a session of PgBouncer's console; return what reads the pool's figures there. Raises TargetError."""
+        console = open_console(self.address)
+        return lambda: _figures(console, self.dbname) | _cpu(self.pid)
 
 
 def find_load_path(
@@ -107,6 +112,45 @@ def read_console(console: PGconn, command: str) -> list[dict[str, str]]:
         {name: (result.get_value(row, at) or b"").decode(errors="replace") for at, name in enumerate(names)}
         for row in range(result.ntuples)
     ]
+
+
+_OF_STATS = {
+    "transactions": ("total_xact_count", 1.0),
+    "queries": ("total_query_count", 1.0),
+    "received": ("total_received", 1.0),
+    "sent": ("total_sent", 1.0),
+    "wait_time": ("total_wait_time", 1e-3),
+    "transaction_time": ("total_xact_time", 1e-3),
+    "query_time": ("total_query_time", 1e-3),
+}
+"""Column and factor of a counter; times are in ms."""
+
+
+def _cpu(pid: int | None) -> dict[str, float]:
+    """Return the CPU time of a process in microseconds (utime and stime of proc(5))."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return {}
+    return {"cpu": (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")}
+
+
+def _figures(console: PGconn, dbname: str) -> dict[str, float]:
+    """Return what SHOW POOLS, SHOW STATS and SHOW LISTS say of a database. Raises TargetError."""
+    pools = [row for row in read_console(console, "SHOW POOLS") if row["database"] == dbname]
+    stats = [row for row in read_console(console, "SHOW STATS") if row["database"] == dbname]
+    lists = {row["list"]: float(row["items"]) for row in read_console(console, "SHOW LISTS")}
+    waits = [1e3 * float(row["maxwait"]) + 1e-3 * float(row.get("maxwait_us", 0)) for row in pools]
+    return {
+        "clients_active": sum(float(row["cl_active"]) for row in pools),
+        "clients_waiting": sum(float(row["cl_waiting"]) for row in pools),
+        "longest_wait": max(waits, default=0.0),
+        "servers_active": sum(float(row["sv_active"]) for row in pools),
+        "servers_idle": sum(float(row["sv_idle"]) + float(row["sv_used"]) for row in pools),
+        "clients": lists.get("used_clients", 0.0),
+        "servers": lists.get("used_servers", 0.0),
+        **{name: factor * sum(float(row[key]) for row in stats) for name, (key, factor) in _OF_STATS.items()},
+    }
 
 
 def _open(address: Address, dbname: str) -> psycopg.Connection[tuple[Any, ...]]:

@@ -50,10 +50,6 @@ class OwnPooler:
         assert self._path is not None, "it was never started"
         return self._path
 
-    @property
-    def has_console(self) -> bool:
-        return self._kind.has_console
-
     def start(self, server: Address, dbname: str) -> None:
         """Start it before `server`, and wait until it listens. Raises TargetError."""
         self.stop()
@@ -79,7 +75,14 @@ class OwnPooler:
         words = f"{self._program.name}, {self._spec.mode} pooling, pool of {self._spec.pool}"
         address = Address({"host": host, "port": str(port), "user": place.user}, password)
         self._path = LoadPath(
-            address, dbname, self._program.name, words, self._spec.pool, self._program.may_prepare, is_own=True
+            address,
+            dbname,
+            self._program.name,
+            words,
+            self._spec.pool,
+            self._program.may_prepare,
+            is_own=True,
+            pid=self._process.pid,
         )
 
     def stop(self) -> None:

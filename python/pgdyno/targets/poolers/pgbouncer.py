@@ -24,8 +24,6 @@ _UNLIMITED = 'ulimit -S -n "$(ulimit -H -n)"; exec "$@"'
 class PgBouncer:
     """Poolers with `kind = "pgbouncer"`."""
 
-    has_console = True
-
     def find(self, spec: Pooler) -> Program:
         """Return the machine's PgBouncer. Raises TargetError."""
         path = find_pgbouncer()
