@@ -178,3 +178,21 @@ def test_a_resolved_plan_is_read_again_as_it_was(tmp_path: Path) -> None:
     assert Plan.from_resolved(resolved).as_resolved() == resolved
     assert load(tmp_path, plan_toml(resolved)).as_resolved() == resolved
     assert "event" not in load(tmp_path, PLAN).as_resolved()
+
+
+def test_a_load_that_connects_for_each_transaction_counts_refusals_unless_its_clients_reconnect(tmp_path: Path) -> None:
+    each = PLAN.replace("[sweep]", 'connect = "each"\n[sweep]')
+    assert {"--connect", "--count-refusals"} <= set(options(load(tmp_path, each)))
+    killed = options(load(tmp_path, f'{each}[[event]]\nat = "3s"\ndo = "kill"\n'))
+    assert {"--connect", "--reconnect"} <= set(killed)
+    assert "--count-refusals" not in killed
+
+
+def test_a_load_that_connects_for_each_transaction_may_have_more_clients_than_the_server(tmp_path: Path) -> None:
+    small = PLAN.replace("[workload]", "settings = { max_connections = 10 }\n[workload]").replace(
+        "clients = 1", "clients = 40"
+    )
+    with pytest.raises(PlanError) as caught:
+        load(tmp_path, small)
+    assert "40 clients are too many" in caught.value.problems[0].message
+    assert load(tmp_path, small.replace("[sweep]", 'connect = "each"\n[sweep]')).workload.connect == "each"

@@ -96,6 +96,7 @@ def test_settings_are_swept(tmp_path: Path) -> None:
         ("pace = true\n", "workload.pace: is invalid"),
         ("[sweep]\nclients = 4\n", "sweep.clients: a replay has as many clients as the capture had sessions"),
         ("[sweep]\nrate = 100\n", "sweep.rate: cannot be combined with workload.replay: it has the times"),
+        ('connect = "each"\n', "workload.connect: cannot be combined with workload.replay"),
         ('[sweep]\nprotocol = "prepared"\n', "sweep.protocol: cannot be combined with workload.replay"),
         ("[sweep]\nvariables.a = [1]\n", "sweep.variables: cannot be combined with workload.replay"),
         ("[[sweep.points]]\nclients = 2\n", "sweep.points: cannot be combined with workload.replay"),

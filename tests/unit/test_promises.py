@@ -14,7 +14,7 @@ from pgdyno.audit import Finding, Severity
 from pgdyno.errors import PlanError, StoreError
 from pgdyno.plan import load_plan, planned_trials
 from pgdyno.plan.output.plan_output import in_each_trial
-from pgdyno.records import Point
+from pgdyno.records import ErrorCount, Point
 from pgdyno.records.promise import FIGURES, parse_promise
 from pgdyno.report.answers.answer import Answer, Kind, answer
 from pgdyno.report.answers.promises import Judgement, Verdict, judged_promises, promises_at
@@ -204,15 +204,20 @@ def add(
     p99: float | None = None,
     largest: float | None = None,
     failed: int = 0,
+    refused: int = 0,
     skipped: int = 0,
     with_latency: bool = True,
 ) -> None:
     """Adds a trial of 10 s with these latencies in milliseconds."""
     repeat = 1 + sum(trial.target == target for trial in run.trials)
     point = Point(clients=16, rate=rate)
-    others: dict[str, Any] = {"failed": failed, "skipped": skipped, "with_latency": with_latency}
+    others: dict[str, Any] = {"failed": failed + refused, "skipped": skipped, "with_latency": with_latency}
     trial = add_trial(run, target, 16, tps, 900, repeat=repeat, point=point, **others)
     assert trial.summary is not None
+    if refused:
+        errors = [ErrorCount(sqlstate="53300", message="sorry, too many clients", count=refused, refused=True)]
+        trial = trial.model_copy(update={"summary": trial.summary.model_copy(update={"errors": errors})})
+        assert trial.summary is not None
     if trial.summary.latency_ns is not None:
         given = {name: round(ms * 1e6) for name, ms in (("p99", p99), ("max", largest)) if ms is not None}
         latency = trial.summary.latency_ns.model_copy(update={**given})
@@ -266,6 +271,10 @@ TABLE: dict[str, tuple[str, Sequence[dict[str, Any]], Verdict, str]] = {
         "cannot tell (18.0 ms, 99.2 % of the rate served)",
     ),
     "errors are answers": ("p99 < 20ms", [{"p99": 18, "rate": 500, "failed": 300}] * 3, H, "held (18.0 ms)"),
+    "refusals are not": (
+        "p99 < 20ms", [{"p99": 18, "rate": 500, "refused": 300 + n} for n in range(3)], B,
+        "broken (18.0 ms, 94.3 % of the rate served)",
+    ),
     "a floor of a latency": ("p50 > 10ms", [{}] * 3, B, "broken"),
 }  # fmt: skip
 

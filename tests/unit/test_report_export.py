@@ -124,7 +124,7 @@ def test_json_holds_points_curves_and_trials() -> None:
     assert by_point["pg18", 4]["tps"]["mean"] == pytest.approx(30_000)
     assert by_point["pg18", 4]["tps"]["n"] == 3
     assert by_point["pg18", 16]["errors"] == [
-        {"sqlstate": "40001", "message": "could not serialize access", "count": 12}
+        {"sqlstate": "40001", "message": "could not serialize access", "count": 12, "refused": False}
     ]
     assert by_point["pg17", 16]["tps"] is None
     assert by_point["pg17", 16]["latency_ns"] is None

@@ -9,6 +9,7 @@ from typing import Any
 from pgdyno.generators.merge_figures import (
     COUNTS,
     PERCENTILES,
+    connects,
     end_of_workload,
     lag,
     latencies,
@@ -173,6 +174,7 @@ class Merger:
             **latencies(each, PERCENTILES),
             "scripts": scripts_of_end([script for end in each for script in end["scripts"]]),
             "phases": _phases([end["phases"] for end in each if end.get("phases")]),
+            "connect": connects([end["connect"] for end in each if end.get("connect")]),
             "errors": _errors([error for end in each for error in end["errors"]]),
             "start_late_us": max(end.get("start_late_us") or 0 for end in each),
             "cpu_us": _cpu(each, hosts),
@@ -246,9 +248,9 @@ def _phases(each: Sequence[list[Event]]) -> list[Event] | None:
 
 
 def _errors(errors: Sequence[Event]) -> list[Event]:
-    by_text: dict[tuple[str | None, str], Event] = {}
+    by_text: dict[tuple[str | None, str, bool], Event] = {}
     for error in errors:
-        known = by_text.setdefault((error["sqlstate"], error["message"]), {**error, "count": 0})
+        known = by_text.setdefault((error["sqlstate"], error["message"], "refused" in error), {**error, "count": 0})
         known["count"] += error["count"]
     return sorted(by_text.values(), key=lambda error: -error["count"])
 

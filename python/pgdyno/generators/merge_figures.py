@@ -66,6 +66,21 @@ def latencies(parts: Sequence[Event], percentiles: dict[str, float]) -> Event:
     return {"latency_ns": figures, "histogram": one_histogram(blobs)}
 
 
+def connects(parts: Sequence[Event]) -> Event | None:
+    """Merge the `connect` of several generators' `end` events."""
+    if not parts:
+        return None
+    merged = {
+        name: latencies([part[name] for part in parts if part[name]], PERCENTILES)
+        for name in parts[0]
+        if name != "count"
+    }
+    return {
+        **sum_parts(parts, ("count",)),
+        **{name: each if each["latency_ns"] is not None else None for name, each in merged.items()},
+    }
+
+
 def one_histogram(blobs: Sequence[str]) -> str:
     decoded = [HdrHistogram.decode(blob) for blob in blobs]
     highest = max(HIGHEST_NS, *(int(each.get_max_value()) for each in decoded))

@@ -94,6 +94,8 @@ class Workload(Model):
     table_size: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 10_000
     """Rows in each table of sbtest."""
     variables: dict[str, Setting] = Field(default_factory=dict)
+    connect: Literal["once", "each"] = "once"
+    """Whether a client connects once, or anew for each transaction: a connection that fails is a failed transaction."""
     captured: str | None = None
     """A capture.json that reports compare the load with."""
     allow_captured: bool = False

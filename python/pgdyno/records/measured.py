@@ -160,6 +160,21 @@ class ErrorCount(Record):
     sqlstate: str | None
     message: str
     count: int
+    refused: bool = False
+    """Whether the transactions had no connection."""
+
+
+class ConnectFigures(Record):
+    """Times to connect, with a connection for each transaction; of a part, those of the connections that had it."""
+
+    count: int
+    total: Latency | None
+    socket: Latency | None
+    """TCP, or the socket."""
+    tls: Latency | None
+    authentication: Latency | None
+    backend_start: Latency | None
+    """From the client's last message to ReadyForQuery."""
 
 
 class PhaseFigures(Record):
@@ -204,6 +219,8 @@ class Summary(Record):
     connect_us: int | None
     scripts: list[ScriptSummary]
     errors: list[ErrorCount]
+    connect: ConnectFigures | None = None
+    """Only with a connection for each transaction."""
     statements: StatementCounts | None = None
     """Only for sysbench's scripts and workloads."""
     tpcc: TpccFigures | None = None
@@ -222,6 +239,11 @@ class Summary(Record):
     def composite(self) -> float | None:
         """The figure of queries that run once; None for a stream of transactions, and if they did not complete."""
         return self.tpch.composite if self.tpch is not None else None
+
+    @property
+    def refused(self) -> int:
+        """Transactions of `failed` that had no connection."""
+        return sum(each.count for each in self.errors if each.refused)
 
     @property
     def caught(self) -> int:

@@ -47,7 +47,7 @@ CSV_HEADER = (
     "failure", "rate", "settings", "variables", "instance", "duet_partner", "duet_tps_ratio",
     "largest_share_difference", "disagreements", "not_started", "late_p99_ms", "power", "throughput", "composite",
     "tps_counts", "scripts", "step", "group", "groups",
-    "events",
+    "events", "connect_p50_ms", "connect_p99_ms", "refused",
 )  # fmt: skip
 """A test compares this list with `docs/reference/csv.md`."""
 
@@ -109,6 +109,12 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
         replay = summary.replay
         row |= {"disagreements": replay.disagreed, "not_started": replay.not_started}
         row["late_p99_ms"] = replay.lateness_ns.p99 / 1e6 if replay.lateness_ns and replay.lateness_ns.p99 else None
+    if summary is not None and summary.connect is not None:
+        total = summary.connect.total or Latency()
+        row |= {
+            f"connect_{name}_ms": value / 1e6 for name in ("p50", "p99") if (value := getattr(total, name)) is not None
+        }
+        row["refused"] = summary.refused
     if summary is not None:
         names = ("measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
         row |= {name: getattr(summary, name) for name in (*names, "clients_aborted")}

@@ -64,6 +64,8 @@ def planned_statements(engine: Engine, workload: Workload, seed: int, folder: Pa
 def _failure_options(plan: Plan) -> list[str]:
     patience = plan.reconnect()
     options = ["--ledger"] if plan.trial.ledger else []
+    if plan.workload.connect == "each":
+        options += ["--connect"] if patience != "off" else ["--connect", "--count-refusals"]
     if patience == "always":
         options.append("--reconnect")
     elif isinstance(patience, float):

@@ -2,13 +2,22 @@
 
 from typing import Any
 
-from pgdyno.records import ReplayFigures, StatementCounts, TpccFigures, TpccType, TpchFigures
+from pgdyno.records import ConnectFigures, ReplayFigures, StatementCounts, TpccFigures, TpccType, TpchFigures
 
 
 def statement_counts(end: dict[str, Any]) -> StatementCounts | None:
     """Return the counts of a Lua script's clients."""
     counts = end.get("statements") if end.get("tpcc") is None else None
     return None if counts is None else StatementCounts.of_event(counts)
+
+
+def connect_figures(end: dict[str, Any]) -> ConnectFigures | None:
+    """Return the times to connect."""
+    figures = end.get("connect")
+    if figures is None:
+        return None
+    parts = {name: each and each["latency_ns"] for name, each in figures.items() if name != "count"}
+    return ConnectFigures.model_validate({"count": figures["count"], **parts})
 
 
 def replay_figures(end: dict[str, Any]) -> ReplayFigures | None:

@@ -21,7 +21,7 @@ from pgdyno.records import (
     Summary,
 )
 from pgdyno.records.measured import most_frequent_error
-from pgdyno.run.engine_figures import replay_figures, statement_counts, tpcc_figures, tpch_figures
+from pgdyno.run.engine_figures import connect_figures, replay_figures, statement_counts, tpcc_figures, tpch_figures
 from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Injector, failure_of_events
 from pgdyno.run.process import Event, MemorySpool, Running, Spool, running_engine, understood
@@ -269,6 +269,7 @@ def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
         end,
         connect_us=(connected or {}).get("connect_us", 0),
         scripts=scripts,
+        connect=connect_figures(end),
         statements=statement_counts(end),
         tpcc=tpcc_figures(end),
         tpch=tpch_figures(end),

@@ -129,7 +129,7 @@ def check_abilities(
         if able.pooler:
             yield from _check_pooled(plan, name, able, document)
         clients = max(point.planned_clients for point in plan.points())
-        if clients > able.connections and not able.pooler:
+        if clients > able.connections and not able.pooler and plan.workload.connect == "once":
             message = f"{clients} clients are too many for target {name}, which allows {able.connections} connections"
             yield document.problem(("sweep", "clients"), message, "use fewer, or raise its max_connections")
         if reset.checkpoint and not able.may_checkpoint:

@@ -27,6 +27,7 @@ from pgdyno.report.answers.comparison import (
 )
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
+from pgdyno.report.answers.loads.connecting import connect_lines
 from pgdyno.report.answers.loads.event_figures import event_table, events_json, median_table, named_events
 from pgdyno.report.answers.loads.groups import groups_text, not_served
 from pgdyno.report.answers.loads.impact import find_impact, impact_details, impact_json, impact_text
@@ -110,6 +111,7 @@ def shows_peak(of: Digest, said: Answer) -> bool:
 def answer(of: Digest, extras: Extras) -> Answer:
     """The answer of a run, or of several that are compared."""
     said = _with_promises(_with_events(_answer(of, extras), of), of, judged_promises(of, extras))
+    said = replace(said, details=(*said.details, *connect_lines(of)))
     return replace(said, invalid=tuple(translated(each.translatable_message) for each in refusing(extras)))
 
 

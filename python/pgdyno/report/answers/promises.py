@@ -96,7 +96,8 @@ def judgement(promise: Promise, point: PointSummary, trials: Sequence[TrialRecor
         return Judgement(promise, point, Verdict.UNKNOWN, len(figures))
     instances = [trial.instance for trial in trials]
     found = _by_transaction(promise, point, known) or _by_interval(promise, point, known, instances, summaries)
-    answered = trials_interval([share(answered_count(each), each.due) for each in summaries], instances)
+    # a refusal is quick, and must not count as an answer
+    answered = trials_interval([share(answered_count(each) - each.refused, each.due) for each in summaries], instances)
     if promise.field is None or not promise.is_ceiling or answered.low >= SERVED_SHARE:
         return found
     is_late = answered.half is not None and answered.high < SERVED_SHARE

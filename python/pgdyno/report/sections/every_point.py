@@ -8,6 +8,7 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.analysis import usl_words
 from pgdyno.report.answers.limits import limits_table
+from pgdyno.report.answers.loads.connecting import connect_table
 from pgdyno.report.answers.loads.groups import steps_tables
 from pgdyno.report.answers.promises import promise_table
 from pgdyno.report.answers.workload_figures import trial_tables
@@ -38,9 +39,10 @@ def _blocks(draft: Draft) -> list[Block]:
     promises = promise_table(draft.said.promises, of)
     blocks: list[Block] = [*([promises] if promises is not None else []), *draft.elsewhere(curves)]
     errors = error_table(of)
+    connecting = connect_table(of)
     if draft.brief:
         limits = limits_table(of, draft.extras.limits)
-        blocks.append(points_table(of))
+        blocks += [points_table(of), *([connecting] if connecting is not None else [])]
         blocks += [gettext("and {count} more in the HTML report", count=draft.left_out)] if draft.left_out else []
         blocks += [*steps_tables(of), *(table for each, table in trial_tables(of) if not each.layout)]
         blocks += [] if errors is None else first_rows(errors, MOST_ERRORS)
@@ -56,7 +58,7 @@ def _blocks(draft: Draft) -> list[Block]:
     if len(of.curves) > 1 and draft.said.table is None and not of.has_groups:
         blocks.append(peaks_table(of, draft.extras))
     blocks += [points_table(of), *steps_tables(of)]
-    blocks += [errors] if errors is not None else []
+    blocks += [table for table in (connecting, errors) if table is not None]
     blocks += [block for each, table in trial_tables(of) for block in (Heading(each.heading()), table)]
     if any(len(curve.points) > 1 for curve in of.curves):
         laws = [f"{of.named[series].name}: {usl_words(fit)}" for series, fit in draft.fits.items()]
