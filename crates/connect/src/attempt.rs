@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use pgdyno_wire::{Progress, SqlState, Startup, StartupError, TxStatus};
@@ -318,7 +319,10 @@ fn resolver_message(error: &io::Error) -> String {
 fn in_order<'a>(params: &'a Params, watch: Option<&Watch>) -> Vec<&'a Host> {
     let mut hosts: Vec<_> = params.hosts.iter().collect();
     if params.load_balance_hosts == LoadBalance::Random {
-        shuffle(&mut hosts);
+        // each host gets an equal share of the clients; another one takes over by chance
+        let place = params.spread.fetch_add(1, Ordering::Relaxed) % hosts.len();
+        hosts.swap(0, place);
+        shuffle(&mut hosts[1..]);
     } else if let Some(answered) = watch.and_then(Watch::answered) {
         // the host that answered last, then the others in their order
         hosts[..=answered.host].rotate_right(1);
@@ -396,5 +400,27 @@ async fn check_kind(session: &mut Session, wanted: TargetSessionAttrs) -> Result
         (Primary, true) => Err(Cause::WrongKind("server is in hot standby mode")),
         (Standby, false) => Err(Cause::WrongKind("server is not in hot standby mode")),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_divided_evenly_over_the_hosts() {
+        let target = "host=a,b,c load_balance_hosts=random";
+        let params = Params::resolve(Some(target), &[], &crate::Env::empty("u")).expect("it is complete");
+        let mut first = [0; 3];
+        for _ in 0..7 {
+            let clone = params.clone();
+            let order: Vec<_> = in_order(&clone, None).into_iter().filter_map(|host| position(&clone, host)).collect();
+            first[order[0]] += 1;
+            let mut all = order;
+            all.sort_unstable();
+            assert_eq!(all, [0, 1, 2]);
+        }
+        first.sort_unstable();
+        assert_eq!(first, [2, 2, 3]);
     }
 }

@@ -1,6 +1,8 @@
 //! All parameters of a connection, resolved once.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use pgdyno_wire::binding::{Binding, BindingPolicy, Channel};
@@ -102,6 +104,8 @@ pub struct Params {
     pub full_queue: FullQueue,
     /// The order in which hosts are tried.
     pub load_balance_hosts: LoadBalance,
+    /// The number of connections so far that were spread over the hosts, of all clones together.
+    pub(crate) spread: Arc<AtomicUsize>,
     /// The settings of TCP keepalives.
     pub keepalives: Keepalives,
     /// The user as which the server must run, for a unix socket.
@@ -168,6 +172,8 @@ impl Params {
             poolers: Poolers::Accepted,
             full_queue: FullQueue::default(),
             load_balance_hosts: word(&settings, "load_balance_hosts", LoadBalance::Disable, LoadBalance::parse)?,
+            // processes that connect once each are spread, too
+            spread: Arc::new(AtomicUsize::new(getrandom::u64().unwrap_or_default() as usize)),
             keepalives: keepalives(&settings)?,
             require_peer: owned("requirepeer"),
             warnings: Vec::new(),
