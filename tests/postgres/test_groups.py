@@ -11,6 +11,7 @@ from pgdyno.records import FailureId, Outcome
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home
 from tests.postgres.runs import Hold, engines, pgdyno, postmasters, running, the_run
+from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
@@ -133,6 +134,75 @@ def test_a_failing_group_fails_the_others(warm_home: Home, tmp_path: Path) -> No
     assert orders.failure is not None
     assert orders.failure.id == FailureId.PARTNER_FAILED
     assert orders.failure.message.startswith("trial 3 of the same place failed: ")
+
+
+BACKGROUND = """
+[[group]]
+name = "readers"
+scripts = ["read.sql"]
+clients = 3
+rate = 90
+background = true
+"""
+
+
+def test_a_load_in_the_background_has_figures_and_no_trial(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "read.sql").write_text("SELECT count(*) FROM pgbench_branches;\n")
+    folder, said = run(warm_home, tmp_path, BACKGROUND + TRIAL)
+    orders, reports = folder.trials()
+    assert {each.outcome for each in (orders, reports)} == {Outcome.FINISHED}
+    assert [(each.name, each.clients) for each in orders.background] == [("sleepers", 20), ("readers", 3)]
+    sleepers, readers = orders.background
+    assert (sleepers.succeeded, reports.background) == (0, [])
+    assert readers.tps == pytest.approx(90, rel=0.4)
+    assert "Loads in the background of each trial" in said
+    assert "read.sql" in [each.name for each in present(folder.manifest.scripts)]
+
+
+@pytest.mark.parametrize("name", ["readers", "sleepers"])
+def test_a_broken_load_in_the_background_ends_the_trial_at_once(warm_home: Home, tmp_path: Path, name: str) -> None:
+    (tmp_path / "read.sql").write_text("SELECT 1;\n")
+    # it ends the first session that is idle or reads, and writes nothing
+    who = "query = 'SELECT 1;'" if name == "readers" else "query = ''"
+    ends = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {who} AND backend_type LIKE 'client%';"
+    (tmp_path / "end.sql").write_text(f"SELECT pg_sleep(1);\n{ends}\n")
+    killer = '[[group]]\nname = "killer"\nscripts = ["end.sql"]\n'
+    folder, said = run(warm_home, tmp_path, BACKGROUND + killer + TRIAL.replace("2s", "300s"))
+    trials = folder.trials()
+    assert len(trials) == 3
+    for trial in trials:
+        assert trial.outcome is Outcome.FAILED
+        assert trial.failure is not None
+        assert trial.failure.message.startswith(f"the load of group {name} failed: ")
+        assert (present(trial.ended_at) - present(trial.started_at)).total_seconds() < 60
+    assert f"the load of group {name} failed" in said
+    assert engines(warm_home) == set()
+
+
+PROMISED = """
+name = "beside"
+[target.a]
+kind = "embedded"
+version = "18"
+settings = { fsync = "off", shared_buffers = "16MB" }
+[workload]
+scripts = ["simple-update"]
+"""
+
+
+def test_phases_and_a_duet_run_beside_a_load(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "read.sql").write_text("SELECT count(*) FROM pgbench_branches;\n")
+    phases = "".join(f'[[phase]]\nname = "{name}"\nduration = "2s"\n' for name in ("one", "two"))
+    plan = tmp_path / "mixed.toml"
+    second = PROMISED.partition("[target.a]")[2].partition("[workload]")[0]
+    pair = f"{PROMISED}[target.b]{second}[sweep]\nclients = 2\n"
+    plan.write_text(f'{pair}{BACKGROUND}{phases}[trial]\norder = "duet"\n')
+    done = pgdyno(warm_home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.OK, done.stderr
+    for trial in the_run(tmp_path).trials():
+        (readers,) = trial.background
+        assert readers.tps == pytest.approx(90, rel=0.4)
+        assert trial.duet is not None
 
 
 def test_sql_that_fails_in_a_step_keeps_the_loads_before(warm_home: Home, tmp_path: Path) -> None:

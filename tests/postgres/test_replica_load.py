@@ -1,4 +1,4 @@
-"""A load on real standbys during a trial's own: both in the same seconds, with separate figures."""
+"""A load in the background on real standbys during a trial's own: both in the same seconds, with separate figures."""
 
 import gzip
 import json
@@ -69,9 +69,12 @@ def standbys_are_sampled(trial: TrialRecord, folder: RunFolder) -> None:
         "GROUP BY 1 ORDER BY 1"
     )
     commits = dict(data.query(reads).rows)
-    for load in trial.replica_load:
-        # the probe may come later than the load and go before it
-        assert commits[load.name] >= load.succeeded / 2
+    (load,) = trial.background
+    # the probe may come later than the load and go before it
+    assert sum(commits.values()) >= load.succeeded / 2
+    # each client has a third of the rate, and one standby has two of them
+    few, more = sorted(commits.values())
+    assert more == pytest.approx(2 * few, rel=0.3)
     looked = data.query("SELECT DISTINCT standby FROM standby_waits WHERE sessions > 0 ORDER BY 1").rows
     assert looked == [("pgdyno_1",), ("pgdyno_2",)]
     rows = "SELECT count(*) AS n FROM series WHERE source = 'database' AND metric = 'backends' GROUP BY t_us"
@@ -85,8 +88,8 @@ def nothing_is_left(folder: Path) -> bool:
     return not any(servers_in(each) or each.exists() for each in directories)
 
 
-def said(folder: RunFolder, trial: TrialRecord, place: int) -> list[dict[str, object]]:
-    path = folder.trials_path / trial.slug / "log" / f"replica-{place}-events.jsonl.gz"
+def said(folder: RunFolder, trial: TrialRecord) -> list[dict[str, object]]:
+    path = folder.trials_path / trial.slug / "log" / "group-standbys-events.jsonl.gz"
     return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
 
 
@@ -99,21 +102,17 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
     assert trial.outcome is Outcome.FINISHED, trial.failure
     # the primary's figures are its own
     assert [script.name for script in present(trial.summary).scripts] == ["<builtin: simple update>"]
-    assert [(each.name, each.clients) for each in trial.replica_load] == [("pgdyno_1", 2), ("pgdyno_2", 1)]
-    for place, each in enumerate(trial.replica_load, start=1):
-        events = said(folder, trial, place)
-        by_itself = [event for event in events if event["event"] == "interval"]
-        assert 3 <= each.measured_s <= 4
-        assert each.measured_s < len(by_itself)
-        assert each.succeeded > 0
-        assert each.latency_ns is not None
-        assert 0 < present(each.latency_ns.p50) <= present(each.latency_ns.p99) <= present(each.latency_ns.max)
-        assert each.tps == pytest.approx(each.succeeded / each.measured_s)
-        assert (each.failed, each.skipped) == (0, 0)
-    # its rate is shared as its clients are
-    first, second = (present(each.tps) for each in trial.replica_load)
-    assert first == pytest.approx(2 * second, rel=0.3)
-    assert first + second < 300 * 1.3
+    (each,) = trial.background
+    assert (each.name, each.clients) == ("standbys", 3)
+    by_itself = [event for event in said(folder, trial) if event["event"] == "interval"]
+    assert 3 <= each.measured_s <= 4
+    assert each.measured_s < len(by_itself)
+    assert each.succeeded > 0
+    assert each.latency_ns is not None
+    assert 0 < present(each.latency_ns.p50) <= present(each.latency_ns.p99) <= present(each.latency_ns.max)
+    assert each.tps == pytest.approx(each.succeeded / each.measured_s)
+    assert (each.failed, each.skipped) == (0, 0)
+    assert present(each.tps) == pytest.approx(300, rel=0.3)
     both_measure_the_same_seconds(trial, folder)
     lags = {lag.name: lag for lag in trial.replication}
     assert lags.keys() == {"pgdyno_1", "pgdyno_2"}
@@ -128,6 +127,7 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
     # what they wrote during the trial: none of their start
     assert "entering standby mode" not in (logs / "replica-1.log").read_text()
     assert "Standbys during each trial" in shown
+    assert "Loads in the background of each trial" in shown
     assert len({row.script for row in load_run(folder).intervals(1)}) == 1
     assert "pgdyno_2" in (folder.path / "report.html").read_text()
     ports = (tmp_path / "ports").read_text().split()
@@ -138,18 +138,17 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
 
 
 def both_measure_the_same_seconds(trial: TrialRecord, folder: RunFolder) -> None:
-    """The load on each standby begins before the primary's, and ends after it."""
+    """The load on the standbys begins before the primary's, and ends after it."""
     main = (folder.trials_path / trial.slug / "log" / "events.jsonl.gz").read_bytes()
     lines = [json.loads(line) for line in gzip.decompress(main).splitlines()]
     events = [line for line in lines if not line["event"].startswith("probe_")]
     epoch_of_main = next(each["epoch_us"] for each in events if each["event"] == "start")
     begin = epoch_of_main + next(each["origin_us"] for each in events if each["event"] == "connected")
-    for place in (1, 2):
-        events_of_replica = said(folder, trial, place)
-        epoch = int(str(events_of_replica[0]["epoch_us"]))
-        origin = epoch + next(int(str(each["origin_us"])) for each in events_of_replica if each["event"] == "connected")
-        assert origin <= begin
-        assert epoch + int(str(events_of_replica[-1]["t_us"])) >= epoch_of_main + events[-1]["t_us"]
+    beside = said(folder, trial)
+    epoch = int(str(beside[0]["epoch_us"]))
+    origin = epoch + next(int(str(each["origin_us"])) for each in beside if each["event"] == "connected")
+    assert origin <= begin
+    assert epoch + int(str(beside[-1]["t_us"])) >= epoch_of_main + events[-1]["t_us"]
 
 
 def test_a_script_that_writes_fails_the_trial_with_the_servers_words(home: Home, tmp_path: Path) -> None:
@@ -158,12 +157,12 @@ def test_a_script_that_writes_fails_the_trial_with_the_servers_words(home: Home,
     trial, folder, shown = run(home, tmp_path, script="hidden.sql", duration="600s")
     assert trial.outcome is Outcome.FAILED
     assert trial.failure is not None
-    assert trial.failure.message.startswith("the load on pgdyno_")
+    assert trial.failure.message.startswith("the load of group standbys failed: ")
     assert "read-only transaction" in trial.failure.message
     assert trial.failure.sqlstate == "25006"
     # the load neither waited for the trial's end nor began only after its start was noticed
     assert trial.summary is None or present(trial.summary.measured_s) < 300
-    assert said(folder, trial, 1)[-1]["event"] == "end"
+    assert said(folder, trial)[-1]["event"] == "end"
     assert "no result" in shown or "failed" in shown
     assert nothing_is_left(tmp_path)
 
@@ -175,7 +174,7 @@ def test_clients_that_cannot_connect_fail_the_trial_before_its_load(home: Home, 
     done = pgdyno(home, tmp_path, "run", str(tmp_path / "spread.toml"))
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
     (trial,) = the_run(tmp_path).trials()
-    assert present(trial.failure).message.startswith("the load on pgdyno_")
+    assert present(trial.failure).message.startswith("the load of group standbys failed: ")
     assert "too many clients" in present(trial.failure).message
     assert trial.summary is None
 

@@ -417,7 +417,7 @@ def test_all_that_a_trial_may_have_is_possible_over_the_network(theirs: Server, 
     trials = sorted(RunFolder.open(folder).trials(), key=lambda trial: trial.point.settings["work_mem"])
     for trial, work_mem in zip(trials, ("5MB", "6MB"), strict=True):
         assert [event.outcome for event in trial.events] == [EventOutcome.DONE] * 2
-        assert (present(trial.ledger).missing, trial.replication, trial.replica_load) == (0, [], [])
+        assert (present(trial.ledger).missing, trial.replication, trial.background) == (0, [], [])
         assert trial.point.settings == {"work_mem": work_mem}
     # chance decides which of the two comes second
     second = RunFolder.open(folder).trials()[1]

@@ -74,10 +74,10 @@ def test_loads_on_standbys_have_sessions_of_their_own(tmp_path: Path) -> None:
     path.write_text(text)
     home = Home.locate(tmp_path / "home")
     alone = needs_of_plan(load_plan(path), home)
-    assert (alone.servers, alone.replica_clients, alone.sessions) == (3, 0, 2)
+    assert (alone.servers, alone.background_clients, alone.sessions) == (3, 0, 2)
     path.write_text(text + '[replica_load]\nscripts = ["select-only"]\nclients = 10\n')
     needs = needs_of_plan(load_plan(path), home)
-    assert (needs.servers, needs.replica_clients, needs.sessions) == (3, 10, 12)
+    assert (needs.servers, needs.background_clients, needs.sessions) == (3, 10, 12)
 
 
 def test_commits_that_wait_for_no_disk(tmp_path: Path) -> None:

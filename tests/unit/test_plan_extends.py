@@ -208,8 +208,7 @@ def test_scripts_for_replicas_are_found_beside_the_plan_that_names_them(folder: 
             "[workload]", "replicas = { count = 1 }\n[workload]"
         )
     )
-    load_on_replicas = plan(folder, 'extends = "sub/base.toml"\n').replica_load
-    assert load_on_replicas is not None
+    (load_on_replicas,) = plan(folder, 'extends = "sub/base.toml"\n').group
     assert load_on_replicas.scripts == ["sub/a.sql@2"]
 
 

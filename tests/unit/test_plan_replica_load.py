@@ -1,17 +1,17 @@
-"""`[replica_load]` in a plan: permitted values, and the resulting loads."""
+"""`[replica_load]`, by which earlier plans load standbys: it is read as a group in the background."""
 
 from pathlib import Path
 
 import pytest
 
 from pgdyno.errors import PlanError
-from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.optional_sections import shares
+from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.output.plan_output import in_each_trial
+from pgdyno.plan.scenario.loads import background_groups
 from pgdyno.plan.workload import script_files
 from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
-from pgdyno.run.engine import replica_options
+from pgdyno.run.engine import background_options
 
 PLAN = """\
 name = "mine"
@@ -42,39 +42,44 @@ def load(folder: Path, text: str) -> Plan:
 
 def test_a_load_is_read_shown_and_resolved(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN + LOAD)
-    assert plan.replica_load is not None
+    (group,) = plan.group
+    assert (group.name, group.on, group.background, group.has_trial) == ("standbys", "standby", True, False)
     assert script_files(plan) == ["read.sql"]
-    load_words = "select-only@2, read.sql, 5 clients at 100 transactions per second, prepared protocol"
-    said = f"on the replicas at the same time: {load_words}"
-    assert in_each_trial(plan) == [said]
+    said = "select-only@2, read.sql; 5 clients; 100 transactions a second; on the standby; in the background"
+    assert in_each_trial(plan) == [f"group standbys: {said}"]
+    assert [(each.point.group, each.point.clients) for each in planned_trials(plan)] == [(None, 1)]
+    assert plan.workload.scripts == ["tpcb-like"]
     resolved = plan.as_resolved()
     assert Plan.from_resolved(resolved).as_resolved() == resolved
+    # a run folder of an earlier version
+    before = {"scripts": group.scripts, "clients": 5, "protocol": "prepared", "rate": 100.0}
+    older = {key: value for key, value in resolved.items() if key != "group"} | {"replica_load": before}
+    assert Plan.from_resolved(older).as_resolved() == resolved
     assert load(tmp_path, plan_toml(resolved)).as_resolved() == resolved
-    assert "replica_load" not in load(tmp_path, PLAN.replace("[replica_load]\n", "")).as_resolved()
+    assert load(tmp_path, plan_toml(older)).as_resolved() == resolved
+    assert "group" not in load(tmp_path, PLAN.replace("[replica_load]\n", "")).as_resolved()
+    assert load(tmp_path, PLAN + LOAD.replace('protocol = "prepared"\n', "")).group[0].protocol == "simple"
 
 
-def test_the_engine_gets_its_share_and_the_variables(tmp_path: Path) -> None:
+def test_the_engine_gets_its_options_and_the_variables(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN + LOAD)
-    options = replica_options(plan, Point(clients=1, variables={"range": "7"}), 3, 2, 40.0)
-    assert {"--client=2", "--rate=40.0", "--protocol=prepared", "--random-seed=3", "--define=range=7"} <= set(options)
-
-
-@pytest.mark.parametrize(
-    ("clients", "standbys", "each"), [(5, 2, [3, 2]), (4, 2, [2, 2]), (3, 3, [1, 1, 1]), (7, 3, [3, 2, 2])]
-)
-def test_clients_are_shared_out_evenly(clients: int, standbys: int, each: list[int]) -> None:
-    assert shares(clients, standbys) == each
+    at = Point(clients=1, workers=1, rate=7.0, variables={"range": "7"})
+    (group,) = background_groups(plan, at)
+    options = background_options(plan, group, at, 3, tmp_path)
+    assert {"--client=5", "--rate=100.0", "--protocol=prepared", "--random-seed=3", "--define=range=7"} <= set(options)
+    assert options[:4] == ["-b", "select-only@2", "-f", "read.sql"]
+    assert not any(each.startswith(("--jobs", "--warmup=1")) for each in options)
 
 
 @pytest.mark.parametrize(
     ("change", "field", "message"),
     [
-        ((LOAD, LOAD.replace("5", "1")), "replica_load.clients", "fewer than the 2 replicas of target a"),
-        (("[target.a.replicas]\ncount = 2\n", ""), "replica_load", "is not possible at target a: it has no replica"),
+        (("[target.a.replicas]\ncount = 2\n", ""), "replica_load.on", "target a has no standby of its own"),
+        (("select-only@2", "simple-update"), "replica_load.scripts[0]", "writes, and a standby is read-only"),
         (("select-only@2", "select-olny"), "replica_load.scripts[0]", "neither a built-in script nor a file"),
         (("select-only@2", "select-only@x"), "replica_load.scripts[0]", "must be a whole number"),
         (("rate = 100", "rate = 0"), "replica_load.rate", "must be"),
-        (("clients = 5\n", ""), "replica_load.clients", "is missing"),
+        (("clients = 5\n", "clients = -5\n"), "replica_load.clients", "must be"),
         (("clients = 5\n", "client = 5\nclients = 5\n"), "replica_load.client", "unknown key"),
     ],
 )
@@ -94,5 +99,5 @@ def test_a_server_over_the_network_has_none(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         load(tmp_path, text + LOAD)
     (problem,) = caught.value.problems
-    assert (problem.path, problem.line) == ("replica_load", text.count("\n"))
-    assert "pgdyno does not know its standbys" in problem.message
+    assert (problem.path, problem.line) == ("replica_load.on", text.count("\n"))
+    assert "target a has no standby of its own" in problem.message

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.effect import Effect
 from pgdyno.errors import PlanError
 from pgdyno.plan import LoadedPlan, Plan, load_plan, planned_trials
 from pgdyno.plan.checks.targets import Abilities, check_abilities
-from pgdyno.plan.scenario.loads import delay_s, idle_groups, plan_of_load, steps_s
+from pgdyno.plan.scenario.loads import background_groups, delay_s, plan_of_load, steps_s
+from pgdyno.plan.workload import effect_of_plan
+from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import trial_options
 
 TARGET = """
@@ -75,7 +78,7 @@ def test_each_group_with_a_load_has_a_trial_beside_the_others(tmp_path: Path) ->
     ]  # fmt: skip
     assert [each.point.rate for each in trials if each.point.group == "reports"] == [None]
     assert {each.point.groups["sleepers.idle"] for each in trials} == {"7"}
-    assert [each.idle for each in idle_groups(plan, trials[0].point)] == [7]
+    assert [each.idle for each in background_groups(plan, trials[0].point)] == [7]
     # those of the whole place, which the server must take
     assert sorted(point.planned_clients for point in plan.points()) == [11, 13]
     assert plan.order() == "interleaved"
@@ -148,6 +151,63 @@ def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
         plan = load_mixed(tmp_path, text + sweep).plan
         assert {each.point.groups["reports.clients"] for each in planned_trials(plan)} <= {"1", "2"}
         assert planned_trials(Plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
+        (tmp_path / "again.toml").write_text(plan_toml(plan.as_resolved()))
+        assert planned_trials(load_plan(tmp_path / "again.toml").plan) == planned_trials(plan)
+
+
+MAIN = """
+[workload]
+scripts = ["tpcb-like"]
+[sweep]
+clients = [1, 8]
+"""
+REPORTS = """
+[[group]]
+name = "reports"
+scripts = ["select-only"]
+background = true
+[[group]]
+name = "sleepers"
+idle = 50
+"""
+
+
+def test_a_group_in_the_background_has_no_trial(tmp_path: Path) -> None:
+    swept = MAIN.replace("clients = [1, 8]", "clients = [1, 8]\ngroup.reports.clients = [0, 2]")
+    plan = load_mixed(tmp_path, swept + REPORTS + TRIAL).plan
+    trials = planned_trials(plan)
+    assert {(each.point.group, each.point.clients, each.point.groups["reports.clients"]) for each in trials} == {
+        (None, 1, "0"), (None, 1, "2"), (None, 8, "0"), (None, 8, "2"),
+    }  # fmt: skip
+    # a block is one number of clients beside each number of reports
+    assert plan.order() == "interleaved"
+    assert {trials[0].point.clients, trials[2].point.clients} == {1, 8}
+    assert trials[0].point.clients == trials[1].point.clients
+    beside = [(each.name, each.connections) for each in background_groups(plan, trials[0].point)]
+    reports = int(trials[0].point.groups["reports.clients"])
+    assert beside == [*([("reports", reports)] if reports else []), ("sleepers", 50)]
+    assert plan_of_load(plan, trials[0].point).workload.scripts == ["tpcb-like"]
+    assert planned_trials(Plan.from_resolved(plan.as_resolved())) == trials
+    assert effect_of_plan(plan, tmp_path) is Effect.WRITES
+
+
+SEARCH = '[search]\nfind = "peak"\n'
+PHASES = '[[phase]]\nname = "a"\nduration = "2s"\n[[phase]]\nname = "b"\nduration = "2s"\nclients = 1\n'
+
+
+@pytest.mark.parametrize("more", [f"repeats = 2\n{SEARCH}", "ledger = true\n", PHASES])
+def test_searches_and_phases_may_have_a_background(tmp_path: Path, more: str) -> None:
+    text = f"{PHASES}[trial]\nseed = 1\n" if more == PHASES else TRIAL + more
+    plan = load_mixed(tmp_path, MAIN + REPORTS + text).plan
+    assert [each.name for each in background_groups(plan, plan.points()[0])] == ["reports", "sleepers"]
+    assert not plan.has_group_trials
+
+
+def test_a_load_in_the_background_that_writes_changes_the_data(tmp_path: Path) -> None:
+    reads = MAIN.replace("tpcb-like", "select-only")
+    for script, effect in (("select-only", Effect.READS), ("simple-update", Effect.WRITES)):
+        plan = load_mixed(tmp_path, reads + REPORTS.replace("select-only", script) + TRIAL).plan
+        assert effect_of_plan(plan, tmp_path) is effect
 
 
 @pytest.mark.parametrize(
@@ -178,6 +238,13 @@ def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
         (GROUPS + STEPS.replace("= 400", '= "1 +"'), "is not an expression"),
         (GROUPS + STEPS.replace("= 400", "= 0"), "must be a whole number above 0"),
         (GROUPS + STEPS.replace('"both"', '"a\\tb"'), "use up to 64 characters on one line"),
+        (REPORTS + TRIAL, "workload: is missing"),
+        (MAIN + REPORTS.replace("background", 'begin = "1s"\nbackground') + TRIAL, "remove begin, end and promise"),
+        (MAIN + REPORTS.replace("background", 'promise = "p99 < 1s"\nbackground') + TRIAL, "has no result"),
+        (MAIN + REPORTS.replace('"select-only"', '"none.sql"') + TRIAL, "group[0].scripts[0]: none.sql is neither"),
+        (MAIN + REPORTS.replace("= 50", "= 99") + TRIAL, "108 clients are too many for target a"),
+        (GROUPS + STEPS.replace('"orders"]', '"sleepers"]'), "step[0].groups: all run in the background"),
+        (GROUPS + TRIAL + SEARCH, "a group with background = true may run beside the load of [workload]"),
         (GROUPS + STEPS + 'duration = "5s"\n', "trial.duration: cannot be combined with steps"),
     ],
 )  # fmt: skip

@@ -48,7 +48,7 @@ def check(
     try:
         loaded = within_budget(load_plan(plan, overrides or (), on), budget)
         # a Lua script is only compiled
-        check_scripts(find_engine(), loaded.plan.workload.engine_options(), loaded)
+        check_scripts(find_engine(), loaded)
     except PlanError as error:
         if not json:
             raise

@@ -117,8 +117,8 @@ def open_files(system: System, needs: Needs) -> Check:
     if "Max open files" not in limits:
         return unknown(name, NOT_REPORTED)
     soft, hard = limits["Max open files"]
-    # each load on a standby has its own engine
-    most = max(needs.clients, needs.replica_clients)
+    # a load in the background has its own engine
+    most = max(needs.clients, needs.background_clients)
     wanted, tasks = most + SPARE_FILES, system.tasks_limit()
     found = Message(
         "open-files",

@@ -11,6 +11,7 @@ from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.optional_sections import SnapshotMethod
+from pgdyno.plan.scenario.loads import background_groups
 from pgdyno.plan.targets import TMPFS, OwnTarget
 from pgdyno.plan.time_budget.budget_reductions import setting_bytes
 from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, dataset_bytes
@@ -67,8 +68,8 @@ class Needs:
     """The plan's source; empty without a plan."""
     clients: int = 1
     """The largest number of clients of a point."""
-    replica_clients: int = 0
-    """Clients of the plan's [replica_load], on the standbys of one target."""
+    background_clients: int = 0
+    """The most clients of a target beside those of a point, in the background of its trials."""
     workers: int | None = None
     """Engine threads of that point; None: the engine decides."""
     protocol: str = "simple"
@@ -105,7 +106,7 @@ class Needs:
     @property
     def backends(self) -> int:
         """Sessions of all concurrent loads on one target."""
-        return self.clients + self.replica_clients
+        return self.clients + self.background_clients
 
     @property
     def sessions(self) -> int:
@@ -144,7 +145,9 @@ def needs_of_plan(loaded: LoadedPlan, home: Home) -> Needs:
     return Needs(
         plan=loaded.source,
         clients=most.planned_clients,
-        replica_clients=plan.replica_load.clients if plan.replica_load is not None else 0,
+        background_clients=max(sum(each.connections for each in background_groups(plan, point)) for point in points)
+        if not plan.has_group_trials
+        else 0,
         workers=most.workers,
         protocol=most.protocol,
         tcp=any(spec.connect == "tcp" for spec in started.values()),

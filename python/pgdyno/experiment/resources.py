@@ -16,7 +16,6 @@ from pgdyno.plan import LoadedPlan
 from pgdyno.plan.checks.reset import check_found
 from pgdyno.plan.model import servers_of
 from pgdyno.plan.targets import TargetSpec
-from pgdyno.plan.workload_schema import script_options
 from pgdyno.report.run_events import BytesDone, Noted, RowsDone, SetUp
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Engine, check_scripts, find_engine
@@ -99,9 +98,7 @@ def open_resources(
     use = use or Use(loaded.plan.name)
     engine = find_engine()
     # this comes first: a script with an error must not cost rented servers
-    check_scripts(engine, loaded.plan.workload.engine_options(), loaded, execute=True)
-    if loaded.plan.replica_load is not None:
-        check_scripts(engine, script_options(loaded.plan.replica_load.scripts), loaded, "replica_load")
+    check_scripts(engine, loaded, execute=True)
     check_copies(loaded)
     home = Home.locate()
     guard = DiskGuard(loaded.plan.trial.min_free_disk)

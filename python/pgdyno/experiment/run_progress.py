@@ -203,5 +203,5 @@ def _places(plan: Plan, trials: Sequence[PlannedTrial]) -> dict[int, tuple[str, 
 
 
 def _labels(plan: Plan, places: Mapping[int, tuple[str, str]]) -> dict[int, str]:
-    workload = "" if plan.group else ", ".join(plan.workload.scripts)
+    workload = "" if plan.has_group_trials else ", ".join(plan.workload.scripts)
     return {number: " ".join(filter(None, (name, workload, clients))) for number, (name, clients) in places.items()}

@@ -135,10 +135,11 @@ def take_fingerprint(loaded: LoadedPlan, engine: Engine, seed: int, needs: Needs
     workload.pop("captured", None)
     if workload.pop("replay", None) is not None:
         workload["capture"] = _capture_hash(loaded)
-    workload |= {name: resolved[name] for name in ("replica_load", "group", "step") if name in resolved}
-    if "group" in workload:
+    if "step" in resolved:
+        workload["step"] = resolved["step"]
+    if groups := loaded.plan.group:
         # a promise changes no load
-        workload["group"] = [{**each, "promise": []} for each in workload["group"]]
+        workload["group"] = {each.name: each.model_dump(mode="json", exclude={"name", "promise"}) for each in groups}
     return Fingerprint(
         host=host_print(describe_host(), needs.places),
         pgdyno=__version__,

@@ -228,7 +228,7 @@ def _named_as(of: Fingerprint, servers: Mapping[str, ServerPrint]) -> Fingerprin
 
 MAY_BE_UNKNOWN = frozenset(["numa_nodes", "threads_per_core", "virtualisation", "tuning", "disks"])
 """Fields of a host that may be absent because they are unknown; limits and boot parameters if none is set."""
-ABSENT_IS_NONE = frozenset(["capture", "group", "options", "pace", "replica_load", "step", "variables"])
+ABSENT_IS_NONE = frozenset(["capture", "group", "options", "pace", "step", "variables"])
 """Fields of a workload whose absence means that they are not set; others are absent in older fingerprints."""
 
 
@@ -265,8 +265,15 @@ UNKNOWN = Message("unknown-of-one", "unknown for one of them")
 NO_COMMON_TARGET = Message("no-common-target", "the runs have no target in common")
 
 
+_ON_STANDBYS = {"on": "standby", "background": True, "arrivals": "poisson", "begin": 0.0}
+
+
 def _flatten(of: Fingerprint) -> dict[str, str]:
-    return dict(_fields("", of.model_dump(mode="json", exclude={"servers"})))
+    values = of.model_dump(mode="json", exclude={"servers"})
+    # so earlier versions had what is now a group
+    if (load := values["workload"].pop("replica_load", None)) is not None:
+        values["workload"]["group"] = {"standbys": load | _ON_STANDBYS}
+    return dict(_fields("", values))
 
 
 def _servers(servers: Mapping[str, ServerPrint], with_indexes: Set[str]) -> dict[str, str]:

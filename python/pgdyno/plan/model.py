@@ -19,7 +19,6 @@ from pgdyno.plan.optional_sections import (
     DROPPING,
     ProbeSpec,
     Promises,
-    ReplicaLoad,
     SnapshotMethod,
     action,
     checked_margin,
@@ -28,7 +27,7 @@ from pgdyno.plan.optional_sections import (
     percent,
     snapshot_method,
 )
-from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_groups, scenario_space
+from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_groups, has_trials, scenario_space
 from pgdyno.plan.sweeps.order import Order, resolved_order
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.settings_space import read_over, read_when
@@ -63,7 +62,6 @@ __all__ = [
     "OwnTarget",
     "PhaseSpec",
     "Plan",
-    "ReplicaLoad",
     "Reset",
     "Setting",
     "Sweep",
@@ -313,7 +311,7 @@ class Plan(Model):
     event: list[EventSpec] = Field(default_factory=list)
     """What happens during every trial."""
     group: list[GroupSpec] = Field(default_factory=list)
-    """Groups of clients that run beside each other; empty: all clients of the sweep have one load."""
+    """Groups of clients that run beside each other; in the background, beside the load of the sweep's clients."""
     step: list[StepSpec] = Field(default_factory=list)
     """The parts of every trial, in order, in place of trial.duration; empty: one load."""
     reset: Reset = Field(default_factory=Reset)
@@ -322,8 +320,6 @@ class Plan(Model):
     probe: ProbeSpec = Field(default_factory=ProbeSpec)
     search: SearchSpec | None = None
     """None: the whole sweep is measured."""
-    replica_load: ReplicaLoad | None = None
-    """Load on the standbys; None: none."""
     price: PriceList | None = None
     """Prices of the targets; None: unknown."""
     generators: Generators = Field(default_factory=list)
@@ -336,7 +332,7 @@ class Plan(Model):
         if not isinstance(table, dict):
             return table
         table = fill_groups(table)
-        if table.get("group"):
+        if has_trials(table.get("group")):
             table = {"sweep": {}} | table
         if table.get("step"):
             table = {"trial": {}} | table
@@ -370,6 +366,11 @@ class Plan(Model):
         is_found = self.search is not None and self.search.find == "settings"
         is_theirs = any(isinstance(target, NetworkTarget) for target in self.target.values())
         return frozenset(self.search.over if self.search is not None and is_found and is_theirs else ())
+
+    @property
+    def has_group_trials(self) -> bool:
+        """Whether the loads of groups are the trials; otherwise that of [workload] is."""
+        return any(group.has_trial for group in self.group)
 
     def space(self) -> Space:
         """The resolved sweep: its points, excluded points and problems."""
@@ -434,7 +435,6 @@ class Plan(Model):
             "step",
             "published",
             "search",
-            "replica_load",
             "price",
             "generator",
             "generators",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from pgdyno.effect import Effect, effect_of_sql
 from pgdyno.errors import InvalidValueError
-from pgdyno.plan.values import HIGHEST_RATE, Model, Name, Positive, Protocol
+from pgdyno.plan.values import Model, Name
 from pgdyno.records.promise import parse_latency, parse_promise
 from pgdyno.units import parse_duration_s
 
@@ -155,24 +155,6 @@ class ProbeSpec(Model):
         if isinstance(self.log, str):
             return [f"--log={self.log}"]
         return [] if self.log else ["--no-log"]
-
-
-class ReplicaLoad(Model):
-    """The load on the standbys of every target during a trial on its primary."""
-
-    scripts: list[str] = Field(min_length=1)
-    """Read-only scripts, which use the dataset and variables of the workload."""
-    clients: Positive
-    """Clients of all standbys together, distributed evenly."""
-    protocol: Protocol = "simple"
-    rate: Annotated[float, Field(gt=0, lt=HIGHEST_RATE)] | None = None
-    """Transactions per second of all clients together, in open loop; None: closed loop."""
-
-
-def shares(clients: int, standbys: int) -> Sequence[int]:
-    """Distributes `clients` over `standbys`; the shares differ by at most one."""
-    each, more = divmod(clients, standbys)
-    return [each + (place < more) for place in range(standbys)]
 
 
 SnapshotMethod = Literal["copy", "reflink", "btrfs", "zfs"]

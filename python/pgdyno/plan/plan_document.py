@@ -235,11 +235,18 @@ class Document:
 
     def problem(self, path: KeyPath, message: str, hint: str | None = None) -> Problem:
         """Return a problem of the field `path` with its line, or with that of its table."""
+        path = self.as_written(path)
         if self._by_override(path):
             given = "given by --set"
             return Problem(dotted(path), message, None, f"{given}; {hint}" if hint else given)
         where = nearest(self.lines, path)
         return Problem(dotted(path), message, self.lines.get(where), hint, self.sources.get(where))
+
+    def as_written(self, path: KeyPath) -> KeyPath:
+        """Return `path` as the plan has it: the section `replica_load` is read as the last group."""
+        groups = self.data.get("group", [])
+        is_last = path[:1] == ("group",) and isinstance(groups, list) and path[1:2] == (len(groups),)
+        return ("replica_load", *path[2:]) if is_last else path
 
     def _by_override(self, path: KeyPath) -> bool:
         if any(path[: len(set_)] == set_ for set_ in self.overridden):

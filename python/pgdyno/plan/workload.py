@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from pgdyno.effect import BUILTIN_SCRIPTS, Effect, effect_of_scripts, running_scripts, weighted_name
+from pgdyno.effect import BUILTIN_SCRIPTS, Effect, effect_of_scripts, running_scripts, total_effect, weighted_name
 from pgdyno.errors import Problem
 from pgdyno.plan.model import PhaseSpec, Plan, Workload
 from pgdyno.plan.own_data.sql_dataset import read_contents
 from pgdyno.plan.plan_document import Document
+from pgdyno.plan.scenario.groups import group_workload
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 
@@ -54,16 +56,19 @@ def scripts_that_run(plan: Plan) -> set[str]:
 
 
 def effect_of_plan(plan: Plan, folder: Path) -> Effect:
-    """Return whether the load of `plan`, whose files are relative to `folder`, writes."""
-    return effect_of_scripts(scripts_that_run(plan), lambda name: plan.workload.text_effect(name, folder))
+    """Return whether the loads of `plan` on the primary, whose files are relative to `folder`, write."""
+    beside = [group_workload(plan.workload, each) for each in plan.group if each.background and each.on == "primary"]
+    loads = [(plan.workload, scripts_that_run(plan)), *((each, running_scripts(each.scripts, [])) for each in beside)]
+    effects = (effect_of_scripts(names, partial(load.text_effect, folder=folder)) for load, names in loads)
+    return total_effect(effects)
 
 
 def script_files(plan: Plan) -> list[str]:
     """Return the files that `plan` names, each once; not those that are installed with sysbench."""
     lua = [name for name in [plan.workload.lua_script] if name is not None and name.endswith(".lua")]
-    on_replicas = plan.replica_load.scripts if plan.replica_load is not None else []
+    others = [name for each in plan.group for name in each.scripts or ()]
     lua += [each.workload["lua"] for each in plan.group if each.workload and ".lua" in each.workload.get("lua", "")]
-    choices = map(parse_script, [*plan.workload.written_scripts, *on_replicas])
+    choices = map(parse_script, [*plan.workload.written_scripts, *others])
     steps = [step.sql for step in plan.step if step.sql is not None]
     return list(dict.fromkeys([*lua, *(choice.name for choice in choices if not choice.builtin), *steps]))
 

@@ -143,11 +143,11 @@ class ArchiveBacklog(Record):
     waiting_max: int
 
 
-class ReplicaFigures(Record):
-    """The load on one standby, in the complete seconds within the trial's measured part."""
+class BackgroundFigures(Record):
+    """The load of a group in the background, in the complete seconds within the trial's measured part."""
 
     name: str
-    """Its name in pg_stat_replication: `pgdyno_1`."""
+    """That of the group; in records of earlier versions, of the standby in pg_stat_replication: `pgdyno_1`."""
     clients: int
     measured_s: float
     """Number of these seconds; may be 0."""

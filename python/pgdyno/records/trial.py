@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from pgdyno.records import FORMAT
 from pgdyno.records.base import Instant, Outcome, Record, server_name
 from pgdyno.records.during_trial import (
     ArchiveBacklog,
+    BackgroundFigures,
     EventRecord,
     LedgerRecord,
     Likeness,
     ReadOrder,
-    ReplicaFigures,
     ReplicaLag,
 )
 from pgdyno.records.imported import Imported
@@ -168,8 +168,10 @@ class TrialRecord(Record):
     """None without an archive in the plan."""
     read_order: ReadOrder | None = None
     """None without a commit ledger, and without standbys."""
-    replica_load: list[ReplicaFigures] = Field(default_factory=list)
-    """By standby; empty without a load on them. No other figure of the trial includes it."""
+    background: list[BackgroundFigures] = Field(
+        default_factory=list, validation_alias=AliasChoices("background", "replica_load")
+    )
+    """By group in the background; of groups at once, with the first trial. No other figure includes it."""
     beside: list[int] = Field(default_factory=list)
     """Numbers of the trials of other groups of clients, which ran at the same time on the same server."""
     steps: list[StepRecord] = Field(default_factory=list)

@@ -15,7 +15,10 @@ _SECONDS = {
     ("trial", "reconnect"),
     ("event", "at"),
     ("event", "for"),
+    ("group", "begin"),
+    ("group", "end"),
     ("hooks", "timeout"),
+    ("step", "duration"),
 }
 """Keys that a manifest stores as seconds, and a plan requires with a unit."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pgdyno.records import (
+    BackgroundFigures,
     EventEffect,
     EventOutcome,
     EventRecord,
     LedgerRecord,
     Manifest,
-    ReplicaFigures,
     ReplicaLag,
     StandbyProbeRecord,
     TrialRecord,
@@ -163,19 +163,12 @@ def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
     """Return a row per trial and standby; None without standbys."""
     rows = []
     for trial in trials:
-        loads = {each.name: each for each in trial.replica_load}
-        lags = {each.name: each for each in trial.replication}
         probes = {each.name: each for each in trial.probe.standbys} if trial.probe is not None else {}
-        for name in dict.fromkeys([*loads, *lags]):
-            cells = (*_load(loads.get(name)), *_lag(lags.get(name)), *_activity(probes.get(name)))
-            rows.append((str(trial.number), name, *cells))
-    headings = (
-        *gettext_each("trial", "standby", "clients"),
-        *("tps", "p50, ms", "p99, ms"),
-        *gettext_each("failed", "behind, kB", "lag, ms", "active", "top wait"),
-    )
+        number = str(trial.number)
+        rows += [(number, lag.name, *_lag(lag), *_activity(probes.get(lag.name))) for lag in trial.replication]
+    headings = gettext_each("trial", "standby", "behind, kB", "lag, ms", "active", "top wait")
     caption = gettext("Standbys during each trial; largest replay lag, in kB and ms")
-    return Table(caption, headings, tuple(rows), 2, (0,) * 9 + (1, 2)) if rows else None
+    return Table(caption, headings, tuple(rows), 2, (0,) * 4 + (1, 2)) if rows else None
 
 
 def pooler_table(trials: Sequence[TrialRecord]) -> Table | None:
@@ -201,11 +194,18 @@ def pooler_table(trials: Sequence[TrialRecord]) -> Table | None:
     return Table(caption, (*headings, *more), tuple(rows), 2) if rows else None
 
 
-def _load(load: ReplicaFigures | None) -> tuple[str, ...]:
-    if load is None:
-        return (numbers.NOTHING,) * 5
+def background_table(trials: Sequence[TrialRecord]) -> Table | None:
+    """Return a row per trial and load in its background; None without any."""
+    rows = [(str(trial.number), *_load(each)) for trial in trials for each in trial.background]
+    headings = (*gettext_each("trial", "group", "clients"), "tps", "p50, ms", "p99, ms", *gettext_each("failed"))
+    caption = gettext("Loads in the background of each trial, in its measured part")
+    return Table(caption, headings, tuple(rows), 2) if rows else None
+
+
+def _load(load: BackgroundFigures) -> tuple[str, ...]:
     latency = load.latency_ns
     return (
+        load.name,
         f"{load.clients:,}",
         numbers.NOTHING if load.tps is None else numbers.rounded(load.tps),
         numbers.ms(latency.p50 if latency is not None else None),
@@ -214,11 +214,10 @@ def _load(load: ReplicaFigures | None) -> tuple[str, ...]:
     )
 
 
-def _lag(lag: ReplicaLag | None) -> tuple[str, str]:
-    lag_bytes = None if lag is None else lag.bytes_max
-    replay_s = None if lag is None else lag.replay_lag_max_s
+def _lag(lag: ReplicaLag) -> tuple[str, str]:
+    replay_s = lag.replay_lag_max_s
     return (
-        numbers.NOTHING if lag_bytes is None else numbers.rounded(lag_bytes / 1000),
+        numbers.NOTHING if lag.bytes_max is None else numbers.rounded(lag.bytes_max / 1000),
         numbers.ms(None if replay_s is None else replay_s * 1e9),
     )
 

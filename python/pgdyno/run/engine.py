@@ -10,6 +10,9 @@ from pathlib import Path
 from pgdyno.errors import EngineError, PlanError, UsageError
 from pgdyno.plan import LoadedPlan
 from pgdyno.plan.model import PhaseSpec, Plan
+from pgdyno.plan.plan_document import KeyPath
+from pgdyno.plan.scenario.groups import GroupSpec, group_workload
+from pgdyno.plan.scenario.loads import point_of_group
 from pgdyno.plan.workload_schema import Statement, Workload
 from pgdyno.programs import ENGINE, Engine
 from pgdyno.records import Point
@@ -19,14 +22,20 @@ ENDLESS_S = 30 * 24 * 3600
 """Longer than any trial."""
 
 
-def check_scripts(
-    engine: Engine, options: Sequence[str], loaded: LoadedPlan, section: str = "workload", *, execute: bool = False
-) -> None:
-    """Make the engine compile the scripts of `options`, which are those of a section of the plan.
+def check_scripts(engine: Engine, loaded: LoadedPlan, *, execute: bool = False) -> None:
+    """Make the engine compile the scripts of the plan's loads.
 
     With `execute`, a Lua script's top level and init() also run, which declare its options and commands. Raises
     PlanError with the engine's message, which has file, line and column of the script.
     """
+    plan = loaded.plan
+    for place, group in enumerate(plan.group):
+        own = group_workload(plan.workload, group)
+        _check(engine, own.engine_options(), loaded, ("group", place), execute=execute)
+    _check(engine, plan.workload.engine_options(), loaded, ("workload",), execute=execute)
+
+
+def _check(engine: Engine, options: Sequence[str], loaded: LoadedPlan, section: KeyPath, *, execute: bool) -> None:
     if not options:
         # a replay has no scripts
         return
@@ -40,7 +49,7 @@ def check_scripts(
         hint = "\n".join(line.removeprefix(start) for line in said if line.startswith(start))
         message = "\n".join(line for line in said if not line.startswith(start))
         chosen = [key for kind in WORKLOADS.values() for key in kind.keys]
-        path = (section, next((key for key in chosen if loaded.document.at((section, key)) is not None), "scripts"))
+        path = (*section, next((key for key in chosen if loaded.document.at((*section, key)) is not None), "scripts"))
         raise PlanError(loaded.source, [loaded.document.problem(path, message, hint or None)])
 
 
@@ -103,18 +112,26 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
     return [*options, *plan.workload.value_options(point)]
 
 
-def replica_options(plan: Plan, point: Point, seed: int, clients: int, rate: float | None) -> list[str]:
-    """Return pgdrive's options for `clients` of the plan's `replica_load` at one standby, without scripts.
+def background_options(plan: Plan, group: GroupSpec, point: Point, seed: int, folder: Path) -> list[str]:
+    """Return pgdrive's options for the load of `group` in the background of a trial at `point`, which continues until
+    it is stopped.
 
-    The load continues until it is stopped.
+    Writes files for idle clients into `folder`.
     """
-    assert plan.replica_load is not None
-    options = ["--events=-", "--parent-lease", "--no-vacuum", f"--time={ENDLESS_S}", f"--client={clients}"]
-    options += [f"--protocol={plan.replica_load.protocol}", f"--random-seed={seed}"]
-    if rate is not None:
-        options += [f"--rate={rate!r}"]
-    # its scripts are SQL, whatever runs the plan's transactions
-    return [*options, *Workload.value_options(plan.workload, point)]
+    if group.idle is not None:
+        phases, script = folder / "idle.toml", folder / "idle.sql"
+        # the only phase has no transaction
+        phases.write_text(phases_toml([PhaseSpec(name="idle", duration=f"{ENDLESS_S}s", rate=0.0)]), encoding="utf-8")
+        script.write_text("SELECT 1;\n", encoding="utf-8")
+        options = ["--events=-", "--parent-lease", "--no-vacuum", f"--client={group.idle}"]
+        return [*options, f"--phases={phases.absolute()}", f"--file={script.absolute()}"]
+    # an error ends it, and so does the loss of a standby, which no event of the plan stops
+    end = {"warmup": 0.0, "duration": ENDLESS_S, "transactions": None, "max_errors": None, "ledger": False}
+    trial = plan.trial.model_copy(update=end | ({"reconnect": "off"} if group.on == "standby" else {}))
+    workload = group_workload(plan.workload, group)
+    endless = plan.model_copy(update={"trial": trial, "workload": workload, "phase": []})
+    at = point_of_group(point, group).model_copy(update={"workers": None})
+    return [*workload.engine_options(), *trial_options(endless, at, seed, Path())]
 
 
 def phases_toml(phases: Sequence[PhaseSpec]) -> str:

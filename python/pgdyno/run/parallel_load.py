@@ -1,4 +1,4 @@
-"""A load on another server that starts before a trial's own load and ends after it."""
+"""A load in the background of a trial, which starts before the trial's own load and ends after it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class ParallelLoad:
     def __init__(
         self,
         name: str,
+        clients: int,
         engine: Engine,
         options: Sequence[str],
         environment: Mapping[str, str],
@@ -33,8 +34,9 @@ class ParallelLoad:
         log: Path,
         spool: Spool,
     ) -> None:
-        """`name` appears in errors; the other arguments are those of `run_trial`."""
+        """`name`, that of its group, appears in errors; other arguments are those of `run_trial`."""
         self.name = name
+        self.clients = clients
         self._spool = spool
         self._start = (engine, options, environment)
         self._folder = folder
@@ -72,12 +74,11 @@ class ParallelLoad:
         self._code = self._process.wait()
         self._contexts.close()
 
-    def wait_connected(self) -> bool:
-        """Wait until all clients are connected and the load begins; return False if that fails."""
+    def wait_connected(self) -> None:
+        """Wait until all clients are connected and the load begins, or it is broken."""
         if not self._known.wait(CONNECT_S):
             self._unreadable = EngineError(f"not all clients were connected after {CONNECT_S:g} s")
             self._broken = True
-        return not self._broken
 
     @property
     def events(self) -> Sequence[Event]:
@@ -107,7 +108,7 @@ class ParallelLoad:
         return None
 
     def _name_failure(self, failure: Failure) -> Failure:
-        return failure.model_copy(update={"message": f"the load on {self.name} failed: {failure.message}"})
+        return failure.model_copy(update={"message": f"the load of group {self.name} failed: {failure.message}"})
 
     def _listen(self) -> None:
         try:

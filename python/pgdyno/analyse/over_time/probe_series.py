@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from pgdyno.analyse.histogram import merge
-from pgdyno.records import Latency, ReplicaFigures, TrialRecord
+from pgdyno.records import BackgroundFigures, Latency, TrialRecord
 from pgdyno.store.safe_files import whole_of
 from pgdyno.store.trial_tables import EventRow, SeriesRow, WaitRow
 
@@ -99,8 +99,10 @@ SpanUs = tuple[int, int]
 """From, to: microseconds since 1970."""
 
 
-def figures(name: str, clients: int, events: Sequence[Event], trial: Sequence[Event]) -> ReplicaFigures | None:
-    """Return the engine's figures in `events` of the load on standby `name`, while the engine of `trial` measured.
+def background_figures(
+    name: str, clients: int, events: Sequence[Event], trial: Sequence[Event]
+) -> BackgroundFigures | None:
+    """Return the engine's figures in `events` of the load of group `name`, while the engine of `trial` measured.
 
     Both engines use the clock of the same host. Only complete intervals within the measured part count, so that up to a
     second at each of its ends is left out. None if one of the engines never started its load.
@@ -117,7 +119,7 @@ def figures(name: str, clients: int, events: Sequence[Event], trial: Sequence[Ev
     scripts = [script for event in inside for script in event["scripts"]]
     measured_s = sum(event["to_us"] - event["from_us"] for event in inside) / 1e6
     succeeded = sum(script["succeeded"] for script in scripts)
-    return ReplicaFigures(
+    return BackgroundFigures(
         name=name,
         clients=clients,
         measured_s=measured_s,

@@ -143,7 +143,7 @@ def _known_us(subject: Subject, sample: Sample) -> float | None:
     """Return the CPU time of server, generator and probe in the measured part, in a duet of both trials; None unless
     all are known: nobody counts that of standbys and of the load on them.
     """
-    if sample.trial.replication or sample.trial.replica_load or sample.hosts:
+    if sample.trial.replication or any(each.succeeded for each in sample.trial.background) or sample.hosts:
         return None
     if sample.trial.duet is None:
         own = _own_us(subject, sample)

@@ -1,10 +1,9 @@
-"""The parts of a trial with groups and steps: its loads in order, the work between them, and idle clients."""
+"""The parts of a trial with groups and steps: its loads in order, and the work between them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from typing import Any, LiteralString
 
 import psycopg
@@ -12,16 +11,11 @@ import psycopg
 from pgdyno.errors import TargetError
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.plan import Plan, PlannedTrial
-from pgdyno.plan.model import PhaseSpec
 from pgdyno.plan.own_data.psql_reader import Reader
 from pgdyno.plan.scenario.groups import GroupSpec, StepSpec
-from pgdyno.plan.scenario.loads import group_of, idle_groups
+from pgdyno.plan.scenario.loads import group_of
 from pgdyno.prepare.own_data import run_sql_file
 from pgdyno.records import Point, StepRecord
-from pgdyno.run import ParallelLoad, phases_toml
-from pgdyno.run.engine import ENDLESS_S
-from pgdyno.run.process import MemorySpool
-from pgdyno.store import TrialWriter
 from pgdyno.targets import Server
 from pgdyno.units import duration_words
 
@@ -51,46 +45,16 @@ def steps_of(plan: Plan, trials: Sequence[PlannedTrial]) -> Iterator[tuple[list[
 # ---- loads ----
 
 
-@contextmanager
-def idle_clients(
-    context: RunContext, trial: PlannedTrial, server: Server, environment: Mapping[str, str], writer: TrialWriter
-) -> Iterator[list[ParallelLoad]]:
-    """Keep the clients of the idle groups beside `trial` connected during the block, in no transaction.
-
-    Yields their loads once all are connected, or one of them is broken.
-    """
-    groups = idle_groups(context.plan, trial.point)
-    phases, script = writer.partial / "idle.toml", writer.partial / "idle.sql"
-    if groups:
-        # the only phase has no transaction
-        phases.write_text(phases_toml([PhaseSpec(name="idle", duration=f"{ENDLESS_S}s", rate=0.0)]), encoding="utf-8")
-        script.write_text("SELECT 1;\n", encoding="utf-8")
-    with ExitStack() as stack:
-        stack.callback(phases.unlink, missing_ok=True)
-        stack.callback(script.unlink, missing_ok=True)
-        loads = []
-        for group in groups:
-            options = ["--events=-", "--parent-lease", "--no-vacuum", f"--client={group.idle}"]
-            options += [f"--phases={phases.absolute()}", f"--file={script.absolute()}"]
-            log = writer.log / f"{group.name}-engine.log"
-            there = _environment_of(group, server, environment)
-            load = ParallelLoad(
-                f"group {group.name}", context.engine, options, there, context.loaded.folder, log, MemorySpool()
-            )
-            loads.append(stack.enter_context(load))
-        all(each.wait_connected() for each in loads)
-        yield loads
-
-
 def load_environment(
     plan: Plan, trial: PlannedTrial, server: Server, environment: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return `environment` for the server of the trial's group: the primary, or all standbys by turns."""
+    """Return `environment` for the server of the trial's group."""
     group = group_of(plan, trial.point)
-    return environment if group is None else _environment_of(group, server, environment)
+    return environment if group is None else environment_of_group(group, server, environment)
 
 
-def _environment_of(group: GroupSpec, server: Server, environment: Mapping[str, str]) -> Mapping[str, str]:
+def environment_of_group(group: GroupSpec, server: Server, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return `environment` for the server of `group`: the primary, or all standbys by turns. Raises TargetError."""
     if group.on == "primary":
         return environment
     standbys = server.replica_environments()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from pgdyno.analyse.over_time.probe_series import background_figures
 from pgdyno.errors import EngineError, PgdynoError, TargetError
 from pgdyno.experiment.captured_load import CapturedLoad
 from pgdyno.experiment.earlier_sessions import end_leftovers
@@ -20,6 +21,7 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
 from pgdyno.experiment.trials.at_once import Meeting, Side, do_at_once, judged_together, partner_failed
+from pgdyno.experiment.trials.background import background_loads
 from pgdyno.experiment.trials.duet import duet_records
 from pgdyno.experiment.trials.hooks_and_events import (
     Hooks,
@@ -32,8 +34,8 @@ from pgdyno.experiment.trials.hooks_and_events import (
 from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
 from pgdyno.experiment.trials.query_plans import QueryPlans
-from pgdyno.experiment.trials.replicas import ReplicaResults, archiving, reads_in_turn, with_replicas
-from pgdyno.experiment.trials.scenario import idle_clients, load_environment, run_step, steps_of
+from pgdyno.experiment.trials.replicas import archiving, reads_in_turn
+from pgdyno.experiment.trials.scenario import load_environment, run_step, steps_of
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.scenario.loads import begin_s, delay_s, plan_of_load
@@ -42,6 +44,7 @@ from pgdyno.probe import ProbeOutput
 from pgdyno.processors import own_halves, running_on
 from pgdyno.records import (
     ArchiveBacklog,
+    BackgroundFigures,
     Consistency,
     DuetRecord,
     Failure,
@@ -53,6 +56,7 @@ from pgdyno.records import (
     Preparation,
     PrepareStep,
     ReadOrder,
+    ReplicaLag,
     Stage,
     StepRecord,
     TrialRecord,
@@ -66,7 +70,7 @@ from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.store import TrialWriter
 from pgdyno.store.run_folder import SPOOL
 from pgdyno.store.trial_tables import QueryPlanRow
-from pgdyno.targets import Server
+from pgdyno.targets import LagWatch, Server
 from pgdyno.targets.response_limits import HINT, SilentServerError
 from pgdyno.targets.server import LogParts
 
@@ -94,10 +98,11 @@ class Loaded:
     started: datetime
     ended: datetime
     result: TrialResult
-    standbys: ReplicaResults
-    probed: ProbeOutput | None
+    probed: ProbeOutput | None = None
     archive: ArchiveBacklog | None = None
     read_order: ReadOrder | None = None
+    lags: list[ReplicaLag] = field(default_factory=list)
+    background: list[BackgroundFigures] = field(default_factory=list)
     duet: DuetRecord | None = None
     beside: tuple[int, ...] = ()
     """Numbers of the trials of other groups at the same time."""
@@ -211,7 +216,10 @@ class TrialRunner:
         ready = self._prepare(trial, writer)
         if isinstance(ready, TrialRecord):
             return _store_record(ready, writer)
-        return self._finish(trial, ready, self._measure(trial, ready, writer), writer)
+        (loaded,) = self._measure_beside(
+            [trial], ready, writer, lambda stop: [self._measure(trial, ready, writer, stop)]
+        )
+        return self._finish(trial, ready, loaded, writer)
 
     def _prepare_and_measure_scenario(
         self, trials: Sequence[PlannedTrial], writers: Sequence[TrialWriter]
@@ -254,24 +262,47 @@ class TrialRunner:
         plan, meeting = self._context.plan, Meeting(len(loads))
         others = {trial.number: tuple(each for each in loads if each is not trial) for trial in loads}
 
-        def measure(trial: PlannedTrial, writer: TrialWriter, is_shown: bool) -> Loaded:
+        def measure(trial: PlannedTrial, writer: TrialWriter, must_stop: Callable[[], bool], is_shown: bool) -> Loaded:
             side = Side(meeting, others[trial.number], (), is_shown, delay_s(plan, trial.point))
-            loaded = self._measure(trial, ready, writer, side)
+            loaded = self._measure(trial, ready, writer, must_stop, side)
             if loaded.result.outcome is not Outcome.FINISHED:
                 meeting.stop()
             return replace(loaded, beside=tuple(each.number for each in side.partners))
 
-        works = [
-            partial(measure, trial, writer, trial is loads[0]) for trial, writer in zip(loads, writers, strict=True)
-        ]
-        environment = self._environment(loads[0], ready.server)
-        with idle_clients(self._context, loads[0], ready.server, environment, writers[0]) as idle:
+        def measure_all(must_stop: Callable[[], bool]) -> list[Loaded]:
+            works = [
+                partial(measure, trial, writer, must_stop, trial is loads[0])
+                for trial, writer in zip(loads, writers, strict=True)
+            ]
             loaded = do_at_once(works, meeting.stop)
-        results = judged_together(loads, [each.result for each in loaded])
-        lost = next((why for why in (each.failure() for each in idle) if why is not None), None)
-        if lost is not None:
-            results = [failed_with(each, lost) for each in results]
-        return [replace(each, result=result) for each, result in zip(loaded, results, strict=True)]
+            results = judged_together(loads, [each.result for each in loaded])
+            return [replace(each, result=result) for each, result in zip(loaded, results, strict=True)]
+
+        return self._measure_beside(loads, ready, writers[0], measure_all)
+
+    def _measure_beside(
+        self,
+        trials: Sequence[PlannedTrial],
+        ready: Ready,
+        writer: TrialWriter,
+        measure: Callable[[Callable[[], bool]], list[Loaded]],
+    ) -> list[Loaded]:
+        """Return what `measure` returns for `trials` while the loads in the background run; if one of these breaks,
+        the trials end and fail. The first trial, whose `writer` this is, keeps their figures.
+        """
+        started = datetime.now(UTC)
+        environment = self._environment(trials[0], ready.server)
+        with background_loads(self._context, trials[0], ready.server, environment, writer) as loads:
+            if any(each.broken for each in loads):
+                nothing = TrialResult(Outcome.FAILED, [], None, None, None)
+                loaded = [Loaded(started, datetime.now(UTC), nothing) for _ in trials]
+            else:
+                loaded = measure(lambda: any(each.broken for each in loads))
+        failure = next((why for why in (each.failure() for each in loads) if why is not None), None)
+        if failure is not None:
+            loaded = [replace(each, result=failed_with(each.result, failure)) for each in loaded]
+        found = [background_figures(each.name, each.clients, each.events, loaded[0].result.events) for each in loads]
+        return [replace(loaded[0], background=[each for each in found if each is not None]), *loaded[1:]]
 
     def _finish_scenario(
         self,
@@ -327,7 +358,12 @@ class TrialRunner:
         def measure(at: int) -> Loaded:
             server, side = readies[at].server, sides[at]
             with running_on(side.processors), server.pinned(side.processors, [*halves[0], *halves[1]]):
-                loaded = self._measure(trials[at], readies[at], writers[at], side)
+                (loaded,) = self._measure_beside(
+                    [trials[at]],
+                    readies[at],
+                    writers[at],
+                    lambda stop: [self._measure(trials[at], readies[at], writers[at], stop, side)],
+                )
             if loaded.result.outcome is not Outcome.FINISHED:
                 # nothing is gained from the other one alone
                 meeting.stop()
@@ -382,30 +418,34 @@ class TrialRunner:
     def _environment(self, trial: PlannedTrial, server: Server) -> dict[str, str]:
         return clients_environment(self._context.plan, self._context.folder.manifest, trial, server)
 
-    def _measure(self, trial: PlannedTrial, ready: Ready, writer: TrialWriter, side: Side | None = None) -> Loaded:
+    def _measure(
+        self,
+        trial: PlannedTrial,
+        ready: Ready,
+        writer: TrialWriter,
+        must_stop: Callable[[], bool],
+        side: Side | None = None,
+    ) -> Loaded:
         context, server = self._context, ready.server
         logs = LogParts.from_now(server)
         started = datetime.now(UTC)
         host = self._servers.probed_host(trial.server)
 
-        def load(must_stop: Callable[[], bool]) -> TrialResult:
-            return self._load(trial, server, writer, must_stop, side)
-
+        load = partial(self._load, trial, server, writer, must_stop, side)
         if side is not None and side.is_guest:
-            return Loaded(started, datetime.now(UTC), load(lambda: False), ReplicaResults(), None)
+            return Loaded(started, datetime.now(UTC), load())
         with (
             Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe,
+            LagWatch(server.address, server.replica_names()) as watch,
             reads_in_turn(context.plan, server) as reads,
             archiving(context, trial, server) as archive,
         ):
-            result, standbys = with_replicas(
-                context, trial, server, writer, lambda stop: self._generators.run(trial, lambda: load(stop))
-            )
+            result = self._generators.run(trial, load)
             ended = datetime.now(UTC)
         probed = probe.read(trial, result.events, self._generators.clock_ahead, self._progress)
         logs.save(writer.log)
         order, backlog = reads.order() if reads else None, archive.backlog() if archive else None
-        return Loaded(started, ended, result, standbys, probed, archive=backlog, read_order=order)
+        return Loaded(started, ended, result, probed, backlog, order, watch.lags())
 
     def _finish(
         self, trial: PlannedTrial, ready: Ready, loaded: Loaded, writer: TrialWriter, *, verifies: bool = True
@@ -424,8 +464,8 @@ class TrialRunner:
                 "ledger": ledger,
                 "archive": loaded.archive,
                 "read_order": loaded.read_order,
-                "replica_load": loaded.standbys.loads,
-                "replication": loaded.standbys.lags,
+                "background": loaded.background,
+                "replication": loaded.lags,
                 "probe": probed.record if probed else None,
                 "duet": loaded.duet,
                 "beside": list(loaded.beside),

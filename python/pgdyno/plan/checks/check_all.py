@@ -22,13 +22,12 @@ from pgdyno.plan.checks.scripts import check_scripts
 from pgdyno.plan.checks.searches import check_cheapest, check_settings_search
 from pgdyno.plan.checks.sql_files import check_own_data
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
-from pgdyno.plan.checks.targets import SECTION as REPLICA_LOAD
-from pgdyno.plan.checks.targets import check_generators, check_instances, check_replica_load, check_size, check_targets
+from pgdyno.plan.checks.targets import check_generators, check_instances, check_size, check_targets
 from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, workload_schema
-from pgdyno.plan.model import EventSpec, PhaseSpec, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
+from pgdyno.plan.model import EventSpec, PhaseSpec, Reset, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.plan_document import Document, near
 from pgdyno.plan.reading.replayed_capture import check_captured
-from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_groups, scenario_space
+from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_groups, has_trials, scenario_space
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import RentedHosts, TargetSpec
@@ -56,7 +55,6 @@ class Sections:
     """Also empty if one of them is invalid."""
     reset: Reset | None = None
     search: SearchSpec | None = None
-    replica_load: ReplicaLoad | None = None
     groups: list[GroupSpec] = field(default_factory=list)
     """Also empty if one of them is invalid."""
     steps: list[StepSpec] = field(default_factory=list)
@@ -76,7 +74,9 @@ def read_sections(document: Document) -> Sections:
     filled = fill_groups(document.data)
     groups, section = _readable_list(GroupSpec, filled.get("group")), filled.get("workload")
     workload = _read_table(workload_schema(section).model_validate, section)
-    sweep = _read_table(Sweep.model_validate, document.data.get("sweep", {} if groups else None))
+    sweep = _read_table(
+        Sweep.model_validate, document.data.get("sweep", {} if has_trials(filled.get("group")) else None)
+    )
     return Sections(
         targets,
         workload,
@@ -87,7 +87,6 @@ def read_sections(document: Document) -> Sections:
         _readable_list(EventSpec, document.data.get("event")),
         _read_table(Reset.model_validate, document.data.get("reset", {})),
         _read_table(SearchSpec.model_validate, document.data.get("search")),
-        _read_table(ReplicaLoad.model_validate, document.data.get(REPLICA_LOAD)),
         groups,
         _readable_list(StepSpec, document.data.get("step")),
         _readable_of_kind(GENERATOR_KINDS, document.data.get(GENERATOR)),
@@ -169,12 +168,12 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         yield from check_ledger(sections.trial, sections.workload, document, folder)
         yield from check_until(sections.trial, document)
     yield from check_generators(document)
+    yield from _rented_generators(sections, document)
     if sections.search is not None:
         points = sections.space.points if sections.space is not None else []
         yield from check_search(sections.search, sections.trial, sections.workload, points, document)
         yield from check_cheapest(sections.search, sections.targets, points, document)
         yield from check_settings_search(sections.search, sections.targets, sections.trial, points, document)
-    yield from _replica_load_and_generators(sections, document, folder)
     yield from _scenario(sections, document, folder)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
@@ -194,11 +193,7 @@ def _count(sections: Sections, document: Document) -> Iterator[Problem]:
         yield document.problem(("trial", "repeats"), message, "reduce repeats, or the sweep")
 
 
-def _replica_load_and_generators(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
-    if sections.replica_load is not None:
-        on = sections.workload.dataset_name if sections.workload is not None else "pgbench"
-        yield from check_scripts((REPLICA_LOAD,), sections.replica_load.scripts, on, document, folder)
-        yield from check_replica_load(sections.replica_load, sections.targets, document, folder)
+def _rented_generators(sections: Sections, document: Document) -> Iterator[Problem]:
     if sections.generator is not None:
         yield from sections.generator.check(sections.targets, document)
 
@@ -252,7 +247,9 @@ def _workload(workload: Workload, space: Space | None, document: Document, folde
     yield from check_captured(document, folder)
     yield from workload.check(document)
     own = document.at(("workload", "scripts"))
-    scripts = own if isinstance(own, list) else [] if document.data.get("group") else workload.written_scripts
+    scripts = (
+        own if isinstance(own, list) else [] if has_trials(document.data.get("group")) else workload.written_scripts
+    )
     if workload.written_scripts:
         yield from check_scripts(("workload",), scripts, workload.dataset_name, document, folder)
 

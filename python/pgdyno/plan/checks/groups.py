@@ -23,9 +23,8 @@ OF_GROUPS = {
     "phase": "phases change the load of all clients: use steps",
     "search": "a search varies all clients",
     "generators": "each group has its own generator on this host",
-    "replica_load": 'give a group on = "standby"',
 }
-"""Sections that a plan with groups or steps cannot have, with the reason."""
+"""Sections that a plan cannot have if groups are its trials, with the reason."""
 OF_SWEEP = ("clients", "workers", "rate")
 
 
@@ -38,11 +37,11 @@ def check_groups(
     folder: Path,
 ) -> Iterator[Problem]:
     """Yield problems of `groups`, whose loads last `lengths_s`, and of keys of other sections that belong to them."""
-    yield from _other_sections(document)
-    if not groups:
-        return
+    are_trials = any(group.has_trial for group in groups)
+    if are_trials or document.data.get("step"):
+        yield from _other_sections(document)
     for key in OF_SWEEP:
-        if document.at(("sweep", key)) is not None:
+        if are_trials and document.at(("sweep", key)) is not None:
             hint = f"write sweep.group.NAME.{key}" if key != "workers" else "remove it"
             yield document.problem(("sweep", key), "belongs to a group of clients", hint)
     yield from _swept(groups, document)
@@ -60,9 +59,10 @@ def check_groups(
 
 
 def _other_sections(document: Document) -> Iterator[Problem]:
+    hint = "remove it; a group with background = true may run beside the load of [workload]"
     for section, why in OF_GROUPS.items():
         if document.data.get(section):
-            yield document.problem((section,), f"cannot be combined with groups or steps: {why}", "remove it")
+            yield document.problem((section,), f"cannot be combined with groups or steps: {why}", hint)
     if document.at(("trial", "order")) == "duet" or document.at(("trial", "ledger")):
         key = "ledger" if document.at(("trial", "ledger")) else "order"
         yield document.problem(("trial", key), "cannot be combined with groups or steps", "remove it")
@@ -141,6 +141,9 @@ def check_steps(
             else:
                 yield from _length(step, each.clients, groups[names.index(each.name)], variables, document, path)
             seen.add(each.name)
+        known = [group for group in groups if group.name in seen]
+        if known and not any(group.has_trial for group in known):
+            yield document.problem(("step", place, "groups"), "all run in the background", "add a group with a trial")
         if step.sql is not None:
             yield from _sql(place, step.sql, variables, document, folder)
     if steps and not any(step.groups for step in steps):
@@ -165,11 +168,9 @@ def _length(
     path: KeyPath,
 ) -> Iterator[Problem]:
     clients = clients or group.connections
-    if step.until is None or not clients:
+    if step.until is None or not clients or not group.has_trial:
         return
-    if group.idle is not None:
-        yield document.problem(path, f"{group.name} is idle, and has no transactions", "give the step a duration")
-    elif isinstance(step.until.transactions, str):
+    if isinstance(step.until.transactions, str):
         try:
             step.until.each_client(clients, {**variables, **group.variables})
         except InvalidValueError as error:

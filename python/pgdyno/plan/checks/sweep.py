@@ -146,10 +146,11 @@ def _connections(name: str, target: TargetSpec, space: Space, document: Document
     short: list[tuple[int, int, Place]] = []
     for point, places in zip(space.points, space.places, strict=True):
         most = _max_connections(target, point)
+        clients = point.planned_clients + space.beside
         # what a server refuses may be the question of a load that connects for each transaction
         is_kept = document.at(("workload", "connect")) != "each"
-        if is_kept and most is not None and point.planned_clients >= most:
-            short.append((point.planned_clients, most, places["clients"]))
+        if is_kept and most is not None and clients >= most:
+            short.append((clients, most, places["clients"]))
     most_of_all = max(space.points, key=lambda point: point.planned_clients, default=None)
     if most_of_all is not None and most_of_all.planned_clients > MOST_CONNECTIONS:
         message = (

@@ -6,18 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.effect import Effect, effect_of_scripts, weighted_name
+from pgdyno.effect import Effect
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.wrong_settings import check_settings
 from pgdyno.plan.known_settings import network_refusal, refusal, session_refusal
 from pgdyno.plan.model import Plan, TrialSpec, Workload
-from pgdyno.plan.optional_sections import ReplicaLoad
 from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import SESSION
-from pgdyno.plan.targets import NetworkTarget, OwnTarget, TargetSpec
+from pgdyno.plan.targets import NetworkTarget, TargetSpec
 from pgdyno.plan.workload import effect_of_plan
-from pgdyno.plan.workload_schema import MOST_ROWS, SBTEST, effect_of_script
+from pgdyno.plan.workload_schema import MOST_ROWS, SBTEST
 
 
 def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
@@ -128,7 +127,8 @@ def check_abilities(
     for name, able in abilities.items():
         if able.pooler:
             yield from _check_pooled(plan, name, able, document)
-        clients = max(point.planned_clients for point in plan.points())
+        space = plan.space()
+        clients = space.beside + max(point.planned_clients for point in space.points)
         if clients > able.connections and not able.pooler and plan.workload.connect == "once":
             message = f"{clients} clients are too many for target {name}, which allows {able.connections} connections"
             yield document.problem(("sweep", "clients"), message, "use fewer, or raise its max_connections")
@@ -198,31 +198,6 @@ def check_generators(document: Document) -> Iterator[Problem]:
             f'set generator = "here", or leave {KEY} out',
         )
         yield document.problem((KEY,), f"are not possible: {message}", hint)
-
-
-SECTION = "replica_load"
-
-
-def check_replica_load(
-    load: ReplicaLoad, targets: Mapping[str, TargetSpec], document: Document, folder: Path
-) -> Iterator[Problem]:
-    """Yield problems of `load` at `targets`; its scripts, relative to `folder`, are checked with the workload's."""
-    for place, text in enumerate(load.scripts):
-        name, _ = weighted_name(text)
-        # the standby itself refuses what a script of unknown effect may write
-        if effect_of_scripts([name], lambda each: effect_of_script(each, folder)) is Effect.WRITES:
-            message = f"{name} writes, and a standby is read-only"
-            yield document.problem((SECTION, "scripts", place), message, "name scripts that only read")
-    for name, target in targets.items():
-        if not isinstance(target, OwnTarget):
-            message = f"is not possible at target {name}: pgdyno does not know its standbys"
-            yield document.problem((SECTION,), message, "measure its standby with a separate plan")
-        elif target.replicas is None:
-            message = f"is not possible at target {name}: it has no replica"
-            yield document.problem((SECTION,), message, f"give it one: [target.{name}.replicas] with count = 1")
-        elif target.replicas.count > load.clients:
-            message = f"are fewer than the {target.replicas.count} replicas of target {name}, and each needs one"
-            yield document.problem((SECTION, "clients"), message, "use more clients, or fewer replicas")
 
 
 def check_size(workload: Workload, space: Space | None, document: Document) -> Iterator[Problem]:

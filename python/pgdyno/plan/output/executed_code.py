@@ -111,10 +111,9 @@ def _settings(path: KeyPath, settings: object) -> Iterator[tuple[KeyPath, str]]:
 
 def _scripts(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
     plan = loaded.plan
-    groups = [("workload", plan.workload.written_scripts)]
-    if plan.replica_load is not None:
-        groups.append(("replica_load", plan.replica_load.scripts))
-    for section, scripts in groups:
+    loads: list[tuple[KeyPath, list[str]]] = [(("workload",), plan.workload.written_scripts)]
+    loads += [(("group", place), each.scripts or []) for place, each in enumerate(plan.group) if not each.has_trial]
+    for section, scripts in loads:
         for number, choice in enumerate(map(parse_script, scripts)):
             if choice.builtin:
                 continue
@@ -123,7 +122,7 @@ def _scripts(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
             for each in sorted(found, key=lambda match: match.start()):
                 line = text.count("\n", 0, each.start()) + 1
                 one_line = re.sub(r"\s*\\\n\s*", " ", each[0]).strip()
-                yield (section, "scripts", number), f"{choice.name}:{line}: {one_line}"
+                yield loaded.document.as_written((*section, "scripts", number)), f"{choice.name}:{line}: {one_line}"
 
 
 def _data(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.loaded_plan import LoadedPlan
-from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, SearchSpec
+from pgdyno.plan.model import EventSpec, Plan, Reset, SearchSpec
 from pgdyno.plan.optional_sections import latency_words
 from pgdyno.plan.scenario.groups import GroupSpec
 from pgdyno.plan.sweeps.order import by_chance
@@ -26,8 +26,6 @@ def in_each_trial(plan: Plan) -> list[str]:
         lines.append("clients that lose their connection reconnect")
     elif isinstance(patience, float):
         lines.append(f"clients that lose their connection reconnect, or give up after {duration_words(patience)}")
-    if plan.replica_load is not None:
-        lines.append(_on_replicas(plan.replica_load))
     lines += [_group(group) for group in plan.group]
     if plan.step:
         lines.append(f"steps: {', '.join(step.name for step in plan.step)}")
@@ -40,12 +38,6 @@ def in_each_trial(plan: Plan) -> list[str]:
     return lines
 
 
-def _on_replicas(load: ReplicaLoad) -> str:
-    clients = counted(load.clients, "client")
-    rate = "" if load.rate is None else f" at {load.rate:g} transactions per second"
-    return f"on the replicas at the same time: {', '.join(load.scripts)}, {clients}{rate}, {load.protocol} protocol"
-
-
 def _group(group: GroupSpec) -> str:
     if group.idle is not None:
         return f"group {group.name}: {counted(group.idle, 'idle client')}"
@@ -53,6 +45,7 @@ def _group(group: GroupSpec) -> str:
     parts = [", ".join(loads), counted(group.clients, "client")]
     parts += [f"{group.rate:,.10g} transactions a second"] if group.rate is not None else []
     parts += [f"on the {group.on}"] if group.on != "primary" else []
+    parts += ["in the background"] if group.background else []
     parts += [f"from {format_duration(group.begin)}"] if group.begin else []
     parts += [f"up to {format_duration(group.end)}"] if group.end is not None else []
     parts += [f"promise {', '.join(group.promise)}"] if group.promise else []

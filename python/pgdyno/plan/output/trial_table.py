@@ -23,13 +23,13 @@ def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
     lengths = {trial.number: trial_length(plan_of_load(plan, trial.point)) for trial in trials}
     of_a_trial = [name for name in _OF_A_TRIAL if name not in plan.workload.hidden_parameters]
     names = [name for name in of_a_trial if any(point.parameter(name) is not None for point in points)]
-    if plan.group:
+    if plan.has_group_trials:
         # what all groups have in common leaves no room for what they differ in
         names = [name for name in names if name in ("clients", *varying(points))]
     # a group has the same variables in all trials
     of_groups = {f"variables.{name}" for group in plan.group for name in group.variables}
     further = [name for name in varying(points) if name not in of_a_trial and name not in of_groups]
-    first = ["trial"] if plan.group and len(plan.target) == 1 else ["trial", "target"]
+    first = ["trial"] if plan.has_group_trials and len(plan.target) == 1 else ["trial", "target"]
     rows = [[*_row(trial, first, [*names, *further]), lengths[trial.number]] for trial in trials]
     headings = [*first, *names, *map(_short_name, further), "repeat", "length"]
     if _width([headings, *rows]) > WIDTH and further:

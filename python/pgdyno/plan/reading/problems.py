@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, WORKLOAD_KINDS, kinds_in_words, listed, workload_schema
-from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, ReplicaLoad, Reset, SearchSpec, TrialSpec
+from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, Reset, SearchSpec, TrialSpec
 from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.plan.plan_document import Document, KeyPath, near
 from pgdyno.plan.scenario.groups import GroupSpec, StepSpec
@@ -32,7 +32,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "hooks": Hooks,
     "probe": ProbeSpec,
     "search": SearchSpec,
-    "replica_load": ReplicaLoad,
+    "replica_load": GroupSpec,
     "price": PriceList,
 }
 
@@ -69,7 +69,7 @@ def schema_problems(error: ValidationError, document: Document) -> list[Problem]
 
 def _translate(error: dict[str, Any], document: Document) -> Problem:
     kind, context = str(error["type"]), error.get("ctx", {})
-    path = _path(error["loc"], kind, document)
+    path = _path(document.as_written(error["loc"]), kind, document)
     if kind == "extra_forbidden":
         return _unknown_key(path, document)
     if kind == "missing":

@@ -54,6 +54,8 @@ class GroupSpec(Model):
     """Number of clients that only stay connected, in no transaction, in place of a load."""
     promise: Promises = Field(default_factory=list)
     """What its load must keep, such as "p99 < 20ms", besides the promises of `trial`."""
+    background: bool = False
+    """Whether it only loads the server during the trial, without a result of its own."""
 
     @model_validator(mode="after")
     def _one_load(self) -> GroupSpec:
@@ -64,7 +66,14 @@ class GroupSpec(Model):
             raise InvalidValueError("has idle clients, and keys of a load", "keep only idle, or remove it")
         if self.end is not None and self.end <= self.begin:
             raise InvalidValueError("ends before it begins", "let end be later than begin")
+        if not self.has_trial and (self.begin or self.end is not None or self.promise):
+            raise InvalidValueError("runs throughout a trial and has no result", "remove begin, end and promise")
         return self
+
+    @property
+    def has_trial(self) -> bool:
+        """Return whether its load is a trial; another load runs in the background of the trials."""
+        return not self.background and self.idle is None
 
     @property
     def connections(self) -> int:
@@ -193,20 +202,26 @@ def override_group(group: GroupSpec, swept: Mapping[str, str]) -> GroupSpec:
 
 
 def scenario_space(groups: Sequence[GroupSpec], sweep: Sweep, scale: int, variables: Mapping[str, str]) -> Space:
-    """Return the resolved sweep; with groups, each point has the clients of all of them."""
+    """Return the resolved sweep; if groups are its trials, each point has the clients of all groups."""
     if not groups:
         return expand(sweep, scale, variables)
-    # the clients follow from the groups; explicit points are measured instead of the product
-    points = [point.model_copy(update={"clients": 1}) for point in sweep.points]
-    found = expand(sweep.model_copy(update={"clients": None if points else [1], "points": points}), scale, variables)
+    are_trials = any(group.has_trial for group in groups)
+    if are_trials:
+        # the clients follow from the groups; explicit points are measured instead of the product
+        points = [point.model_copy(update={"clients": 1}) for point in sweep.points]
+        sweep = sweep.model_copy(update={"clients": None if points else [1], "points": points})
+    found = expand(sweep, scale, variables)
     space = replace(found, points=[], places=[], problems=list(found.problems))
     for point, places in zip(found.points, found.places, strict=True):
         try:
-            clients = sum(group.connections for group in groups_at(groups, point))
+            here = groups_at(groups, point)
         except ValueError as error:
             place, why = next(_refused_values(groups, point, places), ((), str(error)))
             space.add_problem(SweepProblem(place, why))
             continue
+        clients = sum(group.connections for group in here if are_trials or group.on == "primary")
+        if not are_trials:
+            space.beside, clients = max(space.beside, clients), point.planned_clients
         if clients == 0:
             space.add_problem(SweepProblem((), "leaves no group with clients at a point", "exclude that point"))
             continue
@@ -243,10 +258,18 @@ def group_workload(base: Workload, group: GroupSpec) -> Workload:
     return schema.model_validate(table)
 
 
+STANDBYS: dict[str, Any] = {"name": "standbys", "on": "standby", "background": True}
+"""What `[replica_load]`, by which plans loaded standbys before there were groups, is read as."""
+
+
 def fill_groups(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plan's `table` in which groups without a load of their own have the scripts of `[workload]`, and that
-    has the scripts of all groups, so that they are found, checked and kept in one place.
+    has the scripts of all groups if these are its trials. `[replica_load]` is the last group.
     """
+    if isinstance(table.get("group", []), list) and (of_standbys := table.get("replica_load")) is not None:
+        last = {"protocol": "simple", **of_standbys, **STANDBYS} if isinstance(of_standbys, dict) else of_standbys
+        rest = {key: each for key, each in table.items() if key != "replica_load"}
+        table = rest | {"group": [*table.get("group", []), last]}
     groups, workload = table.get("group"), table.get("workload") or {}
     if not isinstance(groups, list) or not groups or not isinstance(workload, dict):
         return dict(table)
@@ -256,12 +279,20 @@ def fill_groups(table: Mapping[str, Any]) -> dict[str, Any]:
         lacking = [each for each in loads if not {"scripts", "workload", "idle"} & {key for key in each if each[key]}]
         groups = [each | {"scripts": own} if each in lacking else each for each in groups]
         loads = [each for each in groups if isinstance(each, dict)]
+    if not has_trials(groups):
+        return {**table, "group": groups}
     if own is None and workload_kind(workload) != "pgbench":
         return {**table, "workload": workload}
     scripts = [*_as_list(own), *(script for each in loads for script in _as_list(each.get("scripts")))]
     other: dict[str, Any] = next((each["workload"] for each in loads if isinstance(each.get("workload"), dict)), {})
     added = {"scripts": list(dict.fromkeys(scripts))} if scripts else other
     return {**table, "group": groups, "workload": {**workload, **added}}
+
+
+def has_trials(groups: object) -> bool:
+    """Return whether one of `groups`, as in a plan's table, has a load that is a trial."""
+    tables = [each for each in _as_list(groups) if isinstance(each, dict)]
+    return any(not each.get("background") and not each.get("idle") for each in tables)
 
 
 def _as_list(value: object) -> list[Any]:

@@ -9,26 +9,30 @@ from pgdyno.records import Point
 
 def loads_of(plan: Plan, point: Point) -> list[Point]:
     """Return a point for the load of each group in each step of a trial at `point`, which is itself that of a plan
-    without groups.
+    whose groups are no trials.
     """
-    if not plan.group:
+    if not plan.has_group_trials:
         return [point]
     steps = [step for step in plan.step if step.groups] if plan.step else [None]
     return [
-        point.model_copy(
-            update={
-                "group": group.name,
-                "step": None if step is None else step.name,
-                "clients": group.clients,
-                "rate": group.rate,
-                "protocol": group.protocol or point.protocol,
-                "variables": group.variables | point.variables,
-            }
-        )
+        point_of_group(point.model_copy(update={"step": None if step is None else step.name}), group)
         for step in steps
         for group in groups_at(plan.group, point, step)
-        if group.clients and group.idle is None
+        if group.clients and group.has_trial
     ]
+
+
+def point_of_group(point: Point, group: GroupSpec) -> Point:
+    """Return `point` with what the load of `group` has in place of its values."""
+    return point.model_copy(
+        update={
+            "group": group.name,
+            "clients": group.connections,
+            "rate": group.rate,
+            "protocol": group.protocol or point.protocol,
+            "variables": group.variables | point.variables,
+        }
+    )
 
 
 def all_loads(plan: Plan) -> list[Point]:
@@ -51,16 +55,17 @@ def _step_s(plan: Plan, point: Point, step: StepSpec) -> float:
     if step.until is None:
         return step.duration or 0.0
     seconds = [0.0]
-    for group in groups_at(plan.group, point, step):
+    for group in (each for each in groups_at(plan.group, point, step) if each.has_trial):
         variables = plan.workload.known_variables | group.variables | point.variables
         each = step.until.each_client(group.connections, variables)
         seconds.append(each / CLOSED_TPS if group.rate is None else each * group.connections / group.rate)
     return max(seconds)
 
 
-def idle_groups(plan: Plan, load: Point) -> list[GroupSpec]:
-    """Return the groups that only stay connected beside `load`, one of a trial."""
-    return [group for group in groups_at(plan.group, load, step_of(plan, load)) if group.idle is not None]
+def background_groups(plan: Plan, load: Point) -> list[GroupSpec]:
+    """Return the groups in the background of `load`, one of a trial."""
+    groups = groups_at(plan.group, load, step_of(plan, load))
+    return [group for group in groups if not group.has_trial and group.connections]
 
 
 def step_of(plan: Plan, load: Point) -> StepSpec | None:

@@ -88,11 +88,14 @@ def _as_listed(targets: Sequence[str], points: Sequence[Point], repeats: int) ->
 
 def _groups(targets: Sequence[str], points: Sequence[Point]) -> list[Group]:
     groups: dict[str, Group] = {}
+    groups_and_clients = {(*sorted(point.groups.items()), point.clients) for point in points}
+    arm_only = {"settings", "groups"}
+    if len(groups_and_clients) == len({each[:-1] for each in groups_and_clients}):
+        # those of groups that are trials follow from their swept keys
+        arm_only.add("clients")
     place = {each: number for number, each in enumerate(arms(targets, points))}
     for target in targets:
         for point in points:
-            # with groups, the clients follow from these
-            arm_only = {"settings", "groups", "clients"} if point.groups else {"settings"}
             groups.setdefault(point.model_dump_json(exclude=arm_only), []).append((target, point))
     return [sorted(group, key=lambda each: place[arm(*each)]) for group in groups.values()]
 

@@ -42,6 +42,8 @@ class Space:
     places: list[dict[str, Place]] = field(default_factory=list)
     """For each point: the path of each of its parameters in the sweep; items of lists count expanded ranges."""
     problems: list[SweepProblem] = field(default_factory=list)
+    beside: int = 0
+    """The most connections to the primary in the background of a point, besides its clients."""
     excluded: list[int] = field(default_factory=list)
     """For each condition of `exclude`: the points that it removed first."""
 

@@ -303,7 +303,7 @@ def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
     per_session = plan.sweep.session_names
     specs = [
         PointSpec(
-            clients=None if plan.group else point.clients,
+            clients=None if plan.has_group_trials else point.clients,
             workers=point.workers,
             protocol=point.protocol,  # type: ignore[arg-type]  # a record keeps it as text
             scale=point.scale,

@@ -179,7 +179,7 @@ def around_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S
     between_s = plan.trial.most_repeats * sum(each_s)
     pauses_s = plan.trial.pause * max(trial_count(plan, points) - 1, 0)
     starts_s = servers(plan) * START_S + standbys(plan) * REPLICA_S
-    if plan.replica_load is not None:
+    if any(not group.has_trial for group in plan.group):
         pauses_s += trial_count(plan, points) * BESIDE_S
     return starts_s + len(plan.target) * between_s + loading_s(plan, points, load_s_a_scale) + pauses_s
 

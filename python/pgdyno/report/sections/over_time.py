@@ -11,7 +11,7 @@ from pgdyno.report.answers.loads.event_figures import event_table
 from pgdyno.report.charts.page_figures import NO_STRIPS, timeline_figures
 from pgdyno.report.report_content import median_trial
 from pgdyno.report.report_tables import trial_table
-from pgdyno.report.run_notes import pooler_table, replica_table
+from pgdyno.report.run_notes import background_table, pooler_table, replica_table
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.over_seconds.cloud_metrics import rented_count
 from pgdyno.report.sections.over_seconds.dips import Dips, dip_section
@@ -23,12 +23,12 @@ from pgdyno.report.translation import capital, gettext, ngettext, sentence
 
 def _blocks(draft: Draft) -> list[Block]:
     of, extras = draft.of, draft.extras
-    replicas, endurance = replica_table(of.run.trials), [sentence(line) for line in endurance_lines(of, extras)]
-    pooled = pooler_table(of.run.trials)
+    trials = of.run.trials
+    found = [background_table(trials), replica_table(trials), pooler_table(trials), _events(draft)]
+    beside = [table for table in found if table is not None]
+    endurance = [sentence(line) for line in endurance_lines(of, extras)]
     if draft.brief:
-        shown = [
-            each for table in (replicas, pooled, _events(draft)) if table is not None for each in first_rows(table)
-        ]
+        shown = [block for table in beside for block in first_rows(table)]
         return [*shown, Items(endurance)] if endurance else [*shown]
     dips = dip_section(of, draft.dips, extras.explained) if draft.dips else None
     absent: list[Block] = []
@@ -36,11 +36,10 @@ def _blocks(draft: Draft) -> list[Block]:
         absent = [Absence(dips.summary if dips is not None else gettext("Dips: no finished trial."))]
     if not of.run.trials:
         return absent
-    tables = [each for each in (trial_table(of), replicas, pooled, _events(draft)) if each is not None]
     return [
         _timeline(draft),
         *_strips(draft),
-        Folded(gettext("Every trial as a table"), tables),
+        Folded(gettext("Every trial as a table"), [trial_table(of), *beside]),
         *([Heading(gettext("Endurance"), "endurance"), *endurance] if endurance else []),
         *(_dips(dips, dips.table) if dips is not None and dips.table is not None else absent),
     ]

@@ -62,7 +62,7 @@ class Replay(Workload):
         Excluded("trial.max_errors", "errors that were captured happen again, and are no failures"),
         Excluded("trial.ledger", "it needs a script that writes the ledger's rows"),
         Excluded("search", "it has one number of clients and no rate"),
-        Excluded("replica_load", "its times would not be those of the replay"),
+        Excluded("replica_load group", "its times would not be those of the replay"),
         Excluded("probe.profile", "a profile samples a short load of its own, which a replay cannot have"),
         Excluded("generators", "one engine replays all sessions of a capture"),
         Excluded("generator", "the capture is on this machine", "remove it: the load then starts from here"),

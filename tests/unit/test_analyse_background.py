@@ -1,10 +1,10 @@
-"""Which seconds of a load on a standby count, and the figures that they give."""
+"""Which seconds of a load in the background count, and the figures that they give."""
 
 from typing import Any
 
 import pytest
 
-from pgdyno.analyse.over_time.probe_series import figures
+from pgdyno.analyse.over_time.probe_series import background_figures
 from tests.present import present
 from tests.unit.report_sample import blob_of
 
@@ -48,7 +48,7 @@ def main_load() -> list[dict[str, Any]]:
 def test_only_whole_seconds_within_the_measured_part_count() -> None:
     # at 8.4, 9.4, ... 15.4 s; 11.4 to 12.4 and 12.4 to 13.4 lie within 11 to 14
     replica = engine(8_400_000, [interval(at, [(1000 * (at + 1), 100)], failed=at) for at in range(8)])
-    found = present(figures("pgdyno_1", 3, replica, main_load()))
+    found = present(background_figures("pgdyno_1", 3, replica, main_load()))
     assert (found.name, found.clients, found.seed, found.workers) == ("pgdyno_1", 3, 5, 2)
     assert (found.measured_s, found.succeeded, found.failed, found.tps) == (2.0, 200, 7, 100.0)
     latency = present(found.latency_ns)
@@ -61,21 +61,21 @@ def test_only_whole_seconds_within_the_measured_part_count() -> None:
 def test_a_phase_without_a_result_is_a_gap() -> None:
     phases = ["measure", "warm-up", "measure"]
     trial = engine(0, [interval(at, [(1, 1)], phase) for at, phase in enumerate(phases)])
-    found = present(figures("a", 1, engine(0, [interval(at, [(9, 10**at)]) for at in range(3)]), trial))
+    found = present(background_figures("a", 1, engine(0, [interval(at, [(9, 10**at)]) for at in range(3)]), trial))
     assert (found.measured_s, found.succeeded) == (2.0, 101)
 
 
-def test_a_trial_too_short_for_a_whole_second_has_no_figures() -> None:
+def test_a_trial_too_short_for_a_whole_second_has_no_background_figures() -> None:
     trial = engine(0, [interval(0, [(1, 1)])])
-    found = present(figures("a", 1, engine(500_000, [interval(0, [(1, 1)])]), trial))
+    found = present(background_figures("a", 1, engine(500_000, [interval(0, [(1, 1)])]), trial))
     assert (found.measured_s, found.tps, found.latency_ns) == (0, None, None)
 
 
 def test_a_standstill_is_no_throughput_and_no_latency() -> None:
-    found = present(figures("a", 1, engine(0, [interval(0, [])]), engine(0, [interval(0, [(1, 1)])])))
+    found = present(background_figures("a", 1, engine(0, [interval(0, [])]), engine(0, [interval(0, [(1, 1)])])))
     assert (found.tps, found.latency_ns) == (0, None)
 
 
 def test_an_engine_that_never_began_has_none() -> None:
-    assert figures("a", 1, [], main_load()) is None
-    assert figures("a", 1, [START, {"event": "end"}], main_load()) is None
+    assert background_figures("a", 1, [], main_load()) is None
+    assert background_figures("a", 1, [START, {"event": "end"}], main_load()) is None
