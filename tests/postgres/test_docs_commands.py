@@ -28,6 +28,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
     "install", "first-run", "tutorial", "sweeps", "compare-settings", "impact", "archive", "own-sql", "scenarios",
     "insert-benchmark", "aurora", "latency", "github-actions", "moving", "sysbench", "cluster",
+    "poolers",
 )  # fmt: skip
 OWN_LOAD_PAGES = ("own-load", "own-load-replay", "own-load-model")
 """They capture what an application does meanwhile."""
@@ -181,6 +182,7 @@ def shortened(command: str) -> str:
     "sql]",
     "sweeps",
     "sysbench",
+    "poolers",
     "tutorial",
 )
 @pytest.mark.parametrize("page", PAGES)

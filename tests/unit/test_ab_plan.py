@@ -344,6 +344,32 @@ def test_scripts_are_relative_to_the_folder_behind_a_symbolic_link(folder: Path,
     assert (folder / "deep" / "real" / script).read_text() == text
 
 
+def test_direct_and_pooled_are_arms(folder: Path) -> None:
+    plan = loaded(folder, versions=["18"], poolers=["none", "pgbouncer"], clients=(8, 200)).plan
+    assert list(plan.target) == ["pg18-direct", "pg18-pgbouncer"]
+    assert [each.is_pooled for each in plan.target.values()] == [False, True]
+    # the direct arm has room for as many clients
+    assert {each.settings["max_connections"] for each in plan.target.values()} == {"220"}
+    assert [point.clients for point in plan.points()] == [8, 200]
+    yours = loaded(folder, dsn=[DSN], load_dsn="host=pool dbname=app", scripts=["q.sql"], writes=True).plan
+    assert [each.is_pooled for each in yours.target.values()] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dsn": [DSN], "load_dsn": "host=pool", "scripts": ["q.sql"]},
+        {"dsn": [DSN], "poolers": ["none", "pgbouncer"], "scripts": ["q.sql"]},
+        {"versions": ["18"], "poolers": ["none", "odyssey"]},
+        {"versions": ["18"], "poolers": ["none", "none"]},
+        {"versions": ["18"], "load_dsn": "host=pool"},
+    ],
+)
+def test_a_question_about_a_pooler_that_has_no_answer_is_refused(folder: Path, options: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"--load-dsn|--pooler"):
+        loaded(folder, **options)
+
+
 def test_a_file_whose_name_has_an_at_sign_is_a_script(folder: Path) -> None:
     (folder / "q@3.sql").write_text("SELECT 3;\n")
     (folder / "q.sql@2").write_text("SELECT 4;\n")

@@ -21,6 +21,8 @@ from pgdyno.plan.workload import ScriptChoice, parse_script
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.units import parse_duration_s
 
+DEFAULT_CONNECTIONS, SPARE = 100, 20
+"""initdb's max_connections, and what pgdyno's own sessions and the server's reserve need of them."""
 _COMMA = r"write a comma within a value as \,"
 _ONE_OF = f"give several values to one of --set NAME=A,B, --version A,B, --dsn (twice) and --bin (twice); {_COMMA}"
 _ALLOW = "to let scripts write on your server, in transactions that commit: --writes"
@@ -55,7 +57,7 @@ class Question:
     settings: Sequence[str] = ()
     """`NAME=A,B` each, where a backslash before a comma makes it a part of the value."""
     scripts: Sequence[str] = ()
-    clients: int = 8
+    clients: int | tuple[int, ...] = 8
     rate: float | None = None
     duration: str = "20s"
     warmup: str = "5s"
@@ -67,6 +69,14 @@ class Question:
     """Of pgbench's tables on servers that pgdyno starts; None: 10."""
     writes: bool = False
     """Whether scripts may write on a server of the user's."""
+    poolers: Sequence[str] = ()
+    """`none` and `pgbouncer`, each an arm of every server that pgdyno starts."""
+    load_dsn: str | None = None
+    """A pooler in front of the user's server, which is the other arm."""
+
+    @property
+    def points(self) -> list[int]:
+        return [self.clients] if isinstance(self.clients, int) else list(self.clients)
 
 
 def ab_plan(asked: Question, folder: Path) -> str:
@@ -77,7 +87,7 @@ def ab_plan(asked: Question, folder: Path) -> str:
     """
     check_encoding(asked)
     settings = setting_values(asked.settings)
-    targets = server_tables(asked)
+    targets = _with_poolers(asked, settings, server_tables(asked))
     several = [name for name, values in settings.items() if len(values) > 1]
     if len(several) + (len(targets) > 1) != 1:
         raise UsageError(_refusal_words(targets, several), hint=_ONE_OF)
@@ -90,7 +100,7 @@ def ab_plan(asked: Question, folder: Path) -> str:
             lines += ["", f"[target.{name}.session_settings]", f'{READ_ONLY} = "on"']
     lines += ["", "[workload]", f"scripts = {toml_list(script_entries(asked, folder))}"]
     lines.append('dataset = "none"' if asked.dsn else f"scale = {asked.scale or 10}")
-    lines += ["", "[sweep]", f"clients = {asked.clients}"]
+    lines += ["", "[sweep]", f"clients = {asked.points[0] if len(asked.points) == 1 else asked.points}"]
     lines += [] if asked.rate is None else [f"rate = {asked.rate!r}"]
     if settings:
         lines += ["", f"[sweep.{'session_settings' if asked.dsn else 'settings'}]"]
@@ -250,6 +260,33 @@ def server_tables(asked: Question) -> dict[str, dict[str, object]]:
         [{str(at): part for at, part in enumerate(PurePath(each).parts)} for each in _refuse_repeated("--bin", bins)]
     )
     return {name: {"kind": "local", "bin": each} for name, each in zip(names, bins, strict=True)}
+
+
+def _with_poolers(
+    asked: Question, settings: Mapping[str, object], targets: dict[str, dict[str, object]]
+) -> dict[str, dict[str, object]]:
+    """Return an arm of each target for each pooler. Raises UsageError."""
+    if asked.load_dsn is not None:
+        if len(asked.dsn) != 1 or not asked.writes or settings:
+            message = "--load-dsn needs one --dsn and --writes, and no --set"
+            raise UsageError(message, hint="pgdyno cannot make transactions read-only through a pooler")
+        (table,) = targets.values()
+        return {"direct": table, "pooled": table | {"load_dsn": asked.load_dsn}}
+    if not asked.poolers:
+        return targets
+    if asked.dsn or set(asked.poolers) - {"none", "pgbouncer"} or len(set(asked.poolers)) < len(asked.poolers):
+        raise UsageError("--pooler is none,pgbouncer, before servers that pgdyno starts", hint="yours: --load-dsn")
+    most = max(asked.points)
+    room: dict[str, object] = {}
+    if most >= DEFAULT_CONNECTIONS - SPARE and "max_connections" not in settings:
+        room = {"settings.max_connections": most + SPARE}
+    return {
+        f"{name}-{'direct' if pooler == 'none' else pooler}": table
+        | room
+        | ({} if pooler == "none" else {"pooler.kind": pooler})
+        for name, table in targets.items()
+        for pooler in asked.poolers
+    }
 
 
 def _refuse_repeated(option: str, values: Sequence[str]) -> Sequence[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pgdyno.commands.support import options
-from pgdyno.errors import ExitCode
+from pgdyno.errors import ExitCode, UsageError
 
 
 def ab(
@@ -39,7 +39,17 @@ def ab(
             help="SQL script in pgbench's language; append @WEIGHT to weight it. Repeatable.",
         ),
     ] = None,
-    clients: Annotated[int, typer.Option("--clients", "-c", metavar="NUM", min=1, help="Number of clients.")] = 8,
+    pooler: Annotated[
+        list[str] | None,
+        typer.Option("--pooler", metavar="NAME", help="Compare none,pgbouncer before servers that pgdyno starts."),
+    ] = None,
+    load_dsn: Annotated[
+        str | None,
+        typer.Option("--load-dsn", metavar="DSN", help="Compare your server (--dsn) with this pooler in front of it."),
+    ] = None,
+    clients: Annotated[
+        str, typer.Option("--clients", "-c", metavar="NUM", help="Number of clients; 8,200 for two points.")
+    ] = "8",
     rate: Annotated[
         float | None,
         typer.Option(
@@ -106,7 +116,7 @@ def ab(
         bin_ or [],
         settings or [],
         script or [],
-        clients,
+        _numbers_of_clients(clients),
         rate,
         duration,
         warmup,
@@ -114,10 +124,19 @@ def ab(
         margin,
         scale,
         writes,
+        _split_values(pooler),
+        load_dsn,
     )
     output = Output(html=html, csv=None, quiet=quiet, json=json)
     busy = when_busy(wait=wait, alongside=alongside)
     return measure_and_answer(asked, How(runs, output, save, budget, busy, not no_preflight))
+
+
+def _numbers_of_clients(text: str) -> tuple[int, ...]:
+    numbers = [each.strip() for each in text.split(",")]
+    if not all(each.isascii() and each.isdigit() and 0 < len(each) < 10 and int(each) for each in numbers):
+        raise UsageError(f"--clients {text}: not a number of clients", hint="such as --clients 8 or --clients 8,200")
+    return tuple(map(int, numbers))
 
 
 def _split_values(values: list[str] | None) -> list[str]:

@@ -201,7 +201,8 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
         reasons, comparisons = [], []
     if reasons and code is ExitCode.OK:
         code = ExitCode.INVALID
-    lines = [verdict_line(each) for each in comparisons] or [_no_answer(finished)]
+    poolers = {each.name: each.facts.pooler for each in run.manifest.targets if each.facts is not None}
+    lines = [verdict_line(each, poolers.get(each.other)) for each in comparisons] or [_no_answer(finished)]
     if reasons:
         lines = [f"no answer: {refusal_headline(reasons)}; see the report"]
     if output.json:
@@ -278,8 +279,14 @@ def _hints(finished: Finished, asked: Question) -> list[str]:
     return []
 
 
-def verdict_line(of: Comparison) -> str:
-    """Return the answer: `64MB vs 4MB: no difference shown; smallest detectable difference 3.1 %`."""
+def verdict_line(of: Comparison, pooler: str | None = None) -> str:
+    """Return the answer: `64MB vs 4MB: no difference shown; smallest detectable difference 3.1 %`.
+
+    Of an arm behind a pooler, its difference at each point.
+    """
+    if pooler is not None and of.judged:
+        name = pooler.partition(" ")[0] if pooler.startswith("PgBouncer") else "the pooler"
+        return f"through {name}: " + ", ".join(f"{percent(each.change)} at {each.label}" for each in of.judged)
     chief = of.chief
     if chief is None or chief.interval is None:
         return f"{_arms(of)}: no answer, too few finished trials"
