@@ -70,6 +70,7 @@ def is_busy(server: OwnServer, statement: str) -> bool:
         return connection.execute(query, [f"{statement}%"]).fetchone() != (0,)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", [("--bin", str(DEBIAN)), ("--version", "18")], ids=["15", "18"])
 def test_an_index_stalls_writers_and_is_undone(warm_home: Home, tmp_path: Path, server: tuple[str, str]) -> None:
     operation = "CREATE INDEX i ON pgbench_accounts (bid, filler); SELECT pg_sleep(0.5)"
@@ -102,6 +103,7 @@ def test_an_operation_on_a_server_of_the_user(theirs: OwnServer, home: Home, tmp
     assert "confirm with --yes" in error
 
 
+@pytest.mark.long
 def test_a_backup_is_removed(home: Home, tmp_path: Path) -> None:
     found, code, error = impact(home, tmp_path, "--bin", str(DEBIAN), "--scale", "1", "--do", "backup")
     assert code == ExitCode.OK, error
@@ -133,6 +135,7 @@ def test_a_missing_program_is_named_with_its_package(installed: Installation, tm
     assert f"postgresql-client-{major}" in str(caught.value.hint)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("operation", "user", "words"),
     [
@@ -152,6 +155,7 @@ def test_an_operation_that_fails(
     assert not is_busy(theirs, "SELECT pg_sleep")
 
 
+@pytest.mark.long
 def test_an_undo_that_fails_is_said(theirs: OwnServer, home: Home, tmp_path: Path) -> None:
     operation = ["--do", "CREATE INDEX kept ON t (b)", "--undo", "DROP INDEX other"]
     found, code, _ = impact(home, tmp_path, *on(theirs), *operation)
