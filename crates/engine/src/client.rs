@@ -27,7 +27,7 @@ pub use self::steps::Overdue;
 use crate::client_abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::commit_ledger::{ClientLedger, CommitOutcome};
-use crate::connections::Made;
+use crate::connect_record::Attempt;
 use crate::driver::Event;
 use crate::interval::Consequence;
 use crate::pacing;
@@ -361,7 +361,7 @@ impl Client {
     }
 
     /// Handles the connection that the client requested, or the failure to make it.
-    pub fn handle_connection(&mut self, result: Result<(), &Refusal>, made: &Made, shared: &mut Shared<'_>) -> Next {
+    pub fn handle_connection(&mut self, result: Result<(), &Refusal>, made: &Attempt, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         self.transaction.dialed = made.began;
         if let Err(refusal) = result {

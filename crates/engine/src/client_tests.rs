@@ -10,7 +10,7 @@ use pgdyno_wire::SqlState;
 
 use crate::client::Client;
 use crate::clock::{Clock, Nanos};
-use crate::connections::Made;
+use crate::connect_record::Attempt;
 use crate::interval::Consequence;
 use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
@@ -95,8 +95,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn made(took: Nanos) -> Made {
-    Made { took, ..Made::default() }
+fn made(took: Nanos) -> Attempt {
+    Attempt { took, ..Attempt::default() }
 }
 
 macro_rules! bench {
@@ -368,7 +368,7 @@ fn a_connection_that_cannot_be_made_ends_the_client() {
     bench!(bench, spec);
     bench.begin();
     let refused = Refusal::passing("connection refused");
-    let next = bench.client.handle_connection(Err(&refused), &Made::default(), &mut bench.shared);
+    let next = bench.client.handle_connection(Err(&refused), &Attempt::default(), &mut bench.shared);
     assert_eq!(next, Next::Close);
     assert_eq!(
         bench.shared.reports.notes[0].lines,
@@ -388,7 +388,7 @@ fn refused_and_lost_transactions_are_counted_and_the_client_goes_on() {
     for transaction in 1..=4 {
         assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
         let result = if transaction < 3 { Err(&refused) } else { Ok(()) };
-        let next = bench.client.handle_connection(result, &Made::default(), &mut bench.shared);
+        let next = bench.client.handle_connection(result, &Attempt::default(), &mut bench.shared);
         match transaction {
             1 | 2 => assert_eq!(next, Next::Close),
             3 => assert_eq!(bench.answer(&fatal("57P01")), Next::Close),

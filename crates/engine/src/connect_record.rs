@@ -5,6 +5,17 @@ use pgdyno_connect::ConnectTimes;
 use crate::clock::Nanos;
 use crate::latencies::Latencies;
 
+/// How a connection was made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Attempt {
+    /// When it was begun.
+    pub began: Nanos,
+    /// How long it took; with -C, as pgbench measures it: the time that the thread spent for it.
+    pub took: Nanos,
+    /// What its parts took; zero for one that failed.
+    pub times: ConnectTimes,
+}
+
 /// Times to connect, and those of the parts that a connection had.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectRecord {

@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use pgdyno_connect::{AT_ONCE, CancelToken, ConnectTimes, Dialer, Transport};
+use pgdyno_connect::{AT_ONCE, CancelToken, Dialer, Transport};
 
 use crate::by_token::ByToken;
-use crate::clock::{Clock, Nanos};
+use crate::clock::Clock;
 use crate::poller::Poller;
 use crate::reconnect::load_params;
 use crate::spec::{Sessions, Spec};
@@ -26,17 +26,6 @@ pub enum Purpose {
 pub struct Request {
     pub token: usize,
     pub purpose: Purpose,
-}
-
-/// How a connection was made.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Made {
-    /// When it was begun.
-    pub began: Nanos,
-    /// How long it took; with -C, as pgbench measures it: the time that the thread spent for it.
-    pub took: Nanos,
-    /// What its parts took; zero for one that failed.
-    pub times: ConnectTimes,
 }
 
 /// A worker's connections: the poller that moves their bytes, and their TLS sessions.

@@ -15,7 +15,7 @@ use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
 
 use crate::client::Client;
 use crate::clock::{Clock, Nanos};
-use crate::connections::Made;
+use crate::connect_record::Attempt;
 use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
 use crate::poller::Next;
@@ -159,7 +159,7 @@ impl<'a> Drive<'a> {
                 self.client.wake(timer.unwrap_or(now).max(now), self.shared)
             } else if self.shared.requests.next_unconnected().is_some() {
                 self.due = 0;
-                self.client.handle_connection(Ok(()), &Made { began: now, ..Made::default() }, self.shared)
+                self.client.handle_connection(Ok(()), &Attempt { began: now, ..Attempt::default() }, self.shared)
             } else {
                 return;
             };

@@ -15,7 +15,7 @@ use self::run_settings::RunSettings;
 pub use self::run_settings::{AfterLoss, Context};
 use self::starts::Starts;
 use crate::clock::{Clock, Nanos};
-use crate::connections::Made;
+use crate::connect_record::Attempt;
 use crate::driver::LoadTimes;
 use crate::note_limit::NoteLimit;
 use crate::spec::Window;
@@ -97,7 +97,7 @@ impl<'a> Shared<'a> {
         LoadTimes { origin: self.starts.schedule.origin(), deadline: self.run.deadline }
     }
 
-    pub fn record_connection(&mut self, record: usize, made: &Made) {
+    pub fn record_connection(&mut self, record: usize, made: &Attempt) {
         self.results.recorder.scripts[record].connecting.record(made.took);
         if self.starts.counts(record)
             && let Some(connects) = &mut self.results.recorder.connects

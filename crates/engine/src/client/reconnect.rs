@@ -7,7 +7,7 @@ use crate::client::state::{Connection, PauseReason, State};
 use crate::client_abort::{Abort, Form};
 use crate::clock::{Nanos, SECOND};
 use crate::commit_ledger::CommitOutcome;
-use crate::connections::Made;
+use crate::connect_record::Attempt;
 use crate::interval::Consequence;
 use crate::poller::Next;
 use crate::reconnect::{Absence, Backoff, Refusal};
@@ -182,7 +182,9 @@ impl Client {
     }
 
     /// Handles the connector's result, a connection or the reason for the failure.
-    pub fn handle_reconnection(&mut self, result: Result<(), &Refusal>, made: &Made, shared: &mut Shared<'_>) -> Next {
+    pub fn handle_reconnection(
+        &mut self, result: Result<(), &Refusal>, made: &Attempt, shared: &mut Shared<'_>,
+    ) -> Next {
         let now = shared.clock.now();
         match result {
             Err(refusal) => self.handle_failed_reconnect(refusal, now, shared),

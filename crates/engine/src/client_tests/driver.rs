@@ -186,7 +186,7 @@ fn a_new_connection_is_made_known_before_the_transaction_goes_on() {
     spec.sessions = Sessions::PerTransaction;
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
-    assert_eq!(bench.client.handle_connection(Ok(()), &Made::default(), &mut bench.shared), Next::Send);
+    assert_eq!(bench.client.handle_connection(Ok(()), &Attempt::default(), &mut bench.shared), Next::Send);
     assert_eq!(seen.lock().expect("no panic")[0], "Connected");
     bench.answer(ROW);
     assert_eq!(seen.lock().expect("no panic").last().map(String::as_str), Some("Begin { script: 0, tries: 1 }"));

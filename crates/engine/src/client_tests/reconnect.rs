@@ -32,7 +32,7 @@ impl Bench<'_> {
 
     fn come_back(&mut self) -> Next {
         self.ask();
-        self.client.handle_reconnection(Ok(()), &Made::default(), &mut self.shared)
+        self.client.handle_reconnection(Ok(()), &Attempt::default(), &mut self.shared)
     }
 
     fn counts(&self) -> Counts {
@@ -143,7 +143,7 @@ fn attempts_go_on_until_one_succeeds() {
     for _ in 0..20 {
         bench.ask();
         let failed = refusal(true);
-        let next = bench.client.handle_reconnection(Err(&failed), &Made::default(), &mut bench.shared);
+        let next = bench.client.handle_reconnection(Err(&failed), &Attempt::default(), &mut bench.shared);
         assert_eq!(next, Next::Wait);
     }
     let now = bench.shared.clock.now();
@@ -161,7 +161,7 @@ fn a_refusal_that_nothing_heals_ends_the_client() {
     bench.close();
     bench.ask();
     let failed = refusal(false);
-    let next = bench.client.handle_reconnection(Err(&failed), &Made::default(), &mut bench.shared);
+    let next = bench.client.handle_reconnection(Err(&failed), &Attempt::default(), &mut bench.shared);
     assert_eq!(next, Next::Close);
     assert!(bench.client.has_aborted());
     assert_eq!(bench.shared.reports.notes[0].lines, ["no way in", "client 0 aborted while establishing connection"]);
@@ -268,7 +268,7 @@ fn a_connection_a_transaction_is_tried_again() {
     assert_eq!(bench.begin(), Next::Wait);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     let failed = refusal(true);
-    bench.client.handle_reconnection(Err(&failed), &Made::default(), &mut bench.shared);
+    bench.client.handle_reconnection(Err(&failed), &Attempt::default(), &mut bench.shared);
     assert!(bench.client.is_away());
     assert_eq!(bench.come_back(), Next::Send);
     bench.answer(READY);
@@ -278,7 +278,7 @@ fn a_connection_a_transaction_is_tried_again() {
     assert!(!bench.client.is_away());
     bench.client.wake(bench.later(), &mut bench.shared);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
-    assert_eq!(bench.client.handle_reconnection(Ok(()), &Made::default(), &mut bench.shared), Next::Send);
+    assert_eq!(bench.client.handle_reconnection(Ok(()), &Attempt::default(), &mut bench.shared), Next::Send);
     bench.close();
     assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());

@@ -77,7 +77,7 @@ fn a_client_without_a_connection_has_none_to_end() {
     bench!(bench, spec);
     bench.begin();
     assert_eq!(bench.client.hold(&bench.shared), None);
-    bench.client.handle_connection(Ok(()), &Made::default(), &mut bench.shared);
+    bench.client.handle_connection(Ok(()), &Attempt::default(), &mut bench.shared);
     assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Statement));
     bench.answer(READY);
     // it has sent Terminate, and waits for its next turn

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use pgdyno_connect::{Dialed, Transport};
 
 use crate::clock::Nanos;
-use crate::connections::{Made, Purpose, Request};
+use crate::connect_record::Attempt;
+use crate::connections::{Purpose, Request};
 use crate::poller::Poller;
 use crate::reconnect::Refusal;
 use crate::worker::Worker;
@@ -69,7 +70,7 @@ impl<P: Poller> Worker<'_, P> {
             true => time_share,
             false => ago,
         };
-        let made = Made {
+        let made = Attempt {
             began: self.load.shared.clock.now().saturating_sub(ago.as_nanos() as Nanos),
             took: took.as_nanos() as Nanos,
             times,
