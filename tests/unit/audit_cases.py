@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pgdyno.audit import Severity
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import Check, CheckVerdict, DuetRecord, Likeness, Outcome, ScriptSummary
+from pgdyno.records import Check, CheckVerdict, DuetRecord, ErrorCount, Likeness, Outcome, ScriptSummary
 from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, planned, pooled, ran, rated, sized
 from tests.unit.audit_sample import (
     OTHER,
@@ -46,6 +46,7 @@ def side_by_side(*hosts: str) -> list[Row]:
 
 
 GOVERNOR = Check(id="cpu.governor", verdict=CheckVerdict.WARNING, found="powersave", means="slow", change="cpupower …")
+REFUSED = ErrorCount(sqlstate="53300", message="sorry, too many clients already", count=7000, refused=True)
 PRICED = {"price": {"currency": "EUR", "date": "2026-11-01", "years": 3, "target": {"a": {"hourly": [{"amount": 1}]}}}}
 
 
@@ -275,6 +276,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("errors", CAUTION, own(summary={"failed": 700}), own()),
     ("errors", INVALID, own(summary={"failed": 7000}), own()),
     ("errors", INVALID, own(summary={"clients_aborted": 1}), own()),
+    ("errors", CAUTION, own(summary={"failed": 7000, "errors": [REFUSED]}), own()),
     ("errors", NOTE, own(summary=caught(9)), own(summary=caught(9, retries=9))),
     ("errors", CAUTION, own(summary=caught(700)), own(summary=caught(0))),
     ("errors", INVALID, printed(IDLE.but(failed=9_000)), printed(ROW.but(failed=0))),

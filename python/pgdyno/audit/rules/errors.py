@@ -134,7 +134,9 @@ def _caught_share(sample: Sample) -> float:
 
 
 def _severity(sample: Sample, share: float) -> Severity | None:
-    if share > INVALID_SHARE and sample.tool != _INTENDS_ROLLBACKS:
+    # what a server refuses of a storm of connections is a figure of it
+    refused = sample.summary.refused / max(1, sample.summary.failed or 0)
+    if share * (1 - refused) > INVALID_SHARE and sample.tool != _INTENDS_ROLLBACKS:
         return Severity.INVALID
     if share > CAUTION_SHARE:
         return Severity.CAUTION
@@ -152,8 +154,8 @@ def _share(sample: Sample) -> float | None:
 
 RULE = Rule(
     "errors",
-    "failed transactions as a share of all: a note from one, caution over 0.1 %, invalid over 1 % (not of BenchBase, "
-    "which counts intended rollbacks as failed), if no transaction completed or if clients aborted; the same note and "
+    "failed transactions as a share of all: a note from one, caution over 0.1 %, invalid over 1 % (without refused "
+    "connections, and not of BenchBase, which counts intended rollbacks as failed), if no transaction completed or if clients aborted; the same note and "
     "caution on errors that a Lua script caught; a note on trials that failed because clients aborted",
     Severity.INVALID,
     "docs/design/method.md, Gates",
