@@ -23,6 +23,7 @@ from pgdyno.report.report_content import NO_EXTRAS, Extras, digest
 from pgdyno.report.several_runs import arms_of, comparisons_of, unite_runs
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.report.translation import Language, use_language
+from tests.present import present
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html
 
 PLAN = """
@@ -213,16 +214,14 @@ def add(
     point = Point(clients=16, rate=rate)
     others: dict[str, Any] = {"failed": failed + refused, "skipped": skipped, "with_latency": with_latency}
     trial = add_trial(run, target, 16, tps, 900, repeat=repeat, point=point, **others)
-    assert trial.summary is not None
+    summary = present(trial.summary)
     if refused:
         errors = [ErrorCount(sqlstate="53300", message="sorry, too many clients", count=refused, refused=True)]
-        trial = trial.model_copy(update={"summary": trial.summary.model_copy(update={"errors": errors})})
-        assert trial.summary is not None
-    if trial.summary.latency_ns is not None:
+        summary = summary.model_copy(update={"errors": errors})
+    if summary.latency_ns is not None:
         given = {name: round(ms * 1e6) for name, ms in (("p99", p99), ("max", largest)) if ms is not None}
-        latency = trial.summary.latency_ns.model_copy(update={**given})
-        summary = trial.summary.model_copy(update={"latency_ns": latency})
-        run.trials[-1] = trial.model_copy(update={"summary": summary})
+        summary = summary.model_copy(update={"latency_ns": summary.latency_ns.model_copy(update={**given})})
+    run.trials[-1] = trial.model_copy(update={"summary": summary})
 
 
 def judged(run: SampleRun) -> Judgement:

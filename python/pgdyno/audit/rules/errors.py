@@ -155,8 +155,9 @@ def _share(sample: Sample) -> float | None:
 RULE = Rule(
     "errors",
     "failed transactions as a share of all: a note from one, caution over 0.1 %, invalid over 1 % (without refused "
-    "connections, and not of BenchBase, which counts intended rollbacks as failed), if no transaction completed or if clients aborted; the same note and "
-    "caution on errors that a Lua script caught; a note on trials that failed because clients aborted",
+    "connections, and not of BenchBase, which counts intended rollbacks as failed), if no transaction completed or if "
+    "clients aborted; the same note and caution on errors that a Lua script caught; a note on trials that "
+    "failed because clients aborted",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,
