@@ -172,7 +172,11 @@ def test_plan_show_lists_the_points_of_a_sweep(run: Run, tmp_path: Path) -> None
         (["show", "2026"], ExitCode.STORE, "2026"),
         (["show", "--runs", "typo"], ExitCode.STORE, "there are no runs in typo: the folder does not exist"),
         (["list", "--runs", "typo"], ExitCode.STORE, "folder typo does not exist"),
-        (["ab", "--version", "18", "--set", "jit=on,off", "--clients", "0"], ExitCode.USAGE, "0 is not in the range"),
+        (
+            ["ab", "--version", "18", "--set", "jit=on,off", "--clients", "0"],
+            ExitCode.USAGE,
+            "0: not a number of clients",
+        ),
         (["ab", "--version", "9.6,18", "--set", "jit=on"], ExitCode.USAGE, "--version: there is no PostgreSQL 9.6 to"),
         (["watch", "host=127.0.0.1 prt=5"], ExitCode.USAGE, 'connection string: invalid connection option "prt"'),
         (["watch", "host=127.0.0.1 port=5"], ExitCode.TARGET, "hint: check host and port"),

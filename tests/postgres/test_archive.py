@@ -28,19 +28,17 @@ def archived(version: str, **archive: str) -> tuple[Archive, EmbeddedTarget]:
 
 @pytest.mark.long_cases("[10]")
 @pytest.mark.parametrize("version", ["18", "10"])
-def test_a_folder_gets_the_files_at_its_rate_and_is_left_as_it_was(home: Home, version: str) -> None:
-    folder = home.root / f"archive-{version}"
-    folder.mkdir()
-    archive, spec = archived(version, folder=str(folder), rate="32MB")
+def test_a_folder_gets_the_files_at_its_rate_and_is_left_as_it_was(home: Home, scratch: Path, version: str) -> None:
+    archive, spec = archived(version, folder=str(scratch), rate="32MB")
     with open_target("t", spec, home=home, progress=SilentProgress()) as server:
         with ArchiveWatch(archive, server, home.account) as watch:
             finish_files(server)
-            wait_until(lambda: len(list(folder.glob("pgdyno-archive-*/*"))) >= FILES)
+            wait_until(lambda: len(list(scratch.glob("pgdyno-archive-*/*"))) >= FILES)
             wait_until(lambda: watch.backlog().archived >= FILES)
         backlog = watch.backlog()
         assert backlog.waiting_max >= 1
         assert (backlog.failed, backlog.segment_bytes) == (0, 1 << 24)
-        assert list(folder.iterdir()) == []
+        assert list(scratch.iterdir()) == []
         with server.connect() as connection:
             assert connection.execute("SHOW archive_command").fetchone() == ("true",)
 

@@ -471,6 +471,24 @@ def test_pgdyno_starts_a_pooler_and_stops_it(installed: Installation, home: Home
     assert not list(home.instances.glob("*/pooler"))
 
 
+def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
+    installed: Installation, home: Home, tmp_path: Path
+) -> None:
+    plan = own_plan(installed, tmp_path)
+    text = plan.read_text().replace("clients = [8]\n", "").replace('scripts = ["select-only"]\n', "")
+    for on, protocol in (("primary", "prepared"), ("pooler", "simple")):
+        text += f'[[group]]\nname = "{on}"\non = "{on}"\nscripts = ["select-only"]\nclients = 5\n'
+        text += f'protocol = "{protocol}"\n'
+    plan.write_text(text)
+    done = pgdyno(home, tmp_path, "run", str(plan))
+    # Debian's PgBouncer has no prepared statements: those of the other group did not go through it
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    wrong = plan.with_name("wrong.toml")
+    wrong.write_text(text.replace('on = "primary"', 'on = "pooler"'))
+    done = pgdyno(home, tmp_path, "run", str(wrong))
+    assert done.returncode == ExitCode.TRIALS_FAILED, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda each: each.name)
 def test_a_pooler_ends_with_pgdyno(installed: Installation, home: Home, tmp_path: Path, number: signal.Signals) -> None:
     with running(home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:

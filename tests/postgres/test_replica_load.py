@@ -199,7 +199,7 @@ def test_standbys_live_through_settings_that_they_must_not_have_lower(home: Home
 
 
 def test_a_standby_that_replays_nothing_falls_behind(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdyno.targets.cluster.replication.EVERY_S", 0.1)
+    monkeypatch.setattr("pgdyno.targets.followers.lag_watch.EVERY_S", 0.1)
     # an autovacuum would write, too
     wanted = spec(settings={**QUICK, "autovacuum": "off"})
     with open_target("t", wanted, home=home, progress=SilentProgress()) as server:

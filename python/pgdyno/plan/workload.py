@@ -57,7 +57,7 @@ def scripts_that_run(plan: Plan) -> set[str]:
 
 def effect_of_plan(plan: Plan, folder: Path) -> Effect:
     """Return whether the loads of `plan` on the primary, whose files are relative to `folder`, write."""
-    beside = [group_workload(plan.workload, each) for each in plan.group if each.background and each.on == "primary"]
+    beside = [group_workload(plan.workload, each) for each in plan.group if each.background and each.on != "standby"]
     loads = [(plan.workload, scripts_that_run(plan)), *((each, running_scripts(each.scripts, [])) for each in beside)]
     effects = (effect_of_scripts(names, partial(load.text_effect, folder=folder)) for load, names in loads)
     return total_effect(effects)

@@ -170,16 +170,16 @@ class Acts:
         finally:
             _end_group(process)
         if process.returncode != 0:
-            last = self._last_line(log, before)
+            last = self._telling_line(log, before)
             name = "the command" if command[0] == "/bin/sh" else command[0]
             said = f"{name} ended with exit code {process.returncode}{f': {last}' if last else ''}"
             raise TargetError(f"{said}; its output is in {self.log_name}" if name == "the command" else said)
 
-    def _last_line(self, log: IO[bytes], offset: int) -> str:
+    def _telling_line(self, log: IO[bytes], offset: int) -> str:
         log.seek(max(offset, log.seek(0, os.SEEK_END) - _READ_BYTES))
         lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-        # programs of PostgreSQL say after an error what they remove
-        last = ([line for line in lines if ": error: " in line] or lines or [""])[-1]
+        # programs of PostgreSQL say after an error what follows from it, and what they remove
+        last = next((line for line in lines if ": error: " in line), lines[-1] if lines else "")
         last = last.replace(self.server.password, "********") if self.server.password else last
         return last if len(last) <= _SHOWN else f"{last[: _SHOWN // 2]}…{last[-_SHOWN // 2 :]}"
 

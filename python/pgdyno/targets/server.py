@@ -225,12 +225,12 @@ class Server:
         only_host = {"PGHOST": found.get("PGHOST") or found.get("PGHOSTADDR", ""), "PGHOSTADDR": ""}
         return found | ignored | only_host
 
-    def clients_environment(self, *, follows_primary: bool = False) -> dict[str, str]:
-        """The variables with which the load connects, with its session settings.
+    def clients_environment(self, *, follows_primary: bool = False, directly: bool = False) -> dict[str, str]:
+        """The variables with which the load connects, with its session settings; `directly`: through no pooler.
 
         With `follows_primary`, clients find the replica that takes over, too.
         """
-        if self.path is not None:
+        if self.path is not None and not directly:
             return self.path.environment()
         environment = self.failover_environment() if follows_primary else self.environment()
         return environment | ({"PGOPTIONS": options} if (options := self._session_options()) else {})

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from rich.text import Text
 
-from pgdyno.analyse.comparison import Comparison, Verdict, compare
+from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, compare
 from pgdyno.analyse.pairs import usual_metric, usual_split, within
 from pgdyno.commands.comparison.compared_runs import Compared, ComparedRuns
 from pgdyno.commands.comparison.print_comparisons import print_comparisons
@@ -286,7 +286,7 @@ def verdict_line(of: Comparison, pooler: str | None = None) -> str:
     """
     if pooler is not None and of.judged:
         name = pooler.partition(" ")[0] if pooler.startswith("PgBouncer") else "the pooler"
-        return f"through {name}: " + ", ".join(f"{percent(each.change)} at {each.label}" for each in of.judged)
+        return f"through {name}: " + ", ".join(map(_at_point, of.judged))
     chief = of.chief
     if chief is None or chief.interval is None:
         return f"{_arms(of)}: no answer, too few finished trials"
@@ -299,6 +299,12 @@ def verdict_line(of: Comparison, pooler: str | None = None) -> str:
         return f"{_arms(of)}: no difference shown; {found}"
     smallest = percent(chief.detectable, plus=False)
     return f"{_arms(of)}: no difference shown; smallest detectable difference {smallest}"
+
+
+def _at_point(of: PointComparison) -> str:
+    if of.verdict is Verdict.INCONCLUSIVE:
+        return f"no difference shown at {of.label}"
+    return f"{percent(of.change)} at {of.label}"
 
 
 def _arms(of: Comparison) -> str:

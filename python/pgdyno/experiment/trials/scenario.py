@@ -54,8 +54,14 @@ def load_environment(
 
 
 def environment_of_group(group: GroupSpec, server: Server, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return `environment` for the server of `group`: the primary, or all standbys by turns. Raises TargetError."""
-    if group.on == "primary":
+    """Return `environment` for the server of `group`: the primary, its pooler, or all standbys by turns.
+
+    Raises TargetError.
+    """
+    if group.on == "primary" and server.path is not None:
+        names = {name: environment[name] for name in ("PGAPPNAME",) if name in environment}
+        return {**server.clients_environment(directly=True), **names}
+    if group.on != "standby":
         return environment
     standbys = server.replica_environments()
     if not standbys:

@@ -56,6 +56,10 @@ def check_groups(
             yield document.problem(("group", place, "begin"), message, "let it begin earlier")
         if group.on == "standby":
             yield from _standby(place, group, targets, document, folder)
+        for name, target in targets.items() if group.on == "pooler" else ():
+            if getattr(target, "pooler", None) is None and getattr(target, "load_dsn", None) is None:
+                hint = f"write pooler or load_dsn in [target.{name}]"
+                yield document.problem(("group", place, "on"), f"target {name} has no pooler", hint)
 
 
 def _other_sections(document: Document) -> Iterator[Problem]:

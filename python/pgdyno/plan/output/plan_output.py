@@ -44,7 +44,7 @@ def _group(group: GroupSpec) -> str:
     loads = group.scripts or [f"{key} {value}" for key, value in (group.workload or {}).items()]
     parts = [", ".join(loads), counted(group.clients, "client")]
     parts += [f"{group.rate:,.10g} transactions a second"] if group.rate is not None else []
-    parts += [f"on the {group.on}"] if group.on != "primary" else []
+    parts += [f"on the {group.on}"] if group.on not in (None, "primary") else []
     parts += ["in the background"] if group.background else []
     parts += [f"from {format_duration(group.begin)}"] if group.begin else []
     parts += [f"up to {format_duration(group.end)}"] if group.end is not None else []

@@ -48,8 +48,8 @@ class GroupSpec(Model):
     """When its load begins, counted from the start of measuring; its clients connect before."""
     end: Annotated[Seconds, Field(gt=0)] | None = None
     """When its load ends, counted likewise; None: with the trial."""
-    on: Literal["primary", "standby"] = "primary"
-    """The server of the target to which its clients connect."""
+    on: Literal["primary", "standby", "pooler"] | None = None
+    """Where its clients connect; None: to the target's pooler, and without one to the primary."""
     idle: Positive | None = None
     """Number of clients that only stay connected, in no transaction, in place of a load."""
     promise: Promises = Field(default_factory=list)
@@ -219,7 +219,7 @@ def scenario_space(groups: Sequence[GroupSpec], sweep: Sweep, scale: int, variab
             place, why = next(_refused_values(groups, point, places), ((), str(error)))
             space.add_problem(SweepProblem(place, why))
             continue
-        clients = sum(group.connections for group in here if are_trials or group.on == "primary")
+        clients = sum(group.connections for group in here if are_trials or group.on != "standby")
         if not are_trials:
             space.beside, clients = max(space.beside, clients), point.planned_clients
         if clients == 0:
