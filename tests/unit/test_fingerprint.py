@@ -296,6 +296,7 @@ def test_a_load_on_standbys_compares_with_that_of_an_earlier_version(tmp_path: P
         '[replica_load]\nscripts = ["select-only"]\nclients = 2\nrate = 100\n'
     )
     today = take_fingerprint(load_plan(path), Engine(Path("pgdrive"), "1.0"), 1, Needs())
+    assert "connect" not in today.workload
     rest = {key: value for key, value in today.workload.items() if key != "group"}
     before = today.model_copy(update={"workload": rest | {"replica_load": load}})
     assert comparable(today, before) == []

@@ -133,6 +133,9 @@ def take_fingerprint(loaded: LoadedPlan, engine: Engine, seed: int, needs: Needs
         workload["modules"] = modules
     # a capture is the same wherever it is; what a report compares with changes no load
     workload.pop("captured", None)
+    if workload["connect"] == "once":
+        # as in fingerprints from before there was another way
+        del workload["connect"]
     if workload.pop("replay", None) is not None:
         workload["capture"] = _capture_hash(loaded)
     if "step" in resolved:
