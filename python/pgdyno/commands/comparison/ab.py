@@ -1,6 +1,5 @@
 """`pgdyno ab`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,15 +29,7 @@ def ab(
             help=r"Compare these values of a setting (\, is a comma within one); one applies to both arms. Repeatable.",
         ),
     ] = None,
-    script: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--script",
-            "-f",
-            metavar="FILE",
-            help="SQL script in pgbench's language; append @WEIGHT to weight it. Repeatable.",
-        ),
-    ] = None,
+    script: options.Scripts = None,
     pooler: Annotated[
         list[str] | None,
         typer.Option("--pooler", metavar="NAME", help="Compare none,pgbouncer before servers that pgdyno starts."),
@@ -59,9 +50,7 @@ def ab(
     duration: Annotated[
         str, typer.Option("--duration", "-T", metavar="DURATION", help="Measured time of each trial.")
     ] = "20s",
-    warmup: Annotated[
-        str, typer.Option("--warmup", metavar="DURATION", help="Warm-up before each trial, which does not count.")
-    ] = "5s",
+    warmup: options.Warmup = "5s",
     pairs: Annotated[
         str,
         typer.Option("--pairs", metavar="NUM", help="Pairs of trials: at least 6, or a range to stop when decided."),
@@ -74,23 +63,9 @@ def ab(
             help="With a range of pairs: treat differences within this margin as none. [default: 1%]",
         ),
     ] = None,
-    scale: Annotated[
-        int | None,
-        typer.Option(
-            "--scale",
-            "-s",
-            metavar="NUM",
-            min=1,
-            help="Size of pgbench's tables on servers that pgdyno starts.  [default: 10]",
-        ),
-    ] = None,
-    writes: Annotated[
-        bool,
-        typer.Option("--writes", help="Let scripts write on your own server; otherwise, transactions are read-only."),
-    ] = False,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Write the plan to this file, for `pgdyno run`.")
-    ] = None,
+    scale: options.Scale = None,
+    writes: options.Writes = False,
+    save: options.Save = None,
     runs: options.Runs = options.DEFAULT_RUNS,
     budget: options.Budget = None,
     html: options.Html = None,

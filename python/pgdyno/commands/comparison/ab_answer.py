@@ -282,7 +282,7 @@ def _hints(finished: Finished, asked: Question) -> list[str]:
 def verdict_line(of: Comparison, pooler: str | None = None) -> str:
     """Return the answer: `64MB vs 4MB: no difference shown; smallest detectable difference 3.1 %`.
 
-    Of an arm behind a pooler, its difference at each point.
+    For an arm behind a pooler: its difference at each point.
     """
     if pooler is not None and of.judged:
         name = pooler.partition(" ")[0] if pooler.startswith("PgBouncer") else "the pooler"

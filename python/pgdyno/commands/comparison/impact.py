@@ -33,15 +33,7 @@ def impact(
     setup: Annotated[
         Path | None, typer.Option("--setup", metavar="FILE", help="SQL that makes the tables, in place of pgbench's.")
     ] = None,
-    script: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--script",
-            "-f",
-            metavar="FILE",
-            help="SQL script in pgbench's language; append @WEIGHT to weight it. Repeatable.",
-        ),
-    ] = None,
+    script: options.Scripts = None,
     clients: Annotated[int, typer.Option("--clients", "-c", metavar="NUM", min=1, help="Number of clients.")] = 8,
     rate: Annotated[
         float | None, typer.Option("--rate", "-R", metavar="TPS", help="Send this many transactions per second.")
@@ -52,32 +44,16 @@ def impact(
     limit: Annotated[
         str, typer.Option("--limit", metavar="DURATION", help="Cancel and undo an operation that takes longer.")
     ] = "10m",
-    warmup: Annotated[
-        str, typer.Option("--warmup", metavar="DURATION", help="Warm-up before each trial, which does not count.")
-    ] = "5s",
+    warmup: options.Warmup = "5s",
     max_rate: Annotated[
         str | None, typer.Option("--max-rate", metavar="RATE", help="Limit of a backup in bytes a second, such as 32M.")
     ] = None,
-    scale: Annotated[
-        int | None,
-        typer.Option(
-            "--scale",
-            "-s",
-            metavar="NUM",
-            min=1,
-            help="Size of pgbench's tables on servers that pgdyno starts.  [default: 10]",
-        ),
-    ] = None,
-    writes: Annotated[
-        bool,
-        typer.Option("--writes", help="Let scripts write on your own server; otherwise, transactions are read-only."),
-    ] = False,
+    scale: options.Scale = None,
+    writes: options.Writes = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Operate on your own server without asking for confirmation.")
     ] = False,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Write the plan to this file, for `pgdyno run`.")
-    ] = None,
+    save: options.Save = None,
     runs: options.Runs = options.DEFAULT_RUNS,
     html: options.Html = None,
     wait: options.Wait = False,

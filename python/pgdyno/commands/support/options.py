@@ -51,6 +51,34 @@ _PLAN: Any = typer.Argument(
 )
 Plan = Annotated[str, _PLAN]
 OptionalPlan = Annotated[str | None, _PLAN]
+Scripts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--script",
+        "-f",
+        metavar="FILE",
+        help="SQL script in pgbench's language; append @WEIGHT to weight it. Repeatable.",
+    ),
+]
+Warmup = Annotated[
+    str, typer.Option("--warmup", metavar="DURATION", help="Warm-up before each trial, which does not count.")
+]
+Scale = Annotated[
+    int | None,
+    typer.Option(
+        "--scale",
+        "-s",
+        metavar="NUM",
+        min=1,
+        help="Size of pgbench's tables on servers that pgdyno starts.  [default: 10]",
+    ),
+]
+Writes = Annotated[
+    bool, typer.Option("--writes", help="Let scripts write on your own server; otherwise, transactions are read-only.")
+]
+Save = Annotated[
+    Path | None, typer.Option("--save", metavar="FILE", help="Write the plan to this file, for `pgdyno run`.")
+]
 Dsn = Annotated[
     str | None,
     typer.Argument(
