@@ -23,6 +23,7 @@ from pgdyno.experiment.servers import Servers
 from pgdyno.experiment.trials.at_once import Meeting, Side, do_at_once, judged_together, partner_failed
 from pgdyno.experiment.trials.background import background_loads
 from pgdyno.experiment.trials.duet import duet_records
+from pgdyno.experiment.trials.followers import archiving, reads_in_turn
 from pgdyno.experiment.trials.hooks_and_events import (
     Hooks,
     StageFailedError,
@@ -34,7 +35,6 @@ from pgdyno.experiment.trials.hooks_and_events import (
 from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
 from pgdyno.experiment.trials.query_plans import QueryPlans
-from pgdyno.experiment.trials.replicas import archiving, reads_in_turn
 from pgdyno.experiment.trials.scenario import load_environment, run_step, steps_of
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial

@@ -1,4 +1,4 @@
-"""What is watched beside a trial: the archive of its WAL, and reads that move between primary and standbys."""
+"""What follows the server during a trial: the archive of its WAL, and reads that go round all its servers."""
 
 from __future__ import annotations
 
