@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pgdyno.records import Failure, FailureId, Stage
+from pgdyno.run.process import RELEASE
 from pgdyno.run.run_trial import OF_TIMEOUT, judge
 from tests.unit.events_sample import SampleError, sample_events
 
@@ -39,8 +40,10 @@ def test_a_load_without_a_begin_has_a_reason(fields: dict[str, Any], expected: F
 
 def test_clients_that_gave_up_and_engines_without_an_end_have_their_ids(tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
-    log.write_text("pgdrive: error: no such option\n")
+    log.write_text("pgdrive: unrecognized option '--new'\npgdrive: hint: Try \"pgdrive --help\" for more information.\n")
     usage = judge([], 1, log).failure
+    assert usage is not None
+    assert (usage.message, usage.hint) == ("pgdrive: unrecognized option '--new'", RELEASE)
     events = sample_events(2, 1, 300, 900, errors=[SampleError(second=0, consequence="client aborted")])
     cut = judge(events[:-1], 137, log).failure
     events[-1] |= {"outcome": "aborted", "clients_aborted": 1, "exit_code": 2}

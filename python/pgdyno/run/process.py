@@ -87,7 +87,7 @@ def _renewing(events: Iterator[Event], silence: Silence) -> Iterator[Event]:
         yield event
 
 
-_RELEASE = "use pgdrive and pgdyno of the same release"
+RELEASE = "use pgdrive and pgdyno of the same release (in a checkout: make build)"
 VERSION = 1
 """The newest version of the event stream that this code reads; see docs/reference/events.md."""
 
@@ -108,7 +108,7 @@ def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
         version = event.get("v", 0) if event["event"] == "start" else 0
         if not isinstance(version, int) or version > VERSION:
             raise EngineError(
-                f"the engine writes events of version {version!r}, and this pgdyno reads up to {VERSION}", hint=_RELEASE
+                f"the engine writes events of version {version!r}, and this pgdyno reads up to {VERSION}", hint=RELEASE
             )
         yield event
 
@@ -121,7 +121,7 @@ def understood(doing: str) -> Iterator[None]:
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         why = f"field {error}" if isinstance(error, KeyError) else str(error).split("\n", 1)[0]
         raise EngineError(
-            f"cannot {doing}, because the engine's events have an unexpected form: {why}", hint=_RELEASE
+            f"cannot {doing}, because the engine's events have an unexpected form: {why}", hint=RELEASE
         ) from error
 
 

@@ -24,7 +24,7 @@ from pgdyno.records.measured import most_frequent_error
 from pgdyno.run.engine_figures import connect_figures, replay_figures, statement_counts, tpcc_figures, tpch_figures
 from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Injector, failure_of_events
-from pgdyno.run.process import Event, MemorySpool, Running, Spool, running_engine, understood
+from pgdyno.run.process import RELEASE, Event, MemorySpool, Running, Spool, running_engine, understood
 from pgdyno.units import counted
 
 
@@ -171,8 +171,8 @@ def judge(events: Sequence[Event], exit_code: int, log: Path) -> TrialResult:
     if end is None:
         said = _last_line(log)
         if start is None and exit_code == 1:
-            # a usage error: the options are wrong, and the engine has printed why
-            failure = Failure(stage=Stage.RUN, id=FailureId.ENGINE_REFUSED, message=said)
+            # a usage error: pgdyno wrote the options, so that a pgdrive of its release knows them
+            failure = Failure(stage=Stage.RUN, id=FailureId.ENGINE_REFUSED, message=said, hint=RELEASE)
             return TrialResult(Outcome.FAILED, events, None, None, failure)
         message = f"the engine ended early with exit code {exit_code}: {said}"
         failure = Failure(stage=Stage.RUN, id=FailureId.ENGINE_ENDED, message=message)
@@ -281,4 +281,5 @@ def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
 def _last_line(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if ": error: " in line]
-    return (errors or lines or ["it printed no message"])[-1]
+    messages = [line for line in lines if ": hint: " not in line]
+    return (errors or messages or ["it printed no message"])[-1]
