@@ -40,9 +40,7 @@ def test_a_load_without_a_begin_has_a_reason(fields: dict[str, Any], expected: F
 
 def test_clients_that_gave_up_and_engines_without_an_end_have_their_ids(tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
-    log.write_text("pgdrive: unrecognized option '--new'
-pgdrive: hint: Try pgdrive --help
-")
+    log.write_text("pgdrive: unrecognized option '--new'\npgdrive: hint: Try \"pgdrive --help\"\n")
     usage = judge([], 1, log).failure
     assert usage is not None
     assert (usage.message, usage.hint) == ("pgdrive: unrecognized option '--new'", RELEASE)
