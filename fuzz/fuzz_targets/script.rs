@@ -1,4 +1,4 @@
 //! Scripts: parsed, compiled and walked.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pgdyno_script::fuzz::script(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pgdyno_script::fuzz_tests::script(data));

@@ -1,4 +1,4 @@
 //! The start of a session.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pgdyno_wire::fuzz::startup(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pgdyno_wire::fuzz_tests::startup(data));

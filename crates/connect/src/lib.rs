@@ -17,7 +17,7 @@ mod direct_session;
 mod encryption;
 mod env;
 #[cfg(any(test, fuzzing))]
-pub mod fuzz;
+pub mod fuzz_tests;
 mod hosts;
 mod keyword;
 mod message_stream;

@@ -23,7 +23,7 @@ pub mod driver;
 mod error;
 mod error_counts;
 #[cfg(any(test, fuzzing))]
-pub mod fuzz;
+pub mod fuzz_tests;
 pub mod health;
 mod initial_connections;
 pub mod interval;

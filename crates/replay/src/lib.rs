@@ -19,11 +19,7 @@ mod session_reader;
 mod statement;
 
 #[cfg(test)]
-mod driver_tests;
-#[cfg(test)]
-mod file_tests;
-#[cfg(test)]
-mod test_files;
+mod tests;
 
 pub use check::check;
 pub use error::ReplayError;

@@ -125,7 +125,7 @@ mod tests {
     use rustix::io::{ReadWriteFlags, preadv2};
 
     use super::*;
-    use crate::test_files::Temporary;
+    use crate::tests::samples::Temporary;
 
     #[test]
     fn what_follows_is_read_before_it_is_needed() {

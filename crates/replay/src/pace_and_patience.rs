@@ -72,7 +72,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_files::{Sample, statement};
+    use crate::tests::samples::{Sample, statement};
 
     #[test]
     fn sessions_at_the_start_are_spread_over_the_clients() {

@@ -19,7 +19,7 @@ mod expr;
 mod expr_parser;
 mod functions;
 #[cfg(any(test, fuzzing))]
-pub mod fuzz;
+pub mod fuzz_tests;
 mod hash;
 mod lexer;
 mod number;

@@ -17,7 +17,7 @@ mod error_position;
 mod exchange;
 pub mod frontend;
 #[cfg(any(test, fuzzing))]
-pub mod fuzz;
+pub mod fuzz_tests;
 pub mod md5;
 mod message_limits;
 mod printable;

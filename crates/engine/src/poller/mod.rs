@@ -8,7 +8,7 @@ mod buffers;
 mod choice;
 mod epoll;
 #[cfg(any(test, fuzzing))]
-pub mod fuzz;
+pub mod fuzz_tests;
 mod handler;
 mod setup;
 #[cfg(test)]

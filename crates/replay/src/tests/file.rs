@@ -7,7 +7,7 @@ use crate::check::check;
 use crate::replay_file::ReplayFile;
 use crate::session_reader::SessionReader;
 use crate::statement::Statement;
-use crate::test_files::{Sample, Temporary, statement};
+use crate::tests::samples::{Sample, Temporary, statement};
 
 /// What `--check` says of a file with this content; empty if it is valid.
 fn complaint(content: &str) -> String {

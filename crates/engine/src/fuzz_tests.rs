@@ -1,7 +1,7 @@
 //! Invariants of a client, whatever its server sends. The fuzz target calls it with fuzzed bytes,
 //! and the test below with every file of its corpus.
 
-#[path = "../../wire/src/fuzz/messages.rs"]
+#[path = "../../wire/src/fuzz_tests/messages.rs"]
 mod messages;
 
 use std::cell::RefCell;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::driver::SessionDriver;
 use crate::outcome::Tally;
 use crate::pace_and_patience::{LEAST_PATIENCE, Pace, Progress};
-use crate::test_files::{Sample, statement};
+use crate::tests::samples::{Sample, statement};
 
 const ORIGIN: Nanos = 100 * SECOND;
 
