@@ -162,6 +162,26 @@ def test_data_elsewhere_is_not_kept(tmp_path: Path) -> None:
     assert "cannot be combined with keep_data" in found.message
 
 
+@pytest.mark.parametrize(
+    ("lines", "reset", "says"),
+    [
+        ("keep_data = true", "", "cannot be combined with keep_data"),
+        ("replicas = { count = 1 }", "", "cannot be combined with replicas"),
+        ("wal_level = 'replica'", "", "needs wal_level = logical"),
+        ("", 'method = "snapshot"', "cannot follow a restored cluster"),
+    ],
+)
+def test_a_subscriber_of_a_new_cluster_alone(tmp_path: Path, lines: str, reset: str, says: str) -> None:
+    target = 'kind = "embedded"\nversion = "18"\nsubscriber = {}\nsettings = { max_connections = 300 }\n'
+    plan = load_plan(write(tmp_path, target)).plan
+    assert plan.target["far"].describe() == "PostgreSQL 18, embedded, a logical subscriber"
+    assert plan.target["far"].settings == {"max_connections": "300", "wal_level": "logical"}
+    if "wal_level" in lines:
+        target, lines = target.replace("max_connections = 300", lines), ""
+    (found,) = problems(tmp_path, target + lines + "\n", reset)
+    assert says in found.message
+
+
 def test_replicas(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, EMBEDDED + "[target.far.replicas]\ncount = 2\n")).plan
     assert plan.target["far"].describe() == "PostgreSQL 18, embedded, 2 replicas"

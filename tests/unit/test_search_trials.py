@@ -205,6 +205,7 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
     [
         ("archive = { rate = '5MB' }", "archive keeps up", "limited by the archive"),
         ("replicas = { count = 1 }", "lag < 1s", "limited by a standby: no trial there kept lag < 1 s"),
+        ("subscriber = {}", "lag < 1s", "limited by the subscriber: no trial there kept lag < 1 s"),
     ],
 )
 def test_a_capacity_is_what_standbys_and_the_archive_can_follow(
@@ -231,6 +232,7 @@ def test_a_capacity_is_what_standbys_and_the_archive_can_follow(
             flush_lag_max_s=0,
             replay_lag_max_s=rate / 400,
             replay_lag_last_s=0,
+            is_logical="subscriber" in follower,
         )
         records.append(
             record(len(records) + 1, "a", asked).model_copy(update={"archive": backlog, "replication": [lag]})

@@ -189,7 +189,7 @@ def existing(path: Path) -> Path:
 
 
 def _servers(spec: OwnTarget) -> int:
-    return spec.instances * (1 + (spec.replicas.count if spec.replicas else 0))
+    return spec.instances * (1 + spec.follower_count)
 
 
 def _at_points(plan: Plan, target: str, points: Sequence[Point]) -> list[dict[str, str]]:

@@ -134,6 +134,17 @@ class Replicas(Model):
     """How long a commit waits for all of them: synchronous_commit; `off`: not at all."""
 
 
+class SubscriberSpec(Model):
+    """A server that subscribes to all tables of another one."""
+
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    """Lines of its postgresql.conf in addition to those of the target."""
+    options: dict[Literal["binary", "streaming", "synchronous_commit", "two_phase"], Setting] = Field(
+        default_factory=dict
+    )
+    """Parameters of the subscription."""
+
+
 DISCARD = {"archive_mode": "on", "archive_command": "true"}
 """Settings of a server with an archive between its trials."""
 
@@ -225,6 +236,7 @@ class OwnTarget(SeveralInstances):
     environment: Environment = Field(default_factory=Environment)
     replicas: Replicas | None = None
     archive: Archive | None = None
+    subscriber: SubscriberSpec | None = None
     instances: Instances = 1
     """Number of separate clusters; repeats take turns at them."""
     pooler: Pooler | None = None
@@ -240,7 +252,18 @@ class OwnTarget(SeveralInstances):
                 if self.settings.get(name, value) != value:
                     raise InvalidValueError(f"settings.{name} cannot be set beside archive", "remove it")
             self.settings.update(DISCARD)
+        if self.subscriber is not None:
+            if self.replicas is not None or self.keep_data:
+                key = "keep_data" if self.replicas is None else "replicas"
+                raise InvalidValueError(f"subscriber cannot be combined with {key}", "remove one of them")
+            if self.settings.setdefault("wal_level", "logical") != "logical":
+                raise InvalidValueError("a subscriber needs wal_level = logical", "remove settings.wal_level")
         return self
+
+    @property
+    def follower_count(self) -> int:
+        """The number of further servers with a copy of the data."""
+        return self.replicas.count if self.replicas is not None else int(self.subscriber is not None)
 
     def programs(self) -> str:
         """The source of its programs, in words."""
@@ -255,6 +278,8 @@ class OwnTarget(SeveralInstances):
             parts.append(f"{counted(count, 'replica')}{waits}")
         if self.archive is not None:
             parts.append(f"an archive of {self.archive.rate} per second" if self.archive.rate else "an archive")
+        if self.subscriber is not None:
+            parts.append("a logical subscriber")
         if self.instances > 1:
             parts.append(f"{self.instances} instances")
         if self.pooler is not None:

@@ -127,6 +127,7 @@ class Preparer:
             steps.do("template", "creating the template", lambda: make_template(self.server, self.reset))
             template = find_template(self.server, dataset) or template_of(self.server)
         source = template
+        self.server.end_subscription()
         steps.do("copy", "copying the template", lambda: copy_template(self.server, source, self.reset))
 
     def _from_snapshot(self, dataset: Dataset, steps: Steps) -> None:
@@ -140,6 +141,8 @@ class Preparer:
 
     def _load(self, dataset: Dataset, steps: Steps, *, reload: bool) -> bool:
         loaded = False
+        if reload or stamped_dataset(self.server) != dataset:
+            self.server.end_subscription()
 
         def load() -> str:
             nonlocal loaded

@@ -166,7 +166,8 @@ class ReplicaLag(Record):
     """The lag of one standby during a trial, including warm-up; sampled once per second.
 
     None if it never answered. Times are those of pg_stat_replication: from a flush on the primary until the standby
-    reported write, flush, replay.
+    reported write, flush, replay. A logical subscriber is sampled ten times per second; its replay lag is for how long
+    the WAL after the position that its slot has confirmed has been on the publisher's disk.
     """
 
     name: str
@@ -182,6 +183,8 @@ class ReplicaLag(Record):
     replay_lag_max_s: float | None
     replay_lag_last_s: float | None
     """None also if there was nothing to replay."""
+    is_logical: bool = False
+    """Whether it is a logical subscriber."""
 
 
 class ClassLikeness(Record):

@@ -412,6 +412,19 @@ class Server:
         """Return whether the plan has standbys."""
         return self.machine is not None and self.machine.replicas is not None
 
+    @property
+    def has_subscriber(self) -> bool:
+        """Return whether what follows it is a logical subscriber."""
+        return self.machine is not None and self.machine.replicas is not None and self.machine.replicas.is_logical
+
+    def end_subscription(self) -> None:
+        """Remove its subscriber, which could not follow when tables are replaced, until `make_replicas`.
+
+        Does nothing without one. Raises TargetError.
+        """
+        if self.has_subscriber and self.machine is not None and self.machine.replicas is not None:
+            self.machine.replicas.discard()
+
     def make_replicas(self) -> str:
         """Create its standbys from its current content, or make existing ones follow. Returns the method in words.
 

@@ -157,12 +157,21 @@ class CapacitySearch(Arm):
         """Return what follows the server and could not at `missed`, in any trial."""
         records = [record for record in own if record.point.rate == missed and record.outcome is Outcome.FINISHED]
         return [
-            Message("search-limit-archive", "limited by the archive, which did not keep up in any trial there")
-            if each.figure == "archive"
-            else Message("search-limit-lag", "limited by a standby: no trial there kept {promise}", promise=each.words)
+            _limit(each, records[0])
             for each in (self._broken(records[0]) if records else [])
             if all(each in self._broken(record) for record in records)
         ]
+
+
+def _limit(broken: Promise, record: TrialRecord) -> Message:
+    if broken.figure == "archive":
+        return Message("search-limit-archive", "limited by the archive, which did not keep up in any trial there")
+    words = broken.words
+    if any(lag.is_logical for lag in record.replication):
+        return Message(
+            "search-limit-subscriber", "limited by the subscriber: no trial there kept {promise}", promise=words
+        )
+    return Message("search-limit-lag", "limited by a standby: no trial there kept {promise}", promise=words)
 
 
 def meets(record: TrialRecord, latency: str | Mapping[str, str], scripts: Sequence[str]) -> bool:

@@ -436,7 +436,7 @@ class TrialRunner:
             return Loaded(started, datetime.now(UTC), load())
         with (
             Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe,
-            LagWatch(server.address, server.replica_names()) as watch,
+            LagWatch(server.address, server.replica_names(), is_logical=server.has_subscriber) as watch,
             reads_in_turn(context.plan, server) as reads,
             archiving(context, trial, server) as archive,
         ):

@@ -44,6 +44,7 @@ def _of_followers(
 ) -> Iterator[Problem]:
     key, example = ("replicas", "{ count = 1 }") if figure == "lag" else ("archive", '{ rate = "5MB" }')
     for name, target in targets.items():
-        if not isinstance(target, OwnTarget) or getattr(target, key) is None:
+        follows = isinstance(target, OwnTarget) and (target.follower_count if figure == "lag" else target.archive)
+        if not follows:
             hint = f"write {key} = {example} in [target.{name}], of a server that pgdyno starts"
             yield document.problem(at, f"{text!r} is not measured: target {name} has no {key}", hint)

@@ -135,8 +135,8 @@ def _with_places(reset: Reset, name: str, target: OwnTarget, document: Document)
     if reset.method == "snapshot" and target.environment.wal is not None:
         message = f"a copy of a data directory includes its WAL, and target {name} keeps it elsewhere (environment.wal)"
         yield document.problem(("reset", "method"), message, remedy)
-    if reset.method == "snapshot" and target.replicas is not None:
-        message = f"the replicas of target {name} cannot follow a restored cluster"
+    if reset.method == "snapshot" and target.follower_count:
+        message = f"the replicas or the subscriber of target {name} cannot follow a restored cluster"
         yield document.problem(("reset", "method"), message, remedy)
     if reset.drop_cache != "none" and target.environment.data == TMPFS:
         message = f"the cluster of target {name} is in memory (environment.data), not in the page cache"

@@ -168,9 +168,8 @@ def servers(plan: Plan) -> int:
 
 
 def standbys(plan: Plan) -> int:
-    """Return the number of replicas of all servers, each with a copy of its primary's data."""
-    replicas = [getattr(spec, "replicas", None) for spec in plan.target.values() for _ in range(spec.instance_count)]
-    return sum(each.count for each in replicas if each is not None)
+    """Return the number of replicas and subscribers of all servers, each with a copy of their data."""
+    return sum(getattr(spec, "follower_count", 0) * spec.instance_count for spec in plan.target.values())
 
 
 def around_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float:

@@ -33,6 +33,7 @@ from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.settings import check_settings, own_settings, write_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
 from pgdyno.targets.cluster.standbys import ReplicaSet, drop_slots
+from pgdyno.targets.cluster.subscriber import Subscriber
 from pgdyno.targets.connection import Address
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.home import Home, Progress, ensure_folder, storing
@@ -146,6 +147,10 @@ class Instance:
             parent = claim.folder if self._spec.keep_data else data_directory.parent
             self._replicas = ReplicaSet(
                 self._spec.replicas, self._installation, self._home, claim, parent, self._progress
+            )
+        elif self._spec.subscriber is not None:
+            self._replicas = Subscriber(
+                self._spec.subscriber, self._installation, self._home, claim, data_directory.parent, self._progress
             )
         if self._spec.pooler is not None and self._installation.pooler is not None:
             sockets = self._socket_folder if self._spec.connect == "unix" else None
@@ -329,8 +334,9 @@ class Instance:
         if self._replicas is not None:
             own |= self._replicas.primary_settings()
         write_settings(postmaster.data_directory, own, self._settings)
-        # a pooler comes as the server's user
-        write_access(postmaster.data_directory, self._home.account.name if self._spec.is_pooled else None)
+        # a pooler and a subscriber come as the server's user
+        also = self._spec.is_pooled or self._spec.subscriber is not None
+        write_access(postmaster.data_directory, self._home.account.name if also else None)
 
     def _launch(self, postmaster: Postmaster, claim: Claim) -> None:
         with signals_deferred():

@@ -8,14 +8,13 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, LiteralString
+from typing import Any, ClassVar, LiteralString
 
 import psycopg
-from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
@@ -25,6 +24,7 @@ from pgdyno.targets.cluster.initdb import PASSWORD_FILE, USER, write_access, wri
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.instance_record import Claim
 from pgdyno.targets.cluster.postmaster import Deadlines, Postmaster, start_at_free_port
+from pgdyno.targets.cluster.processes import ProcessId
 from pgdyno.targets.cluster.replication import copy_cluster
 from pgdyno.targets.cluster.settings import own_settings, write_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import folder_bytes
@@ -52,6 +52,7 @@ PROMOTE_FILE = "promote"
 SIGNAL_FILE_MAJOR = 12
 """The first version with standby.signal; earlier ones have recovery.conf."""
 _POLL_S = 0.05
+_BEHIND: LiteralString = "SELECT pg_wal_lsn_diff(%s, coalesce(pg_last_wal_replay_lsn(), '0/0'))::bigint"
 _STREAMING: LiteralString = """
     SELECT count(*) FROM pg_stat_replication WHERE application_name = ANY(%s) AND state = 'streaming'
 """
@@ -72,6 +73,8 @@ class Standby:
 
 class ReplicaSet:
     """The standbys of one server."""
+
+    is_logical: ClassVar[bool] = False
 
     def __init__(
         self, spec: Replicas, installation: Installation, home: Home, claim: Claim, folder: Path, progress: Progress
@@ -208,6 +211,10 @@ class ReplicaSet:
         if process is None or not standby.postmaster.is_alive():
             raise TargetError(f"cannot promote replica {standby.name}: it is not running", hint=self._logs())
         self._promoted = standby
+        self._end_recovery(standby, process, deadline_s)
+        return standby.address.port
+
+    def _end_recovery(self, standby: Standby, process: ProcessId, deadline_s: float) -> None:
         # as pg_ctl promote does, which published builds of some versions lack
         self._write(standby.postmaster.data_directory / PROMOTE_FILE, "")
         process.send(signal.SIGUSR1)
@@ -217,7 +224,6 @@ class ReplicaSet:
                 if not standby.postmaster.is_alive() or time.monotonic() > end:
                     raise TargetError(f"replica {standby.name} did not become the primary", hint=self._logs())
                 time.sleep(_POLL_S)
-        return standby.address.port
 
     def discard(self) -> None:
         """Stop the standbys and remove their clusters; the next `create` creates them again. Raises TargetError."""
@@ -238,10 +244,11 @@ class ReplicaSet:
 
     def _make_one(self, primary: Address, number: int) -> str:
         """Copy the primary's cluster for a standby; return the method in words."""
-        name = f"{PREFIX}{number}"
+        name = self._name(number)
         folder = self._folder / f"replica-{number}"
         data = folder / "data"
-        self._progress.step(f"creating replica {number} of {self._spec.count}")
+        what = "the subscriber" if self.is_logical else f"replica {number} of {self._spec.count}"
+        self._progress.step(f"creating {what}")
         with signals_deferred():
             # recorded before it exists, so that a sweep finds it
             self._claim.note(replicas=[*self._claim.record.replicas, str(data)])
@@ -262,13 +269,16 @@ class ReplicaSet:
         source = Path(self._claim.record.data_directory)
         return copy_cluster(through_socket, source, self._installation, self._home.account, data, name, passfile)
 
+    def _name(self, number: int) -> str:
+        return f"{PREFIX}{number}"
+
     def _start(self, standby: Standby, wanted_port: int | None) -> None:
         def launch() -> None:
             with signals_deferred():
                 standby.postmaster.launch()
 
         port = start_at_free_port(
-            standby.postmaster, lambda port: self._configure(standby, port), launch, self._settings, wanted_port
+            standby.postmaster, lambda port: self._configure(standby, port), launch, self._asked(), wanted_port
         )
         standby.address.parameters["port"] = str(port)
 
@@ -293,8 +303,11 @@ class ReplicaSet:
         else:
             lines = [f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in follows.items()]
             self._write(data / "recovery.conf", "\n".join(["standby_mode = 'on'", *lines, ""]))
-        write_settings(data, own, self._settings)
+        write_settings(data, own, self._asked())
         write_access(data)
+
+    def _asked(self) -> Mapping[str, str]:
+        return self._settings
 
     def _write(self, path: Path, text: str) -> None:
         write_private(path, text, self._home.account)
@@ -321,23 +334,32 @@ class ReplicaSet:
 
     def _wait_one(self, standby: Standby, lsn: str) -> int:
         """Return its initial lag in bytes."""
-        query = sql.SQL("SELECT pg_wal_lsn_diff({}, coalesce(pg_last_wal_replay_lsn(), '0/0'))::bigint")
+        with standby.address.connect(MAINTENANCE) as connection:
+            return self._wait_for_shown(standby, connection, _BEHIND, [lsn])
+
+    def _wait_for_shown(
+        self,
+        standby: Standby,
+        connection: psycopg.Connection[tuple[Any, ...]],
+        behind: LiteralString,
+        values: Sequence[str],
+    ) -> int:
+        """Wait until the query `behind` returns 0 bytes; return what it returned first."""
         end = time.monotonic() + CATCH_UP_S
         first: int | None = None
-        with standby.address.connect(MAINTENANCE) as connection:
-            while True:
-                row = connection.execute(query.format(sql.Literal(lsn))).fetchone()
-                assert row is not None
-                first = max(row[0], 0) if first is None else first
-                if row[0] <= 0:
-                    return first
-                self.check_alive()
-                if time.monotonic() > end:
-                    raise TargetError(
-                        f"replica {standby.name} is {format_bytes(row[0])} behind after {CATCH_UP_S:.0f} s",
-                        hint=self._logs(),
-                    )
-                time.sleep(_POLL_S)
+        while True:
+            row = connection.execute(behind, values).fetchone()
+            assert row is not None
+            first = max(row[0], 0) if first is None else first
+            if row[0] <= 0:
+                return first
+            self.check_alive()
+            if time.monotonic() > end:
+                raise TargetError(
+                    f"replica {standby.name} is {format_bytes(row[0])} behind after {CATCH_UP_S:.0f} s",
+                    hint=self._logs(),
+                )
+            time.sleep(_POLL_S)
 
     def check_alive(self) -> None:
         """Raise TargetError if one has ended: synchronous commits would wait for it for ever."""

@@ -1,8 +1,14 @@
-"""The replication lag of a server's standbys."""
+"""The replication lag of a server's standbys, or of its logical subscriber.
+
+pg_stat_replication times what a subscriber has from when it was sent, not from when it was committed. The lag of a
+subscriber is therefore the age of the WAL after the position that it has confirmed.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -14,7 +20,7 @@ from pgdyno.errors import TargetError
 from pgdyno.records import ReplicaLag
 from pgdyno.targets.connection import MAINTENANCE, Address
 
-EVERY_S = 1.0
+EVERY_S, OF_SUBSCRIBER_S = 1.0, 0.1
 _END_S = 5.0
 """How long a query that is running may take at the end."""
 _QUERY: LiteralString = """
@@ -25,6 +31,13 @@ _QUERY: LiteralString = """
            extract(epoch FROM replay_lag)::float8
     FROM pg_stat_replication WHERE application_name = ANY(%s)
 """
+_OF_SLOT: LiteralString = """
+    SELECT slot_name, sync_state, pg_wal_lsn_diff(flushed, shown)::bigint, pg_wal_lsn_diff(flushed, '0/0')::float8
+    FROM (SELECT slot_name, sync_state, pg_current_wal_flush_lsn() AS flushed,
+                 greatest(confirmed_flush_lsn, replay_lsn) AS shown
+          FROM pg_replication_slots LEFT JOIN pg_stat_replication ON pid = active_pid
+          WHERE slot_name = ANY(%s)) AS slots
+"""
 _Row = tuple[str, str | None, int | None, float | None, float | None, float | None]
 
 
@@ -34,8 +47,10 @@ class LagWatch:
     It tolerates a primary that stops, restarts or is replaced by a standby, and queries it again when it is back.
     """
 
-    def __init__(self, primary: Address, standbys: Sequence[str]) -> None:
-        """`standbys` are their names in pg_stat_replication."""
+    def __init__(self, primary: Address, standbys: Sequence[str], *, is_logical: bool = False) -> None:
+        """`standbys` are their names in pg_stat_replication, or the slot of a logical subscriber."""
+        self._is_logical = is_logical
+        self._flushed: deque[tuple[float, float]] = deque()
         self._primary = primary
         self._names = list(standbys)
         self._rows: list[_Row] = []
@@ -59,11 +74,12 @@ class LagWatch:
 
     def lags(self) -> list[ReplicaLag]:
         """Return the lag by standby, in their order. Call it after the block."""
-        return [_lag(name, [row for row in self._rows if row[0] == name], self._last.get(name)) for name in self._names]
+        rows = {name: [row for row in self._rows if row[0] == name] for name in self._names}
+        return [_lag(name, rows[name], self._last.get(name), is_logical=self._is_logical) for name in self._names]
 
     def _watch(self) -> None:
         try:
-            while not self._over.wait(EVERY_S):
+            while not self._over.wait(OF_SUBSCRIBER_S if self._is_logical else EVERY_S):
                 self._ask()
         finally:
             self._forget()
@@ -73,13 +89,24 @@ class LagWatch:
         try:
             if self._connection is None:
                 self._connection = self._primary.connect(MAINTENANCE)
-            rows: Sequence[Any] = self._connection.execute(_QUERY, [self._names]).fetchall()
+            query = _OF_SLOT if self._is_logical else _QUERY
+            rows: Sequence[Any] = self._connection.execute(query, [self._names]).fetchall()
         except (psycopg.Error, TargetError):
             # the primary is down, or a standby has replaced it: there is no lag to record
             self._forget()
             return
+        if self._is_logical:
+            rows = [(*row[:3], None, None, self._age(row[3], row[3] - row[2])) for row in rows]
         self._rows += rows
         self._last = {row[0]: row for row in rows}
+
+    def _age(self, flushed: float, shown: float) -> float:
+        """Return for how many seconds what is not shown has been flushed, one sample too long at most."""
+        now = time.monotonic()
+        self._flushed.append((now, flushed))
+        while len(self._flushed) > 1 and self._flushed[1][1] <= shown:
+            self._flushed.popleft()
+        return 0.0 if flushed <= shown else now - self._flushed[0][0]
 
     def _forget(self) -> None:
         connection, self._connection = self._connection, None
@@ -88,7 +115,7 @@ class LagWatch:
                 connection.close()
 
 
-def _lag(name: str, rows: Sequence[_Row], last: _Row | None) -> ReplicaLag:
+def _lag(name: str, rows: Sequence[_Row], last: _Row | None, *, is_logical: bool) -> ReplicaLag:
     def highest(values: Iterable[float | None]) -> float | None:
         return max((value for value in values if value is not None), default=None)
 
@@ -102,4 +129,5 @@ def _lag(name: str, rows: Sequence[_Row], last: _Row | None) -> ReplicaLag:
         flush_lag_max_s=highest(row[4] for row in rows),
         replay_lag_max_s=highest(row[5] for row in rows),
         replay_lag_last_s=None if last is None else last[5],
+        is_logical=is_logical,
     )
