@@ -13,10 +13,12 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress, open_target
-from pgdyno.targets.build.kind import find_build, read_source
+from pgdyno.targets.build.kind import find_build
 from pgdyno.targets.build.schema import BuildTarget
+from pgdyno.targets.build.source_tree import read_tree
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.home import ensure_folder
+from tests.small_extension import commit_all, git
 
 CONFIGURE = """\
 #!/bin/sh
@@ -69,11 +71,6 @@ def spec(tree: Path, **fields: object) -> BuildTarget:
 
 def builds(tree: Path) -> int:
     return (tree.parent / "count").read_text().count("once")
-
-
-def git(tree: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=x", "-c", "user.email=x@example.net"]
-    subprocess.run(["git", *identity, "-C", str(tree), *arguments], check=True, capture_output=True)
 
 
 def test_a_server_from_source(tree: Path, warm_home: Home, installed: Installation) -> None:
@@ -132,32 +129,134 @@ def test_inputs_that_cause_another_build(tree: Path, warm_home: Home) -> None:
 
 
 def test_a_checkout_is_known_by_its_commit(tree: Path) -> None:
-    git(tree, "init")
     (tree / ".gitignore").write_text("*.o\n")
-    git(tree, "add", ".")
-    git(tree, "commit", "-m", "one")
-    committed = read_source(tree)
+    commit_all(tree)
+    committed = read_tree(tree)
     assert committed.words.startswith("commit ")
     (tree / "main.o").write_text("ignored")
-    assert read_source(tree) == committed
+    assert read_tree(tree) == committed
     (tree / "new.c").write_text("int x;\n")
-    changed = read_source(tree)
+    changed = read_tree(tree)
     assert changed.words == f"{committed.words}, changed"
     (tree / "new.c").write_text("int y;\n")
-    assert len({committed.key, changed.key, read_source(tree).key}) == 3
-    git(tree, "add", ".")
-    git(tree, "commit", "-m", "two")
-    assert "changed" not in read_source(tree).words
+    assert len({committed.key, changed.key, read_tree(tree).key}) == 3
+    commit_all(tree)
+    assert "changed" not in read_tree(tree).words
     # as root another user's checkout, which git alone would refuse
     if os.geteuid() == 0:
         os.chown(tree, 65534, 65534)
-        assert read_source(tree).words.startswith("commit ")
+        assert read_tree(tree).words.startswith("commit ")
+
+
+PATCH = """\
+From 0123456789abcdef Mon Sep 17 00:00:00 2001
+From: X <x@example.net>
+Subject: [PATCH v3 {number}] Say {word}
+
+A mail, as git format-patch writes it.
+---
+ src/main.c | 2 +-
+ 1 file changed, 1 insertion(+), 1 deletion(-)
+
+diff --git a/src/main.c b/src/main.c
+--- a/src/main.c
++++ b/src/main.c
+@@ -1 +1 @@
+-{before}
++{after}
+--{blank}
+2.39.5
+
+"""
+
+
+def write_patch(tree: Path, number: int, before: str, after: str) -> str:
+    path = tree.parent / f"v3-000{number}.patch"
+    path.write_text(PATCH.format(number=number, word=after, before=before, after=after, blank=" "))
+    return str(path)
+
+
+def installed_main(found: Installation) -> str:
+    return (found.bin.parent / "main.c").read_text()
+
+
+@pytest.fixture
+def installs_source(tree: Path) -> Path:
+    """A tree whose main.c is installed as it was built."""
+    text = (tree / "configure").read_text()
+    text = text.replace("share .\n", 'share . && cp "$(dirname "$0")/src/main.c" .\n')
+    (tree / "configure").write_text(text)
+    return tree
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+def test_patches_are_applied_in_order_to_a_copy(installs_source: Path, in_git: bool, warm_home: Home) -> None:
+    tree = installs_source
+    first = write_patch(tree, 1, "int main() {}", "int one;")
+    second = write_patch(tree, 2, "int one;", "int two;")
+    if in_git:
+        commit_all(tree)
+    before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+
+    def find(*patches: str) -> Installation:
+        return find_build(spec(tree, patches=list(patches)), warm_home, SilentProgress())
+
+    found = [find(), find(first), find(first, second), find(first)]
+    assert [installed_main(each) for each in found] == ["int main() {}\n", "int one;\n", "int two;\n", "int one;\n"]
+    assert builds(tree) == 3
+    assert "v3-0001.patch (" in str(found[2].built)
+    assert str(found[2].built).index("v3-0001") < str(found[2].built).index("v3-0002")
+    # by its text, not by its name
+    Path(first).write_text(Path(first).read_text().replace("+int one;", "+int three;"))
+    assert installed_main(find(first)) == "int three;\n"
+    assert {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()} == before
+    with pytest.raises(TargetError, match=r"cannot apply .*v3-0002\.patch to .*patch failed: src/main\.c:1") as caught:
+        find(second)
+    assert "commit" in str(caught.value.hint)
+    assert not list((warm_home.root / "builds").glob("*.partial"))
+
+
+def test_a_commit_that_is_not_checked_out(installs_source: Path, warm_home: Home) -> None:
+    tree = installs_source
+    first = commit_all(tree)
+    (tree / "src" / "main.c").write_text("int later;\n")
+    commit_all(tree)
+    # neither uncommitted changes nor a build in place are in the way
+    (tree / "src" / "main.c").write_text("int dirty;\n")
+    (tree / "config.status").write_text("")
+    git(tree, "tag", "old", first)
+    for commit in ("old", first[:9], "HEAD~1"):
+        found = find_build(spec(tree, commit=commit), warm_home, SilentProgress())
+        assert installed_main(found) == "int main() {}\n"
+        assert found.built == f"{tree}, commit {first[:12]}"
+    assert builds(tree) == 1
+    assert git(tree, "status", "--porcelain").split() == ["M", "src/main.c", "??", "config.status"]
+    assert "partial" not in git(tree, "worktree", "list")
+    with pytest.raises(TargetError, match="there is no commit --all"):
+        find_build(spec(tree, commit="--all"), warm_home, SilentProgress())
+
+
+@pytest.mark.parametrize("text", ["", "not a patch", "\0\0"])
+def test_a_file_that_is_no_patch(text: str, tree: Path, warm_home: Home) -> None:
+    path = tree.parent / "v1.patch"
+    path.write_text(text)
+    with pytest.raises(TargetError, match=r"cannot apply .*v1\.patch"):
+        find_build(spec(tree, patches=[str(path)]), warm_home, SilentProgress())
+
+
+def test_a_patch_outside_the_copy_is_refused(tree: Path, warm_home: Home) -> None:
+    path = write_patch(tree, 1, "x", "y")
+    Path(path).write_text(Path(path).read_text().replace("/src/main.c", "/../../outside.c"))
+    (warm_home.root / "outside.c").write_text("x\n")
+    with pytest.raises(TargetError, match="cannot apply"):
+        find_build(spec(tree, patches=[path]), warm_home, SilentProgress())
+    assert (warm_home.root / "outside.c").read_text() == "x\n"
 
 
 def test_a_pipe_in_a_tree_is_not_read(tree: Path) -> None:
-    before = read_source(tree).key
+    before = read_tree(tree).key
     os.mkfifo(tree / "pipe")
-    assert read_source(tree).key not in ("", before)
+    assert read_tree(tree).key not in ("", before)
 
 
 def test_a_build_that_fails_tells_its_last_lines(tree: Path, warm_home: Home) -> None:

@@ -211,6 +211,7 @@ FLOORS = {
         ("server",),
         ("followers", "cluster.reconfigure", "cluster.instance", "dsn.reach", "operations", "round_trip"),
         ("event_actions",),
+        ("build.source_tree", "build.cached_build", "build.extensions"),
         ("kind",),
         ("embedded", "local", "build", "dsn", "pool"),
         ("aws.boto3_clients", "aws.rental_journal", "aws.s3"),

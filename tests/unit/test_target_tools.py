@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.build.kind import _compiler
+from pgdyno.targets.build.cached_build import compiler_version
 from pgdyno.targets.cluster.folders import run_tool
 from pgdyno.targets.local.kind import _ask_pg_config
 
@@ -33,7 +33,7 @@ def test_output_of_pg_config_need_not_be_utf_8(program: Path) -> None:
 
 
 def test_output_of_a_compiler_need_not_be_utf_8(program: Path) -> None:
-    assert _compiler({"CC": str(program)}, {"PATH": "/usr/bin:/bin"}) == "Universit\ufffdt"
+    assert compiler_version({"CC": str(program)}, {"PATH": "/usr/bin:/bin"}) == "Universit\ufffdt"
 
 
 def test_a_locale_without_utf_8_is_enough(program: Path) -> None:

@@ -405,13 +405,14 @@ class Servers:
         """
         folder = self._context.folder
         before = known_facts(folder.manifest.targets).get(target)
-        if before is not None and before.version_full != facts.version_full:
+        was, now = ("" if each is None else _identity(each) for each in (before, facts))
+        if was and was != now:
             text = Message(
                 "target-version-changed",
                 "target {target} is {now} now, and was {was} in earlier trials",
                 target=name,
-                now=facts.version_full,
-                was=before.version_full,
+                now=now,
+                was=was,
             )
             self._progress.note(text)
         records = [
@@ -447,6 +448,10 @@ class Servers:
             scale = dataset.pgbench_scale
             kind = self._context.plan.target[target].kind
             keep_load_rate(self._resources.home.root, kind, dataset.name, scale, seconds)
+
+
+def _identity(facts: ServerFacts) -> str:
+    return ", ".join([facts.version_full, *([facts.built] if facts.built else [])])
 
 
 def _sessions(plan: Plan, target: str) -> list[dict[str, str]]:

@@ -172,6 +172,7 @@ def with_server(taken: Fingerprint, name: str, server: Server, facts: ServerFact
         collation=facts.collation,
         identity=facts.identity,
         pooler=facts.pooler,
+        built=facts.built,
         dataset_marks=known.dataset_marks if known else [],
         loaded_without_wal=known.loaded_without_wal if known else [],
         indexes=known.indexes if known else None,

@@ -6,13 +6,14 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.errors import InvalidValueError, Problem
-from pgdyno.mounts import expanded, is_folder
+from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.units import counted, format_bytes, parse_bytes
@@ -217,6 +218,48 @@ def find_pgbouncer() -> str | None:
     return shutil.which(PGBOUNCER, path=path)
 
 
+class Extension(Model):
+    """An extension that pgdyno builds for a target's server, with its Makefile of PGXS."""
+
+    source: str
+    """Its source folder."""
+    commit: str | None = None
+    """A commit, branch or tag to build; None: the files that are there."""
+    patches: list[str] = Field(default_factory=list)
+    """Patches to apply first, in this order."""
+    make: list[str] = Field(default_factory=list)
+    """Further arguments of make."""
+    create: bool = True
+    """Whether every database gets it (CREATE EXTENSION), unless it is only a library."""
+
+    def describe(self) -> str:
+        return ", ".join([f"with {self.source}", *described_state(self.commit, self.patches)])
+
+
+def described_state(commit: str | None, patches: Sequence[str]) -> list[str]:
+    """Return words for what a source tree is changed to."""
+    return [*([f"commit {commit}"] if commit else []), *(Path(each).name for each in patches)]
+
+
+def check_sources(
+    path: PlanPath, source: str, commit: str | None, patches: Sequence[str], files: Sequence[str], document: Document
+) -> Iterator[Problem]:
+    """Yield a source folder without any of `files`, and patches that do not exist."""
+    folder = expanded(source)
+    if not is_folder(folder):
+        yield document.problem((*path, "source"), f"there is no folder {folder}")
+    elif commit is None and not any(is_file(folder / name) for name in files):
+        message = (
+            f"there is neither {' nor '.join(files)} in {folder}"
+            if len(files) > 1
+            else f"there is no {files[0]} in {folder}"
+        )
+        yield document.problem((*path, "source"), message, "name the top folder of the source")
+    for place, patch in enumerate(patches):
+        if not is_file(expanded(patch)):
+            yield document.problem((*path, "patches", place), f"there is no file {expanded(patch)}")
+
+
 NO_CHECKSUMS = "--no-data-checksums"
 """An option of initdb, for a default that pgdyno changes; before 18, pgdyno carries it out itself."""
 
@@ -240,6 +283,8 @@ class OwnTarget(SeveralInstances):
     instances: Instances = 1
     """Number of separate clusters; repeats take turns at them."""
     pooler: Pooler | None = None
+    extensions: list[Extension] = Field(default_factory=list)
+    """Extensions that pgdyno builds for the server."""
 
     @property
     def is_pooled(self) -> bool:
@@ -282,6 +327,7 @@ class OwnTarget(SeveralInstances):
             parts.append("a logical subscriber")
         if self.instances > 1:
             parts.append(f"{self.instances} instances")
+        parts += [each.describe() for each in self.extensions]
         if self.pooler is not None:
             parts.append(self.pooler.describe())
         return ", ".join(parts)
@@ -297,6 +343,12 @@ class OwnTarget(SeveralInstances):
         """Return arguments of initdb and variables that choose the code to run."""
         if self.initdb:
             yield ("initdb",), shlex.join(["initdb", *self.initdb])
+        for place, each in enumerate(self.extensions):
+            words = shlex.join(["make", *each.make])
+            yield (
+                ("extensions", place),
+                f"builds the extension {each.describe()[5:]} with {words}, for the server to load",
+            )
         if self.archive is not None and self.archive.command is not None:
             yield ("archive", "command"), self.archive.command
         if self.pooler is not None and self.pooler.command is not None:
@@ -430,6 +482,13 @@ def check_own(path: _Where, target: OwnTarget, document: Document) -> Iterator[P
         yield document.problem((*path, "archive", "folder"), f"folder {folder} does not exist", "create it")
     if target.pooler is not None:
         yield from target.pooler.check((*path, "pooler"), document)
+    if target.extensions and target.kind == "embedded":
+        message = "cannot be built: downloaded servers have no headers"
+        remedy = 'use kind = "local" with installed headers, or kind = "build"'
+        yield document.problem((*path, "extensions"), message, remedy)
+    for place, each in enumerate(target.extensions):
+        at = (*path, "extensions", place)
+        yield from check_sources(at, each.source, each.commit, each.patches, ["Makefile"], document)
     if target.instances > 1 and target.keep_data:
         message = "cannot be combined with keep_data: instances must be new clusters"
         yield document.problem((*path, "instances"), message, "remove one of them")

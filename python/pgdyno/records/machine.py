@@ -114,6 +114,8 @@ class ServerPrint(Record):
     """By table: `unique btree (id); btree (kind)`. None in older runs, and if the tables are too many."""
     pooler: str | None = None
     """The connection pooler of the load's clients; None without one."""
+    built: str | None = None
+    """What pgdyno built: commit, patches with their hashes, extensions with their versions; None if nothing."""
 
 
 class Fingerprint(Record):
@@ -150,6 +152,8 @@ class ServerFacts(Record):
     """Of a server that was there before: system identifier, database, role, primary or standby, TLS; None of others."""
     pooler: str | None = None
     """The connection pooler of the load's clients: `PgBouncer 1.18.0, transaction pooling, pool of 20`."""
+    built: str | None = None
+    """What pgdyno built: `/src/postgres, commit 1a2b3c4d5e6f, v3-0001.patch (9f8e7d6c)`; None if nothing."""
 
 
 class TargetRecord(Record):

@@ -13,6 +13,7 @@ import psycopg
 from pgdyno.errors import TargetError
 from pgdyno.plan.checks.targets import Abilities
 from pgdyno.plan.targets import OwnTarget, TargetSpec
+from pgdyno.targets.build.extensions import add_extensions
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.instance import Instance
 from pgdyno.targets.dsn.reach import Reached
@@ -51,7 +52,7 @@ class OwnKind(Generic[O_contra]):
     def fetch(self, spec: O_contra, home: Home, progress: Progress, use: Use) -> Installation:
         """Return the programs of `spec`, downloaded or built if necessary. Raises TargetError."""
         del use
-        found = self.find(spec, home, progress)
+        found = add_extensions(self.find(spec, home, progress), spec.extensions, home, progress)
         return found if spec.pooler is None else replace(found, pooler=pooler_kind(spec.pooler).find(spec.pooler))
 
     @contextmanager

@@ -191,6 +191,8 @@ class Server:
     """The pooler through which the clients of the load connect; None: they connect to the server."""
     primary_port: int | None = None
     """The port of the former primary after a replica was promoted, else None."""
+    built: str | None = None
+    """What pgdyno built of it: sources, patches and extensions."""
 
     # ---- connections ----
 
@@ -281,7 +283,8 @@ class Server:
     def facts(self) -> ServerFacts:
         """Read version, settings and size as they are now. Raises TargetError."""
         facts = self.read_as_is(lambda connection: read_facts(connection, self.session_settings))
-        return facts if self.path is None else facts.model_copy(update={"pooler": self.path.words})
+        pooler = None if self.path is None else self.path.words
+        return facts.model_copy(update={"pooler": pooler, "built": self.built})
 
     def identity(self) -> dict[str, str]:
         """Read what tells the server from others. Raises TargetError."""
@@ -516,8 +519,11 @@ class Server:
         port, self.primary_port = self.primary_port, None
         self._listens_at(machine.control.restart(port))
 
-    def prepare(self, *, set_password: bool) -> None:
-        """Create the database, and set the password of a cluster that had another. Raises TargetError."""
+    def prepare(self, *, set_password: bool, extensions: Iterable[str] = ()) -> None:
+        """Create the database, which has `extensions`, and set the password of a cluster that had another.
+
+        Raises TargetError, psycopg.Error.
+        """
         socket = str(self.own("set up the cluster").socket_directory)
         # through the socket, because the password of a kept cluster is unknown
         with self.address.connect(self.maintenance, host=socket) as connection:
@@ -530,6 +536,12 @@ class Server:
                 connection.execute(
                     sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(self.user), sql.Literal(verifier))
                 )
+        for name in extensions:
+            # every new database is a copy of this one
+            with self.address.connect("template1", host=socket) as connection:
+                statement = sql.SQL("CREATE EXTENSION IF NOT EXISTS {} CASCADE")
+                connection.execute(statement.format(sql.Identifier(name)))
+        with self.address.connect(self.maintenance, host=socket) as connection:
             known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [self.dbname]).fetchone()
             if known is None:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.dbname)))

@@ -78,6 +78,7 @@ def _read(file: PlanFile, folder: FilePath, above: list[PlanFile]) -> Read:
     text = decode(file)
     data, twice = one_form(parse(file.source, text))
     lines = {moved_in_plan(path): line for path, line in key_lines(text).items()}
+    data = data | {key: _sources_from(data[key], file.folder) for key in ("target", "on") if key in data}
     if above:
         data = _scripts_from(data, file.folder, folder)
     inherited = file.source if above else None
@@ -222,6 +223,31 @@ def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[
     if isinstance(data.get("phase"), list):
         data["phase"] = [_mix_moved(phase, names) for phase in data["phase"]]
     return data
+
+
+_SOURCES = ("source", "patches")
+"""Keys with paths of sources, in targets and their extensions."""
+
+
+def _sources_from(node: object, folder: FilePath) -> object:
+    """Return a part of the plan whose sources and patches next to the plan have absolute paths: a run that is resumed
+    elsewhere builds them, too.
+    """
+    if isinstance(node, list):
+        return [_sources_from(each, folder) for each in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: _absolute(value, folder) if key in _SOURCES else _sources_from(value, folder)
+        for key, value in node.items()
+    }
+
+
+def _absolute(files: object, folder: FilePath) -> object:
+    if isinstance(files, list):
+        return [_absolute(each, folder) for each in files]
+    is_here = isinstance(files, str) and _is_relative_to(folder, files)
+    return os.path.normpath(folder.absolute() / str(files)) if is_here else files
 
 
 def _with_moved_files(table: object, folder: FilePath, to: FilePath, moved: dict[str, str]) -> object:

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from pgdyno.errors import Problem
-from pgdyno.mounts import expanded, is_file, is_folder
+from pgdyno.mounts import expanded, is_file
 from pgdyno.plan.plan_document import Document
-from pgdyno.plan.targets import OwnTarget, PlanPath, TargetSpec, check_variables
+from pgdyno.plan.targets import OwnTarget, PlanPath, TargetSpec, check_sources, check_variables, described_state
 from pgdyno.plan.values import Setting
 
 _PLACES = ("--prefix", "--exec-prefix", "--bindir", "--libdir", "--datadir", "-Dprefix", "-Dbindir", "-Dlibdir")
@@ -24,6 +24,10 @@ class BuildTarget(OwnTarget):
     kind: Literal["build"]
     source: str
     """A git checkout or an unpacked archive of PostgreSQL's source."""
+    commit: str | None = None
+    """A commit, branch or tag to build; if not set, the files that are there, with uncommitted changes."""
+    patches: list[str] = Field(default_factory=list)
+    """Patches to apply to a copy of the tree, in this order: diffs, or mails of git format-patch."""
     configure: list[str] = Field(default_factory=list)
     """Arguments for configure, or for meson setup."""
     build_system: Literal["configure", "meson"] | None = None
@@ -37,14 +41,15 @@ class BuildTarget(OwnTarget):
 
     def programs(self) -> str:
         """Describe the origin of its programs."""
-        return ", ".join([f"built from {self.source}", *self.configure])
+        return ", ".join([f"built from {self.source}", *described_state(self.commit, self.patches), *self.configure])
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
         """Yield the commands that the plan makes pgdyno execute: the build, and those of servers that it starts."""
         variables = [f"{name}={value}" for name, value in self.build_variables.items()]
         flags = [f"CFLAGS={self.cflags}"] if self.cflags is not None else []
         words = shlex.join([*variables, *flags, self.build_system or "configure", *self.configure])
-        yield ("source",), f"builds the sources in {self.source} with {words}, and runs what is built"
+        sources = ", ".join([self.source, *described_state(self.commit, self.patches)])
+        yield ("source",), f"builds the sources in {sources} with {words}, and runs what is built"
         yield from super().executes()
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
@@ -54,13 +59,10 @@ class BuildTarget(OwnTarget):
 
 
 def _source(path: PlanPath, target: BuildTarget, document: Document) -> Iterator[Problem]:
-    folder = expanded(target.source)
-    if not is_folder(folder):
-        yield document.problem((*path, "source"), f"there is no folder {folder}")
-    elif not any(is_file(folder / name) for name in ("configure", "meson.build")):
-        message = f"there is neither configure nor meson.build in {folder}"
-        yield document.problem((*path, "source"), message, "name the top folder of PostgreSQL's source")
-    elif target.build_system is not None:
+    folder, files = expanded(target.source), ["configure", "meson.build"]
+    found = list(check_sources(path, target.source, target.commit, target.patches, files, document))
+    yield from found
+    if not found and target.commit is None and target.build_system is not None:
         file = "meson.build" if target.build_system == "meson" else "configure"
         if not is_file(folder / file):
             hint = "PostgreSQL has it from version 16 on" if target.build_system == "meson" else 'use "meson"'

@@ -138,6 +138,10 @@ class Installation:
     """LD_LIBRARY_PATH for its programs."""
     notes: list[Message] = field(default_factory=list)
     """Notes for the user about how pgdyno found it."""
+    built: str | None = None
+    """What pgdyno built of it: sources, patches and extensions; None of what was built before."""
+    creates: list[str] = field(default_factory=list)
+    """Extensions that every database of its clusters has."""
     pooler: Program | None = None
     """The connection pooler to start beside the server."""
 

@@ -161,8 +161,9 @@ class Instance:
             Machine(
                 data_directory, self._socket_folder, claim.log_path, self, self._copy, self._replicas, self._pooler
             ),
+            built=self._installation.built,
         )
-        server.prepare(set_password=self._has_other_password)
+        server.prepare(set_password=self._has_other_password, extensions=self._installation.creates)
         self._try_pooler(server)
         if reused:
             drop_slots(server.address)

@@ -177,7 +177,11 @@ class Postmaster:
             hint = f"{CORRECT_SETTINGS}: {', '.join(settings)}"
         elif settings:
             hint = f"see the target's settings: {', '.join(settings)}"
-        return TargetError(f"cannot start PostgreSQL {self.installation.version}: {explain_whole(text)}", hint=hint)
+        status = 0 if self.process is None else self.process.returncode
+        # a library may end it before it says anything
+        killed = f"{signal.Signals(-status).name} ended it: " if status < 0 else ""
+        reason = killed + explain_whole(text)
+        return TargetError(f"cannot start PostgreSQL {self.installation.version}: {reason}", hint=hint)
 
 
 def read_status(data_directory: Path, pid: int) -> str | None:
