@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "importers": {"store"},
     "targets": {"plan", "remote"},
     "run": {"plan"},
+    "instructions": {"targets"},
     "prepare": {"plan", "run", "targets"},
     "remote": {"plan"},
     "doctor": {"plan", "probe", "remote", "run", "targets"},

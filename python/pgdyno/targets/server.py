@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,6 +139,9 @@ class ServerControl(Protocol):
 
     def start(self, port: int) -> int:
         """Start it after `stop`; return its port."""
+
+    def wrap(self, command: Sequence[str]) -> None:
+        """Start it by `command`, which replaces itself by the server, from the next start on; empty: as usual."""
 
     @property
     def settings(self) -> Mapping[str, str]:

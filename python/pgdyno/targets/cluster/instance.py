@@ -235,6 +235,11 @@ class Instance:
             self._copy.finish_restoring()
         return self._start(postmaster, claim, folder, port)
 
+    def wrap(self, command: Sequence[str]) -> None:
+        """Start the server by `command` from the next start on; an empty one starts it as usual. Raises TargetError."""
+        postmaster, _, _ = self._require_open("wrap")
+        postmaster.wrapper = tuple(command)
+
     @property
     def settings(self) -> Mapping[str, str]:
         """The plan's settings in the server's configuration."""

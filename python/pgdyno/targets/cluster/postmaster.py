@@ -11,7 +11,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -124,6 +124,8 @@ class Postmaster:
     account: Account
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the server in addition to those of every program of the installation."""
+    wrapper: Sequence[str] = ()
+    """A command that replaces itself by the server, and the options of that command."""
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     identity: ProcessId | None = None
 
@@ -135,7 +137,8 @@ class Postmaster:
             log = self.log_path.open("ab")
         with log, signals_deferred():
             environment = {**self.installation.environment(), **self.variables}
-            self.process = spawn([program, "-D", str(self.data_directory)], self.account, environment, log)
+            argv = [*self.wrapper, program, "-D", str(self.data_directory)]
+            self.process = spawn(argv, self.account, environment, log)
             self.identity = identify(self.process.pid)
 
     def wait_ready(self, log_offset: int, settings: Mapping[str, str]) -> None:
