@@ -26,17 +26,6 @@ pub struct ResultSet {
     pub row_count: Option<u64>,
 }
 
-/// The parts of a session, for code that continues with its socket.
-#[derive(Debug)]
-pub struct SessionParts {
-    /// The socket, blocking.
-    pub stream: Stream,
-    /// What the server reported: parameters, and the key for cancelling.
-    pub facts: Facts,
-    /// Bytes received but not read; they come before those from the socket.
-    pub unread: Vec<u8>,
-}
-
 /// A session whose calls wait for their answers.
 ///
 /// Dropping it closes the socket; [`Session::close`] sends Terminate before.
@@ -93,10 +82,6 @@ impl Session {
     /// A parameter that the server reported, such as `TimeZone`, with its current value.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.link.facts.parameter(name)
-    }
-
-    pub fn parameters(&self) -> &[(String, String)] {
-        &self.link.facts.parameters
     }
 
     /// How long its connection took that was begun at `began`.
@@ -216,18 +201,6 @@ impl Session {
         Ok(last.and_then(|result| result.row_count).unwrap_or(0))
     }
 
-    /// The socket with everything that is needed to continue with it.
-    ///
-    /// # Errors
-    /// The session is unusable, or all or part of a message was received in the meantime.
-    pub fn into_parts(self) -> Result<SessionParts, SessionError> {
-        if !self.usable || !self.link.is_quiet() {
-            return Err(SessionError::Unusable);
-        }
-        let (stream, facts, unread) = self.link.into_parts()?;
-        Ok(SessionParts { stream, facts, unread })
-    }
-
     /// The socket with its TLS session and cancel token, for code that moves bytes itself.
     pub fn into_transport(mut self) -> Result<Transport, SessionError> {
         let cancel = self.cancel.take();
@@ -240,12 +213,10 @@ impl Session {
     /// # Errors
     /// The session is unusable, or bytes were received that are not yet read.
     pub fn into_stream(self) -> Result<Stream, SessionError> {
-        let parts = self.into_parts()?;
-        if parts.unread.is_empty() {
-            Ok(parts.stream)
-        } else {
-            Err(SessionError::Unexpected("could not hand on the socket: bytes were received that are not yet read"))
+        if !self.usable || !self.link.is_quiet() {
+            return Err(SessionError::Unusable);
         }
+        self.link.into_stream()
     }
 
     /// Sends Terminate and closes the socket.

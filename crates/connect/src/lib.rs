@@ -37,7 +37,7 @@ mod uri;
 mod watch;
 mod word_options;
 
-pub use blocking_session::{ResultSet, Session, SessionParts};
+pub use blocking_session::{ResultSet, Session};
 pub use cancel::cancel_all;
 pub use cancel_token::CancelToken;
 pub use connect_error::{Attempt, Cause, ConnectError};

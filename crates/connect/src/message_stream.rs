@@ -63,11 +63,15 @@ impl Link {
         self.exchange.at_boundary() && self.events.is_empty()
     }
 
-    /// The stream, what the server reported, and the bytes that were not read yet.
-    pub(crate) fn into_parts(mut self) -> Result<(Stream, Facts, Vec<u8>), SessionError> {
-        let mut unread = self.buffer.get(self.unread).unwrap_or_default().to_vec();
-        unread.extend(self.stream.take_plain()?);
-        Ok((self.stream, self.facts, unread))
+    /// The stream, from which nothing was received that is not yet read.
+    pub(crate) fn into_stream(mut self) -> Result<Stream, SessionError> {
+        let unread = self.buffer.get(self.unread).is_some_and(|bytes| !bytes.is_empty());
+        if unread || !self.stream.take_plain()?.is_empty() {
+            return Err(SessionError::Unexpected(
+                "could not hand on the socket: bytes were received that are not yet read",
+            ));
+        }
+        Ok(self.stream)
     }
 
     /// Sends everything, and receives meanwhile, so that the two sides never wait for each other.

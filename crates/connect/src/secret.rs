@@ -17,10 +17,6 @@ impl Secret {
     pub fn reveal(&self) -> &str {
         &self.0
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 impl fmt::Debug for Secret {

@@ -89,16 +89,6 @@ impl Stream {
         Ok(Stream::Tcp(stream))
     }
 
-    /// Sets whether calls of `Read` and `Write` return `WouldBlock` instead of waiting. Those of a
-    /// TLS session always wait.
-    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        match self {
-            Stream::Unix(socket) => socket.set_nonblocking(nonblocking),
-            Stream::Tcp(socket) => socket.set_nonblocking(nonblocking),
-            Stream::Tls(stream) => stream.socket().set_nonblocking(nonblocking),
-        }
-    }
-
     pub fn is_encrypted(&self) -> bool {
         matches!(self, Stream::Tls(_))
     }

@@ -147,7 +147,7 @@ impl Answer {
 
     pub(crate) fn take(&mut self, reply: &Reply<'_>) {
         match reply {
-            Reply::RowDescription(columns) => self.columns = Some(columns.len() as u16),
+            Reply::RowDescription(columns) => self.columns = Some(columns.column_count() as u16),
             Reply::Row(row) => {
                 self.starts.push(self.data.len());
                 row.append_to(&mut self.data);

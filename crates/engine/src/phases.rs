@@ -165,13 +165,6 @@ impl Phases {
         Some((place.from + t).min(place.to - 1))
     }
 
-    pub fn clients(&self, instant: Nanos) -> usize {
-        let number = self.at(instant);
-        let place = &self.places[number];
-        let part = (instant.min(place.to) - place.from) as f64 / place.length();
-        self.specs[number].clients.at(part).round() as usize
-    }
-
     /// The first instant at or after `instant` at which more than `rank` clients are in use.
     pub fn next_in_use(&self, rank: usize, instant: Nanos) -> Option<Nanos> {
         let least = rank as f64 + 0.5;
@@ -266,15 +259,12 @@ mod tests {
     #[test]
     fn clients_come_back_when_they_are_wanted() {
         let phases = course();
-        assert_eq!(phases.clients(SECOND), 8);
-        assert_eq!(phases.clients(SECOND * 11 / 2), 2);
         assert_eq!(phases.next_in_use(7, SECOND), Some(SECOND));
         assert_eq!(phases.next_in_use(7, 5 * SECOND), None);
         // from 0 to 6 in 2.5 s: the third client is in use when the ramp reaches 2.5
         let third = phases.next_in_use(2, SECOND * 13 / 2).expect("it comes");
         let expected = 6.5 + 2.5 * 2.5 / 6.0;
         assert!((third as f64 / SECOND as f64 - expected).abs() < 1e-6);
-        assert_eq!((phases.clients(third - 2), phases.clients(third)), (2, 3));
         assert_eq!(phases.next_in_use(1, SECOND * 11 / 2), Some(SECOND * 11 / 2));
     }
 }

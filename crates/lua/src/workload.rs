@@ -262,10 +262,6 @@ impl Workload {
         &self.making.script.name
     }
 
-    pub fn options(&self) -> &[(String, OptionValue)] {
-        &self.making.options
-    }
-
     /// Describes the options: by the script's own `help()`, or a line each.
     ///
     /// # Errors

@@ -110,7 +110,7 @@ fn a_session_starts_behind_requests_for_encryption() {
     connection.receive(b"\0\0\0\x08\x04\xd2\x16\x30", &shared, &mut out);
     assert_eq!(out, b"NN");
     out.clear();
-    let mut startup = Startup::new(StartupParams::new("somebody"));
+    let mut startup = Startup::new(StartupParams { user: "somebody".to_owned(), ..StartupParams::default() });
     let mut first = Vec::new();
     startup.first(&mut first).expect("encodable");
     assert_eq!(connection.receive(&first, &shared, &mut out), Turn::Open);
@@ -377,7 +377,7 @@ fn any_message() -> impl Strategy<Value = Vec<u8>> {
         name().prop_map(|name| messages(|o| describe_statement(o, name))),
         name().prop_map(|name| messages(|o| frontend::close_statement(o, name).expect("good"))),
         Just(messages(frontend::sync)),
-        Just(messages(frontend::flush)),
+        Just(messages(|out| out.extend_from_slice(b"H\0\0\0\x04"))),
         Just(messages(frontend::copy_done)),
         Just(messages(|out| copy_data(out, b"1\n"))),
     ]

@@ -18,12 +18,7 @@ pub struct Script {
     pub(crate) commands: Vec<Command>,
 }
 
-impl Script {
-    /// Number of commands as pgbench counts them: SQL and backslash commands, without `\gset` and `\aset`. At least 1.
-    pub fn command_count(&self) -> usize {
-        self.commands.len()
-    }
-}
+impl Script {}
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Command {

@@ -19,7 +19,7 @@ pub fn script(data: &[u8]) {
         let mut symbols = Symbols::new();
         match compile(&parsed, mode, &mut symbols) {
             Ok(program) => {
-                assert_eq!(program.commands.len(), parsed.command_count());
+                assert_eq!(program.commands.len(), parsed.commands.len());
                 let walked = walk(&program, symbols.clone());
                 assert_eq!(walked, walk(&program, symbols), "it is not the same again");
             }

@@ -107,12 +107,6 @@ impl Rng {
             }
         }
     }
-
-    /// A rounded waiting time of a Poisson process whose mean is `center`.
-    pub fn poisson(&mut self, center: f64) -> i64 {
-        let uniform = 1.0 - self.next_f64();
-        (-uniform.ln() * center + 0.5) as i64
-    }
 }
 
 /// The value at the fraction `part` (0 to 1) of [min, max].
@@ -166,7 +160,6 @@ mod tests {
             assert!((-5..=5).contains(&rng.gaussian(-5, 5, 2.0)));
             assert!((-5..=5).contains(&rng.zipfian(-5, 5, 1.001)));
             assert!((0.0..1.0).contains(&rng.next_f64()));
-            assert!(rng.poisson(10.0) >= 0);
         }
         assert_eq!(seen, [true; 3]);
         assert_eq!(rng.range_i64(7, 7), 7);

@@ -73,12 +73,8 @@ impl Symbols {
         &self.names[slot.index()]
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.names.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
     }
 }
 
@@ -120,7 +116,7 @@ impl Vars {
     /// All variables of `symbols`, unset. Compile all programs before this.
     pub fn new(symbols: Arc<Symbols>) -> Vars {
         let unset = Slot { content: Content::Unset, value: Value::Null, text: None };
-        let slots = vec![unset; symbols.len()].into();
+        let slots = vec![unset; symbols.count()].into();
         Vars { symbols, slots }
     }
 
@@ -179,10 +175,6 @@ impl Vars {
             Content::Text | Content::TypedText => out.extend_from_slice(slot.text()),
         }
         true
-    }
-
-    pub fn is_set(&self, slot: SlotId) -> bool {
-        self.slots[slot.index()].content != Content::Unset
     }
 
     #[cold]
@@ -245,7 +237,7 @@ mod tests {
     fn a_name_has_one_slot() {
         let mut symbols = Symbols::new();
         let (a, b) = (symbols.slot("a"), symbols.slot("b"));
-        assert_eq!((symbols.slot("a"), symbols.lookup("b"), symbols.len()), (a, Some(b), 2));
+        assert_eq!((symbols.slot("a"), symbols.lookup("b"), symbols.count()), (a, Some(b), 2));
         assert_eq!((symbols.name(b), symbols.lookup("c")), ("b", None));
         assert_eq!(symbols.column("gset", "a"), Ok(Some(a)));
         assert_eq!(symbols.column("gset", "unread"), Ok(None));

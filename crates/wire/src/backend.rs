@@ -84,14 +84,6 @@ impl<'a> Row<'a> {
         out.extend_from_slice(self.values);
     }
 
-    pub fn len(&self) -> usize {
-        usize::from(self.columns)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.columns == 0
-    }
-
     /// The values; `None` is NULL.
     pub fn values(&self) -> impl Iterator<Item = Option<&'a [u8]>> + use<'a> {
         let mut rest = self.values;
@@ -141,12 +133,8 @@ impl<'a> RowDescription<'a> {
         if rest.is_empty() { Ok(RowDescription { columns, fields }) } else { Err(bad) }
     }
 
-    pub fn len(&self) -> usize {
+    pub fn column_count(&self) -> usize {
         usize::from(self.columns)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.columns == 0
     }
 
     pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {

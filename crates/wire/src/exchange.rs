@@ -109,12 +109,6 @@ impl Exchange {
         self.skips = skips(capture, self.completions);
     }
 
-    /// Sets whether ends of single commands are reported from the next message on.
-    pub fn set_completions(&mut self, completions: bool) {
-        self.completions = completions;
-        self.skips = skips(self.capture, completions);
-    }
-
     /// Whether the stream is between two messages, so that another reader can take over.
     pub fn at_boundary(&self) -> bool {
         self.assembler.at_boundary()

@@ -146,11 +146,6 @@ pub fn sync(out: &mut Vec<u8>) {
     bare(out, b'S');
 }
 
-/// Flush: the server sends what it has, without a ReadyForQuery.
-pub fn flush(out: &mut Vec<u8>) {
-    bare(out, b'H');
-}
-
 pub fn terminate(out: &mut Vec<u8>) {
     bare(out, b'X');
 }
@@ -259,11 +254,10 @@ mod tests {
     fn messages_have_the_documented_bytes() {
         let mut bare = Vec::new();
         sync(&mut bare);
-        flush(&mut bare);
         terminate(&mut bare);
         copy_done(&mut bare);
         ssl_request(&mut bare);
-        assert_eq!(bare, b"S\0\0\0\x04H\0\0\0\x04X\0\0\0\x04c\0\0\0\x04\0\0\0\x08\x04\xd2\x16\x2f");
+        assert_eq!(bare, b"S\0\0\0\x04X\0\0\0\x04c\0\0\0\x04\0\0\0\x08\x04\xd2\x16\x2f");
         let cases: [(Vec<u8>, &[u8]); 11] = [
             (encoded(|o| startup(o, [("user", "a")])), b"\0\0\0\x10\0\x03\0\0user\0a\0\0"),
             (

@@ -97,7 +97,7 @@ pub fn startup(data: &[u8]) {
 
 fn start(data: &[u8], chunk_bytes: usize) -> String {
     let mut u = Unstructured::new(data);
-    let mut params = StartupParams::new("alice");
+    let mut params = StartupParams { user: "alice".to_owned(), ..StartupParams::default() };
     if u.arbitrary().unwrap_or(true) {
         params.password = Some(Zeroizing::new(PASSWORD.to_vec()));
     }

@@ -26,7 +26,7 @@ pub(crate) const MAX_PARAMETERS: usize = 256;
 const MAX_REFUSAL_BYTES: usize = 30_000;
 
 /// The parameters with which a session is requested.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct StartupParams {
     pub user: String,
     /// The database; `None` for the server's default, which is the user's name.
@@ -42,21 +42,6 @@ pub struct StartupParams {
     /// A cache of the keys that SCRAM derives; give clones of one to all connections of a user.
     /// When `None`, each connection derives them.
     pub scram_keys: Option<KeyCache>,
-}
-
-impl StartupParams {
-    /// A start with only a user.
-    pub fn new(user: impl Into<String>) -> Self {
-        StartupParams {
-            user: user.into(),
-            database: None,
-            settings: Vec::new(),
-            password: None,
-            binding: Binding::default(),
-            require_auth: None,
-            scram_keys: None,
-        }
-    }
 }
 
 impl fmt::Debug for StartupParams {

@@ -93,7 +93,7 @@ fn completions_and_rows_are_reported_when_wanted() {
     }
     assert!(matches!(exchange.next(&mut input), Ok(Some(Reply::Ready(_)))));
     exchange.set_capture(Capture::None);
-    exchange.set_completions(false);
+    assert!(matches!(exchange.next(&mut input), Ok(Some(Reply::Complete(_)))));
     assert!(matches!(exchange.next(&mut input), Ok(Some(Reply::Ready(_)))));
 }
 

@@ -17,7 +17,8 @@ fn params(password: Option<&str>) -> StartupParams {
         database: Some("bench".to_owned()),
         settings: vec![("application_name".to_owned(), "test".to_owned())],
         password: password.map(|text| Zeroizing::new(text.as_bytes().to_vec())),
-        ..StartupParams::new("alice")
+        user: "alice".to_owned(),
+        ..StartupParams::default()
     }
 }
 
@@ -48,7 +49,7 @@ fn first_message() {
     let body = b"\0\x03\0\0user\0alice\0database\0bench\0application_name\0test\0\0";
     assert_eq!(out[..4], u32::try_from(body.len() + 4).expect("short").to_be_bytes());
     assert_eq!(&out[4..], body);
-    let smuggled = StartupParams::new("a\0replication\0on");
+    let smuggled = StartupParams { user: "a\0replication\0on".to_owned(), ..StartupParams::default() };
     assert!(Startup::new(smuggled).first(&mut Vec::new()).is_err());
 }
 

@@ -167,10 +167,6 @@ impl TlsStream {
     pub(crate) fn into_parts(self) -> (Stream, TlsChannel) {
         (self.socket, self.channel)
     }
-
-    pub(crate) fn socket(&self) -> &Stream {
-        &self.socket
-    }
 }
 
 impl AsFd for TlsStream {

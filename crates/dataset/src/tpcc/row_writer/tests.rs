@@ -88,7 +88,7 @@ fn customers_are_those_of_the_profile() {
             assert_eq!(line.len(), 21);
             let number = place as u64 % 3_000;
             if number < 1_000 {
-                assert_eq!(line[8], last_names::last_name(number));
+                assert_eq!(line[8], last_names::syllables(number).concat());
             }
             bad += u32::from(line[15] == "BC");
             assert!((8..=16).contains(&line[6].len()) && (300..=500).contains(&line[20].len()));
