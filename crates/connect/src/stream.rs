@@ -64,7 +64,6 @@ impl Stream {
         Ok(Stream::Unix(stream))
     }
 
-    /// Connects by TCP.
     pub(crate) async fn connect_tcp(
         address: SocketAddr, patience: &Patience, keepalives: &Keepalives,
     ) -> io::Result<Stream> {

@@ -8,11 +8,9 @@ use crate::spec::WeightedProgram;
 /// Whether a connection has prepared a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
-    /// It has not.
     No,
     /// It was prepared in an exchange that failed: before another Parse, the name must be closed.
     Perhaps,
-    /// It has.
     Yes,
 }
 

@@ -29,7 +29,6 @@ pub struct SummaryContext<'a> {
     /// -r
     pub per_command: bool,
     pub failures_detailed: bool,
-    /// --percentiles
     pub percentiles: Option<&'a Percentiles>,
     /// The instant of the first transaction.
     pub origin: Nanos,

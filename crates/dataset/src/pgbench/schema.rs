@@ -8,7 +8,6 @@ const BIGINT_FROM_SCALE: u32 = 20_000;
 /// Whether changes of the tables are written to the WAL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
-    /// They are.
     Logged,
     /// They are not: the tables are empty after a crash.
     Unlogged,

@@ -48,9 +48,7 @@ pub struct Benchmark {
     pub busy_share: f64,
     /// -t or -T
     pub limit: Limit,
-    /// --drain-limit
     pub drain_limit: Option<Duration>,
-    /// --warmup
     pub warmup: Duration,
     /// -M
     pub mode: QueryMode,
@@ -80,49 +78,37 @@ pub struct Benchmark {
     pub vacuum: Vacuum,
     /// -P, seconds
     pub progress_s: Option<u64>,
-    /// --progress-timestamp
     pub progress_timestamp: bool,
     /// -l
     pub log: Option<LogChoice>,
     /// -r
     pub per_command: bool,
-    /// --percentiles
     pub percentiles: Option<Percentiles>,
     /// --histogram, a file
     pub histogram: Option<String>,
     /// --json, a file
     pub json: Option<String>,
-    /// --failures-detailed
     pub failures_detailed: bool,
-    /// --verbose-errors
     pub verbose_errors: bool,
-    /// --debug
     pub debug: bool,
     /// --continue-on-error
     pub on_error: OnError,
     /// --reconnect, --count-refusals
     pub on_loss: OnLoss,
-    /// --ledger
     pub ledger: bool,
     /// -C
     pub sessions: Sessions,
-    /// --exit-on-abort
     pub exit_on_abort: bool,
-    /// --io
     pub io: Io,
     /// --random-seed
     pub seed: Seed,
-    /// --events
     pub events: Option<EventSink>,
     /// --parent-lease, --lease
     pub parent_lease: bool,
-    /// --lease
     pub lease: Option<Duration>,
     /// --part; `clients` are those of this share
     pub part: Option<LoadShare>,
-    /// --await-start
     pub await_start: bool,
-    /// --check
     pub check: Option<Check>,
 }
 

@@ -56,9 +56,7 @@ pub struct Initialize {
     pub quiet: bool,
     /// --tpcc-check
     pub check: Option<TpccCheck>,
-    /// --events
     pub events: Option<EventSink>,
-    /// --parent-lease
     pub parent_lease: bool,
 }
 

@@ -16,7 +16,6 @@ const MOST: f64 = 1e6;
 pub struct ReplayChoice {
     /// --replay
     pub path: PathBuf,
-    /// --pace
     pub pace: Pace,
 }
 
@@ -25,7 +24,6 @@ pub struct ReplayChoice {
 pub(super) struct ReplayOptions {
     /// --replay
     pub path: Option<String>,
-    /// --pace
     pub pace: Option<Pace>,
 }
 

@@ -12,11 +12,9 @@ use crate::messages::Failure;
 pub enum Request {
     /// `--help` and similar options.
     Information(Information),
-    /// `-i`
     Initialize(Box<Initialize>),
     /// `--tpcc-check` without `-i`
     TpccCheck(TpccCheck),
-    /// `--tpch-queries`
     TpchQueries(TpchQueries),
     Benchmark(Box<Benchmark>),
 }

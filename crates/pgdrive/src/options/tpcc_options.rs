@@ -167,9 +167,7 @@ pub struct TpccCheck {
     pub profile: Option<Profile>,
     /// --thorough
     pub depth: Depth,
-    /// --events
     pub events: Option<EventSink>,
-    /// --parent-lease
     pub parent_lease: bool,
 }
 

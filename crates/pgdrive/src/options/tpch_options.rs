@@ -54,7 +54,6 @@ pub(super) struct TpchOptions {
 pub struct TpchQueries {
     /// None for those of the specification's validation.
     pub stream: Option<usize>,
-    /// --scale-factor
     pub scale_factor: f64,
     /// --random-seed
     pub seed: u64,

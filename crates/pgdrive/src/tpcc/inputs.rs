@@ -24,7 +24,6 @@ pub struct Rules {
 /// The constants `C` of NURand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Constants {
-    /// For last names in the load.
     pub last_name_of_load: u64,
     pub last_name: u64,
     /// For customer numbers in this run; HammerDB's are uniform.

@@ -7,7 +7,6 @@ use super::files::{Files, field};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerIdentity {
-    /// Not at all.
     No,
     Pid(u32),
     /// `--data`: its `postmaster.pid` contains the process ID.
