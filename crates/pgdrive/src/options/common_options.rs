@@ -38,10 +38,7 @@ pub(super) const ROWS: &[Row<CommonOptions>] = &[
          for further connections (default: on)",
     )
     .takes("on|off")
-    .set(|given, value| {
-        given.connection.scram_keys = scram_keys(value.text)?;
-        Ok(())
-    })
+    .set(|given, value| scram_keys(value.text).map(|it| given.connection.scram_keys = it))
     .not_in_pgbench(),
     row("debug", "print debugging output").flag(|given| &mut given.debug),
     row("version", "output version information, then exit")

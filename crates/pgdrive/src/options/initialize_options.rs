@@ -109,14 +109,11 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     )
     .short('I')
     .takes("[dtgGvpf]+ (default \"dtgvp\")")
-    .set(|given, value| {
-        given.steps = Some(steps(value.text)?);
-        Ok(())
-    }),
-    row("fillfactor", "set fill factor").short('F').takes("NUM").set(|given, value| {
-        given.fillfactor = Some(value.integer(10, 100)? as u32);
-        Ok(())
-    }),
+    .set(|given, value| steps(value.text).map(|it| given.steps = Some(it))),
+    row("fillfactor", "set fill factor")
+        .short('F')
+        .takes("NUM")
+        .set(|given, value| value.integer(10, 100).map(|it| given.fillfactor = Some(it as u32))),
     row("no-vacuum", "do not run VACUUM during initialization")
         .short('n')
         .flag(|given| &mut given.no_vacuum)
@@ -125,10 +122,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     row("scale", "scaling factor")
         .short('s')
         .takes("NUM")
-        .set(|given, value| {
-            given.scale = Some(value.integer(1, I32)?);
-            Ok(())
-        })
+        .set(|given, value| value.integer(1, I32).map(|it| given.scale = Some(it)))
         .in_any_mode(),
     row("foreign-keys", "create foreign key constraints between tables").flag(|given| &mut given.foreign_keys),
     row("index-tablespace", "create indexes in the specified tablespace")
@@ -140,20 +134,14 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
          (default: range)",
     )
     .takes("(range|hash)")
-    .set(|given, value| {
-        given.partition_method = Some(partition_method(value.text)?);
-        Ok(())
-    }),
+    .set(|given, value| partition_method(value.text).map(|it| given.partition_method = Some(it))),
     row(
         "partitions",
         "partition pgbench_accounts into NUM parts\n\
          (default: 0)",
     )
     .takes("NUM")
-    .set(|given, value| {
-        given.partitions = partitions(value)?;
-        Ok(())
-    }),
+    .set(|given, value| partitions(value).map(|it| given.partitions = it)),
     row("tablespace", "create tables in the specified tablespace")
         .takes("TABLESPACE")
         .text(|given| &mut given.tablespace),
@@ -168,10 +156,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     .not_in_pgbench(),
     row("tables", "number of tables of dataset sbtest (default: 1)")
         .takes("NUM")
-        .set(|given, value| {
-            given.sizes.tables = Some(value.integer(1, 100_000)? as u32);
-            Ok(())
-        })
+        .set(|given, value| value.integer(1, 100_000).map(|it| given.sizes.tables = Some(it as u32)))
         .in_any_mode()
         .not_in_pgbench(),
     row(
@@ -180,10 +165,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
          (default: 10000)",
     )
     .takes("NUM")
-    .set(|given, value| {
-        given.sizes.table_size = Some(value.integer(1, I32)? as u32);
-        Ok(())
-    })
+    .set(|given, value| value.integer(1, I32).map(|it| given.sizes.table_size = Some(it as u32)))
     .in_any_mode()
     .not_in_pgbench(),
     row(
@@ -192,10 +174,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
          at most 8; a table or partition each)",
     )
     .takes("NUM")
-    .set(|given, value| {
-        given.workers = Some(value.integer(1, 1_000)? as usize);
-        Ok(())
-    })
+    .set(|given, value| value.integer(1, 1_000).map(|it| given.workers = Some(it as usize)))
     .not_in_pgbench(),
     row(
         "load-chunk",
@@ -203,10 +182,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
          within a table (0: whole tables, frozen)",
     )
     .takes("NUM")
-    .set(|given, value| {
-        given.chunk_rows = Some(value.integer(0, I32)? as u64);
-        Ok(())
-    })
+    .set(|given, value| value.integer(0, I32).map(|it| given.chunk_rows = Some(it as u64)))
     .not_in_pgbench(),
     row(
         "resume",

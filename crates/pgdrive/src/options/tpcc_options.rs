@@ -27,10 +27,7 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
          or of the standard (default: hammerdb)",
     )
     .takes("PROFILE")
-    .set(|given, value| {
-        given.profile = Some(profile(value.text)?);
-        Ok(())
-    })
+    .set(|given, value| profile(value.text).map(|it| given.profile = Some(it)))
     .not_in_pgbench(),
     row(
         "tpcc-variant",
@@ -38,10 +35,7 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
          sql-pipelined (default: functions)",
     )
     .takes("VARIANT")
-    .set(|given, value| {
-        given.variant = Some(variant(value.text)?);
-        Ok(())
-    })
+    .set(|given, value| variant(value.text).map(|it| given.variant = Some(it)))
     .not_in_pgbench(),
     row(
         "warehouses",
@@ -49,10 +43,7 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
          (default: all in the database)",
     )
     .takes("NUM")
-    .set(|given, value| {
-        given.warehouses = Some(value.integer(1, WAREHOUSES_MOST)? as u32);
-        Ok(())
-    })
+    .set(|given, value| value.integer(1, WAREHOUSES_MOST).map(|it| given.warehouses = Some(it as u32)))
     .not_in_pgbench(),
     row("all-warehouses", "choose a warehouse for each transaction")
         .flag(|given| &mut given.all_warehouses)
@@ -63,10 +54,7 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
          (default: on for spec, off for hammerdb)",
     )
     .takes("on|off")
-    .set(|given, value| {
-        given.pauses = Some(pauses(value.text)?);
-        Ok(())
-    })
+    .set(|given, value| pauses(value.text).map(|it| given.pauses = Some(it)))
     .not_in_pgbench(),
     row(
         "order-line-partitions",
@@ -74,10 +62,7 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
          warehouses (default: none)",
     )
     .takes("NUM")
-    .set(|given, value| {
-        given.order_line_partitions = Some(value.integer(1, 10_000)? as u32);
-        Ok(())
-    })
+    .set(|given, value| value.integer(1, 10_000).map(|it| given.order_line_partitions = Some(it as u32)))
     .not_in_pgbench(),
     row(
         "tpcc-check",

@@ -23,10 +23,7 @@ pub(super) const ROWS: &[Row<TpchOptions>] = &[
          1 GB of text each (default: 1)",
     )
     .takes("NUM")
-    .set(|given, value| {
-        given.scale = Some(scale(value.text)?);
-        Ok(())
-    })
+    .set(|given, value| scale(value.text).map(|it| given.scale = Some(it)))
     .not_in_pgbench(),
     row(
         "tpch-queries",
@@ -34,10 +31,7 @@ pub(super) const ROWS: &[Row<TpchOptions>] = &[
          those of the specification's validation, and exit",
     )
     .takes("STREAM|validation")
-    .set(|given, value| {
-        given.queries = Some(stream(value.text)?);
-        Ok(())
-    })
+    .set(|given, value| stream(value.text).map(|it| given.queries = Some(it)))
     .not_in_pgbench(),
 ];
 

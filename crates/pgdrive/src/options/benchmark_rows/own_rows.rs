@@ -27,10 +27,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          50,90,95,99,99.9,99.99), with -r also per statement",
     )
     .may_take("[=LIST]", percentiles::is_list)
-    .set(|given, value| {
-        given.load.percentiles = Some(Percentiles::parse(value.text)?);
-        Ok(())
-    }),
+    .set(|given, value| Percentiles::parse(value.text).map(|it| given.load.percentiles = Some(it))),
     row("histogram", "write an HdrHistogram interval log, a line per second")
         .takes("FILE")
         .text(|given| &mut given.load.histogram),
@@ -57,10 +54,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .not_in_replays("the file has its own statements"),
     row("lua-opt", "set an option of the script")
         .takes("NAME=VALUE")
-        .set(|given, value| {
-            given.lua.options.push(script_option(value.text)?);
-            Ok(())
-        })
+        .set(|given, value| script_option(value.text).map(|it| given.lua.options.push(it)))
         .not_in_pgbench()
         .not_in_replays("the file has its own statements"),
     row(
@@ -101,18 +95,12 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          (default: 1), or leave out all pauses (max)",
     )
     .takes("FACTOR|max")
-    .set(|given, value| {
-        given.replay.pace = Some(pace(value.text)?);
-        Ok(())
-    })
+    .set(|given, value| pace(value.text).map(|it| given.replay.pace = Some(it)))
     .not_in_pgbench(),
     row("json", "write the results to FILE as a JSON object").takes("FILE").text(|given| &mut given.load.json),
     row("warmup", "run the load for SECONDS before measuring begins")
         .takes("SECONDS")
-        .set(|given, value| {
-            given.load.warmup = value.seconds_or_zero()?;
-            Ok(())
-        })
+        .set(|given, value| value.seconds_or_zero().map(|it| given.load.warmup = it))
         .not_with(
             Conflict::new(Partner::Phases, "put a phase with result = false first")
                 .unless(|given| given.load.warmup.is_zero()),
@@ -134,19 +122,13 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          number; latency counts from its end",
     )
     .takes("[SCRIPT=]TIME")
-    .set(|given, value| {
-        given.load.pacing.keying.push(PauseChoice::parse(value.text, "--keying-time")?);
-        Ok(())
-    })
+    .set(|given, value| PauseChoice::parse(value.text, "--keying-time").map(|it| given.load.pacing.keying.push(it)))
     .not_with(PAUSES)
     .not_in_pgbench()
     .not_in_replays("the file has its own times"),
     row("think-time", "pause after every transaction, as for --keying-time")
         .takes("[SCRIPT=]TIME")
-        .set(|given, value| {
-            given.load.pacing.think.push(PauseChoice::parse(value.text, "--think-time")?);
-            Ok(())
-        })
+        .set(|given, value| PauseChoice::parse(value.text, "--think-time").map(|it| given.load.pacing.think.push(it)))
         .not_with(PAUSES)
         .not_in_pgbench()
         .not_in_replays("the file has its own times"),
@@ -156,14 +138,10 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          (default: 60)",
     )
     .takes("SECONDS")
-    .set(|given, value| {
-        given.load.drain_limit = Some(value.seconds_or_zero()?);
-        Ok(())
-    }),
-    row("io", "use this interface of the kernel (default: auto)").takes("auto|epoll|io_uring").set(|given, value| {
-        given.load.io = io(value.text)?;
-        Ok(())
-    }),
+    .set(|given, value| value.seconds_or_zero().map(|it| given.load.drain_limit = Some(it))),
+    row("io", "use this interface of the kernel (default: auto)")
+        .takes("auto|epoll|io_uring")
+        .set(|given, value| io(value.text).map(|it| given.load.io = it)),
     row(
         "reconnect",
         "reconnect clients that lose their connection, and\n\
@@ -171,10 +149,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          the end of the run, with -t 60s)",
     )
     .may_take("[=TIME]", is_patience)
-    .set(|given, value| {
-        given.reconnect = Some(Patience::parse(value.text)?);
-        Ok(())
-    })
+    .set(|given, value| Patience::parse(value.text).map(|it| given.reconnect = Some(it)))
     .not_in_replays("a replay opens a new connection for each session"),
     row(
         "count-refusals",
@@ -194,10 +169,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .not_in_replays("the file has its own statements"),
     row("arrivals", "set the spacing of starts (default: poisson)")
         .takes("poisson|regular")
-        .set(|given, value| {
-            given.load.spacing = Some(spacing(value.text)?);
-            Ok(())
-        })
+        .set(|given, value| spacing(value.text).map(|it| given.load.spacing = Some(it)))
         .not_in_pgbench()
         .not_in_replays("the file has its own times"),
     row(
@@ -206,10 +178,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          less CPU, more schedule lag (default: exact times)",
     )
     .takes("TIME")
-    .set(|given, value| {
-        given.load.timer_tick = timer_tick(value.text)?;
-        Ok(())
-    })
+    .set(|given, value| timer_tick(value.text).map(|it| given.load.timer_tick = it))
     .not_in_pgbench(),
     row(
         "phases",
@@ -234,20 +203,16 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         Ok(())
     })
     .in_any_mode(),
-    row("max-workers", "limit the automatic number of threads").takes("NUM").set(|given, value| {
-        given.max_workers = Some(value.integer(1, I32)? as usize);
-        Ok(())
-    }),
+    row("max-workers", "limit the automatic number of threads")
+        .takes("NUM")
+        .set(|given, value| value.integer(1, I32).map(|it| given.max_workers = Some(it as usize))),
     row(
         "worker-busy",
         "print a warning when a thread uses more than this\n\
          percentage of a core (default: 70)",
     )
     .takes("PERCENT")
-    .set(|given, value| {
-        given.load.busy_share = value.integer(1, 100)? as f64 / 100.0;
-        Ok(())
-    }),
+    .set(|given, value| value.integer(1, 100).map(|it| given.load.busy_share = it as f64 / 100.0)),
     row(
         "check",
         "read and compile the scripts, then exit; with execute\n\
@@ -255,17 +220,11 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          with statements print their SQL with $1 for variables",
     )
     .may_take("[=execute|statements]", no_word)
-    .set(|given, value| {
-        given.load.check = Some(Check::parse(value.text)?);
-        Ok(())
-    }),
+    .set(|given, value| Check::parse(value.text).map(|it| given.load.check = Some(it))),
     row("parent-lease", "stop when standard input closes").flag(|given| &mut given.load.parent_lease).in_any_mode(),
     row("lease", "also stop when no line has arrived for SECONDS")
         .takes("SECONDS")
-        .set(|given, value| {
-            given.load.lease = Some(value.seconds()?);
-            Ok(())
-        })
+        .set(|given, value| value.seconds().map(|it| given.load.lease = Some(it)))
         .not_in_pgbench(),
     row(
         "part",
@@ -273,10 +232,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          the clients (-c) and of the rate",
     )
     .takes("K/N")
-    .set(|given, value| {
-        given.part = Some(part(value.text)?);
-        Ok(())
-    })
+    .set(|given, value| part(value.text).map(|it| given.part = Some(it)))
     .not_in_pgbench()
     .not_in_replays("one generator replays the whole file"),
     row(

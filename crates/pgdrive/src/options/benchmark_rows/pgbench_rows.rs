@@ -40,10 +40,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("file", "add script FILENAME weighted at W (default: 1)")
         .short('f')
         .takes("FILENAME[@W]")
-        .set(|given, value| {
-            given.load.scripts.push(script(value.text, Origin::File)?);
-            Ok(())
-        })
+        .set(|given, value| script(value.text, Origin::File).map(|it| given.load.scripts.push(it)))
         .not_with(SCRIPTS)
         .not_in_replays("the file has its own statements"),
     row(
@@ -67,10 +64,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("client", "number of concurrent database clients (default: 1)")
         .short('c')
         .takes("NUM")
-        .set(|given, value| {
-            given.load.clients = value.integer(1, I32)? as usize;
-            Ok(())
-        })
+        .set(|given, value| value.integer(1, I32).map(|it| given.load.clients = it as usize))
         .not_in_replays("the file says how many sessions there are"),
     row("connect", "establish new connection for each transaction")
         .short('C')
@@ -79,10 +73,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("define", "define variable for use by custom script")
         .short('D')
         .takes("VARNAME=VALUE")
-        .set(|given, value| {
-            given.load.variables.push(definition(value.text)?);
-            Ok(())
-        })
+        .set(|given, value| definition(value.text).map(|it| given.load.variables.push(it)))
         .not_with(Conflict::new(Partner::Lua, "Give options of the script with --lua-opt NAME=VALUE."))
         .not_in_replays("the file has its own statements"),
     row(
@@ -92,41 +83,30 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     )
     .short('j')
     .takes("NUM")
-    .set(|given, value| {
-        given.jobs = Some(value.integer(1, I32)? as usize);
-        Ok(())
-    }),
+    .set(|given, value| value.integer(1, I32).map(|it| given.jobs = Some(it as usize))),
     row("log", "write transaction times to log file").short('l').flag(|given| &mut given.log.wanted),
-    row("latency-limit", "count transactions lasting more than NUM ms as late").short('L').takes("NUM").set(
-        |given, value| {
-            given.load.latency_limit = Some(latency_limit(value)?);
-            Ok(())
-        },
-    ),
+    row("latency-limit", "count transactions lasting more than NUM ms as late")
+        .short('L')
+        .takes("NUM")
+        .set(|given, value| latency_limit(value).map(|it| given.load.latency_limit = Some(it))),
     row("protocol", "protocol for submitting queries (default: simple)")
         .short('M')
         .takes("simple|extended|prepared")
-        .set(|given, value| {
-            given.load.mode = protocol(value.text)?;
-            Ok(())
-        })
+        .set(|given, value| protocol(value.text).map(|it| given.load.mode = it))
         .not_with(Conflict::new(Partner::Lua, "The script decides which statements are prepared."))
         .not_in_replays("the file has its own statements"),
     row("no-vacuum", "do not run VACUUM before tests").short('n').flag(|given| &mut given.no_vacuum).in_any_mode(),
-    row("progress", "show thread progress report every NUM seconds").short('P').takes("NUM").set(|given, value| {
-        given.load.progress_s = Some(value.integer(1, I32)? as u64);
-        Ok(())
-    }),
+    row("progress", "show thread progress report every NUM seconds")
+        .short('P')
+        .takes("NUM")
+        .set(|given, value| value.integer(1, I32).map(|it| given.load.progress_s = Some(it as u64))),
     row("report-per-command", "report latencies, failures, and retries per command")
         .short('r')
         .flag(|given| &mut given.load.per_command),
     row("rate", "target rate in transactions per second")
         .short('R')
         .takes("NUM")
-        .set(|given, value| {
-            given.rate_per_s = Some(rate_per_s(value)?);
-            Ok(())
-        })
+        .set(|given, value| rate_per_s(value).map(|it| given.rate_per_s = Some(it)))
         .not_with(Conflict::new(Partner::Phases, "give each phase its rate in the file"))
         .not_in_replays("the file has its own times, which --pace=FACTOR divides"),
     row(
@@ -136,19 +116,13 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     )
     .short('s')
     .takes("NUM")
-    .set(|given, value| {
-        given.load.scale = Some(value.integer(1, I32)?);
-        Ok(())
-    })
+    .set(|given, value| value.integer(1, I32).map(|it| given.load.scale = Some(it)))
     .in_any_mode()
     .not_in_replays("the file has its own statements"),
     row("transactions", "number of transactions each client runs (default: 10)")
         .short('t')
         .takes("NUM")
-        .set(|given, value| {
-            given.transactions = Some(value.integer(1, I32)? as u64);
-            Ok(())
-        })
+        .set(|given, value| value.integer(1, I32).map(|it| given.transactions = Some(it as u64)))
         .not_with(Conflict::new(Partner::Phases, "the duration of the run is the sum of its phases"))
         .not_in_replays("a replay ends with its last session, or after --time=SECONDS"),
     row("time", "duration of benchmark test in seconds")
@@ -166,10 +140,9 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .short('v')
         .flag(|given| &mut given.vacuum_all)
         .not_in_replays("a replay does not know the tables of pgbench"),
-    row("aggregate-interval", "aggregate data over NUM seconds").takes("NUM").set(|given, value| {
-        given.log.interval_s = Some(value.integer(1, I32)? as u64);
-        Ok(())
-    }),
+    row("aggregate-interval", "aggregate data over NUM seconds")
+        .takes("NUM")
+        .set(|given, value| value.integer(1, I32).map(|it| given.log.interval_s = Some(it as u64))),
     row("continue-on-error", "continue running after an SQL error")
         .call(|given| given.load.on_error = OnError::Continue)
         .not_in_replays("a replay always continues after errors, and counts those that are new"),
@@ -185,24 +158,17 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .text(|given| &mut given.log.prefix),
     row("max-tries", "max number of tries to run transaction (default: 1)")
         .takes("NUM")
-        .set(|given, value| {
-            given.tries = Some(tries(value)?);
-            Ok(())
-        })
+        .set(|given, value| tries(value).map(|it| given.tries = Some(it)))
         .not_in_replays("a replay repeats what the application did, including its retries"),
     row("progress-timestamp", "use Unix epoch timestamps for progress")
         .flag(|given| &mut given.load.progress_timestamp),
     row("random-seed", "set random seed (\"time\", \"rand\", integer)")
         .takes("SEED")
-        .set(|given, value| {
-            given.load.seed = seed(value.text, "--random-seed option")?;
-            Ok(())
-        })
+        .set(|given, value| seed(value.text, "--random-seed option").map(|it| given.load.seed = it))
         .in_any_mode_of_pgdrive(),
-    row("sampling-rate", "fraction of transactions to log (e.g., 0.01 for 1%)").takes("NUM").set(|given, value| {
-        given.log.sampling_rate = Some(sampling_rate(value)?);
-        Ok(())
-    }),
+    row("sampling-rate", "fraction of transactions to log (e.g., 0.01 for 1%)")
+        .takes("NUM")
+        .set(|given, value| sampling_rate(value).map(|it| given.log.sampling_rate = Some(it))),
     row("show-script", "show builtin script code, then exit").takes("NAME").set(|given, value| {
         given.information = Some(Information::Script(value.text.to_owned()));
         Ok(())
