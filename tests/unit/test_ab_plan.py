@@ -370,6 +370,63 @@ def test_a_question_about_a_pooler_that_has_no_answer_is_refused(folder: Path, o
         loaded(folder, **options)
 
 
+def test_what_pgdyno_builds_makes_arms(folder: Path) -> None:
+    for name in (
+        "pg/configure",
+        "pg2/configure",
+        "bw/Makefile",
+        "v3-0001.patch",
+        "v3-0002.patch",
+        "bin/initdb",
+        "bin/postgres",
+    ):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch(mode=0o755)
+    here = str(folder)
+
+    def targets(**options: object) -> dict[str, dict[str, object]]:
+        plan = loaded(folder, **options).plan
+        return {name: each.model_dump(exclude_defaults=True) for name, each in plan.target.items()}
+
+    patched = [f"{here}/v3-0001.patch", f"{here}/v3-0002.patch"]
+    built = {"kind": "build", "source": f"{here}/pg"}
+    assert targets(
+        sources=["pg"], patches=["none", "v3-0001.patch+v3-0002.patch"], configure="--without-icu 'X=1 2'"
+    ) == {
+        "unpatched": built | {"configure": ["--without-icu", "X=1 2"]},
+        "v3-0001": built | {"configure": ["--without-icu", "X=1 2"], "patches": patched},
+    }
+    assert targets(sources=["pg"], commits=["REL_18_0", "my/topic"]) == {
+        "REL-18-0": built | {"commit": "REL_18_0"},
+        "my-topic": built | {"commit": "my/topic"},
+    }
+    assert list(targets(sources=["pg", "pg2"])) == ["pg", "pg2"]
+    local = {"kind": "local", "bin": f"{here}/bin"}
+    of_extension = [{"source": f"{here}/bw", "commit": commit} for commit in ("v0.8", "v0.9")]
+    assert targets(bins=["bin"], extensions=["bw"], commits=["v0.8", "v0.9"]) == {
+        name: local | {"extensions": [each]} for name, each in zip(("v0-8", "v0-9"), of_extension, strict=True)
+    }
+    one = targets(bins=["bin"], extensions=["bw"], settings=["jit=on,off"])
+    assert one == {"server": local | {"extensions": [{"source": f"{here}/bw"}]}}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"versions": ["18"], "patches": ["none", "x.patch"]}, "--commit, --patch and --configure apply to"),
+        ({"versions": ["17", "18"], "extensions": ["bw"]}, "--extension needs --bin or --source"),
+        ({"sources": ["pg"], "patches": ["none", "x.patch"]}, "--patch: there is no file"),
+        ({"sources": ["pg", "gone"]}, "--source: there is no folder"),
+        ({"sources": ["pg"], "extensions": ["gone"], "commits": ["a", "b"]}, "--extension: there is no folder"),
+        ({"sources": ["pg"]}, "nothing to compare"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(folder: Path, options: dict[str, object], message: str) -> None:
+    (folder / "pg").mkdir()
+    (folder / "pg" / "configure").touch()
+    assert refused(folder, **options).message.startswith(message)
+
+
 def test_a_file_whose_name_has_an_at_sign_is_a_script(folder: Path) -> None:
     (folder / "q@3.sql").write_text("SELECT 3;\n")
     (folder / "q.sql@2").write_text("SELECT 4;\n")

@@ -290,6 +290,7 @@ def test_the_defaults_of_another_version_belong_to_it() -> None:
 
 
 FACTS = {
+    "built": "/src/postgres, commit 1a2b3c4d5e6f, v3-0001.patch (9f8e7d6c)",
     "configure": "--enable-cassert",
     "data_checksums": True,
     "collation": "de_DE.UTF-8",
@@ -330,11 +331,14 @@ def test_a_fact_is_seen_by_the_audit_and_by_the_comparison(fact: str) -> None:
     assert found.refused or found.invalid or found.confounders
 
 
-def test_targets_that_differ_by_a_pooler_are_comparable_and_the_difference_is_named() -> None:
-    run = differing_in("pooler")
+@pytest.mark.parametrize(("fact", "severity"), [("pooler", Severity.CAUTION), ("built", Severity.NOTE)])
+def test_targets_that_differ_by_what_a_plan_chooses_are_comparable_and_the_difference_is_named(
+    fact: str, severity: Severity
+) -> None:
+    run = differing_in(fact)
     assert pairing_within(run, "target", ["a"], ["b"]).confounders == []
     (finding,) = (each for each in audit(run) if each.id == "arms-differ")
-    assert finding.message == "a and b: different connection poolers, or none for one: pooler"
+    assert (finding.evidence[0].figures["field"], finding.severity) == (fact, severity)
     faster = differing_in("pooler").manifest.fingerprint
     assert faster is not None
     both = faster.model_copy(

@@ -54,13 +54,15 @@ TOPICS = {rule.id: rule.topic for rule in PAIR_RULES}
 ABOUT_ARMS = frozenset([*TOPICS, drift.RULE.id])
 """Rules that judge how the trials of the arms relate: leaving out the trials that they name would leave no arm."""
 POOLER = "pooler"
+SOURCES = "sources"
 GROUPS = {
     "hardware": frozenset(["processor", "memory", "hypervisor", "storage"]),
     "placement": frozenset(["network path"]),
     "scale": frozenset(["dataset", "dataset size"]),
     "server": frozenset(["standby", "TLS"]),
+    SOURCES: frozenset([VERSION, "shared_preload_libraries"]),
 }
-"""Topics covered by each argument of `--by`."""
+"""Topics covered by each argument of `--by`, and by sources that differ."""
 FACTORS = (
     VERSION,
     "server", "hardware", "storage", "kernel", "placement", "settings", POOLER, "protocol", "scripts", "scale",
@@ -122,8 +124,8 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None, metr
 def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[str]) -> Pairing:
     """Return what differs between the targets `base` and `other` of a run, which are compared by `by`.
 
-    If targets of one version are compared, their poolers are what is compared, or else their settings; if their
-    versions differ, too, neither is.
+    If targets of one version are compared, what pgdyno built of them is what is compared, or their poolers, or else
+    their settings; if their versions differ, too, none of these is.
     """
     found = Pairing()
     pairs = [(a, b) for a in base for b in other if a != b]
@@ -135,6 +137,8 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
         if by == "target" and len(versions) < 2:
             factor = "settings"
         differences = target_differences(*sides)
+        if factor == "settings" and any(each.field.endswith(".built") for each in differences):
+            factor = SOURCES
         if factor == "settings" and any(topic_of(each.field) == POOLER for each in differences):
             factor = POOLER
         if any(each.field == CLASS for each in differences):

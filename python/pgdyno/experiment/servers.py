@@ -405,7 +405,7 @@ class Servers:
         """
         folder = self._context.folder
         before = known_facts(folder.manifest.targets).get(target)
-        was, now = ("" if each is None else _identity(each) for each in (before, facts))
+        was, now = ("" if each is None else each.program_words for each in (before, facts))
         if was and was != now:
             text = Message(
                 "target-version-changed",
@@ -448,10 +448,6 @@ class Servers:
             scale = dataset.pgbench_scale
             kind = self._context.plan.target[target].kind
             keep_load_rate(self._resources.home.root, kind, dataset.name, scale, seconds)
-
-
-def _identity(facts: ServerFacts) -> str:
-    return ", ".join([facts.version_full, *([facts.built] if facts.built else [])])
 
 
 def _sessions(plan: Plan, target: str) -> list[dict[str, str]]:

@@ -112,7 +112,11 @@ RULES: tuple[tuple[str, Weight, Message], ...] = (
         Weight.HARMLESS,
         Message("other-load", "different ways of loading; rows, statistics and visibility are the same"),
     ),
-    ("servers.*.built", Weight.CAUTION, Message("other-sources", "other sources, patches or extensions of the server")),
+    (
+        "servers.*.built",
+        Weight.CONFOUNDER,
+        Message("other-sources", "other sources, patches or extensions of the server"),
+    ),
     ("servers.*.pooler", Weight.CONFOUNDER, Message("other-pooler", "different connection poolers, or none for one")),
     ("servers.*.indexes", Weight.CONFOUNDER, Message("other-indexes", "different indexes")),
     ("servers.*.settings_changed", Weight.CAUTION, Message("other-setting", "different server settings")),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from errno import ENAMETOOLONG, ENOENT, ENOTDIR
+from itertools import product
 from pathlib import Path, PurePath
 
 from pgdyno.effect.read_only import LIFTING, READ_ONLY, first_escape
@@ -21,10 +23,16 @@ from pgdyno.plan.workload import ScriptChoice, parse_script
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.units import parse_duration_s
 
+_NONE, _SERIES = "none", "+"
+_LONGEST = 40
+"""Characters of a commit or patch in the name of an arm."""
 DEFAULT_CONNECTIONS, SPARE = 100, 20
 """initdb's max_connections, and what pgdyno's own sessions and the server's reserve need of them."""
 _COMMA = r"write a comma within a value as \,"
-_ONE_OF = f"give several values to one of --set NAME=A,B, --version A,B, --dsn (twice) and --bin (twice); {_COMMA}"
+_ONE_OF = (
+    "give several values to one of --set NAME=A,B, --version A,B, --commit A,B, --patch none,FILE, and --dsn, --bin, "
+    f"--source and --extension (twice); {_COMMA}"
+)
 _ALLOW = "to let scripts write on your server, in transactions that commit: --writes"
 _ESCAPED = r"\,"
 _SEPARATOR = re.compile(r"(?<!\\),")
@@ -43,7 +51,9 @@ _OPTIONS = {
 }
 """The options that become these keys of the plan, apart from --set; the last ones are those of `pgdyno impact`."""
 _SETTING = re.compile(r"sweep\.(?:session_)?settings\.(.+)")
-_TARGET = re.compile(r"target\.[^.]+\.(version|bin)")
+_TARGET = re.compile(
+    r"target\.[^.]+\.(?:(extension)s\[0\]\.source|(?:extensions\[0\]\.)?(version|bin|source|commit|patch|configure)(?:es)?)"
+)
 _INDEX = re.compile(r"\[\d+\]$")
 
 
@@ -73,6 +83,16 @@ class Question:
     """`none` and `pgbouncer`, each an arm of every server that pgdyno starts."""
     load_dsn: str | None = None
     """A pooler in front of the user's server, which is the other arm."""
+    sources: Sequence[str] = ()
+    """Folders with PostgreSQL's source."""
+    configure: str | None = None
+    """Arguments of its configure or meson."""
+    extensions: Sequence[str] = ()
+    """Folders with an extension's source, each an arm of every server."""
+    commits: Sequence[str] = ()
+    """Of the extension if there is one, otherwise of PostgreSQL; each is an arm."""
+    patches: Sequence[str] = ()
+    """Likewise; `none`, a file, or a series: `v3-0001.patch+v3-0002.patch`."""
 
     @property
     def points(self) -> list[int]:
@@ -87,7 +107,7 @@ def ab_plan(asked: Question, folder: Path) -> str:
     """
     check_encoding(asked)
     settings = setting_values(asked.settings)
-    targets = _with_poolers(asked, settings, server_tables(asked))
+    targets = _with_poolers(asked, settings, _with_sources(asked, server_tables(asked)))
     several = [name for name, values in settings.items() if len(values) > 1]
     if len(several) + (len(targets) > 1) != 1:
         raise UsageError(_refusal_words(targets, several), hint=_ONE_OF)
@@ -159,7 +179,7 @@ def _option(path: str) -> str | None:
     key = _INDEX.sub("", path)
     target = _TARGET.fullmatch(key)
     if target is not None:
-        return f"--{target[1]}"
+        return f"--{target[1] or target[2]}"
     setting = _SETTING.fullmatch(key)
     return _OPTIONS.get(key) if setting is None else f"--set {setting[1]}"
 
@@ -244,7 +264,7 @@ def setting_values(given: Sequence[str]) -> dict[str, list[str]]:
 
 def server_tables(asked: Question) -> dict[str, dict[str, object]]:
     """Return the tables of the plan's targets by name. Raises UsageError."""
-    given = [name for name in ("dsn", "versions", "bins") if getattr(asked, name)]
+    given = [name for name in ("dsn", "versions", "bins", "sources") if getattr(asked, name)]
     if len(given) != 1:
         hint = 'name your server, --dsn "host=db dbname=app", or let pgdyno start one: --version 18, or --bin FOLDER'
         raise UsageError("no server to measure" if not given else "servers of several kinds", hint=hint)
@@ -255,11 +275,54 @@ def server_tables(asked: Question) -> dict[str, dict[str, object]]:
             "pg" + re.sub(r"[^A-Za-z0-9]+", "-", each): {"kind": "embedded", "version": each}
             for each in _refuse_repeated("--version", asked.versions)
         }
-    bins = [str(expanded(each).absolute()) for each in asked.bins]
-    names = _names(
-        [{str(at): part for at, part in enumerate(PurePath(each).parts)} for each in _refuse_repeated("--bin", bins)]
-    )
-    return {name: {"kind": "local", "bin": each} for name, each in zip(names, bins, strict=True)}
+    option, kind, key = ("--bin", "local", "bin") if asked.bins else ("--source", "build", "source")
+    folders = [_absolute(each) for each in asked.bins or asked.sources]
+    configure = {"configure": shlex.split(asked.configure)} if asked.configure else {}
+    return {
+        name: {"kind": kind, key: each, **(configure if asked.sources else {})}
+        for name, each in zip(_names_of_folders(option, folders), folders, strict=True)
+    }
+
+
+def _absolute(path: str) -> str:
+    return os.path.normpath(expanded(path).absolute())
+
+
+def _names_of_folders(option: str, folders: Sequence[str]) -> list[str]:
+    parts = [PurePath(each).parts for each in _refuse_repeated(option, folders)]
+    return _names([{str(at): part for at, part in enumerate(each)} for each in parts])
+
+
+def _with_sources(asked: Question, targets: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    """Return an arm of each target for each extension, commit and patch. Raises UsageError."""
+    if not asked.sources and not asked.extensions:
+        if asked.commits or asked.patches or asked.configure:
+            message = "--commit, --patch and --configure apply to what pgdyno builds"
+            raise UsageError(message, hint="add --source FOLDER, or --extension FOLDER for the first two")
+        return targets
+    if asked.dsn or asked.versions:
+        raise UsageError("--extension needs --bin or --source: only these servers have headers")
+    extensions = [_absolute(each) for each in asked.extensions]
+    of_extension = dict(zip(extensions, _names_of_folders("--extension", extensions), strict=True)) or {"": ""}
+    found: dict[str, dict[str, object]] = {}
+    for (server, table), (extension, name), commit, patches in product(
+        targets.items(), of_extension.items(), asked.commits or [""], asked.patches or [""]
+    ):
+        state: dict[str, object] = {"commit": commit} if commit else {}
+        if patches not in ("", _NONE):
+            state["patches"] = [_absolute(each) for each in patches.split(_SERIES)]
+        made = {"extensions": [{"source": extension, **state}]} if extension else state
+        patched = {"": "", _NONE: "unpatched"}.get(patches, PurePath(patches.partition(_SERIES)[0]).stem[:_LONGEST])
+        several = (
+            (server, targets),
+            (name, of_extension),
+            (commit[:_LONGEST], asked.commits),
+            (patched, asked.patches),
+        )
+        parts = [each for each, all_of in several if len(all_of) > 1] or [server]
+        arm = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(parts)).strip("-")
+        found[arm if arm not in found else f"{arm}-{len(found) + 1}"] = table | made
+    return found
 
 
 def _with_poolers(
@@ -430,7 +493,15 @@ def _question(settings: Mapping[str, Sequence[str]], targets: Mapping[str, objec
 
 def table_lines(table: Mapping[str, object]) -> list[str]:
     """Return the keys of a table of the plan in TOML."""
-    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()]
+    return [f"{key} = {_toml_value(value)}" for key, value in table.items()]
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(table_lines(value))} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def toml_list(values: Sequence[str]) -> str:

@@ -155,6 +155,11 @@ class ServerFacts(Record):
     built: str | None = None
     """What pgdyno built: `/src/postgres, commit 1a2b3c4d5e6f, v3-0001.patch (9f8e7d6c)`; None if nothing."""
 
+    @property
+    def program_words(self) -> str:
+        """Return what the server reports of itself, and what pgdyno built."""
+        return self.version_full if self.built is None else f"{self.version_full}; {self.built}"
+
 
 class TargetRecord(Record):
     """A target of a run: the plan's request, and the resulting server."""

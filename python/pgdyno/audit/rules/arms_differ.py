@@ -51,6 +51,8 @@ def _findings(base: str, other: str, differences: Iterable[Difference]) -> Itera
     for same in by_words.values():
         names = [each.field.removeprefix(f"servers.{base}.") for each in same]
         is_light = same[0].severity is Weight.CAUTION and topic_of(same[0].field) != VERSION
+        # nobody builds servers from several sources but to compare them
+        is_light |= same[0].field.endswith(".built")
         yield RuleFinding(
             Severity.NOTE if is_light else Severity.CAUTION,
             Message(

@@ -29,6 +29,25 @@ def ab(
             help=r"Compare these values of a setting (\, is a comma within one); one applies to both arms. Repeatable.",
         ),
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--source", metavar="DIR", help="PostgreSQL's source, which pgdyno builds; twice to compare two."),
+    ] = None,
+    configure: Annotated[
+        str | None, typer.Option("--configure", metavar="ARGS", help='Of --source: "--without-icu --with-lz4".')
+    ] = None,
+    extension: Annotated[
+        list[str] | None,
+        typer.Option("--extension", metavar="DIR", help="An extension that pgdyno builds for --bin or --source."),
+    ] = None,
+    commit: Annotated[
+        list[str] | None,
+        typer.Option("--commit", metavar="A,B", help="Commits to compare, of --extension, otherwise of --source."),
+    ] = None,
+    patch: Annotated[
+        list[str] | None,
+        typer.Option("--patch", metavar="none,FILE", help="Patches to compare, likewise; A+B is a series."),
+    ] = None,
     script: options.Scripts = None,
     pooler: Annotated[
         list[str] | None,
@@ -101,6 +120,11 @@ def ab(
         writes,
         _split_values(pooler),
         load_dsn,
+        sources=source or [],
+        configure=configure,
+        extensions=extension or [],
+        commits=_split_values(commit),
+        patches=_split_values(patch),
     )
     output = Output(html=html, csv=None, quiet=quiet, json=json)
     busy = when_busy(wait=wait, alongside=alongside)

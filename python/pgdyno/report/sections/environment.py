@@ -100,7 +100,7 @@ def server_table(targets: Sequence[TargetRecord]) -> Table:
         size = numbers.NOTHING if facts.cluster_bytes is None else format_size(facts.cluster_bytes)
         checksums = "on" if facts.data_checksums else "off"
         version = gettext("{version}, standby", version=facts.version) if facts.is_standby else facts.version
-        rows.append((target.name, target.kind, version, checksums, size, facts.version_full))
+        rows.append((target.name, target.kind, version, checksums, size, facts.program_words))
     headings = gettext_each("target", "kind", "version", "checksums", "cluster", "as reported by the server")
     return Table(gettext("Servers"), headings, tuple(rows), 6)
 
