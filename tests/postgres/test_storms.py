@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from pgdyno.errors import ExitCode
+from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer
+from tests.postgres.runs import pgdyno, the_run
 from tests.postgres.test_pgdrive_tls import PGDRIVE, drive, secure
-from tests.postgres.tls_server import PASSWORD, TlsServer
+from tests.postgres.test_poolers import own_plan
+from tests.postgres.tls_server import PASSWORD, TlsServer, make_certificates
 from tests.run_program import run_program
 
 __all__ = ["secure"]
@@ -63,3 +67,27 @@ def test_what_the_server_refuses_fails_and_ends_no_client(
     assert sum(each["count"] for each in end["errors"]) == end["failed"] > 0
     assert end["connect"]["count"] == end["succeeded"] > 0
     assert end["latency_ns"]["min"] >= 20_000_000, "of those that were served"
+
+
+def test_a_storm_goes_through_a_pooler_with_tls_and_scram(
+    installed: Installation, home: Home, scratch: Path, tmp_path: Path
+) -> None:
+    made = make_certificates(tmp_path / "made")
+    key, certificate = (scratch / name for name in ("server.key", "server.crt"))
+    for file in (key, certificate):
+        file.write_bytes(Path(made[file.name]).read_bytes())
+        home.account.take(file)
+    files = f'client_tls_key_file = "{key}", client_tls_cert_file = "{certificate}"'
+    pooler = f'{{ kind = "pgbouncer", pool = 3, settings = {{ client_tls_sslmode = "require", {files} }} }}'
+    plan = own_plan(installed, tmp_path, pooler, connect="tcp")
+    plan.write_text(plan.read_text().replace("[sweep]\n", '[sweep]\nconnect = ["once", "each"]\n'))
+    done = pgdyno(home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    once, each = sorted(the_run(tmp_path).trials(), key=lambda trial: trial.point.connect or "", reverse=True)
+    assert once.summary is not None
+    assert once.summary.connect is None
+    assert each.summary is not None
+    connect = each.summary.connect
+    assert connect is not None
+    assert connect.count == each.summary.succeeded
+    assert None not in (connect.socket, connect.tls, connect.authentication, connect.backend_start)

@@ -104,6 +104,21 @@ def test_each_statement_has_the_merged_histogram_of_all_generators() -> None:
             assert counts([statement["histogram"]]) == counts([script["histogram"]])
 
 
+def test_times_to_connect_are_those_of_all_generators() -> None:
+    streams = [sample_events(4, 2, 500, 900, 2, seed) for seed in range(3)]
+    figures = [{name: stream[-1][name] for name in ("latency_ns", "histogram")} for stream in streams]
+    for place, each in enumerate(figures):
+        # the connections of the last one have no TLS
+        tls = None if place == 2 else each
+        streams[place][-1]["connect"] = {"count": 100 + place, "total": each, "tls": tls, "socket": None}
+    merged_figures = merged(streams)[-1]["connect"]
+    assert (merged_figures["count"], merged_figures["socket"]) == (303, None)
+    for name, parts in (("total", figures), ("tls", figures[:2])):
+        assert counts([merged_figures[name]["histogram"]]) == counts([each["histogram"] for each in parts])
+        assert merged_figures[name]["latency_ns"]["sum"] == sum(each["latency_ns"]["sum"] for each in parts)
+        assert merged_figures[name]["latency_ns"]["max"] == max(each["latency_ns"]["max"] for each in parts)
+
+
 def test_histograms_beyond_an_hour_are_added_whole() -> None:
     from hdrh.histogram import HdrHistogram
 

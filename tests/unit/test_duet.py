@@ -293,7 +293,7 @@ def test_reports_and_the_audit_mark_its_figures() -> None:
     assert "two targets at the same time (duet): only their ratio is valid" in conditions(digest(run))
     table = trial_table(digest(run))
     assert table.rows[0][table.headings.index("duet with")] == "2"
-    assert to_csv(run).splitlines()[1].endswith(",,2,0.909091,,,,,,,,transactions,,,,,,,,")
+    assert to_csv(run).splitlines()[1].endswith(",,2,0.909091,,,,,,,,transactions,,,,,,,,,")
     plain = SampleRun(manifest())
     add_trial(plain, "pg18", 4, 1_000.0, 900)
     assert duet_rule.RULE.findings(Subject(cast("AuditRun", plain))) == []

@@ -159,6 +159,7 @@ def test_show_as_json() -> None:
         "group": None,
         "step": None,
         "groups": {},
+        "connect": None,
     }
     assert data["plan"]["trial"]["on_failure"] == "continue"
 

@@ -9,6 +9,7 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import Plan, load_plan
 from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
+from pgdyno.run.engine import trial_options
 
 HEAD = """\
 name = "mine"
@@ -40,6 +41,16 @@ def the_problem(folder: Path, sweep: str, *overrides: str) -> Problem:
     found = problems(folder, sweep, *overrides)
     assert len(found) == 1, found
     return found[0]
+
+
+def test_clients_connect_once_or_for_each_transaction(tmp_path: Path) -> None:
+    found = load(
+        tmp_path,
+        'clients = 4\nscale = [1, 2]\nconnect = ["once", "each"]\nexclude = "connect == \'each\' and scale > 1"',
+    )
+    assert [(each.scale, each.connect) for each in found.points()] == [(1, "once"), (1, "each"), (2, "once")]
+    options = [trial_options(found, each, 1, tmp_path) for each in found.points()]
+    assert ["--connect" in each for each in options] == [False, True, False]
 
 
 def test_every_parameter_at_once(tmp_path: Path) -> None:

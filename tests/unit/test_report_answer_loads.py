@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgdyno.records import ErrorCount, Imported, Point
+from pgdyno.records import ConnectFigures, ErrorCount, Imported, Latency, Point
 from tests.present import present
 from tests.unit.report_answer_sample import answered, at_rates, extras_of, in_phases, shown
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html
@@ -29,6 +29,17 @@ def test_a_fixed_rate_is_answered_by_its_latency() -> None:
     everything = "\n".join(shown(at_rates([500.0, 1000.0])))
     assert "knee" not in everything
     assert "peak" not in everything
+
+
+def test_times_to_connect_are_those_of_all_trials() -> None:
+    run = at_rates([1000.0])
+    for at, trial in enumerate(run.trials):
+        total, start = Latency(p50=(at + 1) * 1_000_000, p99=(at + 1) * 4_000_000), Latency(mean=(at + 1) * 800_000)
+        connect = ConnectFigures(count=9, total=total, socket=None, tls=None, authentication=None, backend_start=start)
+        summary = present(trial.summary).model_copy(update={"connect": connect})
+        run.trials[at] = trial.model_copy(update={"summary": summary})
+    line = "time to connect: p50 2.00 ms, p99 8.00 ms; on average backend start 1.60 ms"
+    assert line in answered(run).details
 
 
 def test_rates_have_a_row_each_and_one_that_is_too_high_is_told() -> None:

@@ -14,6 +14,7 @@ from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.records import (
     ArchiveBacklog,
+    ConnectFigures,
     Latency,
     Outcome,
     Point,
@@ -198,6 +199,19 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
     assert asked.words.startswith("capacity at p99 < 10 ms: from ")
     assert present(asked.rate_low) < 500 < present(asked.rate_high)
     assert present(asked.rate_low) < present(asked.rate) < present(asked.rate_high)
+
+
+def test_the_capacity_of_a_storm_is_in_connections(tmp_path: Path) -> None:
+    arm = arms_of(load(tmp_path, CAPACITY))[0]
+    records: list[TrialRecord] = []
+    while not isinstance(asked := arm.ask(records), SearchRecord):
+        made = record(len(records) + 1, "a", asked, p99_ms=present(asked.rate) / 50)
+        connect = ConnectFigures(count=9, total=None, socket=None, tls=None, authentication=None, backend_start=None)
+        records.append(
+            made.model_copy(update={"summary": present(made.summary).model_copy(update={"connect": connect})})
+        )
+    assert next(iter(asked.messages)).message.parameters["unit_id"] == "unit-connections"
+    assert " connections a second (95 % interval)" in asked.words
 
 
 @pytest.mark.parametrize(

@@ -496,7 +496,7 @@ def key_without(*names: str) -> Callable[[Placed], PointKey]:
             if dot:
                 left = {each: value for each, value in getattr(point, group).items() if each != name}
                 point = point.model_copy(update={group: left})
-            elif by in ("workers", "scale", "rate", "protocol"):
+            elif by in ("workers", "scale", "rate", "protocol", "connect"):
                 point = point.model_copy(update={by: "" if by == "protocol" else None})
         target = "" if {"target", VERSION} & set(names) else trial.target
         return Series.of(target, point), point.clients

@@ -27,6 +27,7 @@ class Series:
     group: str | None = None
     step: str | None = None
     groups: Texts = ()
+    connect: str | None = None
 
     @classmethod
     def of(cls, target: str, point: Point, following: frozenset[str] = frozenset()) -> Series:
@@ -42,6 +43,7 @@ class Series:
             point.group,
             point.step,
             _texts("groups", point.groups, following),
+            point.connect,
         )
 
     def parameter(self, name: str) -> int | float | str | None:
@@ -143,7 +145,7 @@ def _varies_within(owners: Sequence[str], name: str, all_series: Iterable[Series
 
 
 def _names(all_series: Iterable[Series]) -> list[str]:
-    names = dict.fromkeys(("target", STEP, GROUP, "protocol", "scale", "workers", "rate"))
+    names = dict.fromkeys(("target", STEP, GROUP, "protocol", "scale", "workers", "rate", "connect"))
     for group in ("settings", "variables", "groups"):
         for series in all_series:
             names |= dict.fromkeys(f"{group}.{name}" for name, _ in getattr(series, group))

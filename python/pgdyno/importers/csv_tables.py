@@ -44,7 +44,7 @@ _NEEDLESS = (
     "repeat", "trial", "run", "started_at", "ended_at", "scheduled", "in_flight", "clients_aborted", "instance",
     "duet_partner", "duet_tps_ratio", "largest_share_difference", "disagreements", "not_started", "late_p99_ms",
     "power", "throughput", "composite", "scripts", "step", "group", "groups", "events",
-    "connect_p50_ms", "connect_p99_ms", "refused",
+    "connect_p50_ms", "connect_p99_ms", "refused", "connect",
 )  # fmt: skip
 _OUTCOME = ("outcome", "failure")
 _COUNTED = "tps_counts"

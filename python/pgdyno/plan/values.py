@@ -114,6 +114,8 @@ def _size(text: str) -> str:
 Name = Annotated[str, AfterValidator(_check_name)]
 Setting = Annotated[str, BeforeValidator(setting_text, json_schema_input_type=str | int | float | bool)]
 Protocol = Literal["simple", "extended", "prepared"]
+Connect = Literal["once", "each"]
+"""When a client connects: once, or for each transaction."""
 Size = Annotated[str, AfterValidator(_size)]
 """Bytes with a unit, as written; `parse_bytes` reads it."""
 Positive = Annotated[int, Field(ge=1)]

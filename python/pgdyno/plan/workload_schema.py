@@ -14,7 +14,7 @@ from pgdyno.errors import Problem
 from pgdyno.messages import Message
 from pgdyno.plan.own_data.sql_dataset import SqlDataset
 from pgdyno.plan.plan_document import Document, KeyPath
-from pgdyno.plan.values import Model, Positive, Setting
+from pgdyno.plan.values import Connect, Model, Positive, Setting
 from pgdyno.records import Point
 from pgdyno.registry import WORKLOADS
 
@@ -94,7 +94,7 @@ class Workload(Model):
     table_size: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 10_000
     """Rows in each table of sbtest."""
     variables: dict[str, Setting] = Field(default_factory=dict)
-    connect: Literal["once", "each"] = "once"
+    connect: Connect = "once"
     """Whether a client connects once, or anew for each transaction: a connection that fails is a failed transaction."""
     captured: str | None = None
     """A capture.json that reports compare the load with."""

@@ -19,6 +19,8 @@ class Point(Record):
     scale: int | None = None
     rate: float | None = None
     """Transactions per second in an open loop; None in a closed loop."""
+    connect: str | None = None
+    """Swept: `once` or `each`; None if it is that of the workload."""
     settings: dict[str, str] = Field(default_factory=dict)
     """Swept settings of the server or of each connection, which override those of the target; possibly empty."""
     variables: dict[str, str] = Field(default_factory=dict)
@@ -51,4 +53,4 @@ class Point(Record):
     def parameters(self) -> list[str]:
         """Return the names of all parameters but clients in reading order, with this point's settings and variables."""
         further = [f"{group}.{name}" for group in ("settings", "variables", "groups") for name in getattr(self, group)]
-        return ["group", "step", "protocol", "scale", "workers", "rate", *further]
+        return ["group", "step", "protocol", "scale", "workers", "rate", "connect", *further]

@@ -47,7 +47,7 @@ CSV_HEADER = (
     "failure", "rate", "settings", "variables", "instance", "duet_partner", "duet_tps_ratio",
     "largest_share_difference", "disagreements", "not_started", "late_p99_ms", "power", "throughput", "composite",
     "tps_counts", "scripts", "step", "group", "groups",
-    "events", "connect_p50_ms", "connect_p99_ms", "refused",
+    "events", "connect_p50_ms", "connect_p99_ms", "refused", "connect",
 )  # fmt: skip
 """A test compares this list with `docs/reference/csv.md`."""
 
@@ -100,6 +100,7 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
         "step": point.step,
         "group": point.group,
         "groups": _assignments(point.groups),
+        "connect": point.connect,
     }
     if trial.duet is not None:
         row |= {"duet_partner": trial.duet.partner, "duet_tps_ratio": trial.duet.tps_ratio}

@@ -70,10 +70,10 @@ def planned_statements(engine: Engine, workload: Workload, seed: int, folder: Pa
     return workload.read_listing(done.stdout)
 
 
-def _failure_options(plan: Plan) -> list[str]:
+def _failure_options(plan: Plan, point: Point) -> list[str]:
     patience = plan.reconnect()
     options = ["--ledger"] if plan.trial.ledger else []
-    if plan.workload.connect == "each":
+    if (point.connect or plan.workload.connect) == "each":
         options += ["--connect"] if patience != "off" else ["--connect", "--count-refusals"]
     if patience == "always":
         options.append("--reconnect")
@@ -92,7 +92,7 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
     options = ["--events=-", "--parent-lease", "--no-vacuum", f"--client={point.clients}"]
     if plan.workload.sending_option:
         options += [plan.workload.sending_option.format(protocol=point.protocol)]
-    options += [f"--random-seed={seed}", *_failure_options(plan)]
+    options += [f"--random-seed={seed}", *_failure_options(plan, point)]
     if plan.trial.max_errors is not None:
         # errors are counted and end no client
         options += ["--continue-on-error"]

@@ -437,6 +437,7 @@ _TRIALS = {
     "step": "VARCHAR",
     "client_group": "VARCHAR",
     "groups": "MAP(VARCHAR, VARCHAR)",
+    "connect": "VARCHAR",
 }
 
 
@@ -475,6 +476,7 @@ def _trial_row(run: str, record: TrialRecord) -> dict[str, Any]:
         "step": record.point.step,
         "client_group": record.point.group,
         "groups": _map(record.point.groups),
+        "connect": record.point.connect,
     }
 
 

@@ -88,6 +88,10 @@ def _ratio(sample: Sample) -> float | None:
         or sample.summary.tps <= 0
     ):
         return None
+    connect = sample.summary.connect
+    if connect is not None and connect.total is not None:
+        # in a closed loop, no latency contains the time to connect
+        mean_ms += (connect.total.mean or 0.0) / 1e6
     return _completed_per_s(sample) * mean_ms / 1000 / sample.clients
 
 

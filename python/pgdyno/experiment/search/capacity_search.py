@@ -136,10 +136,12 @@ class CapacitySearch(Arm):
         if not isinstance(capacity, Capacity):
             return capacity
         interval = capacity_interval(verdicts, span.lowest, span.highest)
+        connects = any(record.summary is not None and record.summary.connect is not None for record in own)
+        unit = Message("unit-connections", "connections") if connects else Message("unit-transactions", "transactions")
         return self.record(
             sum(map(len, verdicts.values())),
             capacity.met if capacity.met is not None else span.lowest,
-            [*capacity_messages(interval, capacity, span, latency), *self._limits(own, capacity.missed)],
+            [*capacity_messages(interval, capacity, span, latency, unit), *self._limits(own, capacity.missed)],
             latency=latency,
             met=capacity.met,
             missed=capacity.missed,
@@ -205,7 +207,7 @@ def _parse_limit(text: str, measured: Latency | None) -> tuple[Promise, float]:
 
 
 def capacity_messages(
-    interval: CapacityInterval, capacity: Capacity, span: RateSpan, latency: str | Mapping[str, str]
+    interval: CapacityInterval, capacity: Capacity, span: RateSpan, latency: str | Mapping[str, str], unit: Message
 ) -> list[Message]:
     """Return messages such as `capacity at p99 < 10ms: from 2,050 to 2,240 transactions a second (95 % interval)`.
 
@@ -216,7 +218,8 @@ def capacity_messages(
     if low is not None and high is not None:
         found = Message(
             "search-capacity",
-            "capacity at {target}: from {low} to {high} transactions a second (95 % interval)",
+            "capacity at {target}: from {low} to {high} {unit} a second (95 % interval)",
+            unit=unit,
             target=target,
             low=low,
             high=high,
@@ -224,16 +227,16 @@ def capacity_messages(
     elif high is not None:
         found = Message(
             "search-capacity-below",
-            "capacity at {target}: less than {high} transactions a second (95 % interval), possibly below the lowest "
-            "rate",
+            "capacity at {target}: less than {high} {unit} a second (95 % interval), possibly below the lowest rate",
+            unit=unit,
             target=target,
             high=high,
         )
     elif low is not None:
         found = Message(
             "search-capacity-above",
-            "capacity at {target}: at least {low} transactions a second (95 % interval), possibly above the highest "
-            "rate",
+            "capacity at {target}: at least {low} {unit} a second (95 % interval), possibly above the highest rate",
+            unit=unit,
             target=target,
             low=low,
         )
@@ -241,7 +244,8 @@ def capacity_messages(
         found = Message(
             "search-capacity-unknown",
             "capacity at {target}: not determined; its 95 % interval reaches beyond all rates of the plan, {lowest} to "
-            "{highest} transactions a second",
+            "{highest} {unit} a second",
+            unit=unit,
             target=target,
             lowest=numbers.rounded(span.lowest, 4),
             highest=numbers.rounded(span.highest, 4),

@@ -111,7 +111,7 @@ def _duplicates(sweep: Sweep, document: Document) -> Iterator[Problem]:
             seen.setdefault(value, item)
 
 
-_LISTED = ("clients", "workers", "protocol", "scale", "rate", "exclude")
+_LISTED = ("clients", "workers", "protocol", "scale", "rate", "connect", "exclude")
 
 
 def _value_text(item: object) -> str:
@@ -148,7 +148,7 @@ def _connections(name: str, target: TargetSpec, space: Space, document: Document
         most = _max_connections(target, point)
         clients = point.planned_clients + space.beside
         # what a server refuses may be the question of a load that connects for each transaction
-        is_kept = document.at(("workload", "connect")) != "each"
+        is_kept = (point.connect or document.at(("workload", "connect"))) != "each"
         if is_kept and most is not None and clients >= most:
             short.append((clients, most, places["clients"]))
     most_of_all = max(space.points, key=lambda point: point.planned_clients, default=None)

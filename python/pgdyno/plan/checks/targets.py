@@ -128,8 +128,9 @@ def check_abilities(
         if able.pooler:
             yield from _check_pooled(plan, name, able, document)
         space = plan.space()
-        clients = space.beside + max(point.planned_clients for point in space.points)
-        if clients > able.connections and not able.pooler and plan.workload.connect == "once":
+        kept = [each for each in space.points if (each.connect or plan.workload.connect) == "once"]
+        clients = space.beside + max((point.planned_clients for point in kept), default=0)
+        if clients > able.connections and not able.pooler:
             message = f"{clients} clients are too many for target {name}, which allows {able.connections} connections"
             yield document.problem(("sweep", "clients"), message, "use fewer, or raise its max_connections")
         if reset.checkpoint and not able.may_checkpoint:

@@ -19,6 +19,7 @@ from pgdyno.records import Point
 MOST_COMBINATIONS = 20_000
 WHOLE = ("clients", "workers", "scale")
 NUMBERS = (*WHOLE, "rate")
+_WORDS = ("protocol", "connect")
 Item = int | float | str
 Items = Mapping[str, tuple[Place, Item]]
 """One item per parameter, with its path in the sweep."""
@@ -98,7 +99,12 @@ def _axes(sweep: Sweep) -> dict[str, list[tuple[Place, Item]]]:
     lists: dict[Place, Sequence[Item] | None] = {("scale",): sweep.scale}
     lists |= {("settings", name): items for name, items in sweep.settings.items()}
     lists |= {(SESSION, name): items for name, items in sweep.session_settings.items()}
-    lists |= {("protocol",): sweep.protocol, ("workers",): sweep.workers, ("rate",): sweep.rate}
+    lists |= {
+        ("protocol",): sweep.protocol,
+        ("workers",): sweep.workers,
+        ("rate",): sweep.rate,
+        ("connect",): sweep.connect,
+    }
     lists |= {("variables", name): items for name, items in sweep.variables.items()}
     lists |= {("group", name): items for name, items in sweep.group.items()}
     lists[("clients",)] = sweep.clients
@@ -126,7 +132,7 @@ def _write_point(
 ) -> Items | None:
     """Return the items of an explicit point, completed by single values of the sweep; None if that is impossible."""
     items: dict[str, tuple[Place, Item]] = {}
-    for name in ("clients", "workers", "protocol", "scale", "rate"):
+    for name in ("clients", "workers", *_WORDS, "scale", "rate"):
         value = getattr(spec, name)
         if value is not None:
             items[name] = (("points", number, name), value)
@@ -144,7 +150,7 @@ def _write_point(
 
 
 def _example(name: str) -> str:
-    return '"simple"' if name == "protocol" else "4"
+    return {"protocol": '"simple"', "connect": '"each"'}.get(name, "4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +231,7 @@ def _point(values: Mapping[str, Value], given: _Given) -> Point:
         protocol=str(values.get("protocol", "simple")),
         scale=whole_number("scale") or given.scale,
         rate=float(rate) if isinstance(rate, Fraction) else None,
+        connect=str(values["connect"]) if "connect" in values else None,
         # `Sweep.session_names` tells them apart
         settings=dict(sorted((texts["settings"] | texts[SESSION]).items())),
         variables=dict(sorted(texts["variables"].items())),
@@ -259,7 +266,7 @@ def _read_expression(item: str) -> Expression | None:
 
 
 def _is_parameter(name: str) -> bool:
-    return name in (*NUMBERS, "protocol") or name.partition(".")[0] in GROUPS
+    return name in (*NUMBERS, *_WORDS) or name.partition(".")[0] in GROUPS
 
 
 class _Resolving(Mapping[str, Value]):
@@ -285,7 +292,7 @@ class _Resolving(Mapping[str, Value]):
             raise _wrong(error) from error
 
     def _worked_out(self, name: str, item: Item) -> Value:
-        if name == "protocol":
+        if name in _WORDS:
             return str(item)
         if not isinstance(item, str):
             return Fraction(repr(item))

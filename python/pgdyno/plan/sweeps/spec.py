@@ -16,7 +16,7 @@ from pydantic_core import PydanticKnownError
 
 from pgdyno.errors import InvalidValueError
 from pgdyno.plan.sweeps.expressions import parse_expression
-from pgdyno.plan.values import HIGHEST_RATE, Model, Protocol, setting_text
+from pgdyno.plan.values import HIGHEST_RATE, Connect, Model, Protocol, setting_text
 
 MOST_VALUES = 10_000
 """The limit of one range, to catch typing errors."""
@@ -239,6 +239,9 @@ TextItems = Annotated[list[Annotated[str, PlainValidator(_text_item)]], *_AXIS, 
 Protocols = Annotated[
     list[Protocol], Field(min_length=1), BeforeValidator(_as_list, json_schema_input_type=Protocol | list[Protocol])
 ]
+Connects = Annotated[
+    list[Connect], Field(min_length=1), BeforeValidator(_as_list, json_schema_input_type=Connect | list[Connect])
+]
 OneWhole = Annotated[int | str, PlainValidator(_refuse_range(_whole_item)), WithJsonSchema({"anyOf": [_WHOLE, _TEXT]})]
 OneRate = Annotated[
     float | str, PlainValidator(_refuse_range(_rate_item)), WithJsonSchema({"anyOf": [_POSITIVE, _TEXT]})
@@ -261,6 +264,7 @@ class PointSpec(Model):
     protocol: Protocol | None = None
     scale: OneWhole | None = None
     rate: OneRate | None = None
+    connect: Connect | None = None
     settings: dict[str, OneText] = Field(default_factory=dict)
     session_settings: dict[str, OneText] = Field(default_factory=dict)
     variables: dict[str, OneText] = Field(default_factory=dict)
@@ -284,6 +288,8 @@ class Sweep(Model):
     """Scale of the dataset; None: that of the workload."""
     rate: RateItems | None = None
     """Transactions per second, in open loop; None: closed loop."""
+    connect: Connects | None = None
+    """Whether clients connect once or for each transaction; None: as the workload says."""
     settings: dict[str, TextItems] = Field(default_factory=dict)
     """Lines of postgresql.conf, which override those of the target."""
     session_settings: dict[str, TextItems] = Field(default_factory=dict)

@@ -57,6 +57,7 @@ class Tpch(Workload):
         Excluded("probe.profile", "a profile is of a load of fixed length"),
         Excluded("generator generators", "one engine runs all streams", "remove it: the load then starts from here"),
         Excluded("workload.connect", "each of its clients runs one session", values=["each"]),
+        Excluded("sweep.connect", "each of its clients runs one session"),
         Excluded("sweep.protocol", "queries are sent in the simple protocol"),
         Excluded("sweep.scale", _ONE_SIZE, "measure another scale factor with a plan of its own"),
     )

@@ -52,6 +52,7 @@ class Replay(Workload):
     excluded: ClassVar = (
         Excluded("workload.scripts workload.variables workload.captured", "it sends the statements of its capture"),
         Excluded("workload.connect", "its capture says when sessions begin and end", values=["each"]),
+        Excluded("sweep.connect", "its capture says when sessions begin and end"),
         Excluded("sweep.protocol", "each statement is sent by the protocol with which it was captured"),
         Excluded("sweep.rate phase", "it has the times of its capture", _FASTER),
         Excluded("sweep.scale", "it uses the data in the database", _SIZE),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 from pgdyno.records import ConnectFigures, Latency, Summary, TrialRecord
 from pgdyno.records.measured import MOST_CHARACTERS
@@ -18,20 +19,24 @@ MOST_LINES = 4
 
 
 def connect_lines(of: Digest) -> Iterator[str]:
-    """Yield for each point its time to connect, of the last trial there, and what all its trials refused."""
+    """Yield for each point its time to connect, each figure the mean of the trials there, and what they refused."""
     for point in of.points[:MOST_LINES]:
         trials = [trial for trial in _connecting_trials(of) if trial.number in point.finished]
         if not trials:
             continue
         name = f"{of.point_name(point)}: " if len(of.points) > 1 else ""
         summaries = [trial.summary for trial in trials if trial.summary is not None]
-        figures = summaries[-1].connect
-        if figures is not None and figures.total is not None:
+        connects = [each.connect for each in summaries if each.connect is not None]
+        totals = [each.total for each in connects if each.total is not None]
+        if totals:
+            means = {
+                part: _mean([dict(_parts(each))[part] for each in connects], "mean") for part, _ in _parts(connects[0])
+            }
             yield name + gettext(
                 "time to connect: p50 {p50} ms, p99 {p99} ms; on average {parts} ms",
-                p50=numbers.ms(figures.total.p50),
-                p99=numbers.ms(figures.total.p99),
-                parts=listed([f"{part} {numbers.ms(of_part.mean)}" for part, of_part in _parts(figures) if of_part]),
+                p50=numbers.ms(_mean(totals, "p50")),
+                p99=numbers.ms(_mean(totals, "p99")),
+                parts=listed([f"{part} {numbers.ms(mean)}" for part, mean in means.items() if mean is not None]),
             )
         refused = sum(each.refused for each in summaries)
         if refused:
@@ -73,6 +78,11 @@ def _parts(figures: ConnectFigures) -> list[tuple[str, Latency | None]]:
         **dict(zip(("authentication", "backend_start"), _long_names(), strict=True)),
     }
     return [(name, getattr(figures, field, None)) for field, name in names.items()]
+
+
+def _mean(of: Sequence[Latency | None], field: str) -> float | None:
+    known = [getattr(each, field) for each in of if each is not None and getattr(each, field) is not None]
+    return fmean(known) if known else None
 
 
 def _long_names() -> tuple[str, ...]:
