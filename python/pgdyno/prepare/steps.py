@@ -98,7 +98,9 @@ def minimal_wal(server: Server, steps: Steps) -> Iterator[None]:
     except Exception:
         # the load's own error matters; the next trial starts a server that did not come up
         with suppress(TargetError):
-            _restore(server, planned)
+            server.own("configure the server").control.write_settings(planned, server.port)
+            if server.alive():
+                server.restart()
         raise
 
 
@@ -122,12 +124,6 @@ def _end(server: Server, planned: Mapping[str, str]) -> str | None:
         connection.execute("CHECKPOINT")
     done = reconfigure(server, planned)
     return None if done is None else done.in_words()
-
-
-def _restore(server: Server, planned: Mapping[str, str]) -> None:
-    server.own("configure the server").control.write_settings(planned, server.port)
-    if server.alive():
-        server.restart()
 
 
 ALL_AT_ONCE_VERSION = 170000

@@ -137,9 +137,10 @@ def notes(of: Digest) -> list[Note]:
     for point in of.points:
         for warning in point.warnings:
             about.setdefault(warning, []).append(of.point_name(point))
-    return [_note(each) for each in _run_notes(of.manifest, len(of.run.trials))] + [
-        Note(translated(warning), _place_words(names, len(of.points)), warning) for warning, names in about.items()
-    ]
+    return [
+        (Note(beginning(each)) if isinstance(each, str) else Note(beginning(translated(each)), value=each))
+        for each in _run_notes(of.manifest, len(of.run.trials))
+    ] + [Note(translated(warning), _place_words(names, len(of.points)), warning) for warning, names in about.items()]
 
 
 def _run_notes(manifest: Manifest, trials: int) -> Iterator[Message | str]:
@@ -163,10 +164,6 @@ def _run_notes(manifest: Manifest, trials: int) -> Iterator[Message | str]:
             "and {count:,} more notes in manifest.json",
             count=more,
         )
-
-
-def _note(note: Message | str) -> Note:
-    return Note(beginning(note)) if isinstance(note, str) else Note(beginning(translated(note)), value=note)
 
 
 def _place_words(names: Sequence[str], points: int) -> tuple[str, ...]:

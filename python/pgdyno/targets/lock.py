@@ -91,7 +91,7 @@ def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Ite
             place="on this host",
         )
         if other is None:
-            record = {"pid": os.getpid(), "plan": use.plan, "since": _format_now()}
+            record = {"pid": os.getpid(), "plan": use.plan, "since": datetime.now(UTC).isoformat(timespec="seconds")}
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps(record).encode(), 0)
         try:
@@ -246,10 +246,6 @@ def _settle(
             shown = said
         time.sleep(POLL_S)
     return None
-
-
-def _format_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(slots=True)

@@ -128,7 +128,7 @@ def trend(means: Sequence[float], hours: float, *, rising_is_worse: bool = False
         verdict = EnduranceVerdict.HOLDS
     else:
         verdict = EnduranceVerdict.CANNOT_TELL
-    return Trend(math.expm1(slope), math.expm1(low), _expm1(high), verdict)
+    return Trend(math.expm1(slope), math.expm1(low), math.expm1(min(high, 700.0)), verdict)
 
 
 def _without_outliers(logs: Array, times: Array) -> Array:
@@ -139,10 +139,6 @@ def _without_outliers(logs: Array, times: Array) -> Array:
     middle = float(np.median(rest))
     spread = 1.4826 * float(np.median(np.abs(rest - middle)))
     return logs if spread == 0 else logs - rest + np.clip(rest, middle - OUTLIER * spread, middle + OUTLIER * spread)
-
-
-def _expm1(value: float) -> float:
-    return math.expm1(min(value, 700.0))
 
 
 def _inefficiency(rest: Array) -> float:

@@ -104,7 +104,7 @@ def _reads(subject: Subject) -> list[tuple[Sample, tuple[float, float]]]:
     reads = []
     for sample in subject.samples:
         course = subject.courses[sample.number]
-        spans = _fifths(course) if _is_probed(sample) else []
+        spans = _fifths(course) if (sample.trial.probe is not None and sample.trial.probe.server) else []
         amounts = subject.amounts_of_fifths(sample.number) if spans else None
         if amounts is not None:
             here = kinds.get(sample.target) in HERE
@@ -112,10 +112,6 @@ def _reads(subject: Subject) -> list[tuple[Sample, tuple[float, float]]]:
             if first is not None and last is not None:
                 reads.append((sample, (first, last)))
     return reads
-
-
-def _is_probed(sample: Sample) -> bool:
-    return sample.trial.probe is not None and sample.trial.probe.server
 
 
 def _fifths(course: Timeline) -> list[Span]:
@@ -129,16 +125,12 @@ def _fifths(course: Timeline) -> list[Span]:
 
 def _pages(amounts: Mapping[Metric, float], course: Timeline, span: Span, *, here: bool) -> float | None:
     missed, read = amounts.get(MISSED), amounts.get(READ) if here else None
-    done = _transactions(course, span)
+    begin, end = span
+    inside = np.minimum(course.to_s, end) - np.maximum(course.from_s, begin)
+    done = float(course.tps @ np.maximum(inside, 0.0))
     if missed is None or not done:
         return None
     return min([missed, *([read / PAGE_BYTES] if read is not None else [])]) / done
-
-
-def _transactions(timeline: Timeline, span: Span) -> float:
-    begin, end = span
-    inside = np.minimum(timeline.to_s, end) - np.maximum(timeline.from_s, begin)
-    return float(timeline.tps @ np.maximum(inside, 0.0))
 
 
 RULE = Rule(

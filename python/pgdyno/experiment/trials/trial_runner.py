@@ -498,7 +498,9 @@ class TrialRunner:
                 self._progress.interval(interval)
             else:
                 side.show(trial.point.group, interval, self._progress)
-            self._check_limits()
+            self._guard.check()
+            if self._left is not None:
+                self._left.check_queries()
 
         def on_event(event: Event) -> None:
             if is_shown:
@@ -542,11 +544,6 @@ class TrialRunner:
         workers, seed = self._generators.workers_for(trial.point), self._context.seed_of(trial)
         captured = self._captured.options(seed, workers)
         return trial_options(plan, trial.point, seed, phases, workers) if captured is None else captured
-
-    def _check_limits(self) -> None:
-        self._guard.check()
-        if self._left is not None:
-            self._left.check_queries()
 
     def _settle(
         self, trial: PlannedTrial, server: Server, result: TrialResult

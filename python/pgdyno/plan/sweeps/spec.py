@@ -194,11 +194,7 @@ def _text_item(value: object) -> object:
     if not isinstance(value, str):
         raise PydanticKnownError("string_type")
     # "../lib" and "a..b" are texts, not ranges
-    return expand_range(value) if _looks_like_a_range(value) else value
-
-
-def _looks_like_a_range(text: str) -> bool:
-    return is_range(text) and text.lstrip()[:1].isdigit()
+    return expand_range(value) if (is_range(value) and value.lstrip()[:1].isdigit()) else value
 
 
 _ASSIGNED = re.compile(r"[^=<>!]=[^=]")

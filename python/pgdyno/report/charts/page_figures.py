@@ -158,7 +158,7 @@ def spectrum_figure(of: Digest) -> Figure | None:
     """Return spectra of each series' peak; for a single series, of its first, knee, peak and last point."""
     if len(of.curves) == 1:
         chosen = [
-            (point, Look(_colour(of, point), at % len(MARKERS)))
+            (point, Look((of.named[point.series].look.colour), at % len(MARKERS)))
             for at, point in enumerate(_chosen_points(of.curves[0]))
         ]
     else:
@@ -181,10 +181,6 @@ def spectrum_figure(of: Digest) -> Figure | None:
 def _chosen_points(curve: ScalingCurve) -> list[PointSummary]:
     points = (curve.points[0], curve.knee, curve.peak, curve.points[-1])
     return [point.summary for point in curve.points if point in points]
-
-
-def _colour(of: Digest, point: PointSummary) -> int:
-    return of.named[point.series].look.colour
 
 
 def _short_name(of: Digest, point: PointSummary) -> str:

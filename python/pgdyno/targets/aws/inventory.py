@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -285,16 +285,12 @@ def side_by_side(work: Mapping[str, Callable[[], None]], stop: Stop) -> None:
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            if not _all_well(futures):
+            if not all(each.done() and each.exception() is None for each in futures):
                 stop.set()
     raised = [error for each in futures if (error := each.exception()) is not None]
     if raised:
         # GivenUpError is the consequence of another failure, which is the one to report.
         raise next((each for each in raised if not isinstance(each, GivenUpError)), raised[0])
-
-
-def _all_well(futures: list[Future[None]]) -> bool:
-    return all(each.done() and each.exception() is None for each in futures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,11 +68,7 @@ def is_restored(spec: AwsTarget) -> bool:
 
 def wanted_names(plan: Plan) -> set[str]:
     """Return the names of all targets and generators that must be ready."""
-    return rented_targets(plan).keys() | set(_generators_of(plan))
-
-
-def _generators_of(plan: Plan) -> list[str]:
-    return [] if plan.generator is None else generator_names(plan.generator.count)
+    return rented_targets(plan).keys() | set([] if plan.generator is None else generator_names(plan.generator.count))
 
 
 def digest_of(plan: Plan) -> str:

@@ -179,7 +179,7 @@ class Instance:
                 self._pooler.stop()
                 self._pooler = None
             if self._postmaster is not None:
-                self._postmaster.stop(self._deadlines())
+                self._postmaster.stop(KEPT_DEADLINES if self._spec.keep_data else Deadlines())
                 self._postmaster = None
             if self._replicas is not None:
                 self._replicas.close()
@@ -350,6 +350,3 @@ class Instance:
             identity = postmaster.identity
             if identity is not None:
                 claim.note(postmaster_pid=identity.pid, postmaster_start_ticks=identity.start_ticks)
-
-    def _deadlines(self) -> Deadlines:
-        return KEPT_DEADLINES if self._spec.keep_data else Deadlines()

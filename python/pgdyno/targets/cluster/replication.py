@@ -86,7 +86,10 @@ def _by_functions(primary: Address, source: Path, installation: Installation, ac
     assert row is not None
     with storing(to, "cannot write"):
         (to / "backup_label").write_text(row[0], encoding="utf-8")
-        _give(to, account)
+        for at, _, files in os.walk(to, topdown=False):
+            for name in files:
+                account.take(Path(at, name))
+            account.take(Path(at))
 
 
 def _copy_files(source: Path, to: Path) -> None:
@@ -128,10 +131,3 @@ def _copy_file(source: Path, to: Path) -> None:
         with to.open("xb") as copy:
             shutil.copyfileobj(opened, copy, 1 << 20)
     to.chmod(0o600)
-
-
-def _give(folder: Path, account: Account) -> None:
-    for at, _, files in os.walk(folder, topdown=False):
-        for name in files:
-            account.take(Path(at, name))
-        account.take(Path(at))

@@ -105,10 +105,14 @@ def _request_rest(url: str, partial: Path, patience: Patience, progress: Progres
     try:
         with open_url(url, headers, patience) as response:
             if response.status == 206 and whole is not None:
-                _check_continues(response, offset, whole)
+                match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+                if match is None or int(match[1]) != offset or whole.total not in (None, int(match[2])):
+                    raise RangeRefusedError("the file changed on the server while it was fetched")
             else:
                 offset, whole = 0, _Whole(public_url(url), _tag(response), announced_bytes(response))
-                _start(partial, whole)
+                with storing(partial, "cannot write"):
+                    partial.write_bytes(b"")
+                    _note(partial).write_text(json.dumps(asdict(whole)), encoding="utf-8")
             _receive(response, partial, offset, whole.total, progress)
     except RangeRefusedError:
         _forget(partial)
@@ -149,22 +153,10 @@ def _check_size(size: int, partial: Path) -> None:
         )
 
 
-def _check_continues(response: http.client.HTTPResponse, offset: int, whole: _Whole) -> None:
-    match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
-    if match is None or int(match[1]) != offset or whole.total not in (None, int(match[2])):
-        raise RangeRefusedError("the file changed on the server while it was fetched")
-
-
 def _tag(response: http.client.HTTPResponse) -> str | None:
     tag = response.headers.get("ETag")
     # If-Range takes strong tags only (RFC 9110, 13.1.5)
     return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
-
-
-def _start(partial: Path, whole: _Whole) -> None:
-    with storing(partial, "cannot write"):
-        partial.write_bytes(b"")
-        _note(partial).write_text(json.dumps(asdict(whole)), encoding="utf-8")
 
 
 def _forget(partial: Path) -> None:

@@ -33,7 +33,8 @@ def rates_text(of: Digest) -> str | None:
     points = rated_points(of)
     if not points:
         return None
-    name = _server(of)
+    names = {of.server_name(series) for series in of.named}
+    name = names.pop() if len(names) == 1 else of.manifest.workload
     if len(points) == 1:
         latency, n = points[0].latency, len(points[0].finished)
         assert latency is not None
@@ -250,8 +251,3 @@ def _seconds(of: Summary) -> float:
 
 def _rate(point: PointSummary) -> str:
     return f"{point.point.rate or 0:,.10g}"
-
-
-def _server(of: Digest) -> str:
-    names = {of.server_name(series) for series in of.named}
-    return names.pop() if len(names) == 1 else of.manifest.workload

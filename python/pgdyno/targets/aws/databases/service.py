@@ -105,11 +105,7 @@ def find_release(cloud: Cloud, engine: str, asked: str) -> Release:
     if not found:
         message = f"the service has no {engine} {asked} in {cloud.region}"
         raise AwsError(message, hint=f"aws rds describe-db-engine-versions --engine {engine} lists what it has")
-    return max(found, key=lambda each: _numbers(each.version))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    return max(found, key=lambda each: tuple(int(part) for part in each.version.split(".") if part.isdigit()))
 
 
 def new_password() -> str:
