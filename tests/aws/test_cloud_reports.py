@@ -66,8 +66,8 @@ def run_of(
     """A run with one complete trial, on a server that is there; and what it says."""
     (tmp_path / "root.pem").touch()
     plan = load_plan(write_plan(tmp_path / "plan", rds(tmp_path / "root.pem", region=f'"{REGION}"'))).plan
-    journal = Journal(tmp_path / "j.jsonl", BEGUN, plan.name, "", "", datetime.now(UTC))
-    rental = Rental(plan, tmp_path, journal, lambda _: None, {REGION: Cloud(REGION)})
+    journal = Journal(tmp_path / f"{BEGUN}.jsonl", plan.name, "", datetime.now(UTC))
+    rental = Rental(plan, journal, lambda _: None, root=tmp_path, clouds={REGION: Cloud(REGION)})
     folder = RunFolder.create(tmp_path, sample_manifest())
     events = sample_events(4, LENGTH_S, 500, 900)
     ended = datetime.now(UTC)

@@ -40,7 +40,7 @@ def test_databases_are_gone_after_their_expiry_without_pgdyno(amazon: Simulator,
     amazon.time_comes(expires + dead_man.REPEATS_FOR)
     assert amazon.schedules.all == {}
     done = Reaper(tmp_path / "home").reap(Wanted(expired=False), SAID.append)
-    assert ({each.kind for each in done.found}, done.left) == ({Kind.SECURITY_GROUP}, [])
+    assert ({each.words.partition(" pgdyno")[0] for each in done.found}, done.left) == ({Kind.SECURITY_GROUP}, [])
 
 
 def test_a_switch_moves_with_the_expiry(amazon: Simulator, tmp_path: Path, root: Path) -> None:

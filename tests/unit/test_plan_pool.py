@@ -105,7 +105,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (read.asked, read.ready) == (journal.asked, journal.ready)
     assert abs(read.begun - datetime.now(UTC)) < timedelta(minutes=1)
     assert not read.hold()
-    assert journal.folder.stat().st_mode & 0o077 == 0
+    assert journal.path.stat().st_mode & 0o077 == 0
     reaper = provider.PROVIDER.reaper(tmp_path, [])
     said: list[str] = []
     assert reaper.places == ["db1"]

@@ -40,14 +40,11 @@ class Wanted:
         return not self.expired or resource.expires is None or resource.expires <= now
 
 
-class Reaped(Protocol):
-    @property
-    def found(self) -> Sequence[Resource]:
-        """The resources that were found."""
-
-    @property
-    def left(self) -> Sequence[Left]:
-        """The resources that could not be removed."""
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    found: Sequence[Resource]
+    left: Sequence[Left]
+    """The resources that could not be removed."""
 
 
 class Reaper(Protocol):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +17,7 @@ from pgdyno.plan.hosts import SshSpec
 from pgdyno.records import CloudSource
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.estimate import Estimate
+from pgdyno.targets.lock import JournalLock
 
 if TYPE_CHECKING:
     from pgdyno.remote.remote_host import RemoteHost
@@ -137,38 +140,52 @@ class Left(Protocol):
         """That it is still there, why, and whether it costs anything."""
 
 
-class Journal(Protocol):
+_NAMED = "%Y%m%d-%H%M%S"
+_STAMPED = len("20261122-093000")
+
+
+def new_run() -> str:
+    """Return a unique name of letters, digits and single dashes, which RDS requires for its names."""
+    return f"{datetime.now(UTC):{_NAMED}}-{secrets.token_hex(3)}"
+
+
+@dataclass(slots=True)
+class Journal:
     """The record of the resources of one run, which this machine wrote before it created them."""
+
+    path: Path
+    """Its file or folder, named after the run."""
+    plan: str
+    digest: str
+    """The digest of what the plan rents, by which a changed plan is recognized."""
+    expires: datetime
+    """The time after which `pgdyno reap --expired` removes it."""
+    account: str = ""
+    """The account that owns the resources; empty for hosts of a pool."""
+    ready: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The addresses of servers and generators, by target: instance, zone, version, host, login, ssh_port."""
+    _lock: JournalLock = field(default_factory=JournalLock, repr=False)
 
     @property
     def run(self) -> str:
-        """The run's name at the provider."""
-
-    @property
-    def account(self) -> str:
-        """The account that owns the resources."""
+        return self.path.stem
 
     @property
     def begun(self) -> datetime:
-        """The time when the first resource was created."""
-
-    @property
-    def expires(self) -> datetime:
-        """The time after which `pgdyno reap --expired` removes it."""
-
-    @property
-    def ready(self) -> Mapping[str, dict[str, Any]]:
-        """The addresses of servers and generators, by target: instance, zone, version, host, login, ssh_port."""
+        """The start of the run to a second, from its name."""
+        return datetime.strptime(self.run[:_STAMPED], _NAMED).replace(tzinfo=UTC)
 
     @property
     def keys(self) -> Path:
-        """The folder with the SSH keys of its hosts."""
+        """The folder with the keys of its hosts, which only its owner can read."""
+        return self.path
 
     def hold(self) -> bool:
-        """Locks it against use and removal by other processes; returns False if another process has locked it."""
+        """Locks it until the process ends; returns False if another process has the lock, or closed it."""
+        return self._lock.hold(self.path)
 
     def release(self) -> None:
-        """Unlocks it."""
+        self._lock.release()
 
 
 @dataclass(slots=True)
@@ -201,69 +218,72 @@ class Load:
     """The time for which the servers exist in addition: until they are restored for it, and removed after it."""
 
 
-class Rental(Protocol):
-    """The rented servers and generators of one plan. Methods raise TargetError."""
+@dataclass(slots=True)
+class Rental(ABC):
+    """The rented servers and generators of one plan. Methods raise TargetError; defaults are those of plain hosts."""
 
-    @property
-    def plan(self) -> Plan:
-        """The plan whose targets it has; for a resumed search, only those that are not decided."""
+    plan: Plan
+    """The plan whose targets it has; for a resumed search, only those that are not decided."""
+    journal: Journal
+    say: Say
+    fresh: set[str] = field(default_factory=set)
+    """Targets that are unchanged since they were created or restored."""
+    since: dict[str, datetime] = field(default_factory=dict)
+    """When each server was requested; without those that existed before."""
+    released: dict[str, datetime] = field(default_factory=dict)
+    """When each server was released before the end of the run."""
+    unread: set[str] = field(default_factory=set)
+    """Targets whose pages have not been read since they were restored."""
+    notes: list[Message] = field(default_factory=list)
+    """What the checks of `up` found that does not prevent the rental."""
 
-    @property
-    def journal(self) -> Journal:
-        """The record of its resources."""
-
-    @property
-    def since(self) -> Mapping[str, datetime]:
-        """When each server was requested; without those that existed before."""
-
-    @property
-    def released(self) -> Mapping[str, datetime]:
-        """When each server was released before the end of the run."""
-
-    @property
-    def fresh(self) -> set[str]:
-        """Targets that are unchanged since they were created or restored."""
-
-    @property
-    def unread(self) -> set[str]:
-        """Targets whose pages have not been read since they were restored."""
-
-    @property
-    def notes(self) -> Sequence[Message]:
-        """What the checks of `up` found that does not prevent the rental."""
-
+    @abstractmethod
     def up(self) -> None:
         """Create all resources; after an error, those created so far still exist."""
 
+    @abstractmethod
     def connection(self, name: str) -> DsnTarget:
         """Return how to open the server of target `name`, as a target over the network."""
 
+    @abstractmethod
     def server_id(self, name: str) -> str:
         """Return the provider's identifier of the server of target `name`."""
 
     def is_restored_often(self, name: str) -> bool:
         """Return whether the server of target `name` is replaced before every trial."""
+        del name
+        return False
 
     def wants_restore(self, name: str) -> bool:
         """Return whether the server must be restored before the next trial."""
+        return self.is_restored_often(name) and name not in self.fresh
 
     def has_snapshot(self, name: str, dataset: str) -> bool:
         """Return whether `take_snapshot` has taken one of the server of target `name` with `dataset`."""
+        del name, dataset
+        return False
 
     def take_snapshot(self, name: str, dataset: str) -> None:
         """Take a snapshot of the server of target `name`, which now has `dataset`; `down` deletes it.
 
         pgdyno calls it for targets whose `takes_snapshot` is true.
         """
+        raise TargetError(f"target {name} cannot have a snapshot with {dataset}")
 
     def restore(self, name: str, dataset: str | None = None) -> None:
         """Replace the server by one from the snapshot with `dataset`, or for None from what the plan names."""
+        del dataset
+        raise TargetError(f"target {name} cannot be restored: its cluster lasts for the whole run")
 
     def reads_first(self, name: str) -> bool:
         """Return whether every page is to be read before the first trial after a restore."""
+        del name
+        return False
 
     def limits(self, name: str) -> list[Message]:
         """Describe the limits of the storage of target `name`."""
+        del name
+        return []
 
     def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
         """Return what the provider's services report about the server of target `name` in `span`.
@@ -271,37 +291,51 @@ class Rental(Protocol):
         Waits up to `late_s` for delayed reports, and tells `say`. An error of a service becomes the message of its
         `SourceReport`.
         """
+        del name, span, late_s, say
+        yield from ()
 
     def accrued(self, now: datetime, load: Load) -> tuple[float, float] | None:
         """Return what all resources have cost in USD until `now`, and what they could after the next trial of `load`.
 
         None if a price is unknown.
         """
+        del now, load
+        return 0.0, 0.0
 
     def request_cost(self, name: str, now: datetime) -> float | None:
         """Return what requests to the storage of target `name` have cost in USD until `now`; None if unknown."""
+        del name, now
+        return 0.0
 
+    @abstractmethod
     def generator_cost(self, name: str) -> Estimate:
         """Return the cost of the generator `name`."""
 
     def generator_ssh(self) -> SshSpec | None:
         """Return the SSH address of the first generator; None if the load comes from this machine."""
+        return None
 
     def through(self) -> tuple[str, ...]:
         """Return the words that precede a program to run it on the first generator; none for this machine."""
+        return ()
 
     def load_hosts(self) -> list[RemoteHost]:
         """Return the generators if there are several, else none."""
+        return []
 
+    @abstractmethod
     def existing(self) -> Sequence[Resource]:
         """Return all existing resources."""
 
+    @abstractmethod
     def prolong(self, expires: datetime) -> None:
         """Extend the expiry of all resources."""
 
+    @abstractmethod
     def release(self, name: str) -> None:
         """Begins to remove the server of target `name`, which no further trial needs; `down` removes the rest."""
 
+    @abstractmethod
     def down(self) -> Sequence[Left]:
         """Remove all resources; return those that remain."""
 

@@ -14,7 +14,7 @@ from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, CredentialsError, InUseError, NotThereError, Patience
 from pgdyno.targets.aws.inventory import Search, in_order
 from pgdyno.targets.aws.rental_journal import FREE, Journal, Kind, Resource, journals
-from pgdyno.targets.provider import Wanted
+from pgdyno.targets.provider import Reaped, Wanted
 from pgdyno.units import duration_words
 
 WITHIN_S = 3600.0
@@ -242,12 +242,6 @@ def _remove(cloud: Cloud, resource: Resource) -> None:
     more = {"SkipFinalSnapshot": True} if resource.kind in (Kind.DB_INSTANCE, Kind.DB_CLUSTER) else {}
     named = resource.name if resource.kind is Kind.PLACEMENT_GROUP else resource.id
     cloud.call(service, operation, **{key: named}, **more)
-
-
-@dataclass(frozen=True, slots=True)
-class Reaped:
-    found: list[Resource]
-    left: list[Left]
 
 
 class Reaper:

@@ -16,6 +16,7 @@ from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.model import Plan, servers_of
+from pgdyno.targets import rental
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.aurora import Aurora
 from pgdyno.targets.aws.databases.dead_man import move
@@ -84,26 +85,14 @@ def digest_of(plan: Plan) -> str:
 
 
 @dataclass(slots=True)
-class Rental:
+class Rental(rental.Rental):
     """The rented servers of one plan."""
 
-    plan: Plan
-    root: Path
-    """pgdyno's home."""
     journal: Journal
-    say: Say
+    root: Path = field(kw_only=True)
+    """pgdyno's home."""
     clouds: dict[str, Cloud] = field(default_factory=dict)
     """Services by region."""
-    fresh: set[str] = field(default_factory=set)
-    """Targets that have not been used since they were created or restored."""
-    since: dict[str, datetime] = field(default_factory=dict)
-    """When the server of each target was requested; servers that were already up are missing."""
-    released: dict[str, datetime] = field(default_factory=dict)
-    """When the server of each target was released before the end of the run."""
-    unread: set[str] = field(default_factory=set)
-    """Targets whose pages have not been read since they were restored."""
-    notes: list[Message] = field(default_factory=list)
-    """What the checks of `up` found that does not prevent the rental."""
     zones: dict[str, list[str]] = field(default_factory=dict)
     """The zones to try for each target, which the checks before the rental found."""
     generator_group: str | None = None
@@ -322,10 +311,6 @@ class Rental:
         """Return the tokens of all requests for the instance of target `name`, one of which created it."""
         return [each.name for each in self.journal.noted if each.target == name and each.kind is Kind.INSTANCE]
 
-    def wants_restore(self, name: str) -> bool:
-        """Return whether the server of target `name` must be restored before the next trial."""
-        return self.is_restored_often(name) and name not in self.fresh
-
     def is_restored_often(self, name: str) -> bool:
         """Return whether the server of target `name` is restored before every trial."""
         spec = rented_targets(self.plan).get(name)
@@ -486,7 +471,7 @@ def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
     who = next(iter(clouds.values())).identity()
     expires = datetime.now(UTC) + timedelta(seconds=lasts_s)
     journal = Journal.begin(root, plan.name, digest_of(plan), who.account, expires, who.owner, plan.cloud.tags)
-    return Rental(plan, root, journal, say, clouds)
+    return Rental(plan, journal, say, root=root, clouds=clouds)
 
 
 def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
@@ -502,7 +487,7 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
             raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
         if journal.ready.keys() != wanted_names(plan):
             continue
-        rental = _of_this_account(_in_its_regions(Rental(plan, root, journal, say, _clouds(plan))))
+        rental = _of_this_account(_in_its_regions(Rental(plan, journal, say, root=root, clouds=_clouds(plan))))
         if not journal.hold():
             raise AwsError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
         if _has_servers(rental):
@@ -561,8 +546,8 @@ def is_standing(plan: Plan, root: Path) -> bool:
             return True
         # A journal alone does not show that they exist: they may have expired, or another machine has reaped them.
         if journal.ready.keys() == names:
-            rental = _of_this_account(_in_its_regions(Rental(plan, root, journal, lambda _: None, _clouds(plan))))
-            if rental.existing():
+            found = Rental(plan, journal, lambda _: None, root=root, clouds=_clouds(plan))
+            if _of_this_account(_in_its_regions(found)).existing():
                 return True
     return False
 
@@ -573,5 +558,5 @@ def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
     for journal in journals(root):
         if journal.plan == plan.name:
             clouds = _clouds(plan) | {each.region: Cloud(each.region) for each in journal.noted}
-            found.append(_of_this_account(Rental(plan, root, journal, say, clouds)))
+            found.append(_of_this_account(Rental(plan, journal, say, root=root, clouds=clouds)))
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,8 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from pgdyno.targets import rental
 from pgdyno.targets.home import ensure_folder, storing
-from pgdyno.targets.lock import JournalLock
 from pgdyno.targets.rental import stamp
 
 
@@ -103,13 +102,6 @@ def moment_of(text: str) -> datetime | None:
 
 
 FOLDER = "aws"
-_NAMED = "%Y%m%d-%H%M%S"
-_STAMPED = len("20261122-093000")
-
-
-def new_run() -> str:
-    """Return a unique name of letters, digits and single dashes, which RDS requires for its names."""
-    return f"{datetime.now(UTC):{_NAMED}}-{secrets.token_hex(3)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,24 +115,14 @@ class Noted:
 
 
 @dataclass(slots=True)
-class Journal:
-    path: Path
-    run: str
-    plan: str
-    digest: str
-    """The digest of the plan's targets at Amazon, by which a changed plan is recognized."""
-    account: str
-    expires: datetime
+class Journal(rental.Journal):
     noted: list[Noted] = field(default_factory=list)
-    ready: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """How to reach the servers and generators that are ready, by target name or generator name."""
     snapshots: dict[tuple[str, str], str] = field(default_factory=dict)
     """Names of the snapshots that pgdyno has taken, by target and dataset."""
     owner: str = ""
     """The identity that rents; empty in journals of earlier versions."""
     more_tags: Mapping[str, str] = field(default_factory=dict)
     """The plan's own tags."""
-    _lock: JournalLock = field(default_factory=JournalLock, repr=False)
 
     @classmethod
     def begin(
@@ -156,10 +138,9 @@ class Journal:
         """Create a journal below pgdyno's home `root`. Raises TargetError."""
         folder = root / FOLDER
         ensure_folder(folder)
-        run = new_run()
-        path, given = folder / f"{run}.jsonl", dict(more_tags or {})
-        journal = cls(path, run, plan, digest, account, expires, owner=owner, more_tags=given)
-        head = {"what": "run", "run": run, "plan": plan, "digest": digest, "account": account}
+        path, given = folder / f"{rental.new_run()}.jsonl", dict(more_tags or {})
+        journal = cls(path, plan, digest, expires, account, owner=owner, more_tags=given)
+        head = {"what": "run", "run": journal.run, "plan": plan, "digest": digest, "account": account}
         journal._write({**head, "expires": stamp(expires), "owner": owner, "tags": given})
         journal.hold()
         with storing(folder, "cannot write"):
@@ -169,11 +150,6 @@ class Journal:
             finally:
                 os.close(handle)
         return journal
-
-    @property
-    def begun(self) -> datetime:
-        """The start of the run to a second, from its name."""
-        return datetime.strptime(self.run[:_STAMPED], _NAMED).replace(tzinfo=UTC)
 
     def tags(self, target: str, name: str) -> list[dict[str, str]]:
         """Return the tags of a resource of `target` in the form that RDS and EC2 accept."""
@@ -213,15 +189,7 @@ class Journal:
 
     @property
     def keys(self) -> Path:
-        """The folder with the keys of the run's hosts, which only its owner can read."""
         return self.path.with_suffix(".keys")
-
-    def hold(self) -> bool:
-        """Lock the journal until the process ends, so that no other closes it; return False if another has it."""
-        return self._lock.hold(self.path)
-
-    def release(self) -> None:
-        self._lock.release()
 
     def close(self) -> None:
         """Remove the journal with its passwords and keys, once no resource is left. Raises TargetError."""
@@ -263,7 +231,7 @@ def read_journal(path: Path) -> Journal | None:
     head = lines[0]
     expires = moment_of(head["expires"])
     assert expires is not None
-    journal = Journal(path, head["run"], head["plan"], head["digest"], head["account"], expires)
+    journal = Journal(path, head["plan"], head["digest"], expires, head["account"])
     journal.owner, journal.more_tags = head.get("owner", ""), head.get("tags", {})
     for line in lines[1:]:
         # An incomplete line announced a resource that was not yet requested.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,13 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.plan.hosts import SshSpec
+from pgdyno.targets import rental
 from pgdyno.targets.home import ensure_folder, storing, write_whole
-from pgdyno.targets.lock import JournalLock
-from pgdyno.targets.rental import stamp
 
 FOLDER = "pool"
-_NAMED = "%Y%m%d-%H%M%S"
-_STAMPED = len("20261122-093000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,50 +30,26 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Journal:
+class Journal(rental.Journal):
     """The hosts of one run."""
 
-    folder: Path
-    plan: str
-    digest: str
-    """The digest of the plan's targets in the pool, by which a changed plan is recognized."""
-    expires: datetime
     asked: list[Asked] = field(default_factory=list)
-    ready: dict[str, dict[str, Any]] = field(default_factory=dict)
     released: set[str] = field(default_factory=set)
     """Targets of this process whose hosts are given back already."""
-    account: str = ""
-    """No account owns the hosts."""
-    _lock: JournalLock = field(default_factory=JournalLock, repr=False)
 
     @classmethod
     def begin(cls, root: Path, plan: str, digest: str, expires: datetime) -> Journal:
         """Create a journal below pgdyno's home `root`. Raises TargetError."""
-        run = f"{datetime.now(UTC):{_NAMED}}-{secrets.token_hex(3)}"
-        journal = cls(root / FOLDER / run, plan, digest, expires)
-        ensure_folder(journal.folder, 0o700)
+        journal = cls(root / FOLDER / rental.new_run(), plan, digest, expires)
+        ensure_folder(journal.path, 0o700)
         journal.hold()
         journal._write()
         return journal
 
     @property
-    def run(self) -> str:
-        return self.folder.name
-
-    @property
-    def begun(self) -> datetime:
-        """The start of the run to a second, from its name."""
-        return datetime.strptime(self.run[:_STAMPED], _NAMED).replace(tzinfo=UTC)
-
-    @property
     def passwords(self) -> Path:
         """The password file (libpq's format) of the run's servers, which only its owner can read."""
-        return self.folder / "passwords"
-
-    @property
-    def keys(self) -> Path:
-        """The folder with the certificates of its servers; SSH keys are those of the user."""
-        return self.folder
+        return self.path / "passwords"
 
     def asking(self, target: str, ssh: SshSpec) -> None:
         """Note a host before it is asked. Raises TargetError."""
@@ -105,31 +77,24 @@ class Journal:
         self.expires = expires
         self._write()
 
-    def hold(self) -> bool:
-        """Locks the journal until the process ends; returns False if another process has the lock, or closed it."""
-        return self._lock.hold(self.folder)
-
-    def release(self) -> None:
-        self._lock.release()
-
     def close(self) -> None:
         """Remove the journal, once all hosts are given back. Raises TargetError."""
-        with storing(self.folder, "cannot remove"):
-            shutil.rmtree(self.folder, ignore_errors=False)
+        with storing(self.path, "cannot remove"):
+            shutil.rmtree(self.path, ignore_errors=False)
         self.release()
 
     def _write(self) -> None:
         content = {
             "plan": self.plan,
             "digest": self.digest,
-            "expires": stamp(self.expires),
+            "expires": rental.stamp(self.expires),
             "asked": [{"target": each.target, "ssh": each.ssh.model_dump(mode="json")} for each in self.asked],
             "ready": {target: place for target, place in self.ready.items() if target not in self.released},
         }
-        file = self.folder / "journal.json"
+        file = self.path / "journal.json"
         write_whole(file, json.dumps(content).encode())
         with storing(file, "cannot write"):
-            for path in (file, self.folder):
+            for path in (file, self.path):
                 handle = os.open(path, os.O_RDONLY)
                 try:
                     os.fsync(handle)
@@ -148,4 +113,4 @@ def journals(root: Path) -> Iterator[Journal]:
                 continue
         expires = datetime.strptime(content["expires"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
         asked = [Asked(each["target"], SshSpec.model_validate(each["ssh"])) for each in content["asked"]]
-        yield Journal(file.parent, content["plan"], content["digest"], expires, asked, content["ready"])
+        yield Journal(file.parent, content["plan"], content["digest"], expires, ready=content["ready"], asked=asked)

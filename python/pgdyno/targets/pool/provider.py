@@ -14,16 +14,8 @@ from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.pool import rental
 from pgdyno.targets.pool.loan_journal import Journal, journals
 from pgdyno.targets.pool.rental import NO_COST, Left, Loan, give_back, loans
-from pgdyno.targets.provider import Provider, SelftestTrial, Tried, Wanted
+from pgdyno.targets.provider import Provider, Reaped, SelftestTrial, Tried, Wanted
 from pgdyno.targets.rental import Say
-
-
-@dataclass(frozen=True, slots=True)
-class Reaped:
-    """The hosts that runs had, and those that they still have."""
-
-    found: Sequence[Loan]
-    left: Sequence[Left]
 
 
 @dataclass(frozen=True, slots=True)

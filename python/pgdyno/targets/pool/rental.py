@@ -8,12 +8,11 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from psycopg.conninfo import make_conninfo
 
@@ -21,6 +20,7 @@ from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.model import Plan, servers_of
+from pgdyno.targets import rental
 from pgdyno.targets.cluster.initdb import initdb_refusal
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.estimate import Estimate
@@ -28,11 +28,8 @@ from pgdyno.targets.home import storing
 from pgdyno.targets.pool.host_script import CLEAN_UP_S, NoRootError, PoolError, on_host, reached_at
 from pgdyno.targets.pool.loan_journal import Asked, Journal, journals
 from pgdyno.targets.pool.schema import PoolTarget
-from pgdyno.targets.rental import Load, Say, SourceReport, Span
+from pgdyno.targets.rental import Say
 from pgdyno.units import parse_duration_s
-
-if TYPE_CHECKING:
-    from pgdyno.remote.remote_host import RemoteHost
 
 USER = "pgdyno"
 """The superuser of new clusters."""
@@ -98,17 +95,10 @@ class Left:
 
 
 @dataclass(slots=True)
-class Rental:
-    """The borrowed hosts of one plan; see `pgdyno.targets.rental.Rental`."""
+class Rental(rental.Rental):
+    """The borrowed hosts of one plan."""
 
-    plan: Plan
     journal: Journal
-    say: Say
-    fresh: set[str] = field(default_factory=set)
-    since: dict[str, datetime] = field(default_factory=dict)
-    released: dict[str, datetime] = field(default_factory=dict)
-    unread: set[str] = field(default_factory=set)
-    notes: list[Message] = field(default_factory=list)
 
     def up(self) -> None:
         """Borrows a host for each target, one after the other, and sets up a server on it. Raises TargetError."""
@@ -165,7 +155,7 @@ class Rental:
     def _make_ready(self, name: str, spec: PoolTarget, ssh: SshSpec, password: str, certificate: str) -> None:
         address = reached_at(ssh)
         escaped = address.replace("\\", "\\\\").replace(":", "\\:")
-        with storing(self.journal.folder, "cannot write"):
+        with storing(self.journal.path, "cannot write"):
             if spec.tls:
                 self._certificate(name).write_text(certificate, encoding="utf-8")
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -177,7 +167,7 @@ class Rental:
         self.fresh.add(name)
 
     def _certificate(self, name: str) -> Path:
-        return self.journal.folder / f"{name}.crt"
+        return self.journal.path / f"{name}.crt"
 
     def connection(self, name: str) -> DsnTarget:
         """Return how to open the server of target `name`."""
@@ -195,65 +185,9 @@ class Rental:
         """Return the host with the run: each run has a cluster of its own."""
         return f"{self.journal.ready[name]['instance']} {self.journal.run}"
 
-    def is_restored_often(self, name: str) -> bool:
-        """Return False: a cluster lasts for the whole run."""
-        del name
-        return False
-
-    def wants_restore(self, name: str) -> bool:
-        del name
-        return False
-
-    def has_snapshot(self, name: str, dataset: str) -> bool:
-        del name, dataset
-        return False
-
-    def take_snapshot(self, name: str, dataset: str) -> None:
-        """Raise TargetError: no target of the pool asks for one."""
-        raise TargetError(f"target {name} cannot have a snapshot with {dataset}: pools do not support snapshots")
-
-    def restore(self, name: str, dataset: str | None = None) -> None:
-        """Raise TargetError: there is nothing to restore a cluster from."""
-        del dataset
-        raise TargetError(f"target {name} cannot be restored: its cluster lasts for the whole run")
-
-    def reads_first(self, name: str) -> bool:
-        del name
-        return False
-
-    def limits(self, name: str) -> list[Message]:
-        """Return nothing: nobody limits the host's storage."""
-        del name
-        return []
-
-    def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
-        """Yield nothing: the probe on the host sees all there is."""
-        del name, span, late_s, say
-        yield from ()
-
-    def accrued(self, now: datetime, load: Load) -> tuple[float, float]:
-        """Return nothing: hosts of the user's are not billed."""
-        del now, load
-        return 0.0, 0.0
-
-    def request_cost(self, name: str, now: datetime) -> float:
-        del name, now
-        return 0.0
-
     def generator_cost(self, name: str) -> Estimate:
         del name
         return NO_COST
-
-    def generator_ssh(self) -> SshSpec | None:
-        """Return None: the pool has servers only."""
-        return None
-
-    def through(self) -> tuple[str, ...]:
-        """Return no words: the load comes from this machine, or from `[trial] generators`."""
-        return ()
-
-    def load_hosts(self) -> list[RemoteHost]:
-        return []
 
     def existing(self) -> list[Loan]:
         """Return the hosts that the run has. Raises TargetError."""
