@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +20,9 @@ from pgdyno.messages import Message
 from pgdyno.mounts import expanded
 from pgdyno.plan.targets import Extension
 from pgdyno.targets.build.cached_build import CachedBuild, compiler_variables, compiler_version
-from pgdyno.targets.build.source_tree import Source, copy_tree, read_tree
+from pgdyno.targets.build.source_tree import Source, all_files, copy_files, copy_tree, read_tree
 from pgdyno.targets.cluster.installation import Installation
-from pgdyno.targets.home import Home, Progress, ensure_folder, storing
+from pgdyno.targets.home import Home, Progress, storing
 
 _ASK_TIMEOUT_S = 30
 _FOLDERS = ("BINDIR", "INCLUDEDIR", "INCLUDEDIR-SERVER", "LIBDIR", "PKGINCLUDEDIR", "PKGLIBDIR", "SHAREDIR")
@@ -157,15 +156,12 @@ def _below(folders: Mapping[str, Path], name: str) -> Path:
 
 def _copy_installation(folders: Mapping[str, Path], to: Path) -> None:
     for name, folder in folders.items():
-        target = to / _below(folders, name)
-        ensure_folder(target)
-
-        def strangers(at: str, names: list[str], top: Path = folder, only: bool = name == "BINDIR") -> list[str]:
-            return [each for each in names if only and Path(at) == top and not _PROGRAMS.fullmatch(each)]
-
-        with storing(target, "cannot copy to"):
-            # folders may lie in each other
-            shutil.copytree(folder, target, symlinks=True, dirs_exist_ok=True, ignore=strangers)
+        files = all_files(folder)
+        copy_files(
+            (each for each in files if name != "BINDIR" or _PROGRAMS.fullmatch(each.name)),
+            folder,
+            to / _below(folders, name),
+        )
 
 
 def _install(wanted: Extension, source: Source, programs: Path, build: CachedBuild, number: int) -> _Made:

@@ -7,13 +7,13 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.mounts import expanded
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import ensure_folder, storing
 
 _GIT_TIMEOUT_S = 120
 _SHORT = 12
@@ -43,7 +43,7 @@ class Source:
         """Return whether the tree has the file `name`, before patches."""
         if self.commit is None:
             return (self.folder / name).is_file()
-        return _git(self.folder, "cat-file", "-e", f"{self.commit}:{name}") is not None
+        return _git(self.folder, "cat-file", "-e", f"{self.commit}:./{name}") is not None
 
 
 def read_tree(folder: Path, commit: str | None = None, patches: Sequence[str] = ()) -> Source:
@@ -69,7 +69,7 @@ def read_tree(folder: Path, commit: str | None = None, patches: Sequence[str] = 
 def _read_files(folder: Path) -> Source:
     commit = _git(folder, "rev-parse", "HEAD") if (folder / ".git").exists() else None
     if commit is None:
-        key = _hash_files(folder, _all_files(folder))
+        key = _hash_files(folder, all_files(folder))
         return Source(folder, f"tree {key}", f"files {key[:_SHORT]}")
     changed = _changes(folder)
     name = commit.decode().strip()
@@ -86,14 +86,19 @@ def copy_tree(source: Source, to: Path) -> None:
     if source.commit is not None:
         _export_commit(source.folder, source.commit, to)
     else:
-        for path in _files_of(source.folder):
-            target = to / path.relative_to(source.folder)
-            with storing(target, "cannot copy to"):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                # times are kept: make compares them
-                shutil.copy2(path, target, follow_symlinks=False)
+        copy_files(_files_of(source.folder), source.folder, to)
     for patch in source.patches:
         _apply_patch(patch, source, to)
+
+
+def copy_files(files: Iterable[Path], folder: Path, to: Path) -> None:
+    """Copy `files` of `folder` to the same places below `to`; symbolic links stay. Raises TargetError."""
+    for path in files:
+        target = to / path.relative_to(folder)
+        ensure_folder(target.parent)
+        with storing(target, "cannot copy to"):
+            # times are kept: make compares them
+            shutil.copy2(path, target, follow_symlinks=False)
 
 
 def _export_commit(folder: Path, commit: str, to: Path) -> None:
@@ -168,14 +173,16 @@ def _listed(folder: Path, *options: str) -> list[Path] | None:
 def _files_of(folder: Path) -> list[Path]:
     """Return the files of the tree that are there, without what git ignores."""
     found = _listed(folder, "--cached", "--others")
-    return [path for path in (_all_files(folder) if found is None else found) if path.is_symlink() or path.is_file()]
+    return [path for path in (all_files(folder) if found is None else found) if path.is_symlink() or path.is_file()]
 
 
-def _all_files(folder: Path) -> list[Path]:
+def all_files(folder: Path) -> list[Path]:
+    """Return the files below `folder`, except those of git."""
     found = []
     for at, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != ".git")
-        found += [Path(at, name) for name in sorted(names)]
+        links = [name for name in folders if Path(at, name).is_symlink()]
+        found += [Path(at, name) for name in sorted([*names, *links])]
     return found
 
 
