@@ -1,11 +1,30 @@
-"""The extension busywork: written into a folder with the amount of work that a test wants, and kept in git."""
+"""Source trees of tests: the extension busywork, with the amount of work that a test wants, and a small server."""
 
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
+from pgdyno.targets.cluster.installation import Installation
+
 SOURCES = Path(__file__).parent / "busywork"
+_CONFIGURE = """\
+#!/bin/sh
+echo "checking the machine"
+for argument in "$@"; do
+    case $argument in
+        --prefix=*) prefix=${argument#--prefix=} ;;
+        --without-luck) echo "configure: error: no luck" >&2; exit 77 ;;
+    esac
+done
+echo once >> COUNT
+cat > Makefile <<END
+all: ; @echo "compiling with $CFLAGS"
+install:
+\tmkdir -p "\\$(DESTDIR)$prefix"
+\tcd "\\$(DESTDIR)$prefix" && ln -s BUILT/bin BUILT/lib BUILT/share .
+END
+"""
 _IDENTITY = ("-c", "user.name=x", "-c", "user.email=x@example.net", "-c", "commit.gpgsign=false")
 
 
@@ -46,4 +65,16 @@ def programs_with_headers() -> Path:
     found = subprocess.run(["pg_config", "--bindir", "--pgxs"], check=True, capture_output=True, text=True)
     folder, makefile = map(Path, found.stdout.split())
     assert makefile.is_file(), "install postgresql-server-dev-all"
+    return folder
+
+
+def write_source_tree(folder: Path, installed: Installation) -> Path:
+    """Write a tree that stands for PostgreSQL's: its configure writes a Makefile, which installs links to `installed`
+    and counts its runs in the file `count` next to the tree.
+    """
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "main.c").write_text("int main() {}\n")
+    text = _CONFIGURE.replace("COUNT", str(folder.parent / "count")).replace("BUILT", str(installed.bin.parent))
+    (folder / "configure").write_text(text)
+    (folder / "configure").chmod(0o755)
     return folder

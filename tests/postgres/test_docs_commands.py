@@ -23,12 +23,13 @@ from tests.postgres.conftest import FAST
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
 from tests.postgres.runs import environment
 from tests.run_program import run_program
+from tests.small_extension import commit_all, git, write_extension, write_source_tree
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
     "install", "first-run", "tutorial", "sweeps", "compare-settings", "impact", "archive", "own-sql", "scenarios",
     "insert-benchmark", "aurora", "latency", "github-actions", "moving", "sysbench", "cluster",
-    "poolers",
+    "poolers", "patches",
 )  # fmt: skip
 OWN_LOAD_PAGES = ("own-load", "own-load-replay", "own-load-model")
 """They capture what an application does meanwhile."""
@@ -183,6 +184,7 @@ def shortened(command: str) -> str:
     "sweeps",
     "sysbench",
     "poolers",
+    "patches",
     "tutorial",
 )
 @pytest.mark.parametrize("page", PAGES)
@@ -190,7 +192,28 @@ def test_commands_of_a_page_run(page: str, theirs: Server, home: Home, installed
     variables = {"PGPASSWORD": PASSWORD, "BENCH_PASSWORD": PASSWORD}
     (*_, debian) = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     builds = {"/usr/lib/postgresql/17/bin": str(debian.parent), "/opt/patched/bin": str(installed.bin)}
+    if page == "patches":
+        builds |= own_sources(tmp_path, installed)
     run_page(page, tmp_path, theirs.host, theirs.port, environment(home) | variables, builds)
+
+
+def own_sources(folder: Path, installed: Installation) -> dict[str, str]:
+    """Make the reader's source trees, with commits and patches of each; return their folders."""
+    server, extension = write_source_tree(folder / "postgresql", installed), write_extension(folder / "busywork")
+    commit_all(server)
+    commit_all(extension)
+    git(extension, "tag", "v1.0")
+    for tree, name, file, branch in (
+        (server, "v3-0001-Speed-up.patch", "src/main.c", "my-branch"),
+        (extension, "v1-0001-Mix-less.patch", "rounds.h", "v1.1"),
+    ):
+        git(tree, "checkout", "--quiet", "-b", branch)
+        (tree / file).write_text((tree / file).read_text().replace("20000", "19000") + "/* changed */\n")
+        commit_all(tree)
+        (folder / name).write_text(git(tree, "format-patch", "--stdout", "main"))
+        git(tree, "branch", "--force", "master", "main")
+        git(tree, "checkout", "--quiet", "main")
+    return {"~/postgresql": str(server), "~/busywork": str(extension)}
 
 
 def run_page(

@@ -18,37 +18,12 @@ from pgdyno.targets.build.schema import BuildTarget
 from pgdyno.targets.build.source_tree import read_tree
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.home import ensure_folder
-from tests.small_extension import commit_all, git
-
-CONFIGURE = """\
-#!/bin/sh
-echo "checking the machine"
-for argument in "$@"; do
-    case $argument in
-        --prefix=*) prefix=${argument#--prefix=} ;;
-        --without-luck) echo "configure: error: no luck" >&2; exit 77 ;;
-    esac
-done
-echo once >> COUNT
-cat > Makefile <<END
-all: ; @echo "compiling with $CFLAGS"
-install:
-\tmkdir -p "\\$(DESTDIR)$prefix"
-\tcd "\\$(DESTDIR)$prefix" && ln -s BUILT/bin BUILT/lib BUILT/share .
-END
-"""
+from tests.small_extension import commit_all, git, write_source_tree
 
 
 @pytest.fixture
 def tree(scratch: Path, installed: Installation) -> Path:
-    folder = scratch / "source"
-    (folder / "src").mkdir(parents=True)
-    (folder / "src" / "main.c").write_text("int main() {}\n")
-    count = scratch / "count"
-    text = CONFIGURE.replace("COUNT", str(count)).replace("BUILT", str(installed.bin.parent))
-    (folder / "configure").write_text(text)
-    (folder / "configure").chmod(0o755)
-    return folder
+    return write_source_tree(scratch / "source", installed)
 
 
 MESON = """\
