@@ -36,6 +36,7 @@ from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 from pgdyno.analyse.scaling import UslFit, fit_usl, knee, usl
 from pgdyno.experiment.search.capacity_search import Capacity, RateSpan, next_rate
 from pgdyno.store import find_run, load_run
+from simulations.bisection import bisections
 from simulations.cheapest import at_limit, searches
 from simulations.confirmation import confirmations
 from simulations.endurance import endurance
@@ -366,6 +367,7 @@ def main(runs: Sequence[str]) -> None:
         ("Confirmation", confirmations()),
         ("The cheapest target", searches()),
         ("A target at the limit of its promise", at_limit()),
+        ("Bisections", bisections()),
         ("Searches for settings: false wins", false_wins()),
         ("Searches for settings: regret", regret()),
     ):

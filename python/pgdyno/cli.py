@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "run:run",
     "ab": "comparison.ab:ab",
     "impact": "comparison.impact:impact",
+    "bisect": "comparison.bisect:BisectCommand",
     "tune": "tune:tune",
     "doctor": "doctor:doctor",
     "watch": "watch:watch",

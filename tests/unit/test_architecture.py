@@ -56,6 +56,7 @@ MAY_IMPORT = {
     "metrics": {"analyse", "report", "run", "store"},
     "capture": {"plan", "remote", "store", "targets"},
     "synthesise": {"capture", "plan", "store"},
+    "bisection": {"plan", "store", "targets"},
     "workloads": {"analyse", "plan", "prepare", "report", "run", "targets"},
 }
 

@@ -111,7 +111,7 @@ def ab_plan(asked: Question, folder: Path) -> str:
     several = [name for name, values in settings.items() if len(values) > 1]
     if len(several) + (len(targets) > 1) != 1:
         raise UsageError(_refusal_words(targets, several), hint=_ONE_OF)
-    pairs = _number_of_pairs(asked)
+    pairs = number_of_pairs(asked)
     check_access(asked, settings)
     lines = ["# written by pgdyno ab", 'name = "ab"', f"description = {toml_text(_question(settings, targets))}"]
     for name, table in targets.items():
@@ -211,7 +211,7 @@ def check_access(asked: Question, settings: Mapping[str, object]) -> None:
         raise UsageError(f"--set {lifting} decides whether scripts may write", hint=_ALLOW)
 
 
-def _number_of_pairs(asked: Question) -> int | str:
+def number_of_pairs(asked: Question) -> int | str:
     """Return the pairs as a plan has them. Raises UsageError."""
     pairs: int | str = int(asked.pairs) if asked.pairs.isdecimal() else asked.pairs
     if isinstance(pairs, int) and pairs < FEWEST_PAIRS:

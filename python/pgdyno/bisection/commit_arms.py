@@ -1,0 +1,248 @@
+"""Any commit as a target of the plan, and its programs: built when they are needed, and kept within a limit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pgdyno.bisection.journal import Asked
+from pgdyno.bisection.repository import Commit, Repository
+from pgdyno.errors import ExitCode, PgdynoError, PlanError, TargetError, UsageError
+from pgdyno.mounts import expanded
+from pgdyno.plan import LoadedPlan, Plan, load_plan
+from pgdyno.plan.ab_plan import (
+    Question,
+    check_encoding,
+    in_options,
+    number_of_pairs,
+    script_entries,
+    server_tables,
+    setting_values,
+    table_lines,
+    toml_key,
+    toml_list,
+    toml_text,
+)
+from pgdyno.plan.loaded_plan import load_text
+from pgdyno.plan.targets import OwnTarget
+from pgdyno.targets import Home, Installation, Progress, fetch_target
+from pgdyno.targets.build.cached_build import CachedBuild, builds_folder, compiler_variables
+from pgdyno.targets.build.source_tree import copy_tree, read_tree
+
+BUILD = "build"
+MARK = "bisected"
+"""The file in a build's folder that says who made it; its time is that of the last use."""
+_LEAST_FREE_BYTES = 16 << 20
+_OF_SERVER = ("src/backend", "src/include/postgres.h")
+
+
+class NoSpaceError(PgdynoError):
+    """A build failed for lack of space: nothing is known about its commit."""
+
+    exit_code = ExitCode.TARGET
+
+
+class Arms:
+    """The plan of a bisection with any of its commits as targets."""
+
+    def __init__(self, asked: Asked, repository: Repository, good: Commit, home: Home, progress: Progress) -> None:
+        """Raise UsageError or PlanError if the options or the plan cannot be used."""
+        self._asked = asked
+        self._home = home
+        self._progress = progress
+        self._is_server = all(repository.has(good.sha, path) for path in _OF_SERVER)
+        self._loaded = self._load(good)
+        plan = self._loaded.plan
+        targets = list(plan.target.values())
+        if len(targets) != 1 or not isinstance(targets[0], OwnTarget) or plan.search is not None:
+            raise UsageError(
+                f"{self._loaded.source} has several targets, or one that pgdyno does not start, or a search",
+                hint="give it one target: pgdyno replaces it by a commit, and compares it with another",
+            )
+        (self._target,) = plan.as_resolved()["target"].values()
+        self._built: dict[Commit, Installation] = {}
+
+    @property
+    def has_rates(self) -> bool:
+        """Return whether the plan sends transactions at given rates."""
+        return all(point.rate is not None for point in self._loaded.plan.points())
+
+    def plan_of(self, commits: Sequence[Commit], pairs: int | str, margin: str | None) -> LoadedPlan:
+        """Return the plan that compares `commits`, the base first."""
+        resolved = self._loaded.plan.as_resolved()
+        resolved["target"] = {each.short: self._table(each) for each in commits}
+        order = {"order": "interleaved", "on_failure": "stop", "seed": None}
+        resolved["trial"] |= {"repeats": pairs, "margin": margin} | order
+        return replace(self._loaded, plan=Plan.from_resolved(resolved | {"name": "bisect"}))
+
+    def build(self, commit: Commit, kept: Collection[Commit] = ()) -> Installation:
+        """Return the programs of `commit`; remove the oldest builds of others than `kept` beyond the limit.
+
+        Raises TargetError if it cannot be built, NoSpaceError for lack of space.
+        """
+        try:
+            found = self._build(commit)
+        except TargetError as error:
+            if not self._is_full(error):
+                raise
+            # those of other commits and of earlier bisections
+            if not self._remove_oldest(0, kept):
+                raise self._no_space(error) from error
+            try:
+                found = self._build(commit)
+            except TargetError as again:
+                raise (self._no_space(again) if self._is_full(again) else again) from again
+        self._built[commit] = found
+        self._folder(found).joinpath(MARK).touch()
+        self._remove_oldest(self._asked.cache_bytes, (*kept, commit))
+        return found
+
+    def _load(self, good: Commit) -> LoadedPlan:
+        asked = self._asked
+        if asked.plan is not None:
+            return load_plan(asked.plan, asked.overrides)
+        folder = Path.cwd()
+        try:
+            return load_text(self._text(good, folder), folder, "bisect")
+        except PlanError as error:
+            raise in_options(error) or error from error
+
+    def _text(self, good: Commit, folder: Path) -> str:
+        """Return the plan of -f, whose target is replaced."""
+        asked = self._asked
+        question = Question(
+            versions=[asked.version] if asked.version else [],
+            bins=[asked.bin] if asked.bin else [],
+            settings=asked.settings,
+            scripts=asked.scripts,
+            pairs=asked.pairs,
+        )
+        check_encoding(question)
+        number_of_pairs(question)
+        if asked.build is not None:
+            table: dict[str, object] = {"kind": "embedded", "version": "18"}
+        elif self._is_server:
+            table = {"kind": BUILD, "source": asked.repo, "commit": good.sha, "configure": asked.configure}
+        elif not (asked.bin or asked.version):
+            raise UsageError(
+                f"{asked.repo} is not PostgreSQL's source, and no server is named for which to build it",
+                hint="an extension needs --bin FOLDER with pg_config; any other repository --build COMMAND",
+            )
+        else:
+            (table,) = server_tables(question).values()
+        settings = setting_values(asked.settings)
+        several = [name for name, values in settings.items() if len(values) > 1]
+        if several:
+            raise UsageError(f"--set {several[0]} has several values", hint="every commit is measured with one")
+        lines = ["# written by pgdyno bisect", 'name = "bisect"', "", "[target.server]", *table_lines(table)]
+        lines += ["", "[target.server.settings]"] if settings else []
+        lines += [f"{toml_key(name)} = {toml_text(value)}" for name, (value,) in settings.items()]
+        lines += ["", "[workload]", f"scripts = {toml_list(script_entries(question, folder))}"]
+        if asked.setup is not None:
+            file = os.path.relpath(Path(asked.setup).resolve(), folder.resolve())
+            lines.append(f'dataset = {{ name = "setup", sql = [{toml_text(file)}] }}')
+        else:
+            lines.append(f"scale = {asked.scale or 10}")
+        lines += ["", "[sweep]", f"clients = {asked.clients}"]
+        lines += [] if asked.rate is None else [f"rate = {asked.rate!r}"]
+        lines += ["", "[trial]", f"warmup = {toml_text(asked.warmup)}", f"duration = {toml_text(asked.duration)}"]
+        return "\n".join(lines) + "\n"
+
+    def _table(self, commit: Commit) -> dict[str, Any]:
+        repo, table = self._asked.repo, dict(self._target)
+        own = {name: value for name, value in table.items() if name in OwnTarget.model_fields}
+        if self._asked.build is not None:
+            return own | {"kind": "local", "bin": str(self._prefix(commit) / "bin")}
+        if self._is_server:
+            of_build = table if table["kind"] == BUILD else own | {"configure": self._asked.configure}
+            return of_build | {"kind": BUILD, "source": repo, "commit": commit.sha}
+        given = table.get("extensions") or []
+        others = [each for each in given if expanded(each["source"]).resolve() != Path(repo)]
+        same: dict[str, Any] = next((each for each in given if each not in others), {})
+        return table | {"extensions": [*others, same | {"source": repo, "commit": commit.sha}]}
+
+    def _build(self, commit: Commit) -> Installation:
+        if self._asked.build is not None:
+            self._run_script(self._asked.build, commit)
+        (spec,) = self.plan_of([commit], 1, None).plan.target.values()
+        found = fetch_target(commit.short, spec, home=self._home, progress=self._progress)
+        assert isinstance(found, Installation)
+        return found
+
+    def _script_key(self, commit: Commit) -> str:
+        facts = [self._asked.repo, commit.sha, self._asked.build, sorted(compiler_variables(os.environ).items())]
+        return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+    def _prefix(self, commit: Commit) -> Path:
+        """Return where --build installs, before and after it: programs may contain the path of their libraries."""
+        return builds_folder(self._home) / f"{self._script_key(commit)}.installed"
+
+    def _run_script(self, command: str, commit: Commit) -> None:
+        source = read_tree(Path(self._asked.repo), commit.sha)
+        variables = compiler_variables(os.environ)
+        build = CachedBuild(self._home, self._script_key(commit), source.folder, self._progress, variables, os.environ)
+        prefix = self._prefix(commit)
+
+        def carry_out() -> Path:
+            work, staged = build.partial / "source", build.partial / "staged"
+            shutil.rmtree(prefix, ignore_errors=True)
+            copy_tree(source, work)
+            build.run("building", ["/bin/sh", "-c", f"{command} {shlex.quote(str(prefix))}"], work)
+            if not (prefix / "bin" / "postgres").exists():
+                raise TargetError(
+                    f"cannot build {source.folder}: {command} installed no bin/postgres",
+                    hint="it gets the folder to install into as its last argument",
+                )
+            staged.mkdir()
+            return staged
+
+        build.complete(f"{source.folder}, {source.words}, by {command}", carry_out)
+
+    def _folder(self, found: Installation) -> Path:
+        """Return the folder of a build in the home."""
+        builds = builds_folder(self._home)
+        return builds / found.bin.relative_to(builds).parts[0].removesuffix(".installed")
+
+    def _remove_oldest(self, limit: int, kept: Collection[Commit]) -> bool:
+        """Remove builds of bisections, the oldest first, until all of them take at most `limit` bytes.
+
+        Return whether any was removed.
+        """
+        needed = {self._folder(self._built[each]) for each in kept if each in self._built}
+        marks = sorted(builds_folder(self._home).glob(f"*/{MARK}"), key=lambda mark: mark.stat().st_mtime)
+        sizes = {mark.parent: _size(mark.parent) + _size(_installed(mark.parent)) for mark in marks}
+        removed = False
+        for folder in [each for each in sizes if each not in needed]:
+            if sum(sizes.values()) <= limit:
+                break
+            for each in (folder, _installed(folder)):
+                shutil.rmtree(each, ignore_errors=True)
+            del sizes[folder]
+            removed = True
+        return removed
+
+    def _is_full(self, error: TargetError) -> bool:
+        return "No space left" in error.message or shutil.disk_usage(self._home.root).free < _LEAST_FREE_BYTES
+
+    def _no_space(self, error: TargetError) -> NoSpaceError:
+        place = builds_folder(self._home)
+        return NoSpaceError(
+            f"no space is left for builds in {place}: {error.message.partition(chr(10))[0]}",
+            hint=f"free space where {place} is, or set PGDYNO_HOME to a folder with more; then resume",
+        )
+
+
+def _installed(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.installed")
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes of the disk that the files in `folder` take."""
+    files = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
+    return sum(path.lstat().st_blocks * 512 for path in files)

@@ -1,0 +1,144 @@
+"""`pgdyno bisect` on planted histories of a small extension, built for Debian's server."""
+
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.bisection.journal import FILE
+from pgdyno.errors import ExitCode
+from pgdyno.targets import Home
+from tests.forked import PGDYNO
+from tests.json_schema import validated
+from tests.postgres.runs import environment, pgdyno
+from tests.present import present
+from tests.small_extension import change_rounds, commit_all, git, programs_with_headers, write_extension
+from tests.waiting import wait_until
+
+QUICK = ("--alongside", "--no-preflight", "--by", "tps", "-c", "1", "-T", "300ms", "--warmup", "0s", "--pairs", "6..8")
+SLOW, FAST = 500_000, 1_000
+
+
+@pytest.fixture
+def tree(scratch: Path) -> Path:
+    """A history: fast, fast, one that does not compile, one that crashes its server, slow, slow."""
+    folder = write_extension(scratch / "busywork", mix=FAST)
+    source = folder / "busywork.c"
+    text = source.read_text()
+    commit_all(folder, "begin")
+    commit_all(folder, "fast")
+    for subject, broken in (
+        ("broken", text + "#error broken\n"),
+        ("crashes", text.replace("if (fails_at_start)", "if (true)")),
+    ):
+        source.write_text(broken)
+        commit_all(folder, subject)
+    source.write_text(text)
+    change_rounds(folder, mix=SLOW)
+    commit_all(folder, "slow")
+    commit_all(folder, "after")
+    (scratch / "mix.sql").write_text("SELECT busywork_mix(1);\n")
+    return folder
+
+
+def options(tree: Path, *others: str) -> list[str]:
+    script = str(tree.parent / "mix.sql")
+    return ["--repo", str(tree), "-f", script, "--bin", str(programs_with_headers()), "-s", "1", *QUICK, *others]
+
+
+def bisect(home: Home, tree: Path, *others: str) -> tuple[Any, int, str]:
+    """The answer, the exit code and what was printed on standard error."""
+    done = pgdyno(home, tree.parent, "bisect", "--json", *others)
+    printed = done.stdout.splitlines()
+    return validated("bisect", printed[-1]) if printed else None, done.returncode, done.stderr
+
+
+def subjects(tree: Path, commits: list[str]) -> list[str]:
+    return [git(tree, "log", "-1", "--format=%s", each).strip() for each in commits]
+
+
+def test_a_bisection_skips_what_cannot_be_measured_and_resumes(warm_home: Home, tree: Path) -> None:
+    (tree / "busywork.c").write_text("not C at all: the work tree is not what is built\n")
+    before = git(tree, "status", "--porcelain"), sorted(tree.rglob("*"))
+    command = [str(PGDYNO), "bisect", *options(tree, "--good", "HEAD~5")]
+    runs = tree.parent / "pgdyno-runs"
+    with subprocess.Popen(
+        command, cwd=tree.parent, env=environment(warm_home), stderr=subprocess.PIPE, text=True
+    ) as running:
+        # in the middle of the second look
+        wait_until(lambda: any(runs.glob("*/look-*/*/trials/0*")) or running.poll() is not None)
+        running.send_signal(signal.SIGINT)
+        _, error = running.communicate()
+    assert running.returncode == ExitCode.INTERRUPTED, error
+    assert "to resume: pgdyno bisect --resume" in error
+    (journal,) = runs.glob(f"*/{FILE}")
+    looked = sorted(journal.parent.glob("look-*/*"))
+    found, code, error = bisect(warm_home, tree, "--resume", "latest", "--alongside", "--no-preflight")
+    assert code == ExitCode.OK, error
+    assert [each for each in looked if not each.is_dir()] == []
+    assert [len(list(each.parent.iterdir())) for each in looked] == [1] * len(looked)
+    assert subjects(tree, found["commits"]) == ["broken", "crashes", "slow"]
+    assert sorted(subjects(tree, found["skipped"])) == ["broken", "crashes"]
+    assert found["probability"] > 0.95
+    effect = present(found["effect"])
+    assert effect["low"] < effect["change"] < effect["high"] < -0.3
+    assert (git(tree, "status", "--porcelain"), sorted(tree.rglob("*"))) == before
+    # nothing is measured twice
+    again, code, _ = bisect(warm_home, tree, "--resume", str(journal.parent))
+    assert (again | {"folder": ""}, code) == (found | {"folder": ""}, ExitCode.OK)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "code", "expected"),
+    [("HEAD", "HEAD~5", 2, "wrong order"), ("HEAD~5", "HEAD~3", 4, "compiling failed")],
+)
+def test_ends_that_cannot_be_compared_are_refused(
+    warm_home: Home, tree: Path, good: str, bad: str, code: int, expected: str
+) -> None:
+    _, ended, error = bisect(warm_home, tree, *options(tree, "--good", good, "--bad", bad))
+    assert ended == code, error
+    assert expected in error
+    assert not list(tree.parent.glob(f"pgdyno-runs/*/{FILE}"))
+
+
+def test_a_good_commit_that_is_slower_is_refused(warm_home: Home, tree: Path) -> None:
+    change_rounds(tree, mix=FAST)
+    commit_all(tree, "fast again")
+    _, code, error = bisect(warm_home, tree, *options(tree, "--good", "HEAD~1"))
+    assert code == ExitCode.USAGE
+    assert "faster" in error
+    assert "exchange --good and --bad" in error
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], "needs --repo and --good"),
+        (["--repo", ".", "--good", "HEAD"], "name the load"),
+        (["--pairs", "3"], "3 pairs are too few"),
+        (["--pairs", "x"], "--pairs"),
+        (["--cache", "x"], "--cache"),
+        (["--set", "work_mem=4MB,8MB"], "several values"),
+        (["--resume", "none"], "there is no bisection none"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_built(
+    fresh_home: Home, tree: Path, given: list[str], expected: str
+) -> None:
+    all_options = (
+        given if not given or given[0] in ("--repo", "--resume") else [*options(tree), "--good", "HEAD~5", *given]
+    )
+    _, code, error = bisect(fresh_home, tree, *all_options)
+    assert code == ExitCode.USAGE
+    assert expected in error
+    assert not (fresh_home.root / "builds").exists()
+
+
+def test_the_oldest_builds_are_removed_beyond_the_limit(warm_home: Home, tree: Path) -> None:
+    bisect(warm_home, tree, *options(tree, "--good", "HEAD~5", "--bad", "HEAD~4", "--cache", "1MB"))
+    kept = {path.name for path in (warm_home.root / "builds").iterdir() if path.is_dir()}
+    assert len(kept) == 2
+    bisect(warm_home, tree, *options(tree, "--good", "HEAD~1", "--bad", "HEAD", "--cache", "1MB"))
+    assert not kept & {path.name for path in (warm_home.root / "builds").iterdir()}

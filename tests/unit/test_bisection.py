@@ -1,0 +1,132 @@
+"""Which commits a bisection measures, and which one it names; the commits of a repository."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulations.bisection import LAST, History, bisections, plant, search_by_counts
+
+from pgdyno.bisection.repository import Repository
+from pgdyno.bisection.search import BY_COUNTS, Look, Suspects, chances, next_commit, slow_chance, suspects
+from pgdyno.errors import UsageError
+from tests.small_extension import commit_all, git
+
+
+def plain_bisection(first_slow: int, last: int, broken: frozenset[int] = frozenset()) -> list[Look]:
+    looks: list[Look] = []
+    while (commit := next_commit(last, looks)) is not None:
+        slow = None if commit in broken else BY_COUNTS if commit >= first_slow else 1 - BY_COUNTS
+        looks.append(Look(commit, slow))
+        assert len(looks) <= 2 * last
+    return looks
+
+
+@pytest.mark.parametrize("last", [1, 2, 3, 16, 100])
+def test_looks_without_noise_are_a_plain_bisection(last: int) -> None:
+    for first_slow in range(1, last + 1):
+        looks = plain_bisection(first_slow, last)
+        assert len(looks) <= math.ceil(math.log2(last))
+        found = suspects(last, looks)
+        assert (found.first, found.last) == (first_slow, first_slow)
+        assert found.probability >= 0.99
+
+
+def test_commits_that_cannot_be_measured_are_named_only_if_they_may_be_it() -> None:
+    broken = frozenset(range(5, 12))
+    for first_slow in range(1, 17):
+        found = suspects(16, plain_bisection(first_slow, 16, broken))
+        expected = (5, 12) if 5 <= first_slow <= 12 else (first_slow, first_slow)
+        assert (found.first, found.last) == expected
+
+
+def test_nothing_between_good_and_bad_can_be_measured() -> None:
+    looks = plain_bisection(3, 4, frozenset({1, 2, 3}))
+    assert suspects(4, looks) == Suspects(1, 4, 1.0)
+
+
+def test_a_wrong_look_is_outvoted() -> None:
+    # commit 60 of 128 is the slow one, and the look at 64 said the opposite
+    looks = [Look(64, 0.1)]
+    while (commit := next_commit(128, looks)) is not None:
+        looks.append(Look(commit, 0.97 if commit >= 60 else 0.03))
+        assert len(looks) < 20
+    assert suspects(128, looks).last == 60
+
+
+def test_probabilities_follow_bayes_rule() -> None:
+    assert chances(4, [Look(2, 0.9)]) == pytest.approx([0.45, 0.45, 0.05, 0.05])
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "expected"), [(0.05, 0.0, 0.97), (0.01, 0.0, 0.03), (0.025, 0.01, 0.5), (0.035, 0.01, 0.818)]
+)
+def test_a_look_says_on_which_side_of_the_threshold_the_commit_is(mean: float, error: float, expected: float) -> None:
+    assert slow_chance(mean, error, 5, 0.025, 0.97) == pytest.approx(expected, abs=0.001)
+
+
+def test_planted_histories_are_bisected_rightly() -> None:
+    _, *rows = bisections(40)
+    for name, _, right, wrong, *_, builds, _, _ in rows:
+        assert (right, wrong) == ("100 %", "0 %"), name
+        if name == "counts":
+            assert int(str(builds).partition("; ")[2]) <= 8
+
+
+def test_a_second_smaller_step_is_not_the_answer() -> None:
+    effects = tuple(0.01 * (at >= 90) + 0.004 * (at >= 20) for at in range(LAST + 1))
+    looks, differ = search_by_counts(np.random.default_rng(1), History(90, effects, frozenset()))
+    assert differ
+    assert suspects(LAST, looks).last == 90
+    assert plant(np.random.default_rng(1), 0.01).effects[0] == 0
+
+
+def test_commits_are_those_of_first_parents_from_the_merge_base(tmp_path: Path) -> None:
+    for subject in ("one", "two"):
+        commit_all(tmp_path, subject)
+    git(tmp_path, "checkout", "-q", "-b", "side")
+    commit_all(tmp_path, "aside")
+    git(tmp_path, "tag", "release")
+    git(tmp_path, "checkout", "-q", "main")
+    commit_all(tmp_path, "three\u2028of main")
+    git(tmp_path, "merge", "-q", "--no-ff", "-m", "merged", "side")
+    (tmp_path / "changed").write_text("in the work tree")
+    before = git(tmp_path, "status", "--porcelain")
+    repository = Repository(tmp_path)
+    found = repository.history("HEAD~3", "HEAD")
+    assert [each.subject for each in found.commits] == ["one", "two", "three\u2028of main", "merged"]
+    assert found.note is None
+    from_base = repository.history("release", "HEAD~1")
+    assert [each.subject for each in from_base.commits] == ["two", "three\u2028of main"]
+    assert from_base.note is not None
+    assert from_base.note.id == "bisect-from-base"
+    assert git(tmp_path, "status", "--porcelain") == before
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "expected"),
+    [
+        ("HEAD", "HEAD~1", "wrong order"),
+        ("HEAD", "main", "same commit"),
+        ("nothing", "HEAD", "--good: there is no commit nothing"),
+        ("--help", "HEAD", "--good: there is no commit --help"),
+        ("other", "HEAD", "no common ancestor"),
+    ],
+)
+def test_commits_without_a_history_between_them_are_refused(tmp_path: Path, good: str, bad: str, expected: str) -> None:
+    commit_all(tmp_path, "one")
+    git(tmp_path, "checkout", "-q", "--orphan", "other")
+    commit_all(tmp_path, "another beginning")
+    git(tmp_path, "checkout", "-q", "main")
+    commit_all(tmp_path, "two")
+    with pytest.raises(UsageError) as found:
+        Repository(tmp_path).history(good, bad)
+    assert expected in found.value.message
+    assert found.value.hint
+
+
+def test_a_folder_that_is_no_repository_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(UsageError) as found:
+            Repository(folder)
+        assert str(folder) in found.value.message
