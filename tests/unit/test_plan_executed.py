@@ -30,6 +30,8 @@ kind = "build"
 source = "SOURCE"
 configure = ["--without-icu"]
 build_variables = { CC = "./cc" }
+patches = ["v1.patch"]
+extensions = [{ source = "SOURCE", commit = "v0.9", make = ["A=b c"] }]
 [workload]
 scripts = ["shell.sql", "select-only"]
 [sweep]
@@ -47,13 +49,16 @@ after_trial = "sync; date"
 SCRIPT = "SELECT 1;\n\\shell touch here\n\\setshell n echo 1\nCOPY t FROM PROGRAM 'id';\n"
 
 SETTING = "the server runs or loads what its setting names"
-BUILD = "builds the sources in SOURCE with CC=./cc configure --without-icu, and runs what is built"
+BUILD = "builds the sources in SOURCE, v1.patch with CC=./cc configure --without-icu, and runs what is built"
+
+EXTENSION = "builds the extension SOURCE, commit v0.9 with make 'A=b c', for the server to load"
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     (tmp_path / "shell.sql").write_text(SCRIPT)
-    (tmp_path / "configure").touch()
+    for name in ("configure", "Makefile", "v1.patch"):
+        (tmp_path / name).touch()
     (tmp_path / "ssh_config").touch()
     path = tmp_path / "code.toml"
     path.write_text(PLAN.replace("SOURCE", str(tmp_path)))
@@ -70,13 +75,14 @@ def test_everything_that_runs_code_is_listed_with_its_line(plan: Path) -> None:
         f"  code.toml:5: target.pg18.settings.archive_command: {SETTING}: cp %p /tmp",
         "  code.toml:14: target.far.ssh.config: commands that ssh_config names (ProxyCommand, Match exec)",
         f"  code.toml:17: target.built.source: {BUILD}",
-        f"  code.toml:24: sweep.settings.session_preload_libraries: {SETTING}: ['', 'auto_explain']",
-        "  code.toml:21: workload.scripts[0]: shell.sql:2: \\shell touch here",
-        "  code.toml:21: workload.scripts[0]: shell.sql:3: \\setshell n echo 1",
-        "  code.toml:21: workload.scripts[0]: shell.sql:4: PROGRAM 'id';",
-        """  code.toml:29: event[0].do: /bin/sh -c 'touch '"'"'here'"'"''""",
-        "  code.toml:31: hooks.before_run: ./hook.sh 'a b'",
-        "  code.toml:32: hooks.after_trial: /bin/sh -c 'sync; date'",
+        f"  code.toml:21: target.built.extensions[0]: {EXTENSION}",
+        f"  code.toml:26: sweep.settings.session_preload_libraries: {SETTING}: ['', 'auto_explain']",
+        "  code.toml:23: workload.scripts[0]: shell.sql:2: \\shell touch here",
+        "  code.toml:23: workload.scripts[0]: shell.sql:3: \\setshell n echo 1",
+        "  code.toml:23: workload.scripts[0]: shell.sql:4: PROGRAM 'id';",
+        """  code.toml:31: event[0].do: /bin/sh -c 'touch '"'"'here'"'"''""",
+        "  code.toml:33: hooks.before_run: ./hook.sh 'a b'",
+        "  code.toml:34: hooks.after_trial: /bin/sh -c 'sync; date'",
     ]
 
 
@@ -109,7 +115,7 @@ def test_the_list_is_in_json_too(plan: Path) -> None:
     assert listed[-1] == {
         "field": "hooks.after_trial",
         "file": str(plan),
-        "line": 32,
+        "line": 34,
         "what": "/bin/sh -c 'sync; date'",
         "inherited": False,
     }
@@ -120,7 +126,7 @@ def test_code_of_an_extended_plan_is_listed_with_that_plan_s_line(plan: Path) ->
     child.write_text('extends = "code"\nname = "child"\n[hooks]\nafter_run = "true"\n')
     found = {each.field: each for each in executed(load_plan(child))}
     hook, own = found["hooks.before_run"], found["hooks.after_run"]
-    assert (Path(hook.file).name, hook.line, hook.inherited) == ("code.toml", 31, True)
+    assert (Path(hook.file).name, hook.line, hook.inherited) == ("code.toml", 33, True)
     assert (Path(own.file).name, own.line, own.inherited) == ("child.toml", 4, False)
     given = load_plan(child, ["hooks.before_run='id'"])
     assert next(each for each in executed(given) if each.field == "hooks.before_run").line is None

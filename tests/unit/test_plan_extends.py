@@ -226,3 +226,43 @@ def test_what_is_extended_cannot_be_overridden(folder: Path) -> None:
 
 def test_a_kept_plan_stands_alone(folder: Path) -> None:
     assert "extends" not in plan(folder, 'extends = "base"\n').as_resolved()
+
+
+def test_sources_are_relative_to_the_plan_that_names_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below = folder / "below"
+    for name in ("pg/configure", "below/bw/Makefile", "below/v1.patch"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    target = """[target.mine]
+kind = "build"
+source = "../pg"
+patches = ["v1.patch"]
+extensions = [{ source = "bw", patches = ["./v1.patch"] }]
+"""
+    (below / "base.toml").write_text(BASE + target)
+    monkeypatch.chdir(folder.parent)
+    (folder / "mine.toml").write_text('extends = "below/base"\nname = "mine"\n')
+    for name in ("mine.toml", "below/base.toml"):
+        mine = load_plan(folder / name).plan.target["mine"].model_dump()
+        assert mine["source"] == str(folder / "pg")
+        assert mine["patches"] == [str(below / "v1.patch")]
+        (extension,) = mine["extensions"]
+        assert (extension["source"], extension["patches"]) == (str(below / "bw"), [str(below / "v1.patch")])
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ('kind = "build"\nsource = "pg"\npatches = ["gone.patch"]', "target.new.patches[0]"),
+        ('kind = "build"\nsource = "gone"', "target.new.source"),
+        ('kind = "build"\nsource = "pg"\nextensions = [{ source = "pg" }]', "target.new.extensions[0].source"),
+        ('kind = "embedded"\nversion = "18"\nextensions = [{ source = "bw" }]', "target.new.extensions"),
+    ],
+)
+def test_what_cannot_be_built_is_a_problem_of_its_line(folder: Path, target: str, path: str) -> None:
+    for name in ("pg/configure", "bw/Makefile"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    ((source, line, found),) = places(folder, f'extends = "base"\nname = "mine"\n[target.new]\n{target}\n')
+    assert (source, found) == (None, path) or (Path(str(source)).name, found) == ("mine.toml", path)
+    assert line is not None

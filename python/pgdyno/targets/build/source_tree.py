@@ -7,9 +7,10 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from pgdyno.errors import TargetError
 from pgdyno.mounts import expanded
@@ -125,10 +126,8 @@ def _apply_patch(patch: Path, source: Source, to: Path) -> None:
 
 def _run_git(folder: Path, *arguments: str, ceiling: Path | None = None) -> str | None:
     """Return why git failed, in one line; None if it did not. Raises TargetError without git."""
-    environment = os.environ | ({"GIT_CEILING_DIRECTORIES": str(ceiling)} if ceiling is not None else {})
-    command = _git_command(folder, arguments)
     try:
-        done = subprocess.run(command, capture_output=True, env=environment, timeout=_GIT_TIMEOUT_S, check=False)
+        done = _call_git(folder, arguments, {"GIT_CEILING_DIRECTORIES": str(ceiling)} if ceiling is not None else {})
     except OSError as error:
         raise TargetError(f"cannot run git: {(error.strerror or str(error)).lower()}", hint="install git") from error
     except subprocess.TimeoutExpired as error:
@@ -139,19 +138,24 @@ def _run_git(folder: Path, *arguments: str, ceiling: Path | None = None) -> str 
     return "; ".join(line.removeprefix("error: ").removeprefix("fatal: ") for line in lines) or "it says nothing"
 
 
-def _git_command(folder: Path, arguments: Sequence[str]) -> list[str]:
-    # the tree may belong to another user, which git refuses: only its own files are read
-    return ["git", "-c", "safe.directory=*", "-C", str(folder), *arguments]
-
-
 def _git(folder: Path, *arguments: str) -> bytes | None:
     """Return git's output; None without git, or if git does not track the tree (an archive next to a stray .git)."""
-    command = _git_command(folder, arguments)
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_GIT_TIMEOUT_S, check=True)
+        done = _call_git(folder, arguments)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout
+    return done.stdout if done.returncode == 0 else None
+
+
+def _call_git(
+    folder: Path, arguments: Sequence[str], more: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[bytes]:
+    # the tree may belong to another user, which git refuses: only its own files are read
+    command = ["git", "-c", "safe.directory=*", "-C", str(folder), *arguments]
+    # in a hook of git, its variables name another repository
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"LC_ALL": "C", **more}
+    return subprocess.run(command, capture_output=True, env=environment, timeout=_GIT_TIMEOUT_S, check=False)
 
 
 def _changes(folder: Path) -> str:
