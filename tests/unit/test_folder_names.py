@@ -10,7 +10,7 @@ import pytest
 
 from pgdyno.capture.logs.capture_logs import capture_logs
 from pgdyno.capture.replay_file import write_replay_file
-from pgdyno.importers.pgbench_log import LogKind, read_log
+from pgdyno.importers.pgbench_logs.read_log import LogKind, read_log
 from pgdyno.records import PlacedLines
 from pgdyno.records.capture import STATEMENTS_FILE
 from pgdyno.store import RunFolder, load_run, query

@@ -9,8 +9,11 @@ from pgdyno.published import COLUMNS, published, published_names
 SETS = published_names()
 
 
-def test_the_sets_of_the_five_published_benchmarks_are_there() -> None:
-    assert SETS == ["aurora-sysbench", "graviton-pgbench", "hundred-billion", "pgecons-tprocc", "power8-select-only"]
+def test_the_sets_of_the_six_published_benchmarks_are_there() -> None:
+    assert SETS == [
+        "aurora-sysbench", "graviton-pgbench", "hundred-billion", "pgecons-tprocc", "postgresbench",
+        "power8-select-only",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -29,7 +32,7 @@ def test_an_unknown_set_is_a_key_error() -> None:
 
 
 def test_pgbench_figures_obey_littles_law() -> None:
-    for name in ("graviton-pgbench", "hundred-billion"):
+    for name in ("graviton-pgbench", "hundred-billion", "postgresbench"):
         for row in published(name).rows:
             clients = float(row["tps"]) * float(row["latency_mean_ms"]) / 1000
             assert clients == pytest.approx(float(row["clients"]), rel=0.02)

@@ -20,7 +20,7 @@ from pgdyno.importers.formats import FILES
 from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
 from pgdyno.importers.imported_trials import Place, Trial, slug, throughput
 from pgdyno.importers.parsed import FIGURES, LARGEST_NUMBER, Document, Output
-from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, log_kind, read_log
+from pgdyno.importers.pgbench_logs.read_log import LINE_BYTES, LogKind, log_kind, read_log
 from pgdyno.messages import Message
 from pgdyno.records import Imported, ImportedClaim, ImportedFile, ImportedLine, Outcome, Point, TrialRecord, UnusedLine
 from pgdyno.store.object_storage.address import is_remote

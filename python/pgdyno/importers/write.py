@@ -18,7 +18,7 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.hammerdb import unused_item_of
 from pgdyno.importers.imported_trials import PER_MINUTE, Trial, prefer_new_orders, tell_apart, trials_of, unit_of
 from pgdyno.importers.parsed import Output
-from pgdyno.importers.pgbench_log import LogKind, logs_by_run
+from pgdyno.importers.pgbench_logs.read_log import LogKind, logs_by_run
 from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
 from pgdyno.messages import Message
 from pgdyno.records import ImportRecord, KeptMessage, Manifest, Outcome, TargetRecord, TrialRecord, UnusedLine

@@ -42,6 +42,7 @@ COLUMNS = {
     "latency_min_ms": "milliseconds",
     "latency_max_ms": "milliseconds",
     "latency_p95_ms": "milliseconds",
+    "latency_p99_ms": "milliseconds",
 }
 """The meaning of each column; a column `variables.NAME` is a script's variable."""
 

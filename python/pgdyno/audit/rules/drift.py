@@ -7,7 +7,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
+
+import numpy as np
 
 from pgdyno.analyse.intervals import two_sided_quantile
 from pgdyno.audit.arms import arms_of, compares_no_arms, order_is_drawn, point_of
@@ -26,6 +28,9 @@ HALF = 0.5
 """If drift alone explains this share of a measured difference, the difference is meaningless."""
 FEWEST_FREE = 3
 """Least degrees of freedom of the residuals."""
+FEWEST_IN_ORDER = 3
+_SORTED = ("csv", "table")
+"""Tools of imports whose rows may be sorted by a figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,8 @@ class _Drift:
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported and not all(sample.trial.started_at is not None for sample in subject.samples):
-        raise MissingError(Message("no-trial-order", "the order of the trials is unknown"))
+        yield from _judge_order_of_repeats(subject)
+        return
     groups = _groups(subject)
     places = _places(subject)
     found = _fit_drift(groups, places)
@@ -100,6 +106,58 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             [Evidence(at="trials", figures=figures)],
             "find the cause of the drift: temperature, caches, bloat, a burst balance; the order of trials cancels "
             "it in differences",
+        )
+
+
+def _judge_order_of_repeats(subject: Subject) -> Iterator[RuleFinding]:
+    """Judge outputs without a time by their order in the file, which is that of the runs of each point."""
+    series = [
+        [sample.rate for sample in samples]
+        for samples in _groups(subject).values()
+        if len(samples) >= FEWEST_IN_ORDER and not any(sample.tool in _SORTED for sample in samples)
+    ]
+    if not series:
+        raise MissingError(Message("no-trial-order", "the order of the trials is unknown"))
+    rising, falling, slowest = (
+        sum(map(is_so, series))
+        for is_so in (
+            lambda rates: all(a < b for a, b in pairwise(rates)),
+            lambda rates: all(a > b for a, b in pairwise(rates)),
+            lambda rates: rates[0] == min(rates),
+        )
+    )
+    # of the orders of n repeats, two rise or fall throughout; the sum over points of different n is no binomial one
+    chances = np.ones(1)
+    for rates in series:
+        ordered = 2 / math.factorial(len(rates))
+        chances = np.convolve(chances, (1 - ordered, ordered))
+    chance = float(chances[rising + falling :].sum())
+    if chance <= 1 - CONFIDENCE:
+        yield RuleFinding(
+            Severity.CAUTION,
+            Message(
+                "drift-in-order",
+                "throughput rises from repeat to repeat at {rising} of {all} points and falls at {falling}, which is "
+                "chance in {chance:.1%} of cases, and the first repeat is the slowest at {slowest}: the servers were "
+                "not in a steady state",
+                rising=rising,
+                falling=falling,
+                all=len(series),
+                slowest=slowest,
+                chance=chance,
+            ),
+            (),
+            [
+                Evidence(
+                    at=samples[0].at("tps"),
+                    figures={
+                        "target": samples[0].target,
+                        "tps_in_order": ", ".join(f"{sample.rate:,.0f}" for sample in samples),
+                    },
+                )
+                for samples in _groups(subject).values()
+            ],
+            "warm up until throughput is level before the first repeat, and measure the targets in turns",
         )
 
 
@@ -188,7 +246,8 @@ RULE = Rule(
     "throughput by the order of trials: a line through the logarithms, with its own level for each arm and point, "
     "whose slope is significant at 99 %. Caution if it makes a difference of over 1 % between two arms, because "
     "their trials are at different positions of an order that was not drawn; invalid if that is at least half of the "
-    "measured difference; a note if the order cancels it and the run as a whole changed by over 5 %",
+    "measured difference; a note if the order cancels it and the run as a whole changed by over 5 %. Imported outputs "
+    "without a time: caution if repeats rise or fall in order at more points than chance explains at 99 %",
     Severity.INVALID,
     "docs/design/method.md, Order",
     _check,

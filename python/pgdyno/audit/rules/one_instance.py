@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
-from pgdyno.audit.subject import Subject
+from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
+
+MOST_NAMED = 4
+"""Targets that the message names."""
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     targets = list(subject.by_target)
     if len(targets) < 2:
         return
-    if subject.imported:
+    servers = {target: {_server(sample) for sample in samples} for target, samples in subject.by_target.items()}
+    if subject.imported and any(None in each for each in servers.values()):
         raise MissingError(Message("no-instances", "the number of servers of each target is unknown"))
-    instances = {
-        target: len({sample.trial.instance for sample in samples}) for target, samples in subject.by_target.items()
-    }
+    instances = {target: len(each) for target, each in servers.items()}
     single = [target for target, count in instances.items() if count == 1]
     if not single:
         return
-    rented = bool(subject.run.manifest.rented) or any(
-        sample.trial.way is not None and sample.trial.way.instance is not None for sample in subject.samples
+    rented = (
+        subject.imported
+        or bool(subject.run.manifest.rented)
+        or any(sample.trial.way is not None and sample.trial.way.instance is not None for sample in subject.samples)
     )
     yield RuleFinding(
         # hosts of one type differ by percents, clusters on one host by less
@@ -30,17 +34,23 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         Message(
             "one-instance",
             "{targets}: one server each; peculiarities of that server count as differences of the target",
-            targets=", ".join(single),
+            targets=", ".join([*single[:MOST_NAMED], *["…"] * (len(single) > MOST_NAMED)]),
         ),
         (),
         [Evidence(at="trials", figures={"target": target, "instances": float(instances[target])}) for target in single],
-        "set instances = 3 or more of each target",
+        "measure three servers or more of each target (instances = 3)",
     )
+
+
+def _server(sample: Sample) -> int | str | None:
+    imported = sample.trial.imported
+    return sample.trial.instance if imported is None else imported.words.get("server")
 
 
 RULE = Rule(
     "one-instance",
-    "servers of each target in a run that compares targets: caution if they are rented, else a note",
+    "servers of each target in a run that compares targets: caution if they are rented or of a source that identifies "
+    "them, else a note",
     Severity.CAUTION,
     "docs/design/method.md, Instances",
     _check,

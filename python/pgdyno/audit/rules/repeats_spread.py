@@ -6,6 +6,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 from pgdyno.analyse.intervals import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
@@ -82,6 +83,49 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             [Evidence(at=samples[0].at("tps"), figures=_figures(samples, figure, names)) for samples in wide],
             "run longer trials, pin processes to cores, or repeat more often",
         )
+    if subject.imported:
+        # a run of pgdyno's own is judged by intervals
+        yield from _rank(groups, names)
+
+
+def _rank(groups: Sequence[Sequence[Sample]], names: Mapping[int, str]) -> Iterator[RuleFinding]:
+    """Report arms whose order by their best repeats differs from that by their worst, of which a source ranks one."""
+    by_point: dict[str, list[Sequence[Sample]]] = defaultdict(list)
+    for samples in groups:
+        by_point[point_of(samples[0].trial)].append(samples)
+    pairs = [pair for alike in by_point.values() for pair in combinations(alike, 2)]
+    changed = [(a, b) for a, b in pairs if (_best(a) > _best(b)) != (_worst(a) > _worst(b))]
+    if changed:
+        yield RuleFinding(
+            Severity.CAUTION,
+            Message(
+                "repeats-spread-rank",
+                "the best repeats rank {changed} of {all} pairs of targets in another order than the worst, such as "
+                "{first} and {second}",
+                changed=len(changed),
+                all=len(pairs),
+                first=names[changed[0][0][0].number],
+                second=names[changed[0][1][0].number],
+            ),
+            sorted({sample.number for pair in changed for each in pair for sample in each}),
+            [
+                Evidence(
+                    at=each[0].at("tps"),
+                    figures={"target": names[each[0].number], "best_tps": _best(each), "worst_tps": _worst(each)},
+                )
+                for pair in changed
+                for each in pair
+            ],
+            "rank means with their intervals: the best or the worst of few repeats is mostly chance",
+        )
+
+
+def _best(samples: Sequence[Sample]) -> float:
+    return max(sample.rate for sample in samples)
+
+
+def _worst(samples: Sequence[Sample]) -> float:
+    return min(sample.rate for sample in samples)
 
 
 def _repeats(subject: Subject, names: Mapping[int, str]) -> list[list[Sample]]:
@@ -136,7 +180,8 @@ RULE = Rule(
     "repeats-spread",
     "throughput of the trials of one point, at least three: a standard deviation over 5 % of the mean (six pairs "
     "then cannot show a difference of 7 %); from five trials on, the rule names trials that are outliers by Grubbs' "
-    "test at 1 % and over 5 % off the mean of the others",
+    "test at 1 % and over 5 % off the mean of the others. For imports also whether best and worst "
+    "repeats rank targets differently",
     Severity.CAUTION,
     "docs/design/method.md, Interval",
     _check,

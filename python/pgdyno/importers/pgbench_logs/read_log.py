@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from pgdyno.errors import StoreError
-from pgdyno.importers.pgbench_log_columns import COLUMNS, SHORTEST_TRY_NS, optional_columns, refuse_incomplete
-from pgdyno.importers.pgbench_log_counts import LogCounts, counts_by_key
+from pgdyno.importers.pgbench_logs.latency_counts import LogCounts, counts_by_key
+from pgdyno.importers.pgbench_logs.optional_columns import COLUMNS, SHORTEST_TRY_NS, optional_columns, refuse_incomplete
 from pgdyno.records import EARLIEST, LATEST, Latency, Summary
 from pgdyno.store import HistogramRow, IntervalRow, TrialTables
 from pgdyno.store.duckdb_session import reading

@@ -1,0 +1,1 @@
+"""Logs of pgbench, which become one trial for each run."""
