@@ -1,12 +1,13 @@
 """Files of Valgrind's callgrind, of which one is a whole one: BEGIN in PostgreSQL 15."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
 from pgdyno.instructions.callgrind import UNKNOWN, read_dump
 
-BEGIN = Path(__file__).parents[1] / "golden" / "callgrind-begin.out"
+BEGIN = gzip.decompress((Path(__file__).parents[1] / "golden" / "callgrind-begin.out.gz").read_bytes()).decode()
 CALLERS = """\
 events: Ir
 ob=(3) /usr/lib/x86_64-linux-gnu/libc.so.6
@@ -31,7 +32,7 @@ totals: 105
 
 
 def test_a_dump_has_the_instructions_of_each_function_itself() -> None:
-    dump = read_dump(BEGIN.read_text().splitlines())
+    dump = read_dump(BEGIN.splitlines())
     assert dump.total == dump.functions.total() == 9603
     # as callgrind_annotate prints them
     assert dump.functions["MemoryContextAllocZero"] == 33 + 261
@@ -50,9 +51,7 @@ def test_functions_with_callers_are_stacks_and_the_flush_includes_what_it_called
     assert dump.flush == 97
 
 
-@pytest.mark.parametrize(
-    "text", [BEGIN.read_text()[:5000], "", "fn=(3)\n", CALLERS.replace("totals: 105", "totals: 9")]
-)
+@pytest.mark.parametrize("text", [BEGIN[:5000], "", "fn=(3)\n", CALLERS.replace("totals: 105", "totals: 9")])
 def test_a_dump_that_is_not_whole_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"total|name"):
         read_dump(text.splitlines())
