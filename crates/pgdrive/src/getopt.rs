@@ -66,38 +66,21 @@ pub enum Found {
 }
 
 /// An error of getopt_long, with its message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Complaint {
-    /// An unknown option, such as `--nosuch`.
+    #[error("unrecognized option '--{0}'")]
     Unrecognized(String),
-    /// An unknown letter, such as `-y`.
+    #[error("invalid option -- '{0}'")]
     Invalid(char),
-    /// A letter without its argument, such as `-c` at the end.
+    #[error("option requires an argument -- '{0}'")]
     ShortNeedsArgument(char),
-    /// An option without its argument, such as `--client` at the end.
+    #[error("option '--{0}' requires an argument")]
     LongNeedsArgument(&'static str),
-    /// An option with an argument that it does not take, such as `--quiet=yes`.
+    #[error("option '--{0}' doesn't allow an argument")]
     TakesNoArgument(&'static str),
     /// An abbreviation such as `--p`, with the options that it may mean.
-    Ambiguous(String, Vec<&'static str>),
-}
-
-impl fmt::Display for Complaint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unrecognized(name) => write!(f, "unrecognized option '--{name}'"),
-            Self::Invalid(letter) => write!(f, "invalid option -- '{letter}'"),
-            Self::ShortNeedsArgument(letter) => {
-                write!(f, "option requires an argument -- '{letter}'")
-            }
-            Self::LongNeedsArgument(name) => write!(f, "option '--{name}' requires an argument"),
-            Self::TakesNoArgument(name) => write!(f, "option '--{name}' doesn't allow an argument"),
-            Self::Ambiguous(name, candidates) => {
-                write!(f, "option '--{name}' is ambiguous; possibilities:")?;
-                candidates.iter().try_for_each(|candidate| write!(f, " '--{candidate}'"))
-            }
-        }
-    }
+    #[error("option '--{name}' is ambiguous; possibilities: '--{}'", candidates.join("' '--"))]
+    Ambiguous { name: String, candidates: Vec<&'static str> },
 }
 
 /// Parses `args` (without the program's name) with `table`; returns everything before the first
@@ -155,7 +138,10 @@ fn find_long<'t>(table: &'t [Syntax], name: &str) -> Result<&'t Syntax, Complain
     match candidates[..] {
         [] => Err(Complaint::Unrecognized(name.to_owned())),
         [one] => Ok(one),
-        _ => Err(Complaint::Ambiguous(name.to_owned(), candidates.iter().map(|o| o.long).collect())),
+        _ => {
+            let candidates = candidates.iter().map(|option| option.long).collect();
+            Err(Complaint::Ambiguous { name: name.to_owned(), candidates })
+        }
     }
 }
 

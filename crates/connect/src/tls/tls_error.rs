@@ -1,63 +1,32 @@
 //! Errors of encrypted connections.
 
-use std::fmt;
-
 use rustls::{AlertDescription, CertificateError, Error};
 
 /// Why a connection could not be encrypted, or failed after that.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TlsError {
-    /// TLS is required, and the server does not support it.
+    #[error("server does not support SSL, but SSL was required")]
     Unsupported,
-    /// The server answered the request for TLS with an error message.
+    #[error("server sent an error response during SSL exchange")]
     ErrorResponse,
-    /// The server answered the request for TLS with an unknown byte.
+    #[error("received invalid response to SSL negotiation: {}", .0.escape_ascii())]
     InvalidResponse(u8),
-    /// A connection that began with TLS did not agree on the protocol.
+    #[error("direct SSL connection was established without ALPN protocol negotiation extension")]
     NoProtocol,
     /// A file or a parameter is unusable; the whole message.
+    #[error("{0}")]
     Setup(String),
-    Failed(Error),
+    #[error("SSL error: {}", words(.0))]
+    Failed(#[from] Error),
     /// The other side closed the connection during the handshake.
+    #[error("SSL SYSCALL error: EOF detected")]
     Closed,
     /// The certificate does not belong to the host; the whole message.
+    #[error("{0}")]
     WrongName(String),
     /// The server did not ask for the certificate although it must; the whole message.
+    #[error("{0}")]
     ClientCertificate(&'static str),
-}
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TlsError::Unsupported => f.write_str("server does not support SSL, but SSL was required"),
-            TlsError::ErrorResponse => f.write_str("server sent an error response during SSL exchange"),
-            TlsError::InvalidResponse(byte) => {
-                write!(f, "received invalid response to SSL negotiation: {}", byte.escape_ascii())
-            }
-            TlsError::NoProtocol => {
-                f.write_str("direct SSL connection was established without ALPN protocol negotiation extension")
-            }
-            TlsError::Setup(text) | TlsError::WrongName(text) => f.write_str(text),
-            TlsError::ClientCertificate(text) => f.write_str(text),
-            TlsError::Closed => f.write_str("SSL SYSCALL error: EOF detected"),
-            TlsError::Failed(error) => write!(f, "SSL error: {}", words(error)),
-        }
-    }
-}
-
-impl std::error::Error for TlsError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            TlsError::Failed(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<Error> for TlsError {
-    fn from(error: Error) -> Self {
-        TlsError::Failed(error)
-    }
 }
 
 /// The message for an error, close to OpenSSL's.
