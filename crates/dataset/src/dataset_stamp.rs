@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::load_error::LoadError;
-use crate::load_ledger::{execute, query, quoted};
+use crate::load_ledger::{execute, query_value, quoted};
 
 pub const FORMAT: u32 = 1;
 
@@ -155,7 +155,7 @@ fn split(comment: &str) -> Option<(&str, &str, &str)> {
 pub(crate) fn is_permitted(session: &mut Session) -> Result<bool, LoadError> {
     let sql = "select pg_catalog.pg_has_role(datdba, 'USAGE') from pg_catalog.pg_database \
                where datname = pg_catalog.current_database()";
-    Ok(query(session, sql)? == [[Some("t".to_owned())]])
+    Ok(query_value(session, sql)?.as_deref() == Some("t"))
 }
 
 /// Removes the stamp, which is about to become wrong. Returns false if there is one and the session may not remove it.
@@ -178,23 +178,18 @@ pub(crate) fn write(session: &mut Session, stamp: &Stamp) -> Result<(), LoadErro
 /// The OID of a table; None if there is no table with this name.
 pub(crate) fn read_oid(session: &mut Session, table: &str) -> Result<Option<u32>, LoadError> {
     let sql = format!("select pg_catalog.to_regclass({})::pg_catalog.oid", quoted(table));
-    let rows = query(session, &sql)?;
-    let oid = rows.first().and_then(|row| row.first()?.as_ref());
-    Ok(oid.and_then(|oid| oid.parse().ok()))
+    Ok(query_value(session, &sql)?.and_then(|oid| oid.parse().ok()))
 }
 
 fn read_comment(session: &mut Session) -> Result<Option<String>, LoadError> {
     let sql = "select pg_catalog.shobj_description(oid, 'pg_database') from pg_catalog.pg_database \
                where datname = pg_catalog.current_database()";
-    let rows = query(session, sql)?;
-    Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()?))
+    query_value(session, sql)
 }
 
 fn write_comment(session: &mut Session, comment: &str) -> Result<(), LoadError> {
     let sql = "select pg_catalog.quote_ident(pg_catalog.current_database())";
-    let rows = query(session, sql)?;
-    let name = rows.into_iter().next().and_then(|row| row.into_iter().next()?);
-    let name = name.unwrap_or_default();
+    let name = query_value(session, sql)?.unwrap_or_default();
     let text = if comment.is_empty() { "null".to_owned() } else { quoted(comment) };
     execute(session, &format!("comment on database {name} is {text}")).map(drop)
 }

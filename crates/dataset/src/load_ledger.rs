@@ -255,7 +255,7 @@ impl Writer {
 fn exists(session: &mut Session) -> Result<bool, LoadError> {
     let sql = "select pg_catalog.to_regclass('pgdyno_load.load') is not null \
                and pg_catalog.to_regclass('pgdyno_load.done') is not null";
-    Ok(query(session, sql)? == [[Some("t".to_owned())]])
+    Ok(query_value(session, sql)?.as_deref() == Some("t"))
 }
 
 /// A text as an SQL literal that is valid for all settings of the server.
@@ -278,6 +278,11 @@ pub(crate) fn execute(session: &mut Session, sql: &str) -> Result<u64, LoadError
 pub(crate) fn query(session: &mut Session, sql: &str) -> Result<Vec<Vec<Option<String>>>, LoadError> {
     let results = session.simple_query(sql).map_err(|error| ledger_error(sql, error))?;
     Ok(results.into_iter().next_back().unwrap_or_default().rows)
+}
+
+/// The first column of the first row; None if that is NULL or there is none.
+pub(crate) fn query_value(session: &mut Session, sql: &str) -> Result<Option<String>, LoadError> {
+    Ok(query(session, sql)?.into_iter().next().and_then(|row| row.into_iter().next()?))
 }
 
 fn ledger_error(sql: &str, error: SessionError) -> LoadError {

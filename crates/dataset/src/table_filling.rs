@@ -7,13 +7,13 @@ use std::time::Instant;
 use pgdyno_connect::Session;
 
 use crate::chunk::Chunk;
-use crate::dataset::{Dataset, Table};
+use crate::dataset::{Dataset, RowSource, Table};
 use crate::load_error::LoadError;
 use crate::load_ledger::{Ledger, SentAmount, Writer, execute, query, roll_back};
 use crate::load_watcher::{Rows, Watcher};
 use crate::parallel_jobs::at_once;
 
-/// Rows between two checks of the stop flag.
+/// Rows between two checks of the stop flag; divides the number of rows after which pgbench reports.
 const BATCH_ROWS: u64 = 10_000;
 /// The first version whose COPY FREEZE marks pages as all-visible: only then is it useful.
 pub(crate) const FREEZE_FROM_VERSION: i32 = 140_000;
@@ -132,31 +132,14 @@ impl<'a> Filling<'a> {
 
     fn copy(&self, session: &mut Session, sql: &str, chunk: &Chunk) -> Result<SentAmount, LoadError> {
         let counter = &self.counters[chunk.table];
-        let mut rows = self.dataset.rows(chunk.table, chunk.units.clone());
-        let mut copy = session.copy_in(sql).map_err(LoadError::CopyStart)?;
+        let rows = self.dataset.rows(chunk.table, chunk.units.clone());
         let mut sent = SentAmount::default();
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                // whether or not the server receives it, nothing is committed
-                let _ = copy.abort("canceled by user");
-                return Err(LoadError::Interrupted);
-            }
-            let mut made = SentAmount::default();
-            copy.write_with(|buffer| {
-                let before = buffer.len();
-                made.rows = rows.append(BATCH_ROWS, buffer);
-                made.bytes = (buffer.len() - before) as u64;
-            })
-            .map_err(LoadError::CopyRows)?;
-            if made.rows == 0 {
-                break;
-            }
+        let copied = copy_rows(session, sql, rows, self.stop, |made| {
             sent.rows += made.rows;
             sent.bytes += made.bytes;
             counter.rows.fetch_add(made.rows, Ordering::Relaxed);
             counter.bytes.fetch_add(made.bytes, Ordering::Relaxed);
-        }
-        let copied = copy.finish().map_err(LoadError::CopyRows)?;
+        })?;
         if copied == sent.rows {
             Ok(sent)
         } else {
@@ -208,6 +191,32 @@ struct LastReport {
     started: Instant,
     /// Indexed by table.
     rows: Vec<u64>,
+}
+
+/// Sends rows by COPY, and calls `note` with what each batch added; returns how many rows the server counted.
+pub(crate) fn copy_rows(
+    session: &mut Session, sql: &str, mut rows: Box<dyn RowSource + '_>, stop: &AtomicBool,
+    mut note: impl FnMut(SentAmount),
+) -> Result<u64, LoadError> {
+    let mut copy = session.copy_in(sql).map_err(LoadError::CopyStart)?;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            // whether or not the server receives it, nothing is committed
+            let _ = copy.abort("canceled by user");
+            return Err(LoadError::Interrupted);
+        }
+        let mut made = SentAmount::default();
+        copy.write_with(|buffer| {
+            let before = buffer.len();
+            made.rows = rows.append(BATCH_ROWS, buffer);
+            made.bytes = (buffer.len() - before) as u64;
+        })
+        .map_err(LoadError::CopyRows)?;
+        if made.rows == 0 {
+            return copy.finish().map_err(LoadError::CopyRows);
+        }
+        note(made);
+    }
 }
 
 /// Whether COPY may freeze a relation's rows, and that is useful: it is for an ordinary table that

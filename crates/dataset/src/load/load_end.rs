@@ -12,19 +12,14 @@ impl<W: Watcher> Load<'_, W> {
     /// Writes the dataset stamp and drops the ledger, in one transaction.
     pub(super) fn finish(&mut self) -> Result<(), LoadError> {
         self.go_on()?;
-        let stamp = match self.filled.take() {
-            Some(counts) => Some(self.stamp(&counts)?),
+        let Some(counts) = self.filled.take() else {
             // all rows were loaded before, and only later steps were missing
-            None => match &self.ledger {
-                Some(_) => {
-                    return Err(LoadError::NotResumable("the ledger has no rows".to_owned()));
-                }
-                None => None,
-            },
+            return match self.ledger {
+                Some(_) => Err(LoadError::NotResumable("the ledger has no rows".to_owned())),
+                None => Ok(()),
+            };
         };
-        if stamp.is_none() {
-            return Ok(());
-        }
+        let stamp = self.stamp(&counts)?;
         // this commit is waited for as the user has configured it, and so are all earlier ones
         self.execute("set synchronous_commit to default")?;
         let permitted = dataset_stamp::is_permitted(self.session)?;
@@ -32,9 +27,10 @@ impl<W: Watcher> Load<'_, W> {
         if self.ledger.is_some() {
             self.execute(load_ledger::DROP)?;
         }
-        match stamp {
-            Some(stamp) if permitted => dataset_stamp::write(self.session, &stamp)?,
-            _ => self.watcher.warning("the database gets no dataset stamp: only its owner may comment on it"),
+        if permitted {
+            dataset_stamp::write(self.session, &stamp)?;
+        } else {
+            self.watcher.warning("the database gets no dataset stamp: only its owner may comment on it");
         }
         self.execute("commit").map(drop)
     }
@@ -46,9 +42,9 @@ impl<W: Watcher> Load<'_, W> {
             tables.push(StampedTable { name: table.name.clone(), rows: *rows, oid: oid.unwrap_or_default() });
         }
         let now = "select to_char(now() at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')";
-        let loaded_at = load_ledger::query(self.session, now)?.pop().and_then(|mut row| row.pop()?);
+        let loaded_at = load_ledger::query_value(self.session, now)?;
         let wal_level = "select pg_catalog.current_setting('wal_level', true)";
-        let mut wal_level = load_ledger::query(self.session, wal_level)?;
+        let wal_level = load_ledger::query_value(self.session, wal_level)?;
         let options = self.dataset.options().into_iter();
         let options: Map<String, Value> = options.map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
         let mut stamp = Stamp {
@@ -63,7 +59,7 @@ impl<W: Watcher> Load<'_, W> {
             checksum: String::new(),
             pgdyno: self.order.program_version.to_owned(),
             loaded_at: loaded_at.unwrap_or_default(),
-            wal_level: wal_level.pop().and_then(|mut row| row.pop()?),
+            wal_level,
         };
         stamp.checksum = stamp.checksum_of_counts();
         Ok(stamp)

@@ -1,16 +1,12 @@
 //! Loads all rows in one transaction over one session, as pgbench does.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Load;
 use crate::load_error::LoadError;
 use crate::load_ledger;
 use crate::load_watcher::{Rows, Watcher};
-use crate::table_filling::FREEZE_FROM_VERSION;
-
-/// Rows between two checks of the clock and the stop flag; divides the number of rows after which pgbench reports.
-const BATCH_ROWS: u64 = 10_000;
+use crate::table_filling::{FREEZE_FROM_VERSION, copy_rows};
 
 impl<W: Watcher> Load<'_, W> {
     /// Empties and fills all tables in one transaction: then rows can be written frozen, the server
@@ -50,8 +46,6 @@ impl<W: Watcher> Load<'_, W> {
 
     fn send_rows(&mut self, sql: &str, place: usize) -> Result<u64, LoadError> {
         let table = &self.tables[place];
-        let mut copy = self.session.copy_in(sql).map_err(LoadError::CopyStart)?;
-        let mut writer = self.dataset.rows(place, 0..table.units);
         let mut progress = Rows {
             table: Some(&table.name),
             rows: 0,
@@ -61,29 +55,15 @@ impl<W: Watcher> Load<'_, W> {
             elapsed: Duration::ZERO,
         };
         let started = Instant::now();
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                // whether or not the server receives it, nothing is committed
-                let _ = copy.abort("canceled by user");
-                return Err(LoadError::Interrupted);
-            }
-            let mut made = 0;
-            let sent = copy.write_with(|buffer| {
-                let before = buffer.len();
-                made = writer.append(BATCH_ROWS, buffer);
-                progress.bytes += (buffer.len() - before) as u64;
-            });
-            sent.map_err(LoadError::CopyRows)?;
-            if made == 0 {
-                break;
-            }
-            progress.rows += made;
+        let copied = copy_rows(self.session, sql, self.dataset.rows(place, 0..table.units), self.stop, |made| {
+            progress.rows += made.rows;
+            progress.bytes += made.bytes;
             progress.elapsed = started.elapsed();
             self.watcher.rows(&progress);
-        }
+        })?;
         self.sent.rows += progress.rows;
         self.sent.bytes += progress.bytes;
-        copy.finish().map_err(LoadError::CopyRows)
+        Ok(copied)
     }
 
     /// Whether COPY may freeze the table's rows, and that is useful: it is for an ordinary table,
