@@ -68,7 +68,8 @@ def _output(result: dict[str, Any], run: dict[str, Any], line: int, section: int
     asked, instance = result["benchmark"], result.get("instance") or {}
     output = Output(str(asked["tool"])[:_LONGEST], line, line, section=section)
     if "source" in result:
-        output.target = PurePosixPath(_word(result["source"])).stem
+        # the scales of a service are points of one target
+        output.target = PurePosixPath(_word(result["source"])).stem.replace(f"_{asked['scale_factor']}", "")
     workload = _word(asked["workload"])
     output.workload = _BUILT_IN.get(workload, workload)
     output.protocol = _word(asked["query_mode"])

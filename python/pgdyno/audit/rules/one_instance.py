@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
@@ -16,10 +17,13 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     targets = list(subject.by_target)
     if len(targets) < 2:
         return
-    servers = {target: {_server(sample) for sample in samples} for target, samples in subject.by_target.items()}
-    if subject.imported and any(None in each for each in servers.values()):
+    if subject.imported and any(_server(sample) is None for sample in subject.samples):
         raise MissingError(Message("no-instances", "the number of servers of each target is unknown"))
-    instances = {target: len(each) for target, each in servers.items()}
+    instances = {}
+    for target, samples in subject.by_target.items():
+        # a source may identify the server by its dataset
+        servers = Counter(data for data, _ in {(subject.data_of(sample), _server(sample)) for sample in samples})
+        instances[target] = max(servers.values())
     single = [target for target, count in instances.items() if count == 1]
     if not single:
         return
