@@ -16,6 +16,7 @@ COMMANDS = {
     "ab": "comparison.ab:ab",
     "impact": "comparison.impact:impact",
     "bisect": "comparison.bisect:BisectCommand",
+    "count": "comparison.count:count",
     "tune": "tune:tune",
     "doctor": "doctor:doctor",
     "watch": "watch:watch",

@@ -5,7 +5,19 @@ from dataclasses import replace
 from pgdyno.audit import Severity
 from pgdyno.audit.subject import AuditRun
 from pgdyno.records import Check, CheckVerdict, DuetRecord, ErrorCount, Likeness, Outcome, ScriptSummary
-from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, planned, pooled, ran, rated, sized
+from tests.unit.audit_disturbed import (
+    NOISE,
+    counted,
+    failing,
+    hits,
+    lagging,
+    on_host,
+    planned,
+    pooled,
+    ran,
+    rated,
+    sized,
+)
 from tests.unit.audit_sample import (
     OTHER,
     ROW,
@@ -456,6 +468,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         probed(own(), ran("tables", "autovacuums", "b", trials=(4, 6))),
         probed(own(), ran("tables", "autovacuums", "ab", trials=(3, 4))),
     ),
+    ("counts-differ", CAUTION, counted(0.003), counted(0.001)),
     (
         "repeats-spread",
         CAUTION,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
-from pgdyno.records import ProbeRecord, ReplicaLag, TrialRecord
+from pgdyno.records import InstructionCounts, ProbeRecord, ReplicaLag, TrialRecord
 from pgdyno.records.probe import PoolerRecord
 from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.trial_tables import SeriesRow
@@ -69,6 +69,21 @@ def rated(times: Callable[[TrialRecord], float], *, there_and_back: bool = False
         return {"summary": {"tps": 10_000.0 * times(trial)}, **target}
 
     return changed(own(), of)
+
+
+def counted(spread: float) -> FakeRun:
+    """Returns a run that counts instructions, whose last trial has that share more than the others."""
+
+    def of(trial: TrialRecord) -> dict[str, object]:
+        each = 100_000.0 * (1 + spread * (trial.number == len(run.trials)))
+        counts = InstructionCounts(
+            counter="valgrind", transactions=40, instructions=each, scripts=[], functions={}, jit=False
+        )
+        return {"summary": {"instructions": counts}}
+
+    run = own()
+    plan = run.manifest.plan | {"trial": {**run.manifest.plan["trial"], "measure": "instructions"}}
+    return replace(changed(run, of), manifest=run.manifest.model_copy(update={"plan": plan}))
 
 
 def failing(what: str = "failed", a: int = 0, b: int = 0) -> FakeRun:

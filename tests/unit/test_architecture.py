@@ -310,6 +310,7 @@ ONE_EACH = ("audit/rules",)
 SAME_SUBJECT = {
     "capture": "the command, and its record",
     "cloud_metrics": "their tables, and their section of the report",
+    "counting": "in a server, its trials, and the check of their plan",
     "comparison": "its figures, its sentences, and its section",
     "dips": "their figures, and their section",
     "duet": "its figures, and its trials",

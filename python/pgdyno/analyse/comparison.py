@@ -32,8 +32,8 @@ from pgdyno.messages import Message
 from pgdyno.records import StoppingRule
 from pgdyno.records.base import FEWEST_PAIRS
 
-LEAST_DELTA = 0.01
-"""Smaller differences are not reported as such."""
+LEAST_DELTA = Metric.TPS.least_delta
+"""Smaller differences are not reported as such, except those of instructions."""
 POWER = 0.8
 """The power at which `detectable` is computed."""
 MOST_PAIRS = 1_000
@@ -160,7 +160,8 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0, delta: float | None = 
     """
     rules = [each.stopping for each in all_arms if each.stopping is not None]
     if delta is None:
-        delta = max(LEAST_DELTA, floor, *(rule.margin for rule in rules))
+        least = max((each.metric.least_delta for each in all_arms), default=LEAST_DELTA)
+        delta = max(least, floor, *(rule.margin for rule in rules))
     logs = [logs_of_units(pairs, each) for each in all_arms for pairs in each.points]
     signs = [each.metric.sign for each in all_arms for _ in each.points]
     judged = iter(_holm(logs, signs, delta, max((rule.comparisons for rule in rules), default=0)))
@@ -247,9 +248,17 @@ def new_run_pairs(
     return int(n[np.argmax(clear)]) if clear.any() else None
 
 
-def needed_units(interval: Interval | None, spread: float, instances: int, delta: float, *, paired: bool) -> int | None:
+def needed_units(
+    interval: Interval | None,
+    spread: float,
+    instances: int,
+    delta: float,
+    *,
+    paired: bool,
+    fewest: int = FEWEST_PAIRS,
+) -> int | None:
     """Return `new_run_pairs`; with two or more instances per arm, the number of instances instead, at least two."""
-    return new_run_pairs(interval, spread, delta, paired=paired, fewest=FEWEST_PAIRS if instances == 1 else 2)
+    return new_run_pairs(interval, spread, delta, paired=paired, fewest=fewest if instances == 1 else 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +274,13 @@ class UnitLogs:
     differences: tuple[float, ...] | None = None
     """Log ratios of trials that ran at the same time, in place of the differences between `other` and `base`."""
     stopping: StoppingRule | None = None
+    fewest_pairs: int = FEWEST_PAIRS
+    """Those of the metric."""
 
     @property
     def fewest(self) -> int:
         """Return the pairs that a claim needs."""
-        return FEWEST_PAIRS if self.stopping is None else max(FEWEST_PAIRS, self.stopping.fewest)
+        return self.fewest_pairs if self.stopping is None else max(self.fewest_pairs, self.stopping.fewest)
 
     @property
     def instances(self) -> int:
@@ -317,6 +328,10 @@ def logs_of_units(pairs: PointPairs, arms: Arms) -> UnitLogs:
     Trials of one instance share what is particular to it, so with two or more instances of each arm the mean of an
     instance is one value. Arms on the same instances, such as two settings, are compared instance by instance.
     """
+    return replace(_logs_of_units(pairs, arms), fewest_pairs=arms.metric.fewest_pairs)
+
+
+def _logs_of_units(pairs: PointPairs, arms: Arms) -> UnitLogs:
     if arms.paired and pairs.duets:
         return _of_duets(pairs, arms.stopping)
     bases, others = (pairs.repeats, pairs.repeats) if arms.paired else (sorted(pairs.base), sorted(pairs.other))
@@ -461,7 +476,11 @@ def _missing_arms_message(arms: Sequence[str]) -> Message:
 def _point_comparison(label: Message, judged: _Judged, delta: float) -> PointComparison:
     logs, interval = judged.logs, judged.interval
     settled = judged.verdict is not Verdict.INCONCLUSIVE
-    needed = None if settled else needed_units(interval, logs.spread, logs.instances, delta, paired=logs.paired)
+    needed = (
+        None
+        if settled
+        else needed_units(interval, logs.spread, logs.instances, delta, paired=logs.paired, fewest=logs.fewest_pairs)
+    )
     return PointComparison(
         label=label,
         pairs=logs.pairs,
@@ -534,9 +553,10 @@ def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[Message]:
             )
         )
     judged = [point for point in points if point.reason is None]
-    few = [str(point.label) for point in judged if point.pairs < FEWEST_PAIRS]
+    least = arms.metric.fewest_pairs
+    few = [str(point.label) for point in judged if point.pairs < least]
     if few:
-        found.append(few_pairs([] if len(few) == len(judged) else few, paired=arms.paired))
+        found.append(few_pairs([] if len(few) == len(judged) else few, paired=arms.paired, least=least))
     found.extend(
         Message(
             "trials-without-figure",
@@ -573,9 +593,9 @@ def _looks(rule: StoppingRule, *, paired: bool) -> Message:
     )
 
 
-def few_pairs(points: Sequence[str], *, paired: bool) -> Message:
+def few_pairs(points: Sequence[str], *, paired: bool, least: int = FEWEST_PAIRS) -> Message:
     """Warn of too few pairs for a claim, at `points`; at all points if none is named."""
-    least, at = FEWEST_PAIRS, ", ".join(points)
+    at = ", ".join(points)
     if paired and points:
         return Message("few-pairs", "fewer than {least} pairs at {points}: too few for a claim", least=least, points=at)
     if paired:

@@ -14,6 +14,7 @@ from pgdyno.analyse.series import Series, following, label, listed_values, text,
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
 from pgdyno.records import Manifest, Outcome, Point, StoppingRule, TrialRecord
+from pgdyno.records.base import FEWEST_PAIRS
 
 
 class Metric(StrEnum):
@@ -29,6 +30,8 @@ class Metric(StrEnum):
     """Mean latency: less is better."""
     COMPOSITE = "composite"
     """Of tpch, the geometric mean of power and throughput: more is better."""
+    INSTRUCTIONS = "instructions"
+    """Instructions of the server's process per transaction: less is better."""
 
     @property
     def is_latency(self) -> bool:
@@ -38,16 +41,27 @@ class Metric(StrEnum):
     @property
     def sign(self) -> int:
         """Return +1 if more is better, -1 if less is."""
-        return -1 if self.is_latency else 1
+        return -1 if self.is_latency or self is Metric.INSTRUCTIONS else 1
 
     @property
     def words(self) -> str:
-        names = {Metric.TPS: "throughput", Metric.COMPOSITE: "composite figure"}
+        names = {Metric.TPS: "throughput", Metric.COMPOSITE: "composite figure", Metric.INSTRUCTIONS: "instructions"}
         return names.get(self, f"{self.value} latency")
 
     @property
     def unit(self) -> str:
-        return "ms" if self.is_latency else {Metric.TPS: "tps", Metric.COMPOSITE: "queries/h x SF"}[self]
+        units = {Metric.TPS: "tps", Metric.COMPOSITE: "queries/h x SF", Metric.INSTRUCTIONS: "per transaction"}
+        return units.get(self, "ms")
+
+    @property
+    def least_delta(self) -> float:
+        """Return the relative difference below which none is reported."""
+        return 0.001 if self is Metric.INSTRUCTIONS else 0.01
+
+    @property
+    def fewest_pairs(self) -> int:
+        """Return the pairs that a claim needs: equal counts differ by so little that two tell it."""
+        return 2 if self is Metric.INSTRUCTIONS else FEWEST_PAIRS
 
 
 class Placed(Protocol):
@@ -67,7 +81,7 @@ _P = TypeVar("_P", bound=Placed)
 
 def usual_metric(run: RunSource) -> Metric:
     """Return the metric by which `run` is compared by default: throughput; p99 latency in an open loop; the composite
-    figure of tpch.
+    figure of tpch; instructions, if it counted them.
 
     In an open loop, the plan sets the throughput; two servers that keep up differ in latency alone.
     """
@@ -76,6 +90,8 @@ def usual_metric(run: RunSource) -> Metric:
 
 def metric_of(manifest: Manifest, trials: Sequence[Placed]) -> Metric:
     """Return `usual_metric` of a run with `trials`, which need not have been measured."""
+    if manifest.counts_instructions:
+        return Metric.INSTRUCTIONS
     if manifest.runs_once:
         return Metric.COMPOSITE
     trials = judged_trials(manifest, trials)
@@ -86,7 +102,7 @@ def metric_of(manifest: Manifest, trials: Sequence[Placed]) -> Metric:
 
 
 def value_of(trial: TrialRecord, metric: Metric) -> float | None:
-    """Return `metric` of `trial`, in transactions per second, nanoseconds, or queries per hour x scale factor.
+    """Return `metric` of `trial`, in its unit; of latency, in nanoseconds.
 
     None for a trial that did not finish, that lacks the figure, or whose figure is 0, which has no logarithm. A client
     of tpch runs one long transaction, so a trial of it has no figure but the composite.
@@ -94,6 +110,8 @@ def value_of(trial: TrialRecord, metric: Metric) -> float | None:
     summary = trial.summary
     if trial.outcome is not Outcome.FINISHED or summary is None:
         return None
+    if metric is Metric.INSTRUCTIONS:
+        return None if summary.instructions is None else summary.instructions.instructions or None
     if metric is Metric.COMPOSITE or summary.rate_tps is None:
         return summary.composite if metric is Metric.COMPOSITE else None
     if metric is Metric.TPS:

@@ -63,6 +63,10 @@ NOT_CHECKED = "-not-checked"
 """Suffix of a rule's id: the message of a rule that lacks its input."""
 
 
+COUNTS = Message("counts-instructions", "the trials count instructions")
+"""Why a rule of rates or times has no input."""
+
+
 class MissingError(Exception):
     """Raised by a rule that lacks its input."""
 
@@ -103,8 +107,9 @@ class Rule:
 
     def findings(self, subject: Subject) -> list[Finding]:
         try:
-            if self.needs_rate and subject.manifest.runs_once:
-                raise MissingError(Message("runs-queries", "the trials run each query to its end"))
+            if self.needs_rate and subject.manifest.is_untimed:
+                queries = Message("runs-queries", "the trials run each query to its end")
+                raise MissingError(COUNTS if subject.manifest.counts_instructions else queries)
             found = list(self.check(subject))
         except MissingError as missing:
             unchecked = Message(f"{self.id}{NOT_CHECKED}", "not checked: {reason}", reason=missing.reason)

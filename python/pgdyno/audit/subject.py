@@ -140,7 +140,9 @@ class Sample:
 
     @property
     def rate(self) -> float:
-        """Return transactions per second, or the composite of queries that run once."""
+        """Return transactions per second, the composite of queries that run once, or instructions per transaction."""
+        if self.summary.instructions is not None:
+            return self.summary.instructions.instructions
         return self.summary.composite or 0.0 if self.summary.rate_tps is None else self.summary.tps
 
     def at(self, name: str | None = None) -> str:

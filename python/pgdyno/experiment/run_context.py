@@ -34,5 +34,7 @@ class RunContext:
         """The engine's seed in `trial`.
 
         Queries that run once are the same in every trial: other parameters could give them other plans and other times.
+        So are statements whose instructions are counted.
         """
-        return self.seed if self.plan.workload.runs_once else self.seed + trial.number
+        is_same = self.plan.workload.runs_once or self.plan.trial.measure == "instructions"
+        return self.seed if is_same else self.seed + trial.number

@@ -130,7 +130,9 @@ class RunProgress:
         tps, composite = (summary.rate_tps, summary.composite) if summary is not None else (None, None)
         latency = summary.latency_ns if summary is not None and tps is not None else None
         p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
-        self._view.event(TrialEnded(record.outcome, tps, p99_ms, composite))
+        counts = summary.instructions if summary is not None else None
+        instructions = counts.instructions if counts is not None else None
+        self._view.event(TrialEnded(record.outcome, tps, p99_ms, composite, instructions))
 
     def looked(self, look: Looked) -> None:
         self._view.event(look)

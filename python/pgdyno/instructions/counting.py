@@ -15,11 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Protocol
 
-from pgdyno.errors import ExitCode, PgdynoError, TargetError
+from pgdyno.errors import PgdynoError, TargetError
 from pgdyno.instructions.callgrind import Dump, read_dump
+from pgdyno.instructions.count_error import CountError
+from pgdyno.instructions.perf_stat import instructions_of
 from pgdyno.targets import Server
-from pgdyno.targets.cluster.postmaster import explain_whole, read_log
+from pgdyno.targets.cluster.postmaster import explain_whole, find_postmaster, read_log
 
 WARMUP = 20
 """Transactions before the counted ones: caches of the session fill, and prepared statements get their generic plan."""
@@ -29,12 +32,6 @@ FLUSHED = 1.5
 """The functions of an execution whose flush of statistics costs this much more than the least are left out."""
 _EXIT_S = 120.0
 _FOLDER = "counts"
-
-
-class CountError(PgdynoError):
-    """Instructions cannot be counted."""
-
-    exit_code = ExitCode.ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +45,62 @@ class Counted:
     """Instructions of each function itself, rounded; of each stack if callers were asked for."""
 
 
-class CountedServer:
-    """A server under Valgrind."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+class CountingServer(Protocol):
+    """A server in which instructions are counted."""
 
     def count(self, load: Callable[[int], None], transactions: int) -> Counted:
         """Return what `load` costs, which runs as many transactions in one session as its argument says.
 
         Counts `transactions` of them, after WARMUP ones. Raises CountError, and whatever `load` raises.
         """
+
+
+class _UnderValgrind:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def count(self, load: Callable[[int], None], transactions: int) -> Counted:
         for path in self._folder.iterdir():
             path.unlink()
         load(WARMUP + transactions)
         return _evaluate(_dumps_of_load(self._folder, WARMUP + transactions), transactions)
 
 
+class _ByPerf:
+    """Counts by the processor: two loads, so that the start of a session cancels."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def count(self, load: Callable[[int], None], transactions: int) -> Counted:
+        postmaster = find_postmaster(self._server.data_directory)
+        if postmaster is None:
+            raise CountError("the server ended")
+        short = instructions_of(postmaster.pid, lambda: load(WARMUP))
+        long = instructions_of(postmaster.pid, lambda: load(WARMUP + transactions))
+        return Counted((long - short) / transactions, (), Counter())
+
+
+def counter_of(asked: str) -> str:
+    """Return `valgrind` or `perf` for auto, valgrind or perf. Raises CountError if Valgrind is missing."""
+    if asked == "valgrind" or (asked == "auto" and (shutil.which("valgrind") or not shutil.which("perf"))):
+        valgrind_command(Path(), callers=False)
+        return "valgrind"
+    return "perf"
+
+
 @contextmanager
-def counting(server: Server, *, callers: bool = False) -> Iterator[CountedServer]:
+def counting(server: Server, counter: str = "valgrind", *, callers: bool = False) -> Iterator[CountingServer]:
     """Restart `server` under Valgrind for the block, and as usual after it; with `callers`, functions are stacks.
+
+    With the counter `perf`, which knows no functions, `server` keeps running.
 
     After an exception the server is stopped. Raises CountError, TargetError.
     """
     machine = server.own("count the instructions of the server")
+    if counter == "perf":
+        yield _ByPerf(server)
+        return
     folder = machine.log_path.parent / _FOLDER
     command = valgrind_command(folder, callers=callers)
     _make_folder(folder, machine.data_directory)
@@ -80,7 +109,7 @@ def counting(server: Server, *, callers: bool = False) -> Iterator[CountedServer
     try:
         server.stop()
         server.start()
-        yield CountedServer(folder)
+        yield _UnderValgrind(folder)
         if not server.alive():
             raise CountError("the server ended")
     except PgdynoError as error:

@@ -82,6 +82,10 @@ class TrialSpec(Model):
     warmup: Annotated[Seconds, Field(ge=0)] = 0.0
     duration: Annotated[Seconds, Field(gt=0)] | None = None
     transactions: Positive | None = None
+    measure: Literal["time", "instructions"] = "time"
+    """`instructions`: count those of the server's process for the load under Valgrind, in place of times."""
+    counter: Literal["auto", "valgrind", "perf"] = "auto"
+    """What counts instructions; `auto` is Valgrind, and perf without it."""
     until: Literal["duration", "recovered"] = "duration"
     """`recovered`: the load ends earlier, once all events have ended and the load is as before."""
     repeats: Repeats = 1
@@ -468,8 +472,9 @@ class Plan(Model):
             for name in ("undo", "limit", "max_rate", "control"):
                 if event[name] is None:
                     del event[name]
-        for name in ("margin", "promise"):
-            if not resolved["trial"][name]:
+        left_out: dict[str, object] = {"margin": None, "promise": [], "measure": "time", "counter": "auto"}
+        for name, usual in left_out.items():
+            if resolved["trial"][name] == usual:
                 del resolved["trial"][name]
         if self.event:
             resolved["trial"]["reconnect"] = self.reconnect()

@@ -223,6 +223,16 @@ def prewarm_with_extension(server: Server) -> str:
     return f"{blocks:,} blocks"
 
 
+def prewarm(server: Server) -> str:
+    """Read all tables and indexes into shared buffers; without pg_prewarm, the tables alone.
+
+    Raises TargetError, psycopg.Error.
+    """
+    with server.connect() as connection:
+        found = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'").fetchone()
+    return prewarm_by_reading(server) if found is None else prewarm_with_extension(server)
+
+
 def prewarm_by_reading(server: Server) -> str:
     """Read every table completely by a query; tables above a quarter of shared buffers pass through a small ring.
 

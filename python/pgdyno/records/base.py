@@ -114,6 +114,8 @@ class FailureId(StrEnum):
     """The other trial of the pair (`trial.order = "duet"`) failed."""
     NO_GENERATORS = "generators-unavailable"
     """The generators of a cluster are not available."""
+    COUNT = "instructions-not-counted"
+    """Valgrind or perf could not count instructions, or the server ended under Valgrind."""
     IMPORTED = "aborted-elsewhere"
     """The imported output says that the run was aborted."""
 

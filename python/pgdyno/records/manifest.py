@@ -7,7 +7,7 @@ because a resume needs them; everything that is displayed or exported has them m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -243,8 +243,10 @@ class ProfileRecord(Record):
     file: str
     """Path of its folded stacks in the run folder."""
     event: str
-    """What perf counted, in perf's words: `cycles:P`, `cpu-clock:ppp`. A `u` after the colon: without the kernel."""
-    hz: Annotated[int, Field(ge=1, le=100_000)]
+    """What perf counted, in perf's words: `cycles:P`, `cpu-clock:ppp`. A `u` after the colon: without the kernel.
+    INSTRUCTIONS if callgrind counted each of them: `samples` are then instructions, and other figures 0.
+    """
+    hz: Annotated[int, Field(ge=0, le=100_000)]
     samples: Annotated[Samples, Field(ge=1)]
     unresolved: Samples
     """Samples in a function without a symbol."""
@@ -252,6 +254,8 @@ class ProfileRecord(Record):
     """Under perf, in one short load."""
     tps_median: float
     """Median of the trials at the same point without perf."""
+
+    INSTRUCTIONS: ClassVar[str] = "instructions"
 
 
 class Manifest(Record):
@@ -321,6 +325,15 @@ class Manifest(Record):
     def runs_once(self) -> bool:
         """Whether its trials run given queries once, and so have no stream of transactions with a rate."""
         return WORKLOADS[self.workload_kind].runs_once
+
+    @property
+    def counts_instructions(self) -> bool:
+        return (self.plan.get("trial") or {}).get("measure") == "instructions"
+
+    @property
+    def is_untimed(self) -> bool:
+        """Whether its trials have no rate: they run queries once, or count instructions."""
+        return self.runs_once or self.counts_instructions
 
     @property
     def scale_factor(self) -> float | None:

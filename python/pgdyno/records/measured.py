@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -194,6 +195,43 @@ class PhaseFigures(Record):
     """None if nothing succeeded."""
 
 
+class StatementInstructions(Record):
+    """A statement of a script, in the order of execution."""
+
+    text: str
+    """With `$1`, `$2`, … for variables."""
+    instructions: float
+
+
+class ScriptInstructions(Record):
+    """What one script costs; each script is counted in a session of its own."""
+
+    name: str
+    weight: int
+    instructions: float
+    """Mean of a transaction."""
+    statements: list[StatementInstructions]
+    """Empty if transactions do not execute the same statements."""
+
+
+class InstructionCounts(Record):
+    """Instructions of user space that the server's process for the load executed."""
+
+    counter: str
+    """The program that counted: callgrind or perf."""
+    transactions: int
+    """Counted transactions of each script, after others that warm its session up."""
+    instructions: float
+    """Mean of a transaction, over the scripts by their weights."""
+    scripts: list[ScriptInstructions]
+    functions: dict[str, float]
+    """Per transaction, of each function itself; those below 1/20,000 of a transaction are together in OTHERS."""
+    jit: bool
+    """The setting of the load's sessions."""
+
+    OTHERS: ClassVar[str] = "[others]"
+
+
 class Summary(Record):
     """The measured part of a trial: scheduled = succeeded + failed + skipped + in_flight.
 
@@ -229,11 +267,15 @@ class Summary(Record):
     """Only for a replay."""
     phases: list[PhaseFigures] = Field(default_factory=list)
     """In order; empty without phases, and in records of earlier versions."""
+    instructions: InstructionCounts | None = None
+    """Only if the trial counts instructions; its times are then those of a server that Valgrind slows down."""
 
     @property
     def rate_tps(self) -> float | None:
-        """Transactions per second; None for queries that run once, each client's in one long transaction."""
-        return None if self.tpch is not None else self.tps
+        """Transactions per second; None for queries that run once, each client's in one long transaction, and for
+        trials that count instructions.
+        """
+        return None if self.tpch is not None or self.instructions is not None else self.tps
 
     @property
     def composite(self) -> float | None:

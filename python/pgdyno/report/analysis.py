@@ -83,7 +83,7 @@ def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Promis
     prices = prices if prices is not None else prices_of(run.manifest)
     if latency is None and prices is not None and prices.latency is not None:
         latency = parse_latency(prices.latency)
-    finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED and not of.manifest.runs_once]
+    finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED and not of.manifest.is_untimed]
     trials = tuple(
         TrialAnalysis(
             trial,
@@ -109,7 +109,7 @@ def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Promis
 
 def analysis_lines(found: RunAnalysis) -> Iterator[str]:
     """Describe the analysis in one sentence per line."""
-    if not found.of.manifest.runs_once:
+    if not found.of.manifest.is_untimed:
         yield from _steady_lines(found)
         yield from _dip_lines(found)
         yield from _endurance_lines(found)

@@ -100,6 +100,8 @@ class TrialEnded:
     p99_ms: float | None
     composite: float | None = None
     """The figure of a trial of tpch, which has no other."""
+    instructions: float | None = None
+    """Per transaction, if the trial counted them."""
 
 
 @dataclass(frozen=True, slots=True)

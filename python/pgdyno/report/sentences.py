@@ -115,7 +115,7 @@ def _parameter(name: str, value: float | str) -> str:
 def _length(trial: TrialRecord) -> str:
     if trial.duration_s is None and trial.summary is not None and trial.summary.replay is not None:
         length = gettext("trials of the whole capture")
-    elif trial.summary is not None and trial.summary.rate_tps is None:
+    elif trial.summary is not None and trial.summary.tpch is not None:
         length = gettext("trials of a power run and a throughput run")
     elif trial.duration_s is None:
         number = trial.transactions or 0

@@ -13,6 +13,9 @@ ADVICE = "leave it on: production servers have it on, and tables bloat without i
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
+    if subject.manifest.counts_instructions:
+        # one process is counted, and autovacuum is another
+        return
     severity = Severity.NOTE if subject.only_reads else Severity.CAUTION
     if subject.imported:
         lines = subject.facts("autovacuum")

@@ -13,7 +13,7 @@ import numpy as np
 
 from pgdyno.analyse.intervals import two_sided_quantile
 from pgdyno.audit.arms import arms_of, compares_no_arms, order_is_drawn, point_of
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import COUNTS, Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -48,6 +48,8 @@ class _Drift:
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
+    if subject.manifest.counts_instructions:
+        raise MissingError(COUNTS)
     if subject.imported and not all(sample.trial.started_at is not None for sample in subject.samples):
         yield from _judge_order_of_repeats(subject)
         return

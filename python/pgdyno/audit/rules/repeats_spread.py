@@ -10,7 +10,7 @@ from itertools import combinations
 
 from pgdyno.analyse.intervals import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import COUNTS, Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -26,6 +26,8 @@ FEWEST, FEWEST_FOR_OUTLIERS = 3, 5
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
+    if subject.manifest.counts_instructions:
+        raise MissingError(COUNTS)
     names = arms_of(subject.run.trials)
     groups = [samples for samples in _repeats(subject, names) if len(samples) >= FEWEST]
     if not groups and subject.samples and all(sample.trial.duet is not None for sample in subject.samples):

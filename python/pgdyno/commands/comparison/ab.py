@@ -106,7 +106,7 @@ def ab(
 
     asked = Question(
         dsn or [],
-        _split_values(version),
+        split_values(version),
         bin_ or [],
         settings or [],
         script or [],
@@ -118,13 +118,13 @@ def ab(
         margin,
         scale,
         writes,
-        _split_values(pooler),
+        split_values(pooler),
         load_dsn,
         sources=source or [],
         configure=configure,
         extensions=extension or [],
-        commits=_split_values(commit),
-        patches=_split_values(patch),
+        commits=split_values(commit),
+        patches=split_values(patch),
     )
     output = Output(html=html, csv=None, quiet=quiet, json=json)
     busy = when_busy(wait=wait, alongside=alongside)
@@ -138,5 +138,5 @@ def _numbers_of_clients(text: str) -> tuple[int, ...]:
     return tuple(map(int, numbers))
 
 
-def _split_values(values: list[str] | None) -> list[str]:
+def split_values(values: list[str] | None) -> list[str]:
     return [part.strip() for each in values or [] for part in each.split(",")]

@@ -91,6 +91,8 @@ class ComparedRuns:
     @classmethod
     def of(cls, what: Compared) -> ComparedRuns:
         """Read the runs' records. Raises StoreError and UsageError."""
+        if what.by == Metric.INSTRUCTIONS:
+            what = replace(what, by=None, metric="instructions")
         if what.second is not None and what.base is not None:
             raise UsageError("--base applies to one run", hint="remove it, or name one run")
         first = load_run(find_run(what.first, what.runs))

@@ -150,15 +150,13 @@ Budget = Annotated[
         help="Fit the plan into a duration such as 20m, and into this machine's memory and disk.",
     ),
 ]
-MetricName = Literal["tps", "p50", "p99", "mean", "composite"]
-Metric = Annotated[
-    MetricName | None, typer.Option(help="Metric to compare.  [default: tps; p99 at a fixed rate; composite for tpch]")
-]
+MetricName = Literal["tps", "p50", "p99", "mean", "composite", "instructions"]
+Metric = Annotated[MetricName | None, typer.Option(help="Metric to compare.  [default: that of the run, mostly tps]")]
 By = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Dimension to compare: target, version, settings.NAME, a parameter; for two runs: hardware.",
+        help="Dimension: target, version, settings.NAME, a parameter; for two runs: hardware. Or instructions.",
     ),
 ]
 Base = Annotated[str | None, typer.Option(metavar="VALUE", help="With --by: baseline value.  [default: the first]")]

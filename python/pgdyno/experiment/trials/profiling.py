@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.experiment.budget_left import BudgetLeft
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.experiment.trials.counting import CountedLoad
 from pgdyno.experiment.trials.trial_runner import TrialRunner
+from pgdyno.instructions.callgrind import UNKNOWN
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.targets import OwnTarget
@@ -146,6 +149,9 @@ class Profiles:
             instance=trial.instance,
         )
 
+        if self._context.plan.trial.measure == "instructions":
+            return self._counted_stacks(arm, planned)
+
         def under_perf(server: Server, folder: Path, load: Callable[[], TrialResult]) -> ProfileRecord:
             data, log = folder / "perf.data", folder / "perf.log"
             with recording([each.pid for each in servers_in(server.data_directory)], data, log):
@@ -169,6 +175,23 @@ class Profiles:
             )
 
         return self._runner.run_unstored(planned, under_perf)
+
+    def _counted_stacks(self, arm: Arm, planned: PlannedTrial) -> ProfileRecord:
+        def count(server: Server, folder: Path, _load: Callable[[], TrialResult]) -> Mapping[str, int]:
+            return CountedLoad(self._context, planned, server, folder / "engine.log").stacks()
+
+        stacks = Counter(self._runner.run_unstored(planned, count))
+        return ProfileRecord(
+            target=arm.trial.target,
+            point=arm.trial.point,
+            file=keep_profile(self._context.folder.path, arm.trial.slug, stacks),
+            event=ProfileRecord.INSTRUCTIONS,
+            hz=0,
+            samples=stacks.total(),
+            unresolved=sum(count for stack, count in stacks.items() if stack.endswith(UNKNOWN)),
+            tps=0.0,
+            tps_median=0.0,
+        )
 
 
 def _shorten_plan(plan: Plan) -> Plan:

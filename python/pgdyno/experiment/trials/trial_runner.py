@@ -22,6 +22,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
 from pgdyno.experiment.trials.at_once import Meeting, Side, do_at_once, judged_together, partner_failed
 from pgdyno.experiment.trials.background import background_loads
+from pgdyno.experiment.trials.counting import CountedLoad
 from pgdyno.experiment.trials.duet import duet_records
 from pgdyno.experiment.trials.followers import archiving, reads_in_turn
 from pgdyno.experiment.trials.hooks_and_events import (
@@ -190,8 +191,9 @@ class TrialRunner:
                 if isinstance(error, GeneratorLostError):
                     raise EngineError(error.message) from error
                 raise
-            self._run_after_trial(trial, ready.server, writer, results[-1])
-            self._verify(trial, results[-1])
+            if results:
+                self._run_after_trial(trial, ready.server, writer, results[-1])
+                self._verify(trial, results[-1])
             return found
         finally:
             writer.abandon()
@@ -431,6 +433,11 @@ class TrialRunner:
         started = datetime.now(UTC)
         host = self._servers.probed_host(trial.server)
 
+        if context.plan.trial.measure == "instructions":
+            self._progress.trial_started(trial)
+            result = CountedLoad(context, trial, server, writer.log / "engine.log").measure()
+            logs.save(writer.log)
+            return Loaded(started, datetime.now(UTC), result)
         load = partial(self._load, trial, server, writer, must_stop, side)
         if side is not None and side.is_guest:
             return Loaded(started, datetime.now(UTC), load())

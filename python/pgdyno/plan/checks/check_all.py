@@ -13,6 +13,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
+from pgdyno.plan.checks.counting import check_counting
 from pgdyno.plan.checks.duet_and_stopping import check_duet, check_stopping
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search, check_until
 from pgdyno.plan.checks.groups import check_groups, check_steps, has_group_rate
@@ -153,6 +154,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
             ("trial", "promise"), promises, sections.workload, sections.targets, document, has_rate=has_rate
         )
         yield from check_stopping(sections.trial, sections.targets, sections.sweep, points, document, searches=searches)
+        yield from check_counting(sections.trial, sections.targets, sections.workload, points, document)
     if sections.phases:
         points = sections.space.points if sections.space is not None else []
         yield from check_phases(sections.phases, sections.workload, points, document)

@@ -34,7 +34,7 @@ NARROWEST_BAR, WIDEST_BAR, SPARKLINE = 6, 24, 16
 
 def _blocks(draft: Draft) -> list[Block]:
     of, curves = draft.of, draft.curves
-    if not of.points or of.manifest.runs_once:
+    if not of.points or of.manifest.is_untimed:
         return []
     promises = promise_table(draft.said.promises, of)
     blocks: list[Block] = [*([promises] if promises is not None else []), *draft.elsewhere(curves)]

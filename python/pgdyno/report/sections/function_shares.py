@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from pgdyno.records.manifest import ProfileRecord
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.charts.flame_graph import flame_figure
@@ -94,6 +95,9 @@ def profile_lines(profiles: Sequence[ArmProfile]) -> Iterator[str]:
     """Yield for each profile how it was taken, and what perf cost."""
     for each in profiles[:MOST_PROFILES]:
         of = each.record
+        if of.event == ProfileRecord.INSTRUCTIONS:
+            yield gettext("{name}: {number} instructions in the flame graph", name=each.name, number=f"{of.samples:,}")
+            continue
         event, _, modifiers = of.event.partition(":")
         yield gettext(
             "{name}: {samples} samples of the server at {clients}, {hz} a second of each busy processor ({event}); "
@@ -117,7 +121,8 @@ def profile_lines(profiles: Sequence[ArmProfile]) -> Iterator[str]:
 
 def function_tables(profiles: Sequence[ArmProfile]) -> list[Table]:
     """Return a table for each comparison; of a single profile, its own."""
-    shown = profiles[:MOST_PROFILES]
+    # of counts, a table of their own has exact figures
+    shown = [each for each in profiles[:MOST_PROFILES] if each.record.event != ProfileRecord.INSTRUCTIONS]
     compared = [(each, baseline_of(shown, at)) for at, each in enumerate(shown)]
     return [function_table(each, base) for each, base in compared if base is not None or len(shown) == 1]
 
@@ -130,8 +135,18 @@ def profile_blocks(profiles: Sequence[ArmProfile], *, brief: bool = False) -> li
         return blocks
     for at, each in enumerate(shown):
         base = baseline_of(shown, at)
-        if base is None:
+        is_counted = each.record.event == ProfileRecord.INSTRUCTIONS
+        if base is None and is_counted:
+            title = gettext("{name}: width is the share of the instructions", name=each.name)
+        elif base is None:
             title = gettext("{name}: width is the share of the server's CPU time", name=each.name)
+        elif is_counted:
+            title = gettext(
+                "{other}: width is the share of the instructions; orange where that is more than with {base}, blue "
+                "where less",
+                other=each.name,
+                base=base.name,
+            )
         else:
             title = gettext(
                 "{other}: width is the share of the server's CPU time; orange where that is more than with {base}, "

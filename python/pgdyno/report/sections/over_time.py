@@ -32,7 +32,7 @@ def _blocks(draft: Draft) -> list[Block]:
         return [*shown, Items(endurance)] if endurance else [*shown]
     dips = dip_section(of, draft.dips, extras.explained) if draft.dips else None
     absent: list[Block] = []
-    if not of.manifest.runs_once and (dips is None or dips.table is None):
+    if not of.manifest.is_untimed and (dips is None or dips.table is None):
         absent = [Absence(dips.summary if dips is not None else gettext("Dips: no finished trial."))]
     if not of.run.trials:
         return absent
@@ -66,7 +66,7 @@ def _timeline(draft: Draft) -> TrialTimeline:
 
 
 def _strips(draft: Draft) -> Iterator[Block]:
-    strips = timeline_figures(draft.of) if not draft.of.manifest.runs_once else NO_STRIPS
+    strips = timeline_figures(draft.of) if not draft.of.manifest.is_untimed else NO_STRIPS
     if strips.shown:
         yield Folded(gettext("Points with all their trials"), strips.shown, id="static", is_open=True)
     if strips.folded:

@@ -6,6 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from pgdyno.analyse.over_time.timeline import RunSource
+from pgdyno.report.answers.instruction_costs import (
+    CountedArm,
+    cost_table,
+    count_lines,
+    counted_arms,
+    function_table,
+)
 from pgdyno.report.answers.workload_figures import MOST_COLUMNS, point_tables
 from pgdyno.report.sections import (
     comparison,
@@ -19,9 +27,9 @@ from pgdyno.report.sections import (
     validity,
 )
 from pgdyno.report.sections.draft import Draft, Section
-from pgdyno.report.sections.section_blocks import Absence, Block, Folded, Paragraph
+from pgdyno.report.sections.section_blocks import Absence, Block, Folded, Items, Paragraph
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, sentence_space
+from pgdyno.report.translation import gettext, sentence, sentence_space
 
 QUERIES = Section(
     "queries",
@@ -30,9 +38,31 @@ QUERIES = Section(
     blocks=lambda draft: list(point_tables(draft.of, 1 if draft.brief else MOST_COLUMNS)),
 )
 
+
+def instruction_blocks(run: RunSource) -> list[Block]:
+    """Return what each arm of a run costs in instructions; nothing if it counted none."""
+    arms = counted_arms(run)
+    if not arms:
+        return []
+    blocks: list[Block] = []
+    others: Sequence[CountedArm | None] = arms[1:] or [None]
+    for other in others:
+        tables = cost_table(arms[0], other), function_table(arms[0], other)
+        blocks += [each for each in tables if each is not None]
+    return [*blocks, Items([sentence(line) for line in count_lines(arms)])]
+
+
+INSTRUCTIONS = Section(
+    "instructions",
+    title=lambda: gettext("Instructions"),
+    link=lambda: gettext("Instructions"),
+    blocks=lambda draft: instruction_blocks(draft.of.run),
+)
+
 SECTIONS: tuple[Section, ...] = (
     likeness.SECTION,
     QUERIES,
+    INSTRUCTIONS,
     comparison.SECTION,
     validity.SECTION,
     every_point.SECTION,

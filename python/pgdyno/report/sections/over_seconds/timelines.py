@@ -140,7 +140,7 @@ def timeline_data(
         found = dips.get(trial.number, ())
         made = trial_data(of, trial, probe_samples.get(trial.number), found, steps, percentiles=percentiles)
         # a trial of tpch without samples of the probe has nothing to show
-        if made is not None and (not of.manifest.runs_once or trial.number in probe_samples):
+        if made is not None and (not of.manifest.is_untimed or trial.number in probe_samples):
             trials.append(made.as_json())
     host = of.manifest.host
     return {
@@ -179,7 +179,7 @@ def trial_data(
     width = steps.width_s(trial)
     begin_s = trial.load_begins_us / 1e6
     tps, low, p99 = _step_means(timeline, begin_s, width)
-    if of.manifest.runs_once:
+    if of.manifest.is_untimed:
         # a client of tpch runs one long transaction
         tps = low = p99 = [None] * len(tps)
     clients = numbers.clients(trial.point.clients)

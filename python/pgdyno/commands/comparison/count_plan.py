@@ -1,0 +1,74 @@
+"""Writes the plan of `pgdyno count`, as text that `pgdyno run` reads, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+from pgdyno.plan.ab_plan import (
+    Question,
+    check_encoding,
+    script_entries,
+    server_tables,
+    setting_values,
+    table_lines,
+    toml_key,
+    toml_list,
+    toml_text,
+)
+
+FIXED = {"autovacuum": "off", "max_parallel_workers_per_gather": "0"}
+"""Settings of each arm that --set does not name: nothing else runs, and one process executes the whole statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountQuestion:
+    """The options of `pgdyno count`, as given."""
+
+    versions: Sequence[str] = ()
+    bins: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    """`NAME=A,B` each."""
+    scripts: Sequence[str] = ()
+    protocols: Sequence[str] = ("simple",)
+    transactions: int = 40
+    repeats: int = 3
+    scale: int | None = None
+    """Of pgbench's tables; None: 1."""
+    counter: str = "auto"
+    stacks: bool = True
+    """Whether to take a flame graph of each arm."""
+
+
+def count_plan(asked: CountQuestion, folder: Path) -> str:
+    """Return the TOML text of the plan, whose scripts are relative to `folder`. Raises UsageError."""
+    question = Question(versions=asked.versions, bins=asked.bins, settings=asked.settings, scripts=asked.scripts)
+    check_encoding(question)
+    settings = setting_values(asked.settings)
+    targets = server_tables(question)
+    varied = [name for name, values in settings.items() if len(values) > 1]
+    if len(varied) + (len(targets) > 1) + (len(asked.protocols) > 1) > 1:
+        hint = "give several values to one of --set NAME=A,B, --version A,B, --bin (twice) and --protocol A,B"
+        raise UsageError("several questions at once", hint=hint)
+    fixed = {name: value for name, value in FIXED.items() if name not in {each.lower() for each in settings}}
+    lines = ["# written by pgdyno count", 'name = "count"']
+    for name, table in targets.items():
+        lines += ["", f"[target.{name}]", *table_lines(table)]
+        lines += [f"settings.{key} = {toml_text(value)}" for key, value in fixed.items()]
+    lines += [
+        "",
+        "[workload]",
+        f"scripts = {toml_list(script_entries(question, folder))}",
+        f"scale = {asked.scale or 1}",
+    ]
+    lines += ["", "[sweep]", "clients = 1", f"protocol = {toml_list(asked.protocols)}"]
+    if settings:
+        lines += ["", "[sweep.settings]"]
+        lines += [f"{toml_key(name)} = {toml_list(values)}" for name, values in settings.items()]
+    lines += ["", "[trial]", 'measure = "instructions"', f"counter = {toml_text(asked.counter)}"]
+    lines += [f"transactions = {asked.transactions}", f"repeats = {asked.repeats}", 'on_failure = "stop"']
+    lines += ["", "[reset]", 'method = "snapshot"      # each trial begins with the same files']
+    lines += ["", "[probe]", "host = false", "waits_hz = 0", f"profile = {str(asked.stacks).lower()}"]
+    return "\n".join(lines) + "\n"
