@@ -29,7 +29,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
     "install", "first-run", "tutorial", "sweeps", "compare-settings", "impact", "archive", "own-sql", "scenarios",
     "insert-benchmark", "aurora", "latency", "github-actions", "moving", "sysbench", "cluster",
-    "poolers", "patches",
+    "poolers", "patches", "gate-extension",
 )  # fmt: skip
 OWN_LOAD_PAGES = ("own-load", "own-load-replay", "own-load-model")
 """They capture what an application does meanwhile."""
@@ -185,6 +185,7 @@ def shortened(command: str) -> str:
     "sysbench",
     "poolers",
     "patches",
+    "gate-extension",
     "tutorial",
 )
 @pytest.mark.parametrize("page", PAGES)
@@ -194,6 +195,8 @@ def test_commands_of_a_page_run(page: str, theirs: Server, home: Home, installed
     builds = {"/usr/lib/postgresql/17/bin": str(debian.parent), "/opt/patched/bin": str(installed.bin)}
     if page == "patches":
         builds |= own_sources(tmp_path, installed)
+    if page == "gate-extension":
+        git(write_extension(tmp_path), "update-ref", "refs/remotes/origin/main", commit_all(tmp_path))
     run_page(page, tmp_path, theirs.host, theirs.port, environment(home) | variables, builds)
 
 
