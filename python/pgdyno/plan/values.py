@@ -179,6 +179,9 @@ def lasting(text: str) -> str:
     return text
 
 
+Lasting = Annotated[str, AfterValidator(lasting)]
+
+
 def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
     kinds = (int,) if whole else (int, float)
 

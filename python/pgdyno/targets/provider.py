@@ -6,12 +6,13 @@ itself imports it. Its targets are `pgdyno.plan.targets.RentedTarget`s.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
@@ -112,51 +113,72 @@ class DeadManRole(Protocol):
         """Create it, or correct the existing one; return what it did. Raises TargetError."""
 
 
-class Provider(Protocol):
-    """A cloud provider. Methods raise TargetError."""
+class Provider(ABC):
+    """A cloud provider. Methods raise TargetError; defaults are those of hosts that cost nothing."""
 
-    @property
-    def title(self) -> str:
-        """The name in messages: `Amazon`."""
+    title: ClassVar[str]
+    """The name in messages: `Amazon`."""
+    journals: Callable[[Path], Iterator[Journal]]
+    """Yields the journals of a home, the newest first."""
 
+    @abstractmethod
     def price(self, plan: Plan, root: Path, hours: float | None = None) -> Estimate:
         """Estimates the cost of `plan` for `hours`; None means the duration of its trials. `root` is pgdyno's home."""
 
     def slower_s(self, plan: Plan) -> float:
         """Return the seconds that loading and copying the data of `plan` take beyond what a local disk needs."""
+        del plan
+        return 0.0
 
+    @abstractmethod
     def preflight(self, plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
         """Check the credentials; return a new rental that expires in `lasts_s`, of which nothing exists yet."""
 
+    @abstractmethod
     def standing(self, plan: Plan, root: Path, say: Say) -> Rental | None:
         """Return what `pgdyno target up` created for exactly this plan and left running, or None."""
 
+    @abstractmethod
     def is_standing(self, plan: Plan, root: Path) -> bool:
         """Return whether `standing` would return a rental or raise an error."""
 
+    @abstractmethod
     def left_of(self, plan: Plan, root: Path, say: Say) -> Sequence[Rental]:
         """Return all rentals of plans of that name that journals record, complete or not."""
 
+    @abstractmethod
     def reaper(self, root: Path, regions: Sequence[str], *, all_regions: bool = False) -> Reaper:
         """Return a reaper that also searches `regions`, or all that are enabled for the account."""
 
     def has_run(self, root: Path, text: str) -> bool:
         """Return whether a journal here records a run whose name begins with `text`."""
+        return any(each.run.startswith(text) for each in self.journals(root))
 
     def run_named(self, root: Path, text: str) -> str:
-        """Return the run whose name is `text` or begins with it."""
+        """Return the one run in the journals whose name begins with `text`, or `text`."""
+        found = [each.run for each in self.journals(root) if each.run.startswith(text)]
+        if len(found) > 1 and text not in found:
+            message = f"{len(found)} runs at {self.title} begin with {text}"
+            raise TargetError(message, hint=f"name one: {', '.join(found)}")
+        # a run of another machine has no journal here, but what it rented may have tags with its full name
+        return text if len(found) != 1 else found[0]
 
     def hourly_costs(self, there: Sequence[Any], root: Path) -> Message | None:
         """Says what existing resources cost per hour; None if they cost nothing."""
+        del there, root
+        return None
 
     def policy(self) -> dict[str, Any]:
         """Return the minimum permissions for an identity."""
+        return {}
 
     def dead_man_role(self) -> DeadManRole | None:
         """Return the role with which the provider removes expired databases; None if it needs none."""
+        return None
 
     def own_zone(self) -> str | None:
         """Return the zone of this machine; None if it is not at this provider."""
+        return None
 
     def selftest(
         self,
@@ -170,6 +192,8 @@ class Provider(Protocol):
 
         `agree` shows the estimated cost for some hours and asks for consent; `trial` runs the plan on what was rented.
         """
+        del tried, root, agree, trial, say
+        raise TargetError(f"{self.title} has no selftest", hint="run a plan with a short trial there")
 
 
 @cache

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -25,7 +24,7 @@ from pgdyno.targets.aws.boto3_clients import (
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.rental_journal import RUN, Kind
-from pgdyno.targets.aws.schema import AwsTarget
+from pgdyno.targets.aws.schema import AwsMachine, AwsTarget
 from pgdyno.targets.connection import USE_FILE
 from pgdyno.targets.direct_session import open_session
 from pgdyno.targets.http_requests import Patience as WebPatience
@@ -133,15 +132,6 @@ def own_network() -> str:
     return str(ipaddress.ip_network(address))
 
 
-class Reachable(Protocol):
-    """The keys of the plan that decide how a server is reached."""
-
-    @property
-    def public(self) -> bool: ...
-    @property
-    def ready_within(self) -> str: ...
-
-
 WITHIN_S = 180.0
 """Seconds that a DNS name may need to resolve, or a new password to take effect."""
 CONNECT_S = 10
@@ -178,7 +168,7 @@ def _reason(maker: Maker, spec: AwsTarget, place: Place, said: str) -> TargetErr
     return TargetError(f"the server of target {maker.target} answers, but rejects connections: {said}")
 
 
-def what_blocks(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str, str]:
+def what_blocks(cloud: Cloud, run: str, spec: AwsMachine, port: int) -> tuple[str, str]:
     """Return what blocks the connection, the security group or the route, and a hint. Raises AwsError."""
     allowed = sorted({str(each) for each in _list_allowed(cloud, run, port)})
     try:

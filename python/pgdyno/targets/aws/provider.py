@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgdyno.messages import Message
 from pgdyno.plan.model import Plan
-from pgdyno.targets.aws import location, policy, removal, rental
+from pgdyno.targets.aws import location, policy, rental
 from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.databases.dead_man import DeadManRole
 from pgdyno.targets.aws.pricing.duration import copying_s
@@ -22,15 +22,13 @@ from pgdyno.targets.provider import Provider, SelftestTrial, Tried
 from pgdyno.targets.rental import Say
 
 
-class Amazon:
-    """Delegates each method to a module of this package; `pgdyno.targets.provider` states the contract."""
-
+class Amazon(Provider):
     title = TITLE
+    journals = staticmethod(journals)
     preflight = staticmethod(rental.begin)
     standing = staticmethod(rental.standing)
     is_standing = staticmethod(rental.is_standing)
     left_of = staticmethod(rental.left_of)
-    run_named = staticmethod(removal.run_named)
     policy = staticmethod(policy.policy)
     own_zone = staticmethod(location.own_zone)
 
@@ -42,9 +40,6 @@ class Amazon:
 
     def reaper(self, root: Path, regions: Sequence[str], *, all_regions: bool = False) -> Reaper:
         return Reaper(root, regions, all_regions=all_regions)
-
-    def has_run(self, root: Path, text: str) -> bool:
-        return any(each.run.startswith(text) for each in journals(root))
 
     def hourly_costs(self, there: Sequence[Resource], root: Path) -> Message | None:
         return hourly_costs(there, Prices(root))

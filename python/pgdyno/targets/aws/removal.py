@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, CredentialsError, InUseError, NotThereError, Patience
 from pgdyno.targets.aws.inventory import Search, in_order
@@ -321,12 +320,3 @@ def _first_cloud(named: Sequence[str]) -> Cloud:
         if error.code != "NoRegion" or not named:
             raise
     return Cloud(named[0])
-
-
-def run_named(root: Path, text: str) -> str:
-    """Return the one run in the journals whose name begins with `text`, or `text`. Raises TargetError if several do."""
-    found = [each.run for each in journals(root) if each.run.startswith(text)]
-    if len(found) > 1 and text not in found:
-        raise TargetError(f"{len(found)} runs at Amazon begin with {text}", hint=f"name one: {', '.join(found)}")
-    # A run of another machine has no journal here, but its resources have tags with its full name.
-    return text if len(found) != 1 else found[0]

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from pgdyno.errors import Problem
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import PlanPath, RentedTarget, TargetSpec, Version
-from pgdyno.plan.values import Setting
-from pgdyno.units import parse_duration_s
+from pgdyno.plan.values import Lasting, Model, Setting
 
 PROVIDER = "aws"
 KmsKey = Annotated[str, Field(pattern=r"^[\w:/-]+$")]
@@ -20,16 +19,28 @@ _SMALL_SIZES = {"nano": 1 / 64, "micro": 1 / 32, "small": 1 / 16, "medium": 1 / 
 """Below xlarge, by rank; processors and memory grow with it, though not everywhere by these factors."""
 
 
-def _check_duration(text: str) -> str:
-    if parse_duration_s(text) <= 0:
-        raise ValueError("must be more than 0s")
-    return text
+class AwsMachine(Model):
+    """The keys of everything that is rented: servers of all kinds, and hosts that generate the load."""
+
+    instance: str
+    """The type or class, such as `m8g.2xlarge` and `db.m7g.large`."""
+    instead: list[str] = Field(default_factory=list)
+    """Types to try, in this order, if Amazon has no capacity for `instance`."""
+    allow: list[str] = Field(default_factory=list)
+    """Networks (CIDR) that may connect to it; none: only the address of this machine."""
+    allow_wide: bool = False
+    """Accept networks in `allow` that are wider than /16 (IPv6: /32)."""
+    public: bool = True
+    """Whether it has a public address; false if this machine is in the same network."""
+    encrypted: bool = True
+    """Encrypt storage with `kms_key`, or with the account's default key of the service."""
+    kms_key: KmsKey | None = None
+    """A key of the account's own (its ARN or alias)."""
+    ready_within: Lasting = "90m"
+    """How long the service may take to create, restore or remove it."""
 
 
-Lasting = Annotated[str, AfterValidator(_check_duration)]
-
-
-class AwsTarget(RentedTarget):
+class AwsTarget(AwsMachine, RentedTarget):
     """What all kinds have in common. pgdyno creates a server for the run, and removes it after the run."""
 
     provider: ClassVar[str] = PROVIDER
@@ -38,26 +49,12 @@ class AwsTarget(RentedTarget):
 
     version: Version
     """A major or exact version of PostgreSQL that the service has; with a snapshot, the snapshot's."""
-    instance: str
-    instead: list[str] = Field(default_factory=list)
     region: str | None = None
     """None: the region of boto3's configuration."""
     zones: list[str] = Field(default_factory=list)
     """Availability zones, tried in this order; none: Amazon chooses."""
     parameters: dict[str, Setting] = Field(default_factory=dict)
     """The server's settings, in the instance's parameter group, or in postgresql.conf on a host."""
-    allow: list[str] = Field(default_factory=list)
-    """Networks (CIDR) that may connect to the server; none: only the address of this machine."""
-    allow_wide: bool = False
-    """Accept networks in `allow` that are wider than /16 (IPv6: /32)."""
-    public: bool = True
-    """Whether the server has a public address; false if this machine is in the same network."""
-    encrypted: bool = True
-    """Encrypt storage with `kms_key`, or with the account's default key of the service."""
-    kms_key: KmsKey | None = None
-    """A key of the account's own (its ARN or alias)."""
-    ready_within: Lasting = "90m"
-    """How long the service may take to create, restore or remove the server."""
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
         """Yield each problem that would make its service refuse the target."""

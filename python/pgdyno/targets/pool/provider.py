@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pgdyno.errors import TargetError
 from pgdyno.plan.model import Plan
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.pool import rental
 from pgdyno.targets.pool.loan_journal import Journal, journals
 from pgdyno.targets.pool.rental import NO_COST, Left, Loan, give_back, loans
-from pgdyno.targets.provider import Provider, Reaped, SelftestTrial, Tried, Wanted
+from pgdyno.targets.provider import Provider, Reaped, Wanted
 from pgdyno.targets.rental import Say
 
 
@@ -59,10 +58,9 @@ class Reaper:
         return [each for each in runs if not wanted.expired or each.expires <= now]
 
 
-class Pool:
-    """Delegates to the modules of this package; `pgdyno.targets.provider` states the contract."""
-
+class Pool(Provider):
     title = "the pool of hosts"
+    journals = staticmethod(journals)
     preflight = staticmethod(rental.begin)
     standing = staticmethod(rental.standing)
     left_of = staticmethod(rental.left_of)
@@ -71,49 +69,12 @@ class Pool:
         del plan, root, hours
         return NO_COST
 
-    def slower_s(self, plan: Plan) -> float:
-        del plan
-        return 0.0
-
     def is_standing(self, plan: Plan, root: Path) -> bool:
         return any(each.plan == plan.name and each.ready for each in journals(root))
 
     def reaper(self, root: Path, regions: Sequence[str], *, all_regions: bool = False) -> Reaper:
         del regions, all_regions
         return Reaper(list(journals(root)))
-
-    def has_run(self, root: Path, text: str) -> bool:
-        return any(each.run.startswith(text) for each in journals(root))
-
-    def run_named(self, root: Path, text: str) -> str:
-        found = [each.run for each in journals(root) if each.run.startswith(text)]
-        if len(found) > 1 and text not in found:
-            raise TargetError(f"{len(found)} runs on hosts begin with {text}", hint=f"name one: {', '.join(found)}")
-        return text if len(found) != 1 else found[0]
-
-    def hourly_costs(self, there: Sequence[Any], root: Path) -> None:
-        del there, root
-
-    def policy(self) -> dict[str, Any]:
-        return {}
-
-    def dead_man_role(self) -> None:
-        # a timer of the host itself does its work
-        return None
-
-    def own_zone(self) -> str | None:
-        return None
-
-    def selftest(
-        self,
-        tried: Tried,
-        root: Path,
-        agree: Callable[[Plan, float], Estimate],
-        trial: Callable[[Plan], SelftestTrial],
-        say: Say,
-    ) -> bool:
-        del tried, root, agree, trial, say
-        raise TargetError("hosts of a pool have no selftest", hint="run a plan with a short trial on them")
 
 
 PROVIDER: Provider = Pool()

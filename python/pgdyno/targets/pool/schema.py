@@ -6,15 +6,14 @@ import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from pgdyno.errors import Problem
 from pgdyno.plan.hosts import SshSpec, check_ssh
 from pgdyno.plan.known_settings import SETTING_NAME
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import PlanPath, RentedTarget, TargetSpec, Version
-from pgdyno.plan.values import Setting
-from pgdyno.units import parse_duration_s
+from pgdyno.plan.values import Lasting, Setting
 
 PROVIDER = "pool"
 _OURS = "pgdyno decides where the cluster is and how clients reach it"
@@ -32,12 +31,6 @@ RESERVED = {
     "unix_socket_directories": _OURS,
 }
 """Settings that a plan cannot set, with the reason."""
-
-
-def _check_duration(text: str) -> str:
-    if parse_duration_s(text) <= 0:
-        raise ValueError("must be more than 0s")
-    return text
 
 
 class PoolTarget(RentedTarget):
@@ -65,7 +58,7 @@ class PoolTarget(RentedTarget):
     """Networks (CIDR) that may connect to the server; none: only the address of this machine."""
     tls: bool = True
     """Whether connections are encrypted, and the server's certificate is verified."""
-    ready_within: Annotated[str, AfterValidator(_check_duration)] = "30m"
+    ready_within: Lasting = "30m"
     """How long the set-up of the host may take, which downloads packages."""
 
     def describe(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pgdyno.targets.aws.boto3_clients import (
     Appearing,
@@ -24,6 +24,7 @@ from pgdyno.targets.aws.databases.schema import DatabaseTarget
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.targets.aws.schema import AwsMachine
 from pgdyno.units import duration_words, parse_duration_s
 
 
@@ -127,19 +128,7 @@ def instance_of(cloud: Cloud, name: str) -> dict[str, Any]:
     return one(found, f"database instance {name}")
 
 
-class _Patient(Protocol):
-    @property
-    def ready_within(self) -> str: ...
-
-
-class _Choosing(Protocol):
-    @property
-    def instance(self) -> str: ...
-    @property
-    def instead(self) -> list[str]: ...
-
-
-def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], what: str) -> T:
+def wait_for(maker: Maker, spec: AwsMachine, look: Callable[[], tuple[str, T]], what: str) -> T:
     """Call `look` until its state is "available", and return the value that `look` returned with it.
 
     Raises AwsError if the state is a failure, or if the wait exceeds the plan's `ready_within`.
@@ -163,7 +152,7 @@ def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], wh
         patience.pause()
 
 
-def with_choices(maker: Maker, spec: _Choosing, make: Callable[[str, str | None], T], zones: Sequence[str] = ()) -> T:
+def with_choices(maker: Maker, spec: AwsMachine, make: Callable[[str, str | None], T], zones: Sequence[str] = ()) -> T:
     """Return the result of `make` for the first instance class and zone for which Amazon has capacity.
 
     Raises AwsError: if no choice has capacity, the error of the last one.
@@ -198,7 +187,7 @@ def wait_for_instance(maker: Maker, spec: DatabaseTarget, parameters: str | None
     return wait_for(maker, spec, look, f"the database instance {maker.name}")
 
 
-def change(maker: Maker, spec: _Patient, operation: str, **asked: object) -> None:
+def change(maker: Maker, spec: AwsMachine, operation: str, **asked: object) -> None:
     """Request a change of a server, again and again while RDS refuses it because it backs the server up.
 
     A first backup begins by itself when the server has become available, and may take long. Raises AwsError.

@@ -16,7 +16,7 @@ from pgdyno.targets.aws.hosts.user_data import REACHED_WITHIN_S, new_nonce, publ
 from pgdyno.targets.aws.hosts.user_data import Host as HostData
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
-from pgdyno.targets.aws.network import Reachable, allowed_networks, security_group, what_blocks
+from pgdyno.targets.aws.network import allowed_networks, security_group, what_blocks
 from pgdyno.targets.aws.rental_journal import Journal
 from pgdyno.targets.rental import stamp
 from pgdyno.units import duration_words, parse_duration_s
@@ -48,9 +48,7 @@ class HostKeys:
         return HostData(self.nonce, spec.login, spec.ssh_port, self.own, stamp(maker.journal.expires))
 
 
-def wait_until_reachable(
-    maker: Maker, wanted: Reachable, spec: Host, keys: HostKeys, instance: str, place: Place
-) -> Place:
+def wait_until_reachable(maker: Maker, spec: Host, keys: HostKeys, instance: str, place: Place) -> Place:
     """Return `place`, which is that of `instance`, once its host reports that it is ready.
 
     Its host key becomes a known one before that. Raises TargetError.
@@ -58,7 +56,7 @@ def wait_until_reachable(
     keys.ring.know(place.host, place.ssh_port, public_host_key(maker, instance, keys.nonce))
     ssh = keys.ring.ssh(place)
     assert ssh is not None
-    wait_until_set_up(maker, spec, wanted, ssh)
+    wait_until_set_up(maker, spec, ssh)
     return place
 
 
@@ -79,9 +77,9 @@ def place_of_host(found: dict[str, Any], spec: Host, *, port: int, user: str, ve
     )
 
 
-def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec) -> None:
+def wait_until_set_up(maker: Maker, spec: Host, ssh: SshSpec) -> None:
     """Return once the host reports that it is ready. Raises TargetError if set-up fails, or without an answer."""
-    within_s = parse_duration_s(wanted.ready_within)
+    within_s = parse_duration_s(spec.ready_within)
     patience, reached = Patience(within_s), Patience(REACHED_WITHIN_S)
     told, answered = "", False
     while True:
@@ -91,7 +89,7 @@ def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec)
             answered = True
         except RemoteError as error:
             if not answered and (reached.over() or patience.over()):
-                raise _unreachable_error(maker, spec, wanted, ssh, error) from error
+                raise _unreachable_error(maker, spec, ssh, error) from error
             state = "starting" if not answered else f"out of reach: {error.message}"
         if state == "ready":
             return
@@ -109,10 +107,10 @@ def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec)
         patience.pause()
 
 
-def _unreachable_error(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec, error: RemoteError) -> TargetError:
+def _unreachable_error(maker: Maker, spec: Host, ssh: SshSpec, error: RemoteError) -> TargetError:
     if not error.passing:
         return TargetError(f"the host {ssh.host} is up: {error.message}", hint=error.hint)
-    why, hint = what_blocks(maker.cloud, maker.journal.run, wanted, spec.ssh_port)
+    why, hint = what_blocks(maker.cloud, maker.journal.run, spec, spec.ssh_port)
     return TargetError(f"the host {ssh.host} is up, but cannot be reached over SSH: {why} ({error.message})", hint=hint)
 
 
@@ -148,7 +146,7 @@ class Ec2:
         named = ((DATA_DEVICE, spec.data), (WAL_DEVICE, spec.wal))
         volumes = {device: volume for device, volume in named if volume is not None}
         found = launch(maker, spec, Order(image, network, group, volumes, spec.root, told, by_minute=True))
-        place = wait_until_reachable(maker, spec, spec, keys, found["InstanceId"], self._place(found))
+        place = wait_until_reachable(maker, spec, keys, found["InstanceId"], self._place(found))
         if spec.tls:
             keys.ring.trust(maker.target, _certificate(keys.ring.ssh(place)))
         return place

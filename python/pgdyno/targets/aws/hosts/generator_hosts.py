@@ -64,8 +64,8 @@ class RentedGenerator:
             )
         keys = HostKeys.new(maker.journal)
         told = user_data(keys.host(maker, spec), generator())
-        found = launch(maker, _Placed(spec, [zone]), Order(image, network, group, {}, spec.root, told, spot=spec.spot))
-        return wait_until_reachable(maker, spec, spec, keys, found["InstanceId"], self._place(found))
+        found = launch(maker, spec, Order(image, network, group, {}, spec.root, told, spot=spec.spot))
+        return wait_until_reachable(maker, spec, keys, found["InstanceId"], self._place(found))
 
     def _place(self, found: dict[str, Any]) -> Place:
         return place_of_host(found, self.spec, port=0, user="", version="", tls="")
@@ -84,38 +84,6 @@ def _check_programs(architecture: Architecture, instance: str) -> None:
                 f"{os.uname().machine}"
             )
             raise TargetError(message, hint=hint)
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """The plan's generator in given zones, which the plan does not specify."""
-
-    spec: Ec2Generator
-    zones: list[str]
-
-    @property
-    def instance(self) -> str:
-        return self.spec.instance
-
-    @property
-    def instead(self) -> list[str]:
-        return self.spec.instead
-
-    @property
-    def public(self) -> bool:
-        return self.spec.public
-
-    @property
-    def encrypted(self) -> bool:
-        return self.spec.encrypted
-
-    @property
-    def kms_key(self) -> str | None:
-        return self.spec.kms_key
-
-    @property
-    def ready_within(self) -> str:
-        return self.spec.ready_within
 
 
 def generator_host(journal: Journal, name: str = GENERATOR) -> RemoteHost:

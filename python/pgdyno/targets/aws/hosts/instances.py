@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError, retry_until_settled
@@ -29,30 +29,6 @@ IMAGES: Mapping[System, str] = {
 """Public parameters of Amazon's Systems Manager; the placeholder is the distribution's name of the architecture."""
 _DEBIAN: Mapping[Architecture, str] = {"arm64": "arm64", "x86_64": "amd64"}
 _ENDED = ("shutting-down", "terminated", "stopping", "stopped")
-
-
-class Secured(Protocol):
-    """The keys of the plan about a host's address and volumes."""
-
-    @property
-    def public(self) -> bool: ...
-    @property
-    def encrypted(self) -> bool: ...
-    @property
-    def kms_key(self) -> str | None: ...
-
-
-class Wanted(Secured, Protocol):
-    """The keys of the plan that a host has, whether it is a server or a generator."""
-
-    @property
-    def instance(self) -> str: ...
-    @property
-    def instead(self) -> list[str]: ...
-    @property
-    def zones(self) -> list[str]: ...
-    @property
-    def ready_within(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +127,7 @@ class Order:
     """Whether Amazon may take the instance back, for a lower price."""
 
 
-def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
+def launch(maker: Maker, spec: Host, order: Order) -> dict[str, Any]:
     """Return EC2's description of a running instance, where and of the type that has capacity. Raises AwsError."""
     attempts = 0
 
@@ -168,7 +144,7 @@ def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
     return with_choices(maker, spec, create_in, list(order.network.subnets))
 
 
-def dry_run(maker: Maker, spec: Secured, order: Order, instance: str, subnet: str) -> None:
+def dry_run(maker: Maker, spec: Host, order: Order, instance: str, subnet: str) -> None:
     """Request an instance without creating it. Raises AwsError if EC2 would refuse the request."""
     try:
         _request(maker, spec, order, instance, subnet, f"{maker.name}-0", dry=True)
@@ -178,7 +154,7 @@ def dry_run(maker: Maker, spec: Secured, order: Order, instance: str, subnet: st
 
 
 def _request(
-    maker: Maker, spec: Secured, order: Order, instance: str, subnet: str, token: str, *, dry: bool = False
+    maker: Maker, spec: Host, order: Order, instance: str, subnet: str, token: str, *, dry: bool = False
 ) -> str:
     tagged = ("instance", "volume", "network-interface")
     volumes = {order.image.root: order.root, **order.volumes}
@@ -217,7 +193,7 @@ def _request(
     return str(answer["Instances"][0]["InstanceId"])
 
 
-def _mapping(device: str, volume: Volume, spec: Secured) -> dict[str, Any]:
+def _mapping(device: str, volume: Volume, spec: Host) -> dict[str, Any]:
     figures = without_none(Iops=volume.iops, Throughput=volume.throughput)
     size = {
         "VolumeSize": gibibytes(volume.size),
@@ -228,7 +204,7 @@ def _mapping(device: str, volume: Volume, spec: Secured) -> dict[str, Any]:
     return {"DeviceName": device, "Ebs": {**size, "Encrypted": spec.encrypted, "DeleteOnTermination": True}}
 
 
-def _wait(maker: Maker, spec: Wanted, instance: str) -> dict[str, Any]:
+def _wait(maker: Maker, spec: Host, instance: str) -> dict[str, Any]:
     def look() -> tuple[str, dict[str, Any]]:
         found = instance_of(maker.cloud, instance)
         state = found["State"]["Name"]

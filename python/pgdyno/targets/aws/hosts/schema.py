@@ -12,8 +12,8 @@ from pgdyno.errors import Problem
 from pgdyno.plan.known_settings import SETTING_NAME
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import PlanPath, RentedHosts, TargetSpec
-from pgdyno.plan.values import Model
-from pgdyno.targets.aws.schema import PROVIDER, AwsTarget, KmsKey, Lasting, check_networks
+from pgdyno.plan.values import Lasting
+from pgdyno.targets.aws.schema import PROVIDER, AwsMachine, AwsTarget, check_networks
 from pgdyno.targets.aws.volumes import DataVolume, Volume, check_volume
 from pgdyno.units import parse_bytes
 
@@ -56,9 +56,13 @@ RESERVED = {
 """Settings that a plan cannot set, with the reason."""
 
 
-class Host(Model):
+class Host(AwsMachine):
     """Options that every kind of rented host has."""
 
+    instance: InstanceType
+    """The instance type: `m8g.2xlarge`."""
+    instead: list[InstanceType] = Field(default_factory=list)
+    """Types to try, in this order, if Amazon has no capacity for `instance`; of the same architecture."""
     system: System = "debian-12"
     """The operating system; pgdyno asks Amazon for its newest image."""
     architecture: Architecture | None = None
@@ -77,14 +81,10 @@ class Host(Model):
             yield document.problem((*where, "root", "size"), f"{self.root.size} is too small; the minimum is 8GB")
 
 
-class Ec2Target(AwsTarget, Host):
+class Ec2Target(Host, AwsTarget):
     """An EC2 host with PostgreSQL from packages."""
 
     kind: Literal["ec2"]
-    instance: InstanceType
-    """The instance type: `m8g.2xlarge`."""
-    instead: list[InstanceType] = Field(default_factory=list)
-    """Types to try, in this order, if Amazon has no capacity for `instance`; of the same architecture."""
     packages: Literal["pgdg", "distribution"] = "pgdg"
     """Packages of the PostgreSQL project, or of the operating system."""
     data: DataVolume | None = None
@@ -157,24 +157,9 @@ class Ec2Generator(Host, RentedHosts):
     kind: Literal["ec2"]
     count: Annotated[int, Field(ge=1, le=MOST_GENERATORS)] = 1
     """How many hosts share the load."""
-    instance: InstanceType
-    """The instance type: `c8g.4xlarge`."""
-    instead: list[InstanceType] = Field(default_factory=list)
-    """Types to try, in this order, if Amazon has no capacity for `instance`; of the same architecture."""
-    allow: list[str] = Field(default_factory=list)
-    """Networks (CIDR) that may connect over SSH; none: only the address of this machine."""
-    allow_wide: bool = False
-    """Accept networks in `allow` that are wider than /16 (IPv6: /32)."""
-    public: bool = True
-    """Whether the host has a public address; false if this machine is in the same network."""
-    encrypted: bool = True
-    """Encrypt storage with `kms_key`, or with the account's default key of the service."""
-    kms_key: KmsKey | None = None
-    """A key of the account's own (its ARN or alias)."""
     spot: bool = False
     """Rent spot instances, which cost at most the price on demand, and which Amazon may take back at any time."""
     ready_within: Lasting = "30m"
-    """How long a host may take until it is ready."""
 
     def check(self, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
         """Yield what in the generator conflicts with the rest of the plan, or would be refused."""
