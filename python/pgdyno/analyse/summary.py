@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, merge
@@ -189,7 +189,9 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
     histogram, broken = _merge_histograms(run, numbers) if counted else (None, None)
     if histogram is not None:
         latencies = [summary.latency_ns for summary in summaries if summary.latency_ns is not None]
-        histogram = histogram.within(_smallest(latencies), _largest(latencies))
+        histogram = histogram.within(
+            _extreme(min, (each.min for each in latencies)), _extreme(max, (each.max for each in latencies))
+        )
     printed = any(trial.imported for trial, _ in finished)
     latency = _latency(counted, histogram, printed=printed)
     losses = losses_of(summaries)
@@ -240,7 +242,7 @@ def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None, *
         p99_ns=p99,
         p999_ns=p999,
         p9999_ns=p9999,
-        max_ns=_largest(latency for latency, _ in measured),
+        max_ns=_extreme(max, (latency.max for latency, _ in measured)),
     )
 
 
@@ -262,7 +264,7 @@ def _printed_latency(measured: _Measured) -> PointLatency | None:
         p99_ns=only.p99,
         p999_ns=only.p999,
         p9999_ns=only.p9999,
-        max_ns=_largest(latency for latency, _ in measured),
+        max_ns=_extreme(max, (latency.max for latency, _ in measured)),
     )
 
 
@@ -276,18 +278,11 @@ def _mean(measured: _Measured) -> float | None:
     return math.fsum(mean * count for mean, count in parts) / max(sum(count for _, count in parts), 1)
 
 
-def _largest(latencies: Iterable[Latency]) -> int | None:
-    """Return the largest; None if one trial lacks it."""
-    each = [latency.max for latency in latencies]
+def _extreme(end: Callable[[list[int]], int], values: Iterable[int | None]) -> int | None:
+    """Return the end of `values`; None if one trial lacks it."""
+    each = list(values)
     known = [value for value in each if value is not None]
-    return max(known) if known and len(known) == len(each) else None
-
-
-def _smallest(latencies: Iterable[Latency]) -> int | None:
-    """Return the smallest; None if one trial lacks it."""
-    each = [latency.min for latency in latencies]
-    known = [value for value in each if value is not None]
-    return min(known) if known and len(known) == len(each) else None
+    return end(known) if known and len(known) == len(each) else None
 
 
 def losses_of(summaries: Sequence[Summary]) -> Losses:

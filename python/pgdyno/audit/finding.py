@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pydantic import Field
 
-from pgdyno.audit.subject import Subject
+from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message, Parameter
 from pgdyno.records import Record
 
@@ -57,6 +57,14 @@ class Finding(Record):
     @property
     def checked(self) -> bool:
         return self.id != f"{self.rule}{NOT_CHECKED}"
+
+
+def evidence_of(
+    figures: Mapping[Sample, Mapping[str, float | str]], name: str | None = None
+) -> tuple[list[int], list[Evidence]]:
+    """Return the numbers of the trials, and the figures of each as evidence: at the trial, or at its figure `name`."""
+    evidence = [Evidence(at=sample.at(name), figures=dict(each)) for sample, each in figures.items()]
+    return [sample.number for sample in figures], evidence
 
 
 NOT_CHECKED = "-not-checked"

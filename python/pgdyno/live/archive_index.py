@@ -143,11 +143,6 @@ def _words(manifest: Manifest) -> str:
     return " ".join(map(str, said)).lower()
 
 
-def start_time(entry: Entry) -> datetime | None:
-    """Return the start of the run, if known."""
-    return datetime.fromisoformat(entry.started_at) if entry.started_at else None
-
-
 def as_json(entry: Entry) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in Entry.__slots__}
 
@@ -290,7 +285,7 @@ class Search:
 def _is_within(entry: Entry, since: date | None, until: date | None) -> bool:
     if since is None and until is None:
         return True
-    began = start_time(entry)
+    began = datetime.fromisoformat(entry.started_at) if entry.started_at else None
     if began is None:
         return False
     day = began.date()

@@ -108,20 +108,12 @@ def minute_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]
     return found
 
 
-def load_steps(run: RunData, widths_us: Mapping[int, int]) -> list[WaitStep]:
-    """Active sessions of each trial by what they waited for, as the provider samples them. Raises StoreError.
-
-    The total has no wait: without it, the step is unknown.
-    """
-    return [WaitStep(*row) for row in rows_of(run, "cloud_series", _LOAD, widths_us)]
-
-
 def cloud_series(run: RunData, widths_us: Mapping[int, int]) -> dict[int, CloudSeries]:
     """Return all tables, by trial of `widths_us`. Raises StoreError."""
     found: dict[int, CloudSeries] = {number: ([], [], []) for number in widths_us}
     for minute in minute_steps(run, widths_us):
         found[minute.trial][0].append(minute)
-    for wait in load_steps(run, widths_us):
+    for wait in [WaitStep(*row) for row in rows_of(run, "cloud_series", _LOAD, widths_us)]:
         found[wait.trial][1].append(wait)
     for row in rows_of(run, "cloud_events", _CHECKPOINTS, widths_us):
         found[row[0]][2].append(LoggedCheckpoint(*row))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from pgdyno.audit.finding import Evidence, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Evidence, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -146,11 +146,7 @@ def _orders(subject: Subject) -> Iterator[RuleFinding]:
                 "latencies of {trials} trials are not in order: minimum, median, percentiles, maximum",
                 trials=len(wrong),
             ),
-            [sample.number for sample in wrong],
-            [
-                Evidence(at=sample.at("latency_mean_ms"), figures=sample.some("latency_mean_ms", *_RISING))
-                for sample in wrong
-            ],
+            *evidence_of({sample: sample.some("latency_mean_ms", *_RISING) for sample in wrong}, "latency_mean_ms"),
             "the columns are mixed up, or the figures are from several trials",
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pgdyno.analyse.over_time.probe_series import Span
 from pgdyno.analyse.over_time.timeline import Timeline
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -77,11 +77,12 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 all=len(reads),
                 pages=max(first for _, (first, _) in filling),
             ),
-            [sample.number for sample, _ in filling],
-            [
-                Evidence(at=sample.at(), figures={"pages_first": round(first, 3), "pages_last": round(last, 3)})
-                for sample, (first, last) in filling
-            ],
+            *evidence_of(
+                {
+                    sample: {"pages_first": round(first, 3), "pages_last": round(last, 3)}
+                    for sample, (first, last) in filling
+                }
+            ),
             "set a longer warm-up, or [reset] prewarm = true",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -33,11 +33,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 length_s=sample.length_s or 0.0,
                 cycle_s=cycle,
             ),
-            [sample.number for sample, _ in short],
-            [
-                Evidence(at=each.at(), figures={"length_s": each.length_s or 0.0, "checkpoint_timeout_s": timeout})
-                for each, timeout in short
-            ],
+            *evidence_of(
+                {each: {"length_s": each.length_s or 0.0, "checkpoint_timeout_s": timeout} for each, timeout in short}
+            ),
             "measure at least two cycles, or state that the figure excludes checkpoints and full-page writes",
         )
 

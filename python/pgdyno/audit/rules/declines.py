@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.analyse.over_time.endurance import Endurance, EnduranceVerdict, Trend, trial_endurance
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
@@ -40,8 +40,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     yield RuleFinding(
         Severity.CAUTION,
         message,
-        [sample.number for sample, _ in declining],
-        [Evidence(at=sample.at(), figures=_figures(long)) for sample, long in declining],
+        *evidence_of({sample: _figures(long) for sample, long in declining}),
         "look for dead rows that vacuum may not remove (old snapshots, replication slots, prepared transactions), "
         "for tables that outgrow the cache, and for throttled storage or processors; measure until the figures stay "
         "level",

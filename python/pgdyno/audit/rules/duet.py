@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -21,8 +21,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trials=len(duets),
                 all=len(subject.samples),
             ),
-            [sample.number for sample in duets],
-            [Evidence(at=sample.at("tps"), figures=_figures(sample)) for sample in duets],
+            *evidence_of({sample: _figures(sample) for sample in duets}, "tps"),
             'for absolute figures, set trial.order = "interleaved"',
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
@@ -27,19 +27,17 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trials=len(found),
                 all=len(subject.samples),
             ),
-            [sample.number for sample, _ in found],
-            [
-                Evidence(
-                    at=sample.at(),
-                    figures={
+            *evidence_of(
+                {
+                    sample: {
                         "sessions": left.sessions,
                         "canceled": left.canceled,
                         "terminated": left.terminated,
                         "waited_s": left.seconds,
-                    },
-                )
-                for sample, left in found
-            ],
+                    }
+                    for sample, left in found
+                }
+            ),
             "check how the preceding trial ended: its engine was killed, or disconnected from the server",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.records import Outcome
@@ -39,11 +39,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     all=len(shares),
                     **({} if error is None else {"error": error_words(error)}),
                 ),
-                [sample.number for sample, _ in some],
-                [
-                    Evidence(at=sample.at("errors"), figures=sample.some("errors", "failed", "tps"))
-                    for sample, _ in some
-                ],
+                *evidence_of({sample: sample.some("errors", "failed", "tps") for sample, _ in some}, "errors"),
                 "find out what failed: transactions that are given up make figures look better",
             )
     caught = [sample for sample in subject.samples if sample.summary.caught]
@@ -57,11 +53,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trials=len(caught),
                 all=len(subject.samples),
             ),
-            [sample.number for sample in caught],
-            [
-                Evidence(at=each.at(), figures={"caught": each.summary.caught, **each.some("transactions", "tps")})
-                for each in caught
-            ],
+            *evidence_of(
+                {each: {"caught": each.summary.caught, **each.some("transactions", "tps")} for each in caught}
+            ),
             "find out what failed: a transaction whose statements fail counts as any other",
         )
     if idle:
@@ -73,8 +67,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "no transaction completed in {trials} trials",
                 trials=len(idle),
             ),
-            [sample.number for sample in idle],
-            [Evidence(at=sample.at("tps"), figures=sample.some("transactions", "failed", "tps")) for sample in idle],
+            *evidence_of({sample: sample.some("transactions", "failed", "tps") for sample in idle}, "tps"),
             "find the cause, or make trials longer than the longest transaction",
         )
     if aborted:
@@ -86,8 +79,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "clients aborted in {trials} trials: these ran with fewer clients than reported",
                 trials=len(aborted),
             ),
-            [sample.number for sample in aborted],
-            [Evidence(at=each.at(), figures=_aborted_figures(each)) for each in aborted],
+            *evidence_of({each: _aborted_figures(each) for each in aborted}),
             "find the cause, and measure again; if only one generator's clients aborted, its connection to the "
             "server was lost",
         )
@@ -106,8 +98,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trials=len(broken),
                 generators=", ".join(named),
             ),
-            [sample.number for sample in broken],
-            [Evidence(at=each.at(), figures=_aborted_figures(each)) for each in broken],
+            *evidence_of({each: _aborted_figures(each) for each in broken}),
             "look at the failure of each; if only one generator's clients aborted, its connection to the server was "
             "lost",
         )

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.audit.arms import arms_of, compared_arms, compares_no_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.rules.errors import CAUTION_SHARE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -66,9 +66,7 @@ def _find_more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[Rule
             what=WHAT[what], share=shares[high], at=high, other_share=shares[low], other=low,
             transactions=counts[high],
         ),
-        [sample.number for sample in met],
-        [Evidence(at=sample.at(what), figures={what: _count(what, sample), "transactions": _begun_count(sample)})
-         for sample in met],
+        *evidence_of({each: {what: _count(what, each), "transactions": _begun_count(each)} for each in met}, what),
         "find out what fails: the arms did not do the same work",
     )  # fmt: skip
 

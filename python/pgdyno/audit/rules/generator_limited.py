@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.records import GeneratorHost
@@ -44,11 +44,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     share=most,
                     trials=len(busy),
                 ),
-                [sample.number for sample, _ in busy],
-                [
-                    Evidence(at=sample.at(), figures={"worker_cpu_share": round(share, 3), **_figures(sample, low)})
-                    for sample, share in busy
-                ],
+                *evidence_of(
+                    {sample: {"worker_cpu_share": round(share, 3), **_figures(sample, low)} for sample, share in busy}
+                ),
                 "give it more workers or cores, or another host",
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 from pgdyno.registry import kinds_that_are
@@ -65,8 +65,7 @@ def _by_commands(subject: Subject) -> Iterator[RuleFinding]:
                 all=len(commands),
                 hosts=", ".join(shown),
             ),
-            [sample.number for sample, _ in here],
-            [Evidence(at=sample.at(), figures={"command": command}) for sample, command in here],
+            *evidence_of({sample: {"command": command} for sample, command in here}),
             ADVICE,
         )
     elif prompts:

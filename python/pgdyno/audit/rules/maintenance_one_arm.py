@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.audit.arms import compared_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.store.probe_tables import Metric
@@ -60,11 +60,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                         at=name,
                         others=", ".join(without),
                     ),
-                    [sample.number for sample in samples],
-                    [
-                        Evidence(at=sample.at(), figures=_gained_figures(subject.amounts[sample.number], metrics))
-                        for sample in samples
-                    ],
+                    *evidence_of(
+                        {sample: _gained_figures(subject.amounts[sample.number], metrics) for sample in samples}
+                    ),
                     "run trials that are long enough for it to occur in each, or repeat these trials",
                 )
 

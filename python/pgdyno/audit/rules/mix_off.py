@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import MIX_BY_PHASE, Sample, Subject
 from pgdyno.messages import Message
 
@@ -41,13 +41,12 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     trials=len(off),
                     points=100 * furthest,
                 ),
-                [sample.number for sample, _ in off],
-                [
-                    Evidence(
-                        at=sample.at(), figures={"script": name, "share": round(share, 4), "asked": round(asked, 4)}
-                    )
-                    for sample, (name, _, share, asked) in off
-                ],
+                *evidence_of(
+                    {
+                        sample: {"script": name, "share": round(share, 4), "asked": round(asked, 4)}
+                        for sample, (name, _, share, asked) in off
+                    }
+                ),
                 "look at the failures of that script, and run longer trials",
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -26,8 +26,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trials=len(broken),
                 all=len(watched),
             ),
-            [sample.number for sample in broken],
-            [Evidence(at=sample.at(), figures={"message": _message(sample)}) for sample in broken],
+            *evidence_of({sample: {"message": _message(sample)} for sample in broken}),
             "see log/probe.log of the trial",
         )
     gaps = [sample for sample in watched if sample not in broken and _gap_figures(sample)]
@@ -37,8 +36,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Message(
                 "probe-gap", "the probe missed parts of {trials} of {all} trials", trials=len(gaps), all=len(watched)
             ),
-            [sample.number for sample in gaps],
-            [Evidence(at=sample.at(), figures=_gap_figures(sample)) for sample in gaps],
+            *evidence_of({sample: _gap_figures(sample) for sample in gaps}),
             "the table events lists them (probe_gap); give the probe a core of its own, or sample less often: "
             "probe.waits_hz",
         )

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from pgdyno.analyse.intervals import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
-from pgdyno.audit.finding import COUNTS, Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import COUNTS, Evidence, MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -62,11 +62,13 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trials=named,
                 share=most,
             ),
-            [sample.number for sample, _ in outliers],
-            [
-                Evidence(at=sample.at("tps"), figures={figure: sample.rate, f"mean_of_others_{figure}": round(mean, 3)})
-                for sample, mean in outliers
-            ],
+            *evidence_of(
+                {
+                    sample: {figure: sample.rate, f"mean_of_others_{figure}": round(mean, 3)}
+                    for sample, mean in outliers
+                },
+                "tps",
+            ),
             "find out what was different in these trials or in the others, and repeat them",
         )
     if wide:

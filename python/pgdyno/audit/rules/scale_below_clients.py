@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -30,11 +30,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "row locks",
                 trials=len(under),
             ),
-            [sample.number for sample, _ in under],
-            [
-                Evidence(at=sample.at("scale"), figures={"scale": scale, "clients": sample.clients})
-                for sample, scale in under
-            ],
+            *evidence_of({sample: {"scale": scale, "clients": sample.clients} for sample, scale in under}, "scale"),
             "load a scale that is at least the largest number of clients",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from pgdyno.audit.arms import Arms, compared_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.rules.maintenance_one_arm import MANY
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
@@ -33,8 +33,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trials=len(samples),
                 all=len(swapped),
             ),
-            [sample.number for sample in samples],
-            [Evidence(at=each.at(), figures={"swapped_bytes": round(swapped[each.number])}) for each in samples],
+            *evidence_of({each: {"swapped_bytes": round(swapped[each.number])} for each in samples}),
             "lower shared_buffers or work_mem, stop other programs, or use a host with more memory",
         )
         yield from _in_one_arm(compared_arms(subject), {sample.number for sample in samples})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -35,8 +35,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 least_s=least_s,
                 shortest_s=shortest,
             ),
-            [sample.number for sample, _ in short],
-            [Evidence(at=sample.at(), figures={"length_s": round(length_s, 1)}) for sample, length_s in short],
+            *evidence_of({sample: {"length_s": round(length_s, 1)} for sample, length_s in short}),
             "run trials of minutes, as pgbench's manual advises",
         )
 
@@ -57,8 +56,7 @@ def _cut_short(known: Sequence[tuple[Sample, float]]) -> Iterator[RuleFinding]:
                 shortest_s=min(length_s for _, length_s in cut),
                 usual_s=usual_s,
             ),
-            [sample.number for sample, _ in cut],
-            [Evidence(at=sample.at(), figures={"length_s": round(length_s, 1)}) for sample, length_s in cut],
+            *evidence_of({sample: {"length_s": round(length_s, 1)} for sample, length_s in cut}),
             "find out what ended them early, and repeat them",
         )
 

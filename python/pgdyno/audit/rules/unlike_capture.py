@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from pgdyno.analyse.likeness import disagreement_causes
-from pgdyno.audit.finding import Evidence, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -36,11 +36,7 @@ def _shares(samples: list[Sample]) -> Iterator[RuleFinding]:
                 points=100 * max(map(_difference, samples)),
                 trials=len(samples),
             ),
-            [sample.number for sample in samples],
-            [
-                Evidence(at=sample.at(), figures={"largest_share_difference": round(_difference(sample), 4)})
-                for sample in samples
-            ],
+            *evidence_of({sample: {"largest_share_difference": round(_difference(sample), 4)} for sample in samples}),
             "look at the table of statements: a script or a part of the capture is missing",
         )
 
@@ -57,8 +53,7 @@ def _late_statements(samples: list[Sample]) -> Iterator[RuleFinding]:
                 "had answered: the generator did not keep to the captured times",
                 trials=len(samples),
             ),
-            [sample.number for sample in samples],
-            [Evidence(at=sample.at(), figures={"late_p99_ms": round(_late_p99_ms(sample), 3)}) for sample in samples],
+            *evidence_of({sample: {"late_p99_ms": round(_late_p99_ms(sample), 3)} for sample in samples}),
             "give the generator more cores, or another host, or replay at a lower pace",
         )
 
@@ -92,8 +87,7 @@ def _disagreements(samples: list[Sample]) -> Iterator[RuleFinding]:
                 trials=len(some),
                 cause=cause,
             ),
-            [sample.number for sample, _ in some],
-            [Evidence(at=sample.at(), figures={**_kinds(sample), **_states(sample)}) for sample, _ in some],
+            *evidence_of({sample: {**_kinds(sample), **_states(sample)} for sample, _ in some}),
             _ADVICE[cause_id],
         )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -44,18 +44,16 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 window_s=worst.window_s,
                 share=worst.slowest / worst.fastest,
             ),
-            [sample.number for sample, _ in swinging],
-            [
-                Evidence(
-                    at=sample.at(),
-                    figures={
+            *evidence_of(
+                {
+                    sample: {
                         "slowest_tps": round(found.slowest, 1),
                         "fastest_tps": round(found.fastest, 1),
                         "window_s": round(found.window_s, 1),
-                    },
-                )
-                for sample, found in swinging
-            ],
+                    }
+                    for sample, found in swinging
+                }
+            ),
             "measure several cycles, of the same length at all targets, and compare only those",
         )
 

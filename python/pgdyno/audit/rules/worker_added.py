@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
@@ -25,8 +25,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "measured with fewer threads",
                 count=len(changed),
             ),
-            [sample.number for sample, _ in changed],
-            [Evidence(at=sample.at(), figures={"worker_added": added}) for sample, added in changed],
+            *evidence_of({sample: {"worker_added": added} for sample, added in changed}),
             "measure again: the number of threads no longer changes during a load",
         )
 

@@ -14,7 +14,7 @@ from pgdyno.audit.causes import NO_CAUSE
 from pgdyno.report import numbers
 from pgdyno.report.table import Table
 from pgdyno.report.terminal.text_drawing import printable
-from pgdyno.report.translation import gettext, gettext_noop, listed, ngettext, translated
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed, ngettext, translated
 from pgdyno.units import counted
 
 UNSETTLED_SHOWN = 5
@@ -158,39 +158,13 @@ def confounding(of: Comparison) -> str:
     return listed([gettext(each) for each in dict.fromkeys(each.topic for each in of.confounders)])
 
 
-_TOPICS = (
-    gettext_noop("cache contents"),
-    gettext_noop("commit ledger"),
-    gettext_noop("collation"),
-    gettext_noop("data checksums"),
-    gettext_noop("dataset"),
-    gettext_noop("dataset size"),
-    gettext_noop("errors"),
-    gettext_noop("hardware"),
-    gettext_noop("hypervisor"),
-    gettext_noop("indexes"),
-    gettext_noop("kernel"),
-    gettext_noop("latency definition"),
-    gettext_noop("maintenance"),
-    gettext_noop("memory"),
-    gettext_noop("network path"),
-    gettext_noop("other load"),
-    gettext_noop("placement"),
-    gettext_noop("pooler"),
-    gettext_noop("processor"),
-    gettext_noop("server"),
-    gettext_noop("skipped transactions"),
-    gettext_noop("standby"),
-    gettext_noop("storage"),
-    gettext_noop("swapping"),
-    gettext_noop("TLS"),
-    gettext_noop("trial length"),
-    gettext_noop("version"),
-    gettext_noop("warm-up"),
-    gettext_noop("workers"),
-)
-"""Topics of confounders that are not names of settings."""
-
+# topics of confounders that are not names of settings: only translated here, so that the catalogue has them
+gettext_each(
+    "cache contents", "commit ledger", "collation", "data checksums", "dataset", "dataset size", "errors", "hardware",
+    "hypervisor", "indexes", "kernel", "latency definition", "maintenance", "memory", "network path", "other load",
+    "placement", "pooler", "processor", "server", "skipped transactions", "standby", "storage", "swapping", "TLS",
+    "trial length", "version", "warm-up", "workers",
+)  # fmt: skip
 _VERDICTS = {
     Verdict.FASTER: gettext_noop("{other} is faster than {base} by {metric}"),
     Verdict.SLOWER: gettext_noop("{other} is slower than {base} by {metric}"),
