@@ -44,7 +44,7 @@ def import_(
 ) -> None:
     """Import results of other tools as a run.
 
-    Reads outputs of pgbench, sysbench, HammerDB and BenchBase, and documents and tables with figures.
+    Reads outputs of pgbench, sysbench, HammerDB, BenchBase and PostgresBench, and documents and tables with figures.
     """
     from pgdyno.commands.support.cluster_and_generator_hosts import certain, over
     from pgdyno.console import Console
