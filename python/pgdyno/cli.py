@@ -17,6 +17,7 @@ COMMANDS = {
     "impact": "comparison.impact:impact",
     "bisect": "comparison.bisect:BisectCommand",
     "count": "comparison.count:count",
+    "query": "comparison.query:query",
     "tune": "tune:tune",
     "doctor": "doctor:doctor",
     "watch": "watch:watch",

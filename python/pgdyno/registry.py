@@ -46,7 +46,9 @@ class WorkloadKind(NamedTuple):
     dataset: str | None = None
     """The dataset that it brings."""
     runs_once: bool = False
-    """Whether a trial runs given queries once, and so has no stream of transactions with a rate."""
+    """Whether a trial runs given queries, and so has no stream of transactions with a rate."""
+    metric: str = "composite"
+    """By which its runs are compared (`pgdyno.analyse.pairs.Metric`), if it has no such stream."""
 
     @property
     def package(self) -> str:
@@ -57,6 +59,9 @@ WORKLOADS = {
     "replay": WorkloadKind("pgdyno.workloads.replay.schema:Replay", {"replay": None}),
     "tpcc": WorkloadKind("pgdyno.workloads.tpcc.schema:Tpcc", {"name": "tpcc"}, "tpcc"),
     "queries": WorkloadKind("pgdyno.workloads.queries.schema:Tpch", {"name": "tpch"}, "tpch", runs_once=True),
+    "query-files": WorkloadKind(
+        "pgdyno.workloads.query_files.schema:QueryFiles", {"queries": None}, runs_once=True, metric="p50"
+    ),
     "lua": WorkloadKind("pgdyno.workloads.lua.schema:Lua", {"lua": None, "name": None}, "sbtest"),
     "pgbench": WorkloadKind("pgdyno.workloads.pgbench.schema:Scripts", {}, "pgbench"),
 }

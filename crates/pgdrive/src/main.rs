@@ -34,6 +34,7 @@ mod phases_file;
 mod pooled_sessions;
 mod prepared_load;
 mod progress;
+mod queries;
 mod replay;
 mod results;
 mod run_events;

@@ -12,6 +12,7 @@ mod option_row;
 mod option_sections;
 mod option_values;
 mod pause_options;
+mod queries_options;
 mod reconnect_option;
 mod replay_options;
 mod request;

@@ -1,4 +1,4 @@
-//! What the clients of a load run: scripts, a Lua script, a captured load, TPC-C, or TPC-H.
+//! What the clients of a load run: scripts, a Lua script, a captured load, TPC-C, TPC-H, or queries of SQL files.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +15,7 @@ use crate::early_stop::Lease;
 use crate::lua::{self, LuaResults};
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, WorkloadChoice};
+use crate::queries::{self, Queries};
 use crate::replay::{self, ReplayResults};
 use crate::results::{Results, SetUp};
 use crate::tpcc::tpcc_load::Ready;
@@ -22,7 +23,7 @@ use crate::tpcc::tpcc_result;
 use crate::tpch;
 use crate::tpch::stream::{Clients, Streams};
 
-/// What the clients run. TPC-C and TPC-H begin as their scripts, until the database has been read.
+/// What the clients run. The last three begin as scripts, until the database has been read.
 #[derive(Default)]
 pub enum Workload {
     #[default]
@@ -31,6 +32,7 @@ pub enum Workload {
     Replay(Arc<Replay>),
     Tpcc(Box<Ready>),
     Tpch(Arc<Streams>),
+    Queries(Arc<Queries>),
 }
 
 /// Scripts have the figures of every load.
@@ -55,6 +57,7 @@ impl Workload {
         Ok(match &set_up.options.workload {
             WorkloadChoice::Tpcc(load) => Self::Tpcc(Box::new(Ready::new(session, load, set_up)?)),
             WorkloadChoice::Tpch => Self::Tpch(tpch::tpch_load::streams(session, set_up.options.clients, set_up.seed)?),
+            WorkloadChoice::Queries => Self::Queries(Queries::open(set_up.options, set_up.seed)?),
             _ => self,
         })
     }
@@ -97,6 +100,7 @@ impl Workload {
             Self::Replay(replay) => Arc::clone(replay) as Arc<dyn Drivers>,
             Self::Tpcc(ready) => ready.drivers(),
             Self::Tpch(streams) => Clients::of(streams),
+            Self::Queries(queries) => Arc::new(queries::Clients(Arc::clone(queries))),
         })
     }
 
@@ -129,6 +133,7 @@ impl Workload {
             Self::Replay(replay) => Box::new(ReplayResults { outcome: replay.outcome(), pace: replay.pace() }),
             Self::Tpcc(ready) => Box::new(tpcc_result::Figures::new(*ready, spec, report)),
             Self::Tpch(streams) => Box::new(tpch::figures::Figures::new(streams)),
+            Self::Queries(queries) => Box::new(queries::Times(queries)),
         }
     }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,9 @@ from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.series import Series, following, label, listed_values, text, varying
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
-from pgdyno.records import Manifest, Outcome, Point, StoppingRule, TrialRecord
+from pgdyno.records import Latency, Manifest, Outcome, Point, StoppingRule, TrialRecord
 from pgdyno.records.base import FEWEST_PAIRS
+from pgdyno.registry import WORKLOADS
 
 
 class Metric(StrEnum):
@@ -81,7 +83,7 @@ _P = TypeVar("_P", bound=Placed)
 
 def usual_metric(run: RunSource) -> Metric:
     """Return the metric by which `run` is compared by default: throughput; p99 latency in an open loop; the composite
-    figure of tpch; instructions, if it counted them.
+    figure of tpch; the median of each query that is a file; instructions, if it counted them.
 
     In an open loop, the plan sets the throughput; two servers that keep up differ in latency alone.
     """
@@ -93,7 +95,7 @@ def metric_of(manifest: Manifest, trials: Sequence[Placed]) -> Metric:
     if manifest.counts_instructions:
         return Metric.INSTRUCTIONS
     if manifest.runs_once:
-        return Metric.COMPOSITE
+        return Metric(WORKLOADS[manifest.workload_kind].metric)
     trials = judged_trials(manifest, trials)
     phases = manifest.plan.get("phase") or ()
     is_open = all(trial.point.rate is not None for trial in trials)
@@ -244,6 +246,32 @@ def judged_trials(manifest: Manifest, trials: Sequence[_P]) -> list[_P]:
     return left or list(trials)
 
 
+def by_query(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Return a trial for each query file, as if each were the load of a group of clients; trials of other loads as they
+    are.
+
+    Its latency is that of all runs but the first in a session.
+    """
+    names = dict.fromkeys(each.query for trial in trials if trial.summary is not None for each in trial.summary.queries)
+    if not names:
+        return list(trials)
+    return [_of_query(trial, name) for trial in trials for name in names]
+
+
+def _of_query(trial: TrialRecord, query: str) -> TrialRecord:
+    point = trial.point.model_copy(update={"group": query})
+    if trial.summary is None:
+        return trial.model_copy(update={"point": point})
+    runs = trial.summary.queries
+    times = sorted(round(1e9 * each.seconds) for each in runs if each.query == query and each.round > 0)
+    latency = None
+    if times:
+        middle, mean = round(statistics.median(times)), statistics.fmean(times)
+        latency = Latency(mean=mean, min=times[0], p50=middle, max=times[-1])
+    summary = trial.summary.model_copy(update={"latency_ns": latency})
+    return trial.model_copy(update={"point": point, "summary": summary})
+
+
 def by_arm(manifest: Manifest, trials: Sequence[Placed], by: str) -> dict[str, list[PointKey]]:
     """Return the points of every arm, the baseline first. Raises UsageError if `by` is no parameter of `trials`."""
     trials = judged_trials(manifest, trials)
@@ -265,7 +293,7 @@ def within(
     `base` is not one of them, or if versions are compared and two targets have the same one.
     """
     arms: dict[str, list[TrialRecord]] = defaultdict(list)
-    judged = judged_trials(run.manifest, run.trials)
+    judged = by_query(judged_trials(run.manifest, run.trials))
     name_of = arm_name(run.manifest, judged, by)
     for trial in sorted(judged, key=_place_in_plan(run.manifest, judged, by)):
         arms[name_of(trial)].append(trial)
@@ -330,12 +358,11 @@ def between(
                 f"run {run.manifest.run} is a duet: its figures depend on the two targets that ran at the same time",
                 hint="compare its two targets with each other: pgdyno compare with this run alone",
             )
-    key = key_without(*single, *(each.name for each in differing_parameters(base.trials, other.trials)))
+    trials = by_query(base.trials), by_query(other.trials)
+    key = key_without(*single, *(each.name for each in differing_parameters(*trials)))
     names = (base.manifest.run, other.manifest.run)
     stopping = _widest_rule(base, other)
-    arms = _arms(
-        names, (base.trials, other.trials), metric, key, removed, paired=False, same_servers=False, stopping=stopping
-    )
+    arms = _arms(names, trials, metric, key, removed, paired=False, same_servers=False, stopping=stopping)
     if not arms.points:
         raise UsageError(
             f"runs {names[0]} and {names[1]} have no point in common",

@@ -93,6 +93,10 @@ class Question:
     """Of the extension if there is one, otherwise of PostgreSQL; each is an arm."""
     patches: Sequence[str] = ()
     """Likewise; `none`, a file, or a series: `v3-0001.patch+v3-0002.patch`."""
+    runs: int | None = None
+    """For `pgdyno query`: how many times each of `scripts`, by itself, runs in a trial."""
+    setup: Sequence[str] = ()
+    """Files of SQL that make the tables on servers that pgdyno starts, in place of pgbench's."""
 
     @property
     def points(self) -> list[int]:
@@ -109,28 +113,47 @@ def ab_plan(asked: Question, folder: Path) -> str:
     settings = setting_values(asked.settings)
     targets = _with_poolers(asked, settings, _with_sources(asked, server_tables(asked)))
     several = [name for name, values in settings.items() if len(values) > 1]
-    if len(several) + (len(targets) > 1) != 1:
+    if len(several) + (len(targets) > 1) > 1 or (not several and len(targets) == 1 and asked.runs is None):
         raise UsageError(_refusal_words(targets, several), hint=_ONE_OF)
     pairs = number_of_pairs(asked)
     check_access(asked, settings)
-    lines = ["# written by pgdyno ab", 'name = "ab"', f"description = {toml_text(_question(settings, targets))}"]
+    name = "ab" if asked.runs is None else "query"
+    description = _question(settings, targets) or "How long does each query take?"
+    lines = [f"# written by pgdyno {name}", f'name = "{name}"', f"description = {toml_text(description)}"]
     for name, table in targets.items():
         lines += ["", f"[target.{name}]", *table_lines(table)]
         if asked.dsn and not asked.writes:
             lines += ["", f"[target.{name}.session_settings]", f'{READ_ONLY} = "on"']
-    lines += ["", "[workload]", f"scripts = {toml_list(script_entries(asked, folder))}"]
-    lines.append('dataset = "none"' if asked.dsn else f"scale = {asked.scale or 10}")
+    lines += ["", "[workload]", *_workload_lines(asked, folder)]
     lines += ["", "[sweep]", f"clients = {asked.points[0] if len(asked.points) == 1 else asked.points}"]
     lines += [] if asked.rate is None else [f"rate = {asked.rate!r}"]
     if settings:
         lines += ["", f"[sweep.{'session_settings' if asked.dsn else 'settings'}]"]
         lines += [f"{toml_key(name)} = {toml_list(values)}" for name, values in settings.items()]
-    lines += ["", "[trial]", f"warmup = {toml_text(asked.warmup)}", f"duration = {toml_text(asked.duration)}"]
+    lines += ["", "[trial]"]
+    if asked.runs is None:
+        lines += [f"warmup = {toml_text(asked.warmup)}", f"duration = {toml_text(asked.duration)}"]
     lines += [f"repeats = {json.dumps(pairs)}", *([f"margin = {toml_text(asked.margin)}"] if asked.margin else [])]
     lines += ['order = "interleaved"', 'on_failure = "stop"']
     if asked.dsn:
         lines += ["", "[reset]", "checkpoint = false      # a server in use makes its own checkpoints"]
+    lines += [] if asked.runs is None else ["", "[probe]", "plans = true"]
     return "\n".join(lines) + "\n"
+
+
+def _workload_lines(asked: Question, folder: Path) -> list[str]:
+    scripts = toml_list(script_entries(asked, folder))
+    data = ['dataset = "none"'] if asked.dsn else [f"scale = {asked.scale or 10}"]
+    if asked.setup:
+        if asked.dsn:
+            hint = "run the file with psql"
+            raise UsageError("--setup applies to servers that pgdyno starts: it loads nothing into yours", hint=hint)
+        files = [os.path.relpath(_resolved_folder(Path(each)), folder.resolve()) for each in asked.setup]
+        data = [f'dataset = {{ name = "setup", sql = {toml_list(files)} }}']
+    if asked.runs is None:
+        return [f"scripts = {scripts}", *data]
+    data += [] if asked.dsn or asked.setup else ['dataset = "pgbench"']
+    return [f"queries = {scripts}", f"runs = {asked.runs}", *data]
 
 
 def fitted(asked: Question, plan: Plan) -> Question:

@@ -168,6 +168,11 @@ class Workload(Model):
         return []
 
     @property
+    def query_files(self) -> Sequence[str]:
+        """The files of queries that are each measured by themselves."""
+        return ()
+
+    @property
     def transactions(self) -> Sequence[str]:
         """The names of its scripts, or kinds of transactions, for mixes."""
         return [weighted_name(script)[0] for script in self.scripts]

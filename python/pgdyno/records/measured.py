@@ -88,6 +88,41 @@ class TpchFigures(Record):
     """In the order of their end."""
 
 
+class QueryRun(Record):
+    """One run of a query that is a file."""
+
+    query: str
+    """The file, as in the plan."""
+    client: int
+    round: int
+    """0 for the first run in its session."""
+    seconds: float
+    """From sending it to the end of its last row."""
+    rows: int
+
+
+class QueryResult(Record):
+    """What a query returned, and what the server did for it, executed once after a trial."""
+
+    query: str
+    rows: int | None = None
+    digest: str | None = None
+    """Of all rows in any order, without columns of floats."""
+    in_order: str | None = None
+    """Of all rows in their order, likewise; None without ORDER BY."""
+    float_sums: list[str] = Field(default_factory=list)
+    """The sum of each column of floats."""
+    blocks_hit: int | None = None
+    blocks_read: int | None = None
+    temporary_blocks: int | None = None
+    """Written; blocks are of 8 kB unless the server was built for others."""
+    workers_planned: int | None = None
+    workers_launched: int | None = None
+    jit_ms: float | None = None
+    reason: str | None = None
+    """Why it has no result: it writes, for example."""
+
+
 class Latency(Record):
     """Latency of succeeded transactions, in nanoseconds, from the intended start.
 
@@ -265,6 +300,8 @@ class Summary(Record):
     tpch: TpchFigures | None = None
     replay: ReplayFigures | None = None
     """Only for a replay."""
+    queries: list[QueryRun] = Field(default_factory=list)
+    """In the order of their end; empty for loads that are not of query files."""
     phases: list[PhaseFigures] = Field(default_factory=list)
     """In order; empty without phases, and in records of earlier versions."""
     instructions: InstructionCounts | None = None

@@ -16,7 +16,7 @@ from pgdyno.records.during_trial import (
     ReplicaLag,
 )
 from pgdyno.records.imported import Imported
-from pgdyno.records.measured import Failure, Generator, Summary
+from pgdyno.records.measured import Failure, Generator, QueryResult, Summary
 from pgdyno.records.point import Point
 from pgdyno.records.probe import ProbeRecord
 
@@ -184,6 +184,8 @@ class TrialRecord(Record):
     """The network path to the server; None if it was not measured, and in records of earlier versions."""
     likeness: Likeness | None = None
     """None for a load without a capture, and if nothing was measured."""
+    query_results: list[QueryResult] = Field(default_factory=list)
+    """With the first trial of query files in each arm at each point; empty in others."""
     duet: DuetRecord | None = None
     """None for a trial that ran alone, and in earlier records."""
     imported: Imported | None = None

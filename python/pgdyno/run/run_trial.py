@@ -16,6 +16,7 @@ from pgdyno.records import (
     Generator,
     Outcome,
     PhaseFigures,
+    QueryRun,
     ScriptSummary,
     Stage,
     Summary,
@@ -274,6 +275,7 @@ def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
         tpcc=tpcc_figures(end),
         tpch=tpch_figures(end),
         replay=replay_figures(end),
+        queries=[QueryRun.of_event(each) for each in end.get("queries") or ()],
         phases=[PhaseFigures.of_event(phase) for phase in end.get("phases") or ()],
     )
 

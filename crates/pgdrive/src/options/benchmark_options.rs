@@ -32,6 +32,8 @@ pub enum WorkloadChoice {
     Tpcc(TpccLoad),
     /// --workload=tpch
     Tpch,
+    /// --workload=queries
+    Queries,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +42,8 @@ pub struct Benchmark {
     pub connection: Connection,
     pub scripts: Vec<ScriptChoice>,
     pub workload: WorkloadChoice,
+    /// -f with --workload=queries
+    pub query_files: Vec<String>,
     /// -c
     pub clients: usize,
     /// -j, --max-workers
@@ -119,6 +123,7 @@ impl Default for Benchmark {
             connection: Connection::default(),
             scripts: Vec::new(),
             workload: WorkloadChoice::Scripts,
+            query_files: Vec::new(),
             clients: 1,
             workers: Workers::Fixed(1),
             busy_share: BUSY_SHARE,
@@ -191,4 +196,6 @@ pub(super) struct BenchmarkOptions {
     pub tpcc: bool,
     /// --workload=tpch
     pub tpch: bool,
+    /// --workload=queries
+    pub queries: bool,
 }

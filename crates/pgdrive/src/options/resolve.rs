@@ -9,6 +9,7 @@ use super::initialize_options::Initialize;
 use super::option_row::Partner;
 use super::option_sections::GivenOptions;
 use super::option_values::{ScramKeys, ScriptChoice, Vacuum};
+use super::queries_options;
 use super::reconnect_option::Patience;
 use super::request::{Request, UsageError};
 use super::tpcc_options::TpccCheck;
@@ -92,6 +93,10 @@ fn benchmark(mut given: GivenOptions) -> Result<Benchmark, Failure> {
         refuse_script_options(&given, "tpch", "Queries are sent in the simple protocol.")?;
         tpch_options::shape(&given.load, &mut load)?;
     }
+    if given.load.queries {
+        refuse_script_options(&given, "queries", "Queries are sent in the simple protocol, as they are.")?;
+        queries_options::shape(&given.load, &mut load)?;
+    }
     if load.scripts.is_empty() {
         load.scripts.push(ScriptChoice::builtin("tpcb-like"));
     }
@@ -99,7 +104,7 @@ fn benchmark(mut given: GivenOptions) -> Result<Benchmark, Failure> {
         return Err(Failure::new("total script weight must not be zero"));
     }
     agree_with_phases(&given, &load)?;
-    load.limit = limit(&given.load, &load)?;
+    load.limit = if given.load.queries { load.limit } else { limit(&given.load, &load)? };
     load.part = part(&given.load, &load)?;
     let log = std::mem::take(&mut given.load.log);
     load.log = log.resolve(given.load.duration)?;

@@ -9,26 +9,10 @@ from pgdyno.errors import ExitCode, UsageError
 
 
 def ab(
-    dsn: Annotated[
-        list[str] | None,
-        typer.Option("--dsn", metavar="DSN", help="Measure your own server; twice to compare two. No passwords."),
-    ] = None,
-    version: Annotated[
-        list[str] | None,
-        typer.Option("--version", metavar="VERSION", help="Versions that pgdyno downloads and starts, such as 17,18."),
-    ] = None,
-    bin_: Annotated[
-        list[str] | None,
-        typer.Option("--bin", metavar="DIR", help="Installed programs that pgdyno starts; twice to compare two."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=A,B",
-            help=r"Compare these values of a setting (\, is a comma within one); one applies to both arms. Repeatable.",
-        ),
-    ] = None,
+    dsn: options.ArmDsn = None,
+    version: options.ArmVersion = None,
+    bin_: options.ArmBin = None,
+    settings: options.ArmSettings = None,
     source: Annotated[
         list[str] | None,
         typer.Option("--source", metavar="DIR", help="PostgreSQL's source, which pgdyno builds; twice to compare two."),
@@ -70,18 +54,8 @@ def ab(
         str, typer.Option("--duration", "-T", metavar="DURATION", help="Measured time of each trial.")
     ] = "20s",
     warmup: options.Warmup = "5s",
-    pairs: Annotated[
-        str,
-        typer.Option("--pairs", metavar="NUM", help="Pairs of trials: at least 6, or a range to stop when decided."),
-    ] = "6..20",
-    margin: Annotated[
-        str | None,
-        typer.Option(
-            "--margin",
-            metavar="PERCENT",
-            help="With a range of pairs: treat differences within this margin as none. [default: 1%]",
-        ),
-    ] = None,
+    pairs: options.Pairs = "6..20",
+    margin: options.Margin = None,
     scale: options.Scale = None,
     writes: options.Writes = False,
     save: options.Save = None,
@@ -139,4 +113,5 @@ def _numbers_of_clients(text: str) -> tuple[int, ...]:
 
 
 def split_values(values: list[str] | None) -> list[str]:
+    """Return the parts of values that commas separate."""
     return [part.strip() for each in values or [] for part in each.split(",")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -51,9 +51,11 @@ from pgdyno.safe_output import print_json
 from pgdyno.store import load_run
 from pgdyno.targets import Use
 from pgdyno.targets.server import is_correction
+from pgdyno.units import counted
 
 READ_ONLY_TRANSACTION = "25006"
 """The SQLSTATE of a write in a read-only transaction."""
+MOST_NAMED = 5
 SYNTAX_OR_ACCESS = "42"
 """The class of SQLSTATEs of statements that are wrong, and fail each time."""
 
@@ -203,6 +205,10 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
         code = ExitCode.INVALID
     poolers = {each.name: each.facts.pooler for each in run.manifest.targets if each.facts is not None}
     lines = [verdict_line(each, poolers.get(each.other)) for each in comparisons] or [_no_answer(finished)]
+    if asked.runs is not None:
+        changes = report.draft.extras.plan_changes
+        lines = [queries_line(each, [change.name for change in changes]) for each in comparisons]
+        lines = lines or [report.draft.said.text]
     if reasons:
         lines = [f"no answer: {refusal_headline(reasons)}; see the report"]
     if output.json:
@@ -299,6 +305,22 @@ def verdict_line(of: Comparison, pooler: str | None = None) -> str:
         return f"{_arms(of)}: no difference shown; {found}"
     smallest = percent(chief.detectable, plus=False)
     return f"{_arms(of)}: no difference shown; smallest detectable difference {smallest}"
+
+
+def queries_line(of: Comparison, changed: Collection[str]) -> str:
+    """Return which queries are faster or slower, and which of them `changed` their plan."""
+    said = []
+    for verdict in (Verdict.FASTER, Verdict.SLOWER):
+        points = sorted((each for each in of.judged if each.verdict is verdict), key=lambda each: -abs(each.change))
+        named = ", ".join(f"{each.group} {percent(each.change)}" for each in points[:MOST_NAMED])
+        more = f" and {len(points) - MOST_NAMED} more" if len(points) > MOST_NAMED else ""
+        said += [f"{len(points)} {verdict.value} ({named}{more})"] if points else []
+    same = [each for each in of.judged if each.verdict is Verdict.SAME]
+    said += [f"{len(same)} the same within ±{percent(of.delta, plus=False)}"] if same else []
+    unknown = [each for each in of.judged if each.verdict is Verdict.INCONCLUSIVE]
+    said += [f"no difference shown for {len(unknown)}"] if unknown else []
+    plans = f"; another plan: {', '.join(sorted(changed))}" if changed else ""
+    return f"{_arms(of)}, of {counted(len(of.judged), 'query', 'queries')}: {', '.join(said)}{plans}"
 
 
 def _at_point(of: PointComparison) -> str:

@@ -60,6 +60,38 @@ Scripts = Annotated[
         help="SQL script in pgbench's language; append @WEIGHT to weight it. Repeatable.",
     ),
 ]
+ArmDsn = Annotated[
+    list[str] | None,
+    typer.Option("--dsn", metavar="DSN", help="Measure your own server; twice to compare two. No passwords."),
+]
+ArmVersion = Annotated[
+    list[str] | None,
+    typer.Option("--version", metavar="VERSION", help="Versions that pgdyno downloads and starts, such as 17,18."),
+]
+ArmBin = Annotated[
+    list[str] | None,
+    typer.Option("--bin", metavar="DIR", help="Installed programs that pgdyno starts; twice to compare two."),
+]
+ArmSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=A,B",
+        help=r"Compare these values of a setting (\, is a comma within one); one applies to both arms. Repeatable.",
+    ),
+]
+Pairs = Annotated[
+    str,
+    typer.Option("--pairs", metavar="NUM", help="Pairs of trials: at least 6, or a range to stop when decided."),
+]
+Margin = Annotated[
+    str | None,
+    typer.Option(
+        "--margin",
+        metavar="PERCENT",
+        help="With a range of pairs: treat differences within this margin as none. [default: 1%]",
+    ),
+]
 Warmup = Annotated[
     str, typer.Option("--warmup", metavar="DURATION", help="Warm-up before each trial, which does not count.")
 ]

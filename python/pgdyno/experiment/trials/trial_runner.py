@@ -36,6 +36,7 @@ from pgdyno.experiment.trials.hooks_and_events import (
 from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
 from pgdyno.experiment.trials.query_plans import QueryPlans
+from pgdyno.experiment.trials.query_results import QueryResults
 from pgdyno.experiment.trials.scenario import load_environment, run_step, steps_of
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
@@ -130,6 +131,7 @@ class TrialRunner:
         self._generators = generators
         self._hooks = hooks
         self._query_plans = QueryPlans(context, progress)
+        self._query_results = QueryResults(context, progress)
         self._guard = resources.guard
         self._left = resources.left
         self._captured = captured
@@ -459,6 +461,7 @@ class TrialRunner:
     ) -> TrialRecord:
         server, probed = ready.server, loaded.probed
         result, ledger = self._settle(trial, server, loaded.result)
+        results = self._query_results.of(trial, server) if result.outcome is Outcome.FINISHED else []
         self._run_after_trial(trial, server, writer, result)
         result, consistency = self._verify(trial, result) if verifies else (result, None)
         record = self._record(trial, loaded.started, result).model_copy(
@@ -478,6 +481,7 @@ class TrialRunner:
                 "beside": list(loaded.beside),
                 "steps": list(loaded.steps),
                 "likeness": self._captured.likeness(result),
+                "query_results": results,
             }
         )
         events = among(result.events, probed.events if probed else [])

@@ -74,14 +74,15 @@ def arms_of_runs(runs: Sequence[AuditRun], numbers: Sequence[Mapping[int, int]])
 def plan_changes(of: Digest, kept: Sequence[KeptPlan], compared: ComparedArms) -> list[PlanChange]:
     """Compare plans of arms with their baseline's; return a change per statement and arm, where it costs most."""
     trials = {trial.number: trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED}
-    # parameters of queries that run once differ between runs, but the queries have numbers
+    # parameters of queries that run once differ between runs, but the queries have numbers or files
+    files = (of.manifest.plan.get("workload") or {}).get("queries")
     # by point and statement
     found: dict[tuple[Hashable, str], dict[Arm, _Statement]] = defaultdict(dict)
     for each in kept:
         for place in each.places:
             trial = trials.get(place[0])
             if trial is not None:
-                key = f"Q{place[2] + 1}" if of.manifest.runs_once else each.text
+                key = files[place[2]] if files else f"Q{place[2] + 1}" if of.manifest.runs_once else each.text
                 arms = found[compared.point_of(trial), key]
                 statement = arms.setdefault(compared.arms[trial.number], _Statement())
                 statement.plans.append(each)

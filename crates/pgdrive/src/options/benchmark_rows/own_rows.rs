@@ -68,13 +68,16 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         "workload",
         "run a workload of sysbench on dataset sbtest\n\
          (oltp-read-write, oltp-point-select...; with --tables\n\
-         and --table-size), tpcc or tpch: see their options",
+         and --table-size), tpcc or tpch: see their options;\n\
+         queries: the SQL files of -f, each by itself,\n\
+         in as many rounds as -t",
     )
     .takes("NAME")
     .set(|given, value| {
         match value.text {
             "tpcc" => given.tpcc = true,
             "tpch" => given.tpch = true,
+            "queries" => given.queries = true,
             name => given.lua.add(LuaSource::Workload(name.to_owned())),
         }
         Ok(())

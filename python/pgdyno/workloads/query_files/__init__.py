@@ -1,0 +1,1 @@
+"""`queries = ["q/*.sql"]`: SQL files, each measured by itself."""
