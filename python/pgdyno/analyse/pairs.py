@@ -252,7 +252,7 @@ def by_query(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
 
     Its latency is that of all runs but the first in a session.
     """
-    names = dict.fromkeys(each.query for trial in trials if trial.summary is not None for each in trial.summary.queries)
+    names = dict.fromkeys(each.name for trial in trials if trial.summary is not None for each in trial.summary.queries)
     if not names:
         return list(trials)
     return [_of_query(trial, name) for trial in trials for name in names]
@@ -263,7 +263,8 @@ def _of_query(trial: TrialRecord, query: str) -> TrialRecord:
     if trial.summary is None:
         return trial.model_copy(update={"point": point})
     runs = trial.summary.queries
-    times = sorted(round(1e9 * each.seconds) for each in runs if each.query == query and each.round > 0)
+    counted = (each for each in runs if each.name == query and (each.round > 0 or each.is_cold))
+    times = sorted(round(1e9 * each.seconds) for each in counted)
     latency = None
     if times:
         middle, mean = round(statistics.median(times)), statistics.fmean(times)

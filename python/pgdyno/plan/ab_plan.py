@@ -95,6 +95,8 @@ class Question:
     """Likewise; `none`, a file, or a series: `v3-0001.patch+v3-0002.patch`."""
     runs: int | None = None
     """For `pgdyno query`: how many times each of `scripts`, by itself, runs in a trial."""
+    cold: bool = False
+    """Whether each query also runs without anything in memory."""
     setup: Sequence[str] = ()
     """Files of SQL that make the tables on servers that pgdyno starts, in place of pgbench's."""
 
@@ -153,7 +155,7 @@ def _workload_lines(asked: Question, folder: Path) -> list[str]:
     if asked.runs is None:
         return [f"scripts = {scripts}", *data]
     data += [] if asked.dsn or asked.setup else ['dataset = "pgbench"']
-    return [f"queries = {scripts}", f"runs = {asked.runs}", *data]
+    return [f"queries = {scripts}", f"runs = {asked.runs}", *(['cache = "cold"'] if asked.cold else []), *data]
 
 
 def fitted(asked: Question, plan: Plan) -> Question:

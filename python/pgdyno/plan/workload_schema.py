@@ -173,6 +173,11 @@ class Workload(Model):
         return ()
 
     @property
+    def runs_cold(self) -> bool:
+        """Whether each of `query_files` also runs once in each trial without anything in memory."""
+        return False
+
+    @property
     def transactions(self) -> Sequence[str]:
         """The names of its scripts, or kinds of transactions, for mixes."""
         return [weighted_name(script)[0] for script in self.scripts]

@@ -99,6 +99,19 @@ class QueryRun(Record):
     seconds: float
     """From sending it to the end of its last row."""
     rows: int
+    cached_share: float | None = None
+    """Of a cold run, the share of the tables' pages in the kernel's cache before it; None for other runs."""
+    blocks_read: int | None = None
+    """Of a cold run, the blocks that the server read, with those of the catalogue."""
+
+    @property
+    def is_cold(self) -> bool:
+        return self.cached_share is not None
+
+    @property
+    def name(self) -> str:
+        """Return what distinguishes its figures from others: `q1.sql`, `q1.sql (cold)`."""
+        return f"{self.query} (cold)" if self.is_cold else self.query
 
 
 class QueryResult(Record):

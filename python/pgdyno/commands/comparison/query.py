@@ -1,6 +1,6 @@
 """`pgdyno query`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -22,6 +22,10 @@ def query(
     times: Annotated[
         int, typer.Option("--times", metavar="NUM", min=2, help="Runs of each query in a trial; the first is apart.")
     ] = 5,
+    cache: Annotated[
+        Literal["warm", "cold,warm"],
+        typer.Option("--cache", help="With cold,warm, also after a restart, with nothing in memory, once a trial."),
+    ] = "warm",
     pairs: options.Pairs = "6",
     margin: options.Margin = None,
     scale: options.Scale = None,
@@ -56,6 +60,7 @@ def query(
         scale=scale,
         writes=writes,
         runs=times,
+        cold=cache != "warm",
         setup=setup or [],
     )
     output = Output(html=html, csv=None, quiet=quiet, json=json)

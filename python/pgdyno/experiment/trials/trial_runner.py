@@ -22,6 +22,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
 from pgdyno.experiment.trials.at_once import Meeting, Side, do_at_once, judged_together, partner_failed
 from pgdyno.experiment.trials.background import background_loads
+from pgdyno.experiment.trials.cold_queries import ColdQueries
 from pgdyno.experiment.trials.counting import CountedLoad
 from pgdyno.experiment.trials.duet import duet_records
 from pgdyno.experiment.trials.followers import archiving, reads_in_turn
@@ -132,6 +133,7 @@ class TrialRunner:
         self._hooks = hooks
         self._query_plans = QueryPlans(context, progress)
         self._query_results = QueryResults(context, progress)
+        self._cold_queries = ColdQueries(context, progress)
         self._guard = resources.guard
         self._left = resources.left
         self._captured = captured
@@ -462,6 +464,7 @@ class TrialRunner:
         server, probed = ready.server, loaded.probed
         result, ledger = self._settle(trial, server, loaded.result)
         results = self._query_results.of(trial, server) if result.outcome is Outcome.FINISHED else []
+        result = self._add_cold_queries(trial, server, result)
         self._run_after_trial(trial, server, writer, result)
         result, consistency = self._verify(trial, result) if verifies else (result, None)
         record = self._record(trial, loaded.started, result).model_copy(
@@ -564,6 +567,16 @@ class TrialRunner:
         except StageFailedError as failed:
             # of two failures the first is the reason
             return replace(result, outcome=Outcome.FAILED, failure=result.failure or _name_failure(trial, failed)), None
+
+    def _add_cold_queries(self, trial: PlannedTrial, server: Server, result: TrialResult) -> TrialResult:
+        if result.summary is None or result.outcome is not Outcome.FINISHED:
+            return result
+        try:
+            runs = stage(Stage.RUN, lambda: self._cold_queries.of(server, lambda: self._environment(trial, server)))
+        except StageFailedError as failed:
+            return replace(result, outcome=Outcome.FAILED, failure=_name_failure(trial, failed))
+        summary = result.summary.model_copy(update={"queries": [*result.summary.queries, *runs]})
+        return replace(result, summary=summary)
 
     def _run_after_trial(self, trial: PlannedTrial, server: Server, writer: TrialWriter, result: TrialResult) -> None:
         """Run after_trial; its failure is a note, because the trial's figures were taken before."""

@@ -24,6 +24,8 @@ class QueryTimes(NamedTuple):
     """Median of the others."""
     longest_s: float
     rows: int
+    cold_s: float | None = None
+    """Median of the cold runs."""
 
 
 def query_times(runs: Sequence[QueryRun]) -> dict[str, QueryTimes]:
@@ -32,9 +34,11 @@ def query_times(runs: Sequence[QueryRun]) -> dict[str, QueryTimes]:
     for query in sorted({each.query for each in runs}):
         own = [each for each in runs if each.query == query]
         later = [each.seconds for each in own if each.round > 0]
+        cold = [each.seconds for each in own if each.is_cold]
         if later:
-            first = statistics.median(each.seconds for each in own if each.round == 0)
-            found[query] = QueryTimes(first, statistics.median(later), max(later), own[-1].rows)
+            first = statistics.median(each.seconds for each in own if each.round == 0 and not each.is_cold)
+            cold_s = statistics.median(cold) if cold else None
+            found[query] = QueryTimes(first, statistics.median(later), max(later), own[0].rows, cold_s)
     return found
 
 
@@ -62,12 +66,13 @@ def _tables(of: Digest, at_once: int) -> Iterator[Table]:
         if query in times
     ]
     caption = gettext(
-        "Times of each query over all trials: the first run in a session, then median and longest of the others; and "
-        "what it did when it ran once more after the first trial, in blocks"
+        "Times of each query over all trials: median without anything in memory (cold), and of the first run in a "
+        "session, then median and longest of the others; and what it did once more after the first trial, in blocks"
     )
     headings = gettext_each(
         "query",
         "arm",
+        "cold, ms",
         "first, ms",
         "median, ms",
         "longest, ms",
@@ -82,8 +87,8 @@ def _tables(of: Digest, at_once: int) -> Iterator[Table]:
 
 
 def _time_cells(times: QueryTimes) -> Iterator[str]:
-    for seconds in (times.first_s, times.median_s, times.longest_s):
-        yield numbers.ms(1e9 * seconds)
+    for seconds in (times.cold_s, times.first_s, times.median_s, times.longest_s):
+        yield numbers.ms(None if seconds is None else 1e9 * seconds)
     yield f"{times.rows:,}"
 
 
@@ -104,7 +109,7 @@ def _answer(of: Digest) -> list[str]:
         all_ms = numbers.ms(1e9 * sum(each.median_s for each in times.values()))
         count = ngettext("{count} query", "{count} queries", len(times))
         text = gettext(
-            "{name}: {queries} take {all} ms, by their medians; the slowest: {slowest}",
+            "{name}: {queries} in {all} ms, by the medians; the slowest: {slowest}",
             name=of.point_name(point),
             queries=count,
             all=all_ms,

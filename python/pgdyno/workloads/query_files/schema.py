@@ -1,10 +1,10 @@
 """Plans with `queries`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from pgdyno.effect import has_plan
 from pgdyno.errors import Problem
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.workload_schema import AnyDataset, Excluded, Statement, Workload
+from pgdyno.registry import kinds_that_are
 
 _AS_WRITTEN = "queries are sent as they are written, in the simple protocol"
 _OWN_END = "a trial ends when each query has run as many times as workload.runs says"
@@ -44,6 +45,8 @@ class QueryFiles(Workload):
     """SQL files, or patterns such as "q/*.sql"; each file is sent as it is."""
     runs: Annotated[int, Field(ge=2, le=10_000)] = 5
     """How many times each client runs each query in a trial; the first is told apart."""
+    cache: Literal["warm", "cold"] = "warm"
+    """With "cold", each query also runs once in each trial after a restart, without anything in the kernel's cache."""
     scripts: list[str] = Field(default_factory=list, exclude=True)
     dataset: AnyDataset = "none"
 
@@ -75,6 +78,17 @@ class QueryFiles(Workload):
     @property
     def written_scripts(self) -> list[str]:
         return self.queries
+
+    def check(self, document: Document) -> Iterator[Problem]:
+        targets = document.at(("target",))
+        for name, table in targets.items() if self.cache == "cold" and isinstance(targets, dict) else ():
+            if isinstance(table, dict) and table.get("kind") not in kinds_that_are("here"):
+                message = f"target {name} is not a server that pgdyno starts here: its cache cannot be emptied"
+                yield document.problem(("workload", "cache"), message, 'use cache = "warm", or another kind of target')
+
+    @property
+    def runs_cold(self) -> bool:
+        return self.cache == "cold"
 
     @property
     def query_files(self) -> Sequence[str]:

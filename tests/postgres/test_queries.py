@@ -1,0 +1,158 @@
+"""`pgdyno query`: single queries in two arms on a real server, their results and plans."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.audit import audit
+from pgdyno.commands.comparison.ab_answer import measure_and_answer
+from pgdyno.commands.support.carry_out import How, Output
+from pgdyno.errors import ExitCode
+from pgdyno.plan.ab_plan import Question
+from pgdyno.probe.query_results import read_results
+from pgdyno.store import load_run
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.postgres.runs import pgdyno, the_run
+
+SETUP = """
+    CREATE TABLE t AS SELECT g AS id, g % 100 AS k, sqrt(g) AS f, md5(g::text) AS s FROM generate_series(1, 20000) g;
+    CREATE INDEX ON t (k);
+    ANALYZE t;
+"""
+QUERIES = {
+    "group.sql": "-- sorts, or hashes\nSELECT s, count(*) FROM t GROUP BY s",
+    "order.sql": "SELECT k, sum(f) FROM t GROUP BY k ORDER BY k LIMIT 5;",
+    "wait.sql": "SELECT pg_sleep(CASE current_setting('enable_hashagg') WHEN 'on' THEN 0.001 ELSE 0.02 END);",
+}
+
+COLD = """
+name = "cold"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+queries = ["*an.sql"]
+runs = 2
+cache = "cold"
+dataset = { name = "t", sql = ["t.sql"] }
+[trial]
+repeats = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def server(home: Home) -> Iterator[Server]:
+    settings = {"fsync": "off", "max_parallel_workers_per_gather": "0"}
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings, connect="tcp")
+    with open_target("queries", spec, home=home, progress=SilentProgress()) as opened:
+        with opened.connect() as connection:
+            connection.execute(SETUP)
+        yield opened
+
+
+@pytest.fixture
+def dsn(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    for name, text in QUERIES.items():
+        (tmp_path / name).write_text(text)
+    return f"host={server.host} port={server.port} user={server.user} dbname={server.dbname}"
+
+
+def ask(
+    folder: Path, dsn: str, capsys: pytest.CaptureFixture[str], *files: str, **options: object
+) -> tuple[ExitCode, Any]:
+    asked = Question(dsn=[dsn], scripts=files, clients=1, pairs="6", runs=3, **options)  # type: ignore[arg-type]
+    how = How(folder / "runs", Output(html=None, csv=None, quiet=True, json=True), check_first=False)
+    code = measure_and_answer(asked, how)
+    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_says_which_query_is_slower_and_which_changed_its_plan(
+    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["enable_hashagg=on,off", "work_mem=64MB"]
+    code, found = ask(tmp_path, dsn, capsys, *QUERIES, settings=settings)
+    assert code is ExitCode.OK
+    (compared,) = found["comparisons"]
+    points = {each["label"].partition(",")[0]: each for each in compared["points"]}
+    assert points.keys() == QUERIES.keys()
+    assert points["wait.sql"]["verdict"] == "slower"
+    assert points["wait.sql"]["change"] > 0.5
+    assert found["answer"][0].startswith("off vs on, of 3 queries: ")
+    assert "slower (wait.sql " in found["answer"][0]
+    assert found["answer"][0].endswith("; another plan: group.sql")
+    trials = load_run(Path(found["run"])).trials
+    runs = [each for each in trials[0].summary.queries if each.query == "group.sql"]  # type: ignore[union-attr]
+    assert [(each.round, each.rows) for each in runs] == [(0, 20_000), (1, 20_000), (2, 20_000)]
+    # executed once in each arm
+    results = [each for trial in trials for each in trial.query_results]
+    assert len(results) == 2 * len(QUERIES)
+    (one, other) = (each for each in results if each.query == "order.sql")
+    assert (one.rows, one.digest, one.in_order) == (other.rows, other.digest, other.in_order)
+    assert one.in_order is not None
+    assert one.blocks_hit is not None
+
+
+def test_a_result_that_differs_between_arms_voids_the_run(
+    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shown.sql").write_text("SELECT current_setting('work_mem')")
+    code, found = ask(tmp_path, dsn, capsys, "shown.sql", settings=["work_mem=4MB,8MB"])
+    assert (code, found["comparisons"]) == (ExitCode.INVALID, [])
+    (finding,) = (each for each in audit(load_run(Path(found["run"]))) if each.rule == "results-differ")
+    assert finding.parameters["query"] == "shown.sql"
+
+
+def test_a_query_that_fails_is_named(dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "wrong.sql").write_text("SELECT nothing FROM t")
+    code, found = ask(tmp_path, dsn, capsys, "wrong.sql", settings=["work_mem=4MB,8MB"])
+    assert code is ExitCode.TRIALS_FAILED
+    assert 'column "nothing" does not exist' in found["failures"][0]["message"]
+
+
+def test_one_arm_is_a_table_of_times(dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = ask(tmp_path, dsn, capsys, "order.sql")
+    assert code is ExitCode.OK
+    assert found["answer"][0].startswith("1 client: 1 query in ")
+
+
+def test_cold_runs_find_nothing_in_memory(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "t.sql").write_text(SETUP)
+    (tmp_path / "scan.sql").write_text("SELECT max(s) FROM t")
+    (tmp_path / "plan.toml").write_text(COLD)
+    done = pgdyno(home, tmp_path, "run", "plan.toml")
+    assert done.returncode == ExitCode.OK, done.stderr
+    run = the_run(tmp_path)
+    (trial,) = run.trials()
+    assert trial.summary is not None
+    (cold,) = (each for each in trial.summary.queries if each.is_cold)
+    assert cold.cached_share is not None
+    assert cold.cached_share < 0.05
+    assert cold.blocks_read is not None
+    # the table alone has more than 100 blocks
+    assert cold.blocks_read > 100
+    assert [each.rule for each in audit(load_run(run.path)) if each.rule == "cold-was-warm"] == []
+
+
+def test_results_of_queries_know_order_floats_and_refusals(server: Server) -> None:
+    texts = {
+        "some": "SELECT k, f FROM t WHERE k < 3",
+        "reversed": "SELECT k, f FROM (SELECT * FROM t ORDER BY id DESC) AS t WHERE k < 3",
+        "down": "SELECT k FROM t WHERE id < 9 ORDER BY k DESC",
+        "up": "SELECT k FROM t WHERE id < 9 ORDER BY k -- ORDER BY k DESC",
+        "writes": "DELETE FROM t RETURNING k",
+    }
+    found = {each.query: each for each in server.read_as_is(lambda connection: read_results(connection, texts))}
+    assert (found["some"].digest, found["some"].rows) == (found["reversed"].digest, 600)
+    assert float(found["some"].float_sums[0]) == pytest.approx(float(found["reversed"].float_sums[0]))
+    assert (found["some"].in_order, found["reversed"].in_order) == (None, None)
+    assert found["down"].digest == found["up"].digest
+    assert found["down"].in_order != found["up"].in_order
+    assert found["writes"].digest is None
+    assert found["writes"].reason

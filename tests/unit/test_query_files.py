@@ -1,0 +1,86 @@
+"""Plans with `queries`: their files, what they exclude, and how their figures are compared."""
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.analyse.comparison import Verdict, compare
+from pgdyno.analyse.pairs import Metric, within
+from pgdyno.errors import PlanError
+from pgdyno.plan import load_plan
+from pgdyno.records import QueryRun
+from tests.unit.audit_sample import own
+
+PLAN = """
+name = "q"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[trial]
+repeats = 6
+{trial}
+[workload]
+queries = ["q/*.sql"]
+{more}
+"""
+
+
+def plan(folder: Path, more: str = "", files: tuple[str, ...] = ("b.sql", "a.sql")) -> Path:
+    (folder / "q").mkdir()
+    for name in files:
+        (folder / "q" / name).write_text("SELECT 1")
+    path = folder / "plan.toml"
+    path.write_text(
+        PLAN.format(trial=more if more.startswith("duration") else "", more="" if more.startswith("duration") else more)
+    )
+    return path
+
+
+def test_files_are_found_by_patterns_in_order(tmp_path: Path) -> None:
+    found = load_plan(plan(tmp_path)).plan
+    assert found.workload.query_files == ["q/a.sql", "q/b.sql"]
+    assert [point.clients for point in found.points()] == [1]
+    options = found.workload.engine_options()
+    assert options == ["--workload=queries", "--file=q/a.sql", "--file=q/b.sql", "--transactions=5"]
+
+
+@pytest.mark.parametrize(
+    ("more", "files", "path"),
+    [
+        ("", (), "workload.queries[0]"),
+        ('scripts = ["select-only"]', ("a.sql",), "workload.scripts"),
+        ("runs = 1", ("a.sql",), "workload.runs"),
+        ('duration = "5s"', ("a.sql",), "trial.duration"),
+        ('[sweep]\nprotocol = "prepared"', ("a.sql",), "sweep.protocol"),
+        ('cache = "cold"\n[target.far]\nkind = "dsn"\ndsn = "host=db"', ("a.sql",), "workload.cache"),
+    ],
+)
+def test_what_queries_exclude_is_named(more: str, files: tuple[str, ...], path: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as refused:
+        load_plan(plan(tmp_path, more, files))
+    assert path in [problem.path for problem in refused.value.problems]
+
+
+def runs(slower: float) -> list[QueryRun]:
+    """Of one query that is slower by a factor, and one that is not; the first runs and a cold one are far slower."""
+    found = []
+    for name, seconds in (("a.sql", 0.01 * slower), ("b.sql", 0.02)):
+        warm = [QueryRun(query=name, client=0, round=at, seconds=seconds, rows=1) for at in (1, 2, 3)]
+        first = QueryRun(query=name, client=0, round=0, seconds=9.0, rows=1)
+        found += [first, *warm, first.model_copy(update={"cached_share": 0.0, "blocks_read": 9})]
+    return found
+
+
+def test_each_query_is_compared_by_itself_without_first_runs() -> None:
+    run = own()
+    for trial in run.trials:
+        assert trial.summary is not None
+        trial.summary.queries.extend(runs(2.0 if trial.target == "b" else 1.0))
+    (compared,) = compare(within(run, "target", Metric.P50))
+    verdicts = {point.group: (point.verdict, round(point.change, 6)) for point in compared.points}
+    assert verdicts == {
+        "a.sql": (Verdict.SLOWER, 1.0),
+        "b.sql": (Verdict.SAME, 0.0),
+        "a.sql (cold)": (Verdict.SAME, 0.0),
+        "b.sql (cold)": (Verdict.SAME, 0.0),
+    }
