@@ -29,7 +29,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
     "install", "first-run", "tutorial", "sweeps", "compare-settings", "impact", "archive", "own-sql", "scenarios",
     "insert-benchmark", "aurora", "latency", "github-actions", "moving", "sysbench", "cluster",
-    "poolers", "patches", "gate-extension",
+    "poolers", "patches", "gate-extension", "queries",
 )  # fmt: skip
 OWN_LOAD_PAGES = ("own-load", "own-load-replay", "own-load-model")
 """They capture what an application does meanwhile."""
@@ -163,6 +163,8 @@ def shortened(command: str) -> str:
     if words[1] == "ab":
         words += ("--no-preflight", "--warmup", "0s", "--duration", "500ms", "--pairs", "6")
         words += () if "--dsn" in words else ("--scale", "1")
+    if words[1] == "query":
+        words += ("--no-preflight", "--times", "2", "--scale", "1")
     if words[1] == "impact":
         words += ("--no-preflight", "--warmup", "0s", "--repeats", "1")
         words += () if "--dsn" in words else ("--scale", "1")
@@ -186,6 +188,7 @@ def shortened(command: str) -> str:
     "poolers",
     "patches",
     "gate-extension",
+    "queries",
     "tutorial",
 )
 @pytest.mark.parametrize("page", PAGES)
@@ -225,6 +228,7 @@ def run_page(
     """Writes the files of a page, and runs its commands; `builds` are folders of this host for those of the page."""
     for _, title, text in blocks(page):
         if title:
+            (folder / title).parent.mkdir(parents=True, exist_ok=True)
             (folder / title).write_text(here(text, host, port))
     path = f"{PGDYNO.parent}:{variables['PATH']}"
     listed = commands(page)

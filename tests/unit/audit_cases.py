@@ -7,6 +7,7 @@ from pgdyno.audit.subject import AuditRun
 from pgdyno.records import Check, CheckVerdict, DuetRecord, ErrorCount, Likeness, Outcome, ScriptSummary
 from tests.unit.audit_disturbed import (
     NOISE,
+    cold,
     counted,
     failing,
     hits,
@@ -16,6 +17,7 @@ from tests.unit.audit_disturbed import (
     pooled,
     ran,
     rated,
+    returning,
     sized,
 )
 from tests.unit.audit_sample import (
@@ -444,6 +446,8 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ),
     ("plan-differs", CAUTION, planned({1: "x", 3: "x", 5: "y"}), planned({1: "x", 3: "x", 2: "y", 4: "y"})),
     ("plan-differs", CAUTION, planned({1: "x", 3: "x", 5: "y"}), planned({1: "x", 3: "x", 2: "y", 4: "y"})),
+    ("results-differ", INVALID, returning("1f", "2f"), returning("1f", "1f")),
+    ("cold-was-warm", INVALID, cold(0.2), cold(0.01)),
     # another size of shared buffers is what is compared
     (
         "cache-differs",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
-from pgdyno.records import InstructionCounts, ProbeRecord, ReplicaLag, TrialRecord
+from pgdyno.records import InstructionCounts, ProbeRecord, QueryResult, QueryRun, ReplicaLag, TrialRecord
 from pgdyno.records.probe import PoolerRecord
 from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.trial_tables import SeriesRow
@@ -34,6 +34,24 @@ def planned(shapes: Mapping[int, str]) -> FakeRun:
     """Returns a run of two targets, with the shapes of one statement's query plan by trial; odd trials are of `a`."""
     plans = [KeptPlan("SELECT 1", shape, "Result", [(trial, 0, 0)]) for trial, shape in shapes.items()]
     return replace(own(), plans=plans)
+
+
+def returning(a: str, b: str) -> FakeRun:
+    """Returns a run of two targets, with the hash of the rows that a query returned in each."""
+    first = {"a": 1, "b": 2}
+
+    def results(trial: TrialRecord) -> dict[str, object]:
+        is_first = trial.number == first[trial.target]
+        digest = a if trial.target == "a" else b
+        return {"query_results": [QueryResult(query="q.sql", rows=1, digest=digest)] if is_first else []}
+
+    return changed(own(), results)
+
+
+def cold(share: float) -> FakeRun:
+    """Returns a run with cold queries, before which the kernel had `share` of the tables in memory."""
+    run = QueryRun(query="q.sql", client=0, round=0, seconds=1.0, rows=1, cached_share=share, blocks_read=100)
+    return changed(own(), lambda _: {"summary": {"queries": [run]}})
 
 
 def hits(share: float) -> list[SeriesRow]:

@@ -325,6 +325,7 @@ SAME_SUBJECT = {
     "price": "its figures, and its record",
     "provider": "a package per provider, and their protocol",
     "promises": "the check of a plan's, and the answer to each",
+    "query_results": "reading them, and when a run does",
     "rental": "a package per provider, and their protocol",
     "reset": "it, and the check of its plan",
     "scaling": "its figures, and its chart",

@@ -76,7 +76,7 @@ def test_each_query_is_compared_by_itself_without_first_runs() -> None:
     for trial in run.trials:
         assert trial.summary is not None
         trial.summary.queries.extend(runs(2.0 if trial.target == "b" else 1.0))
-    (compared,) = compare(within(run, "target", Metric.P50))
+    (compared,) = compare(within(run, "target", Metric.P50))  # type: ignore[arg-type]
     verdicts = {point.group: (point.verdict, round(point.change, 6)) for point in compared.points}
     assert verdicts == {
         "a.sql": (Verdict.SLOWER, 1.0),

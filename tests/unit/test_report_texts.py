@@ -129,6 +129,7 @@ NOT_ONE = {
         "chance of 80 %"
     ),
     "a new run of about {count} pairs, analysed without these, would reach a verdict with a chance of 80 %",
+    "trials of {count} runs of each query",
     "{event}: no client was served for {p50} (median of {count} trials), {p99} (p99), {longest} at most",
     "a new run with about {count} instances of each target would reach a verdict with a chance of 80 %",
 }

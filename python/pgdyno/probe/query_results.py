@@ -44,7 +44,7 @@ def _digest(connection: Connection, text: str) -> dict[str, Any]:
 
     `digest` is the sum of the rows' hashes modulo 2^64, `in_order` a hash of these in the order of the rows.
     """
-    shape = connection.execute(f"SELECT * FROM ({text}) AS q LIMIT 0".encode()).description or []  # noqa: S608 - the plan's own
+    shape = connection.execute(f"SELECT * FROM ({text}\n) AS q LIMIT 0".encode()).description or []  # noqa: S608 - the plan's own
     floats = [at for at, column in enumerate(shape) if column.type_code in _FLOATS]
     sums, rows, digest, in_order = dict.fromkeys(floats, 0.0), 0, 0, blake2b(digest_size=8)
     for line in _lines(connection, text):
@@ -73,7 +73,7 @@ def _is_ordered(text: str) -> bool:
 
 def _lines(connection: Connection, text: str) -> Iterator[bytes]:
     left = b""
-    with connection.cursor().copy(f"COPY ({text}) TO STDOUT".encode()) as copy:
+    with connection.cursor().copy(f"COPY ({text}\n) TO STDOUT".encode()) as copy:
         for block in copy:
             *lines, left = (left + bytes(block)).split(b"\n")
             yield from lines

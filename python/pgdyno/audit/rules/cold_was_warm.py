@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
@@ -21,6 +21,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     ]
     if not cold:
         raise MissingError(Message("no-cold-runs", "no query ran cold"))
+    samples = {sample.number: sample for sample in subject.samples}
     warm = [each for each in cold if each[2] > LARGEST_SHARE or each[1].blocks_read == 0]
     if warm:
         number, run, share = max(warm, key=lambda each: each[2])
@@ -36,7 +37,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 blocks=run.blocks_read or 0,
             ),
             sorted({number for number, *_ in warm}),
-            advice="let nothing else read the server's files, such as a backup or another server on the same data",
+            [Evidence(at=samples[at].at(), figures={"cached_share": each}) for at, _, each in warm],
+            "let nothing else read the server's files, such as a backup or another server on the same data",
         )
 
 
