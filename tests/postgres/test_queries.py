@@ -26,7 +26,7 @@ SETUP = """
 QUERIES = {
     "group.sql": "-- sorts, or hashes\nSELECT s, count(*) FROM t GROUP BY s",
     "order.sql": "SELECT k, sum(f) FROM t GROUP BY k ORDER BY k LIMIT 5;",
-    "wait.sql": "SELECT pg_sleep(CASE current_setting('enable_hashagg') WHEN 'on' THEN 0.001 ELSE 0.02 END);",
+    "wait.sql": "SELECT pg_sleep(CASE current_setting('enable_hashagg') WHEN 'on' THEN 0.001 ELSE 0.2 END);",
 }
 
 COLD = """
