@@ -259,6 +259,7 @@ mod tests {
     #[test]
     fn clients_come_back_when_they_are_wanted() {
         let phases = course();
+        assert_eq!(phases.fewest_clients(), 0);
         assert_eq!(phases.next_in_use(7, SECOND), Some(SECOND));
         assert_eq!(phases.next_in_use(7, 5 * SECOND), None);
         // from 0 to 6 in 2.5 s: the third client is in use when the ramp reaches 2.5

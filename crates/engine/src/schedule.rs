@@ -133,9 +133,6 @@ impl<'a> Schedule<'a> {
 
     /// How many intended starts are left until `until`; this uses them up. None in a closed loop, or if drivers know.
     pub fn overdue(&mut self, until: Nanos) -> u64 {
-        if !self.is_open() || self.arrivals == Arrivals::Driven {
-            return 0;
-        }
         let mut count = 0;
         while count < MOST_DRAWN {
             if self.next_start(until) >= until {
@@ -247,8 +244,14 @@ mod tests {
         let taken = schedule.next_start(0);
         // the start at 0 was taken: 0.1, 0.2 … 0.9 are left, and 1.0 belongs to the next second
         assert_eq!((taken, schedule.overdue(SECOND)), (0, 9));
-        let mut closed = alone(Arrivals::Closed);
-        assert_eq!(closed.overdue(SECOND), 0);
+        for arrivals in [Arrivals::Closed, Arrivals::Driven] {
+            assert_eq!(alone(arrivals).overdue(SECOND), 0);
+        }
+        // most of a flood is estimated
+        let flood = Arrivals::Regular { rate_per_s: 1e9 };
+        let mut schedule = Schedule::new(flood, None, turn(0, 2), Rng::seed(1));
+        schedule.begin(SECOND);
+        assert!(schedule.overdue(11 * SECOND).abs_diff(5 * SECOND) <= 1);
     }
 
     #[test]
@@ -269,17 +272,19 @@ mod tests {
 
     #[test]
     fn engines_take_turns_as_workers_do() {
-        let mut starts: Vec<Nanos> = vec![];
-        for (engine, worker) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
-            let arrivals = Arrivals::Regular { rate_per_s: 100.0 };
-            let turn = Turn { shift: f64::from(engine) / 3.0, ..turn(worker, 2) };
-            let mut schedule = Schedule::new(arrivals, None, turn, Rng::seed(1));
-            schedule.begin(50);
-            starts.extend((0..50).map(|_| schedule.next_start(0)));
-        }
-        starts.sort_unstable();
-        for pair in starts.windows(2) {
-            assert!((pair[1] - pair[0]).abs_diff(SECOND / 300) <= 1, "{pair:?}");
+        let phases = Phases::new(vec![phase(10, 100.0, 100.0)]);
+        for arrivals in [Arrivals::Regular { rate_per_s: 100.0 }, Arrivals::Phased(Spacing::Regular)] {
+            let mut starts: Vec<Nanos> = vec![];
+            for (engine, worker) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
+                let turn = Turn { shift: f64::from(engine) / 3.0, ..turn(worker, 2) };
+                let mut schedule = Schedule::new(arrivals, Some(&phases), turn, Rng::seed(1));
+                schedule.begin(50);
+                starts.extend((0..50).map(|_| schedule.next_start(0)));
+            }
+            starts.sort_unstable();
+            for pair in starts.windows(2) {
+                assert!((pair[1] - pair[0]).abs_diff(SECOND / 300) <= 1, "{pair:?}");
+            }
         }
     }
 
@@ -294,15 +299,18 @@ mod tests {
         assert!((last as f64 - expected).abs() < 0.03 * expected);
     }
 
-    fn up_pause_down() -> Phases {
-        let phase = |seconds, from, to| PhaseSpec {
+    fn phase(seconds: u64, from: f64, to: f64) -> PhaseSpec {
+        PhaseSpec {
             name: "p".into(),
             duration: Duration::from_secs(seconds),
             rate_per_s: Some(Ramp { from, to }),
             clients: Ramp::constant(1.0),
             weights: vec![1],
             result: true,
-        };
+        }
+    }
+
+    fn up_pause_down() -> Phases {
         Phases::new(vec![phase(10, 0.0, 2000.0), phase(5, 0.0, 0.0), phase(4, 2000.0, 1000.0)])
     }
 
@@ -339,18 +347,21 @@ mod tests {
     fn what_is_left_is_told_by_phase_however_much_it_is() {
         let phases = up_pause_down();
         let arrivals = Arrivals::Phased(Spacing::Regular);
+        let origin = 3 * SECOND;
         let mut schedule = Schedule::new(arrivals, Some(&phases), turn(0, 1), Rng::seed(1));
-        schedule.begin(7);
+        schedule.begin(origin);
         for _ in 0..9000 {
             schedule.next_start(0);
         }
         assert_eq!(schedule.clone().overdue_by_phase(30 * SECOND), [1000, 0, 6000]);
         // by 17 s: 2000 x 2 - 250 x 2 x 2 / 2
-        assert_eq!(schedule.overdue_by_phase(7 + 17 * SECOND), [1000, 0, 3500]);
-        let flood = Phases::new(vec![PhaseSpec { rate_per_s: Some(Ramp::constant(1e9)), ..phases.specs()[0].clone() }]);
-        let mut schedule = Schedule::new(arrivals, Some(&flood), turn(0, 1), Rng::seed(1));
-        schedule.begin(7);
-        assert_eq!(schedule.overdue_by_phase(7 + 5 * SECOND), [5_000_000_000]);
+        assert_eq!(schedule.overdue_by_phase(origin + 17 * SECOND), [1000, 0, 3500]);
+        let flood = Phases::new(vec![phase(10, 1e9, 1e9)]);
+        for workers in [1, 2] {
+            let mut schedule = Schedule::new(arrivals, Some(&flood), turn(0, workers), Rng::seed(1));
+            schedule.begin(origin);
+            assert_eq!(schedule.overdue_by_phase(origin + 5 * SECOND), [5_000_000_000 / workers as u64]);
+        }
     }
 
     #[test]
