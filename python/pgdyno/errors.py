@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
     INCONCLUSIVE = 11
     INVALID = 12
     PROMISE_BROKEN = 13
+    UNDECIDABLE = 14
     HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143

@@ -31,18 +31,23 @@ def stored(
     *,
     idle: Sequence[int] = (),
     points: Sequence[Point] = (Point(clients=4),),
+    control: float | None = None,
     **manifest: object,
 ) -> str:
     """A run with a target for each of `tps`; its figures vary by about one in a thousand. Its path.
 
     By its latency, `busy` of its clients are at work, and half of those of trials `idle`: anything but all of them
-    cannot be. Each trial is slower than the one before by `decline`. `manifest` are fields of the manifest.
+    cannot be. Each trial is slower than the one before by `decline`. With `control`, the first target is measured again
+    in each repeat, at that part of its rate. `manifest` are fields of the manifest.
     """
+    arms = [(target, rate, False) for target, rate in tps.items()]
+    if control is not None:
+        arms.append((arms[0][0], control * arms[0][1], True))
     trials = len(tps) * repeats * len(points)
     folder = RunFolder.create(parent, sample_manifest(trials_planned=trials, **manifest))
     number = 0
     for repeat in range(1, repeats + 1):
-        for point, (target, rate) in product(points, tps.items()):
+        for point, (target, rate, is_control) in product(points, arms):
             number += 1
             share = 0.5 if number in idle else busy
             events = sample_events(4, 2, rate, 0.9 * 4e6 / rate, seed=number)
@@ -52,7 +57,8 @@ def stored(
                 update={"mean": share * point.planned_clients * 1e9 / reached}
             )
             summary = present(record.summary).model_copy(update={"tps": reached, "latency_ns": latency})
-            record = record.model_copy(update={"summary": summary, "point": point, "slug": f"{number:04d}-{target}"})
+            slug = f"{number:04d}-{target}"
+            record = record.model_copy(update={"summary": summary, "point": point, "slug": slug, "control": is_control})
             folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
     return str(folder.path)
 
@@ -382,9 +388,68 @@ def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Pa
     assert run("pgdyno", "gate", few).returncode == ExitCode.INCONCLUSIVE
 
 
+def test_a_gate_with_a_baseline_that_differs_from_itself_says_so_first(run: Run, tmp_path: Path) -> None:
+    files = ["--junit", str(tmp_path / "gate.xml"), "--md", str(tmp_path / "gate.md")]
+    codes = []
+    for control in (1.0, 0.9):
+        name = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 400.0}, control=control)
+        codes.append(run("pgdyno", "gate", name, "--require", "tps >= 900", *files).returncode)
+    assert codes == [ExitCode.REGRESSION, ExitCode.UNDECIDABLE]
+    said = run("pgdyno", "gate", name).stdout.splitlines()
+    assert said[0].startswith("gate: cannot decide")
+    assert said[1].startswith("This machine cannot decide: ")
+    assert "new run of about" in said[2]
+    document = (tmp_path / "gate.md").read_text()
+    assert document.startswith("### pgdyno gate: cannot decide")
+    assert document.index("machine cannot decide: ") < document.index("```text") < document.index(": control")
+    assert ElementTree.parse(tmp_path / "gate.xml").getroot().get("errors") == "1"
+    answer = validated("gate", run("pgdyno", "gate", name, "--json").stdout)
+    assert (answer["gate"], answer["points"][0]["gate"]) == ("cannot decide", "inconclusive")
+    assert answer["control_pairs"] > 0
+    assert answer["control"][0]["change"] == pytest.approx(-0.1, abs=0.01)
+    compared = run("pgdyno", "compare", name)
+    assert compared.returncode == ExitCode.OK
+    assert compared.stdout.startswith("This machine cannot decide: ")
+
+
+@pytest.mark.parametrize(
+    ("promises", "verdicts", "code"),
+    [
+        (["tps >= 400", "errors < 1%"], {"held"}, ExitCode.OK),
+        (["tps >= 900", "tps >= 400"], {"broken", "held"}, ExitCode.PROMISE_BROKEN),
+        (["tps >= 600.5"], {"cannot tell"}, ExitCode.INCONCLUSIVE),
+        # nothing is due without a rate
+        (["rate >= 95%"], {"cannot tell"}, ExitCode.INCONCLUSIVE),
+        (["lag < 5s"], {"cannot tell"}, ExitCode.INCONCLUSIVE),
+    ],
+)
+def test_a_gate_judges_promises_of_the_candidate(
+    run: Run, versions: str, tmp_path: Path, promises: list[str], verdicts: set[str], code: ExitCode
+) -> None:
+    required = [f"--require={each}" for each in promises]
+    files = ["--junit", str(tmp_path / "gate.xml"), "--md", str(tmp_path / "gate.md")]
+    done = run("pgdyno", "gate", versions, *required, "--allow-inconclusive", *files)
+    assert done.returncode == code, done.stdout
+    found = validated("gate", run("pgdyno", "gate", versions, *required, "--json").stdout)
+    assert {each["verdict"] for each in found["promises"]} == verdicts
+    assert {each["target"] for each in found["promises"]} == {"pg18"}
+    assert all(" at pg18" in line for line in done.stdout.splitlines() if "tps >=" in line)
+    suite = ElementTree.parse(tmp_path / "gate.xml").getroot()
+    assert len(suite.findall("testcase")) == 1 + len(promises)
+    assert all(verdict in (tmp_path / "gate.md").read_text() for verdict in verdicts)
+
+
+def test_promises_of_a_second_run_are_those_of_all_its_trials(run: Run, tmp_path: Path) -> None:
+    runs = [stored(tmp_path / "runs", {"pg18": rate}) for rate in (500.0, 600.0)]
+    assert run("pgdyno", "gate", *runs, "--require", "tps >= 550").returncode == ExitCode.OK
+    assert run("pgdyno", "gate", *reversed(runs), "--require", "tps >= 550").returncode == ExitCode.REGRESSION
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (["gate", "{}", "--require", "p99 < 20"], "--require: '20' is not a duration"),
+        (["gate", "{}", "--require", "p98 < 20ms"], "--require: 'p98 < 20ms' is on an unknown figure, p98"),
         (["compare", "{}", "--by", "clients"], "cannot compare by clients: no such parameter"),
         (["compare", "{}", "{other}", "--by", "target"], "two runs cannot be compared by target"),
         (["compare", "{}", "{other}", "--base", "pg17"], "--base applies to one run"),

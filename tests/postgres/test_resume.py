@@ -128,6 +128,28 @@ def test_killed_thrice_no_trial_is_lost_or_doubled(warm_home: Home, tmp_path: Pa
     assert list(warm_home.instances.iterdir()) == []
 
 
+@pytest.mark.long
+def test_a_run_that_is_killed_within_a_block_goes_on_with_its_control(
+    warm_home: Home, tmp_path: Path, plan: Path
+) -> None:
+    plan.write_text(PLAN.replace("clients = [1, 2]", "clients = 1").replace("repeats = 1", "repeats = 2"))
+    command = [str(PGDYNO), *without_look(["run", str(plan), "--control"])]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(warm_home), stdout=subprocess.DEVNULL) as process:
+        wait_until(lambda: any(tmp_path.glob("pgdyno-runs/*/trials/0002-*")))
+        process.kill()
+    wait_for_no_engines(warm_home)
+    assert pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--control").returncode == ExitCode.USAGE
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--quiet")
+    assert done.returncode == ExitCode.OK, done.stderr
+    folder = the_run(tmp_path)
+    trials = folder.trials()
+    assert [each.slug for each in trials] == folder.manifest.order
+    assert [(each.target, each.control) for each in trials if each.control] == [("a", True)] * 2
+    assert [each.attempt for each in trials] == [1, 1, 2, 2, 2, 2]
+    compared = json.loads(pgdyno(warm_home, tmp_path, "compare", "latest", "--json").stdout)["comparisons"][0]
+    assert [point["pairs"] for point in (*compared["points"], *compared["control"])] == [2, 2]
+
+
 KILLED: dict[str, str | None] = {"ended_at": None, "outcome": None}
 INTERRUPTED_WHILE_ITS_SERVERS_STOPPED: dict[str, str | None] = {"outcome": "interrupted"}
 

@@ -149,6 +149,7 @@ def test_show_as_json() -> None:
         "target": "pg18",
         "repeat": 1,
         "block": 1,
+        "control": False,
         "clients": 8,
         "workers": None,
         "protocol": "prepared",

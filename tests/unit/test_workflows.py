@@ -92,8 +92,9 @@ def test_the_comment_of_a_gate_is_replaced_and_no_other(pull_request: PullReques
     pull_request.comment("somebody", others[1])
     for name, code in (("reads", 0), ("writes", 0), ("reads", 10)):
         assert ending(pull_request, 0, code).execute(plan="plan.toml", name=name) == code, pull_request.output
+    again = "```sh\npgdyno run plan.toml && pgdyno gate latest --by target --max-regression 3%\n```"
     verdicts = [
-        f"<!-- pgdyno gate {name} -->\n### verdict {code}\n\nGate: {name}\n"
+        f"<!-- pgdyno gate {name} -->\n### verdict {code}\n\nGate: {name}. To repeat it:\n\n{again}\n"
         for name, code in (("reads", 10), ("writes", 0))
     ]
     assert pull_request.comments() == [*others, *verdicts]
@@ -136,6 +137,19 @@ def test_the_gate_decides_whether_inconclusive_passes(pull_request: PullRequest,
     assert pull_request.execute(plan="plan.toml", allow_inconclusive="true") == 11
     gates = [line for line in (tmp_path / "calls.txt").read_text().splitlines() if line.startswith("gate")]
     assert ["--allow-inconclusive" in line for line in gates] == [False, True]
+
+
+def test_promises_and_the_control_reach_the_run_and_the_gate(pull_request: PullRequest, tmp_path: Path) -> None:
+    inputs = {"require": "p99 < 20ms\n\n  tps >= 500\n", "control": "true", "arguments": "--budget 5m"}
+    assert pull_request.execute(plan="my plan.toml", metric="p50", **inputs) == 0, pull_request.output
+    ran, _, judged = (tmp_path / "calls.txt").read_text().splitlines()
+    assert ran.endswith("--control --budget 5m")
+    options = "--by target --max-regression 3% --metric p50 --require p99 < 20ms --require   tps >= 500 --md"
+    assert options in judged
+    (comment,) = pull_request.comments()
+    repeated = r"pgdyno run my\ plan.toml --control --budget 5m && pgdyno gate latest --by target --max-regression 3%"
+    assert repeated in comment
+    assert r"--require p99\ \<\ 20ms" in comment
 
 
 def test_no_package_of_that_name_is_installed_by_default(pull_request: PullRequest, tmp_path: Path) -> None:

@@ -128,6 +128,15 @@ class Comparison:
     """The rule by which the run could stop before its last repeat; None if the number of repeats was fixed."""
     by: str | None = None
     """In what the arms of a run differ: `target`, `settings.work_mem`; None between two runs."""
+    control: Comparison | None = None
+    """Of the baseline with itself, by the same margin; None if it was measured once in each block."""
+
+    @property
+    def unequal_control(self) -> PointComparison | None:
+        """Return the point at which the baseline is shown to differ most from itself, so that no verdict counts."""
+        points = () if self.control is None else self.control.judged
+        unequal = [each for each in points if each.verdict in (Verdict.FASTER, Verdict.SLOWER)]
+        return max(unequal, key=lambda each: abs(math.log1p(each.change)), default=None)
 
     @property
     def is_of_groups(self) -> bool:
@@ -184,6 +193,7 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0, delta: float | None = 
                 brought=arms.brought,
                 stopping=arms.stopping,
                 by=arms.by,
+                control=None if arms.control is None else compare([arms.control], delta=delta)[0],
             )
         )
     return comparisons

@@ -19,8 +19,12 @@ class GateVerdict(StrEnum):
     """The result of a gate."""
 
     OK = "ok"
-    REGRESSION = "regression"
     INCONCLUSIVE = "inconclusive"
+    PROMISE_BROKEN = "promise broken"
+    """Of a gate as a whole, besides its points."""
+    REGRESSION = "regression"
+    UNDECIDABLE = "cannot decide"
+    """Of a gate as a whole: its baseline differs from itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,26 @@ class Gate:
 
     @property
     def verdict(self) -> GateVerdict:
-        """Return regression if one point has one, ok if all are ok, else inconclusive."""
+        """Return regression if one point has one, ok if all are ok, else inconclusive; none of these with a baseline
+        that differs from itself.
+        """
+        if self.comparison.unequal_control is not None:
+            return GateVerdict.UNDECIDABLE
         verdicts = {point.verdict for point in self.points}
         if GateVerdict.REGRESSION in verdicts:
             return GateVerdict.REGRESSION
         return GateVerdict.OK if verdicts == {GateVerdict.OK} else GateVerdict.INCONCLUSIVE
+
+    @property
+    def control_pairs(self) -> int | None:
+        """Return the pairs of a new run that show an equal baseline as equal with a chance of 80 %; None beyond 1,000,
+        and without an unequal control.
+        """
+        unequal = self.comparison.unequal_control
+        if unequal is None or unequal.interval is None:
+            return None
+        equal = replace(unequal.interval, mean=0.0)
+        return needed_units(equal, unequal.spread, unequal.instances, self.limit, paired=True)
 
     @property
     def power(self) -> float:
@@ -88,6 +107,9 @@ def gate(arms: Arms, limit: float) -> Gate:
     rule = None if arms.stopping is None else arms.stopping.model_copy(update={"margin": 0.0})
     (comparison,) = compare([replace(arms, stopping=rule)], delta=limit)
     points = [_gate_point(*each, arms, limit) for each in zip(comparison.points, arms.points, strict=True)]
+    if comparison.unequal_control is not None:
+        reason = Message("control-unequal", "the baseline differs from itself")
+        points = [replace(each, verdict=GateVerdict.INCONCLUSIVE, reason=reason) for each in points]
     return Gate(comparison, limit, (*points, *(_missing_point(label, arms) for label in arms.missing)))
 
 

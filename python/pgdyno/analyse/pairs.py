@@ -206,6 +206,10 @@ class Arms:
     """The rule by which a run could stop before its last repeat; None if the number of repeats was fixed."""
     by: str | None = None
     """In what the arms of a run differ: `target`, `settings.work_mem`; None between two runs."""
+    control: Arms | None = None
+    """The trials of the baseline, the later ones of each block compared with the earlier ones; None if it was measured
+    once.
+    """
 
     @property
     def is_empty(self) -> bool:
@@ -289,8 +293,9 @@ def within(
     """Return every arm of `run` compared with the baseline `base`, by default the first of the plan.
 
     `by` is `target`, `version` or a parameter: `settings.work_mem`, `scale`, `protocol`. Repeats are paired: in an
-    interleaved or randomised order, a repeat of a point is a block; in listed order, it is a round. `removed` are
-    numbers of trials that are left out, with their pairs. Raises UsageError if `by` has fewer than two values, if
+    interleaved or randomised order, a repeat of a point is a block; in listed order, it is a round. The figure of a
+    baseline that was measured twice in a block is the geometric mean. `removed` are numbers of trials that are left
+    out, with their pairs. Raises UsageError if `by` has fewer than two values, if
     `base` is not one of them, or if versions are compared and two targets have the same one.
     """
     arms: dict[str, list[TrialRecord]] = defaultdict(list)
@@ -329,7 +334,23 @@ def within(
         for other, trials in arms.items()
         if other != first
     ]
-    return [replace(each, by=by) for each in compared]
+    later = [trial for trial in judged if trial.control]
+    twice = {(name_of(trial), key_without(by)(trial)) for trial in later}
+    earlier = [t for t in judged if not t.control and (name_of(t), key_without(by)(t)) in twice]
+    control = None
+    if later:
+        names = ", ".join(dict.fromkeys(map(name_of, later)))
+        control = _arms(
+            (names, names),
+            (earlier, later),
+            metric,
+            key_without(by),
+            (removed, removed),
+            paired=True,
+            same_servers=True,
+            stopping=stopping,
+        )
+    return [replace(each, by=by, control=control) for each in compared]
 
 
 def _refuse_shared_version(run: str, arms: Mapping[str, Sequence[TrialRecord]]) -> None:
@@ -418,7 +439,11 @@ def _arms(
 ) -> Arms:
     kept = [[trial for trial in of if trial.number not in without] for of, without in zip(trials, removed, strict=True)]
     gone = [[trial for trial in of if trial.number in without] for of, without in zip(trials, removed, strict=True)]
-    base, other = (_figures(each, metric, key) for each in kept)
+    twice = [
+        {key(trial) for trial in of if trial.control} & {key(trial) for trial in of if not trial.control}
+        for of in trials
+    ]
+    base, other = (_figures(each, metric, key, whole) for each, whole in zip(kept, twice, strict=True))
     left_out = [_figures(each, metric, key) for each in gone]
     # the audit finds a trial without a transaction invalid, too
     dead = [
@@ -465,15 +490,28 @@ def _arms(
 
 
 def _figures(
-    trials: Sequence[TrialRecord], metric: Metric, key: Callable[[TrialRecord], PointKey]
+    trials: Sequence[TrialRecord],
+    metric: Metric,
+    key: Callable[[TrialRecord], PointKey],
+    twice: Collection[PointKey] = (),
 ) -> dict[PointKey, dict[int, float]]:
-    """Return figures of finished trials by point and repeat; of a repeated trial, the last."""
-    found: dict[PointKey, dict[int, float]] = {}
+    """Return figures of finished trials by point and repeat; of a repeated trial, the last.
+
+    At the points `twice`, a repeat has two trials, and needs both: its figure is their geometric mean.
+    """
+    found: dict[PointKey, dict[int, dict[bool, float]]] = {}
     for trial in trials:
         figure = value_of(trial, metric)
         if figure is not None:
-            found.setdefault(key(trial), {})[trial.repeat] = figure
-    return found
+            found.setdefault(key(trial), {}).setdefault(trial.repeat, {})[trial.control] = figure
+    return {
+        point: {
+            repeat: math.sqrt(math.prod(each.values())) if len(each) > 1 else next(iter(each.values()))
+            for repeat, each in repeats.items()
+            if len(each) > 1 or point not in twice
+        }
+        for point, repeats in found.items()
+    }
 
 
 def _numbers(

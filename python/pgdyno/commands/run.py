@@ -23,6 +23,7 @@ def run(
             autocompletion=options.complete_runs,
         ),
     ] = None,
+    control: options.Control = False,
     redo_failed: Annotated[bool, typer.Option("--redo-failed", help="With --resume: re-run failed trials.")] = False,
     html: options.Html = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trials as CSV to this file.")] = None,
@@ -85,8 +86,9 @@ def run(
             raise UsageError("nothing to run", hint="name a plan, or --resume a run")
         if redo_failed:
             raise UsageError("--redo-failed needs --resume")
-        return run_plan(plan, [*(overrides or []), *generators_override(generators)], how, on)
-    if plan is not None or overrides or on or budget or generators:
-        hint = "remove PLAN, --set, --on, --generators and --budget"
+        twice = ["trial.control=true"] if control else []
+        return run_plan(plan, [*(overrides or []), *twice, *generators_override(generators)], how, on)
+    if plan is not None or overrides or on or budget or generators or control:
+        hint = "remove PLAN, --set, --on, --control, --generators and --budget"
         raise UsageError("--resume takes the plan from the run itself", hint=hint)
     return resume_run(resume, how, redo_failed=redo_failed)

@@ -99,6 +99,8 @@ class Question:
     """Whether each query also runs without anything in memory."""
     setup: Sequence[str] = ()
     """Files of SQL that make the tables on servers that pgdyno starts, in place of pgbench's."""
+    control: bool = False
+    """Whether the baseline is measured twice in each pair."""
 
     @property
     def points(self) -> list[int]:
@@ -136,7 +138,7 @@ def ab_plan(asked: Question, folder: Path) -> str:
     if asked.runs is None:
         lines += [f"warmup = {toml_text(asked.warmup)}", f"duration = {toml_text(asked.duration)}"]
     lines += [f"repeats = {json.dumps(pairs)}", *([f"margin = {toml_text(asked.margin)}"] if asked.margin else [])]
-    lines += ['order = "interleaved"', 'on_failure = "stop"']
+    lines += ['order = "interleaved"', 'on_failure = "stop"', *(["control = true"] if asked.control else [])]
     if asked.dsn:
         lines += ["", "[reset]", "checkpoint = false      # a server in use makes its own checkpoints"]
     lines += [] if asked.runs is None else ["", "[probe]", "plans = true"]

@@ -108,6 +108,8 @@ class TrialSpec(Model):
     """Seconds for which a client without connection tries to reconnect; None: always if events drop them, else off."""
     promise: Promises = Field(default_factory=list)
     """Limits of figures at every point, such as "p99 < 20ms"; reports say whether each is held."""
+    control: bool = False
+    """Measure the baseline twice in each block: no verdict counts if it differs from itself."""
     ledger: bool = False
     """Count acknowledged transactions that are missing afterwards: each inserts a row."""
 
@@ -472,7 +474,13 @@ class Plan(Model):
             for name in ("undo", "limit", "max_rate", "control"):
                 if event[name] is None:
                     del event[name]
-        left_out: dict[str, object] = {"margin": None, "promise": [], "measure": "time", "counter": "auto"}
+        left_out: dict[str, object] = {
+            "margin": None,
+            "promise": [],
+            "control": False,
+            "measure": "time",
+            "counter": "auto",
+        }
         for name, usual in left_out.items():
             if resolved["trial"][name] == usual:
                 del resolved["trial"][name]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pgdyno.plan.model import Plan
 from pgdyno.plan.scenario.loads import loads_of
-from pgdyno.plan.sweeps.order import in_order
+from pgdyno.plan.sweeps.order import controlled, in_order
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
 from pgdyno.records.base import server_name
@@ -36,6 +36,8 @@ class PlannedTrial:
     """Number of the target's instance, from 1; None for a target that is one server."""
     place: int = 0
     """Trials of one place have one preparation: the pair of a duet, or the loads of groups and steps."""
+    control: bool = False
+    """Whether it is the second trial of the baseline in its block."""
 
     @property
     def server(self) -> str:
@@ -65,7 +67,8 @@ def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
     names = varying([load for of_point in loads.values() for load in of_point])
     if seed is None:
         seed = plan.trial.seed or 0
-    places = in_order(plan.order(), list(plan.target), points, plan.trial.most_repeats, seed, plan.workload.data_at)
+    repeats, data_at = plan.trial.most_repeats, plan.workload.data_at
+    places = in_order(plan.order(), list(plan.target), points, repeats, seed, data_at, control=plan.trial.control)
     placed = [
         (at, load, at.block if plan.trial.order == "duet" else number)
         for number, at in enumerate(places, start=1)
@@ -74,13 +77,14 @@ def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
     return [
         PlannedTrial(
             number,
-            _slug(number, at.target, load, names),
+            _slug(number, at.target, load, names, control=at.control),
             at.target,
             load,
             at.repeat,
             at.block,
             instance_of(plan, at.target, at.repeat),
             place,
+            at.control,
         )
         for number, (at, load, place) in enumerate(placed, start=1)
     ]
@@ -117,7 +121,9 @@ def time_needed_s(plan: Plan) -> float | None:
     each_s = trial_s(plan)
     if each_s is None or plan.search is not None:
         return None
-    return plan.trial.most_repeats * len(plan.target) * len(plan.points()) * each_s / plan.at_once
+    points = plan.points()
+    trials = len(plan.target) * len(points) + (controlled(list(plan.target), points) if plan.trial.control else 0)
+    return plan.trial.most_repeats * trials * each_s / plan.at_once
 
 
 def varying(points: Sequence[Point]) -> list[str]:
@@ -135,13 +141,14 @@ def slug_of(number: int, target: str, point: Point, points: Sequence[Point]) -> 
 _LETTERS = {"workers": "w", "scale": "s", "rate": "r"}
 
 
-def _slug(number: int, target: str, point: Point, names: Sequence[str]) -> str:
+def _slug(number: int, target: str, point: Point, names: Sequence[str], *, control: bool = False) -> str:
     parts = [f"{number:04d}", target, f"c{point.clients}"]
     for name in names:
         value = point.parameter(name)
         text = "default" if value is None else _NOT_IN_SLUGS.sub("_", _number(value))
         parts.append(f"{_LETTERS.get(name, '')}{text}"[:LONGEST_SLUG])
-    return "-".join(parts)[:LONGEST_SLUG]
+    end = "-control" if control else ""
+    return "-".join(parts)[: LONGEST_SLUG - len(end)] + end
 
 
 def _number(value: float | str) -> str:

@@ -140,6 +140,8 @@ class TrialRecord(Record):
     """The settings of each connection of the load; empty in records of earlier versions."""
     repeat: int
     """Counted from 1."""
+    control: bool = False
+    """Whether it is the second trial of the baseline in its block; false in records of earlier versions."""
     started_at: Instant | None
     """None, like the end, in an imported trial whose source does not report it."""
     ended_at: Instant | None

@@ -127,7 +127,7 @@ def trial_table(of: Digest) -> Table:
                 str(trial.number),
                 of.trial_name(trial),
                 numbers.format_count(trial.point.clients or None),
-                str(trial.repeat),
+                gettext("{repeat} (control)", repeat=trial.repeat) if trial.control else str(trial.repeat),
                 *([str(trial.instance or 1)] if several else []),
                 *([str(trial.duet.partner) if trial.duet is not None else numbers.NOTHING] if paired else []),
                 gettext(trial.outcome.value),

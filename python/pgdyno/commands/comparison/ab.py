@@ -56,6 +56,7 @@ def ab(
     warmup: options.Warmup = "5s",
     pairs: options.Pairs = "6..20",
     margin: options.Margin = None,
+    control: options.Control = False,
     scale: options.Scale = None,
     writes: options.Writes = False,
     save: options.Save = None,
@@ -99,6 +100,7 @@ def ab(
         extensions=extension or [],
         commits=split_values(commit),
         patches=split_values(patch),
+        control=control,
     )
     output = Output(html=html, csv=None, quiet=quiet, json=json)
     busy = when_busy(wait=wait, alongside=alongside)

@@ -13,6 +13,8 @@ from pgdyno.messages import Message, messages_json
 
 if TYPE_CHECKING:
     from pgdyno.analyse.gate import Gate
+    from pgdyno.records.promise import Promise
+    from pgdyno.report.answers.gate_export import Required
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 
@@ -94,6 +96,10 @@ def gate(
     max_regression: Annotated[
         str, typer.Option("--max-regression", metavar="PERCENT", help="Largest allowed regression.")
     ] = "3%",
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PROMISE", help='What the candidate must keep, such as "p99 < 20ms". Repeatable.'),
+    ] = None,
     by: options.By = None,
     base: options.Base = None,
     metric: options.Metric = None,
@@ -115,8 +121,9 @@ def gate(
 ) -> ExitCode:
     """Fail CI if a candidate is slower than allowed.
 
-    Exits with 0 if the candidate is not slower than allowed, with 10 if it is, and with 11 if that is undecided. Exits
-    with 12, without a verdict, if the audit finds a run invalid or if the runs are not comparable.
+    Exits with 0 if the candidate is not slower than allowed, with 10 if it is, with 13 if it breaks a promise, and with
+    11 if that is undecided. Exits with 14 if the baseline, measured twice, differs from itself, and with 12, without a
+    verdict, if the audit finds a run invalid or if the runs are not comparable.
     """
     from pgdyno.analyse.gate import GateVerdict
     from pgdyno.analyse.gate import gate as judge
@@ -131,6 +138,7 @@ def gate(
     from pgdyno.store.find_runs import LATEST, find_path, refuse_outdated
 
     allowed = _ratio(max_regression)
+    promises = _promises(require or [])
     for path in (junit, md):
         if path is not None:
             check_report_file(path)
@@ -163,16 +171,17 @@ def gate(
         found_again = confirmed(judged, what, compared, json=json)
         judged = found_again.judged
         notes += found_again.notes
-    code = _exit_code(judged, allow_inconclusive, notes)
+    required = compared.judged_promises(all_arms[0], promises)
+    code = _exit_code(judged, required, allow_inconclusive, notes)
     notes += _floor_above(allowed, floor)
     files = ((junit, gate_junit), (md, gate_markdown))
-    errors = [unwritten(path, text(judged, notes)) for path, text in files if path is not None]
+    errors = [unwritten(path, text(judged, notes, required)) for path, text in files if path is not None]
     if json:
         found = {"invalid": reasons_json(reasons), **messages_json("notes", notes), "removed": compared.removed_json()}
         noise = noise_json(grade_against_none(judged.comparison))
-        print_json({**found, **gate_json(judged), "noise": noise}, indent=2)
+        print_json({**found, **gate_json(judged, required), "noise": noise}, indent=2)
     else:
-        show.print_gate(judged, notes)
+        show.print_gate(judged, notes, required)
     raise_first(errors)
     return code
 
@@ -184,12 +193,37 @@ def _ratio(text: str) -> float:
     return float(match[1]) / 100
 
 
-def _exit_code(judged: "Gate", allow_inconclusive: bool, notes: list[Message]) -> ExitCode:
+def _promises(texts: list[str]) -> "list[Promise]":
+    from pgdyno.records.promise import parse_promise
+
+    found = []
+    for text in texts:
+        try:
+            found.append(parse_promise(text))
+        except ValueError as error:
+            message, hint = getattr(error, "message", str(error)), getattr(error, "hint", None)
+            raise UsageError(f"--require: {message}", hint=hint) from error
+    return found
+
+
+def _exit_code(judged: "Gate", required: "Required", allow_inconclusive: bool, notes: list[Message]) -> ExitCode:
     """Return the code, and note it if the gate is too weak to pass undecided."""
     from pgdyno.analyse.gate import LEAST_POWER, GateVerdict
+    from pgdyno.report.answers.gate_export import gate_verdict
+    from pgdyno.report.answers.promises import Verdict
 
-    if judged.verdict is not GateVerdict.INCONCLUSIVE:
-        return ExitCode.OK if judged.verdict is GateVerdict.OK else ExitCode.REGRESSION
+    codes = {
+        GateVerdict.OK: ExitCode.OK,
+        GateVerdict.PROMISE_BROKEN: ExitCode.PROMISE_BROKEN,
+        GateVerdict.REGRESSION: ExitCode.REGRESSION,
+        GateVerdict.UNDECIDABLE: ExitCode.UNDECIDABLE,
+    }
+    verdict = gate_verdict(judged, required)
+    if verdict is not GateVerdict.INCONCLUSIVE:
+        return codes[verdict]
+    if judged.verdict is GateVerdict.OK or any(each.verdict is Verdict.UNKNOWN for each in required.judged):
+        # to pass undecided is for differences, whose power is known
+        return ExitCode.INCONCLUSIVE
     if allow_inconclusive and judged.power >= LEAST_POWER:
         return ExitCode.OK
     if allow_inconclusive:

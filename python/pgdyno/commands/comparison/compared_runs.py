@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from pgdyno.analyse.comparison import Comparison, compare
 from pgdyno.analyse.noise_floor import FloorRefusal, NoiseFloor, noise_floor
-from pgdyno.analyse.pairs import Arms, Metric, between, usual_metric, usual_split, value_of, within
+from pgdyno.analyse.pairs import (
+    Arms,
+    Metric,
+    arm_name,
+    between,
+    judged_trials,
+    usual_metric,
+    usual_split,
+    value_of,
+    within,
+)
 from pgdyno.analyse.price import PriceComparison, PriceList, compare_prices, prices_of
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Finding, Severity, audit
@@ -33,12 +43,15 @@ from pgdyno.commands.support.report_files import read_prices
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import Difference, topic_of
 from pgdyno.messages import Message
-from pgdyno.records import Outcome
+from pgdyno.records import Outcome, TrialRecord
 from pgdyno.records.price import comparable_prices
+from pgdyno.records.promise import Promise
 from pgdyno.records.rate_unit import NEW_ORDERS, in_one_unit, rate_unit
+from pgdyno.report.answers.gate_export import Required
+from pgdyno.report.answers.promises import judged_of
 from pgdyno.report.answers.refusal import Grounds, Reason
 from pgdyno.report.full_report import changed_plans
-from pgdyno.report.report_content import PlanChange
+from pgdyno.report.report_content import PlanChange, digest
 from pgdyno.store import RunData, find_run, load_run
 from pgdyno.store.find_runs import LATEST
 
@@ -136,6 +149,20 @@ class ComparedRuns:
             return [replace(self._pairing_of(arms).beside(arms), notes=notes) for arms in found]
         arms = between(self.first, self.second, metric, (left, self._removed_trials(self.second)))
         return [replace(self._pairing.beside(arms), notes=notes)]
+
+    def judged_promises(self, arms: Arms, promises: Sequence[Promise]) -> Required:
+        """Return each of `promises` at each point of the other arm, over the trials that are not left out."""
+        run = self.second or self.first
+        removed = self._removed_trials(run)
+        is_other = (lambda _: True) if self.second is not None else self._is_other(arms)
+        of = digest(run)
+        trials = {trial.number: trial.number not in removed for trial in run.trials if is_other(trial)}
+        return Required(of, judged_of(of, promises, trials))
+
+    def _is_other(self, arms: Arms) -> Callable[[TrialRecord], bool]:
+        judged = judged_trials(self.first.manifest, self.first.trials)
+        name_of, numbers = arm_name(self.first.manifest, judged, self._dimension), {each.number for each in judged}
+        return lambda trial: trial.number in numbers and name_of(trial) == arms.other
 
     def comparisons(self) -> list[Comparison]:
         """Return the comparisons, each with what may explain its difference. Raises StoreError."""

@@ -16,7 +16,7 @@ from pgdyno.console import Console
 from pgdyno.messages import Message
 from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_blocks, stopping_line
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
-from pgdyno.report.answers.gate_export import gate_verdict_words, gate_words, power_line
+from pgdyno.report.answers.gate_export import Required, gate_lines, gate_verdict, gate_verdict_words, power_line
 from pgdyno.report.answers.noise import gate_noise
 from pgdyno.report.answers.refusal import Reason, reason_lines, reasons_json, refusal_headline, refusal_lines
 from pgdyno.report.costs import price_basis_line, price_comparison_lines
@@ -111,12 +111,13 @@ def print_noise(floors: Sequence[NoiseFloor], reasons: Sequence[Reason], *, json
     _print_notes(list(dict.fromkeys(str(warning) for each in floors for warning in each.warnings)), console)
 
 
-def print_gate(judged: Gate, notes: Sequence[Message]) -> None:
+def print_gate(judged: Gate, notes: Sequence[Message], required: Required) -> None:
     console = Console()
-    style = {GateVerdict.OK: "green", GateVerdict.REGRESSION: "red", GateVerdict.INCONCLUSIVE: "yellow"}
-    console.print(f"gate: {gate_verdict_words(judged)}", style=style[judged.verdict])
-    for point in judged.points:
-        _print_wrapped(f"{point.verdict.value}: {gate_words(judged, point)}", console)
+    style = {GateVerdict.OK: "green", GateVerdict.REGRESSION: "red", GateVerdict.PROMISE_BROKEN: "red"}
+    verdict = gate_verdict(judged, required)
+    console.print(f"gate: {gate_verdict_words(judged, required)}", style=style.get(verdict, "yellow"))
+    for line in gate_lines(judged, required):
+        _print_wrapped(line, console)
     stopped = stopping_line(judged.comparison)
     for line in (*([] if stopped is None else [stopped]), *gate_noise(judged.comparison), power_line(judged)):
         _print_wrapped(line, console)

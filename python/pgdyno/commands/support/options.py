@@ -202,6 +202,9 @@ Floor = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Compare despite a refusal; the output names the reasons.")]
+Control = Annotated[
+    bool, typer.Option("--control", help="Measure the baseline twice in each block, to see whether it equals itself.")
+]
 Price = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Read each target's price from this file.  [default: prices of the plan]"),

@@ -610,6 +610,7 @@ class TrialRunner:
             point=trial.point,
             session_settings=plan.session_settings(trial.target, trial.point),
             repeat=trial.repeat,
+            control=trial.control,
             started_at=started,
             ended_at=datetime.now(UTC),
             warmup_s=plan.trial.warmup,

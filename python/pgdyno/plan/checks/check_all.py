@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.counting import check_counting
-from pgdyno.plan.checks.duet_and_stopping import check_duet, check_stopping
+from pgdyno.plan.checks.duet_and_stopping import check_control, check_duet, check_stopping
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search, check_until
 from pgdyno.plan.checks.groups import check_groups, check_steps, has_group_rate
 from pgdyno.plan.checks.promises import check_promises
@@ -155,6 +155,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         )
         yield from check_stopping(sections.trial, sections.targets, sections.sweep, points, document, searches=searches)
         yield from check_counting(sections.trial, sections.targets, sections.workload, points, document)
+        yield from check_control(sections.trial, sections.targets, points, document, searches=searches)
     if sections.phases:
         points = sections.space.points if sections.space is not None else []
         yield from check_phases(sections.phases, sections.workload, points, document)

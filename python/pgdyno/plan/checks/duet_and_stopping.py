@@ -1,4 +1,4 @@
-"""Whether two arms can be measured at the same time, and whether a run can stop when it is decided."""
+"""Whether two arms can be measured at once, whether a run can stop when decided, and whether it can have a control."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pgdyno.errors import Problem
 from pgdyno.plan.model import Reset, TrialSpec
 from pgdyno.plan.plan_document import Document
-from pgdyno.plan.sweeps.order import arms
+from pgdyno.plan.sweeps.order import arms, controlled
 from pgdyno.plan.sweeps.points import Space, is_computed
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import OwnTarget, TargetSpec
@@ -61,6 +61,26 @@ def _targets(targets: Mapping[str, TargetSpec], space: Space | None, document: D
         if not isinstance(target, OwnTarget):
             message = f"duet needs servers that pgdyno starts on this host, and does not start that of target {name}"
             yield document.problem(_ORDER, message, _OTHERWISE)
+
+
+def check_control(
+    trial: TrialSpec, targets: Mapping[str, TargetSpec], points: Sequence[Point], document: Document, *, searches: bool
+) -> Iterator[Problem]:
+    """Yield why the baseline cannot be measured twice in each block; `points` are empty if the sweep is invalid."""
+    path = ("trial", "control")
+    if not trial.control:
+        return
+    if searches:
+        message = "is not possible in a search, which compares no arms with a baseline"
+        yield document.problem(path, message, "remove it")
+    elif trial.order not in (None, "interleaved"):
+        message = (
+            f'is not possible with order = "{trial.order}", which has no blocks in which the places of arms balance'
+        )
+        yield document.problem(path, message, 'use order = "interleaved", or remove trial.control')
+    elif points and not controlled(list(targets), points):
+        message = "needs two arms that are targets or settings, and the plan has one"
+        yield document.problem(path, message, "add a second target or a list under sweep.settings, or remove it")
 
 
 def compared_parameters(sweep: Sweep, points: Sequence[Point]) -> list[str]:

@@ -67,6 +67,7 @@ def show_json(loaded: LoadedPlan) -> str:
             "target": trial.target,
             "repeat": trial.repeat,
             "block": trial.block,
+            "control": trial.control,
             **trial.point.model_dump(mode="json"),
         }
         for trial in planned_trials(plan)

@@ -57,7 +57,11 @@ def _row(trial: PlannedTrial, first: Sequence[str], names: Sequence[str]) -> lis
         "closed" if name == "rate" and trial.point.rate is None else _value(trial.point.parameter(name))
         for name in names
     ]
-    return [*[str(trial.number), trial.target][: len(first)], *values, str(trial.repeat)]
+    return [
+        *[str(trial.number), trial.target][: len(first)],
+        *values,
+        f"{trial.repeat}{' control' if trial.control else ''}",
+    ]
 
 
 def _assignments(trial: PlannedTrial, names: Sequence[str]) -> str:

@@ -29,6 +29,8 @@ class Place:
     """Counted from 1."""
     block: int
     """Counted from 1."""
+    control: bool = False
+    """Whether it is the second trial of the baseline in its block."""
 
 
 def arm(target: str, point: Point) -> ArmKey:
@@ -64,10 +66,13 @@ def in_order(
     repeats: int,
     seed: int,
     data_at: Callable[[Point], Hashable] = lambda point: point.scale,
+    *,
+    control: bool = False,
 ) -> list[Place]:
     """Return every repeat of every point at every target in `order`; `seed` determines random orders.
 
-    Trials with the same dataset, by `data_at`, follow each other.
+    Trials with the same dataset, by `data_at`, follow each other. With `control`, for which the order is interleaved,
+    each block has its baseline twice.
     """
     groups = _groups(targets, points)
     if order == "duet":
@@ -75,8 +80,14 @@ def in_order(
     if order == "as-listed" or (order == "interleaved" and not _has_several(groups)):
         return list(_as_listed(targets, points, repeats))
     chance = random.Random(seed)  # noqa: S311 - an order is no secret
-    draw = _interleave if order == "interleaved" else _randomise
-    return list(draw(_by_dataset(groups, data_at), repeats, chance))
+    if order == "interleaved":
+        return list(_interleave(_by_dataset(groups, data_at), repeats, chance, control=control))
+    return list(_randomise(_by_dataset(groups, data_at), repeats, chance))
+
+
+def controlled(targets: Sequence[str], points: Sequence[Point]) -> int:
+    """Return the number of blocks of a repeat that a control adds a trial to: those with an arm to compare."""
+    return sum(len(group) > 1 for group in _groups(targets, points))
 
 
 def _as_listed(targets: Sequence[str], points: Sequence[Point], repeats: int) -> Iterator[Place]:
@@ -108,7 +119,9 @@ def _by_dataset(groups: Sequence[Group], data_at: Callable[[Point], Hashable]) -
     return list(by_dataset.values())
 
 
-def _interleave(by_dataset: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
+def _interleave(
+    by_dataset: Sequence[list[Group]], repeats: int, chance: random.Random, *, control: bool
+) -> Iterator[Place]:
     """A block per point and repeat, with its arms in an order that is drawn.
 
     A fixed order such as A B B A is in step with disturbances of its period, and more repeats only make a wrong answer
@@ -116,11 +129,27 @@ def _interleave(by_dataset: Sequence[list[Group]], repeats: int, chance: random.
     """
     block = 0
     for groups in by_dataset:
+        rounds = [_balanced(group, chance) for group in groups]
         for repeat in range(1, repeats + 1):
-            for group in groups:
+            for group, balanced in zip(groups, rounds, strict=True):
                 block += 1
+                if control and len(group) > 1:
+                    trials = next(balanced)
+                    twice = [at for at, each in enumerate(trials) if each is group[0]]
+                    yield from (Place(*each, repeat, block, at == twice[1]) for at, each in enumerate(trials))
+                    continue
                 for target, point in chance.sample(group, len(group)):
                     yield Place(target, point, repeat, block)
+
+
+def _balanced(group: Group, chance: random.Random) -> Iterator[Group]:
+    """Yield rounds of the arms with the baseline twice: of as many rounds as a round has trials, each trial has each
+    place in one, so that steady drift cancels; which in which is drawn.
+    """
+    while True:
+        drawn = chance.sample([*group, group[0]], len(group) + 1)
+        for first in chance.sample(range(len(drawn)), len(drawn)):
+            yield drawn[first:] + drawn[:first]
 
 
 def _duet(by_dataset: Sequence[list[Group]], repeats: int) -> Iterator[Place]:

@@ -17,6 +17,7 @@ from pgdyno.plan.kinds import DATASETS
 from pgdyno.plan.model import Plan, SearchSpec
 from pgdyno.plan.optional_sections import share_of
 from pgdyno.plan.scenario.loads import loads_of, steps_s
+from pgdyno.plan.sweeps.order import controlled
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
 
@@ -140,7 +141,7 @@ def least_settings_search_s(plan: Plan) -> float | None:
 def trials_s(plan: Plan, points: Sequence[Point]) -> float:
     """Return the seconds of the load in all trials of `plan` at `points`; 0 if they have no limit."""
     each_s = sum(planned_s(plan, point) for point in visits(plan, points))
-    return len(plan.target) * plan.trial.most_repeats * each_s / plan.at_once
+    return _arms(plan, points) * plan.trial.most_repeats * each_s / plan.at_once
 
 
 def planned_s(plan: Plan, point: Point) -> float:
@@ -159,7 +160,13 @@ def planned_s(plan: Plan, point: Point) -> float:
 
 def trial_count(plan: Plan, points: Sequence[Point]) -> int:
     """Return the number of trials of `plan` at `points`; for a search, an upper estimate."""
-    return len(plan.target) * plan.trial.most_repeats * len(visits(plan, points))
+    return round(_arms(plan, points) * plan.trial.most_repeats * len(visits(plan, points)))
+
+
+def _arms(plan: Plan, points: Sequence[Point]) -> float:
+    """Return the trials of a repeat for each of `points`, on average: one of each target, and those of the control."""
+    targets = list(plan.target)
+    return len(targets) + (controlled(targets, points) / len(points) if plan.trial.control and points else 0)
 
 
 def servers(plan: Plan) -> int:
@@ -180,7 +187,7 @@ def around_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S
     starts_s = servers(plan) * START_S + standbys(plan) * REPLICA_S
     if any(not group.has_trial for group in plan.group):
         pauses_s += trial_count(plan, points) * BESIDE_S
-    return starts_s + len(plan.target) * between_s + loading_s(plan, points, load_s_a_scale) + pauses_s
+    return starts_s + _arms(plan, points) * between_s + loading_s(plan, points, load_s_a_scale) + pauses_s
 
 
 def loading_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float:

@@ -63,6 +63,10 @@ def comparison_sentence(of: Comparison) -> str:
     if of.brought:
         brought = gettext("{other} also brings {defaults}", other=values["other"], defaults=listed(list(of.brought)))
         said = gettext("{sentence}; {further}", sentence=said, further=brought)
+    control = None if of.control is None or of.unequal_control is not None else of.control.chief
+    if control is not None and control.interval is not None:
+        further = gettext("control: {base} vs itself {interval}", base=base, interval=low_to_high(control.interval))
+        said = gettext("{sentence}; {further}", sentence=said, further=further)
     return said
 
 
@@ -140,10 +144,25 @@ def stopping_line(of: Comparison) -> str | None:
 
 
 def confounded_line(of: Comparison) -> str | None:
-    """Return the line before the sentence if there are confounders; otherwise None."""
-    if not of.confounders:
-        return None
-    return gettext("Confounded by {causes}: the difference may be caused by that", causes=confounding(of))
+    """Return the line before the sentence if the control is unequal, or there are confounders; otherwise None."""
+    lines = [] if of.unequal_control is None else [control_line(of, of.unequal_control)]
+    if of.confounders:
+        lines.append(gettext("Confounded by {causes}: the difference may be caused by that", causes=confounding(of)))
+    return ". ".join(lines) or None
+
+
+def control_line(of: Comparison, unequal: PointComparison) -> str:
+    """Return that this machine cannot decide: between its two trials in a block, the baseline differs from itself."""
+    assert of.control is not None
+    assert unequal.interval is not None
+    return gettext(
+        "This machine cannot decide: {base} differs from itself by {change} ({interval}) of {metric} at {point}",
+        base=printable(named_arm(of, of.control.base)),
+        change=percent(unequal.change),
+        interval=_level(unequal.interval),
+        metric=gettext(of.metric.words),
+        point=printable(translated(unequal.label)),
+    )
 
 
 def cause_lines(of: Comparison) -> list[str]:

@@ -21,6 +21,7 @@ def comparison_json(of: Comparison) -> dict[str, Any]:
         "delta": of.delta,
         "overall": None if of.overall is None else point_json(of.overall),
         "points": [point_json(point) for point in of.points],
+        "control": None if of.control is None else [point_json(point) for point in of.control.points],
         "causes": [message_json(each) for each in of.causes],
         "stopping": None if of.stopping is None else of.stopping.model_dump(mode="json"),
         "unmatched": [str(label) for label in of.unmatched],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.analyse.gate import Gate, GatePoint, GateVerdict
@@ -11,6 +12,7 @@ from pgdyno.messages import Message
 from pgdyno.report.answers.comparison import (
     comparison_sentence,
     confounding,
+    control_line,
     low_to_high,
     new_run_words,
     percent,
@@ -18,11 +20,63 @@ from pgdyno.report.answers.comparison import (
 )
 from pgdyno.report.answers.comparison_export import comparison_json, point_json
 from pgdyno.report.answers.noise import gate_noise
+from pgdyno.report.answers.promises import Judgement, Verdict, promise_line, promises_json
+from pgdyno.report.report_content import Digest
+from pgdyno.report.terminal.forest_plot import EDGE, ZERO, Forest
 from pgdyno.report.terminal.text_drawing import printable
 
+PICTURE = 48
+"""Columns of the picture of intervals in Markdown."""
 
-def gate_json(of: Gate) -> dict[str, Any]:
-    """Return a gate: its comparison, with a verdict for every point."""
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    """The promises that a candidate must keep."""
+
+    of: Digest
+    judged: Sequence[Judgement] = ()
+
+    def lines(self, *verdicts: Verdict) -> list[str]:
+        return [printable(promise_line(each, self.of)) for each in self.judged if each.verdict in verdicts]
+
+
+def gate_verdict(of: Gate, required: Required | None = None) -> GateVerdict:
+    """Return the verdict of the gate with its promises."""
+    kept = {each.verdict for each in required.judged} if required is not None else set()
+    if of.verdict in (GateVerdict.UNDECIDABLE, GateVerdict.REGRESSION):
+        return of.verdict
+    if Verdict.BROKEN in kept:
+        return GateVerdict.PROMISE_BROKEN
+    return GateVerdict.INCONCLUSIVE if Verdict.UNKNOWN in kept else of.verdict
+
+
+def gate_lines(of: Gate, required: Required | None = None) -> list[str]:
+    """Return every point and promise in a sentence: first what the gate cannot tell."""
+    unclear = [] if required is None else required.lines(Verdict.UNKNOWN)
+    told = [] if required is None else required.lines(Verdict.BROKEN) + required.lines(Verdict.HELD)
+    points = [(point.verdict, f"{point.verdict.value}: {gate_words(of, point)}") for point in of.points]
+    open_points = [text for verdict, text in points if verdict is GateVerdict.INCONCLUSIVE]
+    regressions = [text for verdict, text in points if verdict is GateVerdict.REGRESSION]
+    rest = [text for verdict, text in points if verdict is GateVerdict.OK]
+    return [*_control_lines(of), *open_points, *unclear, *regressions, *told, *rest]
+
+
+def _control_lines(of: Gate) -> list[str]:
+    """Return that the baseline differs from itself, and what to do; nothing for one that does not, or once measured."""
+    unequal = of.comparison.unequal_control
+    if unequal is None:
+        return []
+    again = "more pairs would not help: even with 1,000, the trials vary too much to show two equal arms as equal"
+    if of.control_pairs is not None:
+        again = (
+            f"if that was chance, a new run of about {of.control_pairs:,} pairs would show it with a chance of 80 %; "
+            "if it comes again, find what changes from one trial to the next: the reset, caches, another load"
+        )
+    return [control_line(of.comparison, unequal), again]
+
+
+def gate_json(of: Gate, required: Required | None = None) -> dict[str, Any]:
+    """Return a gate: its comparison, with a verdict for every point and promise."""
     points = [
         {
             **point_json(point.compared),
@@ -34,29 +88,39 @@ def gate_json(of: Gate) -> dict[str, Any]:
     ]
     return {
         **comparison_json(of.comparison),
-        "gate": of.verdict.value,
+        "gate": gate_verdict(of, required).value,
         "max_regression": of.limit,
+        "control_pairs": of.control_pairs,
+        "promises": [] if required is None else promises_json(required.judged),
         "power_at_twice": of.power,
         "points": points,
     }
 
 
-def gate_junit(of: Gate, notes: Sequence[Message] = ()) -> str:
-    """Return JUnit XML: a test case per point; a regression is a failure, an inconclusive point an error. `notes` are
-    those of the runs.
+def gate_junit(of: Gate, notes: Sequence[Message] = (), required: Required | None = None) -> str:
+    """Return JUnit XML: a test case per point and promise; a regression and a broken promise are failures, what is
+    inconclusive is an error. `notes` are those of the runs.
     """
     # imported here: only gates write XML
     from xml.etree import ElementTree
 
+    promised = () if required is None else required.judged
     suite = ElementTree.Element(
         "testsuite",
         name=f"pgdyno gate {printable(of.comparison.base)} {printable(of.comparison.other)}",
-        tests=str(len(of.points)),
-        failures=str(sum(point.verdict is GateVerdict.REGRESSION for point in of.points)),
-        errors=str(sum(point.verdict is GateVerdict.INCONCLUSIVE for point in of.points)),
+        tests=str(len(of.points) + len(promised)),
+        failures=str(
+            sum(point.verdict is GateVerdict.REGRESSION for point in of.points)
+            + sum(each.verdict is Verdict.BROKEN for each in promised)
+        ),
+        errors=str(
+            sum(point.verdict is GateVerdict.INCONCLUSIVE for point in of.points)
+            + sum(each.verdict is Verdict.UNKNOWN for each in promised)
+        ),
     )
     stopped = stopping_line(of.comparison)
     said = [
+        *_control_lines(of),
         *gate_noise(of.comparison),
         power_line(of),
         *([] if stopped is None else [stopped]),
@@ -79,20 +143,30 @@ def gate_junit(of: Gate, notes: Sequence[Message] = ()) -> str:
             ElementTree.SubElement(
                 case, tag, type=point.verdict.value, message=gate_words(of, point) + _confounder_words(of)
             )
+    for promise in promised:
+        case = ElementTree.SubElement(suite, "testcase", classname="pgdyno.promise", name=promise.promise.text)
+        if promise.verdict is not Verdict.HELD and required is not None:
+            tag = "failure" if promise.verdict is Verdict.BROKEN else "error"
+            message = printable(promise_line(promise, required.of))
+            ElementTree.SubElement(case, tag, type=promise.verdict.value, message=message)
     if said:
         ElementTree.SubElement(suite, "system-out").text = "\n".join(map(printable, said))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def gate_markdown(of: Gate, notes: Sequence[Message] = ()) -> str:
-    """Return a heading with the verdict, a sentence, a table and the `notes` of the runs, as for a comment."""
-    lines = [
-        f"### pgdyno gate: {_escape(gate_verdict_words(of))}",
-        "",
-        f"{_escape(comparison_sentence(of.comparison))}.",
-        "",
-    ]
+def gate_markdown(of: Gate, notes: Sequence[Message] = (), required: Required | None = None) -> str:
+    """Return a heading with the verdict, what the gate cannot tell, a picture, a table, and the `notes` of the runs, as
+    for a comment.
+    """
+    lines = [f"### pgdyno gate: {_escape(gate_verdict_words(of, required))}", ""]
+    for line in _control_lines(of):
+        lines += [f"{_escape(line)}.", ""]
+    unclear = [gate_words(of, point) for point in of.points if point.verdict is GateVerdict.INCONCLUSIVE]
+    unclear += [] if required is None else required.lines(Verdict.UNKNOWN)
+    if unclear:
+        lines += ["Cannot tell:", *_list_items(unclear), ""]
+    lines += [f"{_escape(comparison_sentence(of.comparison))}.", "", *_picture(of), ""]
     lines += [f"Allowed regression: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
     for line in (*gate_noise(of.comparison), power_line(of)):
         lines += [f"{_escape(line)}.", ""]
@@ -102,11 +176,27 @@ def gate_markdown(of: Gate, notes: Sequence[Message] = ()) -> str:
         change = percent(point.compared.change) if math.isfinite(point.compared.change) else "–"  # noqa: RUF001
         cells = [_escape(str(point.compared.label)), change, interval, str(point.compared.pairs)]
         lines.append(f"| {' | '.join([*cells, point.verdict.value])} |")
-    unclear = [gate_words(of, point) for point in of.points if point.verdict is GateVerdict.INCONCLUSIVE]
+    told = [] if required is None else required.lines(Verdict.BROKEN) + required.lines(Verdict.HELD)
     confounders = [f"confounder: {each.message}" for each in of.comparison.confounders]
-    return (
-        "\n".join([*lines, *_list_items(confounders), *_list_items(unclear), *_list_items(_caveats(of, notes))]) + "\n"
+    return "\n".join([*lines, *_list_items(told), *_list_items(confounders), *_list_items(_caveats(of, notes))]) + "\n"
+
+
+def _picture(of: Gate) -> list[str]:
+    """Return the intervals of the points and of the control as a block of text, which comments, mails and terminals
+    show alike.
+    """
+    control = () if of.comparison.control is None else of.comparison.control.points
+    rows = [(str(point.compared.label), point.compared.interval) for point in of.points]
+    rows += [(f"{point.label}: control", point.interval) for point in control]
+    rows = [(printable(label).replace("`", "'"), interval) for label, interval in rows if interval is not None]
+    forest = Forest.of([interval for _, interval in rows if interval is not None], math.log1p(of.limit))
+    width = max((len(label) for label, _ in rows), default=0)
+    drawn = [f"{label:{width}}  {forest.line(interval, PICTURE)}".rstrip() for label, interval in rows]
+    side = "left" if of.comparison.metric.sign > 0 else "right"
+    legend = (
+        f"{ZERO} no difference, {EDGE} ±{percent(of.limit, plus=False)}, {of.comparison.other} is worse to the {side}"
     )
+    return ["```text", *drawn, printable(legend).replace("`", "'"), "```"] if rows else []
 
 
 def power_line(of: Gate) -> str:
@@ -120,9 +210,9 @@ def _caveats(of: Gate, notes: Sequence[Message]) -> list[str]:
     return list(dict.fromkeys(map(str, (*of.comparison.warnings, *notes))))
 
 
-def gate_verdict_words(of: Gate) -> str:
+def gate_verdict_words(of: Gate, required: Required | None = None) -> str:
     """Return the verdict with its confounders: `ok, confounded by processor and fsync`."""
-    return of.verdict.value + _confounder_words(of).replace("; ", ", ", 1)
+    return gate_verdict(of, required).value + _confounder_words(of).replace("; ", ", ", 1)
 
 
 def _confounder_words(of: Gate) -> str:

@@ -8,13 +8,15 @@ trials, so that one transaction breaks them.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from pgdyno.analyse.capacity import SERVED_SHARE
-from pgdyno.analyse.intervals import CONFIDENCE, trials_interval
+from pgdyno.analyse.comparison import new_run_pairs
+from pgdyno.analyse.intervals import CONFIDENCE, Interval, Method, trials_interval
 from pgdyno.analyse.summary import PointSummary, answered_count, promise_figure, share
 from pgdyno.audit.pairing import of_single_trials, trials_of
 from pgdyno.errors import StoreError
@@ -54,6 +56,8 @@ class Judgement:
     """The 95 % interval; None for one trial, and for a figure that is about every transaction."""
     served: float | None = None
     """The answered share of the due transactions, if it decides: those that never started have no latency."""
+    needed: int | None = None
+    """Trials of a new run that tell with a chance of 80 %; None if this one does, and beyond 1,000."""
 
 
 def promises_at(plan: Mapping[str, Any], point: Point) -> list[Promise]:
@@ -84,6 +88,23 @@ def judged_promises(of: Digest, extras: Extras) -> list[Judgement]:
             message = f"cannot read the manifest of {of.manifest.run}: promises of its plan: {error}"
             raise StoreError(message, hint="the file was changed or damaged") from error
         found += [judgement(promise, point, trials) for promise in promises]
+    return found
+
+
+def judged_of(of: Digest, promises: Sequence[Promise], trials: Mapping[int, bool]) -> list[Judgement]:
+    """Return each of `promises` at each point of the `trials`, by number; those with False do not count."""
+    by_number = {trial.number: trial for trial in of.run.trials}
+    found = []
+    for point in of.points:
+        if trials.keys().isdisjoint((*point.finished, *point.failed)):
+            continue
+        counted = [by_number[number] for number in point.finished if trials.get(number)]
+        is_open = point.point.rate is not None or bool(of.manifest.plan.get("phase"))
+        for each in promises:
+            # without a rate, nothing is due
+            known = is_open or each.figure != "rate"
+            unknown = Judgement(each, point, Verdict.UNKNOWN, len(counted))
+            found.append(judgement(each, point, counted) if known else unknown)
     return found
 
 
@@ -123,12 +144,10 @@ def _by_interval(
     """Judge by Student's interval over trials: of the logarithm of a latency, which it cannot make negative; a share of
     errors by the wider of it and Wilson's (1927), because trials without an error do not vary.
     """
-    if promise.field is None:
-        over = trials_interval(figures, instances)
-        mean, low, high = over.mean, over.low, over.high
-    else:
-        over = trials_interval([math.log(max(each, 1.0)) for each in figures], instances)
-        mean, low, high = (math.exp(each) for each in (over.mean, over.low, over.high))
+    is_log = promise.field is not None
+    values = [math.log(max(each, 1.0)) for each in figures] if is_log else figures
+    over = trials_interval(values, instances)
+    mean, low, high = ((math.exp(each) if is_log else each) for each in (over.mean, over.low, over.high))
     if over.half is None:
         return Judgement(promise, point, Verdict.UNKNOWN, len(figures), mean)
     if promise.figure == "errors":
@@ -138,7 +157,13 @@ def _by_interval(
         low, high = max(low, 0.0), min(high, 1.0)
     kept = {promise.allows(low), promise.allows(high)}
     verdict = Verdict.UNKNOWN if len(kept) > 1 else Verdict.HELD if True in kept else Verdict.BROKEN
-    return Judgement(promise, point, verdict, len(figures), mean, (max(low, 0.0), high))
+    needed = None
+    if verdict is Verdict.UNKNOWN and over.instances == 1 and promise.figure != "errors":
+        off = over.mean - (math.log(promise.limit) if is_log else promise.limit)
+        freedom, spread = over.n - 1, statistics.stdev(values)
+        beyond = Interval(off, off, off, spread / math.sqrt(over.n), freedom, CONFIDENCE, Method.T)
+        needed = new_run_pairs(beyond, spread, 0.0, paired=True, fewest=ENOUGH)
+    return Judgement(promise, point, verdict, len(figures), mean, (max(low, 0.0), high), needed=needed)
 
 
 def _wilson(part: int, whole: int) -> tuple[float, float]:
@@ -155,7 +180,7 @@ def _wilson(part: int, whole: int) -> tuple[float, float]:
 def promises_text(judged: Sequence[Judgement], of: Digest) -> str:
     """Return the only promise, or how many were held."""
     if len(judged) == 1:
-        return _line(judged[0], of)
+        return promise_line(judged[0], of)
     counts = [(each, sum(one.verdict is each for one in judged)) for each in reversed(Verdict)]
     return gettext("Promises: {parts}", parts=listed([f"{count} {gettext(each)}" for each, count in counts if count]))
 
@@ -163,12 +188,13 @@ def promises_text(judged: Sequence[Judgement], of: Digest) -> str:
 def promise_lines(judged: Sequence[Judgement], of: Digest) -> Iterator[str]:
     """Return a line for each promise at each point, broken ones first."""
     ordered = [one for each in Verdict for one in judged if one.verdict is each]
-    yield from (_line(each, of) for each in ordered[:MOST_LINES])
+    yield from (promise_line(each, of) for each in ordered[:MOST_LINES])
     if len(ordered) > MOST_LINES:
         yield gettext("and {count} more", count=len(ordered) - MOST_LINES)
 
 
-def _line(of: Judgement, run: Digest) -> str:
+def promise_line(of: Judgement, run: Digest) -> str:
+    """Return a promise at a point with its verdict, figure and interval."""
     verdict, about = gettext(of.verdict), ", ".join(_about(of))
     where = {"promise": of.promise.words, "point": run.point_name(of.point), "verdict": verdict}
     if not about:
@@ -187,6 +213,8 @@ def _about(of: Judgement) -> Iterator[str]:
         yield gettext("{share} % of the rate served", share=numbers.rounded(100 * of.served))
     if of.verdict is Verdict.UNKNOWN and of.trials < ENOUGH:
         yield gettext("{trials}: use repeats = {enough}", trials=numbers.trials(of.trials), enough=ENOUGH)
+    elif of.needed is not None:
+        yield gettext("a new run of about {trials} would tell with a chance of 80 %", trials=numbers.trials(of.needed))
 
 
 def _interval(of: Judgement) -> str:
@@ -234,6 +262,7 @@ def promises_json(judged: Iterable[Judgement]) -> list[dict[str, Any]]:
             "high": None if each.ends is None else each.ends[1],
             "confidence": CONFIDENCE,
             "trials": each.trials,
+            "new_run_trials": each.needed,
         }
         for each in judged
     ]
