@@ -9,10 +9,10 @@ from pgdyno.report.translation import gettext
 
 
 def _blocks(draft: Draft) -> list[Block]:
-    if draft.brief:
+    if draft.brief or draft.of.manifest.is_untimed:
         return []
     if draft.spectrum is None and not draft.heats:
-        return [] if draft.of.manifest.is_untimed else [Absence(gettext("Latency: no histograms."))]
+        return [Absence(gettext("Latency: no histograms."))]
     blocks: list[Block] = []
     for figure, table in ((draft.spectrum, draft.spectrum_table), draft.loops or (None, None)):
         if figure is not None and table is not None:
