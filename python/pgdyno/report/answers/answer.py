@@ -102,7 +102,7 @@ def shows_peak(of: Digest, said: Answer) -> bool:
     If arms cannot be distinguished, none is the best; in an open loop, the plan sets the throughput. The best
     observation of a search for settings is not a result, and queries of different kinds have no common rate.
     """
-    if of.manifest.finds_settings or of.manifest.runs_once:
+    if of.manifest.finds_settings or of.manifest.is_untimed:
         return False
     is_settled = said.chief is None or _verdict(said.chief) is not Verdict.INCONCLUSIVE
     return is_settled and phase_table(of) is None and not has_rates(of) and not of.has_groups
