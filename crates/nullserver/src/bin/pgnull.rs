@@ -7,7 +7,7 @@ use pgdyno_nullserver::{Options, Request, options, serve};
 
 fn main() -> ExitCode {
     match options::read(std::env::args_os().skip(1)) {
-        Ok(Request::Help) => print(&options::help()),
+        Ok(Request::Help) => print(options::HELP),
         Ok(Request::Version) => print(&format!("pgnull (pgdyno) {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Request::Serve(options)) => run(&options),
         Err(error) => {

@@ -84,71 +84,59 @@ impl<G> Row<G> {
     }
 
     pub const fn short(self, letter: char) -> Self {
-        let syntax = self.syntax.short(letter);
-        Self { syntax, ..self }
+        Self { syntax: self.syntax.short(letter), ..self }
     }
 
     pub const fn takes(self, argument: &'static str) -> Self {
-        let syntax = self.syntax.takes(argument);
-        Self { syntax, ..self }
+        Self { syntax: self.syntax.takes(argument), ..self }
     }
 
     /// Adds an optional argument; `is_argument` decides whether the next word is the argument or
     /// the name of a database.
     pub const fn may_take(self, argument: &'static str, is_argument: fn(&str) -> bool) -> Self {
-        let syntax = self.syntax.may_take(argument, is_argument);
-        Self { syntax, ..self }
+        Self { syntax: self.syntax.may_take(argument, is_argument), ..self }
     }
 
     /// Sets a flag.
     pub const fn flag(self, field: fn(&mut G) -> &mut bool) -> Self {
-        let apply = Apply::Flag(field);
-        Self { apply, ..self }
+        Self { apply: Apply::Flag(field), ..self }
     }
 
     /// Calls a function.
     pub const fn call(self, call: fn(&mut G)) -> Self {
-        let apply = Apply::Call(call);
-        Self { apply, ..self }
+        Self { apply: Apply::Call(call), ..self }
     }
 
     /// Stores the argument as text.
     pub const fn text(self, field: fn(&mut G) -> &mut Option<String>) -> Self {
-        let apply = Apply::Text(field);
-        Self { apply, ..self }
+        Self { apply: Apply::Text(field), ..self }
     }
 
     /// Parses the argument and stores it.
     pub const fn set(self, set: fn(&mut G, &Value<'_>) -> Result<(), Failure>) -> Self {
-        let apply = Apply::Set(set);
-        Self { apply, ..self }
+        Self { apply: Apply::Set(set), ..self }
     }
 
     pub const fn in_any_mode(self) -> Self {
-        let modes = Modes::Any;
-        Self { modes, ..self }
+        Self { modes: Modes::Any, ..self }
     }
 
     pub const fn in_any_mode_of_pgdrive(self) -> Self {
-        let modes = Modes::AnyInPgdrive;
-        Self { modes, ..self }
+        Self { modes: Modes::AnyInPgdrive, ..self }
     }
 
     /// Hides the option under pgbench's name: results and datasets with it would not be pgbench's.
     pub const fn not_in_pgbench(self) -> Self {
-        let is_in_pgbench = false;
-        Self { is_in_pgbench, ..self }
+        Self { is_in_pgbench: false, ..self }
     }
 
     pub const fn not_with(self, conflict: Conflict<G>) -> Self {
-        let conflict = Some(conflict);
-        Self { conflict, ..self }
+        Self { conflict: Some(conflict), ..self }
     }
 
     /// Refuses the option in a replay; `remedy` continues "Leave it out: ".
     pub const fn not_in_replays(self, remedy: &'static str) -> Self {
-        let not_in_replays = Some(remedy);
-        Self { not_in_replays, ..self }
+        Self { not_in_replays: Some(remedy), ..self }
     }
 
     pub fn is_known_as(&self, called_as: CalledAs) -> bool {
