@@ -28,7 +28,7 @@ from tests.small_extension import commit_all, git, write_extension, write_source
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
     "install", "first-run", "tutorial", "sweeps", "compare-settings", "impact", "archive", "own-sql", "scenarios",
-    "insert-benchmark", "aurora", "latency", "github-actions", "moving", "sysbench", "cluster",
+    "count", "insert-benchmark", "aurora", "latency", "github-actions", "moving", "sysbench", "cluster",
     "poolers", "patches", "gate-extension", "queries",
 )  # fmt: skip
 OWN_LOAD_PAGES = ("own-load", "own-load-replay", "own-load-model")

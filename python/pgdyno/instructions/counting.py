@@ -26,6 +26,8 @@ from pgdyno.targets.cluster.postmaster import explain_whole, find_postmaster, re
 
 WARMUP = 20
 """Transactions before the counted ones: caches of the session fill, and prepared statements get their generic plan."""
+WARMUP_WITH_CALLERS = 8
+"""Likewise, where each transaction takes ten times as long."""
 DEEPEST_STACK = 100
 """Frames by which calls of a function are told apart."""
 FLUSHED = 1.5
@@ -56,14 +58,15 @@ class CountingServer(Protocol):
 
 
 class _UnderValgrind:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warmup: int) -> None:
         self._folder = folder
+        self._warmup = warmup
 
     def count(self, load: Callable[[int], None], transactions: int) -> Counted:
         for path in self._folder.iterdir():
             path.unlink()
-        load(WARMUP + transactions)
-        return _evaluate(_dumps_of_load(self._folder, WARMUP + transactions), transactions)
+        load(self._warmup + transactions)
+        return _evaluate(_dumps_of_load(self._folder, self._warmup + transactions), self._warmup, transactions)
 
 
 class _ByPerf:
@@ -109,7 +112,7 @@ def counting(server: Server, counter: str = "valgrind", *, callers: bool = False
     try:
         server.stop()
         server.start()
-        yield _UnderValgrind(folder)
+        yield _UnderValgrind(folder, WARMUP_WITH_CALLERS if callers else WARMUP)
         if not server.alive():
             raise CountError("the server ended")
     except PgdynoError as error:
@@ -175,14 +178,14 @@ def _wait_for_end(process: str) -> None:
         time.sleep(0.02)
 
 
-def _evaluate(paths: Sequence[Path], transactions: int) -> Counted:
-    """Return the figures of dumps that follow WARMUP transactions. Raises CountError."""
-    everything = WARMUP + transactions
+def _evaluate(paths: Sequence[Path], warmup: int, transactions: int) -> Counted:
+    """Return the figures of dumps without the first `warmup` transactions. Raises CountError."""
+    everything = warmup + transactions
     is_even = len(paths) % everything == 0
     statements = len(paths) // everything if is_even else 1
     # a script with branches has no fixed number of statements: its mean one is taken as often as it has them
     weight = 1.0 if is_even else len(paths) / everything
-    kept = paths[round(len(paths) * WARMUP / everything) :]
+    kept = paths[round(len(paths) * warmup / everything) :]
     dumps = [_read(path) for path in kept]
     means, functions = [], Counter[str]()
     for at in range(statements):

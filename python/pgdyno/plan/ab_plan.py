@@ -115,7 +115,7 @@ def ab_plan(asked: Question, folder: Path) -> str:
     """
     check_encoding(asked)
     settings = setting_values(asked.settings)
-    targets = _with_poolers(asked, settings, _with_sources(asked, server_tables(asked)))
+    targets = _with_poolers(asked, settings, with_sources(asked, server_tables(asked)))
     several = [name for name, values in settings.items() if len(values) > 1]
     if len(several) + (len(targets) > 1) > 1 or (not several and len(targets) == 1 and asked.runs is None):
         raise UsageError(_refusal_words(targets, several), hint=_ONE_OF)
@@ -320,7 +320,7 @@ def _names_of_folders(option: str, folders: Sequence[str]) -> list[str]:
     return _names([{str(at): part for at, part in enumerate(each)} for each in parts])
 
 
-def _with_sources(asked: Question, targets: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+def with_sources(asked: Question, targets: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
     """Return an arm of each target for each extension, commit and patch. Raises UsageError."""
     if not asked.sources and not asked.extensions:
         if asked.commits or asked.patches or asked.configure:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from pgdyno.analyse.pairs import metric_of
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
-
-FOR_A_CLAIM = 6
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
@@ -18,6 +17,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.manifest.finds_settings:
         # its proposals are measured once, and only the pairs that confirm them make a claim
         return
+    least = metric_of(subject.manifest, subject.run.trials).fewest_pairs
     names = {sample.number: f"{sample.target} {sample.trial.point.model_dump_json()}" for sample in subject.samples}
     counts = Counter(names.values())
     once = [sample for sample in subject.samples if counts[names[sample.number]] == 1]
@@ -35,9 +35,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             ),
             [sample.number for sample in once],
             [Evidence(at=once[0].at(), figures={"points": len(counts), "measured_once": len(once)})],
-            f"repeat every point; a claim needs {FOR_A_CLAIM} trials",
+            f"repeat every point; a claim needs {least} trials",
         )
-    elif fewest < FOR_A_CLAIM:
+    elif fewest < least:
         yield RuleFinding(
             Severity.NOTE,
             Message(
@@ -45,11 +45,11 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "points have {trials} trial: a claim needs at least {least}",
                 "points have {trials} trials: a claim needs at least {least}",
                 trials=fewest,
-                least=FOR_A_CLAIM,
+                least=least,
             ),
             (),
             [Evidence(at="manifest", figures={"fewest_trials": fewest})],
-            "repeat every point more often" if subject.imported else f"set trial.repeats = {FOR_A_CLAIM}",
+            "repeat every point more often" if subject.imported else f"set trial.repeats = {least}",
         )
 
 

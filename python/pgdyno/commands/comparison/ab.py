@@ -13,25 +13,11 @@ def ab(
     version: options.ArmVersion = None,
     bin_: options.ArmBin = None,
     settings: options.ArmSettings = None,
-    source: Annotated[
-        list[str] | None,
-        typer.Option("--source", metavar="DIR", help="PostgreSQL's source, which pgdyno builds; twice to compare two."),
-    ] = None,
-    configure: Annotated[
-        str | None, typer.Option("--configure", metavar="ARGS", help='Of --source: "--without-icu --with-lz4".')
-    ] = None,
-    extension: Annotated[
-        list[str] | None,
-        typer.Option("--extension", metavar="DIR", help="An extension that pgdyno builds for --bin or --source."),
-    ] = None,
-    commit: Annotated[
-        list[str] | None,
-        typer.Option("--commit", metavar="A,B", help="Commits to compare, of --extension, otherwise of --source."),
-    ] = None,
-    patch: Annotated[
-        list[str] | None,
-        typer.Option("--patch", metavar="none,FILE", help="Patches to compare, likewise; A+B is a series."),
-    ] = None,
+    source: options.ArmSource = None,
+    configure: options.ArmConfigure = None,
+    extension: options.ArmExtension = None,
+    commit: options.ArmCommit = None,
+    patch: options.ArmPatch = None,
     script: options.Scripts = None,
     pooler: Annotated[
         list[str] | None,

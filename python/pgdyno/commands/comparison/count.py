@@ -10,22 +10,14 @@ from pgdyno.errors import ExitCode
 
 
 def count(
-    version: Annotated[
-        list[str] | None,
-        typer.Option("--version", metavar="VERSION", help="Versions that pgdyno downloads and starts, such as 17,18."),
-    ] = None,
-    bin_: Annotated[
-        list[str] | None,
-        typer.Option("--bin", metavar="DIR", help="Installed programs that pgdyno starts; twice to compare two."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=A,B",
-            help=r"Compare these values of a setting (\, is a comma within one); one applies to both arms. Repeatable.",
-        ),
-    ] = None,
+    version: options.ArmVersion = None,
+    bin_: options.ArmBin = None,
+    settings: options.ArmSettings = None,
+    source: options.ArmSource = None,
+    configure: options.ArmConfigure = None,
+    extension: options.ArmExtension = None,
+    commit: options.ArmCommit = None,
+    patch: options.ArmPatch = None,
     script: options.Scripts = None,
     protocol: Annotated[
         list[str] | None,
@@ -44,8 +36,8 @@ def count(
         typer.Option("--counter", help="What counts; auto is valgrind, and perf without it."),
     ] = "auto",
     stacks: Annotated[
-        bool, typer.Option("--stacks/--no-stacks", help="Draw a flame graph of each arm, from one more load.")
-    ] = True,
+        bool, typer.Option("--stacks", help="Draw a flame graph of each arm, from one more load, which takes minutes.")
+    ] = False,
     save: options.Save = None,
     runs: options.Runs = options.DEFAULT_RUNS,
     html: options.Html = None,
@@ -64,12 +56,21 @@ def count(
     from pgdyno.commands.comparison.count_answer import count_and_answer
     from pgdyno.commands.comparison.count_plan import CountQuestion
     from pgdyno.commands.support.carry_out import How, Output, when_busy
+    from pgdyno.plan.ab_plan import Question
 
+    servers = Question(
+        versions=split_values(version),
+        bins=bin_ or [],
+        settings=settings or [],
+        scripts=script or [],
+        sources=source or [],
+        configure=configure,
+        extensions=extension or [],
+        commits=split_values(commit),
+        patches=split_values(patch),
+    )
     asked = CountQuestion(
-        split_values(version),
-        bin_ or [],
-        settings or [],
-        script or [],
+        servers,
         split_values(protocol) or ["simple"],
         transactions,
         repeats,

@@ -17,6 +17,7 @@ from pgdyno.plan.ab_plan import (
     toml_key,
     toml_list,
     toml_text,
+    with_sources,
 )
 
 FIXED = {"autovacuum": "off", "max_parallel_workers_per_gather": "0"}
@@ -27,27 +28,24 @@ FIXED = {"autovacuum": "off", "max_parallel_workers_per_gather": "0"}
 class CountQuestion:
     """The options of `pgdyno count`, as given."""
 
-    versions: Sequence[str] = ()
-    bins: Sequence[str] = ()
-    settings: Sequence[str] = ()
-    """`NAME=A,B` each."""
-    scripts: Sequence[str] = ()
+    servers: Question
+    """Servers, settings and scripts, as those of `pgdyno ab`."""
     protocols: Sequence[str] = ("simple",)
     transactions: int = 40
     repeats: int = 3
     scale: int | None = None
     """Of pgbench's tables; None: 1."""
     counter: str = "auto"
-    stacks: bool = True
+    stacks: bool = False
     """Whether to take a flame graph of each arm."""
 
 
 def count_plan(asked: CountQuestion, folder: Path) -> str:
     """Return the TOML text of the plan, whose scripts are relative to `folder`. Raises UsageError."""
-    question = Question(versions=asked.versions, bins=asked.bins, settings=asked.settings, scripts=asked.scripts)
+    question = asked.servers
     check_encoding(question)
-    settings = setting_values(asked.settings)
-    targets = server_tables(question)
+    settings = setting_values(question.settings)
+    targets = with_sources(question, server_tables(question))
     varied = [name for name, values in settings.items() if len(values) > 1]
     if len(varied) + (len(targets) > 1) + (len(asked.protocols) > 1) > 1:
         hint = "give several values to one of --set NAME=A,B, --version A,B, --bin (twice) and --protocol A,B"

@@ -51,6 +51,25 @@ _PLAN: Any = typer.Argument(
 )
 Plan = Annotated[str, _PLAN]
 OptionalPlan = Annotated[str | None, _PLAN]
+ArmSource = Annotated[
+    list[str] | None,
+    typer.Option("--source", metavar="DIR", help="PostgreSQL's source, which pgdyno builds; twice to compare two."),
+]
+ArmConfigure = Annotated[
+    str | None, typer.Option("--configure", metavar="ARGS", help='Of --source: "--without-icu --with-lz4".')
+]
+ArmExtension = Annotated[
+    list[str] | None,
+    typer.Option("--extension", metavar="DIR", help="An extension that pgdyno builds for --bin or --source."),
+]
+ArmCommit = Annotated[
+    list[str] | None,
+    typer.Option("--commit", metavar="A,B", help="Commits to compare, of --extension, otherwise of --source."),
+]
+ArmPatch = Annotated[
+    list[str] | None,
+    typer.Option("--patch", metavar="none,FILE", help="Patches to compare, likewise; A+B is a series."),
+]
 Scripts = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,0 +1,95 @@
+"""`pgdyno count`: a planted change of an extension, in Debian's server under Valgrind."""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.instructions.count_error import CountError
+from pgdyno.instructions.perf_stat import instructions_of, read_count
+from pgdyno.store.profiles import read_profile
+from pgdyno.targets import Home
+from tests.postgres.runs import pgdyno, the_run
+from tests.present import present
+from tests.small_extension import programs_with_headers, write_extension
+
+SCRIPT = "\\set n random(1, 9)\nBEGIN;\nSELECT busywork_mix(:n);\nEND;\n"
+ROUNDS, MORE = 5_000, 500
+QUICK = ("-t", "5", "--repeats", "2", "--alongside", "--no-preflight")
+
+
+def count(home: Home, folder: Path, *others: str) -> tuple[int, str, str]:
+    (folder / "mix.sql").write_text(SCRIPT)
+    tree = write_extension(folder / "busywork", mix=ROUNDS)
+    servers = ("--bin", str(programs_with_headers()), "--extension", str(tree))
+    done = pgdyno(home, folder, "count", *servers, "-f", "mix.sql", *QUICK, *others)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_planted_change_is_found_by_statement_and_function(fresh_home: Home, scratch: Path) -> None:
+    code, printed, errors = count(fresh_home, scratch, "--json", "--set", f"busywork.extra_rounds=0,{MORE}")
+    assert code == ExitCode.OK, errors
+    answer = json.loads(printed.splitlines()[-1])
+    before, after = answer["arms"]
+    change = after["functions"]["mix_rounds"] - before["functions"]["mix_rounds"]
+    # a round is the same instructions each time
+    assert change == pytest.approx(before["functions"]["mix_rounds"] * MORE / ROUNDS, rel=0.01)
+    assert after["instructions"] - before["instructions"] == pytest.approx(change, rel=0.02)
+    assert max(each["spread"] for each in answer["arms"]) < 0.0005
+    run = the_run(scratch)
+    (script,) = present(present(run.trials()[0].summary).instructions).scripts
+    assert [each.text for each in script.statements] == ["BEGIN", "SELECT busywork_mix($1)", "END"]
+    # nothing of Valgrind is left, neither files nor processes
+    assert not list(fresh_home.root.rglob("out.*"))
+    gated = pgdyno(fresh_home, scratch, "gate", "latest", "--by", "instructions", "--max-regression", "0.5%")
+    assert gated.returncode == ExitCode.REGRESSION
+    assert pgdyno(fresh_home, scratch, "gate", "latest", "--max-regression", "50%").returncode == ExitCode.OK
+
+
+@pytest.mark.long
+def test_a_flame_graph_has_the_whole_stack(fresh_home: Home, scratch: Path) -> None:
+    code, _, errors = count(fresh_home, scratch, "--stacks")
+    assert code == ExitCode.OK, errors
+    run = the_run(scratch)
+    (profile,) = run.manifest.profiles
+    stacks = present(read_profile(run.path, profile))
+    assert profile.event == "instructions"
+    assert any(stack.startswith("PostgresMain;") and stack.endswith(";mix_rounds") for stack in stacks)
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (("--set", "busywork.fails_at_start=on"), "Process terminating with default action of signal 6"),
+        (("-f", "missing.sql"), "relation"),
+    ],
+)
+def test_a_failure_says_why(fresh_home: Home, scratch: Path, others: tuple[str, ...], said: str) -> None:
+    (scratch / "missing.sql").write_text("SELECT * FROM missing;\n")
+    code, printed, errors = count(fresh_home, scratch, *others)
+    assert code == ExitCode.TRIALS_FAILED
+    assert said in printed + errors
+    assert not list(fresh_home.root.rglob("out.*"))
+
+
+def test_without_a_counter_the_package_is_named(
+    fresh_home: Home, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (scratch / "tools").mkdir()
+    monkeypatch.setenv("PATH", str(scratch / "tools"))
+    done = pgdyno(fresh_home, scratch, "count", "--version", "18")
+    assert done.returncode == ExitCode.ENGINE
+    assert "apt install valgrind" in done.stderr or "util-linux" in done.stderr
+
+
+def test_perf_counts_in_a_process_or_says_why_not() -> None:
+    pages: list[bytearray] = []
+    # a virtual machine has no counter of instructions
+    with suppress(CountError):
+        assert instructions_of(os.getpid(), lambda: pages.append(bytearray(1 << 24)), "page-faults:u") > 1_000
+    assert read_count("12345,,instructions:u,100,100.00,,\n") == 12345
+    with pytest.raises(CountError, match="no counter"):
+        read_count("<not supported>,,instructions:u,0,100.00,,\n")
