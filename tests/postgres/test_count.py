@@ -1,9 +1,9 @@
 """`pgdyno count`: a planted change of an extension, in Debian's server under Valgrind."""
 
-import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +12,7 @@ from pgdyno.instructions.count_error import CountError
 from pgdyno.instructions.perf_stat import instructions_of, read_count
 from pgdyno.store.profiles import read_profile
 from pgdyno.targets import Home
+from tests.json_schema import validated
 from tests.postgres.runs import pgdyno, the_run
 from tests.present import present
 from tests.small_extension import programs_with_headers, write_extension
@@ -32,7 +33,7 @@ def count(home: Home, folder: Path, *others: str) -> tuple[int, str, str]:
 def test_a_planted_change_is_found_by_statement_and_function(fresh_home: Home, scratch: Path) -> None:
     code, printed, errors = count(fresh_home, scratch, "--json", "--set", f"busywork.extra_rounds=0,{MORE}")
     assert code == ExitCode.OK, errors
-    answer = json.loads(printed.splitlines()[-1])
+    answer: Any = validated("count", printed.splitlines()[-1])
     before, after = answer["arms"]
     change = after["functions"]["mix_rounds"] - before["functions"]["mix_rounds"]
     # a round is the same instructions each time
