@@ -63,14 +63,11 @@ class Watchful(asyncssh.SSHClient):
         """The message after a key was rejected."""
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Called for a key that no file has for this host."""
+        """Called for a key that no file has for this host, and for one that signed the host's certificate."""
         self.refused = self._refusal(host, addr, port, key)
         return False
 
-    def validate_host_ca_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Called for a key that signed the host's certificate."""
-        self.refused = self._refusal(host, addr, port, key)
-        return False
+    validate_host_ca_key = validate_host_public_key
 
     def _refusal(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> RemoteError:
         others = self._known.keys.match(host, addr, port if port != SSH_PORT else None)[0]

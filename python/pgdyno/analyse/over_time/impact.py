@@ -87,16 +87,16 @@ def impact_of(trials: Sequence[TrialRecord], parts: Mapping[int, Sequence[EventP
         pairs[0][0].events[0],
         len(pairs),
         statistics.median(trial.events[0].seconds or 0.0 for trial, _ in pairs),
-        _median([trial.events[0].alone_s for _, trial in pairs]),
+        median_of_known([trial.events[0].alone_s for _, trial in pairs]),
         chief,
         tuple(each for each in changes.values() if each is not None and each is not chief),
         statistics.median(one for one, _ in stalls),
         longest.stall_wait if longest is not None else None,
         all(one > other for one, other in stalls),
-        None if None in recovered else _median(recovered),
+        None if None in recovered else median_of_known(recovered),
         max((part.failed for part in during), default=0),
-        _median([part.wal_bytes for part in during]),
-        _median([part.paging_bytes for part in during]),
+        median_of_known([part.wal_bytes for part in during]),
+        median_of_known([part.paging_bytes for part in during]),
         is_rated,
     )
 
@@ -109,7 +109,8 @@ def _stall_s(parts: Mapping[str, EventPart]) -> float:
     return parts["during"].stall_s if "during" in parts else 0.0
 
 
-def _median(values: Sequence[float | None]) -> float | None:
+def median_of_known(values: Sequence[float | None]) -> float | None:
+    """Return the median of what is known; None if nothing is."""
     known = [each for each in values if each is not None]
     return statistics.median(known) if known else None
 

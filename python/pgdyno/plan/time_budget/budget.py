@@ -130,12 +130,12 @@ def _what_would_do(plan: Plan, least_s: float) -> str:
 # ---- the size of the dataset ----
 
 
-def _scales(plan: Plan) -> set[int]:
+def scales_of(plan: Plan) -> set[int]:
     return {point.scale or plan.workload.size for point in plan.points()}
 
 
 def _largest_scale(plan: Plan, room: Room) -> int:
-    wanted = max(_scales(plan))
+    wanted = max(scales_of(plan))
     in_memory = sum(spec.instance_count for name, spec in plan.target.items() if _in_memory(plan, name))
     on_disk = servers(plan) - in_memory + standbys(plan)
     limits = [wanted]
@@ -162,7 +162,7 @@ def _scale_limits(largest: int) -> Iterator[int]:
 
 
 def _with_scales(plan: Plan, most: int) -> Plan:
-    wanted = max(_scales(plan))
+    wanted = max(scales_of(plan))
     if wanted <= most:
         return plan
 
@@ -427,6 +427,6 @@ def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
             count=points[1],
             was=points[0],
         )
-    scales = max(_scales(asked)), max(_scales(got))
+    scales = max(scales_of(asked)), max(scales_of(got))
     if scales[0] != scales[1]:
         yield asked.workload.tell_size(scales[1], scales[0], format_size(dataset_bytes(got, scales[1])))

@@ -190,17 +190,11 @@ class Rental(rental.Rental):
         self.journal.is_ready(name, place.as_kept())
 
     def generator_ssh(self) -> SshSpec | None:
-        """Return the login to the first generator; None if this machine generates the load."""
         if self.plan.generator is None:
             return None
         return KeyRing(self.journal).ssh(Place(**self.journal.ready[GENERATOR]))
 
     def through(self) -> tuple[str, ...]:
-        """Return the words before a command that make it run on the first generator, none if this machine generates
-        the load.
-
-        Raises TargetError.
-        """
         if self.plan.generator is None:
             return ()
         from pgdyno.remote.remote_host import relay_command
@@ -212,7 +206,6 @@ class Rental(rental.Rental):
         return relay_command(file)
 
     def load_hosts(self) -> list[RemoteHost]:
-        """Return the generators if there are several, else none."""
         if self.plan.generator is None or self.plan.generator.count == 1:
             return []
         from pgdyno.targets.aws.hosts.generator_hosts import all_generator_hosts
@@ -227,7 +220,6 @@ class Rental(rental.Rental):
             raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
 
     def connection(self, name: str) -> DsnTarget:
-        """Return how to connect to the server of target `name`. Raises TargetError."""
         spec = rented_targets(self.plan)[name]
         place = Place(**self.journal.ready[name])
         return DsnTarget.with_password_file(
@@ -249,12 +241,10 @@ class Rental(rental.Rental):
         return self._maker(name).name
 
     def reads_first(self, name: str) -> bool:
-        """Return whether pgdyno reads all pages of the restored server of target `name` before its first trial."""
         spec = rented_targets(self.plan)[name]
         return isinstance(spec, DatabaseTarget) and spec.first_touch == "read"
 
     def limits(self, name: str) -> list[Message]:
-        """Return the IOPS and throughput that each volume of target `name` provides."""
         spec, instance = rented_targets(self.plan)[name], self.journal.ready[name]["instance"]
         if not isinstance(spec, RdsTarget | Ec2Target):
             return []
@@ -268,7 +258,6 @@ class Rental(rental.Rental):
             ]
 
     def accrued(self, now: datetime, load: Load) -> tuple[float, float] | None:
-        """Return the cost of everything in USD until `now`, and after the next trial; see `pgdyno.targets.rental`."""
         got = {name: place["instance"] for name, place in self.journal.ready.items()}
         items = items_of(self.plan, Prices(self.root), configured_region(self.plan), got)
         since = {name: self.since.get(name, self.journal.begun) for name in self.journal.ready}
@@ -291,13 +280,11 @@ class Rental(rental.Rental):
         return RequestMeter(maker.cloud, maker.name, count, Prices(self.root))
 
     def generator_cost(self, name: str) -> Estimate:
-        """Return what the generator `name` costs."""
         # The generator is in the region of the servers, which the name of a zone does not always contain.
         region = self.observed(next(iter(rented_targets(self.plan))))[0].region
         return generator_estimate(self.plan, Prices(self.root), region, self.journal.ready[name]["instance"])
 
     def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
-        """Yield what Amazon reports on the server of target `name` in `span`; see `pgdyno.targets.rental`."""
         from pgdyno.targets.aws.observe.reports import database_reports, host_reports
 
         cloud, instance = self.observed(name)
@@ -312,12 +299,10 @@ class Rental(rental.Rental):
         return [each.name for each in self.journal.noted if each.target == name and each.kind is Kind.INSTANCE]
 
     def is_restored_often(self, name: str) -> bool:
-        """Return whether the server of target `name` is restored before every trial."""
         spec = rented_targets(self.plan).get(name)
         return isinstance(spec, DatabaseTarget) and spec.restore == "each-trial"
 
     def has_snapshot(self, name: str, dataset: str) -> bool:
-        """Return whether pgdyno has taken a snapshot of the server of target `name` with `dataset`."""
         return (name, dataset) in self.journal.snapshots
 
     def take_snapshot(self, name: str, dataset: str) -> None:
@@ -365,7 +350,6 @@ class Rental(rental.Rental):
         return left
 
     def existing(self) -> list[Resource]:
-        """Return all resources of the rental that exist. Raises AwsError."""
         return self._find_own(self._search())
 
     def _noted_resources(self) -> list[Resource]:

@@ -40,7 +40,6 @@ class BuildTarget(OwnTarget):
     summary: ClassVar[str] = "from a source tree"
 
     def programs(self) -> str:
-        """Describe the origin of its programs."""
         return ", ".join([f"built from {self.source}", *described_state(self.commit, self.patches), *self.configure])
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:

@@ -31,9 +31,7 @@ class EmbeddedTarget(OwnTarget):
             yield document.problem(("target", name, "version"), message, f"use a version from {OLDEST} to {NEWEST}")
 
     def programs(self) -> str:
-        """Describe the origin of its programs."""
         return f"PostgreSQL {self.version}, embedded"
 
     def pinned(self, version: str) -> Self:
-        """Return the target with an exact version, because "18" may mean a later release tomorrow."""
         return self.model_copy(update={"version": version})

@@ -23,7 +23,6 @@ class LocalTarget(OwnTarget):
     summary: ClassVar[str] = "installed on this machine"
 
     def programs(self) -> str:
-        """Describe the origin of its programs."""
         return f"local, {self.bin or 'what pg_config says'}"
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:

@@ -170,7 +170,6 @@ class Rental(rental.Rental):
         return self.journal.path / f"{name}.crt"
 
     def connection(self, name: str) -> DsnTarget:
-        """Return how to open the server of target `name`."""
         spec, place = pool_targets(self.plan)[name], self.journal.ready[name]
         tls = {"sslmode": "verify-ca", "sslrootcert": str(self._certificate(name))} if spec.tls else {}
         dsn = make_conninfo(
@@ -190,7 +189,6 @@ class Rental(rental.Rental):
         return NO_COST
 
     def existing(self) -> list[Loan]:
-        """Return the hosts that the run has. Raises TargetError."""
         return loans(self.journal)
 
     def prolong(self, expires: datetime) -> None:

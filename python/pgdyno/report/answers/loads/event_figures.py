@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pgdyno.analyse.over_time.event_parts import EventPart
+from pgdyno.analyse.over_time.impact import median_of_known
 from pgdyno.records import EventRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
@@ -68,7 +69,9 @@ def _headings() -> tuple[str, ...]:
 
 
 def _cells(parts: Sequence[EventPart]) -> tuple[str, ...]:
-    p50_ns, p99_ns = (_median(each) for each in zip(*((part.p50_ns, part.p99_ns) for part in parts), strict=True))
+    p50_ns, p99_ns = (
+        median_of_known(each) for each in zip(*((part.p50_ns, part.p99_ns) for part in parts), strict=True)
+    )
     stall_s = statistics.median(part.stall_s for part in parts)
     wait = max(parts, key=lambda part: part.stall_s).stall_wait if stall_s else None
     return (
@@ -77,14 +80,9 @@ def _cells(parts: Sequence[EventPart]) -> tuple[str, ...]:
         numbers.ms(p99_ns),
         f"{statistics.median(part.failed for part in parts):,.10g}",
         numbers.rounded(1000 * stall_s) + (f" {wait}" if wait else ""),
-        _megabytes(_median([part.wal_bytes for part in parts])),
-        _megabytes(_median([part.paging_bytes for part in parts])),
+        _megabytes(median_of_known([part.wal_bytes for part in parts])),
+        _megabytes(median_of_known([part.paging_bytes for part in parts])),
     )
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
-    return statistics.median(known) if known else None
 
 
 def events_json(of: Digest) -> list[dict[str, Any]]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from pgdyno.targets.aws.boto3_clients import Cloud, ThereAlreadyError, retry_until_settled
+from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, make_group, values_for
 from pgdyno.targets.aws.databases.schema import AuroraTarget, Capacity
 from pgdyno.targets.aws.databases.service import (
+    Database,
     Release,
-    change,
     check_snapshot,
     find_release,
     insights,
@@ -26,7 +24,6 @@ from pgdyno.targets.aws.databases.service import (
     with_choices,
     without_none,
 )
-from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
 from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
 from pgdyno.targets.aws.rental_journal import Kind
@@ -45,10 +42,8 @@ class _Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Aurora:
-    maker: Maker
+class Aurora(Database):
     spec: AuroraTarget
-    password: str
 
     def up(self) -> Place:
         """Create the server and all that it needs, and wait until it is available. Raises AwsError, TargetError."""
@@ -97,9 +92,7 @@ class Aurora:
     def _create_server(self, release: Release, groups: _Groups) -> Place:
         maker = self.maker
         maker.note(Kind.DB_CLUSTER)
-        # Names are random: an existing cluster comes from our own first attempt, whose response was lost.
-        with suppress(ThereAlreadyError):
-            retry_until_settled(maker.stop.check, lambda: self._request_cluster(release, groups))
+        self._request_cluster(release, groups)
         self._wait()
         maker.note(Kind.DB_INSTANCE)
         with_choices(
@@ -107,15 +100,7 @@ class Aurora:
         )
         writer = wait_for_instance(maker, self.spec, groups.instance)
         if self._is_copy:
-            change(
-                maker,
-                self.spec,
-                "modify_db_cluster",
-                DBClusterIdentifier=maker.name,
-                MasterUserPassword=self.password,
-                BackupRetentionPeriod=self.spec.backup_days,
-                ApplyImmediately=True,
-            )
+            self.take_over("modify_db_cluster", self.spec.backup_days, DBClusterIdentifier=maker.name)
         cluster = self._wait()
         return place_of(writer, cluster["Endpoint"], cluster["Port"], cluster["MasterUsername"])
 
@@ -124,7 +109,7 @@ class Aurora:
         return self.spec.snapshot is not None or self.spec.clone_of is not None
 
     def _request_cluster(self, release: Release, groups: _Groups) -> None:
-        spec, cloud = self.spec, self.maker.cloud
+        spec = self.spec
         asked: dict[str, Any] = {
             "DBClusterIdentifier": self.maker.name,
             "VpcSecurityGroupIds": [groups.security],
@@ -141,33 +126,29 @@ class Aurora:
         }
         if spec.clone_of is not None:
             origin = {"SourceDBClusterIdentifier": spec.clone_of, "RestoreType": "copy-on-write"}
-            cloud.call("rds", "restore_db_cluster_to_point_in_time", **asked, **origin, UseLatestRestorableTime=True)
+            self.request("restore_db_cluster_to_point_in_time", **asked, **origin, UseLatestRestorableTime=True)
             return
         asked |= {"Engine": ENGINE, "EngineVersion": release.version}
         if spec.snapshot is not None:
-            cloud.call("rds", "restore_db_cluster_from_snapshot", **asked, SnapshotIdentifier=spec.snapshot)
+            self.request("restore_db_cluster_from_snapshot", **asked, SnapshotIdentifier=spec.snapshot)
             return
         first = {"MasterUsername": USER, "MasterUserPassword": self.password}
         more = {"StorageEncrypted": spec.encrypted, "BackupRetentionPeriod": spec.backup_days}
-        cloud.call("rds", "create_db_cluster", **asked, **first, **more)
+        self.request("create_db_cluster", **asked, **first, **more)
 
     def _request_instance(self, groups: _Groups, instance: str, zone: str | None) -> None:
-        with suppress(ThereAlreadyError):
-            ask = partial(
-                self.maker.cloud.call,
-                "rds",
-                "create_db_instance",
-                DBInstanceIdentifier=self.maker.name,
-                DBClusterIdentifier=self.maker.name,
-                DBInstanceClass=instance,
-                Engine=ENGINE,
-                PubliclyAccessible=self.spec.public,
-                AutoMinorVersionUpgrade=False,
-                Tags=self.maker.tags,
-                **insights(self.spec),
-                **without_none(AvailabilityZone=zone, DBParameterGroupName=groups.instance),
-            )
-            retry_until_settled(self.maker.stop.check, ask)
+        self.request(
+            "create_db_instance",
+            DBInstanceIdentifier=self.maker.name,
+            DBClusterIdentifier=self.maker.name,
+            DBInstanceClass=instance,
+            Engine=ENGINE,
+            PubliclyAccessible=self.spec.public,
+            AutoMinorVersionUpgrade=False,
+            Tags=self.maker.tags,
+            **insights(self.spec),
+            **without_none(AvailabilityZone=zone, DBParameterGroupName=groups.instance),
+        )
 
     def _wait(self) -> dict[str, Any]:
         """Return the cluster once it is available. Raises AwsError."""

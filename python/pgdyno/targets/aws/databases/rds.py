@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from pgdyno.targets.aws.boto3_clients import ThereAlreadyError, retry_until_settled
 from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import INSTANCE, make_group, values_for
 from pgdyno.targets.aws.databases.schema import RdsTarget
 from pgdyno.targets.aws.databases.service import (
+    Database,
     Release,
-    change,
     check_snapshot,
     find_release,
     insights,
@@ -26,7 +23,6 @@ from pgdyno.targets.aws.databases.service import (
     with_choices,
     without_none,
 )
-from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
 from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
 from pgdyno.targets.aws.rental_journal import Kind
@@ -37,10 +33,8 @@ PORT = 5432
 
 
 @dataclass(frozen=True, slots=True)
-class Rds:
-    maker: Maker
+class Rds(Database):
     spec: RdsTarget
-    password: str
 
     def up(self) -> Place:
         """Create the server and all that it needs, and wait until it is available. Raises AwsError, TargetError."""
@@ -88,16 +82,8 @@ class Rds:
         self.maker.note(Kind.DB_INSTANCE)
         found = with_choices(self.maker, self.spec, create_in, self.spec.zones)
         if self.spec.snapshot is not None:
-            change(
-                self.maker,
-                self.spec,
-                "modify_db_instance",
-                DBInstanceIdentifier=self.maker.name,
-                MasterUserPassword=self.password,
-                BackupRetentionPeriod=self.spec.backup_days,
-                ApplyImmediately=True,
-                **insights(self.spec),
-            )
+            named = {"DBInstanceIdentifier": self.maker.name, **insights(self.spec)}
+            self.take_over("modify_db_instance", self.spec.backup_days, **named)
             found = wait_for_instance(self.maker, self.spec, parameters)
         endpoint = found["Endpoint"]
         return place_of(found, endpoint["Address"], endpoint["Port"], found["MasterUsername"])
@@ -127,7 +113,7 @@ class Rds:
             size = max(gibibytes(spec.storage), int(self._snapshot().get("AllocatedStorage", 0)))
             asked |= {"DBSnapshotIdentifier": spec.snapshot, "StorageType": spec.storage_type}
             asked |= {"AllocatedStorage": size, "Port": PORT}
-            self._ask("restore_db_instance_from_db_snapshot", asked)
+            self.request("restore_db_instance_from_db_snapshot", **asked)
             return
         asked |= {
             "EngineVersion": release.version,
@@ -141,12 +127,7 @@ class Rds:
             **insights(spec),
             **without_none(KmsKeyId=spec.kms_key),
         }
-        self._ask("create_db_instance", asked)
-
-    def _ask(self, operation: str, asked: dict[str, Any]) -> None:
-        # Names are random: an existing instance comes from our own first attempt, whose response was lost.
-        with suppress(ThereAlreadyError):
-            retry_until_settled(self.maker.stop.check, partial(self.maker.cloud.call, "rds", operation, **asked))
+        self.request("create_db_instance", **asked)
 
 
 def gibibytes(size: str) -> int:

@@ -207,6 +207,26 @@ def _waits_for(instance: dict[str, Any], group: str | None) -> str | None:
     return _REBOOT if any(each.get("ParameterApplyStatus") == _REBOOT for each in ours) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A server of RDS or Aurora that pgdyno creates."""
+
+    maker: Maker
+    spec: DatabaseTarget
+    password: str
+
+    def request(self, operation: str, **asked: object) -> None:
+        """Request a creation until Amazon knows all that it names. Raises AwsError."""
+        # Names are random: an existing one comes from our own first attempt, whose response was lost.
+        with suppress(ThereAlreadyError):
+            retry_until_settled(self.maker.stop.check, partial(self.maker.cloud.call, "rds", operation, **asked))
+
+    def take_over(self, operation: str, backup_days: int, **named: object) -> None:
+        """Give a restored server the password of this run, and the backups of the plan. Raises AwsError."""
+        kept = {"MasterUserPassword": self.password, "BackupRetentionPeriod": backup_days}
+        change(self.maker, self.spec, operation, **named, **kept, ApplyImmediately=True)
+
+
 def check_snapshot(found: dict[str, Any], spec: DatabaseTarget, engine: str) -> None:
     """Raise AwsError if the plan's server cannot be restored from this snapshot."""
     name, version = spec.snapshot, found["EngineVersion"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.plan.model import Plan
+from pgdyno.plan.time_budget.budget import scales_of
 from pgdyno.plan.time_budget.time_and_disk import (
     BYTES_A_SCALE,
     COPY_S_A_SCALE,
@@ -28,10 +29,6 @@ COMING_H = 0.5
 def copies_data(plan: Plan, spec: AwsTarget) -> bool:
     """Return whether a server of `spec` has a second copy of its data, and each trial replaces the first by it."""
     return plan.reset.method in ("template", "snapshot") and not spec.takes_snapshot
-
-
-def scales_of(plan: Plan) -> set[int]:
-    return {point.scale or plan.workload.size for point in plan.points()}
 
 
 def restores_of(plan: Plan, spec: AwsTarget) -> int:

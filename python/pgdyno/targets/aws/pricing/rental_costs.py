@@ -9,13 +9,14 @@ from typing import TypeVar
 
 from pgdyno.messages import Message
 from pgdyno.plan.model import Plan, servers_of
+from pgdyno.plan.time_budget.budget import scales_of
 from pgdyno.plan.time_budget.time_and_disk import data_bytes, trial_count, visits
 from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.rds import gibibytes
 from pgdyno.targets.aws.databases.schema import AuroraTarget, DatabaseTarget, RdsTarget, extended_year
 from pgdyno.targets.aws.hosts.schema import Ec2Generator, Ec2Target
-from pgdyno.targets.aws.pricing.duration import copies_data, hours_of, longest_trial_s, scales_of, touched_bytes
+from pgdyno.targets.aws.pricing.duration import copies_data, hours_of, longest_trial_s, touched_bytes
 from pgdyno.targets.aws.pricing.prices import CLOUDWATCH, EC2, HOSTS, INSTANCES, METRIC, VPC, Prices, Usage
 from pgdyno.targets.aws.rental_journal import FREE, Kind, Resource
 from pgdyno.targets.aws.schema import AwsTarget
