@@ -409,11 +409,30 @@ def test_a_killed_run_through_a_pooler_leaves_nothing(
 ) -> None:
     plan = tmp_path / "pooled.toml"
     server = f"host=127.0.0.1 port={untouched.server.port} user=postgres dbname=postgres"
-    plan.write_text(POOLED.format(server=server, dsn=untouched.dsn, more=ALLOWED).replace("500ms", "1h"))
+    text = POOLED.format(server=server, dsn=untouched.dsn, more=ALLOWED).replace("500ms", "1h")
+    (tmp_path / "slow.sql").write_text("SELECT pg_sleep(3600);\n")
+    plan.write_text(text.replace("select-only", "slow.sql"))
+    asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
     with running(home, tmp_path, plan) as process:
+        wait_until(lambda: untouched.server.value(asleep) == 2)
         process.send_signal(number)
         process.wait(PATIENCE_S)
     wait_until(lambda: not engines(home))
+    # the requests to cancel them went through the pooler
+    wait_until(lambda: untouched.server.value(asleep) == 0)
+
+
+def test_a_load_whose_parent_ended_cancels_its_statements_at_a_signal(kept: PgBouncer, tmp_path: Path) -> None:
+    (tmp_path / "slow.sql").write_text("SELECT pg_sleep(3600);\n")
+    asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    words = [PGDRIVE, "-n", "-f", tmp_path / "slow.sql", "-c", "2", "-T", "3600", "--parent-lease", kept.dsn]
+    with subprocess.Popen(words, env=clean(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as load:
+        wait_until(lambda: kept.server.value(asleep) == 2)
+        assert load.stdin is not None
+        load.stdin.close()
+        load.send_signal(signal.SIGINT)
+        assert load.wait(PATIENCE_S) == 128 + signal.SIGINT
+    assert kept.server.value(asleep) == 0
 
 
 def test_a_failed_run_through_a_pooler_leaves_nothing(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
@@ -548,12 +567,15 @@ def test_a_planted_pool_is_named_as_the_limit_and_parts_of_latency_add_up(
     assert "queue, ms" in done.stdout
 
 
-def test_any_other_pooler_is_a_command(installed: Installation, home: Home, scratch: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stats", ["stats_users = $PGUSER", ""], ids=["console", "no console"])
+def test_any_other_pooler_is_a_command(
+    installed: Installation, home: Home, scratch: Path, tmp_path: Path, stats: str
+) -> None:
     script = scratch / "pooler.sh"
     script.write_text(
         """#!/bin/sh
 cd "$PGDYNO_POOLER_FOLDER"
-cat >pooler.ini <<END
+cat >NAME <<END
 [databases]
 $PGDATABASE = host=$PGHOST port=$PGPORT
 [pgbouncer]
@@ -564,19 +586,29 @@ auth_type = scram-sha-256
 auth_file = users
 pool_mode = $PGDYNO_POOLER_MODE
 default_pool_size = $PGDYNO_POOLER_POOL
+STATS
 END
 echo "\\"$PGUSER\\" \\"$PGPASSWORD\\"" >users
-PATH=$PATH:/usr/sbin pgbouncer pooler.ini &
+PATH=$PATH:/usr/sbin pgbouncer NAME &
 wait
-"""
+""".replace("STATS", stats).replace("NAME", scratch.name)
     )
     script.chmod(0o755)
-    plan = own_plan(installed, tmp_path, f'{{ kind = "command", command = "{script}", pool = 2 }}', connect="tcp")
+    plan = own_plan(
+        installed, tmp_path, f'{{ kind = "command", command = "{script}", pool = 2 }}', connect="tcp", duration="3s"
+    )
     done = pgdyno(home, tmp_path, "run", str(plan))
     assert done.returncode == 0, done.stdout + done.stderr
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.probe is not None
+    assert trial.probe.pooler is not None
+    # its console is asked as PgBouncer's is
+    assert (trial.probe.pooler.samples > 0) == bool(stats)
+    notes = {note.id for note in the_run(tmp_path).manifest.note_details}
+    assert ("pooler-unknown" in notes) == (not stats)
     # the shell's child ends, too
     assert not poolers(home)
-    assert not [each for each in Path("/proc").glob("[0-9]*/cmdline") if b"pooler.ini" in read_words(each)]
+    assert not [each for each in Path("/proc").glob("[0-9]*/cmdline") if scratch.name.encode() in read_words(each)]
 
 
 def read_words(file: Path) -> bytes:

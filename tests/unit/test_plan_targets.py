@@ -182,6 +182,26 @@ def test_a_subscriber_of_a_new_cluster_alone(tmp_path: Path, lines: str, reset: 
     assert says in found.message
 
 
+@pytest.mark.parametrize(("version", "settings", "refused"), [
+    ("1.18.0", "", True), ("1.21.0", "", False), ("1.24", "settings = { max_prepared_statements = 0 }", True),
+])  # fmt: skip
+def test_prepared_statements_need_a_pgbouncer_that_keeps_them_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, settings: str, refused: bool
+) -> None:
+    program = tmp_path / "pgbouncer"
+    program.write_text(f"#!/bin/sh\necho 'PgBouncer {version}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    path = write(tmp_path, EMBEDDED + f'[target.far.pooler]\nkind = "pgbouncer"\n{settings}\n')
+    path.write_text(path.read_text().replace("[sweep]", '[sweep]\nprotocol = "prepared"'))
+    if not refused:
+        load_plan(path)
+        return
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    assert [each.path for each in caught.value.problems] == ["sweep.protocol"]
+
+
 def test_replicas(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, EMBEDDED + "[target.far.replicas]\ncount = 2\n")).plan
     assert plan.target["far"].describe() == "PostgreSQL 18, embedded, 2 replicas"

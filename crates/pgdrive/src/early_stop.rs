@@ -26,8 +26,11 @@ impl Lease {
     /// The system refuses a handler.
     pub fn take() -> io::Result<Self> {
         let lease = Self::default();
+        // the parent may end before its signal is delivered, which is then the first
+        let signalled = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register_conditional_default(signal, Arc::clone(&lease.stop))?;
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&signalled))?;
+            signal_hook::flag::register(signal, Arc::clone(&signalled))?;
             signal_hook::flag::register(signal, Arc::clone(&lease.stop))?;
             signal_hook::flag::register_usize(signal, Arc::clone(&lease.signal), signal as usize)?;
         }

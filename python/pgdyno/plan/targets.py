@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
@@ -168,6 +169,10 @@ class Archive(Model):
 
 
 PGBOUNCER = "pgbouncer"
+MOST_STATEMENTS = "max_prepared_statements"
+_VERSION = re.compile(r"PgBouncer \d+\.\d+(\.\d+)?")
+_KEEPS_STATEMENTS = (1, 21)
+"""The first version that gives prepared statements names of its own."""
 _PLACES_OF_PROGRAMS = ("/usr/sbin", "/usr/local/sbin")
 _OF_PGDYNO = re.compile(
     r"listen_\w+|unix_socket_\w+|auth_\w+|admin_users|stats_users|logfile|pidfile|user|syslog\w*|pool_mode"
@@ -201,6 +206,11 @@ class Pooler(Model):
         name = "PgBouncer" if self.kind == PGBOUNCER else f"a pooler ({self.command})"
         return f"through {name}, {self.mode} pooling, pool of {self.pool}"
 
+    def may_prepare(self, version: str) -> bool:
+        """Return whether PgBouncer `version` keeps the prepared statements of its clients apart."""
+        numbers = tuple(map(int, re.findall(r"\d+", version)))
+        return numbers >= _KEEPS_STATEMENTS and self.settings.get(MOST_STATEMENTS) != "0"
+
     def check(self, path: PlanPath, document: Document) -> Iterator[Problem]:
         """Yield settings that pgdyno chooses itself, and a PgBouncer that this machine lacks."""
         for name, value in self.settings.items():
@@ -216,6 +226,18 @@ def find_pgbouncer() -> str | None:
     """Return the path of PgBouncer, which distributions install for administrators; None without it."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_PLACES_OF_PROGRAMS])
     return shutil.which(PGBOUNCER, path=path)
+
+
+def pgbouncer_version(path: str) -> str | None:
+    """Return what the program prints of its version, `PgBouncer 1.18.0`; None if it is not PgBouncer."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _VERSION.match(done.stdout.decode(errors="replace"))
+    return found[0] if found is not None else None
 
 
 class Extension(Model):

@@ -105,7 +105,7 @@ impl<P: Poller> Worker<'_, P> {
     }
 }
 
-/// Serves the connections until every statement is answered, at most for `limit`. Meanwhile cancels
+/// Serves the connections until every statement and every request is answered, at most for `limit`. Meanwhile cancels
 /// the statements, again and again.
 fn end_statements<P: Poller>(
     poller: &mut P, dialer: &mut Dialer<Request>, shutdown: &mut Shutdown<'_, '_>, limit: Duration,
@@ -117,7 +117,8 @@ fn end_statements<P: Poller>(
     let mut round = Vec::new();
     // sends the ends of the idle sessions
     let mut served = poller.flush(shutdown);
-    while served.is_ok() && !shutdown.unanswered.is_empty() {
+    // requests go to their end, too: PgBouncer 1.18 ends if one is closed while it passes it on
+    while served.is_ok() && !(shutdown.unanswered.is_empty() && dialer.is_idle()) {
         let now = Instant::now();
         if now >= deadline {
             return;

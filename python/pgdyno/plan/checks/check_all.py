@@ -23,7 +23,7 @@ from pgdyno.plan.checks.scripts import check_scripts
 from pgdyno.plan.checks.searches import check_cheapest, check_settings_search
 from pgdyno.plan.checks.sql_files import check_own_data
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
-from pgdyno.plan.checks.targets import check_generators, check_instances, check_size, check_targets
+from pgdyno.plan.checks.targets import check_generators, check_instances, check_poolers, check_size, check_targets
 from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, workload_schema
 from pgdyno.plan.model import EventSpec, PhaseSpec, Reset, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.plan_document import Document, near
@@ -137,6 +137,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     yield from check_targets(sections.targets, document)
     if sections.workload is not None:
         yield from _workload(sections.workload, sections.space, document, folder)
+    yield from check_poolers(sections.targets, sections.workload, sections.space, document)
     if sections.sweep is not None:
         yield from check_sweep(sections.sweep, sections.space, sections.targets, document)
     if sections.trial is not None:

@@ -14,9 +14,10 @@ from pgdyno.plan.model import Plan, TrialSpec, Workload
 from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import SESSION
-from pgdyno.plan.targets import NetworkTarget, TargetSpec
+from pgdyno.plan.targets import PGBOUNCER, NetworkTarget, OwnTarget, TargetSpec, find_pgbouncer, pgbouncer_version
 from pgdyno.plan.workload import effect_of_plan
 from pgdyno.plan.workload_schema import MOST_ROWS, SBTEST
+from pgdyno.records import Point
 
 
 def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
@@ -158,17 +159,35 @@ def _check_pooled(plan: Plan, name: str, able: Abilities, document: Document) ->
     if plan.workload.replays:
         message = f"is not possible {where}: captured sessions leave settings there"
         yield document.problem(("workload", "replay"), message, "replay it at the server itself")
-    named = plan.workload.prepares or any(point.protocol == "prepared" for point in plan.points())
-    if named and not able.may_prepare:
-        message = f"prepared statements are not possible {where}, which gives them to other clients"
-        remedy = 'set protocol = "extended" or "simple"'
-        path: KeyPath = ("sweep", "protocol")
-        if plan.workload.prepares:
-            path, remedy = ("workload",), "use PgBouncer 1.21 or later with max_prepared_statements, or no pooler"
-        yield document.problem(path, message, remedy)
+    if not able.may_prepare:
+        yield from _prepared(where, plan.workload, plan.points(), document)
     if any(plan.session_settings(name, point) for point in plan.points()):
         message = f"are not possible {where}: they would stay in its sessions, or not reach them"
         yield document.problem(("target", name, SESSION), message, "set them for the role or the database")
+
+
+def check_poolers(
+    targets: Mapping[str, TargetSpec], workload: Workload | None, space: Space | None, document: Document
+) -> Iterator[Problem]:
+    """Yield loads that the machine's PgBouncer, in front of a server of pgdyno's own, is too old for."""
+    if workload is None or space is None or document.data.get("group"):
+        return
+    for name, target in targets.items():
+        pooler = target.pooler if isinstance(target, OwnTarget) else None
+        path = find_pgbouncer() if pooler is not None and pooler.kind == PGBOUNCER else None
+        version = pgbouncer_version(path) if path is not None else None
+        if pooler is not None and version is not None and not pooler.may_prepare(version):
+            yield from _prepared(f"through the pooler of target {name}, {version}", workload, space.points, document)
+
+
+def _prepared(where: str, workload: Workload, points: Iterable[Point], document: Document) -> Iterator[Problem]:
+    path: KeyPath = ("sweep", "protocol")
+    message = f"prepared statements are not possible {where}, which gives them to other clients"
+    remedy = 'set protocol = "extended" or "simple"'
+    if workload.prepares:
+        path, remedy = ("workload",), "use PgBouncer 1.21 or later with max_prepared_statements, or no pooler"
+    if workload.prepares or any(point.protocol == "prepared" for point in points):
+        yield document.problem(path, message, remedy)
 
 
 def _check_standby(plan: Plan, name: str, document: Document, folder: Path) -> Iterator[Problem]:

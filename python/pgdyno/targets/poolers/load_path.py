@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,8 @@ class LoadPath:
     """Whether it keeps the prepared statements of its clients apart."""
     is_own: bool
     """Whether pgdyno started it, for this target alone."""
-    pid: int | None = None
-    """Its process on this machine; None if it is not pgdyno's."""
+    pids: Callable[[], Sequence[int]] = tuple
+    """Return its processes on this machine; none if it is not pgdyno's."""
 
     def environment(self) -> dict[str, str]:
         """Return the variables with which the clients of the load connect."""
@@ -56,7 +57,7 @@ class LoadPath:
     def open_console(self) -> Callable[[], dict[str, float]]:
         """Open a session of PgBouncer's console; return what reads the pool's figures there. Raises TargetError."""
         console = open_console(self.address)
-        return lambda: _figures(console, self.dbname) | _cpu(self.pid)
+        return lambda: _figures(console, self.dbname) | _cpu(self.pids())
 
 
 def find_load_path(
@@ -126,13 +127,14 @@ _OF_STATS = {
 """Column and factor of a counter; times are in ms."""
 
 
-def _cpu(pid: int | None) -> dict[str, float]:
-    """Return the CPU time of a process in microseconds (utime and stime of proc(5))."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return {}
-    return {"cpu": (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")}
+def _cpu(pids: Sequence[int]) -> dict[str, float]:
+    """Return the CPU time of the processes in microseconds (utime and stime of proc(5))."""
+    ticks = 0
+    for pid in pids:
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return {"cpu": ticks * 1e6 / os.sysconf("SC_CLK_TCK")} if pids else {}
 
 
 def _figures(console: PGconn, dbname: str) -> dict[str, float]:

@@ -82,7 +82,7 @@ class OwnPooler:
             self._spec.pool,
             self._program.may_prepare,
             is_own=True,
-            pid=self._process.pid,
+            pids=self.pids,
         )
 
     def stop(self) -> None:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Mapping
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.targets import Pooler, find_pgbouncer
+from pgdyno.plan.targets import MOST_STATEMENTS, Pooler, find_pgbouncer, pgbouncer_version
 from pgdyno.targets.home import write_private
 from pgdyno.targets.poolers.kind import Place, Program
 
-_VERSION = re.compile(r"PgBouncer (\d+)\.(\d+)(\.\d+)?")
-_KEEPS_STATEMENTS = (1, 21)
-"""The first version that gives prepared statements names of its own."""
-_STATEMENTS = "max_prepared_statements"
 # connections are logged with every client, and a load with a connection for each transaction makes thousands a second
 _DEFAULTS = {"max_client_conn": "10000", "log_connections": "0", "log_disconnections": "0"}
 _UNLIMITED = 'ulimit -S -n "$(ulimit -H -n)"; exec "$@"'
@@ -31,23 +25,10 @@ class PgBouncer:
             raise TargetError(
                 "there is no program pgbouncer on the PATH", hint="install it: apt-get install pgbouncer, on Debian"
             )
-        try:
-            said = subprocess.run(
-                [path, "--version"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=30,
-                check=False,
-            ).stdout
-        except (OSError, subprocess.SubprocessError) as error:
-            raise TargetError(f"cannot run {path}: {error}") from error
-        version = _VERSION.match(said)
+        version = pgbouncer_version(path)
         if version is None:
             raise TargetError(f"{path} --version does not print a version of PgBouncer")
-        keeps = (int(version[1]), int(version[2])) >= _KEEPS_STATEMENTS and spec.settings.get(_STATEMENTS) != "0"
-        return Program(path, version[0], keeps)
+        return Program(path, version, spec.may_prepare(version))
 
     def command(self, spec: Pooler, program: Program, place: Place) -> tuple[list[str], Mapping[str, str]]:
         """Write the configuration into the folder of `place`; return how to start it. Raises TargetError."""
@@ -69,7 +50,7 @@ class PgBouncer:
             "pool_mode": spec.mode,
             "default_pool_size": str(spec.pool),
         }
-        statements = {_STATEMENTS: "200"} if program.may_prepare else {}
+        statements = {MOST_STATEMENTS: "200"} if program.may_prepare else {}
         settings = {**_DEFAULTS, **statements, **spec.settings, **own}
         lines = [f"{name} = {value}" for name, value in settings.items()]
         database = f"{place.dbname} = host={place.server_host} port={place.server_port}"
