@@ -168,6 +168,7 @@ def test_an_undo_that_fails_is_said(theirs: OwnServer, home: Home, tmp_path: Pat
         connection.execute("DROP INDEX kept")
 
 
+@pytest.mark.long_cases("False")
 @pytest.mark.parametrize("undo", [True, False])
 def test_ctrl_c_cancels_and_undoes_or_says_what_is_left(
     theirs: OwnServer, home: Home, tmp_path: Path, undo: bool

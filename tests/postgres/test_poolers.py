@@ -123,6 +123,8 @@ def filled(words: Sequence[str], pooler: PgBouncer, folder: Path) -> list[str]:
     return [word.format(dsn=pooler.dsn, server=server, folder=folder, plan=plan, script=script) for word in words]
 
 
+# one function opens all sessions (see the last test), so that a few commands stand for all in the other mode
+@pytest.mark.long_cases("session-ab", "session-capture", "session-run with", "session-tune", "session-watch as")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_refuses_a_pooler(kept: PgBouncer, home: Home, tmp_path: Path, command: str) -> None:
     objects = kept.server.value(OBJECTS)
@@ -273,6 +275,7 @@ def transactions(pooler: PgBouncer) -> int:
     return count
 
 
+@pytest.mark.long_cases(*(f"session-{each}" for each in REFUSED if each not in ("run", "prepared")))
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda each: each.name)
 @pytest.mark.parametrize("command", REFUSED)
 def test_a_command_that_is_killed_while_it_asks_leaves_nothing(
