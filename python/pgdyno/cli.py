@@ -15,7 +15,7 @@ COMMANDS = {
     "run": "run:run",
     "ab": "comparison.ab:ab",
     "impact": "comparison.impact:impact",
-    "bisect": "comparison.bisect:BisectCommand",
+    "bisect": "bisection.bisect:BisectCommand",
     "count": "comparison.count:count",
     "query": "comparison.query:query",
     "tune": "tune:tune",

@@ -17,8 +17,9 @@ from tests.present import present
 from tests.small_extension import change_rounds, commit_all, git, programs_with_headers, write_extension
 from tests.waiting import wait_until
 
-QUICK = ("--alongside", "--no-preflight", "--by", "tps", "-c", "1", "-T", "300ms", "--warmup", "0s", "--pairs", "6..8")
-SLOW, FAST = 500_000, 1_000
+QUICK = ("--alongside", "--no-preflight")
+PAIRS = ("--by", "tps", "-c", "1", "-T", "300ms", "--warmup", "0s", "--pairs", "6..8")
+FAST, SLOW, VERY_SLOW = 20_000, 20_400, 2_000_000
 
 
 @pytest.fixture
@@ -67,40 +68,59 @@ def test_a_bisection_skips_what_cannot_be_measured_and_resumes(warm_home: Home, 
     with subprocess.Popen(
         command, cwd=tree.parent, env=environment(warm_home), stderr=subprocess.PIPE, text=True
     ) as running:
-        # in the middle of the second look
-        wait_until(lambda: any(runs.glob("*/look-*/*/trials/0*")) or running.poll() is not None)
+        # in the middle of the count of the bad commit
+        wait_until(lambda: len(list(runs.glob("*/count-*/*/trials/0*"))) == 3 or running.poll() is not None)
         running.send_signal(signal.SIGINT)
         _, error = running.communicate()
     assert running.returncode == ExitCode.INTERRUPTED, error
     assert "to resume: pgdyno bisect --resume" in error
     (journal,) = runs.glob(f"*/{FILE}")
-    looked = sorted(journal.parent.glob("look-*/*"))
+    looked = sorted(journal.parent.glob("count-*/*"))
     found, code, error = bisect(warm_home, tree, "--resume", "latest", "--alongside", "--no-preflight")
     assert code == ExitCode.OK, error
     assert [each for each in looked if not each.is_dir()] == []
     assert [len(list(each.parent.iterdir())) for each in looked] == [1] * len(looked)
     assert subjects(tree, found["commits"]) == ["broken", "crashes", "slow"]
     assert sorted(subjects(tree, found["skipped"])) == ["broken", "crashes"]
-    assert found["probability"] > 0.95
+    assert (found["probability"], found["builds"]) == (pytest.approx(1.0), 4)
     effect = present(found["effect"])
-    assert effect["low"] < effect["change"] < effect["high"] < -0.3
+    assert effect["low"] <= effect["change"] <= effect["high"]
+    assert effect["change"] == pytest.approx(0.02, abs=0.005)
     assert (git(tree, "status", "--porcelain"), sorted(tree.rglob("*"))) == before
     # nothing is measured twice
     again, code, _ = bisect(warm_home, tree, "--resume", str(journal.parent))
     assert (again | {"folder": ""}, code) == (found | {"folder": ""}, ExitCode.OK)
 
 
+def test_functions_that_changed_are_shown(warm_home: Home, tree: Path) -> None:
+    done = pgdyno(warm_home, tree.parent, "bisect", *options(tree, "--good", "HEAD~4", "--bad", "HEAD~1"))
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert "mix_rounds" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("one of 3 commits, ")
+
+
+@pytest.mark.long
+def test_a_bisection_by_throughput(warm_home: Home, tree: Path) -> None:
+    change_rounds(tree, mix=VERY_SLOW)
+    commit_all(tree, "very slow")
+    commit_all(tree, "after it")
+    found, code, error = bisect(warm_home, tree, *options(tree, "--good", "HEAD~3", *PAIRS))
+    assert code == ExitCode.OK, error
+    assert subjects(tree, found["commits"]) == ["very slow"]
+    assert present(found["effect"])["high"] < -0.3
+
+
 @pytest.mark.parametrize(
     ("good", "bad", "code", "expected"),
-    [("HEAD", "HEAD~5", 2, "wrong order"), ("HEAD~5", "HEAD~3", 4, "compiling failed")],
+    [("HEAD", "HEAD~5", 2, "wrong order"), ("HEAD~5", "HEAD~3", 4, "compiling failed"), ("HEAD~5", "HEAD~4", 11, "")],
 )
-def test_ends_that_cannot_be_compared_are_refused(
+def test_ends_that_do_not_differ_or_cannot_be_compared(
     warm_home: Home, tree: Path, good: str, bad: str, code: int, expected: str
 ) -> None:
-    _, ended, error = bisect(warm_home, tree, *options(tree, "--good", good, "--bad", bad))
+    found, ended, error = bisect(warm_home, tree, *options(tree, "--good", good, "--bad", bad))
     assert ended == code, error
     assert expected in error
-    assert not list(tree.parent.glob(f"pgdyno-runs/*/{FILE}"))
+    assert found is None or (found["commits"], found["effect"], found["builds"]) == ([], None, 2)
 
 
 def test_a_good_commit_that_is_slower_is_refused(warm_home: Home, tree: Path) -> None:
@@ -137,8 +157,6 @@ def test_bad_options_are_refused_before_anything_is_built(
 
 
 def test_the_oldest_builds_are_removed_beyond_the_limit(warm_home: Home, tree: Path) -> None:
-    bisect(warm_home, tree, *options(tree, "--good", "HEAD~5", "--bad", "HEAD~4", "--cache", "1MB"))
-    kept = {path.name for path in (warm_home.root / "builds").iterdir() if path.is_dir()}
-    assert len(kept) == 2
-    bisect(warm_home, tree, *options(tree, "--good", "HEAD~1", "--bad", "HEAD", "--cache", "1MB"))
-    assert not kept & {path.name for path in (warm_home.root / "builds").iterdir()}
+    _, code, error = bisect(warm_home, tree, *options(tree, "--good", "HEAD~5", "--bad", "HEAD~4", "--cache", "1MB"))
+    assert code == ExitCode.INCONCLUSIVE, error
+    assert len([path for path in (warm_home.root / "builds").iterdir() if path.is_dir()]) == 1

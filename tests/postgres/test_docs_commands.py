@@ -23,13 +23,13 @@ from tests.postgres.conftest import FAST
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
 from tests.postgres.runs import environment
 from tests.run_program import run_program
-from tests.small_extension import commit_all, git, write_extension, write_source_tree
+from tests.small_extension import change_rounds, commit_all, git, write_extension, write_source_tree
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
     "install", "first-run", "tutorial", "sweeps", "compare-settings", "impact", "archive", "own-sql", "scenarios",
     "count", "insert-benchmark", "aurora", "latency", "github-actions", "moving", "sysbench", "cluster",
-    "poolers", "patches", "gate-extension", "queries",
+    "poolers", "patches", "gate-extension", "queries", "bisect",
 )  # fmt: skip
 OWN_LOAD_PAGES = ("own-load", "own-load-replay", "own-load-model")
 """They capture what an application does meanwhile."""
@@ -54,6 +54,7 @@ ELSEWHERE_RUN = {
     "pgdyno run plan.toml --generators ray://": "a cluster of the reader: tests/postgres/test_generators_ray.py",
     'pgdyno capture "host=db dbname=app" --ssh': "a host over SSH: tests/postgres/test_capture_command.py",
     "pgdyno run insert-benchmark --on dsn": "a superuser of the server: tests/postgres/test_insert_benchmark.py",
+    "pgdyno bisect --repo ~/postgresql": "builds of an hour: tests/postgres/test_bisect.py",
     "pgdyno capture --log": "logs that the reader has: tests/postgres/test_capture_command.py",
 }
 """Likewise for single commands of the pages that run here, by their beginnings."""
@@ -165,6 +166,8 @@ def shortened(command: str) -> str:
         words += () if "--dsn" in words else ("--scale", "1")
     if words[1] == "query":
         words += ("--no-preflight", "--times", "2", "--scale", "1")
+    if words[1] == "bisect":
+        words += ("--no-preflight", "--alongside")
     if words[1] == "impact":
         words += ("--no-preflight", "--warmup", "0s", "--repeats", "1")
         words += () if "--dsn" in words else ("--scale", "1")
@@ -189,6 +192,7 @@ def shortened(command: str) -> str:
     "patches",
     "gate-extension",
     "queries",
+    "bisect",
     "tutorial",
 )
 @pytest.mark.parametrize("page", PAGES)
@@ -198,9 +202,22 @@ def test_commands_of_a_page_run(page: str, theirs: Server, home: Home, installed
     builds = {"/usr/lib/postgresql/17/bin": str(debian.parent), "/opt/patched/bin": str(installed.bin)}
     if page == "patches":
         builds |= own_sources(tmp_path, installed)
+    if page == "bisect":
+        plant_history(tmp_path / "busywork")
     if page == "gate-extension":
         git(write_extension(tmp_path), "update-ref", "refs/remotes/origin/main", commit_all(tmp_path))
     run_page(page, tmp_path, theirs.host, theirs.port, environment(home) | variables, builds)
+
+
+def plant_history(folder: Path) -> None:
+    """Make the repository of the page: the third of five commits makes it slower."""
+    write_extension(folder, fold=2000)
+    commit_all(folder, "begin")
+    git(folder, "tag", "v1.0")
+    for number in range(1, 5):
+        change_rounds(folder, fold=2000 if number < 3 else 2100)
+        commit_all(folder, f"change {number}")
+    git(folder, "tag", "v1.1")
 
 
 def own_sources(folder: Path, installed: Installation) -> dict[str, str]:

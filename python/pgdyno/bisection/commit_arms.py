@@ -11,25 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pgdyno.bisection.journal import Asked
-from pgdyno.bisection.repository import Commit, Repository
-from pgdyno.errors import ExitCode, PgdynoError, PlanError, TargetError, UsageError
+from pgdyno.bisection.journal import Asked, By
+from pgdyno.bisection.repository import Commit
+from pgdyno.errors import ExitCode, PgdynoError, TargetError, UsageError
 from pgdyno.mounts import expanded
-from pgdyno.plan import LoadedPlan, Plan, load_plan
-from pgdyno.plan.ab_plan import (
-    Question,
-    check_encoding,
-    in_options,
-    number_of_pairs,
-    script_entries,
-    server_tables,
-    setting_values,
-    table_lines,
-    toml_key,
-    toml_list,
-    toml_text,
-)
-from pgdyno.plan.loaded_plan import load_text
+from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.targets import OwnTarget
 from pgdyno.targets import Home, Installation, Progress, fetch_target
 from pgdyno.targets.build.cached_build import CachedBuild, builds_folder, compiler_variables
@@ -39,7 +25,6 @@ BUILD = "build"
 MARK = "bisected"
 """The file in a build's folder that says who made it; its time is that of the last use."""
 _LEAST_FREE_BYTES = 16 << 20
-_OF_SERVER = ("src/backend", "src/include/postgres.h")
 
 
 class NoSpaceError(PgdynoError):
@@ -51,34 +36,43 @@ class NoSpaceError(PgdynoError):
 class Arms:
     """The plan of a bisection with any of its commits as targets."""
 
-    def __init__(self, asked: Asked, repository: Repository, good: Commit, home: Home, progress: Progress) -> None:
-        """Raise UsageError or PlanError if the options or the plan cannot be used."""
+    def __init__(self, asked: Asked, loaded: LoadedPlan, home: Home, progress: Progress, *, is_server: bool) -> None:
+        """`is_server`: whether the commits are those of PostgreSQL. Raise UsageError for a plan that cannot be used."""
         self._asked = asked
         self._home = home
         self._progress = progress
-        self._is_server = all(repository.has(good.sha, path) for path in _OF_SERVER)
-        self._loaded = self._load(good)
-        plan = self._loaded.plan
+        self._is_server = is_server
+        self._loaded = loaded
+        plan = loaded.plan
         targets = list(plan.target.values())
         if len(targets) != 1 or not isinstance(targets[0], OwnTarget) or plan.search is not None:
             raise UsageError(
-                f"{self._loaded.source} has several targets, or one that pgdyno does not start, or a search",
+                f"{loaded.source} has several targets, or one that pgdyno does not start, or a search",
                 hint="give it one target: pgdyno replaces it by a commit, and compares it with another",
+            )
+        self.by: By = asked.by or self.usual
+        """The figure that is compared."""
+        if (self.by == "instructions") != (self.usual == "instructions"):
+            raise UsageError(
+                f"--by {self.by} is not what {loaded.source} measures",
+                hint='set trial.measure = "instructions" and trial.transactions in the plan, or remove them',
             )
         (self._target,) = plan.as_resolved()["target"].values()
         self._built: dict[Commit, Installation] = {}
 
     @property
-    def has_rates(self) -> bool:
-        """Return whether the plan sends transactions at given rates."""
-        return all(point.rate is not None for point in self._loaded.plan.points())
+    def usual(self) -> By:
+        """Return what the plan measures, by which a run of pairs may stop when it is decided."""
+        if self._loaded.plan.trial.measure == "instructions":
+            return "instructions"
+        return "p99" if all(point.rate is not None for point in self._loaded.plan.points()) else "tps"
 
     def plan_of(self, commits: Sequence[Commit], pairs: int | str, margin: str | None) -> LoadedPlan:
         """Return the plan that compares `commits`, the base first."""
         resolved = self._loaded.plan.as_resolved()
         resolved["target"] = {each.short: self._table(each) for each in commits}
-        order = {"order": "interleaved", "on_failure": "stop", "seed": None}
-        resolved["trial"] |= {"repeats": pairs, "margin": margin} | order
+        order = "interleaved" if len(commits) > 1 else "as-listed"
+        resolved["trial"] |= {"repeats": pairs, "margin": margin, "order": order, "on_failure": "stop", "seed": None}
         return replace(self._loaded, plan=Plan.from_resolved(resolved | {"name": "bisect"}))
 
     def build(self, commit: Commit, kept: Collection[Commit] = ()) -> Installation:
@@ -102,57 +96,6 @@ class Arms:
         self._folder(found).joinpath(MARK).touch()
         self._remove_oldest(self._asked.cache_bytes, (*kept, commit))
         return found
-
-    def _load(self, good: Commit) -> LoadedPlan:
-        asked = self._asked
-        if asked.plan is not None:
-            return load_plan(asked.plan, asked.overrides)
-        folder = Path.cwd()
-        try:
-            return load_text(self._text(good, folder), folder, "bisect")
-        except PlanError as error:
-            raise in_options(error) or error from error
-
-    def _text(self, good: Commit, folder: Path) -> str:
-        """Return the plan of -f, whose target is replaced."""
-        asked = self._asked
-        question = Question(
-            versions=[asked.version] if asked.version else [],
-            bins=[asked.bin] if asked.bin else [],
-            settings=asked.settings,
-            scripts=asked.scripts,
-            pairs=asked.pairs,
-        )
-        check_encoding(question)
-        number_of_pairs(question)
-        if asked.build is not None:
-            table: dict[str, object] = {"kind": "embedded", "version": "18"}
-        elif self._is_server:
-            table = {"kind": BUILD, "source": asked.repo, "commit": good.sha, "configure": asked.configure}
-        elif not (asked.bin or asked.version):
-            raise UsageError(
-                f"{asked.repo} is not PostgreSQL's source, and no server is named for which to build it",
-                hint="an extension needs --bin FOLDER with pg_config; any other repository --build COMMAND",
-            )
-        else:
-            (table,) = server_tables(question).values()
-        settings = setting_values(asked.settings)
-        several = [name for name, values in settings.items() if len(values) > 1]
-        if several:
-            raise UsageError(f"--set {several[0]} has several values", hint="every commit is measured with one")
-        lines = ["# written by pgdyno bisect", 'name = "bisect"', "", "[target.server]", *table_lines(table)]
-        lines += ["", "[target.server.settings]"] if settings else []
-        lines += [f"{toml_key(name)} = {toml_text(value)}" for name, (value,) in settings.items()]
-        lines += ["", "[workload]", f"scripts = {toml_list(script_entries(question, folder))}"]
-        if asked.setup is not None:
-            file = os.path.relpath(Path(asked.setup).resolve(), folder.resolve())
-            lines.append(f'dataset = {{ name = "setup", sql = [{toml_text(file)}] }}')
-        else:
-            lines.append(f"scale = {asked.scale or 10}")
-        lines += ["", "[sweep]", f"clients = {asked.clients}"]
-        lines += [] if asked.rate is None else [f"rate = {asked.rate!r}"]
-        lines += ["", "[trial]", f"warmup = {toml_text(asked.warmup)}", f"duration = {toml_text(asked.duration)}"]
-        return "\n".join(lines) + "\n"
 
     def _table(self, commit: Commit) -> dict[str, Any]:
         repo, table = self._asked.repo, dict(self._target)

@@ -18,7 +18,7 @@ from pgdyno.store.safe_files import replace_durably, storing
 
 FILE = "bisect.json"
 FORMAT = 1
-By = Literal["tps", "p99"]
+By = Literal["tps", "p99", "instructions"]
 
 
 class _Record(BaseModel):
@@ -31,7 +31,8 @@ class Asked(_Record):
     repo: str
     good: str
     bad: str
-    by: By
+    by: By | None = None
+    """None, before the plan was read: what it measures."""
     plan: str | None = None
     """A plan file, or a name of the catalogue."""
     overrides: list[str] = []
@@ -66,10 +67,8 @@ class Difference(_Record):
     """Whether the interval is beyond what counts as none."""
     figures: tuple[float, float]
     """Of the base and of the other: transactions per second, nanoseconds, or instructions per transaction."""
-    run: str | None = None
-    """The run folder of the pairs, below that of the bisection."""
-    functions: list[tuple[str, float]] = []
-    """By counts, the functions that changed, and by how many instructions per transaction."""
+    runs: list[str]
+    """The run folder of the pairs, or those of the counts of both, below that of the bisection."""
 
 
 class Visit(_Record):
@@ -116,6 +115,11 @@ class Journal(_Record):
     def last(self) -> int:
         """Return the number of the bad commit."""
         return len(self.commits) - 1
+
+    @property
+    def by(self) -> By:
+        """Return what is compared."""
+        return self.asked.by or "tps"
 
     @property
     def looks(self) -> list[Look]:

@@ -14,8 +14,8 @@ from pgdyno.errors import ExitCode
 class BisectCommand:
     """Find the commit that made a load slower.
 
-    Builds commits of a git repository, PostgreSQL's or an extension's, and compares each with the good one in
-    pairs of trials. Each look changes how probable every commit is, so a wrong look does not decide.
+    Builds commits of a git repository, PostgreSQL's or an extension's, and compares each with the good one, by counted
+    instructions or in pairs of trials. Each look changes how probable every commit is, so a wrong look does not decide.
     Commits that do not build or run are skipped. The repository is only read. Ctrl-C keeps what was measured; --resume
     continues.
     """
@@ -27,8 +27,9 @@ class BisectCommand:
     good: Annotated[str | None, typer.Option("--good", metavar="COMMIT", help="A commit that is fast.")] = None
     bad: Annotated[str, typer.Option("--bad", metavar="COMMIT", help="A later commit that is slow.")] = "HEAD"
     by: Annotated[
-        Literal["tps", "p99"], typer.Option("--by", help="What is compared: throughput or 99th percentile of latency.")
-    ] = "tps"
+        Literal["tps", "p99", "instructions"] | None,
+        typer.Option("--by", help="What is compared.  [default: instructions with -f and Valgrind, else tps]"),
+    ] = None
     script: options.Scripts = None
     setup: Annotated[
         Path | None, typer.Option("--setup", metavar="FILE", help="SQL that makes the tables, in place of pgbench's.")
@@ -79,6 +80,6 @@ class BisectCommand:
     no_preflight: options.NoPreflight = False
 
     def __call__(self) -> ExitCode:
-        from pgdyno.commands.comparison.bisect_search import bisect
+        from pgdyno.commands.bisection.bisect_search import bisect
 
         return bisect(self)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,23 +14,32 @@ from rich.text import Text
 from pgdyno.bisection.commit_arms import Arms
 from pgdyno.bisection.journal import Asked, Difference, Found, JournalFile, Visit
 from pgdyno.bisection.repository import Commit, Repository
-from pgdyno.bisection.search import BY_PAIRS, CERTAIN, likely, most_looks, next_commit, slow_chance, suspects
-from pgdyno.commands.comparison.bisect_looks import Looks, SkippedError
+from pgdyno.bisection.search import BY_COUNTS, BY_PAIRS, CERTAIN, likely, most_looks, next_commit, slow_chance, suspects
+from pgdyno.commands.bisection.bisect_looks import Looks, SkippedError
+from pgdyno.commands.bisection.bisect_plan import load_asked
 from pgdyno.commands.support.carry_out import How, Output, check_folder, when_busy
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.mounts import expanded
+from pgdyno.mounts import exists, expanded
 from pgdyno.report.answers.comparison import percent
+from pgdyno.report.answers.instruction_costs import counted_arms, function_table
+from pgdyno.report.table import Table
+from pgdyno.report.terminal.block_lines import block_lines
+from pgdyno.report.terminal.summary_file import Layout, print_lines
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.safe_output import print_json
-from pgdyno.targets import Home, SilentProgress
+from pgdyno.store import load_run
+from pgdyno.targets import Home, Progress, SilentProgress
 from pgdyno.units import counted, parse_bytes
 
 if TYPE_CHECKING:
-    from pgdyno.commands.comparison.bisect import BisectCommand
+    from pgdyno.commands.bisection.bisect import BisectCommand
 
+_OF_SERVER = ("src/backend", "src/include/postgres.h")
+"""What the repository of PostgreSQL has, and that of an extension has not."""
 _WORDS = {
     "tps": ("slower", "faster"),
+    "instructions": ("more expensive in instructions", "cheaper in instructions"),
     "p99": ("slower by p99 latency", "faster by p99 latency"),
 }
 
@@ -50,10 +61,10 @@ def bisect(given: BisectCommand) -> ExitCode:
             if history.note is not None:
                 say.step(str(history.note))
             # wrong options are refused before anything is stored
-            Arms(asked, repository, history.commits[0], home, say)
-            file = JournalFile.create(given.runs, asked, history.commits)
+            by = _arms(asked, repository, history.commits[0], home, say).by
+            file = JournalFile.create(given.runs, asked.model_copy(update={"by": by}), history.commits)
         journal = file.journal
-        arms = Arms(journal.asked, repository, journal.commit(0), home, say)
+        arms = _arms(journal.asked, repository, journal.commit(0), home, say)
         busy = when_busy(wait=given.wait, alongside=given.alongside)
         how = How(given.runs, Output(None, None, given.quiet, given.json), None, None, busy, not given.no_preflight)
         bisection = _Bisection(file, Looks(arms, journal.asked, how), arms, say)
@@ -64,8 +75,13 @@ def bisect(given: BisectCommand) -> ExitCode:
                 say.step(f"to resume: pgdyno bisect --resume {shlex.quote(str(file.folder))}")
             raise
     assert journal.ends is not None
-    _refuse_reversed(journal.ends, journal.asked.by)
+    _refuse_reversed(journal.ends, journal.by)
     return _answer(file, as_json=given.json)
+
+
+def _arms(asked: Asked, repository: Repository, good: Commit, home: Home, say: Progress) -> Arms:
+    is_server = all(repository.has(good.sha, path) for path in _OF_SERVER)
+    return Arms(asked, load_asked(asked, good.sha, is_server=is_server), home, say, is_server=is_server)
 
 
 def _refuse_question(given: BisectCommand) -> None:
@@ -91,11 +107,11 @@ def _asked(given: BisectCommand) -> Asked:
         repo=str(expanded(given.repo).resolve()),
         good=given.good,
         bad=given.bad,
-        by=given.by,
-        plan=given.plan,
+        by=given.by or (None if given.plan else "instructions" if shutil.which("valgrind") else "tps"),
+        plan=_absolute(given.plan) if given.plan is not None else None,
         overrides=[] if given.plan is None else settings,
         settings=settings if given.plan is None else [],
-        scripts=given.script or [],
+        scripts=[_absolute(each) for each in given.script or []],
         setup=str(given.setup.absolute()) if given.setup else None,
         scale=given.scale,
         clients=given.clients,
@@ -103,11 +119,17 @@ def _asked(given: BisectCommand) -> Asked:
         duration=given.duration,
         warmup=given.warmup,
         pairs=given.pairs,
-        bin=given.bin_,
+        bin=_absolute(given.bin_) if given.bin_ is not None else None,
         configure=given.configure or [],
         build=given.build,
         cache_bytes=cache_bytes,
     )
+
+
+def _absolute(text: str) -> str:
+    """Return `text` with an absolute path if it names a file, also with a weight: --resume may begin elsewhere."""
+    file, at, weight = (text, "", "") if exists(expanded(text)) else text.rpartition("@")
+    return f"{expanded(file).absolute()}{at}{weight}" if file and exists(expanded(file)) else text
 
 
 class _Lines(SilentProgress):
@@ -154,7 +176,7 @@ class _Bisection:
         good, bad = self._journal.commit(0), self._journal.commit(self._journal.last)
         self._say.step(f"{counted(self._journal.last, 'commit')} from {good.words} to {bad.words}")
         ends = self._looks.compare(good, bad, self._file.folder / "ends")
-        self._say.step(f"{bad.short} is {_difference(ends, self._journal.asked.by)} than {good.short}")
+        self._say.step(f"{bad.short} is {_difference(ends, self._journal.by)} than {good.short}")
         return ends
 
     def _look_at(self, number: int, threshold: float) -> Visit:
@@ -168,9 +190,11 @@ class _Bisection:
             skipped = Visit(commit=number, reason=error.message.removeprefix(f"target {commit.short}: "))
             self._say.step(_skip_line(commit, skipped))
             return skipped
-        slow = slow_chance(found.mean, found.error, found.freedom, threshold, BY_PAIRS)
+        # equal counts differ by so little that their few repeats say it with certainty
+        spread, trusted = (0.0, BY_COUNTS) if journal.by == "instructions" else (found.error, BY_PAIRS)
+        slow = slow_chance(found.mean, spread, found.freedom, threshold, trusted)
         like = f"like the {'bad' if slow > 0.5 else 'good'} one, {percent(max(slow, 1 - slow), plus=False)} sure"
-        self._say.step(f"{commit.short} is {_difference(found, journal.asked.by)}: {like}")
+        self._say.step(f"{commit.short} is {_difference(found, journal.by)}: {like}")
         return Visit(commit=number, difference=found, slow=slow)
 
     def _conclude(self) -> Found:
@@ -218,7 +242,7 @@ def _answer(file: JournalFile, *, as_json: bool) -> ExitCode:
                 "answer": line,
                 "commits": [journal.commit(each).sha for each in range(found.first, found.last + 1)] if found else [],
                 "probability": found.probability if found else None,
-                "effect": _effect_json(found.effect, journal.asked.by) if found and found.effect else None,
+                "effect": _effect_json(found.effect, journal.by) if found and found.effect else None,
                 "builds": journal.builds,
                 "skipped": [journal.commit(each.commit).sha for each in journal.skipped],
             }
@@ -227,9 +251,22 @@ def _answer(file: JournalFile, *, as_json: bool) -> ExitCode:
     console = Console()
     for visit in sorted(journal.skipped, key=lambda each: each.commit):
         console.print(Text(printable(_skip_line(journal.commit(visit.commit), visit))), soft_wrap=True)
+    changed = _changed_functions(file)
+    if changed is not None:
+        print_lines([*block_lines([changed], Layout.of(console)), Text("")], console)
     console.print(Text(f"journal: {file.folder}"), soft_wrap=True)
     console.print(Text(printable(line), "bold"), soft_wrap=True)
     return code
+
+
+def _changed_functions(file: JournalFile) -> Table | None:
+    found = file.journal.found
+    if found is None or found.effect is None or file.journal.by != "instructions":
+        return None
+    names = [file.journal.commit(each).short for each in (found.first - 1, found.last)]
+    counted = [counted_arms(load_run(file.folder / each))[0] for each in found.effect.runs]
+    base, other = (replace(arm, name=name) for arm, name in zip(counted, names, strict=True))
+    return function_table(base, other)
 
 
 def _effect_json(of: Difference, by: str) -> dict[str, object]:
@@ -243,17 +280,17 @@ def _verdict(file: JournalFile) -> tuple[str, ExitCode]:
     journal, found = file.journal, file.journal.found
     assert journal.ends is not None
     if found is None:
-        change = _difference(journal.ends, journal.asked.by)
+        change = _difference(journal.ends, journal.by)
         return f"cannot tell: no difference between good and bad is shown, {change}", ExitCode.INCONCLUSIVE
     names = [journal.commit(each).words for each in range(found.first, found.last + 1)]
     sure = f"probability {percent(found.probability, plus=False)}, after {counted(journal.builds, 'build')}"
     if found.effect is None:
         likely = f"{' or '.join(names)} is the most probable, with {sure}"
         return f"cannot tell: {likely}", ExitCode.INCONCLUSIVE
-    made = f"made it {_difference(found.effect, journal.asked.by)}, {sure}"
+    made = f"made it {_difference(found.effect, journal.by)}, {sure}"
     if not found.effect.shown:
         likely = f"{' or '.join(names)}, {sure}, but compared again with {journal.commit(found.first - 1).short}"
-        change = _difference(found.effect, journal.asked.by)
+        change = _difference(found.effect, journal.by)
         return f"cannot tell: {likely}, no difference is shown, {change}", ExitCode.INCONCLUSIVE
     if len(names) > 1:
         return f"one of {len(names)} commits, {', '.join(names)}, {made}; the others cannot be measured", ExitCode.OK

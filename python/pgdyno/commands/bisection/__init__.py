@@ -1,0 +1,1 @@
+"""`pgdyno bisect`: which commit made a load slower."""
