@@ -10,6 +10,7 @@ import pytest
 from pgdyno.analyse.comparison import Verdict, compare
 from pgdyno.analyse.gate import GateVerdict, gate
 from pgdyno.analyse.pairs import Metric, within
+from pgdyno.commands.comparison.ab_answer import verdict_line
 from pgdyno.errors import PlanError
 from pgdyno.experiment.stopping import Looks
 from pgdyno.plan import Plan, PlannedTrial, planned_trials
@@ -17,6 +18,7 @@ from pgdyno.plan.loaded_plan import load_text
 from pgdyno.plan.time_budget.time_and_disk import trial_count
 from pgdyno.plan.trials import time_needed_s, trials_in_recorded_order
 from pgdyno.records import Outcome, StoppingRule
+from pgdyno.report.answers.comparison import comparison_sentence, confounded_line
 from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
@@ -133,6 +135,10 @@ def test_a_baseline_that_differs_from_itself_decides_nothing(later: float, other
     assert (judged.control_pairs is not None) is is_unequal
     (compared,) = compare([arms])
     assert (compared.unequal_control is not None) is is_unequal
+    assert (present(compared.chief).verdict is Verdict.INCONCLUSIVE) is is_unequal
+    assert ("a differs from itself" in verdict_line(compared)) is is_unequal
+    assert ((confounded_line(compared) or "").startswith("This machine cannot decide: ")) is is_unequal
+    assert ("control: a vs itself" in comparison_sentence(compared)) is not is_unequal
 
 
 def test_a_block_counts_when_all_its_trials_have_figures() -> None:

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 
 import numpy as np
 
@@ -51,6 +52,9 @@ class Verdict(StrEnum):
     SLOWER = "slower"
     SAME = "same"
     INCONCLUSIVE = "inconclusive"
+
+
+DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,7 @@ class Comparison:
     def unequal_control(self) -> PointComparison | None:
         """Return the point at which the baseline is shown to differ most from itself, so that no verdict counts."""
         points = () if self.control is None else self.control.judged
-        unequal = [each for each in points if each.verdict in (Verdict.FASTER, Verdict.SLOWER)]
+        unequal = [each for each in points if each.verdict in DIFFERENT]
         return max(unequal, key=lambda each: abs(math.log1p(each.change)), default=None)
 
     @property
@@ -176,7 +180,10 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0, delta: float | None = 
     judged = iter(_holm(logs, signs, delta, max((rule.comparisons for rule in rules), default=0)))
     comparisons = []
     for arms in all_arms:
-        points = tuple(_of_point(pairs, next(judged), arms, delta) for pairs in arms.points)
+        control = None if arms.control is None else compare([arms.control], delta=delta)[0]
+        unequal = control is not None and any(point.verdict in DIFFERENT for point in control.points)
+        of_arms = [replace(each, is_void=unequal) for each in islice(judged, len(arms.points))]
+        points = tuple(_of_point(*each, arms, delta) for each in zip(arms.points, of_arms, strict=True))
         warnings = (*arms.notes, *_warnings(arms, points))
         comparisons.append(
             Comparison(
@@ -186,14 +193,14 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0, delta: float | None = 
                 paired=arms.paired,
                 delta=delta,
                 points=points,
-                overall=_overall(arms, delta),
+                overall=_overall(arms, delta, is_void=unequal),
                 unmatched=arms.unmatched,
                 warnings=warnings,
                 confounders=arms.confounders,
                 brought=arms.brought,
                 stopping=arms.stopping,
                 by=arms.by,
-                control=None if arms.control is None else compare([arms.control], delta=delta)[0],
+                control=control,
             )
         )
     return comparisons
@@ -414,7 +421,14 @@ def _logs_of_figures(figures: Mapping[int, float], repeats: Sequence[int]) -> tu
 class _Judged:
     logs: UnitLogs
     interval: Interval | None
-    verdict: Verdict
+    shown: Verdict
+    """What the interval shows."""
+    is_void: bool = False
+    """Whether the baseline differs from itself, so that nothing counts."""
+
+    @property
+    def verdict(self) -> Verdict:
+        return Verdict.INCONCLUSIVE if self.is_void else self.shown
 
 
 def _holm(points: Sequence[UnitLogs], signs: Sequence[int], delta: float, planned: int = 0) -> list[_Judged]:
@@ -512,7 +526,7 @@ def _geometric(logs: Sequence[float]) -> float:
     return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
 
 
-def _overall(arms: Arms, delta: float) -> PointComparison | None:
+def _overall(arms: Arms, delta: float, *, is_void: bool) -> PointComparison | None:
     """Return the geometric mean over all points that have figures, for each repeat that has every point."""
     points = [pairs for pairs in arms.points if pairs.base and pairs.other]
     if len(points) < 2:
@@ -524,7 +538,8 @@ def _overall(arms: Arms, delta: float) -> PointComparison | None:
     logs = logs_of_units(every, arms)
     if logs.pairs < 2:
         return None
-    return _point_comparison(ALL_POINTS, _judge(logs, CONFIDENCE, delta, arms.metric.sign), delta)
+    judged = replace(_judge(logs, CONFIDENCE, delta, arms.metric.sign), is_void=is_void)
+    return _point_comparison(ALL_POINTS, judged, delta)
 
 
 def _means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:

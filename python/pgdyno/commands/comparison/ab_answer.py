@@ -290,6 +290,8 @@ def verdict_line(of: Comparison, pooler: str | None = None) -> str:
 
     For an arm behind a pooler: its difference at each point.
     """
+    if of.unequal_control is not None:
+        return f"{_arms(of)}: no answer, because {of.base} differs from itself"
     if pooler is not None and of.judged:
         name = pooler.partition(" ")[0] if pooler.startswith("PgBouncer") else "the pooler"
         return f"through {name}: " + ", ".join(map(_at_point, of.judged))

@@ -66,10 +66,10 @@ def _control_lines(of: Gate) -> list[str]:
     unequal = of.comparison.unequal_control
     if unequal is None:
         return []
-    again = "more pairs would not help: even with 1,000, the trials vary too much to show two equal arms as equal"
+    again = "More pairs would not help: even with 1,000, the trials vary too much to show two equal arms as equal"
     if of.control_pairs is not None:
         again = (
-            f"if that was chance, a new run of about {of.control_pairs:,} pairs would show it with a chance of 80 %; "
+            f"If that was chance, a new run of about {of.control_pairs:,} pairs would show it with a chance of 80 %; "
             "if it comes again, find what changes from one trial to the next: the reset, caches, another load"
         )
     return [control_line(of.comparison, unequal), again]
