@@ -1,15 +1,18 @@
 """Which commits a bisection measures, and which one it names; the commits of a repository."""
 
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 from simulations.bisection import LAST, History, bisections, plant, search_by_counts
 
-from pgdyno.bisection.repository import Repository
+from pgdyno.bisection.journal import FILE, Asked, JournalFile
+from pgdyno.bisection.repository import Commit, Repository
 from pgdyno.bisection.search import BY_COUNTS, Look, Suspects, chances, next_commit, slow_chance, suspects
-from pgdyno.errors import UsageError
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.store.find_runs import list_runs
 from tests.small_extension import commit_all, git
 
 
@@ -130,3 +133,24 @@ def test_a_folder_that_is_no_repository_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as found:
             Repository(folder)
         assert str(folder) in found.value.message
+
+
+def test_the_folder_of_a_bisection_is_no_run(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    asked = Asked(repo="/r", good="a", bad="b", by="tps")
+    file = JournalFile.create(tmp_path, asked, [Commit("a" * 40, "aaaaaaa", "one"), Commit("b" * 40, "bbbbbbb", "two")])
+    assert list_runs(tmp_path) == []
+    opened = JournalFile.open("latest", tmp_path).journal
+    assert (opened, opened.builds) == (file.journal, 2)
+    assert opened.started_at >= now
+    assert file.discard_unused()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"format": 1}', "\x00"])
+def test_a_damaged_journal_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE).write_text(content)
+    with pytest.raises(StoreError) as found:
+        JournalFile.open(str(tmp_path), tmp_path)
+    assert str(tmp_path / FILE) in found.value.message
+    assert found.value.hint

@@ -14,9 +14,10 @@ from pgdyno import __version__
 from pgdyno.bisection.repository import Commit
 from pgdyno.bisection.search import Look
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.store.find_runs import BISECTION
 from pgdyno.store.safe_files import replace_durably, storing
 
-FILE = "bisect.json"
+FILE = BISECTION
 FORMAT = 1
 By = Literal["tps", "p99", "instructions"]
 

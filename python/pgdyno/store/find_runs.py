@@ -33,6 +33,10 @@ _VALIDITY = re.compile(r'<meta name="validity" content="([^"]{0,2000})">')
 _DESCRIPTION = re.compile(r'<meta name="description" content="([^"]{0,2000})">')
 
 
+BISECTION = "bisect.json"
+"""The journal in a folder of `pgdyno bisect`, which has runs below it and is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunEntry:
     """A folder among the runs."""
@@ -87,7 +91,8 @@ def _folders(parent: Path) -> list[Path]:
     with storing("list the runs in", parent):
         if not parent.exists() and not parent.is_symlink():
             return []
-        return [path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        found = [path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        return [path for path in found if not is_file(path / BISECTION)]
 
 
 def _in_order(paths: Iterable[Path]) -> list[RunEntry]:
