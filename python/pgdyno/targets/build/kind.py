@@ -35,8 +35,8 @@ def choose_system(source: Source, system: Literal["configure", "meson"] | None =
         raise TargetError(
             f"cannot build {source.folder}: there is no {missing}", hint="name the top folder of PostgreSQL's source"
         )
-    if not source.needs_copy and (source.folder / "config.status").exists():
-        # PostgreSQL's configure refuses to build out of place after an in-place build, or mixes both
+    if not source.is_in_git and (source.folder / "config.status").exists():
+        # so is the copy, and PostgreSQL's configure then refuses to build out of place, or mixes both
         raise TargetError(
             f"cannot build {source.folder}: it was configured in place",
             hint=f"run make distclean in {source.folder} first",
@@ -105,13 +105,12 @@ def _install_folder(folder: Path) -> Path:
 
 def _make(recipe: Recipe, build: CachedBuild) -> Path:
     """Configure, compile and install; return the folder to keep. Raises TargetError."""
-    work, staged, tree = build.partial / "work", build.partial / "staged", recipe.source.folder
+    work, staged, tree = build.partial / "work", build.partial / "staged", build.partial / "source"
     for folder in (work, staged):
         ensure_folder(folder)
-    if recipe.source.needs_copy:
-        build.tell("copying")
-        tree = build.partial / "source"
-        copy_tree(recipe.source, tree)
+    build.tell("copying")
+    # all arms are built in the same place: their file names are equally long, and ccache knows their objects
+    copy_tree(recipe.source, tree)
     # installed for its final path, but staged below another root
     prefix = _install_folder(build.folder)
     for doing, command in _commands(recipe, tree, work, staged, prefix):

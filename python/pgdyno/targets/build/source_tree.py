@@ -36,9 +36,9 @@ class Source:
     """Applied in this order."""
 
     @property
-    def needs_copy(self) -> bool:
-        """Whether the files to build are not those in the folder."""
-        return self.commit is not None or bool(self.patches)
+    def is_in_git(self) -> bool:
+        """Whether git tells sources from what a build made of them."""
+        return self.key.startswith("commit ")
 
     def has(self, name: str) -> bool:
         """Return whether the tree has the file `name`, before patches."""
