@@ -58,7 +58,7 @@ def test_a_flame_graph_has_the_whole_stack(fresh_home: Home, scratch: Path) -> N
     (profile,) = run.manifest.profiles
     stacks = present(read_profile(run.path, profile))
     assert profile.event == "instructions"
-    assert any(stack.startswith("PostgresMain;") and stack.endswith(";mix_rounds") for stack in stacks)
+    assert any(";PostgresMain;" in stack and stack.endswith(";mix_rounds") for stack in stacks)
 
 
 @pytest.mark.parametrize(

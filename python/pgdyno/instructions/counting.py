@@ -32,6 +32,9 @@ DEEPEST_STACK = 100
 """Frames by which calls of a function are told apart."""
 FLUSHED = 1.5
 """The functions of an execution whose flush of statistics costs this much more than the least are left out."""
+MOST_LINES = 3
+_CRASH = ("Process terminating", "was terminated by signal", "unrecognised instruction")
+"""In the log of a server of which a process crashed."""
 _EXIT_S = 120.0
 _FOLDER = "counts"
 
@@ -116,9 +119,11 @@ def counting(server: Server, counter: str = "valgrind", *, callers: bool = False
         if not server.alive():
             raise CountError("the server ended")
     except PgdynoError as error:
-        if server.log_size() > offset and not server.alive():
-            said = explain_whole(read_log(machine.log_path, offset))
-            raise CountError(f"{error.message}; the server ended under Valgrind: {said}", hint=error.hint) from error
+        log = read_log(machine.log_path, offset)
+        crashed = [line for line in log.splitlines() if any(words in line for words in _CRASH)]
+        said = "; ".join(crashed[:MOST_LINES]) if server.alive() else explain_whole(log)
+        if said:
+            raise CountError(f"{error.message}; under Valgrind: {said}", hint=error.hint) from error
         raise
     finally:
         machine.control.wrap(())

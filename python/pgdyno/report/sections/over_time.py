@@ -23,6 +23,9 @@ from pgdyno.report.translation import capital, gettext, ngettext, sentence
 
 def _blocks(draft: Draft) -> list[Block]:
     of, extras = draft.of, draft.extras
+    if of.manifest.counts_instructions:
+        # its seconds are those of a server under Valgrind
+        return []
     trials = of.run.trials
     found = [background_table(trials), replica_table(trials), pooler_table(trials), _events(draft)]
     beside = [table for table in found if table is not None]
