@@ -56,6 +56,8 @@ def test_a_rule_without_its_input_says_so() -> None:
     unchecked = {finding.rule for finding in audit(bare) if not finding.checked}
     assert {"littles-law", "network-floor", "durability", "too-short", "errors", "order-bias"} <= unchecked
     assert all(finding.severity is NOTE for finding in audit(bare) if not finding.checked)
+    (finding,) = of("littles-law", bare)
+    assert finding.parameters["reason_id"] == "no-clients-throughput-latency"
     spoken = {finding.rule for finding in audit(bare) if finding.checked}
     # a rule that reports nothing and lacks no input has passed
     assert spoken == {"no-repeats"}
@@ -100,9 +102,14 @@ def test_littles_law_is_not_asked_of_phases_which_change_clients_and_rate() -> N
     assert not finding.checked
 
 
+def test_littles_law_is_not_asked_of_clients_that_think() -> None:
+    assert of("littles-law", printed(OTHER, ROW.but(latency_mean_ms=20.0, think_time_ms=5.0))) == []
+
+
 def test_a_finding_quotes_file_and_line() -> None:
     (finding,) = of("littles-law", printed(OTHER, ROW.but(latency_mean_ms=20.0)))
     assert finding.trials == [2]
+    assert finding.parameters["ratio"] == "2.00"
     assert finding.evidence[0].at == "report.txt:2"
     assert finding.evidence[0].figures == {"tps": 800.0, "latency_mean_ms": 20.0, "clients": 8, "busy_clients": 16.0}
 
