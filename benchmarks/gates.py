@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gates", type=int, default=20, help="gates of each kind that are measured")
     parser.add_argument("--rounds", type=int, default=15, help="blocks of a measured gate")
-    parser.add_argument("--drawn", type=int, nargs="*", default=[15, 60, 240, 960], help="blocks of gates drawn")
+    parser.add_argument("--drawn", type=int, nargs="*", default=[15, 60, 1500], help="blocks of gates drawn")
     parser.add_argument("--runs", type=Path, default=Path("gates"), help="folder of the runs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="also write the figures to this file")
