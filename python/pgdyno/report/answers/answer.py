@@ -162,6 +162,9 @@ def _answer(of: Digest, extras: Extras) -> Answer:
     missing = _incomparable_reason(of, extras)
     if missing is not None:
         return Answer(missing, Kind.INCOMPARABLE, tuple(_reasons(of)), table)
+    if of.manifest.counts_instructions:
+        # a table of its own has the figures
+        return Answer(gettext("Instructions"), Kind.NOTHING)
     return _of_one_arm(of, extras, table)
 
 
