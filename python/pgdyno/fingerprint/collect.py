@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -243,7 +244,8 @@ def _configure(server: Server) -> str | None:
             row = connection.execute("SELECT setting FROM pg_config WHERE name = 'CONFIGURE'").fetchone()
     except psycopg.Error:
         return None
-    return row[0] if row else None
+    # each build of pgdyno has a folder of its own
+    return re.sub(r"\s*'?-[-D]prefix=\S*/builds/[0-9a-f]{16}/installed'?", "", row[0]) if row else None
 
 
 def _capture_hash(loaded: LoadedPlan) -> str:
