@@ -27,6 +27,7 @@ from pgdyno.report.answers.comparison import (
 )
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
+from pgdyno.report.answers.instruction_costs import counted_arms
 from pgdyno.report.answers.loads.connecting import connect_lines
 from pgdyno.report.answers.loads.event_figures import event_table, events_json, median_table, named_events
 from pgdyno.report.answers.loads.groups import groups_text, not_served
@@ -163,8 +164,8 @@ def _answer(of: Digest, extras: Extras) -> Answer:
     if missing is not None:
         return Answer(missing, Kind.INCOMPARABLE, tuple(_reasons(of)), table)
     if of.manifest.counts_instructions:
-        # a table of its own has the figures
-        return Answer(gettext("Instructions"), Kind.NOTHING)
+        (arm, *_) = counted_arms(of.run)
+        return Answer(f"{gettext('Instructions')} ({gettext('a transaction')}): {arm.instructions:,.0f}", Kind.NOTHING)
     return _of_one_arm(of, extras, table)
 
 
