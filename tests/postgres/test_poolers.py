@@ -428,7 +428,7 @@ def test_a_killed_run_through_a_pooler_leaves_nothing(
 def test_a_load_whose_parent_ended_cancels_its_statements_at_a_signal(kept: PgBouncer, tmp_path: Path) -> None:
     (tmp_path / "slow.sql").write_text("SELECT pg_sleep(3600);\n")
     asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
-    words = [PGDRIVE, "-n", "-f", str(tmp_path / "slow.sql"), "-c", "2", "-T", "3600", "--parent-lease", kept.dsn]
+    words = [str(PGDRIVE), "-n", "-f", str(tmp_path / "slow.sql"), "-c", "2", "-T", "3600", "--parent-lease", kept.dsn]
     with subprocess.Popen(words, env=clean(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as load:
         wait_until(lambda: kept.server.value(asleep) == 2)
         assert load.stdin is not None
