@@ -1,6 +1,5 @@
 """`pgdyno query`: single queries in two arms on a real server, their results and plans."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from pgdyno.probe.query_results import read_results
 from pgdyno.store import load_run
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.json_schema import validated
 from tests.postgres.runs import pgdyno, the_run
 
 SETUP = """
@@ -70,7 +70,7 @@ def ask(
     asked = Question(dsn=[dsn], scripts=files, clients=1, pairs="6", runs=3, **options)  # type: ignore[arg-type]
     how = How(folder / "runs", Output(html=None, csv=None, quiet=True, json=True), check_first=False)
     code = measure_and_answer(asked, how)
-    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+    return code, validated("query", capsys.readouterr().out.splitlines()[-1])
 
 
 def test_says_which_query_is_slower_and_which_changed_its_plan(
