@@ -51,6 +51,7 @@ SECTIONS = {
     "report": "Notes of a report",
     "capture": "Captures: what was left out, and what a server did not log or show",
     "commands": "Comparisons, gates and prices",
+    "bisection": "Commits of a bisection",
 }
 """Titles of sections, by package; a test holds that no package with messages is missing."""
 

@@ -110,7 +110,10 @@ def test_a_file_to_which_the_shell_appends_keeps_what_it_has(tmp_path: Path) -> 
 def test_a_value_that_an_option_does_not_have_is_named(tmp_path: Path) -> None:
     done = ran("pgdyno compare latest --metric speed", tmp_path)
     assert done.returncode == ExitCode.USAGE
-    wrong = "Invalid value for '--metric': 'speed' is not one of 'tps', 'p50', 'p99', 'mean', 'composite'."
+    wrong = (
+        "Invalid value for '--metric': 'speed' is not one of "
+        "'tps', 'p50', 'p99', 'mean', 'composite', 'instructions'."
+    )
     assert done.stderr.splitlines()[-1] == f"Error: {wrong}"
 
 

@@ -92,6 +92,7 @@ def test_a_bisection_skips_what_cannot_be_measured_and_resumes(warm_home: Home, 
     assert (again | {"folder": ""}, code) == (found | {"folder": ""}, ExitCode.OK)
 
 
+@pytest.mark.long
 def test_functions_that_changed_are_shown(warm_home: Home, tree: Path) -> None:
     done = pgdyno(warm_home, tree.parent, "bisect", *options(tree, "--good", "HEAD~4", "--bad", "HEAD~1"))
     assert done.returncode == ExitCode.OK, done.stderr
@@ -110,6 +111,7 @@ def test_a_bisection_by_throughput(warm_home: Home, tree: Path) -> None:
     assert present(found["effect"])["high"] < -0.3
 
 
+@pytest.mark.long_cases("HEAD~4")
 @pytest.mark.parametrize(
     ("good", "bad", "code", "expected"),
     [("HEAD", "HEAD~5", 2, "wrong order"), ("HEAD~5", "HEAD~3", 4, "compiling failed"), ("HEAD~5", "HEAD~4", 11, "")],
@@ -123,12 +125,13 @@ def test_ends_that_do_not_differ_or_cannot_be_compared(
     assert found is None or (found["commits"], found["effect"], found["builds"]) == ([], None, 2)
 
 
+@pytest.mark.long
 def test_a_good_commit_that_is_slower_is_refused(warm_home: Home, tree: Path) -> None:
     change_rounds(tree, mix=FAST)
     commit_all(tree, "fast again")
     _, code, error = bisect(warm_home, tree, *options(tree, "--good", "HEAD~1"))
     assert code == ExitCode.USAGE
-    assert "faster" in error
+    assert "cheaper in instructions" in error
     assert "exchange --good and --bad" in error
 
 
@@ -156,6 +159,7 @@ def test_bad_options_are_refused_before_anything_is_built(
     assert not (fresh_home.root / "builds").exists()
 
 
+@pytest.mark.long
 def test_the_oldest_builds_are_removed_beyond_the_limit(warm_home: Home, tree: Path) -> None:
     _, code, error = bisect(warm_home, tree, *options(tree, "--good", "HEAD~5", "--bad", "HEAD~4", "--cache", "1MB"))
     assert code == ExitCode.INCONCLUSIVE, error

@@ -245,7 +245,8 @@ def test_a_search_is_answered_by_what_it_found() -> None:
     run = with_knee()
     message = Message(
         "search-capacity",
-        "capacity at {target}: from {low} to {high} transactions a second (95 % interval)",
+        "capacity at {target}: from {low} to {high} {unit} a second (95 % interval)",
+        unit=Message("unit", "transactions"),
         target="p99 < 10ms",
         low="2,100",
         high="2,200",
