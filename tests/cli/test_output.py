@@ -111,8 +111,7 @@ def test_a_value_that_an_option_does_not_have_is_named(tmp_path: Path) -> None:
     done = ran("pgdyno compare latest --metric speed", tmp_path)
     assert done.returncode == ExitCode.USAGE
     wrong = (
-        "Invalid value for '--metric': 'speed' is not one of "
-        "'tps', 'p50', 'p99', 'mean', 'composite', 'instructions'."
+        "Invalid value for '--metric': 'speed' is not one of 'tps', 'p50', 'p99', 'mean', 'composite', 'instructions'."
     )
     assert done.stderr.splitlines()[-1] == f"Error: {wrong}"
 
