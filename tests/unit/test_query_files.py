@@ -1,12 +1,14 @@
 """Plans with `queries`: their files, what they exclude, and how their figures are compared."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pgdyno.analyse.comparison import Verdict, compare
 from pgdyno.analyse.pairs import Metric, within
-from pgdyno.errors import PlanError
+from pgdyno.commands.comparison.query import query
+from pgdyno.errors import PlanError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.records import QueryRun
 from tests.unit.audit_sample import own
@@ -59,6 +61,24 @@ def test_what_queries_exclude_is_named(more: str, files: tuple[str, ...], path: 
     with pytest.raises(PlanError) as refused:
         load_plan(plan(tmp_path, more, files))
     assert path in [problem.path for problem in refused.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "named"),
+    [
+        (["none.sql"], {"version": ["18"]}, "none.sql is not a file"),
+        (["select-only"], {"version": ["18"]}, "select-only is not a file"),
+        (["q.sql"], {"dsn": ["dbname=app"], "cache": "cold,warm"}, "--cache cold,warm needs"),
+        (["q.sql"], {"version": ["18"], "pairs": "2"}, "2 pairs are too few"),
+    ],
+)
+def test_the_command_names_what_is_wrong(
+    files: list[str], options: dict[str, Any], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "q.sql").write_text("SELECT 1")
+    with pytest.raises(UsageError, match=named):
+        query(files, **options)
 
 
 def runs(slower: float) -> list[QueryRun]:

@@ -1,16 +1,18 @@
 """`pgdyno query`."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from pgdyno.commands.comparison.ab import split_values
 from pgdyno.commands.support import options
-from pgdyno.errors import ExitCode
+from pgdyno.errors import ExitCode, UsageError
+from pgdyno.mounts import is_file
 
 
 def query(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="SQL files, each measured by itself.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="SQL files, each measured by itself.")],
     dsn: options.ArmDsn = None,
     version: options.ArmVersion = None,
     bin_: options.ArmBin = None,
@@ -48,6 +50,11 @@ def query(
     from pgdyno.commands.support.carry_out import How, Output, when_busy
     from pgdyno.plan.ab_plan import Question
 
+    missing = [each for each in files if not is_file(Path(each))]
+    if missing:
+        raise UsageError(f"{missing[0]} is not a file", hint="name files with a query each, such as q/*.sql")
+    if cache != "warm" and dsn:
+        raise UsageError(f"--cache {cache} needs a server that pgdyno starts", hint="use --version or --bin")
     asked = Question(
         dsn or [],
         split_values(version),
