@@ -39,7 +39,8 @@ def test_a_planted_change_is_found_by_statement_and_function(fresh_home: Home, s
     # a round is the same instructions each time
     assert change == pytest.approx(before["functions"]["mix_rounds"] * MORE / ROUNDS, rel=0.01)
     assert after["instructions"] - before["instructions"] == pytest.approx(change, rel=0.02)
-    assert max(each["spread"] for each in answer["arms"]) < 0.0005
+    # of two counts of five transactions
+    assert max(each["spread"] for each in answer["arms"]) < 0.002
     run = the_run(scratch)
     (script,) = present(present(run.trials()[0].summary).instructions).scripts
     assert [each.text for each in script.statements] == ["BEGIN", "SELECT busywork_mix($1)", "END"]

@@ -153,6 +153,9 @@ class Acts:
         if not password:
             # the command's children would inherit it, and expose it to whoever may read their environment
             environment.pop("PGPASSWORD", None)
+        if command[0] != "/bin/sh":
+            # the line that tells the error is found by its English words
+            environment["LC_ALL"] = "C"
         before = log.seek(0, os.SEEK_END)
         process = subprocess.Popen(
             command,
