@@ -46,7 +46,7 @@ def change_rounds(folder: Path, **rounds: int) -> None:
 
 
 def commit_all(folder: Path, subject: str = "change") -> str:
-    """Commit all files of `folder`, a new repository if it is none; return the commit."""
+    """Commit all files of `folder`, after making it a repository if necessary; return the commit."""
     if not (folder / ".git").exists():
         git(folder, "init", "--quiet", "--initial-branch=main")
     git(folder, "add", "--all")

@@ -34,7 +34,7 @@ _DESCRIPTION = re.compile(r'<meta name="description" content="([^"]{0,2000})">')
 
 
 BISECTION = "bisect.json"
-"""The journal in a folder of `pgdyno bisect`, which has runs below it and is none."""
+"""The journal in a folder of `pgdyno bisect`, which is not a run, but has runs below it."""
 
 
 @dataclass(frozen=True, slots=True)

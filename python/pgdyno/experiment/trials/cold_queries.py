@@ -21,7 +21,7 @@ class ColdQueries:
         self._context = context
         self._progress = progress
 
-    def of(self, server: Server, environment: Callable[[], Mapping[str, str]]) -> list[QueryRun]:
+    def run(self, server: Server, environment: Callable[[], Mapping[str, str]]) -> list[QueryRun]:
         """Return the cold runs of a trial; none unless the plan asks for them.
 
         `environment` is that of the load's clients, which a restart may change. Raises TargetError.

@@ -23,7 +23,7 @@ class QueryResults:
         self._progress = progress
         self._known: set[tuple[str, str]] = set()
 
-    def of(self, trial: PlannedTrial, server: Server) -> list[QueryResult]:
+    def read(self, trial: PlannedTrial, server: Server) -> list[QueryResult]:
         workload, key = self._context.plan.workload, (trial.server, trial.point.model_dump_json())
         if not workload.query_files or key in self._known:
             return []

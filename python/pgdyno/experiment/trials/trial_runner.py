@@ -463,7 +463,7 @@ class TrialRunner:
     ) -> TrialRecord:
         server, probed = ready.server, loaded.probed
         result, ledger = self._settle(trial, server, loaded.result)
-        results = self._query_results.of(trial, server) if result.outcome is Outcome.FINISHED else []
+        results = self._query_results.read(trial, server) if result.outcome is Outcome.FINISHED else []
         result = self._add_cold_queries(trial, server, result)
         self._run_after_trial(trial, server, writer, result)
         result, consistency = self._verify(trial, result) if verifies else (result, None)
@@ -572,7 +572,7 @@ class TrialRunner:
         if result.summary is None or result.outcome is not Outcome.FINISHED:
             return result
         try:
-            runs = stage(Stage.RUN, lambda: self._cold_queries.of(server, lambda: self._environment(trial, server)))
+            runs = stage(Stage.RUN, lambda: self._cold_queries.run(server, lambda: self._environment(trial, server)))
         except StageFailedError as failed:
             return replace(result, outcome=Outcome.FAILED, failure=_name_failure(trial, failed))
         summary = result.summary.model_copy(update={"queries": [*result.summary.queries, *runs]})
