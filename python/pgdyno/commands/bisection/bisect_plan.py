@@ -34,7 +34,7 @@ def load_asked(asked: Asked, good: str, *, is_server: bool) -> LoadedPlan:
     try:
         return load_text(_text(asked, good, folder, is_server=is_server), folder, "bisect")
     except PlanError as error:
-        raise in_options(error) or error from error
+        raise in_options(error) or error from None
 
 
 def _text(asked: Asked, good: str, folder: Path, *, is_server: bool) -> str:

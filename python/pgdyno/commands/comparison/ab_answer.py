@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,14 @@ from rich.text import Text
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, compare
 from pgdyno.analyse.pairs import usual_metric, usual_split, within
 from pgdyno.commands.comparison.compared_runs import Compared, ComparedRuns
+from pgdyno.commands.comparison.one_question import (
+    answer_json,
+    failure_lines,
+    is_text,
+    print_end,
+    save_plan,
+    write_plan,
+)
 from pgdyno.commands.comparison.print_comparisons import print_comparisons
 from pgdyno.commands.support.carry_out import (
     How,
@@ -27,10 +35,9 @@ from pgdyno.commands.support.carry_out import (
 from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.commands.support.report_files import raise_first
 from pgdyno.console import Console
-from pgdyno.errors import ExitCode, PgdynoError, PlanError, StoreError, UsageError
+from pgdyno.errors import ExitCode, PgdynoError, PlanError, UsageError
 from pgdyno.experiment import Finished
 from pgdyno.experiment.resume import loaded_of
-from pgdyno.mounts import exists, is_file
 from pgdyno.plan import LoadedPlan, load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan, fitted, in_options
 from pgdyno.plan.checks.question import settings_set_by_scripts
@@ -45,9 +52,7 @@ from pgdyno.report.sections.section_blocks import Reasons
 from pgdyno.report.terminal.block_lines import block_lines
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.report.terminal.summary_file import Layout, print_lines
-from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.run.run_trial import OF_TIMEOUT
-from pgdyno.safe_output import print_json
 from pgdyno.store import load_run
 from pgdyno.targets import Use
 from pgdyno.targets.server import is_correction
@@ -117,10 +122,7 @@ def measure_and_answer(asked: Question, how: How) -> ExitCode:
     try:
         finished = _measure(asked, how)
     except PlanError as error:
-        found = in_options(error)
-        if found is None:
-            raise
-        raise found from error
+        raise in_options(error) or error from None
     return _answer(finished, how, asked)
 
 
@@ -149,39 +151,14 @@ def _load_question(asked: Question, how: How) -> LoadedPlan:
     return replace(load_plan(save), gave_up=loaded.gave_up, budget=loaded.budget)
 
 
-def save_plan(save: Path, text: str) -> None:
-    """Write the plan of --save. Raises UsageError for a file with another plan, StoreError."""
-    # the same question again, after a server that refused the connection
-    if is_file(save) and not _is_text(save, text):
-        hint = f"run it: pgdyno run {shlex.quote(str(save))}; or give another name to --save"
-        raise UsageError(f"{save} already exists, with another plan", hint=hint)
-    if exists(save) and not is_file(save):
-        raise UsageError(f"cannot write {save}: it is not a regular file", hint="give another name to --save")
-    _write_plan(save, text)
-
-
-def _is_text(file: Path, text: str) -> bool:
-    try:
-        return file.read_bytes() == text.encode()
-    except OSError:
-        return False
-
-
-def _write_plan(save: Path, text: str) -> None:
-    try:
-        save.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"cannot write {save}: {(error.strerror or str(error)).lower()}") from error
-
-
 def _save_measured(asked: Question, how: How, finished: Finished) -> PgdynoError | None:
     """Write the plan of --save again if the budget had less room than before the servers were there."""
     if how.save is None or how.budget is None:
         return None
     try:
         text = ab_plan(fitted(asked, loaded_of(finished.folder).plan), how.save.resolve().parent)
-        if not _is_text(how.save, text):
-            _write_plan(how.save, text)
+        if not is_text(how.save, text):
+            write_plan(how.save, text)
     except PgdynoError as error:
         return error
     return None
@@ -211,18 +188,10 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
         lines = lines or [report.draft.said.text]
     if reasons:
         lines = [f"no answer: {refusal_headline(reasons)}; see the report"]
+    hints = _hints(finished, asked)
     if output.json:
-        found = {
-            "run": str(folder),
-            "trials": len(finished.records),
-            "failed": len(finished.failed),
-            "failures": [{"message": message, "hint": hint} for message, hint in failures_of(finished)],
-            "hints": _hints(finished, asked),
-            "invalid": reasons_json(reasons),
-            "comparisons": [] if reasons else [comparison_json(each) for each in comparisons],
-            "answer": lines,
-        }
-        print_json(found)
+        found = [] if reasons else [comparison_json(each) for each in comparisons]
+        answer_json(finished, lines, hints=hints, invalid=reasons_json(reasons), comparisons=found)
     else:
         console = Console()
         if comparisons:
@@ -230,7 +199,7 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
             validity = report.draft.validity
             found_wrong = [Reasons(validity.reasons)] if validity is not None and validity.reasons else []
             print_lines([*block_lines(found_wrong, Layout.of(console)), Text("")], console)
-        print_end([*pages, *failure_lines(finished, asked)], lines, console)
+        print_end([*pages, *failure_lines(finished, hints)], lines, console)
     raise_first(errors)
     return code
 
@@ -239,28 +208,6 @@ def _no_answer(finished: Finished) -> str:
     if any(record.outcome is Outcome.FINISHED for record in finished.records):
         return "no answer: the trials of one arm are missing"
     return "no answer: no trial finished"
-
-
-def print_end(before: Sequence[str], answer: Sequence[str], console: Console) -> None:
-    """Print lines, and the answer in bold as the last ones."""
-    for line in before:
-        console.print(Text(printable(line)), soft_wrap=True)
-    for line in answer:
-        console.print(Text(printable(line), "bold"), soft_wrap=True)
-
-
-def failure_lines(finished: Finished, asked: Question) -> list[str]:
-    """Return why trials failed, and what to do."""
-    return [
-        *(f"failed: {message}" for message, _ in failures_of(finished)),
-        *(f"hint: {hint}" for hint in _hints(finished, asked)),
-    ]
-
-
-def failures_of(finished: Finished) -> list[tuple[str, str | None]]:
-    """Return message and hint of each different failure."""
-    found = [record.failure for record in finished.failed if record.failure is not None]
-    return list(dict.fromkeys((each.message, each.hint) for each in found))
 
 
 def _hints(finished: Finished, asked: Question) -> list[str]:

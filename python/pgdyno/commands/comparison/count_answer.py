@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pgdyno.analyse.comparison import Verdict, verdict_of
 from pgdyno.analyse.pairs import Metric
-from pgdyno.commands.comparison.ab_answer import failures_of, print_end, save_plan
 from pgdyno.commands.comparison.count_plan import CountQuestion, count_plan
+from pgdyno.commands.comparison.one_question import answer_json, failure_lines, measure_plan, print_end
 from pgdyno.commands.support.carry_out import (
     How,
-    carry_out,
-    check_folder,
-    check_reports,
     exit_code,
-    experiment_of,
     write_page,
 )
 from pgdyno.commands.support.report_files import raise_first
 from pgdyno.console import Console
-from pgdyno.errors import ExitCode, PlanError
+from pgdyno.errors import ExitCode
 from pgdyno.experiment import Finished
 from pgdyno.instructions.counting import counter_of
-from pgdyno.plan import load_plan
-from pgdyno.plan.ab_plan import in_options
-from pgdyno.plan.loaded_plan import load_text
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.answers.instruction_costs import CountedArm, costs, counted_arms
 from pgdyno.report.full_report import whole_report
 from pgdyno.report.sections.section_list import instruction_blocks
 from pgdyno.report.terminal.block_lines import block_lines
 from pgdyno.report.terminal.summary_file import Layout, print_lines
-from pgdyno.safe_output import print_json
 from pgdyno.store import load_run
-from pgdyno.targets import Use
 
 
 def count_and_answer(asked: CountQuestion, how: How) -> ExitCode:
@@ -42,40 +31,21 @@ def count_and_answer(asked: CountQuestion, how: How) -> ExitCode:
     Raises PgdynoError if nothing could be counted, StoreError also after the answer if a file could not be written.
     """
     counter_of(asked.counter)
-    folder = Path.cwd() if how.save is None else how.save.resolve().parent
-    text = count_plan(asked, folder)
-    try:
-        loaded = load_text(text, folder, "count")
-        check_folder(how.runs)
-        check_reports(how.output)
-        if how.save is not None:
-            save_plan(how.save, text)
-            loaded = load_plan(how.save)
-        finished = carry_out(how.output, Use(loaded.plan.name, how.when_busy), experiment_of(loaded, how))
-    except PlanError as error:
-        found = in_options(error)
-        if found is None:
-            raise
-        raise found from error
+    finished = measure_plan("count", lambda folder: count_plan(asked, folder), how)
     return _answer(finished, how)
 
 
 def _answer(finished: Finished, how: How) -> ExitCode:
-    folder, output = finished.folder.path, how.output
-    run = load_run(folder)
+    run, output = load_run(finished.folder), how.output
     errors, pages = write_page(whole_report([run]), finished, output)
     arms = counted_arms(run)
     lines = answer_lines(arms)
     if output.json:
-        failures = [{"message": message, "hint": hint} for message, hint in failures_of(finished)]
-        found = {"run": str(folder), "trials": len(finished.records), "failed": len(finished.failed)}
-        print_json({**found, "failures": failures, "arms": list(map(_arm_json, arms)), "answer": lines})
+        answer_json(finished, lines, arms=list(map(_arm_json, arms)))
     else:
         console = Console()
         print_lines(block_lines(instruction_blocks(run), Layout.of(console)), console)
-        failed = [f"failed: {message}" for message, _ in failures_of(finished)]
-        hints = [f"hint: {hint}" for _, hint in failures_of(finished) if hint]
-        print_end([*pages, *failed, *hints], lines, console)
+        print_end([*pages, *failure_lines(finished)], lines, console)
     raise_first(errors)
     return exit_code(finished)
 
