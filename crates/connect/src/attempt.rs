@@ -95,6 +95,41 @@ async fn connect(params: &Params, watch: Option<&Watch>) -> Result<Session, Conn
     Err(ConnectError { attempts })
 }
 
+/// Connects a socket to the first host that can be reached, with the encryption that `sslmode` asks for. No session
+/// begins.
+///
+/// # Errors
+/// No host can be reached; the error has every attempt with its reason.
+pub fn reach(params: &Params) -> Result<Stream, ConnectError> {
+    block_on(async {
+        let mut attempts = Vec::new();
+        for host in in_order(params, None) {
+            let patience = patience(params, None);
+            let found = targets(host, &patience).await;
+            match found {
+                Err(cause) => attempts.push(Attempt { what: String::new(), cause }),
+                Ok(targets) => {
+                    for Target { endpoint, what } in targets {
+                        match reach_endpoint(params, host, &endpoint).await {
+                            Ok(stream) => return Ok(stream),
+                            Err(cause) => attempts.push(Attempt { what, cause }),
+                        }
+                    }
+                }
+            }
+        }
+        Err(ConnectError { attempts })
+    })
+}
+
+async fn reach_endpoint(params: &Params, host: &Host, endpoint: &Endpoint) -> Result<Stream, Cause> {
+    let patience = patience(params, None);
+    let encryption = encryption::allowed(params.sslmode, matches!(endpoint, Endpoint::Unix(_)))[0];
+    let stream = open(params, endpoint, &patience).await?;
+    let taken = encryption::take(params, host, stream, encryption, &patience).await;
+    taken.map(|(stream, _)| stream).map_err(|failure| failure.cause)
+}
+
 async fn try_host(
     params: &Params, host: &Host, wanted: TargetSessionAttrs, watch: Option<&Watch>, attempts: &mut Vec<Attempt>,
 ) -> Result<Session, Next> {

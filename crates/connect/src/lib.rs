@@ -37,6 +37,7 @@ mod uri;
 mod watch;
 mod word_options;
 
+pub use attempt::reach;
 pub use blocking_session::{ResultSet, Session};
 pub use cancel::cancel_all;
 pub use cancel_token::CancelToken;
@@ -53,5 +54,5 @@ pub use pooler::{Pooler, Poolers};
 pub use secret::Secret;
 pub use session_error::SessionError;
 pub use stream::{Stream, Transport};
-pub use tls::{TlsChannel, TlsError};
+pub use tls::{Acceptor, TlsChannel, TlsError};
 pub use word_options::{LoadBalance, SslMode, TargetSessionAttrs};

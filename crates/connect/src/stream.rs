@@ -113,7 +113,10 @@ impl Stream {
     }
 
     /// Sends as many of the accepted bytes as fit; returns whether all were sent.
-    pub(crate) fn try_flush(&mut self) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// The connection or its encryption has failed.
+    pub fn try_flush(&mut self) -> io::Result<bool> {
         match self {
             Stream::Unix(_) | Stream::Tcp(_) => Ok(true),
             Stream::Tls(stream) => stream.try_flush(),
@@ -139,10 +142,15 @@ impl Stream {
         Ok(bytes)
     }
 
+    /// Whether bytes that were accepted are still to be sent.
+    pub fn has_unsent(&self) -> bool {
+        matches!(self, Stream::Tls(stream) if stream.has_unsent())
+    }
+
     /// Waits until the stream can be read, or written to if `write` is set.
     pub(crate) async fn wait(&self, write: bool, patience: &Patience) -> io::Result<()> {
         let mut events = PollFlags::IN;
-        events.set(PollFlags::OUT, write || matches!(self, Stream::Tls(stream) if stream.has_unsent()));
+        events.set(PollFlags::OUT, write || self.has_unsent());
         patience.wait(self, events).await
     }
 

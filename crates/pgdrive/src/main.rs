@@ -34,6 +34,7 @@ mod phases_file;
 mod pooled_sessions;
 mod prepared_load;
 mod progress;
+mod proxy;
 mod queries;
 mod replay;
 mod results;
@@ -86,6 +87,7 @@ fn carry_out(request: &Request, messages: &Messages) -> Exit {
         Request::Initialize(options) => initialize::run(options, messages),
         Request::TpccCheck(options) => tpcc::check::run(options, messages),
         Request::TpchQueries(wanted) => tpch::show(wanted),
+        Request::Proxy(options) => proxy::run(options, messages),
         Request::Benchmark(options) => benchmark::run(options, messages),
     }
 }

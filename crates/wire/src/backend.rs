@@ -28,7 +28,7 @@ impl TxStatus {
 pub struct CommandTag<'a>(&'a [u8]);
 
 impl<'a> CommandTag<'a> {
-    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
+    pub fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
         match body {
             [tag @ .., 0] => Ok(CommandTag(tag)),
             _ => Err(malformed(b'C', "command tag without an end")),
@@ -122,7 +122,7 @@ pub struct Field<'a> {
 
 impl<'a> RowDescription<'a> {
     /// Reads the body of a RowDescription; checks all lengths once.
-    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
+    pub fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
         let bad = malformed(b'T', "descriptions of columns do not fit the message");
         let (columns, fields) = split_u16(body).ok_or(bad)?;
         let mut rest = fields;

@@ -62,14 +62,17 @@ COPY (
     SELECT * FROM (
         SELECT number::INTEGER AS session, seq, (greatest(latest, {began}) - {began})::BIGINT AS at_us, us, kind,
                new AS statement, sql, name, parameters, transaction, sqlstate, rows, lock_us AS lock_wait_us,
-               left_out
+               left_out,
+               list_transform(range(0, len(answer), len(answer_columns)),
+                              lambda first: answer[first + 1:first + len(answer_columns)]) AS answer,
+               answer_columns, copy, copy_bytes
         FROM {files} JOIN placed USING (session, block)
              LEFT JOIN renumbered ON statement = old
         UNION ALL
         SELECT number::INTEGER, (CASE block WHEN -1 THEN 0 ELSE 1 + coalesce(statements, 0) END)::INTEGER,
                CASE block WHEN -1 THEN connected_at ELSE ended_at END, NULL,
                CASE block WHEN -1 THEN 'connect' ELSE 'disconnect' END,
-               NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+               NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM placed JOIN session_number USING (session, number)
         WHERE part = {part} AND block IN (-1, {after})
     ) ORDER BY session, seq

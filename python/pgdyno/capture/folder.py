@@ -28,9 +28,12 @@ ENDINGS = {
     Ended.LIMIT: "ended when the log reached the limit of --max-size",
     Ended.SERVER_LOST: "lost the server before its end",
 }
+_SOURCES = {
+    Source.LOG: "the server's log", Source.PROXY: "sessions through a proxy", Source.STATEMENTS: "pg_stat_statements"
+}  # fmt: skip
 _VALUES = {
     Values.ANONYMISED: "text was replaced; types, lengths and which values are equal were kept, and so were numbers",
-    Values.KEPT: "kept as the server logged them: treat this folder as you treat the database",
+    Values.KEPT: "kept as they were: treat this folder as you treat the database",
     Values.UNKNOWN: "none: pg_stat_statements does not have them",
 }
 _REPLAY = """\
@@ -69,7 +72,7 @@ def new_folder(folder: Path) -> None:
 def write_capture(folder: Path, capture: Capture) -> None:
     """Write everything but `capture.parquet`, and `capture.json` last: a folder with it is whole. Raises StoreError."""
     files = {README_FILE: readme(capture)}
-    if capture.source is Source.LOG:
+    if capture.source is not Source.STATEMENTS:
         files[PLAN_FILE] = plan(folder.resolve().name, capture)
     files[CAPTURE_FILE] = capture.model_dump_json(indent=2)
     for name, text in files.items():
@@ -85,7 +88,7 @@ def read_capture(folder: Path) -> Capture:
     if is_missing:
         raise UsageError(f"{folder} is not a capture: it has no {CAPTURE_FILE}", hint="to make one: pgdyno capture")
     capture = read_model(path, Capture, _check_format)
-    if capture.source is Source.LOG and not (folder / STATEMENTS_FILE).is_file():
+    if capture.source is not Source.STATEMENTS and not (folder / STATEMENTS_FILE).is_file():
         raise StoreError(f"cannot read {folder}: it has no {STATEMENTS_FILE}", hint=DAMAGED)
     return capture
 
@@ -130,7 +133,7 @@ def readme(capture: Capture) -> str:
     if capture.notes:
         notes = "\n".join(f"- {cell(str(each.message))}" for each in capture.notes)
         parts += ["## What the server did not log or show", notes]
-    if capture.source is Source.LOG:
+    if capture.source is not Source.STATEMENTS:
         parts.append(_REPLAY.format(began=format_time(capture.began), plan=PLAN_FILE))
     else:
         parts.append(_ONLY_MODEL)
@@ -144,14 +147,14 @@ def _table(head: str, rows: Iterable[Iterable[str]]) -> str:
 
 
 def _facts(capture: Capture) -> Iterator[tuple[str, str]]:
-    is_log = capture.source is Source.LOG
+    is_log = capture.source is not Source.STATEMENTS
     sessions = f"at most {capture.most_sessions:,} at once" if is_log or capture.most_sessions else "unknown"
     for name, value in {
         "began": format_time(capture.began),
         "lasted": duration_words(capture.span_us / 1e6),
         "server": f"PostgreSQL {capture.server_version}" if capture.server_version else "unknown",
         "database": capture.database or "unknown",
-        "source": "the server's log" if is_log else "pg_stat_statements",
+        "source": _SOURCES[capture.source],
         "statements": f"{capture.calls:,} in {counted(len(capture.statements), 'class', 'classes')}",
         "transactions": f"{capture.transactions:,}" if capture.transactions else "unknown",
         "sessions": f"{capture.sessions:,}, {sessions}" if is_log else sessions,

@@ -13,6 +13,7 @@ _REASONS = {
     message.id: message
     for message in (
         Message("copy-data", "COPY from the client: a log does not have its rows"),
+        Message("copy-rows", "rows of COPY from the client: --values kept keeps up to 16 MiB of text of each COPY"),
         Message("copy-file", "COPY from or to a file or a program of the server"),
         Message(
             "credentials", "statements that may hold a password: roles, servers, subscriptions, connection strings"
@@ -31,6 +32,12 @@ _REASONS = {
         Message("no-text", "times without a statement: log_duration without log_statement"),
         Message("other-classes", "statements of the class 'other statements': the capture has too many classes"),
         Message("began-before", "began before the capture"),
+        Message("encoding", "text or parameters in another encoding than UTF-8"),
+        Message("binary", "parameters in the binary format of a type that is not PostgreSQL's own"),
+        Message("unreadable", "sessions whose messages do not follow the protocol: the rest of each"),
+        Message("writes", "statements that write, or may write: --reads leaves them out"),
+        Message("other-user", "statements of other users"),
+        Message("other-application", "statements of other applications"),
         Message("other-database", "statements of another database, or of an unknown one"),
         Message("replication", "commands of replication connections"),
         Message("background", "lines of background processes"),
@@ -64,7 +71,17 @@ SERVER_UNKNOWN = Message(
     "capture-server-unknown",
     "log files do not name their server, so pgdyno cannot refuse to send the load to that server: name a copy",
 )
-_OUTSIDE = {"other-database", "replication", "background", "other-lines", "other-source", "copies"}
+_OUTSIDE = {
+    "other-database",
+    "other-user",
+    "other-application",
+    "writes",
+    "replication",
+    "background",
+    "other-lines",
+    "other-source",
+    "copies",
+}
 """Reasons that concern nothing of the load."""
 
 

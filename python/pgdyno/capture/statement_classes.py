@@ -11,6 +11,7 @@ import duckdb
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_statements import Templates
 from pgdyno.capture.parser import LONGEST, ParsedText, kept_apart, parse
+from pgdyno.effect import Effect, effect_of_sql
 from pgdyno.records.capture import OTHER_STATEMENTS, StatementClass
 
 MOST_BYTES = 24 << 20
@@ -90,8 +91,9 @@ FROM class_times GROUP BY statement ORDER BY statement
 class Classes:
     """The classes of the statements of a log, by preliminary numbers."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, templates: Templates) -> None:
-        self._templates = templates
+    def __init__(self, connection: duckdb.DuckDBPyConnection, templates: Templates, *, only_reads: bool) -> None:
+        """`only_reads`: statements that may write are left out."""
+        self._templates, self._only_reads = templates, only_reads
         self._parsed: list[ParsedText] = []
         self._numbers: dict[str, int] = {}
         self.have_newlines = False
@@ -118,6 +120,8 @@ class Classes:
             number = self._number(key, parsed, place)
             # the server parsed what it ran
             reason = judged.reason or ("not-whole" if parsed.ends_early else None)
+            if self._only_reads and effect_of_sql(sql) is not Effect.READS:
+                reason = reason or "writes"
             row = (template, number, parsed.effect, parsed.failed, reason, judged.parameters)
             for name, value in zip(columns, row, strict=True):
                 columns[name].append(value)

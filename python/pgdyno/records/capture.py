@@ -21,6 +21,8 @@ CAPTURE_FILE, STATEMENTS_FILE = "capture.json", "capture.parquet"
 
 class Source(StrEnum):
     LOG = "log"
+    PROXY = "proxy"
+    """Sessions that went through `pgdrive --proxy`."""
     STATEMENTS = "pg_stat_statements"
 
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, BufRead, Write};
 
-use rustls::ClientConnection;
+use rustls::Connection;
 
 use super::tls_error::TlsError;
 
@@ -11,7 +11,7 @@ use super::tls_error::TlsError;
 ///
 /// Messages of the server other than data are answered together with the next data, which TLS permits for all of them.
 pub struct TlsChannel {
-    connection: ClientConnection,
+    connection: Connection,
     is_closed: bool,
 }
 
@@ -22,13 +22,14 @@ impl fmt::Debug for TlsChannel {
 }
 
 impl TlsChannel {
-    pub(super) fn new(mut connection: ClientConnection) -> Self {
+    pub(super) fn new(connection: impl Into<Connection>) -> Self {
+        let mut connection = connection.into();
         // everything that is encrypted in one call is also taken in one call
         connection.set_buffer_limit(None);
         TlsChannel { connection, is_closed: false }
     }
 
-    pub(super) fn connection(&self) -> &ClientConnection {
+    pub(super) fn connection(&self) -> &Connection {
         &self.connection
     }
 

@@ -63,7 +63,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+pub(super) fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let shown = path.display();
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

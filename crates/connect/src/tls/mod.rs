@@ -4,6 +4,7 @@
 //! files read; [`negotiate`] encrypts a connected socket. [`TlsChannel`] is an established session
 //! without its socket, for code that moves bytes itself.
 
+mod acceptor;
 mod certificate;
 mod certificate_files;
 mod certificate_hash;
@@ -21,6 +22,7 @@ mod tls_stream;
 mod trust;
 mod verifier;
 
+pub use acceptor::Acceptor;
 pub use channel::TlsChannel;
 pub(crate) use config::{TlsConfig, TlsConfigCell};
 pub(crate) use negotiation::{Negotiated, negotiate};

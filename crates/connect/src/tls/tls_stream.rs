@@ -176,6 +176,6 @@ impl AsFd for TlsStream {
 }
 
 /// Wraps the error for callers that know only errors of sockets.
-fn failed(error: TlsError) -> io::Error {
+pub(super) fn failed(error: TlsError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }

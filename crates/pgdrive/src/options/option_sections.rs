@@ -10,6 +10,7 @@ use super::common_options::{self, CommonOptions};
 use super::initialize_options::{self, InitializeOptions};
 use super::option_row::{Partner, Row};
 use super::option_values::{Information, Value};
+use super::proxy_options::{self, ProxyOptions};
 use super::tpcc_options::{self, TpccOptions};
 use super::tpch_options::{self, TpchOptions};
 use crate::called_as::CalledAs;
@@ -29,6 +30,7 @@ pub(super) struct GivenOptions {
     pub load: BenchmarkOptions,
     pub tpcc: TpccOptions,
     pub tpch: TpchOptions,
+    pub proxy: ProxyOptions,
     pub common: CommonOptions,
     /// Names of all options that were given.
     names: Vec<&'static str>,
@@ -48,6 +50,7 @@ pub fn sections(called_as: CalledAs) -> Vec<Section> {
         section("Benchmarking options", benchmark_rows::all(), called_as),
         section("TPC-C options", tpcc_options::ROWS, called_as),
         section("TPC-H options", tpch_options::ROWS, called_as),
+        section("Proxy options", proxy_options::ROWS, called_as),
         section("Common options", common_options::ROWS, called_as),
     ]
 }
@@ -71,6 +74,7 @@ impl GivenOptions {
             load: BenchmarkOptions::default(),
             tpcc: TpccOptions::default(),
             tpch: TpchOptions::default(),
+            proxy: ProxyOptions::default(),
             common: CommonOptions::default(),
             names: Vec::new(),
         }
@@ -93,6 +97,7 @@ impl GivenOptions {
         take(benchmark_rows::all(), &mut self.load, value)?;
         take(tpcc_options::ROWS, &mut self.tpcc, value)?;
         take(tpch_options::ROWS, &mut self.tpch, value)?;
+        take(proxy_options::ROWS, &mut self.proxy, value)?;
         take(common_options::ROWS, &mut self.common, value)
     }
 

@@ -3,6 +3,7 @@
 use super::benchmark_options::Benchmark;
 use super::initialize_options::Initialize;
 use super::option_values::Information;
+use super::proxy_options::ProxyChoice;
 use super::tpcc_options::TpccCheck;
 use super::tpch_options::TpchQueries;
 use crate::messages::Failure;
@@ -16,6 +17,8 @@ pub enum Request {
     /// `--tpcc-check` without `-i`
     TpccCheck(TpccCheck),
     TpchQueries(TpchQueries),
+    /// `--proxy`
+    Proxy(Box<ProxyChoice>),
     Benchmark(Box<Benchmark>),
 }
 

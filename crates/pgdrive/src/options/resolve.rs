@@ -37,6 +37,10 @@ pub(super) fn resolve(mut given: GivenOptions, operands: Vec<String>) -> Result<
     if let Some(wanted) = given.tpch.printed(given.initialize.wanted, seed)? {
         return Ok(Request::TpchQueries(wanted));
     }
+    let refuses_others = given.initialize.wanted || given.has_of_initialization() || given.has_of_benchmarking();
+    if let Some(proxy) = given.proxy.resolve(&given.common.connection, &given.load.load, refuses_others)? {
+        return Ok(Request::Proxy(Box::new(proxy)));
+    }
     if given.initialize.wanted {
         return Ok(Request::Initialize(Box::new(initialize(given)?)));
     }

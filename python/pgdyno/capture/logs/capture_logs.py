@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Protocol
 
 import duckdb
 
@@ -23,7 +24,7 @@ from pgdyno.capture.capture_table import Found, write_table
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_blocks import Block, blocks
 from pgdyno.capture.logs.log_entries import load_entries
-from pgdyno.capture.logs.log_events import load_events, server_version
+from pgdyno.capture.logs.log_events import load_events, of_others, server_version
 from pgdyno.capture.logs.log_files import LogFile
 from pgdyno.capture.logs.log_recognition import log_files, without_copies
 from pgdyno.capture.logs.log_statements import Templates, store_statements
@@ -54,6 +55,10 @@ class Options:
     database: str | None = None
     prefix: str | None = None
     """`log_line_prefix`; None: a usual one."""
+    user: str | None = None
+    application: str | None = None
+    only_reads: bool = False
+    """Leave out what writes, or may write."""
     values: Values = Values.ANONYMISED
     span_us: tuple[int | None, int | None] = (None, None)
     """The first and the last time of lines that are read, in µs since 1970; None: the log's own."""
@@ -64,6 +69,51 @@ class Progress:
     read_bytes: int
     total_bytes: int
     entries: int
+
+
+class Events(Protocol):
+    """A file that says what sessions did."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def size_bytes(self) -> int: ...
+
+    def blocks(self, losses: Losses) -> Iterator[Block]:
+        """Yield its parts; what cannot be read is added to `losses`. Raises StoreError."""
+
+    def load(self, cursor: duckdb.DuckDBPyConnection, block: Block, file: Path) -> tuple[list[Left], str | None]:
+        """Fill the table `event` of `cursor` by way of `file`; return what is left out, and the server's version."""
+
+
+Left = tuple[str, int, int]
+"""A reason, how often it occurred, and the first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LogEvents:
+    log: LogFile
+    options: Options
+
+    @property
+    def path(self) -> Path:
+        return self.log.path
+
+    @property
+    def size_bytes(self) -> int:
+        return self.log.size_bytes
+
+    def blocks(self, losses: Losses) -> Iterator[Block]:
+        return blocks(self.log, losses)
+
+    def load(self, cursor: duckdb.DuckDBPyConnection, block: Block, file: Path) -> tuple[list[Left], str | None]:
+        cut = load_entries(cursor, self.log, block, file)
+        version = server_version(cursor)
+        cursor.execute("DELETE FROM entry WHERE logged_us < $1 OR logged_us > $2", self.options.span_us)
+        left = load_events(cursor, of_others(self.options.user, self.options.application))
+        if cut:
+            left.append(("cut", len(cut), min(cut)))
+        return left, version
 
 
 def capture_logs(
@@ -79,31 +129,16 @@ def capture_logs(
     losses = Losses([each.path for each in (*logs, *copies)])
     for each in copies:
         losses.add("copies", each.path, 1)
-    templates = Templates(anonymised=options.values is Values.ANONYMISED)
-    with _work_folder(into) as folder, _database(folder, into) as connection:
-        classes = Classes(connection, templates)
-        events = SessionEvents(connection, have_ids=_have_ids(logs))
-        statements = SessionStatements(connection, classes, folder)
-        reader = _Reader(logs, templates, losses, folder, events, statements, options.span_us)
-        reader.read([connection.cursor() for _ in range(WORKERS)], progress)
-        if statements.first_unfinished is not None and logs[0].prefix is not None and not classes.have_newlines:
-            # where one statement lacks its end, others may as well, and look whole
-            place = losses.name_place(statements.first_unfinished)
-            raise UsageError(
-                f"{place}: the statement ends in its middle, and no line of the log continues another one: lines were"
-                " removed or shortened",
-                hint="read the server's own log file: a filter by line keeps only the first line of a statement",
-            )
-        if events.clock_steps:
-            losses.add_at("clock-set-back", events.clock_steps[0], len(events.clock_steps))
-        find_sessions(connection)
-        check_one_server(connection, {number: str(each.path) for number, each in enumerate(logs)})
-        database = choose_database(connection, options.database)
-        _count_others(connection, losses)
-        found = Found(events.began_us, database, reader.version, options.values)
-        partial = folder / STATEMENTS_FILE
-        capture = write_table(connection, statements.files, partial, found, classes, losses)
-        partial.replace(into / STATEMENTS_FILE)
+    _check_columns(logs, options)
+    capture = capture_events(
+        [_LogEvents(each, options) for each in logs],
+        losses,
+        into,
+        options,
+        progress,
+        have_ids=_have_ids(logs),
+        may_be_cut=logs[0].prefix is not None,
+    )
     notes = [
         KeptMessage.of(
             Message(
@@ -120,6 +155,62 @@ def capture_logs(
     return capture.model_copy(update={"has_whole_seconds": whole_seconds, "notes": notes})
 
 
+def _check_columns(logs: Sequence[LogFile], options: Options) -> None:
+    """Raise UsageError if a log lacks what --user or --application choose by."""
+    for option, wanted, column, escape in (
+        ("--user", options.user, "role", "%u"),
+        ("--application", options.application, "application", "%a"),
+    ):
+        for each in logs:
+            if wanted is not None and each.prefix is not None and column not in each.prefix.groups:
+                raise UsageError(
+                    f"{option}: {each.path} does not have it: its log_line_prefix lacks {escape}",
+                    hint=f"remove {option}, or capture a csvlog or jsonlog",
+                )
+
+
+def capture_events(
+    sources: Sequence[Events],
+    losses: Losses,
+    into: Path,
+    options: Options,
+    progress: Callable[[Progress], None],
+    *,
+    have_ids: bool = True,
+    may_be_cut: bool = False,
+) -> Capture:
+    """Write `capture.parquet` into the folder `into` from what `sources` say, and return what it has.
+
+    `have_ids`: sessions have IDs; `may_be_cut`: statements may lack lines. Raises as `capture_logs`.
+    """
+    templates = Templates(anonymised=options.values is Values.ANONYMISED)
+    with _work_folder(into) as folder, _database(folder, into) as connection:
+        classes = Classes(connection, templates, only_reads=options.only_reads)
+        events = SessionEvents(connection, have_ids=have_ids)
+        statements = SessionStatements(connection, classes, folder)
+        reader = _Reader(sources, templates, losses, folder, events, statements)
+        reader.read([connection.cursor() for _ in range(WORKERS)], progress)
+        if statements.first_unfinished is not None and may_be_cut and not classes.have_newlines:
+            # where one statement lacks its end, others may as well, and look whole
+            place = losses.name_place(statements.first_unfinished)
+            raise UsageError(
+                f"{place}: the statement ends in its middle, and no line of the log continues another one: lines were"
+                " removed or shortened",
+                hint="read the server's own log file: a filter by line keeps only the first line of a statement",
+            )
+        if events.clock_steps:
+            losses.add_at("clock-set-back", events.clock_steps[0], len(events.clock_steps))
+        find_sessions(connection)
+        check_one_server(connection, {number: str(each.path) for number, each in enumerate(sources)})
+        database = choose_database(connection, options.database)
+        _count_others(connection, losses)
+        found = Found(events.began_us, database, reader.version, options.values)
+        partial = folder / STATEMENTS_FILE
+        capture = write_table(connection, statements.files, partial, found, classes, losses)
+        partial.replace(into / STATEMENTS_FILE)
+    return capture
+
+
 def _have_ids(logs: Sequence[LogFile]) -> bool:
     return all(each.prefix is None or "key" in each.prefix.groups for each in logs)
 
@@ -133,7 +224,7 @@ class _Loaded:
 
     cursor: duckdb.DuckDBPyConnection
     number: int
-    left: list[tuple[str, int, int]]
+    left: list[Left]
     version: str | None
 
 
@@ -142,18 +233,16 @@ class _Reader:
 
     def __init__(
         self,
-        logs: Sequence[LogFile],
+        sources: Sequence[Events],
         templates: Templates,
         losses: Losses,
         folder: Path,
         events: SessionEvents,
         statements: SessionStatements,
-        span_us: tuple[int | None, int | None],
     ) -> None:
-        self._span_us = span_us
         self.version: str | None = None
         """Version of the server, if the log contains it."""
-        self._logs, self._templates, self._losses, self._folder = logs, templates, losses, folder
+        self._sources, self._templates, self._losses, self._folder = sources, templates, losses, folder
         self._events, self._statements = events, statements
         self._anonymiser = Anonymiser() if templates.anonymised else None
         self._free: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
@@ -162,18 +251,18 @@ class _Reader:
         for cursor in cursors:
             self._free.put(cursor)
         waiting: deque[Future[_Loaded]] = deque()
-        total = sum(each.size_bytes for each in self._logs)
+        total = sum(each.size_bytes for each in self._sources)
         before = entries = 0
         with ThreadPoolExecutor(len(cursors), "capture") as pool:
             try:
-                for number, log in enumerate(self._logs):
-                    for block in blocks(log, self._losses):
+                for number, source in enumerate(self._sources):
+                    for block in source.blocks(self._losses):
                         if len(waiting) == len(cursors):
                             self._add(waiting.popleft().result(), more=True)
                         waiting.append(pool.submit(self._load, number, block))
                         entries += block.entries
                         progress(Progress(before + block.end_bytes, total, entries))
-                    before += log.size_bytes
+                    before += source.size_bytes
                 while waiting:
                     self._add(waiting.popleft().result(), more=bool(waiting))
             except BaseException:
@@ -187,20 +276,15 @@ class _Reader:
     def _load(self, number: int, block: Block) -> _Loaded:
         cursor = self._free.get()
         file = self._folder / f"block-{threading.get_ident()}"
-        cut = load_entries(cursor, self._logs[number], block, file)
-        version = server_version(cursor)
-        cursor.execute("DELETE FROM entry WHERE logged_us < $1 OR logged_us > $2", self._span_us)
-        left = load_events(cursor)
+        left, version = self._sources[number].load(cursor, block, file)
         store_statements(cursor, number, self._templates, self._anonymiser)
-        if cut:
-            left.append(("cut", len(cut), min(cut)))
         return _Loaded(cursor, number, left, version)
 
     def _add(self, loaded: _Loaded, *, more: bool) -> None:
         self._events.add(loaded.cursor, loaded.number)
         self._statements.add(loaded.cursor, self._events.began_us or 0, more=more)
         for reason, count, line in loaded.left:
-            self._losses.add(reason, self._logs[loaded.number].path, line, count)
+            self._losses.add(reason, self._sources[loaded.number].path, line, count)
         self.version = loaded.version or self.version
         self._free.put(loaded.cursor)
 

@@ -22,12 +22,13 @@ _CSV_COLUMNS = (
 )  # fmt: skip
 """Of PostgreSQL 14 and later; older versions lack the last ones."""
 _JSON_KEYS = {
-    "stamp": "timestamp", "database": "dbname", "pid": "pid", "key": "session_id", "started": "session_start",
+    "stamp": "timestamp", "role": "user", "database": "dbname", "pid": "pid", "key": "session_id",
+    "started": "session_start",
     "vxid": "vxid", "severity": "error_severity", "sqlstate": "state_code", "message": "message", "detail": "detail",
     "query": "statement", "backend": "backend_type", "leader": "leader_pid",
     "application": "application_name",
 }  # fmt: skip
-_HEADER = ("stamp", "database", "pid", "key", "started", "vxid", "backend", "leader", "application")
+_HEADER = ("stamp", "role", "database", "pid", "key", "started", "vxid", "backend", "leader", "application")
 """Columns that a prefix may have."""
 _JSON_BYTES = 4 << 20
 """JSON that is parsed at once: DuckDB takes several times as much memory for it."""
@@ -93,7 +94,7 @@ def _common_query(log: LogFile, source: str) -> str:
                TRY_CAST(trim(pid) AS BIGINT) AS pid, nullif(key, '') AS key, {started} AS started,
                TRY_CAST(split_part(vxid, '/', 1) AS BIGINT) AS process_number, severity, sqlstate, message,
                nullif(detail, '') AS detail, nullif(query, '') AS query, nullif(backend, '') AS backend,
-               nullif(leader, '') AS leader, application, nullif(doubt, '') AS doubt
+               nullif(leader, '') AS leader, role, application, nullif(doubt, '') AS doubt
         FROM ({inner}) WHERE logged_us IS NOT NULL AND message IS NOT NULL AND TRY_CAST(line AS BIGINT) IS NOT NULL
     """
 

@@ -151,9 +151,12 @@ SELECT line, logged_us, key, pid, started, process_number, kind, us,
        coalesce(regexp_matches(sql, {quote_text(OWN_STATEMENT)}), false)
        OR (kind = '{Kind.CONNECT}' AND regexp_matches(message, ' application_name={OWN_NAMES}')) AS is_own,
        CASE WHEN kind = '{Kind.PLAN}' THEN {{plan_rows}} END AS rows,
+       NULL::VARCHAR[] AS answer, NULL::VARCHAR[] AS answer_columns, NULL::VARCHAR[] AS copy,
+       NULL::BIGINT AS copy_bytes,
        CASE WHEN backend = 'walsender' THEN 'replication'
             WHEN backend NOT IN ('client backend', 'not initialized') OR leader IS NOT NULL THEN 'background'
             WHEN regexp_matches(application, '^{OWN_NAMES}') THEN '{_OWN}'
+            {{others}}
             WHEN starts_with(tail, 'execute fetch from ') THEN 'portal-fetch'
             WHEN starts_with(tail, 'fastpath function call: ') THEN 'function-call'
             WHEN starts_with(message, 'received replication command: ') THEN 'replication'
@@ -173,14 +176,28 @@ _PLAN_ROWS = r"""
 _LEFT = f"""
 SELECT reason, count(*), min(line) FROM event
 WHERE reason <> '{_OWN}'
-  AND (reason NOT IN ('connection', 'portal-fetch', 'function-call') OR kind IN ('sent', 'done'))
+  AND (reason NOT IN ('connection', 'portal-fetch', 'function-call', 'other-user', 'other-application')
+       OR kind IN ('sent', 'done'))
 GROUP BY reason
 """
 
 
-def load_events(cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, int, int]]:
-    """Fill the table `event` from `entry`; return what is left out: reasons, counts, and first lines."""
-    cursor.execute(_EVENTS.format(plan_rows=_PLAN_ROWS, code=SQLSTATE_OF_MESSAGE))
+def of_others(user: str | None, application: str | None) -> str:
+    """Return SQL, branches of a CASE, for the reason to leave out what is not of this user and this application."""
+    wanted = {"user": ("role", user), "application": ("application", application)}
+    return " ".join(
+        f"WHEN {column} IS DISTINCT FROM {quote_text(name)} THEN 'other-{what}'"
+        for what, (column, name) in wanted.items()
+        if name is not None
+    )
+
+
+def load_events(cursor: duckdb.DuckDBPyConnection, others: str = "") -> list[tuple[str, int, int]]:
+    """Fill the table `event` from `entry`; return what is left out: reasons, counts, and first lines.
+
+    `others` is from `of_others`.
+    """
+    cursor.execute(_EVENTS.format(plan_rows=_PLAN_ROWS, code=SQLSTATE_OF_MESSAGE, others=others))
     left = cursor.execute(_LEFT).fetchall()
     cursor.execute("DELETE FROM event WHERE reason IS NOT NULL OR key IS NULL")
     return [(str(reason), int(count), int(line)) for reason, count, line in left if reason is not None]

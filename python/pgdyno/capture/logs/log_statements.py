@@ -62,39 +62,42 @@ _GOES_ON = f"""
 """
 _TOKENS = f"""
 CREATE OR REPLACE TEMP TABLE token AS
-SELECT line, false AS is_parameter, template, unnest(tokens) AS token, generate_subscripts(tokens, 1) AS number
+SELECT line, 'text' AS part, template, unnest(tokens) AS token, generate_subscripts(tokens, 1) AS number
 FROM (
     SELECT line, template, regexp_extract_all(sql, {quote_text(TOKENS)}) AS tokens FROM statement
     WHERE contains(sql, '''') OR contains(sql, '--') OR contains(sql, '/*')
           OR regexp_matches(sql, {quote_text(LARGE_NUMBER)})
 )
 UNION ALL
-SELECT line, true, template, unnest(parameters), generate_subscripts(parameters, 1) FROM statement
+SELECT line, 'parameters', template, unnest(parameters), generate_subscripts(parameters, 1) FROM statement
 WHERE len(parameters) > 0
+UNION ALL
+SELECT line, 'answer', template, unnest(answer), generate_subscripts(answer, 1) FROM statement WHERE len(answer) > 0
 """
 _NUMBER = "regexp_full_match(token, '''?-?[1-9]?[0-9]{0,8}(\\.[0-9]+)?''?')"
 _VALUES = f"""
-SELECT DISTINCT is_parameter, token FROM token
+SELECT DISTINCT part <> 'text', token FROM token
 WHERE token IS NOT NULL AND NOT {_NUMBER}
-  AND (is_parameter OR regexp_matches(token, {quote_text(f"^(?:{LARGE_NUMBER})")})
+  AND (part <> 'text' OR regexp_matches(token, {quote_text(f"^(?:{LARGE_NUMBER})")})
        OR (contains(token, '''') AND NOT regexp_matches(token, '^("|--|/[*])')))
 """
 # names and parameters are in the template already
 _REPLACED = f"""
 CREATE OR REPLACE TEMP TABLE replaced AS
-SELECT line, is_parameter, list(CASE
-    WHEN is_parameter THEN CASE WHEN is_kept THEN token ELSE coalesce(value, token) END
+SELECT line, part, list(CASE
+    WHEN part <> 'text' THEN CASE WHEN is_kept THEN token ELSE coalesce(value, token) END
     WHEN token[1] = '"' OR regexp_full_match(token, '\\$[0-9]+') OR starts_with(token, '--') THEN ''
     WHEN starts_with(token, '/*') AND NOT regexp_full_match(token, {quote_text(KEPT_COMMENT)}) THEN ' '
     WHEN is_kept THEN token
     ELSE coalesce(value, token) END ORDER BY number) AS tokens
 FROM token
-LEFT JOIN (SELECT unnest($flags::BOOLEAN[]) AS is_parameter, unnest($tokens::VARCHAR[]) AS token,
-                  unnest($values::VARCHAR[]) AS value) USING (is_parameter, token)
+LEFT JOIN (SELECT unnest($flags::BOOLEAN[]) AS is_parameter, unnest($tokens::VARCHAR[]) AS original,
+                  unnest($values::VARCHAR[]) AS value) known
+    ON known.is_parameter = (part <> 'text') AND original = token
 LEFT JOIN (SELECT unnest($templates::UBIGINT[]) AS template, unnest($numbers::BIGINT[]) AS number,
-                  unnest($of_parameters::BOOLEAN[]) AS is_parameter, true AS is_kept)
-    USING (template, number, is_parameter)
-GROUP BY line, is_parameter
+                  unnest($parts::VARCHAR[]) AS part, true AS is_kept)
+    USING (template, number, part)
+GROUP BY line, part
 """
 _JOINED = f"""
     array_to_string(list_transform(list_zip(string_split(form, {quote_text(MARK)}), texts.tokens),
@@ -104,15 +107,18 @@ _STORE = f"""
 CREATE OR REPLACE TEMP TABLE log_event AS
 SELECT ({{file}}::BIGINT << {FILE_BITS}) + line AS place, hash(key) AS session, logged_us, key, pid, started,
        process_number, database, kind, us, name, CASE WHEN form IS NOT NULL THEN template END AS template,
-       {{sql}} AS sql, {{parameters}} AS parameters, sqlstate, lock_us, rows, is_own, {{reason}} AS reason,
+       {{sql}} AS sql, {{parameters}} AS parameters, {{answer}} AS answer, answer_columns, {{copy}} AS copy, copy_bytes,
+       sqlstate, lock_us, rows, is_own, {{reason}} AS reason,
        coalesce(strlen(sql), 0)
-       + coalesce(list_sum(list_transform(parameters, lambda each: 16 + strlen(each))), 0)::BIGINT AS bytes
+       + coalesce(list_sum(list_transform(list_concat(parameters, statement.answer, statement.copy),
+                                          lambda each: 16 + strlen(each))), 0)::BIGINT AS bytes
 FROM statement {{joins}}
 """
 """`place` is the order of the events of all files, and says file and line."""
 _JOINS = """
-LEFT JOIN (SELECT line, tokens FROM replaced WHERE NOT is_parameter) texts USING (line)
-LEFT JOIN (SELECT line, tokens FROM replaced WHERE is_parameter) given USING (line)
+LEFT JOIN (SELECT line, tokens FROM replaced WHERE part = 'text') texts USING (line)
+LEFT JOIN (SELECT line, tokens FROM replaced WHERE part = 'parameters') given USING (line)
+LEFT JOIN (SELECT line, tokens FROM replaced WHERE part = 'answer') answered USING (line)
 """
 
 
@@ -138,13 +144,15 @@ def store_statements(
     """Fill `log_event` from the table `event`, which is of file `number`; `anonymiser` is None to keep values."""
     cursor.execute(_STATEMENTS)
     found = templates.learn(cursor)
-    parts = {"file": number, "sql": "sql", "parameters": "parameters", "joins": ""}
+    parts = {"file": number, "sql": "sql", "parameters": "parameters", "answer": "answer", "copy": "copy", "joins": ""}
     reason = _reason(_DOLLARS, _GOES_ON) if anonymiser else _reason("false", "false")
     if anonymiser is not None:
         _replace(cursor, [(each, templates.known[each]) for each in found], anonymiser)
         parts |= {
             "sql": f"CASE WHEN texts.tokens IS NULL THEN sql ELSE {_JOINED} END",
             "parameters": "CASE WHEN given.tokens IS NULL THEN parameters ELSE given.tokens END",
+            "answer": "CASE WHEN answered.tokens IS NULL THEN answer ELSE answered.tokens END",
+            "copy": "NULL::VARCHAR[]",
             "joins": _JOINS,
         }
     cursor.execute(_STORE.format(**parts, reason=reason))
@@ -158,7 +166,8 @@ def _reason(code: str, unclear: str) -> str:
     `code` is SQL that tells whether it has code, `unclear` whether its constants may be others.
     """
     return f"""
-        CASE WHEN sql IS NOT NULL AND {_MAY_BE_CUT} THEN 'not-whole' WHEN has_shortened THEN 'parameters-cut'
+        CASE WHEN statement.reason IS NOT NULL THEN statement.reason
+             WHEN sql IS NOT NULL AND {_MAY_BE_CUT} THEN 'not-whole' WHEN has_shortened THEN 'parameters-cut'
              WHEN {_WITH_CREDENTIALS} THEN 'credentials' WHEN {code} THEN 'code'
              WHEN {unclear} THEN 'not-anonymised'
              WHEN kind IN ('done', 'sent') AND len(parameters) = 0 AND regexp_matches(form, '\\$[0-9]+{MARK}')
@@ -169,8 +178,8 @@ def _reason(code: str, unclear: str) -> str:
 def _replace(cursor: duckdb.DuckDBPyConnection, templates: list[tuple[int, Template]], anonymiser: Anonymiser) -> None:
     cursor.execute(_TOKENS)
     values = cursor.execute(_VALUES).fetchall()
-    kept = [(hash_, number, False) for hash_, template in templates for number in template.kept]
-    kept += [(hash_, number, True) for hash_, template in templates for number in template.kept_parameters]
+    kept = [(hash_, number, "text") for hash_, template in templates for number in template.kept]
+    kept += [(hash_, number, "parameters") for hash_, template in templates for number in template.kept_parameters]
     cursor.execute(
         _REPLACED,
         {
@@ -179,7 +188,7 @@ def _replace(cursor: duckdb.DuckDBPyConnection, templates: list[tuple[int, Templ
             "values": [_replacement(anonymiser, token, is_parameter) for is_parameter, token in values],
             "templates": [hash_ for hash_, _, _ in kept],
             "numbers": [number for _, number, _ in kept],
-            "of_parameters": [is_parameter for _, _, is_parameter in kept],
+            "parts": [part for _, _, part in kept],
         },
     )
 

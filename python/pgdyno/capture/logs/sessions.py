@@ -186,13 +186,15 @@ NOT_RUN = "('42601', '25P01', '25P02')"
 MOST_OPEN = 100
 """Lines of a statement that has not ended that are kept from one block to the next, besides its text."""
 
-_COLUMNS = "session, place, logged_us, kind, us, name, template, bytes, sqlstate, lock_us, rows, reason"
-_LINES = f"(SELECT {_COLUMNS}, sql, parameters FROM log_event UNION ALL FROM open_event)"
+_COLUMNS = "session, place, logged_us, kind, us, name, template, bytes, sqlstate, lock_us, rows, reason, copy_bytes"
+_TEXTS = "sql, parameters, answer, answer_columns, copy"
+_LINES = f"(SELECT {_COLUMNS}, {_TEXTS} FROM log_event UNION ALL FROM open_event)"
 """Those of the block and of statements that began before it. Texts are joined last: windows would copy them."""
 _TABLES = """
 CREATE TABLE open_event (
     session UBIGINT, place BIGINT, logged_us BIGINT, kind VARCHAR, us BIGINT, name VARCHAR, template UBIGINT,
-    bytes BIGINT, sqlstate VARCHAR, lock_us BIGINT, rows BIGINT, reason VARCHAR, sql VARCHAR, parameters VARCHAR[]
+    bytes BIGINT, sqlstate VARCHAR, lock_us BIGINT, rows BIGINT, reason VARCHAR, copy_bytes BIGINT, sql VARCHAR,
+    parameters VARCHAR[], answer VARCHAR[], answer_columns VARCHAR[], copy VARCHAR[]
 );
 CREATE TABLE session_state (
     session UBIGINT, effect VARCHAR, transactions BIGINT, seq BIGINT, latest BIGINT, reason VARCHAR
@@ -264,8 +266,9 @@ SELECT session, place,
                              WHEN 'error' THEN coalesce(logged_us - bind.logged_us, other.lock_us, 0)
                              ELSE 0 END AS began,
        CASE kind WHEN 'error' THEN bind.name ELSE main.name END AS name,
-       CASE kind WHEN 'error' THEN bind.place ELSE place END AS source, template, bytes, reason,
-       other.sqlstate AS sqlstate, other.lock_us::BIGINT AS lock_us, other.rows AS rows
+       CASE kind WHEN 'error' THEN bind.place ELSE place END AS source, template, bytes, reason, copy_bytes,
+       coalesce(other.sqlstate, main.sqlstate) AS sqlstate, other.lock_us::BIGINT AS lock_us,
+       coalesce(other.rows, main.rows) AS rows
 FROM main LEFT JOIN other USING (place)
 """
 
@@ -278,7 +281,8 @@ WITH known AS (
     SELECT ended.* EXCLUDE (reason, template), statement,
            CASE WHEN sqlstate IS NULL THEN effect WHEN sqlstate NOT IN {NOT_RUN} THEN failed END AS mark,
            coalesce(ended.reason,
-                    CASE WHEN found.reason <> 'not-whole' OR sqlstate IS NULL
+                    CASE WHEN found.reason = 'copy-data' AND copy_bytes IS NOT NULL THEN NULL
+                         WHEN found.reason <> 'not-whole' OR sqlstate IS NULL
                               OR sqlstate NOT IN ('42601', '{UNKNOWN_SQLSTATE}') THEN found.reason END,
                     CASE WHEN source IS NULL AND parameters > 0 THEN 'no-parameters' END,
                     CASE WHEN began < $began - {EARLY_US} THEN 'began-before' END) AS reason
@@ -335,7 +339,8 @@ COPY (
     SELECT judged.session, {{block}} AS block, seq::INTEGER AS seq, latest, judged.us,
            CASE WHEN judged.name IS NULL THEN 'simple' ELSE 'extended' END AS kind, statement, line.sql, judged.name,
            CASE WHEN judged.name IS NOT NULL THEN coalesce(bind.parameters, line.parameters, []) END AS parameters,
-           transaction, judged.sqlstate, judged.rows, judged.lock_us, judged.left_out
+           transaction, judged.sqlstate, judged.rows, judged.lock_us, judged.left_out, line.answer,
+           line.answer_columns, line.copy, judged.copy_bytes
     FROM {_LINES} line JOIN judged USING (place)
          LEFT JOIN (FROM {_LINES} WHERE kind = 'bind' AND place IN (SELECT source FROM judged)) bind
              ON bind.place = source

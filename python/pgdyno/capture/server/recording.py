@@ -74,10 +74,10 @@ class Recording:
         if self._error is not None:
             raise self._error
 
-    def stop(self) -> None:
+    def stop(self, say: Callable[[str], None] = lambda _: None) -> None:
         """End the recording before its time, after a last step. Raises what the recording raised."""
         self._stop.set()
-        self.wait(lambda _: None)
+        self.wait(say)
 
     def notes(self) -> Iterator[Message]:
         """Yield why the recording has less than it should have."""

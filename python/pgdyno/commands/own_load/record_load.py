@@ -15,6 +15,8 @@ from pgdyno.capture.left_out import SERVER_UNKNOWN, sentence
 from pgdyno.capture.logs.capture_logs import Options, Progress, capture_logs
 from pgdyno.capture.logs.log_times import logged_time_us
 from pgdyno.capture.parser import require_parser
+from pgdyno.capture.proxy.proxy_process import ProxyProcess
+from pgdyno.capture.proxy.proxy_records import capture_records
 from pgdyno.capture.server.log_copy import LogCopy
 from pgdyno.capture.server.recording import Recording
 from pgdyno.capture.server.server_check import ServerLog, check_server_log
@@ -27,9 +29,11 @@ from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.messages import message_json
 from pgdyno.plan.hosts import SshSpec, generators
+from pgdyno.programs import find_engine
 from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import Capture, Source, Values
 from pgdyno.safe_output import print_json
+from pgdyno.store.safe_files import storing
 from pgdyno.units import counted, duration_words, format_size, parse_bytes, parse_duration_s
 
 if TYPE_CHECKING:
@@ -59,6 +63,8 @@ def capture(wanted: CaptureCommand) -> None:
     server = reach_server(wanted.dsn, password_prompt())
     if wanted.statements:
         _of_statistics(wanted, server)
+    elif wanted.proxy is not None:
+        _of_proxy(wanted, wanted.dsn, wanted.proxy, server)
     else:
         _of_server_log(wanted, server)
 
@@ -79,6 +85,16 @@ def _check(wanted: CaptureCommand) -> None:
             of_server and (wanted.from_time or wanted.to_time),
             "--from and --to choose from log files",
             "remove them, or the server",
+        ),
+        (
+            not of_server and wanted.proxy,
+            "--proxy needs the server that it connects to",
+            name_it,
+        ),
+        (wanted.proxy_tls and not wanted.proxy, "--proxy-tls is for a proxy", "remove it, or add --proxy HOST:PORT"),
+        *(
+            (wanted.proxy and given, f"{option} is for logs, and a proxy reads none", f"remove {option}")
+            for option, given in (("--log", wanted.log), ("--ssh", wanted.ssh), ("--prefix", wanted.prefix))
         ),
         *(
             (wanted.statements and given, f"{option} is for logs, and --statements reads none", f"remove {option}")
@@ -190,7 +206,40 @@ def _of_server_log(wanted: CaptureCommand, server: CapturedServer) -> None:
             }
             _write(wanted, found.model_copy(update=update))
 
-        _record(recording, f"the server logs every statement ({log.statements}) as {log.format}", say, write)
+        _record(recording, lambda: f"the server logs every statement ({log.statements}) as {log.format}", say, write)
+
+
+def _of_proxy(wanted: CaptureCommand, dsn: str, listen: str, server: CapturedServer) -> None:
+    say = _progress(wanted)
+    options = _options(wanted, database=server.database)
+    given = [f"--proxy-tls={wanted.proxy_tls}"] if wanted.proxy_tls is not None else []
+    if options.values is Values.KEPT:
+        given.append("--record-copy")
+    with ExitStack() as stack:
+        spool = stack.enter_context(_folder(wanted.folder))
+        with storing("write", spool, "--into"):
+            spool.mkdir(mode=0o700)
+        records = spool / "records.jsonl"
+        proxy = stack.enter_context(
+            closing(ProxyProcess(find_engine(), listen, dsn, records, _most_bytes(wanted), given))
+        )
+        samples = stack.enter_context(closing(WaitSamples(server)))
+        recording = Recording(proxy, samples, _span_s(wanted))
+
+        def write() -> None:
+            found = capture_records(records, wanted.folder, options, _shares(say))
+            notes = [*proxy.notes(), *samples.notes()]
+            update = {
+                "server_version": server.version,
+                "server": server.identity,
+                "waits": samples.waits(),
+                "ended": recording.ended,
+                "left_out": [each.model_copy(update={"first": None}) for each in found.left_out],
+                "notes": [*found.notes, *map(KeptMessage.of, notes)],
+            }
+            _write(wanted, found.model_copy(update=update))
+
+        _record(recording, lambda: f"connect applications to {proxy.address}", say, write, hurry=proxy.hurry)
 
 
 def _log_files(wanted: CaptureCommand, server: CapturedServer, log: ServerLog) -> LogFiles:
@@ -229,18 +278,29 @@ def _of_statistics(wanted: CaptureCommand, server: CapturedServer) -> None:
             )
             _write(wanted, found)
 
-        _record(recording, "pg_stat_statements is read every 10 s", say, write)
+        _record(recording, lambda: "pg_stat_statements is read every 10 s", say, write)
 
 
-def _record(recording: Recording, what: str, say: Callable[[str], None], write: Callable[[], None]) -> None:
+def _record(
+    recording: Recording,
+    what: Callable[[], str],
+    say: Callable[[str], None],
+    write: Callable[[], None],
+    hurry: Callable[[], None] = lambda: None,
+) -> None:
     recording.start()
-    say(f"{what}; recording, Ctrl-C ends it")
+    say(f"{what()}; recording, Ctrl-C ends it")
     try:
         recording.wait(say)
     except (KeyboardInterrupt, SystemExit):
         # everything is done here: a signal whose exception is no longer handled would be sent again (signals_and_exit)
         say("interrupted: keeping what was recorded")
-        recording.stop()
+        hurry()
+        try:
+            recording.stop(say)
+        except (KeyboardInterrupt, SystemExit):
+            hurry()
+            recording.stop(say)
         write()
         raise
     write()
@@ -267,6 +327,9 @@ def _options(wanted: CaptureCommand, prefix: str | None = None, database: str | 
         values=Values(wanted.values or Values.ANONYMISED),
         prefix=wanted.prefix or prefix,
         database=wanted.database or database,
+        user=wanted.user,
+        application=wanted.application,
+        only_reads=wanted.only_reads,
         span_us=_span_us(wanted),
     )
 
@@ -302,7 +365,7 @@ def _show(folder: Path, found: Capture) -> None:
         console.print(f"note: {note.message}")
     if found.values is Values.ANONYMISED:
         console.print("Values of text are replaced; --values kept keeps them.")
-    if found.source is Source.LOG:
+    if found.source is not Source.STATEMENTS:
         console.print(f"Replay it:     name a copy of the database in {folder / PLAN_FILE}, then")
         console.print(f"               pgdyno run {shlex.quote(str(folder / PLAN_FILE))}")
     console.print(f"Make a model:  pgdyno synthesise {shlex.quote(str(folder))}")

@@ -71,7 +71,7 @@ def _model(folder: Path, capture: "Capture", least: float, dsn: str | None) -> "
     from pgdyno.records.capture import Source
     from pgdyno.synthesise.modelled_load import model_log, model_statistics
 
-    if capture.source is Source.LOG:
+    if capture.source is not Source.STATEMENTS:
         if dsn is not None:
             raise UsageError("--dsn is for captures of pg_stat_statements: a log has the values", hint="remove --dsn")
         return model_log(folder, capture, least)

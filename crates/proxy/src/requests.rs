@@ -1,0 +1,86 @@
+//! Reads the messages of a client.
+
+/// The parts of a message, from its front.
+pub struct Parts<'a>(pub &'a [u8]);
+
+impl<'a> Parts<'a> {
+    pub fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub fn u16(&mut self) -> Option<u16> {
+        let (number, rest) = self.0.split_first_chunk::<2>()?;
+        self.0 = rest;
+        Some(u16::from_be_bytes(*number))
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        let (number, rest) = self.0.split_first_chunk::<4>()?;
+        self.0 = rest;
+        Some(u32::from_be_bytes(*number))
+    }
+
+    pub fn cstr(&mut self) -> Option<&'a [u8]> {
+        let end = self.0.iter().position(|&byte| byte == 0)?;
+        let text = &self.0[..end];
+        self.0 = &self.0[end + 1..];
+        Some(text)
+    }
+
+    /// A value with its length before it; the inner `None` is NULL.
+    pub fn value(&mut self) -> Option<Option<&'a [u8]>> {
+        let length = self.u32()?;
+        if length == u32::MAX {
+            return Some(None);
+        }
+        let (value, rest) = self.0.split_at_checked(length as usize)?;
+        self.0 = rest;
+        Some(Some(value))
+    }
+
+    /// A list of numbers of two bytes, with its length before it.
+    pub fn codes(&mut self) -> Option<Vec<u16>> {
+        (0..self.u16()?).map(|_| self.u16()).collect()
+    }
+}
+
+/// A Bind without the values' text.
+pub struct Bind<'a> {
+    pub portal: &'a [u8],
+    pub statement: &'a [u8],
+    pub formats: Vec<u16>,
+    pub values: Vec<Option<&'a [u8]>>,
+    pub answer_formats: Vec<u16>,
+}
+
+pub fn bind(body: &[u8]) -> Option<Bind<'_>> {
+    let mut parts = Parts(body);
+    let (portal, statement, formats) = (parts.cstr()?, parts.cstr()?, parts.codes()?);
+    let values = (0..parts.u16()?).map(|_| parts.value()).collect::<Option<_>>()?;
+    Some(Bind { portal, statement, formats, values, answer_formats: parts.codes()? })
+}
+
+/// The names and values of a startup packet.
+pub fn startup_settings(packet: &[u8]) -> Vec<(String, String)> {
+    let mut parts = Parts(packet.get(8..).unwrap_or_default());
+    let mut settings = Vec::new();
+    while let (Some(name), Some(value)) = (parts.cstr().filter(|name| !name.is_empty()), parts.cstr()) {
+        settings.push((text(name), text(value)));
+    }
+    settings
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The format of value `number`: one code may be for all of them.
+pub fn format_of(codes: &[u16], number: usize) -> u16 {
+    match codes {
+        [] => 0,
+        [all] => *all,
+        _ => codes.get(number).copied().unwrap_or(0),
+    }
+}

@@ -1,0 +1,1 @@
+"""Captures of the sessions that go through pgdyno's proxy."""

@@ -1,0 +1,158 @@
+"""Reads what `pgdrive --proxy --record` writes: a line of JSON for each statement, and for the ends of sessions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psycopg
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.pq import Format
+
+from pgdyno.capture.left_out import Losses
+from pgdyno.capture.logs.capture_logs import Left, Options, Progress, capture_events
+from pgdyno.capture.logs.log_blocks import Block
+from pgdyno.capture.logs.log_events import OWN_NAMES, OWN_STATEMENT, of_others
+from pgdyno.capture.parser import require_parser
+from pgdyno.records.capture import Capture, Source
+from pgdyno.records.secret_values import CREDENTIAL_IN_STRING
+from pgdyno.store.duckdb_session import quote_text, reading
+from pgdyno.store.safe_files import storing
+
+BLOCK_BYTES = 16 << 20
+_PIECE_BYTES = 4 << 20
+"""JSON that is parsed at once: DuckDB takes several times as much memory for it."""
+_BINARY = b'{"oid":'
+"""Begins a binary value; within a text, the quote would have a backslash."""
+_COLUMNS = {
+    "line": "BIGINT", "kind": "VARCHAR", "session": "VARCHAR", "at": "BIGINT", "us": "BIGINT", "database": "VARCHAR",
+    "user": "VARCHAR", "application": "VARCHAR", "sql": "VARCHAR", "name": "VARCHAR", "parameters": "VARCHAR[]",
+    "rows": "BIGINT", "sqlstate": "VARCHAR", "answer": "VARCHAR[]", "answer_columns": "VARCHAR[]", "copy": "VARCHAR[]",
+    "copy_bytes": "BIGINT", "reason": "VARCHAR",
+}  # fmt: skip
+# a statement that failed before the server asked for its rows is as complete as one that it refused later
+_EVENT = rf"""
+SELECT line, "at" + coalesce(us, 0) AS logged_us, session AS key, NULL::BIGINT AS pid,
+       CASE WHEN kind = 'connect' THEN "at" END AS started, NULL::BIGINT AS process_number,
+       CASE WHEN kind = 'done' AND us IS NULL THEN 'sent' ELSE kind END AS kind, us, database, name, sql, parameters,
+       false AS has_shortened, NULL::VARCHAR AS doubt,
+       coalesce(regexp_matches(array_to_string(parameters, ' '), {quote_text(CREDENTIAL_IN_STRING)}), false)
+           AS has_credentials,
+       sqlstate, NULL::BIGINT AS lock_us, rows, answer, answer_columns, copy,
+       CASE WHEN copy_bytes IS NULL AND regexp_matches(sql, '(?is)^\s*copy\b.*\bfrom\s+stdin\b') THEN 0
+            ELSE copy_bytes END AS copy_bytes,
+       regexp_matches(application, '^{OWN_NAMES}') OR coalesce(regexp_matches(sql, {quote_text(OWN_STATEMENT)}), false)
+           AS is_own,
+       CASE {{others}} ELSE reason END AS reason
+FROM (SELECT *, "user" AS role FROM {{source}})
+"""
+_LEFT = """
+SELECT reason, count(*) FILTER (kind NOT IN ('connect', 'disconnect')), min(line) FROM event
+WHERE reason IN ('other-user', 'other-application') GROUP BY reason
+UNION ALL
+SELECT 'copy-rows', count(*), min(line) FROM event WHERE copy_bytes > 0 AND {without} HAVING count(*) > 0
+"""
+
+
+class RecordFile:
+    """A file of records."""
+
+    def __init__(self, path: Path, options: Options) -> None:
+        self.path = path
+        self.size_bytes = path.stat().st_size
+        self._others = of_others(options.user, options.application) or "WHEN false THEN NULL"
+        self._without = "copy IS NULL" if options.values == "kept" else "true"
+
+    def blocks(self, losses: Losses) -> Iterator[Block]:
+        """Yield whole lines with their numbers; a last one that is cut is added to `losses`. Raises StoreError."""
+        line, rest = 1, b""
+        with storing("read", self.path, None), self.path.open("rb") as file:
+            while chunk := file.read(BLOCK_BYTES):
+                whole, newline, rest = (rest + chunk).rpartition(b"\n")
+                if newline:
+                    lines = whole.split(b"\n")
+                    data = b"\n".join(_numbered(number, each) for number, each in enumerate(lines, line))
+                    yield Block(data, len(lines), line, file.tell())
+                    line += len(lines)
+        if rest:
+            losses.add("cut", self.path, line)
+
+    def load(self, cursor: duckdb.DuckDBPyConnection, block: Block, file: Path) -> tuple[list[Left], str | None]:
+        """Fill the table `event` of `cursor` by way of `file`; return what is left out, and no version."""
+        first = "CREATE OR REPLACE TEMP TABLE event AS"
+        for piece in _pieces(block.data):
+            file.write_bytes(piece)
+            longest = max(map(len, piece.split(b"\n"))) + 1024
+            columns = ", ".join(f'"{name}": {quote_text(kind)}' for name, kind in _COLUMNS.items())
+            source = reading(
+                "read_json",
+                [file],
+                f"format='newline_delimited', compression='none', columns={{{columns}}},"
+                f" maximum_object_size={max(longest, 1 << 20)}",
+            )
+            cursor.execute(f"{first} {_EVENT.format(others=self._others, source=source)}")
+            first = "INSERT INTO event"
+        left = cursor.execute(_LEFT.format(without=self._without)).fetchall()
+        cursor.execute("DELETE FROM event WHERE reason IN ('other-user', 'other-application')")
+        return [(str(reason), int(count), int(line)) for reason, count, line in left if count], None
+
+
+def capture_records(
+    path: Path, into: Path, options: Options, progress: Callable[[Progress], None] = lambda _: None
+) -> Capture:
+    """Write `capture.parquet` into the folder `into` from the records in `path`, and return what it has.
+
+    Raises UsageError if they have no statement, StoreError.
+    """
+    require_parser()
+    found = capture_events([RecordFile(path, options)], Losses([path]), into, options, progress)
+    return found.model_copy(update={"source": Source.PROXY})
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at + _PIECE_BYTES) + 1 or len(data)
+        yield data[at:end]
+        at = end
+
+
+def _numbered(number: int, line: bytes) -> bytes:
+    if _BINARY in line:
+        line = _with_text(json.loads(line))
+    return b'{"line":%d,%b' % (number, line[1:])
+
+
+def _with_text(record: dict[str, Any]) -> bytes:
+    """Return the record with the text of its binary values."""
+    for key in ("parameters", "answer"):
+        try:
+            if key in record:
+                record[key] = [
+                    _text(each["oid"], each["hex"]) if isinstance(each, dict) else each for each in record[key]
+                ]
+        except ValueError:
+            del record[key]
+            if key == "answer":
+                del record["answer_columns"]
+            else:
+                record["reason"] = "binary"
+    return json.dumps(record, ensure_ascii=False).encode()
+
+
+@lru_cache(maxsize=65_536)
+def _text(oid: int, hexadecimal: str) -> str:
+    """Return the text of a binary value. Raises ValueError if its type is unknown, or has no such value."""
+    transformer = Transformer()
+    if psycopg.adapters.types.get(oid) is None:
+        raise ValueError(f"unknown type {oid}")
+    try:
+        value = transformer.get_loader(oid, Format.BINARY).load(bytes.fromhex(hexadecimal))
+        text = transformer.get_dumper(value, PyFormat.TEXT).dump(value)
+    except (psycopg.Error, ValueError, TypeError, OverflowError, IndexError) as error:
+        raise ValueError(str(error)) from error
+    return "" if text is None else bytes(text).decode()
