@@ -1,5 +1,7 @@
 """`pgdyno bisect` on planted histories of a small extension, built for Debian's server."""
 
+import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -56,6 +58,11 @@ def bisect(home: Home, tree: Path, *others: str) -> tuple[Any, int, str]:
     return validated("bisect", printed[-1]) if printed else None, done.returncode, done.stderr
 
 
+def journal_text(tree: Path) -> str:
+    """The journal of the one bisection; empty before it begins."""
+    return "".join(path.read_text() for path in (tree.parent / "pgdyno-runs").glob(f"*/{FILE}"))
+
+
 def subjects(tree: Path, commits: list[str]) -> list[str]:
     return [git(tree, "log", "-1", "--format=%s", each).strip() for each in commits]
 
@@ -90,6 +97,31 @@ def test_a_bisection_skips_what_cannot_be_measured_and_resumes(warm_home: Home, 
     # nothing is measured twice
     again, code, _ = bisect(warm_home, tree, "--resume", str(journal.parent))
     assert (again | {"folder": ""}, code) == (found | {"folder": ""}, ExitCode.OK)
+
+
+@pytest.mark.long
+def test_a_disk_that_fills_up_says_nothing_about_a_commit(scratch: Path, tree: Path) -> None:
+    disk = scratch / "home"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m,mode=0755", "tmpfs", str(disk)], check=True)
+    home, filler = Home.locate(disk), disk / "filler"
+    command = [str(PGDYNO), "bisect", *options(tree, "--good", "HEAD~5", "--bad", "HEAD~1")]
+    try:
+        with subprocess.Popen(
+            command, cwd=scratch, env=environment(home), stderr=subprocess.PIPE, text=True
+        ) as running:
+            wait_until(lambda: '"ends": {' in journal_text(tree) or running.poll() is not None)
+            with filler.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - (25 << 20))
+            _, error = running.communicate()
+        assert running.returncode == ExitCode.TARGET, error
+        assert "too little space is left" in error
+        assert '"reason"' not in journal_text(tree).replace('"reason": null', "")
+        filler.unlink()
+        found, code, error = bisect(home, tree, "--resume", "latest", *QUICK)
+        assert (code, subjects(tree, found["commits"])) == (ExitCode.OK, ["broken", "crashes", "slow"]), error
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 @pytest.mark.long

@@ -171,6 +171,26 @@ def test_no_space_for_a_cluster(scratch: Path, installed: Installation, on_small
     assert instances == "[]"
 
 
+BUILD = """
+from pgdyno.targets import Home, SilentProgress
+from pgdyno.targets.build.cached_build import CachedBuild
+from pgdyno.targets.home import FullDiskError
+home = Home.locate(Path(folder))
+build = CachedBuild(home, "key", Path("source"), SilentProgress(), {}, {})
+fill = ["sh", "-c", "exec 2>&-; head -c 99M /dev/zero >filler"]
+try:
+    build.complete("words", lambda: build.run("compiling", fill, build.partial))
+except FullDiskError as error:
+    print(error.hint, [path.name for path in (home.root / "builds").iterdir()], sep="\\n")
+"""
+
+
+def test_no_space_for_a_build_whose_command_does_not_say_so(scratch: Path, on_small_disk: OnSmallDisk) -> None:
+    hint, left = on_small_disk(scratch, 1_000, BUILD)
+    assert "PGDYNO_HOME" in hint
+    assert left == "['key.log']"
+
+
 # ---- users ----
 
 

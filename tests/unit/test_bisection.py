@@ -1,6 +1,7 @@
 """Which commits a bisection measures, and which one it names; the commits of a repository."""
 
 import math
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,11 +9,13 @@ import numpy as np
 import pytest
 from simulations.bisection import LAST, History, bisections, plant, search_by_counts
 
-from pgdyno.bisection.journal import FILE, Asked, JournalFile
+from pgdyno.bisection.journal import FILE, Asked, Difference, Found, JournalFile, Visit
 from pgdyno.bisection.repository import Commit, Repository
 from pgdyno.bisection.search import BY_COUNTS, Look, Suspects, chances, next_commit, slow_chance, suspects
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.store.find_runs import list_runs
+from tests.forked import PGDYNO
+from tests.run_program import run_program
 from tests.small_extension import commit_all, git
 
 
@@ -154,3 +157,44 @@ def test_a_damaged_journal_is_named(tmp_path: Path, content: str) -> None:
         JournalFile.open(str(tmp_path), tmp_path)
     assert str(tmp_path / FILE) in found.value.message
     assert found.value.hint
+
+
+def difference(mean: float, figures: tuple[float, float], *, shown: bool = True) -> Difference:
+    ends = (mean - 0.001, mean + 0.001)
+    return Difference(
+        mean=mean, low=ends[0], high=ends[1], error=0.0, freedom=1.0, shown=shown, figures=figures, runs=["gone"]
+    )
+
+
+def test_a_bisection_is_shown_while_it_goes_on_and_when_it_has_ended(tmp_path: Path) -> None:
+    history = [Commit(f"{at}" * 40, f"{at}" * 7, f"subject <{at}>") for at in range(8)]
+    asked = Asked(repo="/r", good="v1", bad="HEAD", by="instructions", scripts=["q.sql"], settings=["a=1"])
+    file = JournalFile.create(tmp_path, asked, history)
+    journal = file.journal
+    shown = run_program([PGDYNO, "show", file.folder.name, "--runs", str(tmp_path)]).stdout
+    assert f"pgdyno bisect --resume {file.folder}" in shown
+    assert shown.splitlines()[-1].startswith("not finished")
+    journal.ends = difference(0.05, (100_000.0, 105_127.0))
+    journal.visits = [
+        Visit(commit=4, difference=difference(0.05, (100_000.0, 105_127.0)), slow=BY_COUNTS),
+        Visit(commit=2, reason="compiling failed:\nmore"),
+    ]
+    journal.build_s = {history[4].sha: 31.0}
+    journal.found = Found(first=2, last=4, probability=1.0, effect=difference(0.05, (100_000.0, 105_127.0)))
+    file.write()
+    lines = run_program([PGDYNO, "show", str(file.folder)]).stdout.splitlines()
+    rows = {line.split("  ")[0]: " ".join(line.split()) for line in lines}
+    assert rows["4444444"] == "4444444 subject <4> as bad, 100 %, found 105,100 +5.1 % +5.0 to +5.2 % 31"
+    assert rows["2222222"] == "2222222 subject <2> skipped, found"
+    assert any("1 commit between" in line and "not measured" in line for line in lines)
+    assert "- skipped 2222222 'subject <2>': compiling failed" in lines
+    repeated = shlex.split(next(line for line in lines if line.startswith("pgdyno bisect ")))
+    expected = {"--repo=/r", f"--good={'0' * 40}", f"--bad={'7' * 40}", "--script=q.sql", "--set=a=1"}
+    assert expected <= set(repeated)
+    page = file.folder / "report.html"
+    assert run_program([PGDYNO, "report", str(file.folder)]).stdout.strip() == str(page)
+    text = page.read_text()
+    assert "subject &lt;4&gt;" in text
+    assert "<h1>one of 3 commits, 2222222" in text
+    refused = run_program([PGDYNO, "show", str(file.folder), "--json"])
+    assert (refused.returncode, "is a bisection" in refused.stderr) == (2, True)

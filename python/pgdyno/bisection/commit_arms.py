@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +22,18 @@ from pgdyno.plan.targets import OwnTarget
 from pgdyno.targets import Home, Installation, Progress, fetch_target
 from pgdyno.targets.build.cached_build import CachedBuild, builds_folder, compiler_variables
 from pgdyno.targets.build.source_tree import copy_tree, read_tree
+from pgdyno.targets.home import FullDiskError
 
 BUILD = "build"
+LEAST_FREE_BYTES = 200 << 20
+"""A server takes about this much; one that fails while less is free says nothing about its commit."""
+_FULL = re.compile(r"o space left|has [\d.]+ \w+ free")
 MARK = "bisected"
 """The file in a build's folder that says who made it; its time is that of the last use."""
-_LEAST_FREE_BYTES = 16 << 20
 
 
 class NoSpaceError(PgdynoError):
-    """A build failed for lack of space: nothing is known about its commit."""
+    """A build or a server failed for lack of space: nothing is known about its commit."""
 
     exit_code = ExitCode.TARGET
 
@@ -59,6 +64,8 @@ class Arms:
             )
         (self._target,) = plan.as_resolved()["target"].values()
         self._built: dict[Commit, Installation] = {}
+        self.build_s: dict[str, float] = {}
+        """Seconds that each build took, by the commit's hash."""
 
     @property
     def usual(self) -> By:
@@ -80,22 +87,29 @@ class Arms:
 
         Raises TargetError if it cannot be built, NoSpaceError for lack of space.
         """
+        if self._lacks_space():
+            self._remove_oldest(0, kept)
         try:
             found = self._build(commit)
-        except TargetError as error:
-            if not self._is_full(error):
-                raise
+        except FullDiskError as error:
             # those of other commits and of earlier bisections
             if not self._remove_oldest(0, kept):
-                raise self._no_space(error) from error
+                raise self._no_space(error.message) from error
             try:
                 found = self._build(commit)
-            except TargetError as again:
-                raise (self._no_space(again) if self._is_full(again) else again) from again
+            except FullDiskError as again:
+                raise self._no_space(again.message) from again
         self._built[commit] = found
-        self._folder(found).joinpath(MARK).touch()
         self._remove_oldest(self._asked.cache_bytes, (*kept, commit))
         return found
+
+    def check_space(self, error: str) -> None:
+        """Raise NoSpaceError if what failed with `error` may have lacked space."""
+        if _FULL.search(error) or self._lacks_space():
+            raise self._no_space(error)
+
+    def _lacks_space(self) -> bool:
+        return shutil.disk_usage(self._home.root).free < LEAST_FREE_BYTES
 
     def _table(self, commit: Commit) -> dict[str, Any]:
         repo, table = self._asked.repo, dict(self._target)
@@ -111,11 +125,17 @@ class Arms:
         return table | {"extensions": [*others, same | {"source": repo, "commit": commit.sha}]}
 
     def _build(self, commit: Commit) -> Installation:
+        began = time.time()
         if self._asked.build is not None:
             self._run_script(self._asked.build, commit)
         (spec,) = self.plan_of([commit], 1, None).plan.target.values()
         found = fetch_target(commit.short, spec, home=self._home, progress=self._progress)
         assert isinstance(found, Installation)
+        folder = self._folder(found)
+        mark = folder / MARK
+        if folder.stat().st_ctime >= began:
+            self.build_s[commit.sha] = time.time() - began
+        mark.touch()
         return found
 
     def _script_key(self, commit: Commit) -> str:
@@ -170,13 +190,10 @@ class Arms:
             removed = True
         return removed
 
-    def _is_full(self, error: TargetError) -> bool:
-        return "No space left" in error.message or shutil.disk_usage(self._home.root).free < _LEAST_FREE_BYTES
-
-    def _no_space(self, error: TargetError) -> NoSpaceError:
-        place = builds_folder(self._home)
+    def _no_space(self, error: str) -> NoSpaceError:
+        place = self._home.root
         return NoSpaceError(
-            f"no space is left for builds in {place}: {error.message.partition(chr(10))[0]}",
+            f"too little space is left in {place} to build and measure commits: {error.partition(chr(10))[0]}",
             hint=f"free space where {place} is, or set PGDYNO_HOME to a folder with more; then resume",
         )
 

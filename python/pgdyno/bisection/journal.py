@@ -14,7 +14,7 @@ from pgdyno import __version__
 from pgdyno.bisection.repository import Commit
 from pgdyno.bisection.search import Look
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.store.find_runs import BISECTION
+from pgdyno.store.find_runs import BISECTION, find_bisection
 from pgdyno.store.safe_files import replace_durably, storing
 
 FILE = BISECTION
@@ -110,6 +110,8 @@ class Journal(_Record):
     ends: Difference | None = None
     """The bad commit compared with the good one."""
     visits: list[Visit] = []
+    build_s: dict[str, float] = {}
+    """Seconds that each build took, by the commit's hash."""
     found: Found | None = None
 
     @property
@@ -166,14 +168,11 @@ class JournalFile:
         Raises UsageError if there is none, StoreError if it cannot be read.
         """
         known = sorted(path.parent for path in runs.glob(f"*/{FILE}"))
-        if text == "latest":
-            found = known[-1:]
-        else:
-            found = [path for path in (Path(text), runs / text) if (path / FILE).is_file()]
-        if not found:
+        found = next(iter(known[-1:]), None) if text == "latest" else find_bisection(text, runs)
+        if found is None:
             hint = f"name one of them, such as {known[-1]}" if known else "name its folder"
             raise UsageError(f"there is no bisection {text} in {runs}", hint=hint)
-        path = found[0] / FILE
+        path = found / FILE
         try:
             with storing("read", path):
                 journal = Journal.model_validate_json(path.read_bytes())
@@ -182,7 +181,7 @@ class JournalFile:
             raise StoreError(
                 f"cannot read {path}: {what}", hint="use the version of pgdyno that began it, or begin again"
             ) from error
-        return cls(found[0], journal)
+        return cls(found, journal)
 
     def discard_unused(self) -> bool:
         """Remove the folder if nothing was begun in it; return whether it was removed."""

@@ -63,8 +63,12 @@ def report(
     from pgdyno.report.full_report import whole_report
     from pgdyno.report.translation import Language
     from pgdyno.store import find_run, load_run
+    from pgdyno.store.find_runs import find_bisection
 
     what, tongue = named or ["latest"], Language(language)
+    if (bisection := find_bisection(what[0], runs)) is not None:
+        is_alone = len(what) == 1 and not (pdf or md or csv or price or each)
+        return _write_bisection(bisection, html, is_alone=is_alone)
     if each:
         if pdf or md:
             raise UsageError("--each writes one HTML file per run and one CSV file", hint="remove --pdf and --md")
@@ -74,14 +78,11 @@ def report(
     if cluster:
         raise UsageError("--cluster needs several reports", hint="use --each")
     folders = [find_run(name, runs) for name in what]
-    _check_different(what, folders)
+    _check_several(what, folders, is_one_file=html is not None and csv is None)
     data = [load_run(folder) for folder in folders]
     if pdf is not None:
         find_browser()
     prices = None if price is None else read_prices(price)
-    if len(data) > 1 and (html is None or csv is not None):
-        why = "a report of several runs needs a path" if html is None else "--csv takes one run"
-        raise UsageError(why, hint="pgdyno report RUN OTHER --html FILE, or --each for one report per run")
     page = html or below(folders[0].location, report_pages.PAGE)
     written = whole_report(data, prices, tongue)
     # what is written to standard output stands alone there
@@ -104,10 +105,29 @@ def report(
     return ExitCode.OK
 
 
-def _check_different(named: Sequence[str], folders: "Sequence[RunFolder]") -> None:
-    """Raise UsageError if two names stand for one run, which would be compared with itself."""
+def _write_bisection(folder: Path, html: str | None, *, is_alone: bool) -> ExitCode:
+    from pgdyno.bisection.journal import JournalFile
+    from pgdyno.commands.bisection.bisect_report import bisection_page
+    from pgdyno.commands.support.report_files import is_standard_output, write_report_at
+    from pgdyno.console import Console
+    from pgdyno.store.find_runs import REPORT
+
+    if not is_alone:
+        raise UsageError(f"{folder} is a bisection, which has an HTML page", hint="name it alone, with --html")
+    page = html or str(folder / REPORT)
+    write_report_at(page, bisection_page(JournalFile.open(str(folder), folder.parent)))
+    if not is_standard_output(page):
+        Console().print(page, soft_wrap=True)
+    return ExitCode.OK
+
+
+def _check_several(named: Sequence[str], folders: "Sequence[RunFolder]", *, is_one_file: bool) -> None:
+    """Raise UsageError if two names stand for one run, which would be compared with itself, or options need one run."""
     from pgdyno.store.object_storage.address import is_remote
 
+    if len(folders) > 1 and not is_one_file:
+        hint = "pgdyno report RUN OTHER --html FILE, or --each for one report per run"
+        raise UsageError("a report of several runs needs a path, and has no CSV", hint=hint)
     seen: dict[str, str] = {}
     for name, folder in zip(named, folders, strict=True):
         place = folder.location if is_remote(folder.location) else str(folder.path.resolve())

@@ -1,5 +1,6 @@
 """`pgdyno show`: a stored run in the terminal."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -34,11 +35,14 @@ def show(
     """
     from pgdyno.console import Console
     from pgdyno.report.terminal.summary_file import Layout, print_lines, read_summary
-    from pgdyno.store.find_runs import find_path
+    from pgdyno.store.find_runs import find_bisection, find_path
     from pgdyno.store.object_storage.address import is_remote
 
     forms, console = sum((json, csv, layout != "points")), Console()
     plots = timeline or trial is not None
+    if (bisection := find_bisection(run, runs)) is not None:
+        _print_bisection(bisection, console, is_plain=not (forms or plots))
+        return
     if not (forms or plots or is_remote(run)):
         kept = read_summary(find_path(run, runs), Layout.of(console))
         if kept is not None:
@@ -50,11 +54,8 @@ def show(
     if forms > 1:
         raise UsageError("--json, --csv and --layout exclude each other: use one")
     from pgdyno.records.rate_unit import counts_queries
-    from pgdyno.report.answers.workload_figures import trial_tables
     from pgdyno.report.export import to_csv, to_json
     from pgdyno.report.full_report import judged_run
-    from pgdyno.report.report_content import digest
-    from pgdyno.report.terminal.block_lines import table_lines
     from pgdyno.report.terminal.run_report import print_report
     from pgdyno.report.translation import current_language, use_language
     from pgdyno.safe_output import print_data
@@ -64,12 +65,7 @@ def show(
     if plots:
         _plot(data, trial, console)
     elif layout != "points":
-        table = next((table for each, table in trial_tables(digest(data)) if each.layout == layout), None)
-        if table is None:
-            hint = "remove --layout, which needs a workload with lua or a name such as oltp-read-write"
-            raise UsageError(f"run {data.manifest.run} has no trial with sysbench's statement counts", hint=hint)
-        _, *lines = table_lines(table, Layout())
-        print("\n".join(line.plain for line in lines))
+        _print_trials(data, layout)
     elif json:
         with use_language(current_language(), queries=counts_queries(data.trials)):
             print_data(to_json(*judged_run(data)))
@@ -79,6 +75,32 @@ def show(
         of, extras = judged_run(data)
         with console.paged():
             print_report(of, console, extras)
+
+
+def _print_bisection(folder: Path, console: "Console", *, is_plain: bool) -> None:
+    from pgdyno.bisection.journal import JournalFile
+    from pgdyno.commands.bisection.bisect_report import bisection_lines
+    from pgdyno.report.terminal.summary_file import Layout, print_lines
+
+    if not is_plain:
+        raise UsageError(f"{folder} is a bisection, not a run", hint="remove the options, or name a run in it")
+    lines = bisection_lines(JournalFile.open(str(folder), folder.parent), Layout.of(console))
+    with console.paged():
+        print_lines(lines, console)
+
+
+def _print_trials(run: "RunData", layout: str) -> None:
+    from pgdyno.report.answers.workload_figures import trial_tables
+    from pgdyno.report.report_content import digest
+    from pgdyno.report.terminal.block_lines import table_lines
+    from pgdyno.report.terminal.summary_file import Layout
+
+    table = next((table for each, table in trial_tables(digest(run)) if each.layout == layout), None)
+    if table is None:
+        hint = "remove --layout, which needs a workload with lua or a name such as oltp-read-write"
+        raise UsageError(f"run {run.manifest.run} has no trial with sysbench's statement counts", hint=hint)
+    _, *lines = table_lines(table, Layout())
+    print("\n".join(line.plain for line in lines))
 
 
 def _plot(run: "RunData", number: int | None, console: "Console") -> None:

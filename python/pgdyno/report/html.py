@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 
@@ -18,10 +20,13 @@ from markupsafe import Markup, escape
 from pgdyno.report.charts import palette
 from pgdyno.report.charts.palette import Theme
 from pgdyno.report.sections.draft import Draft
+from pgdyno.report.sections.section_blocks import Block
 from pgdyno.report.sections.section_list import filled_sections
 from pgdyno.report.sentences import conditions
 from pgdyno.report.translation import Language, capital, current_language, gettext, ngettext, sentence
 
+Sections = Sequence[tuple[str, str, str, Sequence[Block]]]
+"""The anchor, the name in the navigation, the title and the blocks of each."""
 _KEPT_TOGETHER = re.compile(
     r"(?<=\d) (?=%|(?:clients?|ms|tps|cores?|trials?|workers?)\b)|(?<=\bn) (?==)|(?<=\bn =) (?=\d)"
 )
@@ -30,24 +35,39 @@ _KEPT_TOGETHER = re.compile(
 
 def render_page(draft: Draft) -> str:
     manifest = draft.of.manifest
+    return _render(
+        "report.html.j2",
+        [(each.id, each.link(), each.title(), filled) for each, filled in filled_sections(draft).items()],
+        version=manifest.pgdyno,
+        started_at=manifest.started_at,
+        title=draft.said.text,
+        manifest=manifest,
+        name=manifest.plan.get("name") or manifest.workload,
+        draft=draft,
+        said=draft.said,
+        struck=draft.validity.invalid if draft.validity is not None else (),
+        conditions=conditions(draft.of),
+        numbers=draft.numbers,
+    )
+
+
+def render_sections(name: str, started_at: datetime, version: str, title: str, sections: Sections) -> str:
+    """Return a page of `sections` under the sentence `title`, for what is not a run."""
+    return _render("base.html.j2", sections, name=name, started_at=started_at, version=version, title=title)
+
+
+def _render(template: str, sections: Sections, **values: object) -> str:
     style, script = page_style(), "".join(map(page_file, ("script.js", "strips.js", "timeline.js")))
     return (
         _environment(current_language())
-        .get_template("report.html.j2")
+        .get_template(template)
         .render(
             language=current_language().value,
             policy=policy(style, script),
             style=Markup(style),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own file
-            manifest=manifest,
-            name=manifest.plan.get("name") or manifest.workload,
-            started=manifest.started_at.strftime("%Y-%m-%d %H:%M UTC"),
-            draft=draft,
-            said=draft.said,
-            struck=draft.validity.invalid if draft.validity is not None else (),
-            conditions=conditions(draft.of),
-            numbers=draft.numbers,
-            sections=filled_sections(draft),
+            sections=sections,
+            **values,
         )
     )
 

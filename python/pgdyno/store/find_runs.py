@@ -211,6 +211,11 @@ def find_path(text: str, parent: Path) -> Path:
     return matches[0]
 
 
+def find_bisection(text: str, parent: Path) -> Path | None:
+    """Return the folder of the bisection that `text` names by its path or its name in `parent`; None for a run."""
+    return next((path for path in (expanded(text), parent / text) if is_file(path / BISECTION)), None)
+
+
 def _describe_folder(parent: Path) -> str:
     return f"{parent}" if is_folder(parent) else f"{parent}: the folder does not exist"
 

@@ -43,6 +43,10 @@ def write_private(path: Path, text: str, account: Account) -> None:
         partial.replace(path)
 
 
+class FullDiskError(TargetError):
+    """A file system has no space left."""
+
+
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -64,8 +68,8 @@ def storage_error(error: OSError, path: Path, doing: str) -> TargetError:
     reason = (error.strerror or str(error)).lower()
     hint = None
     if error.errno in _FULL:
-        hint = no_space_hint(path)
-    elif error.errno in _FORBIDDEN:
+        return FullDiskError(f"{doing} {path}: {reason}", hint=no_space_hint(path))
+    if error.errno in _FORBIDDEN:
         hint = "set PGDYNO_HOME to a folder that can be written to"
     return TargetError(f"{doing} {path}: {reason}", hint=hint)
 

@@ -83,7 +83,7 @@ def name_target(target: str) -> Iterator[None]:
     try:
         yield
     except TargetError as error:
-        raise TargetError(f"target {target}: {error.message}", hint=error.hint) from error
+        raise type(error)(f"target {target}: {error.message}", hint=error.hint) from error
     except psycopg.Error as error:
         raise TargetError(f"target {target}: the server refused what pgdyno asked: {str(error).strip()}") from error
 

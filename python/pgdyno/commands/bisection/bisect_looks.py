@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from statistics import fmean
 from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.intervals import CONFIDENCE, Interval, paired_interval
 from pgdyno.analyse.pairs import Metric, value_of, within
-from pgdyno.bisection.commit_arms import Arms
+from pgdyno.bisection.commit_arms import Arms, NoSpaceError
 from pgdyno.bisection.journal import Asked, Difference
 from pgdyno.bisection.repository import Commit
 from pgdyno.commands.support.carry_out import How, carry_out, experiment_of
@@ -90,6 +91,12 @@ class Looks:
         run = load_run(list_runs(place)[0].path)
         for trial in run.trials:
             if trial.failure is not None:
+                try:
+                    self._arms.check_space(trial.failure.message)
+                except NoSpaceError:
+                    # --resume measures it anew
+                    shutil.rmtree(run.folder.path)
+                    raise
                 failed = SkippedError if judged is not None and trial.target == judged.short else TargetError
                 raise failed(trial.failure.message, hint=trial.failure.hint)
         return run
@@ -101,6 +108,7 @@ class Looks:
             except TargetError as error:
                 if commit != judged:
                     raise
+                self._arms.check_space(error.message)
                 raise SkippedError(error.message, hint=error.hint) from error
 
     def _run(self, loaded: LoadedPlan, begun: Path | None, place: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,18 +15,24 @@ from pgdyno.bisection.repository import Commit, Repository
 from pgdyno.bisection.search import BY_COUNTS, BY_PAIRS, CERTAIN, likely, most_looks, next_commit, slow_chance, suspects
 from pgdyno.commands.bisection.bisect_looks import Looks, SkippedError
 from pgdyno.commands.bisection.bisect_plan import load_asked
+from pgdyno.commands.bisection.bisect_report import (
+    bisection_lines,
+    bisection_page,
+    difference,
+    effect,
+    skip_line,
+    verdict,
+)
 from pgdyno.commands.support.carry_out import How, Output, check_folder, when_busy
+from pgdyno.commands.support.report_files import write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.mounts import exists, expanded
 from pgdyno.report.answers.comparison import percent
-from pgdyno.report.answers.instruction_costs import counted_arms, function_table
-from pgdyno.report.table import Table
-from pgdyno.report.terminal.block_lines import block_lines
 from pgdyno.report.terminal.summary_file import Layout, print_lines
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.safe_output import print_json
-from pgdyno.store import load_run
+from pgdyno.store.find_runs import REPORT
 from pgdyno.targets import Home, Progress, SilentProgress
 from pgdyno.units import counted, parse_bytes
 
@@ -37,11 +41,7 @@ if TYPE_CHECKING:
 
 _OF_SERVER = ("src/backend", "src/include/postgres.h")
 """What the repository of PostgreSQL has, and that of an extension has not."""
-_WORDS = {
-    "tps": ("slower", "faster"),
-    "instructions": ("more expensive in instructions", "cheaper in instructions"),
-    "p99": ("slower by p99 latency", "faster by p99 latency"),
-}
+_EFFECT = ("change", "low", "high", "shown")
 
 
 def bisect(given: BisectCommand) -> ExitCode:
@@ -74,8 +74,6 @@ def bisect(given: BisectCommand) -> ExitCode:
             if not file.discard_unused():
                 say.step(f"to resume: pgdyno bisect --resume {shlex.quote(str(file.folder))}")
             raise
-    assert journal.ends is not None
-    _refuse_reversed(journal.ends, journal.by)
     return _answer(file, as_json=given.json)
 
 
@@ -161,22 +159,26 @@ class _Bisection:
             return
         if journal.ends is None:
             journal.ends = self._measure_ends()
-            self._file.write()
+            self._write()
         if not journal.ends.shown:
             return
         while (commit := next_commit(journal.last, journal.looks)) is not None:
             if len(journal.visits) >= most_looks(journal.last):
                 break
             journal.visits.append(self._look_at(commit, journal.ends.mean / 2))
-            self._file.write()
+            self._write()
         journal.found = self._conclude()
+        self._write()
+
+    def _write(self) -> None:
+        self._journal.build_s |= self._arms.build_s
         self._file.write()
 
     def _measure_ends(self) -> Difference:
         good, bad = self._journal.commit(0), self._journal.commit(self._journal.last)
         self._say.step(f"{counted(self._journal.last, 'commit')} from {good.words} to {bad.words}")
         ends = self._looks.compare(good, bad, self._file.folder / "ends")
-        self._say.step(f"{bad.short} is {_difference(ends, self._journal.by)} than {good.short}")
+        self._say.step(f"{bad.short} is {difference(ends, self._journal.by)} than {good.short}")
         return ends
 
     def _look_at(self, number: int, threshold: float) -> Visit:
@@ -188,13 +190,13 @@ class _Bisection:
             found = self._looks.compare(journal.commit(0), commit, place, threshold)
         except SkippedError as error:
             skipped = Visit(commit=number, reason=error.message.removeprefix(f"target {commit.short}: "))
-            self._say.step(_skip_line(commit, skipped))
+            self._say.step(skip_line(commit, skipped))
             return skipped
         # equal counts differ by so little that their few repeats say it with certainty
         spread, trusted = (0.0, BY_COUNTS) if journal.by == "instructions" else (found.error, BY_PAIRS)
         slow = slow_chance(found.mean, spread, found.freedom, threshold, trusted)
         like = f"like the {'bad' if slow > 0.5 else 'good'} one, {percent(max(slow, 1 - slow), plus=False)} sure"
-        self._say.step(f"{commit.short} is {_difference(found, journal.by)}: {like}")
+        self._say.step(f"{commit.short} is {difference(found, journal.by)}: {like}")
         return Visit(commit=number, difference=found, slow=slow)
 
     def _conclude(self) -> Found:
@@ -209,89 +211,29 @@ class _Bisection:
         return Found(first=found.first, last=found.last, probability=found.probability, effect=effect)
 
 
-def _refuse_reversed(ends: Difference, by: str) -> None:
-    if ends.high < 0:
-        raise UsageError(
-            f"the bad commit is {_difference(ends, by)} than the good one",
-            hint="exchange --good and --bad if the newer one is the good one; or compare something else with --by",
-        )
-
-
-def _skip_line(commit: Commit, visit: Visit) -> str:
-    reason = (visit.reason or "").partition("\n")[0].removesuffix(":")
-    return f"skipped {commit.words}: {reason}"
-
-
-def _difference(of: Difference, by: str) -> str:
-    """Return `5.1 % slower (95 % interval 4.2 to 6.0 %)`."""
-    ends = (of.mean, of.low, of.high) if of.mean >= 0 else (-of.mean, -of.high, -of.low)
-    # of throughput, the share that is lost or gained, as `ab` says it
-    sign = -1 if (by == "tps") == (of.mean >= 0) else 1
-    change, low, high = (percent(sign * math.expm1(sign * each), plus=False) for each in ends)
-    return f"{change} {_WORDS[by][of.mean < 0]} (95 % interval {low.removesuffix(' %')} to {high})"
-
-
 def _answer(file: JournalFile, *, as_json: bool) -> ExitCode:
     journal = file.journal
-    line, code = _verdict(file)
+    line, code = verdict(journal)
+    page = file.folder / REPORT
+    write_report_file(page, bisection_page(file))
+    if code is ExitCode.USAGE:
+        hint = "exchange --good and --bad if the newer one is the good one; or compare something else with --by"
+        raise UsageError(line, hint=hint)
     if as_json:
         found = journal.found
+        of = found.effect if found else None
         print_json(
             {
                 "folder": str(file.folder),
                 "answer": line,
                 "commits": [journal.commit(each).sha for each in range(found.first, found.last + 1)] if found else [],
                 "probability": found.probability if found else None,
-                "effect": _effect_json(found.effect, journal.by) if found and found.effect else None,
+                "effect": dict(zip(_EFFECT, (*effect(of, journal.by), of.shown), strict=True)) if of else None,
                 "builds": journal.builds,
                 "skipped": [journal.commit(each.commit).sha for each in journal.skipped],
             }
         )
         return code
     console = Console()
-    for visit in sorted(journal.skipped, key=lambda each: each.commit):
-        console.print(Text(printable(_skip_line(journal.commit(visit.commit), visit))), soft_wrap=True)
-    changed = _changed_functions(file)
-    if changed is not None:
-        print_lines([*block_lines([changed], Layout.of(console)), Text("")], console)
-    console.print(Text(f"journal: {file.folder}"), soft_wrap=True)
-    console.print(Text(printable(line), "bold"), soft_wrap=True)
+    print_lines(bisection_lines(file, Layout.of(console), [f"page: {page}"]), console)
     return code
-
-
-def _changed_functions(file: JournalFile) -> Table | None:
-    found = file.journal.found
-    if found is None or found.effect is None or file.journal.by != "instructions":
-        return None
-    names = [file.journal.commit(each).short for each in (found.first - 1, found.last)]
-    counted = [counted_arms(load_run(file.folder / each))[0] for each in found.effect.runs]
-    base, other = (replace(arm, name=name) for arm, name in zip(counted, names, strict=True))
-    return function_table(base, other)
-
-
-def _effect_json(of: Difference, by: str) -> dict[str, object]:
-    sign = -1 if by == "tps" else 1
-    low, high = sorted(math.expm1(sign * each) for each in (of.low, of.high))
-    return {"change": math.expm1(sign * of.mean), "low": low, "high": high, "shown": of.shown}
-
-
-def _verdict(file: JournalFile) -> tuple[str, ExitCode]:
-    """Return the last line, and the exit code."""
-    journal, found = file.journal, file.journal.found
-    assert journal.ends is not None
-    if found is None:
-        change = _difference(journal.ends, journal.by)
-        return f"cannot tell: no difference between good and bad is shown, {change}", ExitCode.INCONCLUSIVE
-    names = [journal.commit(each).words for each in range(found.first, found.last + 1)]
-    sure = f"probability {percent(found.probability, plus=False)}, after {counted(journal.builds, 'build')}"
-    if found.effect is None:
-        likely = f"{' or '.join(names)} is the most probable, with {sure}"
-        return f"cannot tell: {likely}", ExitCode.INCONCLUSIVE
-    made = f"made it {_difference(found.effect, journal.by)}, {sure}"
-    if not found.effect.shown:
-        likely = f"{' or '.join(names)}, {sure}, but compared again with {journal.commit(found.first - 1).short}"
-        change = _difference(found.effect, journal.by)
-        return f"cannot tell: {likely}, no difference is shown, {change}", ExitCode.INCONCLUSIVE
-    if len(names) > 1:
-        return f"one of {len(names)} commits, {', '.join(names)}, {made}; the others cannot be measured", ExitCode.OK
-    return f"{names[0]} {made}", ExitCode.OK

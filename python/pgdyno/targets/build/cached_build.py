@@ -15,7 +15,7 @@ from filelock import Timeout
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.cluster.subprocesses import session
-from pgdyno.targets.home import Home, Progress, ensure_folder, no_space_hint, storing
+from pgdyno.targets.home import FullDiskError, Home, Progress, ensure_folder, no_space_hint, storing
 
 TELLING_LINES = 15
 """How many lines of a failed build the message shows; the log has all of them."""
@@ -27,6 +27,8 @@ _PASSED_ON = ("PATH", "HOME", "TMPDIR", "PKG_CONFIG_PATH", "CCACHE_DIR", "LD_LIB
 _CACHED_COMPILERS = ("cc", "gcc")
 """What configure finds when no compiler is named; it stores only the name, so that the link may go."""
 _NO_SPACE = "No space left on device"
+_LEAST_FREE_BYTES = 16 << 20
+"""A command that fails while less is free may have failed for that: its log is on the same disk."""
 
 
 def builds_folder(home: Home) -> Path:
@@ -84,6 +86,11 @@ class CachedBuild:
             made = carry_out()
             with storing(self.folder, "cannot make"):
                 made.rename(self.folder)
+        except TargetError as error:
+            # what was built so far still takes the space
+            if shutil.disk_usage(self.partial).free < _LEAST_FREE_BYTES:
+                raise FullDiskError(error.message, hint=no_space_hint(self.folder)) from error
+            raise
         finally:
             shutil.rmtree(self.partial, ignore_errors=True)
 
@@ -114,10 +121,10 @@ class CachedBuild:
             status = self._wait(process, doing)
         if status != 0:
             last = _last_lines(self.log)
-            raise TargetError(
-                f"cannot build {self._source}: {doing} failed with status {status}:\n{last}",
-                hint=no_space_hint(self.folder) if _NO_SPACE in last else f"see the whole log: {self.log}",
-            )
+            message = f"cannot build {self._source}: {doing} failed with status {status}:\n{last}"
+            if _NO_SPACE in last:
+                raise FullDiskError(message, hint=no_space_hint(self.folder))
+            raise TargetError(message, hint=f"see the whole log: {self.log}")
 
     def _spawn(self, command: Sequence[str], work: Path, log: int) -> subprocess.Popen[bytes]:
         try:
