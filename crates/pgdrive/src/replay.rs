@@ -1,5 +1,7 @@
 //! Loads that repeat a captured one: `--replay`.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -7,7 +9,7 @@ use pgdyno_connect::{Params, Session};
 use pgdyno_engine::latencies::{Latencies, Moments};
 use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::Spec;
-use pgdyno_replay::{Outcome, Pace, Replay, ReplayError, ReplayFile};
+use pgdyno_replay::{Divergence, KINDS, Outcome, Pace, Replay, ReplayError, ReplayFile};
 use serde_json::{Value, json};
 
 use crate::events::{self, Events};
@@ -15,6 +17,9 @@ use crate::generator_health;
 use crate::messages::Failure;
 use crate::options::{Benchmark, Origin, ReplayChoice, WorkloadChoice};
 use crate::results::{Place, Results};
+
+/// Classes of statements that the `end` event names.
+const MOST_SHOWN: usize = 10;
 
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
@@ -108,19 +113,35 @@ fn end_field(outcome: &Outcome, pace_of_load: Pace, connecting: &Moments) -> Val
         "statements": outcome.statements,
         "done": tally.done,
         "not_started": outcome.not_started(),
-        "disagreements": {
-            "new_errors": tally.new_errors,
-            "missing_errors": tally.missing_errors,
-            "other_errors": tally.other_errors,
-            "in_failed_transaction": tally.in_failed_transaction,
-            "different_rows": tally.different_rows,
-            "cancelled_waits": tally.cancelled_waits,
+        "disagreements": kinds(&tally.disagreements, true),
+        "worst": worst(&tally.by_class),
+        "ids": {
+            "mapped": tally.mapped,
+            "not_mapped": tally.not_mapped,
+            "ambiguous": outcome.ambiguous,
         },
         "copies_without_data": tally.copies_without_data,
         "lateness_ns": events::latency(&tally.lateness),
         "within_1ms": tally.exact_share(),
         "delayed_by_answer": tally.delayed_by_answer,
     })
+}
+
+/// Counts by kind, also those that are 0 if `all`.
+fn kinds(counts: &[u64; KINDS.len()], all: bool) -> Value {
+    let some = KINDS.iter().zip(counts).filter(|(_, count)| all || **count > 0);
+    some.map(|((name, _), count)| ((*name).to_owned(), Value::from(*count))).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// The classes with the most disagreements.
+fn worst(by_class: &BTreeMap<u32, Divergence>) -> Vec<Value> {
+    let mut classes: Vec<_> = by_class.iter().collect();
+    classes.sort_by_key(|(_, one)| Reverse(one.total()));
+    let shown = classes.iter().take(MOST_SHOWN).map(|(class, one)| {
+        let (sqlstate, message) = one.error.clone().unzip();
+        json!({"id": class, "disagreements": kinds(&one.counts, false), "sqlstate": sqlstate, "message": message})
+    });
+    shown.collect()
 }
 
 fn summary(out: &mut dyn Write, outcome: &Outcome, pace_of_load: Pace) -> io::Result<()> {
@@ -137,18 +158,13 @@ fn summary(out: &mut dyn Write, outcome: &Outcome, pace_of_load: Pace) -> io::Re
         outcome.statements,
         outcome.not_started()
     )?;
-    writeln!(out, "number of disagreements with the capture: {}", tally.disagreements())?;
-    for (what, count) in [
-        ("new errors", tally.new_errors),
-        ("missing errors", tally.missing_errors),
-        ("errors with another SQLSTATE", tally.other_errors),
-        ("statements in a failed transaction", tally.in_failed_transaction),
-        ("statements with another number of rows", tally.different_rows),
-        ("statements cancelled after a long wait", tally.cancelled_waits),
-    ] {
-        if count > 0 {
-            writeln!(out, " - number of {what}: {count}")?;
-        }
+    writeln!(out, "number of disagreements with the capture: {}", tally.disagreed())?;
+    for ((_, what), count) in KINDS.iter().zip(&tally.disagreements).filter(|(_, count)| **count > 0) {
+        writeln!(out, " - number of {what}: {count}")?;
+    }
+    if tally.mapped + tally.not_mapped > 0 {
+        let (mapped, not_mapped) = (tally.mapped, tally.not_mapped);
+        writeln!(out, "number of values replaced by those that the server made: {mapped} ({not_mapped} not made)")?;
     }
     if tally.copies_without_data > 0 {
         writeln!(out, "number of COPY FROM STDIN without data: {}", tally.copies_without_data)?;

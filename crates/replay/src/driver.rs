@@ -1,13 +1,14 @@
 //! A client of a replay: takes one captured session after the other, and sends its statements.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::driver::{Answer, Driver, Event, LoadTimes, Outgoing, Request, Step};
 use pgdyno_wire::{EncodeError, SqlState, frontend};
 
-use crate::outcome::Tally;
-use crate::pace_and_patience::{Pace, Progress};
+use crate::outcome::{Kind, Tally};
+use crate::pace_and_patience::{Pace, Progress, WAIT, WAIT_IN_BLOCK};
 use crate::prepared_names::{Missing, PreparedNames};
 use crate::session_reader::SessionReader;
 use crate::statement::{Statement, UNKNOWN_ERROR};
@@ -21,7 +22,7 @@ const COPY_BYTES: usize = 1 << 20;
 /// A client of a replay.
 #[derive(Debug)]
 pub struct SessionDriver {
-    progress: Arc<Progress>,
+    pub(crate) progress: Arc<Progress>,
     tally: Arc<Mutex<Tally>>,
     /// The session that the client has from the start, before it is begun.
     first: Option<usize>,
@@ -37,6 +38,8 @@ pub struct SessionDriver {
     free_at: Nanos,
     /// The longest wait for the current answer.
     patience: Nanos,
+    /// Since when the next statement waits for values of other sessions.
+    waits_since: Option<Nanos>,
 }
 
 #[derive(Debug)]
@@ -141,6 +144,7 @@ impl SessionDriver {
             awaits: false,
             free_at: 0,
             patience: 0,
+            waits_since: None,
         }
     }
 
@@ -183,7 +187,37 @@ impl SessionDriver {
         Ok(())
     }
 
+    /// Waits for the values that the next statement uses, which a late session may still have to give.
+    fn await_values(&mut self, now: Nanos) -> Option<Request> {
+        let slots = &self.progress.slots;
+        let is_waiting = self.statement.awaited().any(|slot| !slots.is_filled(slot));
+        if !is_waiting {
+            if self.waits_since.take().is_some() {
+                // the answer of another session came before
+                self.free_at = now;
+            }
+            return None;
+        }
+        if self.times.deadline.is_some_and(|deadline| now >= deadline) {
+            return Some(Request::Stop);
+        }
+        let waited = now - *self.waits_since.get_or_insert(now);
+        if waited >= if self.statement.in_block { WAIT_IN_BLOCK } else { WAIT } {
+            // nothing waits for it again
+            self.statement.awaited().for_each(|slot| slots.fill(slot, None));
+            return self.await_values(now);
+        }
+        Some(Request::Sleep(Duration::from_nanos((waited / 8).clamp(100_000, 10_000_000))))
+    }
+
     fn send(&mut self, now: Nanos, out: &mut Outgoing<'_>) -> Request {
+        if let Some(wait) = self.await_values(now) {
+            return wait;
+        }
+        let (mapped, not_mapped) = self.statement.substitute(&self.progress.slots);
+        if !self.statement.gives.is_empty() {
+            out.keep_rows();
+        }
         if let Some(session) = &mut self.session {
             session.has_next = false;
         }
@@ -193,6 +227,8 @@ impl SessionDriver {
         out.cancel_after(self.patience);
         let mut tally = self.tally();
         tally.started += 1;
+        tally.mapped += mapped;
+        tally.not_mapped += not_mapped;
         if let Pace::Factor(_) = self.progress.pace {
             let due = self.instant(statement.at_us);
             out.intended(self.intended_instant());
@@ -242,30 +278,53 @@ impl SessionDriver {
             self.prepared.doubt(&statement.name);
         }
         self.prepared.executed(statement.sql(&self.progress.file));
+        self.give(answer);
         let mut tally = self.tally();
         tally.done += 1;
-        match (&error, statement.error) {
+        let kind = match (&error, statement.error) {
             (None, None) => {
                 let rows = answer.results().last().and_then(|result| result.affected);
-                if let (Some(rows), Some(captured)) = (rows, statement.rows) {
-                    tally.different_rows += u64::from(rows != captured);
-                }
+                let differs = matches!((rows, statement.rows), (Some(rows), Some(captured)) if rows != captured);
+                differs.then_some(Kind::DifferentRows)
             }
-            (None, Some(FAILED_TRANSACTION)) => tally.in_failed_transaction += 1,
-            (None, Some(_)) => tally.missing_errors += 1,
-            (Some(_), Some(UNKNOWN_ERROR)) => {}
-            (Some(state), Some(captured)) if state.as_str().as_bytes() == captured => {}
+            (None, Some(FAILED_TRANSACTION)) => Some(Kind::InFailedTransaction),
+            (None, Some(_)) => Some(Kind::MissingError),
+            (Some(_), Some(UNKNOWN_ERROR)) => None,
+            (Some(state), Some(captured)) if state.as_str().as_bytes() == captured => None,
             (Some(state), captured) => {
                 let is_in_failed = state.as_str().as_bytes() == FAILED_TRANSACTION;
                 let is_cancelled = *state == SqlState::QUERY_CANCELED && waited >= self.patience;
-                *match captured {
-                    _ if is_in_failed => &mut tally.in_failed_transaction,
-                    _ if is_cancelled => &mut tally.cancelled_waits,
-                    None => &mut tally.new_errors,
-                    Some(_) => &mut tally.other_errors,
-                } += 1;
                 out.fail();
+                Some(match captured {
+                    _ if is_in_failed => Kind::InFailedTransaction,
+                    _ if is_cancelled => Kind::CancelledWait,
+                    None => Kind::NewError,
+                    Some(_) => Kind::OtherError,
+                })
             }
+        };
+        if let Some(kind) = kind {
+            tally.disagree(statement.class, kind, answer.error());
+        }
+    }
+
+    /// Fills the slots of the statement with the values of its answer.
+    fn give(&self, answer: &Answer) {
+        let slots = &self.progress.slots;
+        if let Some(slot) = self.statement.done {
+            slots.fill(slot, None);
+        }
+        if self.statement.gives.is_empty() {
+            return;
+        }
+        let last = answer.results().iter().rposition(|result| result.columns.is_some());
+        let rows = answer.rows(last.unwrap_or(usize::MAX));
+        for give in &self.statement.gives {
+            let value = |row: usize| rows.get(row).and_then(|row| row.get(give.column)).flatten();
+            // rows in another order: what was captured, and is there again, is the same row
+            let same = give.captured.as_ref().map(|captured| captured.as_bytes());
+            let same = same.filter(|same| (0..rows.len()).any(|row| value(row) == Some(same)));
+            slots.fill(give.slot, same.or_else(|| value(give.row)));
         }
     }
 
@@ -284,7 +343,7 @@ impl SessionDriver {
             return Request::Stop;
         }
         if due > now {
-            return Request::Sleep(std::time::Duration::from_nanos(due - now));
+            return Request::Sleep(Duration::from_nanos(due - now));
         }
         self.send(now, out)
     }

@@ -4,6 +4,7 @@
 //! file → ReplayFile (one scan: texts, classes, places of sessions)
 //!          └ SessionReader (one per running session, a buffer at a time) → Statement
 //! Replay → SessionDriver (one per client) → Tally → Outcome
+//!            └ Slots (shared): values of answers, which later statements send
 //! ```
 
 mod check;
@@ -16,6 +17,7 @@ mod prepared_names;
 mod replay;
 mod replay_file;
 mod session_reader;
+mod slots;
 mod statement;
 
 #[cfg(test)]
@@ -23,7 +25,7 @@ mod tests;
 
 pub use check::check;
 pub use error::ReplayError;
-pub use outcome::{Outcome, Tally};
+pub use outcome::{Divergence, KINDS, Outcome, Tally};
 pub use pace_and_patience::Pace;
 pub use replay::Replay;
 pub use replay_file::{Header, ReplayFile};

@@ -5,11 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pgdyno_engine::clock::{Nanos, SECOND};
 
 use crate::replay_file::ReplayFile;
+use crate::slots::Slots;
 
 /// A statement may always wait this long for its answer.
 pub const LEAST_PATIENCE: Nanos = 60 * SECOND;
 /// How many times longer than when it was captured a statement may wait.
 const PATIENCE_FACTOR: u64 = 10;
+/// How long a statement waits for a value of another session: in a transaction, whose locks that session may await.
+pub const WAIT_IN_BLOCK: Nanos = SECOND;
+/// See [`WAIT_IN_BLOCK`]; outside of a transaction, where it holds no locks.
+pub const WAIT: Nanos = 10 * SECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
@@ -24,6 +29,7 @@ pub enum Pace {
 pub struct Progress {
     pub file: ReplayFile,
     pub pace: Pace,
+    pub slots: Slots,
     /// Number of the next session that no client has taken.
     next: AtomicUsize,
 }
@@ -32,7 +38,8 @@ impl Progress {
     /// The begin of a replay; the first sessions belong to the clients that are connected at the start.
     pub fn new(file: ReplayFile, pace: Pace) -> Self {
         let next = AtomicUsize::new(file.at_start);
-        Self { file, pace, next }
+        let slots = Slots::new(file.header.slots);
+        Self { file, pace, slots, next }
     }
 
     /// The session that a client has when the load begins. Neighbours do not all have one, because they share a worker.

@@ -40,7 +40,9 @@ impl Replay {
         for one in tallies.iter() {
             tally.add(&one.lock().unwrap_or_else(PoisonError::into_inner));
         }
-        Outcome { sessions: self.file().header.sessions, statements: self.file().header.statements, tally }
+        let header = &self.file().header;
+        let (sessions, statements, ambiguous) = (header.sessions, header.statements, header.ambiguous);
+        Outcome { sessions, statements, ambiguous, tally }
     }
 
     /// The tally of a group of clients, which share a thread.

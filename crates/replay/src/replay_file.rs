@@ -25,6 +25,8 @@ const MOST_CLASSES: usize = 10_000;
 const MOST_TEXT_BYTES: usize = 1 << 30;
 /// A class is shown by the beginning of its text.
 const SHOWN_CHARACTERS: usize = 1000;
+/// Limited because each is held in memory.
+const MOST_SLOTS: usize = 1 << 26;
 /// How much of the file the scan reads at a time.
 const SCAN_BYTES: usize = 1 << 20;
 
@@ -42,6 +44,12 @@ pub struct Header {
     /// The longest time that a statement took on the server, in microseconds; 0 if unknown.
     #[serde(default)]
     pub longest_us: u64,
+    /// How many values of answers later statements use.
+    #[serde(default)]
+    pub slots: usize,
+    /// Values that the server may have made, and that no statement gives for certain: they are sent as captured.
+    #[serde(default)]
+    pub ambiguous: u64,
 }
 
 /// A class or a shared text.
@@ -165,6 +173,9 @@ fn header(lines: &mut Lines) -> Result<Header, ReplayError> {
     if header.version != VERSION {
         let message = format!("version {} of the format; this pgdrive reads version {VERSION}", header.version);
         return Err(wrong(message).hint("Use the pgdyno and the pgdrive of one installation."));
+    }
+    if header.slots > MOST_SLOTS {
+        return Err(wrong(format!("more than {MOST_SLOTS} values of answers are used (slots)")));
     }
     Ok(header)
 }

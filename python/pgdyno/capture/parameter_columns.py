@@ -40,30 +40,31 @@ def parameter_columns(sql: str) -> dict[int, Column]:
         (statement,) = pglast.parse_sql(sql)
     except (pglast.Error, ValueError):
         return {}
-    nodes = list(_nodes(statement.stmt))
     tables = {
-        node.alias.aliasname if node.alias else node.relname: _table(node) for node in _nodes_of_kind(nodes, "RangeVar")
+        node.alias.aliasname if node.alias else node.relname: table_of(node)
+        for node in nodes_of(statement.stmt, "RangeVar")
     }
     found: dict[int, Column] = {}
-    for node in _nodes_of_kind(nodes, "A_Expr"):
+    for node in nodes_of(statement.stmt, "A_Expr"):
         if node.name[-1].sval in _COMPARES:
             left, right = _plain_value(node.lexpr), _plain_value(node.rexpr)
             for reference, values in ((left, right), (right, left)):
-                column = _column(reference, tables)
+                column = column_of(reference, tables)
                 if column is not None:
                     found |= {number: column for number in _parameters(values) if number not in found}
-    for node in _nodes_of_kind(nodes, "InsertStmt", "UpdateStmt"):
+    for node in nodes_of(statement.stmt, "InsertStmt", "UpdateStmt"):
         for name, value in _assignments(node):
-            column = Column(name, (_table(node.relation),))
+            column = Column(name, (table_of(node.relation),))
             found |= {number: column for number in _parameters(_plain_value(value)) if number not in found}
     return found
 
 
-def _table(node: Any) -> tuple[str | None, str]:  # noqa: ANN401 - nodes of the parser
+def table_of(node: Any) -> tuple[str | None, str]:  # noqa: ANN401 - nodes of the parser
+    """Return the schema and the name of the table that `node`, a RangeVar, names."""
     return node.schemaname, node.relname
 
 
-def _column(node: Any, tables: dict[str, tuple[str | None, str]]) -> Column | None:  # noqa: ANN401 - likewise
+def column_of(node: Any, tables: dict[str, tuple[str | None, str]]) -> Column | None:  # noqa: ANN401 - likewise
     """Return the column that `node` is; None if it is something else."""
     if _kind(node) != "ColumnRef" or any(_kind(each) != "String" for each in node.fields):
         return None
@@ -108,8 +109,9 @@ def _nodes(node: Any) -> Iterator[Any]:  # noqa: ANN401 - nodes of the parser
             yield from _nodes(getattr(node, name))
 
 
-def _nodes_of_kind(nodes: list[Any], *kinds: str) -> Iterator[Any]:
-    return (node for node in nodes if _kind(node) in kinds)
+def nodes_of(node: Any, *kinds: str) -> Iterator[Any]:  # noqa: ANN401 - nodes of the parser
+    """Yield the nodes of these kinds that are `node`, or below it, or below its elements."""
+    return (each for each in _nodes(node) if _kind(each) in kinds)
 
 
 def _kind(node: Any) -> str:  # noqa: ANN401 - nodes of the parser

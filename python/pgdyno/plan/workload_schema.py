@@ -158,6 +158,11 @@ class Workload(Model):
         return self.captured
 
     @property
+    def least_agreement(self) -> float | None:
+        """The least share of replayed statements that must have the captured result; None if nothing is replayed."""
+        return None
+
+    @property
     def lua_script(self) -> str | None:
         """The Lua script that runs the transactions: a file, or the name of an installed one."""
         return None

@@ -237,6 +237,8 @@ class Likeness(Record):
     """Share of the capture's statements whose classes are in no script."""
     copies_left_out: int = 0
     """COPY from the client: the capture has neither these statements nor their rows."""
+    true_to: float | None = None
+    """The least share of statements with the captured result of which figures stand; None if nothing is replayed."""
     waits: list[CapturedWait] = Field(default_factory=list)
     """Of the capture; empty if it has no samples. The trial's own are in its table `waits`."""
 

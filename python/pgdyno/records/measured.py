@@ -155,6 +155,29 @@ class Latency(Record):
     max: int | None = None
 
 
+class Divergence(Record):
+    """The statements of a class that disagreed with the capture."""
+
+    id: int
+    """Number of the class."""
+    disagreements: dict[str, int]
+    """By kind, as of the whole replay; without those that are 0."""
+    sqlstate: str | None = None
+    """Of the first error that follows from no other one; None if there was none."""
+    message: str | None = None
+
+
+class KeyCounts(Record):
+    """Places of statements where the capture has a value that the server made."""
+
+    mapped: int
+    """Sent with the value that the server made during the replay."""
+    not_mapped: int
+    """Sent as captured: the statement that gives the value failed, had other rows, or came too late."""
+    ambiguous: int
+    """Sent as captured: several statements may have given the value."""
+
+
 class ReplayFigures(Record):
     """What a replay counts besides transactions."""
 
@@ -173,6 +196,10 @@ class ReplayFigures(Record):
     """Statements whose result differs from the captured one, by kind: `new_errors`, `missing_errors`,
     `other_errors`, `in_failed_transaction`, `different_rows`, `cancelled_waits`.
     """
+    worst: list[Divergence] = Field(default_factory=list)
+    """The ten classes with the most; empty in records of earlier versions."""
+    ids: KeyCounts | None = None
+    """None in records of earlier versions."""
     copies_without_data: int = 0
     """COPY FROM STDIN whose rows the capture does not have."""
     lateness_ns: Latency | None = None
@@ -186,6 +213,15 @@ class ReplayFigures(Record):
     def disagreed(self) -> int:
         """Return the number of statements whose result differs."""
         return sum(self.disagreements.values())
+
+    @property
+    def agreement(self) -> float | None:
+        """Return the share of the statements that had the captured result; None without any.
+
+        Those that a lost connection prevented had another one.
+        """
+        expected = self.done + (self.not_started if self.sessions_lost else 0)
+        return (self.done - self.disagreed) / expected if expected else None
 
 
 class ScriptSummary(Record):

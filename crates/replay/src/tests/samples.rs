@@ -39,6 +39,7 @@ pub struct Sample {
     sessions: usize,
     statements: usize,
     span_us: u64,
+    pub slots: usize,
 }
 
 /// A statement in the simple protocol, of class 0.
@@ -59,9 +60,9 @@ impl Sample {
 
     /// The content of the file, with one class and one shared text.
     pub fn content(&self) -> String {
-        let Self { sessions, statements, span_us, .. } = self;
+        let Self { sessions, statements, span_us, slots, .. } = self;
         let header = format!(
-            r#"{{"format":"pgdyno-replay","version":1,"sessions":{sessions},"most_sessions":{sessions},"statements":{statements},"span_us":{span_us}}}"#
+            r#"{{"format":"pgdyno-replay","version":1,"sessions":{sessions},"most_sessions":{sessions},"statements":{statements},"span_us":{span_us},"slots":{slots}}}"#
         );
         let class = r#"{"class":0,"sql":"SELECT $1"}"#;
         let text = r#"{"text":0,"of":0,"sql":"SELECT $1::int"}"#;

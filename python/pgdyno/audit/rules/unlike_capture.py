@@ -21,6 +21,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     compared = [sample for sample in subject.samples if sample.trial.likeness is not None]
     yield from _shares([sample for sample in compared if _difference(sample) > MOST_DIFFERENCE])
     yield from _late_statements([sample for sample in subject.samples if _is_late(sample)])
+    yield from _untrue([sample for sample in compared if _agreement(sample) < _least_agreement(sample)])
     yield from _disagreements([sample for sample in subject.samples if _disagreement_count(sample)])
 
 
@@ -55,6 +56,26 @@ def _late_statements(samples: list[Sample]) -> Iterator[RuleFinding]:
             ),
             *evidence_of({sample: {"late_p99_ms": round(_late_p99_ms(sample), 3)} for sample in samples}),
             "give the generator more cores, or another host, or replay at a lower pace",
+        )
+
+
+def _untrue(samples: list[Sample]) -> Iterator[RuleFinding]:
+    if samples:
+        worst = min(samples, key=_agreement)
+        yield RuleFinding(
+            Severity.INVALID,
+            Message(
+                "unlike-capture-untrue",
+                "only {share:.1%} of the statements had the captured result in {trials} trial, and workload.true_to is "
+                "{least:.0%}: it did other work than the capture",
+                "only {share:.1%} of the statements had the captured result in {trials} trials, and workload.true_to "
+                "is {least:.0%}: they did other work than the capture",
+                share=_agreement(worst),
+                least=_least_agreement(worst),
+                trials=len(samples),
+            ),
+            *evidence_of({sample: {"agreement": round(_agreement(sample), 4), **_kinds(sample)} for sample in samples}),
+            "look at the statements that disagree most, and restore the database before each trial",
         )
 
 
@@ -118,6 +139,15 @@ def _is_late(sample: Sample) -> bool:
     return replay.delayed_by_answer < BUSY * late
 
 
+def _agreement(sample: Sample) -> float:
+    agreement = sample.summary.replay.agreement if sample.summary.replay is not None else None
+    return 1.0 if agreement is None else agreement
+
+
+def _least_agreement(sample: Sample) -> float:
+    return (sample.trial.likeness.true_to or 0.0) if sample.trial.likeness is not None else 0.0
+
+
 def _disagreement_count(sample: Sample) -> int:
     return sample.summary.replay.disagreed if sample.summary.replay is not None else 0
 
@@ -131,8 +161,9 @@ RULE = Rule(
     "unlike-capture",
     "a replay, or a load that models a capture: a class of statements whose share differs by over one point; a replay "
     "of which over 1 % of the statements began over 10 ms late, unless most late ones waited for an answer of the "
-    "server; statements with another result than captured",
-    Severity.CAUTION,
+    "server; statements with another result than captured, which makes trials invalid in which fewer than "
+    "`workload.true_to` agree",
+    Severity.INVALID,
     "docs/design/own-load.md",
     _check,
     place=45,

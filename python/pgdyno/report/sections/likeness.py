@@ -77,11 +77,30 @@ def load_lines(of: Digest) -> list[str]:
 
 
 def _sentences(of: OwnLoad) -> Iterator[str]:
+    if of.summary.replay is not None and of.summary.replay.agreement is not None:
+        yield _agreement(of.summary.replay, of.summary.replay.agreement, of.likeness.true_to or 0.0)
     yield _shares(of.likeness)
     if of.summary.replay is not None:
         yield from _replay_words(of.summary.replay)
         if of.summary.replay.disagreed:
             yield from map(translated, disagreement_causes(of.likeness, of.summary))
+
+
+def _agreement(of: ReplayFigures, share: float, least: float) -> str:
+    # rounded down: 100 % means all
+    values = {"share": f"{math.floor(10_000 * share) / 100:g}", "count": f"{of.done - of.disagreed:,}"}
+    if share < least:
+        return gettext(
+            "true to {share} %, too little for any figure: {count} of {statements} statements had the captured result, "
+            "as far as the capture knows it",
+            statements=f"{of.done:,}",
+            **values,
+        )
+    return gettext(
+        "true to {share} %: {count} of {statements} statements had the captured result, as far as the capture knows it",
+        statements=f"{of.done:,}",
+        **values,
+    )
 
 
 def _shares(of: Likeness) -> str:
@@ -135,10 +154,14 @@ def _replay_words(of: ReplayFigures) -> Iterator[str]:
             statements=f"{of.done:,}",
             kinds=gettext(", ").join(kinds),
         )
-    else:
+    ids = of.ids
+    if ids is not None and ids.mapped + ids.not_mapped + ids.ambiguous:
         yield gettext(
-            "all {statements} statements had the result that was captured, as far as the capture knows it",
-            statements=f"{of.done:,}",
+            "values that the server made: {mapped} sent as made in this trial, {captured} as captured ({ambiguous} of "
+            "them because several statements may have made them)",
+            mapped=f"{ids.mapped:,}",
+            captured=f"{ids.not_mapped + ids.ambiguous:,}",
+            ambiguous=f"{ids.ambiguous:,}",
         )
     if of.lateness_ns is not None:
         yield gettext(
@@ -198,6 +221,36 @@ def _headings(loads: Sequence[OwnLoad]) -> Iterator[str]:
             yield gettext("{name}: {unit}", name=column, unit=unit)
 
 
+_SHORT_KINDS = {
+    "new_errors": gettext_noop("new errors"),
+    "missing_errors": gettext_noop("errors gone"),
+    "other_errors": gettext_noop("other errors"),
+    "different_rows": gettext_noop("other rows"),
+    "in_failed_transaction": gettext_noop("in failed transaction"),
+    "cancelled_waits": gettext_noop("cancelled waits"),
+}
+
+
+def divergence_table(of: OwnLoad) -> Table | None:
+    """Return the classes whose results differ most from the capture; None if none does."""
+    worst = of.summary.replay.worst if of.summary.replay is not None else []
+    texts = {each.number: each.text for each in of.likeness.classes}
+    kinds = [kind for kind in _SHORT_KINDS if any(each.disagreements.get(kind) for each in worst)]
+    if not kinds:
+        return None
+    rows = tuple(
+        (
+            short_statement(texts.get(each.id) or gettext("class {number}", number=each.id), TEXT),
+            *(f"{each.disagreements.get(kind, 0):,}" for kind in kinds),
+            f"{each.sqlstate} {each.message}" if each.sqlstate else "",
+        )
+        for each in worst
+    )
+    caption = gettext("Statements whose results differ most from the capture, in {name}", name=of.name)
+    headings = (gettext("statement"), *(gettext(_SHORT_KINDS[kind]) for kind in kinds), gettext("first error"))
+    return Table(caption, headings, rows, 1)
+
+
 def waits_table(loads: Sequence[OwnLoad], seen: Mapping[int, ProbeAverages]) -> Table | None:
     """Return the mean active sessions by wait; None if the capture or every trial has no samples."""
     captured = {each.wait: each.sessions for each in loads[0].likeness.waits}
@@ -237,7 +290,8 @@ def _blocks(draft: Draft) -> list[Block]:
     if not loads:
         return []
     together = loads[: MOST_IN_A_TERMINAL if draft.brief else MOST_COMPARED]
-    blocks: list[Block] = [*load_lines(of), class_table(together, MOST_CLASSES)]
+    divergences = [table for each in together if (table := divergence_table(each)) is not None]
+    blocks: list[Block] = [*load_lines(of), *divergences, class_table(together, MOST_CLASSES)]
     waits = waits_table(together, draft.extras.limits)
     if waits is not None:
         blocks.append(waits)

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from pgdyno.effect import Effect
 from pgdyno.errors import InvalidValueError, Problem
+from pgdyno.plan.optional_sections import percent, share_of
 from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.reading.replayed_capture import TOLERANCE_S, full_length_s, read_replayed
 from pgdyno.plan.workload_schema import AnyDataset, Excluded, Workload
@@ -75,6 +76,8 @@ class Replay(Workload):
     """Folder of a capture whose statements every trial repeats; `dataset` is then "none" unless given."""
     pace: Pace = 1.0
     """Speed of a replay: 2 is twice as fast as captured, "max" waits for no captured start."""
+    true_to: Annotated[str, AfterValidator(percent)] = "95%"
+    """The least share of the statements that must have the captured result: with fewer, no figure stands."""
     # reports show it as the workload
     scripts: list[str] = Field(default=["replay"])
     dataset: AnyDataset = "none"
@@ -106,6 +109,10 @@ class Replay(Workload):
     @property
     def capture(self) -> str | None:
         return self.replay
+
+    @property
+    def least_agreement(self) -> float:
+        return share_of(self.true_to)
 
     @property
     def pace_words(self) -> str:

@@ -1,0 +1,153 @@
+"""The columns that a statement's values concern: those of its answer, and those of its parameters and constants.
+
+A value of an answer and a later parameter are the same key only if the names of their columns agree. `labels` are
+what is compared: `orders.id` and `lines.order_id` both have the label `orderid`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.capture.parameter_columns import Column, column_of, nodes_of, parameter_columns, table_of
+from pgdyno.capture.sql_constants import TOKENS
+
+_TOKEN = re.compile(TOKENS)
+COPIED = 1_000_000
+_COPY = re.compile(
+    r'\s*COPY\s+([\w."]+)\s*\(([\w\s,"]+)\)\s*FROM\s+STDIN\b(?![^;]*\b(?:csv|binary|delimiter)\b)', re.IGNORECASE
+)
+_MORE = 100_000
+"""Numbers of parameters that stand for constants begin after it: the protocol has fewer."""
+_GENERAL = {"id", "uuid", "guid", "pk", "key", "code", "name", "number", "no", "value", "count", "version", "type"}
+"""Names of columns that say nothing without their table."""
+_IS_KEY = re.compile(r"(?:id|key|pk|no|nr|num|number|code|token|ref|hash|slug)\Z")
+_DRAWS = {"nextval", "gen_random_uuid", "uuidv4", "uuidv7", "uuid_generate_v4", "txid_current"}
+_READS = {"currval", "lastval"}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerColumn:
+    """A column of an answer."""
+
+    labels: frozenset[str]
+    is_made: bool
+    """Whether the statement makes the value: the key of a new row, or the next one of a sequence."""
+    name: str
+
+
+def place_columns(sql: str) -> dict[int, Column]:
+    """Return the column of each place of `sql`: `n` for parameter `$n`, `-n` for its token number n, from 1.
+
+    A token is what TOKENS matches. COPIED + n is column n, from 0, of the rows that COPY gets. Places that belong to no
+    column are absent.
+    """
+    copied = _COPY.match(sql)
+    if copied is not None:
+        tables = ((None, copied[1].rpartition(".")[2].strip('"')),)
+        names = (each.strip().strip('"') for each in copied[2].split(","))
+        return {COPIED + number: Column(name, tables) for number, name in enumerate(names) if _IS_KEY.search(name)}
+    numbers = iter(range(1, len(sql) + 2))
+    spelled = _TOKEN.sub(lambda token: _spell(token[0], next(numbers)), sql)
+    found = parameter_columns(spelled) or parameter_columns(sql)
+    return {number if number < _MORE else _MORE - number: column for number, column in found.items()}
+
+
+def _spell(token: str, number: int) -> str:
+    if token[0] in '"$' and not token.startswith("$$"):
+        return token
+    if token.startswith(("--", "/*")):
+        return " "
+    return f" ${_MORE + number} " if token[0] == "'" or token[0].isdigit() else token
+
+
+def labels(column: Column) -> frozenset[str]:
+    """Return what the name of `column` says together with its table, in a form that foreign keys share.
+
+    Columns whose name is not that of a key have none.
+    """
+    name = column.name.lower()
+    if not _IS_KEY.search(name):
+        return frozenset()
+    found = set() if name in _GENERAL else {_plain(name)}
+    for _, table in column.tables:
+        words = table.lower().split("_")
+        found |= {_plain("_".join([*words[first:], name])) for first in {0, len(words) - 1}}
+    return frozenset(found)
+
+
+def _plain(name: str) -> str:
+    return "".join(_singular(word) for word in re.split(r"[\W_]+", name))
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    return word.removesuffix("s")
+
+
+def answer_columns(sql: str, names: Sequence[str]) -> list[AnswerColumn]:
+    """Return what is known of the columns `names` of the answer to `sql`, of which the last statement has rows."""
+    import pglast
+
+    try:
+        statements = [each.stmt for each in pglast.parse_sql(sql)]
+    except (pglast.Error, ValueError, RecursionError):
+        statements = []
+    for statement in reversed(statements):
+        targets = _targets(statement)
+        if targets:
+            return list(_described(statement, targets, names))
+    return [AnswerColumn(frozenset(), False, name) for name in names]
+
+
+def _targets(statement: Any) -> tuple[Any, ...]:  # noqa: ANN401 - nodes of the parser
+    kind = type(statement).__name__
+    if kind == "SelectStmt":
+        while statement.larg is not None:
+            statement = statement.larg
+        return tuple(statement.targetList or ())
+    clause = getattr(statement, "returningClause", None)
+    return tuple((clause.exprs if clause is not None else getattr(statement, "returningList", None)) or ())
+
+
+def _described(statement: Any, targets: tuple[Any, ...], names: Sequence[str]) -> Iterator[AnswerColumn]:  # noqa: ANN401
+    tables = {
+        node.alias.aliasname if node.alias else node.relname: table_of(node) for node in nodes_of(statement, "RangeVar")
+    }
+    inserts = type(statement).__name__ == "InsertStmt"
+    of_insert = {"": table_of(statement.relation)} if inserts else {}
+    all_tables = tuple(dict.fromkeys((of_insert or tables).values()))
+    for place, name in enumerate(names):
+        value = targets[place].val if len(targets) == len(names) else None
+        column, is_made = column_of(value, of_insert or tables) or Column(name, all_tables), inserts
+        if value is not None and type(value).__name__ == "FuncCall":
+            function = value.funcname[-1].sval.lower()
+            column = _sequence(value, name) if function in _DRAWS | _READS else Column(name, ())
+            is_made = function in _DRAWS
+        yield AnswerColumn(labels(column), is_made, column.name)
+
+
+def _sequence(call: Any, name: str) -> Column:  # noqa: ANN401 - nodes of the parser
+    for constant in nodes_of(call, "String") if call.args else ():
+        if constant.sval.endswith("_seq"):
+            return Column(constant.sval.rpartition(".")[2].strip('"').removesuffix("_seq"), ())
+    return Column(name, ())
+
+
+def keys_made(text: str) -> frozenset[str]:
+    """Return the labels of the keys that a statement of this text makes and returns; empty if it makes none."""
+    import pglast
+
+    if not re.search(r"(?i)\breturning\b|\bnextval\b", text):
+        return frozenset()
+    try:
+        (statement,) = pglast.parse_sql(text)
+    except (pglast.Error, ValueError, RecursionError):
+        return frozenset()
+    targets = _targets(statement.stmt)
+    names = [each.name or (column_of(each.val, {}) or Column("id", ())).name for each in targets]
+    described = _described(statement.stmt, targets, names)
+    return frozenset(label for each in described if each.is_made for label in each.labels)

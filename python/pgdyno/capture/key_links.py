@@ -1,0 +1,329 @@
+"""Which values of a capture the server made, and where later statements use them.
+
+A *place* is a parameter or a constant of a text; places of one class and column form a *site*. A *source* is a column
+of the answers of a class. Sites are linked to sources, and then each value of a site to the row that gave it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.capture.key_columns import COPIED, answer_columns, labels, place_columns
+from pgdyno.capture.parser import require_parser
+from pgdyno.capture.sql_constants import SPLIT, TOKENS
+from pgdyno.store.duckdb_session import quote_text
+
+if TYPE_CHECKING:
+    import duckdb
+
+AGREE = 0.99
+"""The share of the values of a site that a source gave at some time, which it gave before they were used."""
+FEWEST = 20
+"""Different values from which a site is linked to a source whose column has another name."""
+LONG = 16
+"""Characters of values that are equal only if they are the same, such as UUIDs and timestamps."""
+OFTEN = 0.5
+"""The share of the values of a site that are those of the latest answer of such a source."""
+_SAMPLE = 200_000
+"""Statements of the sessions in which sources with other names are looked for."""
+_MOST_ELEMENTS = 10_000
+"""Of an array, and rows of a COPY, in which keys are looked for."""
+_TOKEN = re.compile(TOKENS)
+_ARRAY = re.compile(r'\{[^"\\{}]*\}')
+"""Without quotes and other arrays; understood by Python and by RE2."""
+
+_SPLIT, _TOKENS = quote_text(SPLIT), quote_text(TOKENS)
+# a text without its constants stands for all with other ones
+_STATEMENTS = f"""
+CREATE TABLE keyed AS
+SELECT session, seq, statement,
+       hash(statement, CASE kind WHEN 'simple' THEN regexp_replace(sql, {_SPLIT}, '\\1\x04', 'g') ELSE sql END) AS text
+FROM captured WHERE sql IS NOT NULL AND length(sql) <= 100000
+"""
+_TEXTS = """
+SELECT text, any_value(keyed.statement), any_value(sql), any_value(answer_columns) FILTER (answer_columns IS NOT NULL)
+FROM keyed JOIN captured USING (session, seq) GROUP BY text
+"""
+_KEY = (
+    "CASE WHEN regexp_full_match({value}, '[0-9a-fA-F]{{8}}-?([0-9a-fA-F]{{4}}-?){{3}}[0-9a-fA-F]{{12}}')"
+    " THEN lower(replace({value}, '-', ''))"
+    " WHEN regexp_matches({value}, '^\\d{{4}}-\\d\\d-\\d\\d[ T]\\d\\d:\\d\\d')"
+    " THEN coalesce('at ' || epoch_us(TRY_CAST({value} AS TIMESTAMP)), {value}) ELSE {value} END"
+)
+"""A UUID or a timestamp is the same in the form of the server and in that of an application."""
+_USED = f"""
+CREATE TABLE used AS
+SELECT session, seq, at_us, place, element, site, {_KEY.format(value="value")} AS value
+FROM (
+    SELECT session, seq, at_us, site, place, unnest(elements) AS value, generate_subscripts(elements, 1) AS element
+    FROM (
+        SELECT session, seq, at_us, site, place,
+               CASE WHEN place >= {COPIED}
+                    THEN [string_split(line, '\t')[place - {COPIED} + 1] FOR line IN copy[:{_MOST_ELEMENTS}]]
+                    WHEN regexp_full_match(value, {quote_text(_ARRAY.pattern)})
+                    THEN string_split(substr(value, 2, length(value) - 2), ',')[:{_MOST_ELEMENTS}]
+                    ELSE [value] END AS elements
+        FROM (
+            SELECT session, seq, at_us, site, place, copy,
+                   CASE WHEN place >= {COPIED} THEN ' ' WHEN place > 0 THEN parameters[place]
+                        WHEN starts_with(token, '''') THEN replace(substr(token, 2, length(token) - 2), '''''', '''')
+                        WHEN regexp_matches(token, '^[0-9]+$') THEN token END AS value
+            FROM (
+                SELECT c.session, c.seq, at_us, site, place, parameters, copy,
+                       CASE WHEN place < 0 THEN regexp_extract_all(sql, {_TOKENS})[-place] END AS token
+                FROM captured c JOIN keyed USING (session, seq) JOIN place USING (text)
+                -- a prepared text cannot change
+                WHERE place > 0 OR coalesce(c.name, '') = ''
+            )
+        )
+        WHERE length(value) BETWEEN 1 AND 10000
+    )
+)
+WHERE value <> ''
+"""
+_GIVEN = f"""
+CREATE TABLE given AS
+SELECT * FROM (
+    SELECT session, seq, at_us, row, "column", source, is_made, is_made OR rows = 1 AS is_certain, captured,
+           {_KEY.format(value="captured")} AS value
+    FROM (
+        SELECT c.session, c.seq, at_us + coalesce(us, 0) AS at_us, row - 1 AS row, "column", source, is_made,
+               cells["column" + 1] AS captured, rows
+        FROM (SELECT session, seq, at_us, us, unnest(answer) AS cells, generate_subscripts(answer, 1) AS row,
+                     len(answer) AS rows
+              FROM captured WHERE answer IS NOT NULL) c
+             JOIN keyed USING (session, seq) JOIN source USING (text)
+    )
+    WHERE captured <> ''
+) g
+-- what the statement looked for, or stored, it does not give
+ANTI JOIN (SELECT session, seq, value, source FROM used JOIN echoed USING (site)) u
+     ON g.session = u.session AND g.seq = u.seq AND g.value = u.value AND g.source = u.source
+"""
+# a column of another name: it gave almost all values of the site in the session, and most with its latest answer
+_LATEST = f"""
+WITH sampled AS (
+    SELECT session FROM (
+        SELECT session, n, sum(n) OVER (ORDER BY hash(session)) AS upto
+        FROM (SELECT session, count(*) AS n FROM keyed GROUP BY session)
+    ) WHERE upto - n < {_SAMPLE}
+), some_used AS (
+    SELECT * FROM used SEMI JOIN sampled USING (session)
+    WHERE site NOT IN (SELECT site FROM link JOIN source USING (source) WHERE is_made)
+), some_given AS (SELECT * FROM given SEMI JOIN sampled USING (session) WHERE is_certain
+), first AS (SELECT session, source, value, min(seq) AS seq FROM some_given GROUP BY ALL
+), sites AS (SELECT site, count(*) AS n FROM some_used GROUP BY site
+), likely AS (
+    SELECT site, source FROM some_used u JOIN first f USING (session, value) JOIN sites USING (site)
+    WHERE f.seq < u.seq GROUP BY site, source, n
+    HAVING count(*) >= {AGREE} * n AND count(DISTINCT value) >= {FEWEST}
+), latest AS (
+    SELECT u.site, u.source, (u.value = g.value)::INTEGER AS is_same
+    FROM (SELECT * FROM some_used JOIN likely USING (site)) u
+         ASOF JOIN some_given g ON u.session = g.session AND u.source = g.source AND u.seq > g.seq
+)
+INSERT INTO link SELECT site, source FROM latest GROUP BY site, source HAVING avg(is_same) >= {OFTEN}
+"""
+_LONG = f"""
+INSERT INTO link
+SELECT DISTINCT site, source
+FROM (SELECT DISTINCT site, value FROM used WHERE length(value) >= {LONG})
+     JOIN (SELECT DISTINCT source, value FROM given WHERE length(value) >= {LONG}) USING (value)
+"""
+_EARLY = f"""
+CREATE TABLE linked AS
+SELECT site, source FROM used JOIN link USING (site)
+     JOIN (SELECT source, value, min(at_us) AS first_us FROM given GROUP BY ALL) USING (source, value)
+GROUP BY site, source
+HAVING count(*) FILTER (first_us <= at_us) >= {AGREE} * count(*)
+"""
+# the nearest certain row of the session, else the only statement that made the value, else what is likely
+_CHOSEN = """
+CREATE TABLE chosen AS
+WITH of_site AS (SELECT given.*, site FROM given JOIN linked USING (source)),
+made AS (
+    SELECT site, value, count(*) AS n, min(at_us) AS first_us, arg_min({cell}, at_us) AS cell
+    FROM of_site WHERE is_made GROUP BY ALL
+), anywhere AS (
+    SELECT site, value, min(at_us) AS first_us, arg_min({cell}, at_us) AS cell
+    FROM of_site WHERE is_certain AND NOT is_made GROUP BY ALL
+), own AS (
+    SELECT u.session, u.seq, u.place, u.element, g.cell
+    FROM used u ASOF JOIN (SELECT *, {cell} AS cell FROM of_site WHERE is_certain) g
+         ON u.session = g.session AND u.site = g.site AND u.value = g.value AND u.seq > g.seq
+), unsure AS (
+    SELECT u.session, u.seq, u.place, u.element, g.cell
+    FROM used u ASOF JOIN (SELECT *, {cell} AS cell FROM of_site WHERE NOT is_certain) g
+         ON u.session = g.session AND u.site = g.site AND u.value = g.value AND u.seq > g.seq
+)
+SELECT u.session, u.seq, u.place, u.element,
+       coalesce(own.cell, CASE WHEN made.n = 1 AND made.first_us <= u.at_us THEN made.cell END, unsure.cell,
+                CASE WHEN made.n IS NULL AND anywhere.first_us <= u.at_us THEN anywhere.cell END) AS cell,
+       made.n > 1 AND made.first_us <= u.at_us AS is_ambiguous
+FROM used u LEFT JOIN made USING (site, value) LEFT JOIN anywhere USING (site, value)
+     LEFT JOIN own USING (session, seq, place, element) LEFT JOIN unsure USING (session, seq, place, element)
+WHERE u.site IN (SELECT site FROM linked)
+""".format(
+    cell="{'session': session, 'seq': seq, 'row': row, 'column': \"column\","
+    " 'captured': CASE WHEN NOT is_certain THEN captured END}"
+)
+# what another session sees of the row is there when the transaction has ended that made it
+_AWAITED = """
+CREATE TABLE awaited AS
+WITH ended AS (
+    SELECT session, transaction, max(seq) AS seq, max(at_us + coalesce(us, 0)) AS at_us
+    FROM captured WHERE transaction IS NOT NULL GROUP BY ALL
+)
+SELECT DISTINCT c.session, c.seq, ended.session AS of_session, ended.seq AS of_seq
+FROM (SELECT DISTINCT session, seq, cell.session AS giver, cell.seq AS giver_seq FROM chosen
+      WHERE cell IS NOT NULL AND cell.session <> session) c
+     JOIN captured used USING (session, seq)
+     JOIN captured made ON made.session = giver AND made.seq = giver_seq
+     JOIN ended ON ended.session = giver AND ended.transaction = made.transaction
+WHERE ended.at_us <= used.at_us
+"""
+_SLOTS = """
+CREATE TABLE slot AS
+SELECT *, row_number() OVER (ORDER BY cell.session, cell.seq, cell.row, cell."column") - 1 AS slot
+FROM (SELECT DISTINCT cell FROM chosen WHERE cell IS NOT NULL
+      UNION ALL SELECT DISTINCT {'session': of_session, 'seq': of_seq, 'row': -1, 'column': -1, 'captured': NULL}
+      FROM awaited)
+"""
+_LINES = """
+SELECT session, seq, max(gives), max(uses), max(after), max(done) FROM (
+    SELECT cell.session AS session, cell.seq AS seq,
+           list([cell.row::VARCHAR, cell."column"::VARCHAR, slot::VARCHAR, cell.captured])
+               FILTER (cell.row >= 0) AS gives,
+           NULL AS uses, NULL AS after, max(slot) FILTER (cell.row < 0) AS done
+    FROM slot GROUP BY ALL
+    UNION ALL
+    SELECT session, seq, NULL, list([place, element, slot]), NULL, NULL FROM chosen JOIN slot USING (cell) GROUP BY ALL
+    UNION ALL
+    SELECT a.session, a.seq, NULL, NULL, list(slot), NULL
+    FROM awaited a JOIN slot ON cell.session = of_session AND cell.seq = of_seq AND cell.row < 0 GROUP BY ALL
+) GROUP BY session, seq ORDER BY session, seq
+"""
+
+
+@dataclass
+class KeyLinks:
+    """The links of a capture."""
+
+    slots: int = 0
+    """Values that later statements use."""
+    ambiguous: int = 0
+    """Values that several rows may have given, which keep what was captured."""
+    lines: Callable[[], Iterator[tuple[Any, ...]]] = field(default=lambda: iter(()))
+    """Session, seq, gives and uses of each statement that has some, in order."""
+
+
+def find_links(connection: duckdb.DuckDBPyConnection) -> KeyLinks:
+    """Return the links of the view `captured`; none if it has no answers. Raises UsageError without a parser."""
+    if not _count(connection, "captured WHERE answer IS NOT NULL"):
+        return KeyLinks()
+    require_parser()
+    connection.execute(_STATEMENTS)
+    _describe_texts(connection)
+    for each in (_USED, _GIVEN, _LATEST, _LONG, _EARLY, _CHOSEN, _AWAITED, _SLOTS):
+        connection.execute(each)
+    return KeyLinks(
+        _count(connection, "slot"),
+        _count(connection, "chosen WHERE cell IS NULL AND is_ambiguous"),
+        lambda: _fetched(connection.cursor().execute(_LINES)),
+    )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, what: str) -> int:
+    row = connection.execute(f"SELECT count(*) FROM {what}").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _fetched(found: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+    while some := found.fetchmany(4096):
+        yield from some
+
+
+def _describe_texts(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create `place`, `source`, `echoed`, and `link` with the pairs whose names agree."""
+    sites: dict[tuple[int, object], int] = {}
+    sources: dict[tuple[int, int], int] = {}
+    by_label: dict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
+    places, given, echoed = [], [], set()
+    for text, statement, sql, names in connection.execute(_TEXTS).fetchall():
+        columns = place_columns(sql)
+        answers = answer_columns(sql, names) if names else []
+        for number, answer in enumerate(answers):
+            source = sources.setdefault((statement, number), len(sources))
+            given.append((text, number, source, answer.is_made))
+            for label in answer.labels:
+                by_label[label][1].add(source)
+        for place in dict.fromkeys([*_places(sql), *(each for each in columns if each >= COPIED)]):
+            column = columns.get(place)
+            site = sites.setdefault((statement, column or place), len(sites))
+            places.append((text, place, site))
+            for label in labels(column) if column is not None else ():
+                by_label[label][0].add(site)
+            echoed |= {
+                (site, sources[statement, number])
+                for number, answer in enumerate(answers)
+                if column is not None and column.name == answer.name
+            }
+    links = {(site, source) for of, by in by_label.values() for site in of for source in by}
+    for name, kinds, rows in (
+        ("place", "text UBIGINT, place INTEGER, site INTEGER", places),
+        ("source", 'text UBIGINT, "column" INTEGER, source INTEGER, is_made BOOLEAN', given),
+        ("echoed", "site INTEGER, source INTEGER", sorted(echoed)),
+        ("link", "site INTEGER, source INTEGER", sorted(links)),
+    ):
+        connection.execute(f"CREATE TABLE {name} ({kinds})")
+        _insert(connection, name, rows)
+
+
+def _places(sql: str) -> Iterator[int]:
+    for number, token in enumerate(_TOKEN.finditer(sql), 1):
+        if token[0][0] == "'" or token[0].isdigit():
+            yield -number
+        elif token[0][0] == "$" and token[0][1:].isdigit():
+            yield int(token[0][1:])
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    if columns:
+        connection.execute(f"INSERT INTO {name} SELECT {', '.join(['unnest(?)'] * len(columns))}", columns)
+
+
+def use_places(
+    sql: str, parameters: Sequence[str | None] | None, copy: Sequence[str] | None, uses: Iterable[Sequence[int]]
+) -> list[list[int]]:
+    """Return `uses` as the replay file has them: slot, parameter (text: 0, rows of COPY: -1), and bytes there."""
+    tokens: list[re.Match[str]] = []
+    rows = copy or ()
+    before = list(accumulate((len(row.encode()) + 1 for row in rows), initial=0))
+    found = []
+    for place, element, slot in uses:
+        if place >= COPIED:
+            columns = rows[element - 1].split("\t")
+            begin = before[element - 1] + sum(len(each.encode()) + 1 for each in columns[: place - COPIED])
+            found.append([slot, -1, begin, begin + len(columns[place - COPIED].encode())])
+            continue
+        text, start = ((parameters or ())[place - 1] or "", 0) if place > 0 else (sql, 0)
+        end = len(text)
+        if place < 0:
+            tokens = tokens or list(_TOKEN.finditer(sql))
+            start, end = tokens[-place - 1].span()
+            if sql[start] == "'":
+                start, end = start + 1, end - 1
+        if _ARRAY.fullmatch(text[start:end]):
+            elements = text[start + 1 : end - 1].split(",")
+            start += 1 + sum(len(each) + 1 for each in elements[: element - 1])
+            end = start + len(elements[element - 1])
+        begin = len(text[:start].encode())
+        found.append([slot, max(place, 0), begin, begin + len(text[start:end].encode())])
+    return sorted(found, key=lambda each: each[1:])
