@@ -262,7 +262,7 @@ $(TESTS)/.ready: .venv/.complete $(NAMES:%=target/$(PROFILE)/%)
 	$(BIN)/python -m venv --without-pip $(TESTS)
 	for libraries in .venv/lib/python*/site-packages; do \
 	  echo "import site; site.addsitedir(sitedir + '/../../../../../../$$libraries')" > $(TESTS)/$${libraries#.venv/}/project.pth; done
-	for command in pgdyno pytest ray; do \
+	for command in pgdyno pytest; do \
 	  sed '1s,.*,#!$(CURDIR)/$(TESTS)/bin/python,' $(BIN)/$$command > $(TESTS)/bin/$$command; \
 	  chmod +x $(TESTS)/bin/$$command; done
 	install -t $(TESTS)/bin $(filter target/%,$^)

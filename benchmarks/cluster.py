@@ -16,7 +16,6 @@ from typing import Any
 from places import null_server
 
 from pgdyno.generators.generator_lifecycle import Cluster, open_cluster
-from pgdyno.plan.hosts import generators
 from pgdyno.run import find_engine
 
 OPTIONS = ["--events=-", "--parent-lease", "--no-vacuum", "--protocol=prepared", "-b", "select-only"]
@@ -32,7 +31,7 @@ def main() -> int:
     print("generators  start-up, s      tps  engine CPU, us a tx  start late, us  heard late, ms")
     for count in (1, 2, 3):
         began = time.monotonic()
-        with open_cluster(generators([f"local:{count}"]), lambda _text: None) as cluster:
+        with open_cluster(find_engine(), count, (), lambda _text: None) as cluster:
             up_s = time.monotonic() - began
             ends = [one(cluster, args) for _ in range(args.rounds)]
         if any(end.get("outcome") != "finished" for end in ends):

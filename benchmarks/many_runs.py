@@ -1,9 +1,9 @@
-"""Many runs on object storage: `pgdyno analyse` here, and over 1 and 2 nodes of Ray; what each way takes.
+"""Many runs on object storage: `pgdyno analyse` in one process, and with --cluster local:1 and local:2.
 
 Makes runs by the store (figures made up), copies them to a server of moto's that stands for S3 on the loopback
 address, and analyses them all each way. What is printed has to be the same. moto's server
-shares the machine: times say how the ways stand to each other, and CPU what a run costs here (over a
-cluster the command is the driver; nodes end by themselves). Take times on an idle machine.
+shares the machine: times say how the ways stand to each other, and CPU what a run costs, in all processes. Take times
+on an idle machine.
 """
 
 from __future__ import annotations

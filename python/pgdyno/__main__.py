@@ -39,11 +39,6 @@ def main() -> NoReturn:
 
 def _run() -> NoReturn:
     """Run the command line. Raises SystemExit with a documented code."""
-    if sys.argv[1:] == ["generator-node"]:
-        # internal: a driver calls this over SSH on the host of a generator
-        from pgdyno.generators.ray_node import main as hold
-
-        sys.exit(hold())
     termination = Termination()
     termination.install()
     try:

@@ -1,16 +1,12 @@
-"""`--cluster`: analyses, reports and imports as Ray tasks give the same output as without.
-
-One cluster for all: its nodes take seconds to start.
-"""
+"""`--cluster`: analyses, reports and imports in several processes give the same output as in one."""
 
 import json
 import os
 import signal
+import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,18 +16,14 @@ import pytest
 from pgdyno.commands.analyse import analyse
 from pgdyno.commands.import_export import import_
 from pgdyno.commands.report import report
-from pgdyno.errors import EngineError, ExitCode, StoreError, UsageError
-from pgdyno.generators import ray_tasks
-from pgdyno.generators.parallel_map import Lost, Over, Task, in_line
-from pgdyno.generators.ray_tasks import open_task_pool
-from pgdyno.plan.hosts import Places, generators
+from pgdyno.commands.support.each_run import Lost, over
+from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.report.export import to_csv
 from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.address import Address
 from pgdyno.store.object_storage.runs import open_run, upload
 from pgdyno.targets.cluster.processes import identify
-from tests.run_program import run_program
 from tests.s3 import Bucket, object_storage
 from tests.unit import documents_sample as documents
 from tests.unit.archive_sample import run_of
@@ -39,8 +31,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long
 
-NODES = 2
-HERE, THERE = (), (f"local:{NODES}",)
+HERE, THERE = (), ("local:2",)
 
 
 @pytest.fixture(scope="module")
@@ -50,29 +41,8 @@ def bucket() -> Iterator[Bucket]:
 
 
 @pytest.fixture(scope="module")
-def cluster(bucket: Bucket) -> Iterator[Over]:
-    # nodes find the bucket through the environment in which they start
-    del bucket
-    with open_task_pool(generators(THERE), lambda _text: None) as way:
-        yield way
-
-
-@pytest.fixture(autouse=True)
-def started(monkeypatch: pytest.MonkeyPatch, cluster: Over) -> None:
-    """Replaces the start of a cluster by --cluster with the cluster of these tests."""
-
-    @contextmanager
-    def there(places: Places, say: Callable[[str], None]) -> Iterator[Over]:
-        assert places == Places(local=NODES)
-        del say
-        yield cluster
-
-    monkeypatch.setattr(ray_tasks, "open_task_pool", there)
-
-
-@pytest.fixture(scope="module")
 def runs(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Runs that differ, four on object storage and two on a disk that all nodes have; one there is broken."""
+    """Runs that differ, four on object storage and two on a disk; one there is broken."""
     made = [tmp_path_factory.mktemp(name) for name in ("far", "near")]
     for at in range(6):
         run = run_of(made[at // 4], hours=at, tps=400 + 50 * at, version=f"1{at}.1")
@@ -112,7 +82,7 @@ def test_pages_are_alike(runs: list[str], bucket: Bucket, tmp_path: Path, capsys
     assert rows == (tmp_path / "1.csv").read_text()
     assert len(rows.splitlines()) == 1 + 6 * 2
     assert rows.splitlines()[:3] == to_csv(load_run(find_run(first_of(runs), Path()))).splitlines()
-    # without a folder, nodes write the pages themselves, next to the runs
+    # without a folder, the processes write the pages themselves, next to the runs
     name = first_of(runs).rpartition("/")[2]
     assert bucket.get(f"runs/{name}/report.html") == here[f"{name}.html"]
     assert capsys.readouterr().out.count("s3://bench/runs/") == 2 * 4
@@ -142,12 +112,14 @@ def test_an_import_is_the_same(bucket: Bucket, tmp_path: Path, capsys: pytest.Ca
     assert not list(tmp_path.iterdir()), "an import that failed leaves nothing"
 
 
-def test_a_place_that_is_none(runs: list[str]) -> None:
-    with pytest.raises(UsageError, match="--cluster: 'local' is not a host for generators"):
-        analyse(runs, json=True, cluster=["local"])
+@pytest.mark.parametrize("place", ["local", "local:0", "local:65", "ssh://host1", "ray://head:10001"])
+def test_processes_of_other_hosts_are_refused(runs: list[str], place: str) -> None:
+    with pytest.raises(UsageError, match=f"--cluster: '{place}' is not local:N") as raised:
+        analyse(runs, json=True, cluster=[place])
+    assert "pgdyno copy" in (raised.value.hint or "")
 
 
-# ---- the tasks themselves ----
+# ---- the processes themselves ----
 
 
 def squared(number: int) -> int:
@@ -156,96 +128,73 @@ def squared(number: int) -> int:
     return number * number
 
 
-def ended(number: int) -> int:
-    if number == 3:
-        os._exit(1)
+def ended(folder: Path, number: int) -> int:
+    """Ends its process: for 3 each time, for 4 the first time."""
+    if number == 3 or (number == 4 and not (folder / "tried").exists()):
+        (folder / "tried").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
     return number
 
 
-def has_ended(pid: int) -> bool:
-    return identify(pid) is None
+def test_an_error_is_the_one_that_was_raised() -> None:
+    for place in (HERE, THERE):
+        with over(place) as way:
+            found = way(squared, range(10))
+            assert [next(found) for _ in range(3)] == [0, 1, 4]
+            with pytest.raises(StoreError, match="cannot square 3") as raised:
+                next(found)
+            assert raised.value.hint == "leave it out"
 
 
-def waiting(folder: Path, number: int) -> int:
-    """A task that reports where it runs, and waits for permission to continue."""
-    import ray
-
-    with (folder / "tries").open("a") as tries:
-        tries.write(f"{number}\n")
-    partial_file = folder / f".{number}"
-    partial_file.write_text(f"{ray.get_runtime_context().get_node_id()} {os.getppid()} {os.getpid()}")
-    partial_file.rename(folder / f"at-{number}")
-    while not (folder / "go").exists():
-        time.sleep(0.05)
-    return number
-
-
-@pytest.fixture(scope="module")
-def by_value(cluster: Over) -> Over:
-    """Makes functions of this file available to nodes, which do not have the file."""
-    from ray import cloudpickle
-
-    register: Callable[[object], None] = cloudpickle.register_pickle_by_value
-    register(sys.modules[__name__])
-    return cluster
-
-
-def test_an_error_is_the_one_that_was_raised(by_value: Over) -> None:
-    for way in (in_line, by_value):
-        found = way(squared, range(10))
-        assert [next(found) for _ in range(3)] == [0, 1, 4]
-        with pytest.raises(StoreError, match="cannot square 3") as raised:
-            next(found)
-        assert raised.value.hint == "leave it out"
-
-
-def test_a_task_that_kills_its_worker_is_lost_and_others_continue(by_value: Over) -> None:
-    found = list(by_value(ended, range(6)))
-    assert [each for each in found if not isinstance(each, Lost)] == [0, 1, 2, 4, 5]
+def test_work_that_kills_its_process_is_lost_and_the_rest_continues(tmp_path: Path) -> None:
+    with over(THERE) as way:
+        found = list(way(partial(ended, tmp_path), range(8)))
+    assert [each for each in found if not isinstance(each, Lost)] == [0, 1, 2, 4, 5, 6, 7]
     assert isinstance(found[3], Lost)
-    assert "each of 3 times" in found[3].why
+    assert found[3].why == "its process ended each of 3 times: signal 9"
 
 
-def test_a_node_that_is_killed_costs_time_only(by_value: Over, tmp_path: Path) -> None:
-    import ray
-
-    found: list[int | Lost] = []
-    thread = threading.Thread(target=lambda: found.extend(by_value(partial(waiting, tmp_path), range(8))))
-    thread.start()
-    own = ray.get_runtime_context().get_node_id()
-    node = None
-    while node is None:
-        time.sleep(0.05)
-        places = [path.read_text().split() for path in tmp_path.glob("at-*")]
-        node = next((node for node, _, _ in places if node != own), None)
-    os.kill(next(int(parent) for at, parent, _ in places if at == node), signal.SIGKILL)
-    # its workers end when they notice; one that is told to go on before could still return its result
-    for worker in (int(pid) for at, _, pid in places if at == node):
-        wait_until(partial(has_ended, worker))
-    (tmp_path / "go").touch()
-    thread.join()
-    assert found == list(range(8))
-    tries = (tmp_path / "tries").read_text().split()
-    assert len(tries) > len(set(tries)), "what was on the node has been done again"
-
-
-SLEEPING = """
-import time
-from pgdyno.generators.ray_tasks import open_task_pool
-from pgdyno.plan.hosts import Places
-with open_task_pool(Places(local=1), print) as way:
-    print(*way(time.sleep, [3.0]))
+WAITING = """
+import sys, time
+from functools import partial
+from pathlib import Path
+from tests.cli.test_cluster_analysis import waiting
+from pgdyno.commands.support.each_run import over
+if __name__ == "__main__":
+    with over(["local:2"]) as way:
+        print(*way(partial(waiting, Path(sys.argv[1])), range(4)))
 """
 
 
-def test_a_task_killed_for_lack_of_memory_is_not_repeated_for_ever() -> None:
-    # a node that ends what runs on it as soon as it looks
-    limits = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
-    done = run_program([sys.executable, "-c", SLEEPING], env=os.environ | limits, check=True)
-    assert "each of 3 times" in done.stdout
-    assert "low on memory" in done.stdout
+def waiting(folder: Path, number: int) -> int:
+    """Keeps a file until it is interrupted, as work keeps what it has downloaded."""
+    file = folder / f"{number}-{os.getpid()}"
+    file.touch()
+    try:
+        while not (folder / "go").exists():
+            time.sleep(0.05)
+    finally:
+        file.unlink()
+    return number
 
 
-def test_another_release_is_refused() -> None:
-    with pytest.raises(EngineError, match=r"has pgdyno .*, and this host has 0.0.0"):
-        Task("0.0.0", {}).done(squared, 1)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_signal_ends_all_processes(tmp_path: Path, number: int) -> None:
+    (tmp_path / "work").mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(WAITING)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, script, tmp_path / "work"], env=environment, stderr=subprocess.PIPE
+    ) as process:
+        wait_until(lambda: len(list((tmp_path / "work").iterdir())) == 2)
+        pids = [int(file.name.partition("-")[2]) for file in (tmp_path / "work").iterdir()]
+        process.send_signal(number)
+        if number == signal.SIGKILL:
+            # nothing interrupts the work, whose result nobody takes
+            (tmp_path / "work" / "go").touch()
+        _, said = process.communicate()
+    wait_until(lambda: all(identify(pid) is None for pid in pids))
+    assert {file.name for file in (tmp_path / "work").iterdir()} <= {"go"}
+    # one traceback, of the command, which here has no handlers
+    assert said.count(b"Traceback") == (number == signal.SIGINT)

@@ -124,7 +124,7 @@ def test_a_generator_that_cannot_be_one(run: Run, plan: Path) -> None:
     assert done.returncode == ExitCode.PREFLIGHT, done.stderr
     found = by_id(done.stdout)["generator.ceiling"]
     assert found["verdict"] == "stop"
-    assert found["found"].startswith("cannot reach 127.0.0.1 over SSH: ")
+    assert found["found"].startswith("generator-1 does not start: cannot reach 127.0.0.1 over SSH: ")
     assert found["change"] == "try: ssh 127.0.0.1 true"
 
 

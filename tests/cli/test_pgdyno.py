@@ -195,7 +195,7 @@ def test_plan_show_lists_the_points_of_a_sweep(run: Run, tmp_path: Path) -> None
         (
             ["run", "quick", "--generators", "local:0"],
             ExitCode.USAGE,
-            "--generators: 'local:0' is not a number of nodes",
+            "--generators: 'local:0' is not a number",
         ),
         (["copy", "latest", "s3://"], ExitCode.USAGE, "'s3://' is no address of object storage"),
         (["copy", "latest", "s4://bucket"], ExitCode.USAGE, "'s4://bucket' is no address of object storage"),

@@ -1,30 +1,27 @@
-"""Generators without Ray, as agents in this process, for tests of the engine and of merging results."""
+"""Generators of this machine whose methods a test calls, for tests of the engine and of merging results."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from pgdyno.generators.agent import Agent, shared_out
 from pgdyno.generators.distributed_load import ClusterLoad
+from pgdyno.generators.local_generator import LocalGenerator
 from pgdyno.generators.merge_events import Event
+from pgdyno.generators.shared_load import Share, shared_out
+from pgdyno.programs import find_engine
 from tests.ssh.sshd import FAKETIME
 
 
-class Here(Agent):
-    """A generator whose methods the test calls directly."""
-
+class Here(LocalGenerator):
     def __init__(self, name: str, ahead_us: int = 0) -> None:
-        super().__init__()
-        self.name = name
+        super().__init__(name, find_engine())
         self.ahead_us = ahead_us
-        self.facts: Mapping[str, Any] = self.look()
 
     def clock_us(self) -> int:
         return super().clock_us() + self.ahead_us
 
-    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
-        super().begin(options, {**environment, **another_clock(self.ahead_us)}, files)
+    def begin(self, share: Share, environment: Mapping[str, str]) -> None:
+        super().begin(share, {**environment, **another_clock(self.ahead_us)})
 
 
 def another_clock(ahead_us: int) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """Hosts for a driver, a server and generators with an sshd each: network namespaces, whose connections can be cut."""
 
-import os
 import shutil
 import subprocess
 import time
@@ -43,13 +42,12 @@ class Hosts:
     @contextmanager
     def driving(self, home: Home, folder: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
         """Starts a command of pgdyno on the driver; its output is in `folder`/said."""
-        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         with (
             (folder / "said").open("w") as said,
             subprocess.Popen(
                 [*self.driver.within, str(PGDYNO), *args],
                 cwd=folder,
-                env=environment(home) | {"PATH": path},
+                env=environment(home) | {"HOME": str(self.folder)},
                 stdout=said,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -98,20 +96,19 @@ def generator_hosts(installed: Installation, loads: int) -> Iterator[Hosts | Non
         stack.callback(server.stop, "immediate")
         made = Hosts(folder, hosts[0], hosts[1], hosts[2:], server)
         for number, load in enumerate(made.loads, start=1):
-            there = running_sshd(folder / f"sshd{number}", address=load.address, within=load.within)
+            name = folder / f"sshd{number}"
+            lines = [f"SetEnv HOME={name}"]
+            there = running_sshd(name, address=load.address, lines=lines, within=load.within)
             made.sshds.append(stack.enter_context(there))
-        with_ssh(folder, made.sshds)
+        write_ssh_config(folder, made.sshds)
         yield made
 
 
-def with_ssh(folder: Path, sshds: list[Sshd]) -> None:
-    """Writes `folder`/bin/ssh, which runs OpenSSH's client with a configuration file for load1, load2…"""
+def write_ssh_config(home: Path, sshds: list[Sshd]) -> None:
+    """Writes OpenSSH's files of a user with this `home` for load1, load2…"""
     config = ""
     for number, sshd in enumerate(sshds, start=1):
         config += f"Host load{number}\n  HostName {sshd.address}\n  Port {sshd.port}\n"
         config += f"  UserKnownHostsFile {sshd.known_hosts}\n  IdentityFile {sshd.folder / 'user'}\n"
-    (folder / "ssh_config").write_text(f"{config}Host *\n  IdentitiesOnly yes\n  GlobalKnownHostsFile /dev/null\n")
-    (folder / "bin").mkdir(exist_ok=True)
-    program = folder / "bin" / "ssh"
-    program.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder / "ssh_config"} "$@"\n')
-    program.chmod(0o755)
+    (home / ".ssh").mkdir(exist_ok=True)
+    (home / ".ssh" / "config").write_text(f"{config}Host *\n  IdentitiesOnly yes\n")

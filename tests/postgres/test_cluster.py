@@ -1,256 +1,211 @@
-"""Generators on Ray: three nodes on this machine, and the end of a load when one of them is lost.
+"""Runs with several generators, here and on hosts over SSH: one load, its loss, and what a signal leaves."""
 
-test_generators.py tests the engines and the merging without Ray, whose nodes take seconds to start.
-"""
-
-import json
+import getpass
 import os
 import signal
 import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pgdyno.generators.generator_lifecycle import Cluster, open_cluster
-from pgdyno.generators.merge_events import Event
-from pgdyno.plan.hosts import generators
-from pgdyno.programs import find_engine
-from pgdyno.targets import Server
-from tests.postgres.generator_agents import generators_here, run_load
+from pgdyno.errors import ExitCode
+from pgdyno.records import Outcome
+from pgdyno.targets import Home, Server
+from tests.forked import PGDYNO, run_pgdyno
+from tests.postgres.runs import environment, the_run
 from tests.postgres.test_generators import sessions, wait_for_no_sessions
 from tests.present import present
-from tests.run_program import run_program
 from tests.signals import send_signal
+from tests.ssh.sshd import Sshd, keygen, running_sshd
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.long
+PLAN = """\
+name = "wide"
+[target.db]
+kind = "dsn"
+dsn = "{dsn}"
+password_env = "THEIR_PASSWORD"
+database = "wide"
+[probe]
+enabled = false
+[workload]
+scripts = ["one.sql"]
+[sweep]
+clients = 5
+[trial]
+{length}
+"""
+RUN = ("run", "plan.toml", "--no-preflight", "--generators")
 
-NODES = 3
-OPTIONS = ["--events=-", "--parent-lease", "--no-vacuum", "--random-seed=7", "--protocol=prepared"]
+
+@dataclass(frozen=True)
+class Hosts:
+    """Two hosts with the same name: one by IPv4, whose user is named, and one by IPv6."""
+
+    home: Path
+    sshds: list[Sshd]
+
+    @property
+    def places(self) -> str:
+        four, six = self.sshds
+        return f"ssh://{getpass.getuser()}@127.0.0.1:{four.port},[::1]:{six.port}"
+
+    def processes(self, program: str = "") -> list[int]:
+        """Returns the processes that were started on these hosts, or those of `program`."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if f"HOME={self.home}/".encode() in (folder / "environ").read_bytes():
+                    found += [int(folder.name)] if program in (folder / "exe").readlink().name else []
+            except OSError:
+                continue
+        return found
+
+    def files(self) -> set[str]:
+        return {path.name.partition("-")[0] for sshd in self.sshds for path in sshd.folder.glob(".cache/pgdyno/*")}
+
+
+@contextmanager
+def two_hosts(home: Path, *lines: str) -> Iterator[Hosts]:
+    with ExitStack() as stack:
+        sshds = []
+        for name, address in (("four", "127.0.0.1"), ("six", "::1")):
+            there = running_sshd(home / name, address=address, lines=[f"SetEnv HOME={home / name}", *lines])
+            sshds.append(stack.enter_context(there))
+        (home / ".ssh").mkdir()
+        keys = "".join(f"Host {each.address}\n  IdentityFile {each.folder / 'user'}\n" for each in sshds)
+        (home / ".ssh" / "config").write_text(f"{keys}Host *\n  IdentitiesOnly yes\n")
+        (home / ".ssh" / "known_hosts").write_text("".join(each.known_hosts.read_text() for each in sshds))
+        yield Hosts(home, sshds)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with open_cluster(generators([f"local:{NODES}"]), lambda _text: None) as cluster:
-        yield cluster
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    with two_hosts(tmp_path_factory.mktemp("hosts")) as hosts:
+        yield hosts
 
 
-def load(
-    cluster: Cluster, server: Server, folder: Path, options: list[str], meanwhile: Callable[[Event], None] | None = None
-) -> list[Event]:
-    events: list[Event] = []
-    with (
-        (folder / "engine.log").open("w+b") as errors,
-        cluster.running(find_engine(), [*OPTIONS, *options], server.environment(), errors, folder) as (process, stream),
-    ):
-        for event in stream:
-            events.append(event)
-            if meanwhile is not None:
-                meanwhile(event)
-        process.wait()
-    return events
-
-
-def figures(events: list[Event], server: Server) -> object:
-    """The results of a load of tpcb-like and select-only, and the rows that it left."""
-    with server.connect() as connection:
-        left = connection.execute(
-            "SELECT count(*), sum(delta), sum(hashtext(concat_ws('/', tid, bid, aid, delta))::bigint)"
-            " FROM pgbench_history"
-        ).fetchone()
-        connection.execute("TRUNCATE pgbench_history")
-    return {script["script"]: script["succeeded"] for script in events[-1]["scripts"]}, left
-
-
-@pytest.fixture(scope="module")
-def tables(server: Server) -> Iterator[Server]:
-    done = subprocess.run(
-        [find_engine().path, "-i", "-q"], env=os.environ | server.environment(), capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.fixture
+def tcp_server(server: Server) -> Iterator[Server]:
     yield server
     with server.connect() as connection:
-        connection.execute("DROP TABLE pgbench_accounts, pgbench_branches, pgbench_tellers, pgbench_history")
+        connection.execute("DROP DATABASE IF EXISTS wide WITH (FORCE)")
 
 
-def test_three_nodes_are_one_engine(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
-    options = ["-b", "tpcb-like@2", "-b", "select-only", "--client=5", "--transactions=60"]
-    events = load(cluster, tables, tmp_path, options)
-    end = events[-1]
-    assert end["outcome"] == "finished", (tmp_path / "engine.log").read_text()
-    assert [host["name"] for host in end["generators"]] == [f"generator-{number}" for number in (1, 2, 3)]
-    assert [host["clients"] for host in end["generators"]] == [2, 2, 1]
-    assert end["succeeded"] == 300
-    many = figures(events, tables)
-    with generators_here(1) as here:
-        one = figures(run_load(here, [*OPTIONS, *options], tables.environment(), tmp_path), tables)
-    assert many == one
+def write_plan(folder: Path, server: Server, length: str) -> None:
+    address = server.environment()
+    keys = (("host", "HOST"), ("port", "PORT"), ("user", "USER"), ("dbname", "DATABASE"))
+    dsn = " ".join(f"{name}={address[f'PG{variable}']}" for name, variable in keys)
+    (folder / "plan.toml").write_text(PLAN.format(dsn=dsn, length=length))
+    (folder / "one.sql").write_text("SELECT :client_id;\n\\sleep 1 ms\n")
 
 
-def test_a_point_of_few_clients_uses_few_nodes(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
-    events = load(cluster, tables, tmp_path, ["-b", "select-only", "--client=2", "--transactions=5"])
-    assert len(events[-1]["generators"]) == 2
-    assert events[-1]["succeeded"] == 10
+def variables(home: Home, server: Server, hosts: Hosts) -> dict[str, str]:
+    return environment(home) | {"HOME": str(hosts.home), "THEIR_PASSWORD": server.environment()["PGPASSWORD"]}
 
 
-def agent_pid(cluster: Cluster, number: int) -> int:
-    return int(cluster.generators[number].facts["pid"])
+def run(home: Home, folder: Path, server: Server, hosts: Hosts, *places: str) -> tuple[int, str]:
+    more = [word for place in places[1:] for word in ("--generators", place)]
+    done = run_pgdyno([*RUN, places[0], *more], cwd=folder, env=variables(home, server, hosts))
+    return done.returncode, done.stdout + done.stderr
 
 
-def parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+@pytest.mark.parametrize("has_file", [False, True])
+def test_engines_here_and_on_hosts_are_one(
+    tcp_server: Server, hosts: Hosts, warm_home: Home, tmp_path: Path, has_file: bool
+) -> None:
+    write_plan(tmp_path, tcp_server, "transactions = 20")
+    if has_file:
+        # the password comes from ~/.pgpass, which the hosts do not have
+        plan = tmp_path / "plan.toml"
+        plan.write_text(plan.read_text().replace('password_env = "THEIR_PASSWORD"', ""))
+        (hosts.home / ".pgpass").write_text(f"*:*:*:*:{tcp_server.environment()['PGPASSWORD']}\n")
+        (hosts.home / ".pgpass").chmod(0o600)
+    code, said = run(warm_home, tmp_path, tcp_server, hosts, "local:1", hosts.places)
+    assert code == 0, said
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.outcome is Outcome.FINISHED
+    found = present(trial.generator).hosts
+    assert [(each.name, each.host, each.clients, each.succeeded) for each in found] == [
+        (f"generator-{number}", os.uname().nodename, clients, 20 * clients)
+        for number, clients in ((1, 2), (2, 2), (3, 1))
+    ]
+    # between the runs, only the copied engine remains
+    wait_until(lambda: not hosts.processes())
+    wait_until(lambda: hosts.files() == {"pgdrive"})
 
 
-def after_first_second(act: Callable[[], None]) -> Callable[[Event], None]:
-    did = threading.Event()
-
-    def meanwhile(event: Event) -> None:
-        if event["event"] == "interval" and not did.is_set():
-            did.set()
-            act()
-
-    return meanwhile
-
-
-LONG = ["-b", "select-only", "--client=6", "--rate=300", "--time=120"]
-
-
-def test_a_stopped_load_says_what_it_measured(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
-    events: list[Event] = []
-    with (
-        (tmp_path / "engine.log").open("w+b") as errors,
-        cluster.running(find_engine(), [*OPTIONS, *LONG], tables.environment(), errors, tmp_path) as (process, stream),
-    ):
-        # while it is listened to: engines whose lease is renewed stop for nothing else
-        tell = after_first_second(lambda: process.send_signal(signal.SIGINT))
-        for event in stream:
-            events.append(event)
-            tell(event)
-    end = events[-1]
-    assert end["outcome"] == "interrupted", end.get("message")
-    assert all(host["succeeded"] > 0 for host in end["generators"])
-
-
-def test_a_frozen_node_fails_the_load_and_comes_back(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
-    pid = agent_pid(cluster, 1)
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_a_lost_engine_costs_a_repeat_and_a_signal_leaves_nothing(
+    tcp_server: Server, hosts: Hosts, warm_home: Home, tmp_path: Path, number: int, code: int
+) -> None:
+    write_plan(tmp_path, tcp_server, 'duration = "600s"')
+    command = [str(PGDYNO), *RUN, hosts.places, "--generators", "local:1"]
+    with (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=variables(warm_home, tcp_server, hosts), stdout=said, stderr=said
+        )
     try:
-        end = load(cluster, tables, tmp_path, LONG, after_first_second(lambda: os.kill(pid, signal.SIGSTOP)))[-1]
-        assert end["message"] == "generator 2 of 3 (generator-2) was lost: it did not answer within 3 s"
-        # its engine still runs: no order to stop can reach it, and nothing renews its lease
-        wait_for_no_sessions(tables)
+        wait_for_load(process, tcp_server, tmp_path)
+        lost = hosts.processes("pgdrive")
+        assert len(lost) == 2
+        send_signal(signal.SIGKILL, lost[:1])
+        wait_until(lambda: "trial 1 runs again: generator " in (tmp_path / "said").read_text())
+        wait_until(lambda: not set(lost) & set(hosts.processes("pgdrive")))
+        wait_for_load(process, tcp_server, tmp_path)
+        process.send_signal(number)
+        assert process.wait() == code
     finally:
-        send_signal(signal.SIGCONT, [pid])
-    assert load(cluster, tables, tmp_path, ["-b", "select-only", "--client=3", "-t3"])[-1]["succeeded"] == 9
+        process.kill()
+        process.wait()
+    wait_for_no_sessions(tcp_server)
+    wait_until(lambda: not hosts.processes())
+    wait_until(lambda: hosts.files() == {"pgdrive"})
 
 
-def test_a_killed_node_fails_the_load_and_is_started_anew(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
-    node = parent(agent_pid(cluster, 2))
+def wait_for_load(process: subprocess.Popen[bytes], server: Server, folder: Path) -> None:
+    def is_there() -> bool:
+        assert process.poll() is None, (folder / "said").read_text()
+        return sessions(server) == 5
 
-    def kill() -> None:
-        os.kill(node, signal.SIGKILL)
-
-    end = load(cluster, tables, tmp_path, LONG, after_first_second(kill))[-1]
-    assert end["message"].startswith("generator 3 of 3 (generator-3) was lost: ")
-    assert end["lost_generator"] == 3
-    wait_for_no_sessions(tables)
-    assert load(cluster, tables, tmp_path, ["-b", "select-only", "--client=3", "-t3"])[-1]["succeeded"] == 9
-    assert len(cluster.generators) == NODES
+    wait_until(is_there)
 
 
-HEADLESS = """
-import os, signal, sys, json
-from pathlib import Path
-from pgdyno.errors import EngineError
-from pgdyno.generators.generator_lifecycle import opened
-from pgdyno.plan.hosts import Places
-from pgdyno.programs import find_engine
-options, environment = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-with opened(Places(local=1), lambda text: None) as cluster, open("log", "w+b") as errors:
-    for _ in range(2):
-        try:
-            with cluster.running(find_engine(), options, environment, errors, Path(".")) as (_, events):
-                for event in events:
-                    print(event["event"], event.get("message", ""), flush=True)
-        except EngineError as error:
-            print(error.message, error.hint, sep="; ", flush=True)
-"""
-
-
-def test_a_killed_head_ends_the_load(tables: Server, tmp_path: Path, child_environment: dict[str, str]) -> None:
-    driver = subprocess.Popen(
-        [sys.executable, "-c", HEADLESS, json.dumps([*OPTIONS, *LONG]), json.dumps(tables.environment())],
-        cwd=tmp_path,
-        env=child_environment | {"PGDYNO_TEST_MARK": tmp_path.name},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert any(line.startswith("interval") for line in present(driver.stdout))
-    send_signal(signal.SIGKILL, [pid for pid, command in marked(tmp_path.name).items() if "/gcs_server " in command])
-    rest, _ = driver.communicate()
-    assert driver.returncode == 0
-    assert "end generator 1 of 1 (generator-1) was lost: " in rest
-    assert "the head of the generators' cluster has ended; continue with new generators: pgdyno run --resume" in rest
-    wait_for_no_sessions(tables)
-
-
-def test_a_cluster_wants_its_token(cluster: Cluster) -> None:
-    del cluster
-    import ray
-
-    address = ray.get_runtime_context().gcs_address
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    program = f"import ray; ray.init(address={address!r}, logging_level='ERROR')"
-    done = run_program(
-        [sys.executable, "-c", program], env=environment | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
-    )
-    assert done.returncode != 0
-    assert "InvalidAuthToken" in done.stderr
-
-
-DRIVER = """
-import sys, json
-from pathlib import Path
-from pgdyno.generators.generator_lifecycle import opened
-from pgdyno.plan.hosts import Places
-from pgdyno.programs import find_engine
-options, environment = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-with opened(Places(local=1), lambda text: None) as cluster, open("log", "w+b") as errors:
-    with cluster.running(find_engine(), options, environment, errors, Path(".")) as (_, events):
-        for event in events:
-            print(event["event"], flush=True)
-"""
-
-
-def test_a_killed_driver_leaves_nothing(tables: Server, tmp_path: Path, child_environment: dict[str, str]) -> None:
-    arguments = [json.dumps([*OPTIONS, *LONG]), json.dumps(tables.environment())]
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, *arguments],
-        cwd=tmp_path,
-        env=child_environment | {"PGDYNO_TEST_MARK": tmp_path.name},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    for line in present(driver.stdout):
-        if line.strip() == "interval":
-            break
-    assert sessions(tables) > 0
-    driver.kill()
-    driver.wait()
-    present(driver.stdout).close()
-    wait_for_no_sessions(tables)
-    wait_until(lambda: not marked(tmp_path.name))
-
-
-def marked(mark: str) -> dict[int, str]:
-    """Returns the processes that have the text in their environment: PIDs and command lines."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (folder / "environ").read_bytes():
-                found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
-        except OSError:
-            continue
-    return found
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("unknown", "generator-1: unknown host key of "),
+        ("keyless", "generator-1: 127.0.0.1 rejects the keys of "),
+        ("closed", "generator-1 does not start: cannot reach 127.0.0.1 over SSH: "),
+        ("hostile", "generator-1: 127.0.0.1 does not tell its name and its processors: it prints "),
+        ("old", "no longer generates load on a Ray cluster"),
+    ],
+)
+def test_unfit_hosts_say_why(tcp_server: Server, warm_home: Home, tmp_path: Path, what: str, message: str) -> None:
+    write_plan(tmp_path, tcp_server, "transactions = 20")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "nproc").write_text("#!/bin/sh\nprintf '\\033]0;owned\\007'\n")
+    (tmp_path / "bin" / "nproc").chmod(0o755)
+    line = f"SetEnv PATH={tmp_path / 'bin'}:{os.environ['PATH']}"
+    with two_hosts(tmp_path, *([line] if what == "hostile" else [])) as hosts:
+        if what == "unknown":
+            (tmp_path / ".ssh" / "known_hosts").write_text("")
+        if what == "keyless":
+            (tmp_path / "four" / "user").unlink()
+            keygen(tmp_path / "four" / "user")
+        if what == "closed":
+            hosts.sshds[0].process.terminate()
+            hosts.sshds[0].process.wait()
+        place = "ray://head:10001" if what == "old" else hosts.places
+        code, said = run(warm_home, tmp_path, tcp_server, hosts, place)
+        wait_until(lambda: not hosts.processes())
+    assert code == (ExitCode.USAGE if what == "old" else ExitCode.ENGINE), said
+    assert message in " ".join(said.split())
+    assert "\033" not in said
+    # nothing is begun that cannot be gone on with
+    assert not list(tmp_path.glob("pgdyno-runs/*"))

@@ -50,8 +50,7 @@ NOT_RUN = {
 }
 """Pages whose commands of pgdyno do not run here: the reason, and the tests that run such commands."""
 ELSEWHERE_RUN = {
-    "pgdyno run plan.toml --generators ssh://": "two hosts: tests/postgres/test_generator_hosts.py",
-    "pgdyno run plan.toml --generators ray://": "a cluster of the reader: tests/postgres/test_generators_ray.py",
+    "pgdyno run plan.toml --generators ssh://": "two hosts: tests/postgres/test_cluster.py",
     'pgdyno capture "host=db dbname=app" --ssh': "a host over SSH: tests/postgres/test_capture_command.py",
     "pgdyno run insert-benchmark --on dsn": "a superuser of the server: tests/postgres/test_insert_benchmark.py",
     "pgdyno bisect --repo ~/postgresql": "builds of an hour: tests/postgres/test_bisect.py",

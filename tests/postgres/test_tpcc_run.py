@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, LiteralString
@@ -465,7 +465,7 @@ def test_the_server_counts_until_the_last_ends(
         early = generators[0]
         begin = early.begin
         # as one whose users are served much faster than the other's
-        less = lambda options, *rest: begin([*options, "--transactions=2"], *rest)  # noqa: E731
+        less = lambda share, env: begin(replace(share, options_here=[*share.options_here, "--transactions=2"]), env)  # noqa: E731
         monkeypatch.setattr(early, "begin", less)
         end = run_load(generators, options, hammerdb.place.environment, tmp_path)[-1]
     assert [host["succeeded"] for host in end["generators"]] == [CLIENTS, CLIENTS // 2 * 100]

@@ -103,7 +103,7 @@ def start_sshd(
     (folder / "sshd_config").write_text(
         "\n".join(
             [
-                f"ListenAddress {address}:{port}",
+                f"ListenAddress {f'[{address}]' if ':' in address else address}:{port}",
                 f"HostKey {folder / 'host'}",
                 f"AuthorizedKeysFile {folder / 'authorized'}",
                 f"PidFile {folder / 'pid'}",

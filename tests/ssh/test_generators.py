@@ -1,4 +1,4 @@
-"""Generators over SSH, without Ray: one load from several, and its end when one of them is lost."""
+"""Generators over SSH: one load from several, and its end when one of them is lost."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ import pytest
 
 from pgdyno.doctor.generator import null_server
 from pgdyno.errors import EngineError
-from pgdyno.generators.generator_lifecycle import Cluster
+from pgdyno.generators.generator_lifecycle import Cluster, open_cluster
 from pgdyno.generators.merge_events import Event
-from pgdyno.generators.ssh_hosts import SshGenerator, ssh_cluster
+from pgdyno.generators.ssh_hosts import SshGenerator
 from pgdyno.programs import find_engine
 from pgdyno.remote.remote_host import RemoteHost
 from tests.signals import send_signal
@@ -38,10 +38,10 @@ def environment() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def cluster(sshd: Sshd, other: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(sshd: Sshd, other: Sshd) -> Iterator[Cluster]:
     hosts = {"db.example": "127.0.0.1"}
     there = [RemoteHost(each.spec(), hosts) for each in (sshd, other)]
-    with ssh_cluster(find_engine(), there, tmp_path_factory.mktemp("there"), print) as cluster:
+    with open_cluster(find_engine(), 0, there, print) as cluster:
         yield cluster
 
 
@@ -101,7 +101,6 @@ def test_hosts_are_one(cluster: Cluster, environment: dict[str, str], tmp_path: 
         assert host["clock_ahead_after_us"] is not None
         assert host["start_late_us"] is not None
         assert host["cpu_us"] is not None
-        assert host["ray_cpu_us"] is None
     assert end["start_late_us"] == max(one["start_late_us"], two["start_late_us"])
     wait_for_no_engines(sshd.cache, other.cache)
 

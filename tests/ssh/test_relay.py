@@ -185,9 +185,13 @@ def test_a_host_learns_no_password_but_that_of_its_server(tmp_path: Path) -> Non
     assert kept(PGHOST="b") == ["*:*:*:you:two"]
 
 
-def test_passwords_and_files_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RemoteError, match="process list"):
-        pack([], {"PGPASSWORD": "secret"}, {})
+def test_a_password_becomes_a_file_of_the_other_host() -> None:
+    packed = pack([], {"PGPASSWORD": r"se:cr\et", "PGUSER": "me"}, {})
+    assert packed.environment.keys() == {"PGPASSFILE", "PGUSER"}
+    assert packed.files == {packed.environment["PGPASSFILE"]: rb"*:*:*:*:se\:cr\\et" + b"\n"}
+
+
+def test_files_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match="Lua script"):
         pack(["--lua=x.lua"], {}, {})
     with pytest.raises(RemoteError, match="cannot read"):

@@ -488,7 +488,8 @@ def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000
                 "clock_round_trip_us": 200,
                 "clock_ahead_after_us": 0,
                 "heard_late_us": late_us,
-                "ray_cpu_us": None,
+                # of a run folder of pgdyno 0.2
+                "ray_cpu_us": {"user": 1, "system": 2},
                 "tps": tps,
                 "busiest_cpu_share": share,
                 **{name: of[number - 1] for name, of in each.items()},

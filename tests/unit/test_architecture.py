@@ -67,7 +67,6 @@ ONLY_IN = {
     "obstore": "store/object_storage",
     "optuna": "experiment/search/settings",
     "pglast": "capture",
-    "ray": "generators",
 }
 """Libraries that one package alone imports."""
 

@@ -3,14 +3,16 @@
 import io
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pgdyno.generators import agent, distributed_load, ray_node
-from pgdyno.generators.agent import EngineOutput, Shared
-from pgdyno.generators.distributed_load import ClusterLoad, LostError
+from pgdyno.generators import distributed_load
+from pgdyno.generators.distributed_load import ClusterLoad
+from pgdyno.generators.generator_protocol import HEARTBEAT_S, LEASE_S, SILENCE_S, EngineOutput, LostError
+from pgdyno.generators.shared_load import Share, Shared
 
 pytestmark = pytest.mark.slow
 
@@ -18,6 +20,10 @@ PROMISED_S = 10.0
 """Nothing that was started for a load outlives its driver, or the way to it, for longer (docs/guides/cluster.md)."""
 ENGINE_KILLS_ITSELF_S = 3.0
 """Upon its lease: GRACE of crates/pgdrive/src/early_stop.rs."""
+
+
+def shared(clients: int) -> Shared:
+    return Shared(clients, Share([], Path(), [], {}), {})
 
 
 class Stuck:
@@ -29,7 +35,7 @@ class Stuck:
     def __init__(self) -> None:
         self.is_told_to_stop = threading.Event()
 
-    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+    def begin(self, share: Share, environment: Mapping[str, str]) -> None:
         pass
 
     def start(self, epoch_us: int) -> None:
@@ -37,9 +43,6 @@ class Stuck:
 
     def clock_us(self) -> int:
         return 0
-
-    def ray_cpu_us(self) -> None:
-        pass
 
     def listen(self, wait_s: float) -> EngineOutput:
         del wait_s
@@ -53,7 +56,7 @@ class Stuck:
 def test_a_generator_from_which_nothing_comes_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed_load, "OVERDUE_S", 0.5)
     errors = io.BytesIO()
-    made = ClusterLoad([Stuck()], Shared(1, [], {}, {}), errors)
+    made = ClusterLoad([Stuck()], shared(1), errors)
     made.begin({})
     (end,) = made.events()
     assert end["lost_generator"] == 1
@@ -82,7 +85,7 @@ class Ready(Stuck):
 @pytest.mark.parametrize("broken", [0, 1])
 def test_the_one_that_does_not_begin_is_the_one_that_is_lost(broken: int) -> None:
     generators = [Ready(name, broken=number == broken) for number, name in enumerate(("one", "other"))]
-    made = ClusterLoad(generators, Shared(2, [], {}, {}), io.BytesIO())
+    made = ClusterLoad(generators, shared(2), io.BytesIO())
     made.begin({})
     # the one that is ready last, whose end is noticed when all get the order to begin
     (end,) = made.events()
@@ -108,7 +111,7 @@ class CutShort(Stuck):
 
 @pytest.mark.parametrize(("reason", "is_lost"), [("interrupted", True), ("not-connected", False)])
 def test_an_engine_that_stops_before_its_start_unasked_is_lost(reason: str, is_lost: bool) -> None:
-    made = ClusterLoad([CutShort(reason)], Shared(1, [], {}, {}), io.BytesIO())
+    made = ClusterLoad([CutShort(reason)], shared(1), io.BytesIO())
     made.begin({})
     (end,) = made.events()
     assert ("lost_generator" in end) is is_lost
@@ -116,9 +119,6 @@ def test_an_engine_that_stops_before_its_start_unasked_is_lost(reason: str, is_l
 
 
 def test_everything_ends_within_what_is_promised() -> None:
-    # the engine ends first, then its agent, and its node last
-    assert agent.LEASE_S + ENGINE_KILLS_ITSELF_S < PROMISED_S
-    assert agent.LEASE_S + agent.ALONE_S < PROMISED_S
-    assert agent.LEASE_S < ray_node.LEASE_S < PROMISED_S
+    assert LEASE_S + ENGINE_KILLS_ITSELF_S < PROMISED_S
     # a generator counted as lost has stopped, or stops before its driver continues
-    assert distributed_load.HEARTBEAT_S < distributed_load.SILENCE_S < agent.LEASE_S < distributed_load.OVERDUE_S
+    assert HEARTBEAT_S < SILENCE_S < LEASE_S < distributed_load.OVERDUE_S

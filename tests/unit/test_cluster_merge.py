@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pgdyno.analyse.histogram import merge
-from pgdyno.generators.agent import shared_out
 from pgdyno.generators.distributed_load import Offset, measure_offset
 from pgdyno.generators.merge_events import Event, Merger
 from pgdyno.generators.merge_figures import one_histogram
+from pgdyno.generators.shared_load import shared_out
 from pgdyno.records import Outcome
 from pgdyno.run.run_trial import judge
 from tests.present import present
@@ -32,7 +32,6 @@ HOST = {
     "clock_round_trip_us": 100,
     "clock_ahead_after_us": 0,
     "heard_late_us": 2000,
-    "ray_cpu_us": {"user": 1000, "system": 2000},
 }
 
 
@@ -262,10 +261,12 @@ def test_files_go_with_the_options(tmp_path: Path) -> None:
     options = ["-f", "a.sql@3", "-b", "select-only@2", "--parent-lease", "--client=7", "--phases=phases.toml"]
     shared = shared_out(options, tmp_path)
     assert shared.clients == 7
-    assert shared.part(2, 3) == [
+    share = shared.part(2, 3)
+    assert share.options_here == ["--part=2/3", *(option for option in options if option != "--parent-lease")]
+    assert share.options_there == [
         *("--part=2/3", "-f", "0-a.sql@3", "-b", "select-only@2", "--client=7", "--phases=1-phases.toml")
     ]
-    assert shared.files == {"0-a.sql": b"SELECT 1;\n", "1-phases.toml": b""}
+    assert share.files == {"0-a.sql": b"SELECT 1;\n", "1-phases.toml": b""}
     assert shared.names["0-a.sql"] == "a.sql"
 
 

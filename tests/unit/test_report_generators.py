@@ -19,7 +19,6 @@ LOST = GeneratorHost(
     clock_ahead_after_us=None,
     clock_round_trip_us=811,
     heard_late_us=32_934,
-    ray_cpu_us=None,
 )
 WHOLE = LOST.model_copy(
     update={

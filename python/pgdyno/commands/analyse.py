@@ -29,9 +29,8 @@ def analyse(
 
     Each of several runs is analysed separately. A folder, local or at s3://bucket/folder, stands for all runs in it.
     """
-    from pgdyno.commands.support.cluster_and_generator_hosts import each_run, over
+    from pgdyno.commands.support.each_run import Lost, each_run, over
     from pgdyno.commands.support.report_files import read_prices
-    from pgdyno.generators.parallel_map import Lost
     from pgdyno.records.promise import parse_latency
     from pgdyno.safe_output import print_json
     from pgdyno.store.find_runs import named_runs
@@ -82,7 +81,7 @@ def _print(lines: Sequence[str], indent: str = "") -> None:
 
 
 def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
-    from pgdyno.commands.support.cluster_and_generator_hosts import Unread, say_unread
+    from pgdyno.commands.support.each_run import Unread, say_unread
     from pgdyno.console import Console
     from pgdyno.safe_output import json_text
     from pgdyno.units import counted

@@ -29,9 +29,8 @@ def history(
     """
     from pgdyno.analyse.history import histories
     from pgdyno.analyse.pairs import Metric
-    from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, say_unread
+    from pgdyno.commands.support.each_run import Unread, each_run, in_line, say_unread
     from pgdyno.console import Console
-    from pgdyno.generators.parallel_map import in_line
     from pgdyno.mounts import is_folder, without_folder
     from pgdyno.report.analysis import history_lines
     from pgdyno.safe_output import print_json

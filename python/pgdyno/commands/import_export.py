@@ -46,7 +46,7 @@ def import_(
 
     Reads outputs of pgbench, sysbench, HammerDB, BenchBase and PostgresBench, and documents and tables with figures.
     """
-    from pgdyno.commands.support.cluster_and_generator_hosts import certain, over
+    from pgdyno.commands.support.each_run import certain, over
     from pgdyno.console import Console
     from pgdyno.importers.csv_tables import mapping_of
     from pgdyno.importers.write import OF_LISTS, import_files
@@ -147,9 +147,8 @@ def copy(
 
     Each run is copied completely or not at all.
     """
-    from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, say_unread
+    from pgdyno.commands.support.each_run import Unread, each_run, in_line, say_unread
     from pgdyno.console import Console
-    from pgdyno.generators.parallel_map import in_line
     from pgdyno.store.find_runs import named_runs
     from pgdyno.store.object_storage.address import Address, is_remote
     from pgdyno.store.object_storage.runs import copy_to

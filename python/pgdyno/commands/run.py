@@ -40,7 +40,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="HOSTS",
-            help="Generate load on these hosts: local:3, ssh://host1,host2, ray://address:10001. Repeatable.",
+            help="Generate load on these hosts: local:3, ssh://host1,user@host2:2222. Repeatable.",
         ),
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Serve a live page that can stop the run.")] = False,

@@ -18,6 +18,7 @@ from pgdyno.plan.hosts import generators
 from pgdyno.probe.clock_offset import HERE, Ahead
 from pgdyno.records import Failure, FailureId, Outcome, Point, Stage, TrialRecord
 from pgdyno.remote.program_files import lua_files
+from pgdyno.remote.remote_host import RemoteHost
 from pgdyno.run import TrialResult
 from pgdyno.run.process import Running, running_engine
 from pgdyno.units import counted
@@ -129,28 +130,25 @@ def open_cluster(
     plan: Plan, engine: Engine, rental: Rental | None, say: Callable[[str], None]
 ) -> Iterator[Cluster | None]:
     """Start the plan's generators, or connect to rented ones; None if one engine makes the load. Raises EngineError."""
-    hosts = rental.load_hosts() if rental is not None else []
-    if rental is not None and hosts:
-        # asyncssh takes a while to load
-        from pgdyno.generators.ssh_hosts import ssh_cluster
-
-        say(f"connecting to {counted(len(hosts), 'generator')}")
-        with ssh_cluster(engine, hosts, rental.journal.keys, say) as cluster:
-            yield cluster
-        return
-    if not plan.generators:
+    rented, places = rental.load_hosts() if rental is not None else [], generators(plan.generators)
+    hosts = rented or [RemoteHost(each) for each in places.ssh]
+    if not hosts and not places.local:
         yield None
         return
-    # Ray takes a second to load
     from pgdyno.generators.generator_lifecycle import open_cluster
 
-    with open_cluster(generators(plan.generators), say) as cluster:
+    say(f"starting {counted(places.local + len(hosts), 'generator')}")
+    with open_cluster(engine, places.local, hosts, say, are_rented=bool(rented)) as cluster:
         yield cluster
 
 
-def check_copies(loaded: LoadedPlan) -> None:
-    """Raise EngineError for a script that cannot be copied with all that it loads, before anything is rented."""
+def check_generators(loaded: LoadedPlan) -> None:
+    """Raise EngineError for a script that cannot be copied with all that it loads, before anything is rented.
+
+    Raises UsageError for generators of an earlier release.
+    """
     plan = loaded.plan
+    generators(plan.generators)
     if plan.workload.lua_script is not None and (plan.generators or plan.generator is not None):
         lua_files(plan.workload.lua_script, loaded.folder)
 

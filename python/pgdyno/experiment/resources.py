@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.experiment.budget_left import BudgetLeft
 from pgdyno.experiment.disk_guard import DiskGuard
-from pgdyno.experiment.generators import check_copies, open_cluster
+from pgdyno.experiment.generators import check_generators, open_cluster
 from pgdyno.experiment.rented_servers import Renting, connected, rented
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan
@@ -99,7 +99,7 @@ def open_resources(
     engine = find_engine()
     # this comes first: a script with an error must not cost rented servers
     check_scripts(engine, loaded, execute=True)
-    check_copies(loaded)
+    check_generators(loaded)
     home = Home.locate()
     guard = DiskGuard(loaded.plan.trial.min_free_disk)
     left = None if loaded.budget is None else BudgetLeft(loaded.plan, loaded.budget)

@@ -1,4 +1,4 @@
-"""Combines several generators: `pgdrive` on several hosts, each with its share of a load, on Ray.
+"""Combines several generators: engines here and on hosts over SSH, each with its share of a load.
 
-Only this package knows Ray: a trial sees the events of one engine (`docs/design/cluster.md`).
+A trial sees the events of one engine (`docs/design/cluster.md`).
 """

@@ -11,8 +11,8 @@ from pgdyno.doctor.check import good, stop, unknown
 from pgdyno.doctor.generator import RATE_WARNING, Trips, client_count, format_rounded, round_trip
 from pgdyno.doctor.needs import Needs
 from pgdyno.errors import EngineError
-from pgdyno.generators.distributed_load import LostError
-from pgdyno.generators.generator_lifecycle import Cluster, Standing
+from pgdyno.generators.generator_lifecycle import Cluster
+from pgdyno.generators.generator_protocol import LostError, Standing
 from pgdyno.messages import Message
 from pgdyno.records import Check
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
-from typing import IO, Any, Protocol
+from typing import IO
 
-from pgdyno.generators.agent import EngineOutput, Shared
+from pgdyno.generators.generator_protocol import HEARTBEAT_S, SILENCE_S, EngineOutput, Generator, LostError
 from pgdyno.generators.merge_events import Event, Merger
+from pgdyno.generators.shared_load import Shared
 from pgdyno.run.process import read_events
 
 ROUNDS = 9
@@ -38,47 +39,12 @@ def measure_offset(ask: Callable[[], int], rounds: int = ROUNDS) -> Offset:
     return min(found, key=lambda offset: offset.round_trip_us)
 
 
-HEARTBEAT_S = 1.0
-SILENCE_S = 3.0
-"""A generator without an answer for so long is lost."""
 OVERDUE_S = 2 * SILENCE_S
 """A generator without any data for so long is lost, too: its connection may be stuck undetected."""
 LEAD_US = 1_000_000
 """The time between the order to start and the start itself."""
 INTERRUPTED = "interrupted"
 """The outcome of an engine that was stopped, or the reason if that was before its start."""
-
-
-class LostError(Exception):
-    """A generator does not answer."""
-
-    number: int | None = None
-    """Its number within the load, from 0, for callers that do not know it."""
-
-
-class Generator(Protocol):
-    """An agent on its host, as seen by the driver; each call raises LostError."""
-
-    name: str
-    facts: Mapping[str, Any]
-
-    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
-        """Start its engine."""
-
-    def start(self, epoch_us: int) -> None:
-        """Set the start time."""
-
-    def listen(self, wait_s: float) -> EngineOutput:
-        """Renews its lease, and returns its output."""
-
-    def clock_us(self) -> int:
-        """Return its wall clock."""
-
-    def ray_cpu_us(self) -> Mapping[str, int] | None:
-        """Return Ray's CPU time on its host since the engine's start; None without Ray."""
-
-    def interrupt(self) -> None:
-        """Stop its engine without waiting."""
 
 
 @dataclass(slots=True)
@@ -94,7 +60,6 @@ class _State:
     latest_us: int = 0
     """The longest delay between the end of an interval and its arrival."""
     after: Offset | None = None
-    ray_cpu_us: Mapping[str, int] | None = None
 
 
 class ClusterLoad:
@@ -124,9 +89,7 @@ class ClusterLoad:
         """Start all engines and read their output. Raises LostError."""
         count = len(self._states)
         _all_at_once(
-            lambda number, state: state.generator.begin(
-                self._shared.part(number + 1, count), environment, self._shared.files
-            ),
+            lambda number, state: state.generator.begin(self._shared.part(number + 1, count), environment),
             self._states,
         )
         for number in range(count):
@@ -281,7 +244,6 @@ class ClusterLoad:
         for state in self._states:
             try:
                 state.after = measure_offset(state.generator.clock_us)
-                state.ray_cpu_us = state.generator.ray_cpu_us()
             except LostError:
                 # it has reported its end, so its figures are complete
                 continue
@@ -295,7 +257,6 @@ class ClusterLoad:
             "clock_round_trip_us": state.before.round_trip_us,
             "clock_ahead_after_us": state.after.ahead_us if state.after else None,
             "heard_late_us": state.latest_us,
-            "ray_cpu_us": dict(state.ray_cpu_us) if state.ray_cpu_us else None,
         }
 
 

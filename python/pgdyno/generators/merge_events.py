@@ -177,7 +177,7 @@ class Merger:
             "connect": connects([end["connect"] for end in each if end.get("connect")]),
             "errors": _errors([error for end in each for error in end["errors"]]),
             "start_late_us": max(end.get("start_late_us") or 0 for end in each),
-            "cpu_us": _cpu(each, hosts),
+            "cpu_us": _cpu(each),
             "workers": [
                 {**worker, "generator": number + 1}
                 for number, end in enumerate(each)
@@ -212,11 +212,10 @@ def _of_generator(end: Event, host: Mapping[str, Any]) -> Event:
     return {**{name: end.get(name) for name in names}, **worker_load, **host}
 
 
-def _cpu(each: Sequence[Event], hosts: Sequence[Mapping[str, Any]]) -> Event | None:
-    """Return the CPU time of all engines and of Ray's processes next to them; None if an engine's is unknown."""
+def _cpu(each: Sequence[Event]) -> Event | None:
+    """Return the CPU time of all engines; None if one is unknown."""
     known = [end["cpu_us"] for end in each if end.get("cpu_us")]
-    of_ray = [host["ray_cpu_us"] for host in hosts if host.get("ray_cpu_us")]
-    return sum_parts([*known, *of_ray], ("user", "system")) if len(known) == len(each) else None
+    return sum_parts(known, ("user", "system")) if len(known) == len(each) else None
 
 
 def _exceptional_counts(each: Sequence[Event]) -> Event:

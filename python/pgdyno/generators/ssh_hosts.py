@@ -1,7 +1,7 @@
 """Generators on hosts over SSH, from the plan or rented: pgdrive is copied there and controlled over one connection.
 
-The connection replaces what Ray provides for other generators: it runs a process, passes on its lines, and detects its
-end. It also carries clock requests, whose answers are the heartbeat.
+The connection runs a process, passes on its lines, and detects its end. It also carries clock requests, whose answers
+are the heartbeat.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,9 +21,8 @@ from typing import Any, TypeVar
 from pgdyno import __version__
 from pgdyno.doctor.generator import Trips, plain_ceiling, round_trips
 from pgdyno.errors import EngineError
-from pgdyno.generators.agent import AWAITING, GONE_S, RENEWAL, EngineOutput, Lines
-from pgdyno.generators.distributed_load import SILENCE_S, LostError
-from pgdyno.generators.generator_lifecycle import Cluster, gather_cluster
+from pgdyno.generators.generator_protocol import AWAITING, GONE_S, RENEWAL, SILENCE_S, EngineOutput, Lines, LostError
+from pgdyno.generators.shared_load import Share
 from pgdyno.host import cpu_model
 from pgdyno.programs import Engine
 from pgdyno.remote.connect import DEVNULL, Process, Reader, SshError, connect_host
@@ -37,20 +36,23 @@ UP_S = 120.0
 BEGIN_S = 60.0
 """The time limit until an engine is started with its files."""
 _CHUNK = 1 << 16
-_CLOCK = "export LC_ALL=C; while read -r number; do echo $number ${EPOCHREALTIME:-$(date +%s.%6N)}; done"
+CLOCK_S = 30
+"""The loop below ends without a number for so long: its sshd may not notice that the driver is cut off."""
+_CLOCK = "export LC_ALL=C; while read -r %s number; do echo $number ${EPOCHREALTIME:-$(date +%%s.%%6N)}; done"
 """A loop that prints the time for each number; bash does so from version 5 on without starting a process."""
-_WITH_BASH = f"if command -v bash >/dev/null; then exec bash -c {shlex.quote(_CLOCK)}; fi; {_CLOCK}"
+_BASH = shlex.quote(_CLOCK % f"-t {CLOCK_S}")
+_WITH_BASH = f"if command -v bash >/dev/null; then exec bash -c {_BASH}; fi; {_CLOCK % ''}"
 _TIME = re.compile(r"(\d+)\.(\d{6})")
 _LOOK = "uname -n; cat /proc/sys/kernel/random/boot_id; nproc || grep -c ^processor /proc/cpuinfo; cat /proc/cpuinfo"
 
 
 class SshGenerator:
-    """A host over SSH; see `distributed_load.Generator`."""
+    """A host over SSH; see `generator_protocol.Standing`."""
 
     def __init__(self, name: str, there: RemoteHost, engine: Engine) -> None:
-        """Connect, copy the engine if needed; its command runs it there. Raises LostError, EngineError."""
+        """Connect, and copy the engine if needed. Raises LostError, EngineError."""
         self.name = name
-        self._there, self._alone = there, engine
+        self._there, self._engine = there, engine
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"ssh-{name}", daemon=True)
         self._thread.start()
@@ -72,9 +74,8 @@ class SshGenerator:
         """Return its wall clock in microseconds since 1970."""
         return self._await_work(self._ask_clock(), SILENCE_S)
 
-    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
-        """Start its engine after ending a previous one."""
-        self._await_work(self._begin(options, environment, files), BEGIN_S)
+    def begin(self, share: Share, environment: Mapping[str, str]) -> None:
+        self._await_work(self._begin(share, environment), BEGIN_S)
 
     def start(self, epoch_us: int) -> None:
         self._await_work(self._send(f"start {epoch_us}\n".encode()), SILENCE_S)
@@ -90,15 +91,19 @@ class SshGenerator:
         return EngineOutput(lines, self._code, self._errors.decode(errors="replace"))
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
-        """Return its engine's ceiling against a server that answers at once. Raises EngineError."""
-        return plain_ceiling(self._alone, self.facts["cores"], protocol, clients, seconds)
+        with self._relayed() as engine:
+            return plain_ceiling(engine, self.facts["cores"], protocol, clients, seconds)
 
     def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
-        """Measures round trips from there to a server. Raises EngineError."""
-        return round_trips(self._alone, environment, protocol)
+        with self._relayed() as engine:
+            return round_trips(engine, environment, protocol)
 
-    def ray_cpu_us(self) -> Mapping[str, int] | None:
-        return None
+    @contextmanager
+    def _relayed(self) -> Iterator[Engine]:
+        """Yield the engine as a command that runs it there, over a connection of its own."""
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            self._there.write(Path(file.name))
+            yield replace(self._engine, through=relay_command(Path(file.name)))
 
     def interrupt(self) -> None:
         if self._started is not None:
@@ -140,13 +145,16 @@ class SshGenerator:
     async def _start_host(self) -> dict[str, Any]:
         spec = self._there.ssh
         self._connection = await self._stack.enter_async_context(connect_host(spec))
-        installed = await install(self._connection, self._alone.path, spec.folder, spec.host)
-        self._engine = installed.command
-        found = await self._connection.run(f"{self._engine} --version; {_LOOK}", stdin=DEVNULL, check=True)
-        version, node, boot, cores, *cpuinfo = str(found.stdout).splitlines()
+        self._program = (await install(self._connection, self._engine.path, spec.folder, spec.host)).command
+        look = f"exec sh -c {shlex.quote(f'{self._program} --version; {_LOOK}')}"
+        found = await self._connection.run(look, stdin=DEVNULL, check=True, errors="replace")
+        version, node, boot, cores, *cpuinfo = [*str(found.stdout).splitlines(), *[""] * 4]
+        if not cores.isdecimal():
+            raise RemoteError(f"{spec.host} does not tell its name and its processors: it prints {cores[:80]!r}")
         self._clock: Process[str] = await self._connection.create_process(f"exec sh -c {shlex.quote(_WITH_BASH)}")
         self._stack.callback(self._clock.close)
         self._one_question = asyncio.Lock()
+        self._stack.callback(asyncio.create_task(self._keep_clock()).cancel)
         return {
             "host": node,
             "boot": boot,
@@ -155,8 +163,15 @@ class SshGenerator:
             "cores": int(cores),
             "cpu_model": cpu_model("\n".join(cpuinfo)),
             "pgdyno": __version__,
-            "pgdrive": version.split()[-1],
+            "pgdrive": version.rpartition(" ")[2],
         }
+
+    async def _keep_clock(self) -> None:
+        # between loads, nothing else does; its answer, which has no number, is skipped
+        with suppress(OSError):
+            while True:
+                await asyncio.sleep(CLOCK_S / 3)
+                self._clock.stdin.write("\n")
 
     async def _ask_clock(self) -> int:
         async with self._one_question:
@@ -187,12 +202,12 @@ class SshGenerator:
             with suppress(OSError):
                 self._started.process.stdin.write(line)
 
-    async def _begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+    async def _begin(self, share: Share, environment: Mapping[str, str]) -> None:
         await self._end()
         spec = self._there.ssh
         baggage = pack([], environment, self._there.hosts)
-        place = await put(self._connection, {**baggage.files, **files}, spec.folder, spec.host)
-        command = command_line(self._engine, baggage.environment, [*AWAITING, *options])
+        place = await put(self._connection, {**baggage.files, **share.files}, spec.folder, spec.host)
+        command = command_line(self._program, baggage.environment, [*AWAITING, *share.options_there])
         self._lines, self._errors, self._code = Lines(), b"", None
         self._started = await start(self._connection, place, command)
         self._reading = asyncio.create_task(self._read(self._started, self._lines))
@@ -225,23 +240,3 @@ class SshGenerator:
 
 async def _read_all(stream: Reader[bytes]) -> bytes:
     return await stream.read()
-
-
-@contextmanager
-def ssh_cluster(
-    engine: Engine, hosts: Sequence[RemoteHost], folder: Path, notify: Callable[[str], None]
-) -> Iterator[Cluster]:
-    """Yield generators with `engine` on each of `hosts`; `folder` holds files about the hosts for other programs.
-
-    `notify` receives progress. Times of a load are the first host's, because other programs of the trial run there and
-    use the same clock. Raises EngineError.
-    """
-    known = []
-    for number, each in enumerate(hosts, start=1):
-        file = folder / f"there-{number}.json"
-        each.write(file)
-        name = f"generator-{number}"
-        known.append((name, partial(SshGenerator, name, each, replace(engine, through=relay_command(file)))))
-    # a lost host is connected again, because nothing else restarts it
-    with gather_cluster(Cluster(len(known), lambda: known, lambda: None, notify, by_first_clock=True)) as cluster:
-        yield cluster

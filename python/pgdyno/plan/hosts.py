@@ -10,89 +10,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from pgdyno.errors import InvalidValueError, Problem
+from pgdyno.errors import InvalidValueError, Problem, UsageError
 from pgdyno.mounts import expanded, is_file
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.values import Model
-
-MOST_LOCAL = 64
-FORMS = '"local:3", "ssh://host1,host2" or "ray://address:10001"'
-_HOST = re.compile(r"(?:(?P<user>[^\s@:/,-][^\s@:/,]*)@)?(?P<host>[^\s@:/,-][^\s@:/,]*)(?::(?P<port>\d{1,5}))?")
-_ADDRESS = re.compile(r"ray://[^\s/:]+:(?P<port>\d{1,5})")
-
-
-@dataclass(frozen=True, slots=True)
-class SshNode:
-    """A host on which pgdyno starts Ray over SSH."""
-
-    host: str
-    user: str | None
-    port: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """All generators of a plan."""
-
-    local: int = 0
-    """Number of nodes on this machine."""
-    ssh: tuple[SshNode, ...] = ()
-    ray: str | None = None
-    """Address of an existing cluster, which excludes other generators."""
-
-
-def generators(texts: Sequence[str]) -> Places:
-    """Parse `texts`. Raises ValueError."""
-    local, ssh, ray = 0, list[SshNode](), list[str]()
-    for text in texts:
-        if text.startswith("local:"):
-            local += _local(text)
-        elif text.startswith("ssh://"):
-            ssh += [_ssh_node(each) for each in text.removeprefix("ssh://").split(",")]
-        elif (address := _ADDRESS.fullmatch(text)) is not None and _is_port(address["port"]):
-            ray.append(text)
-        else:
-            lacks = "lacks the port of Ray's clients" if text.startswith("ray://") else "is not a host for generators"
-            raise InvalidValueError(f"{text!r} {lacks}", f"write {FORMS}")
-    if local > MOST_LOCAL:
-        raise InvalidValueError(f"{local} nodes on this machine are too many", f"write at most local:{MOST_LOCAL}")
-    if len(ray) > 1 or (ray and (local or ssh)):
-        raise ValueError("an existing cluster (ray://) cannot be combined with other hosts")
-    if len(set(ssh)) < len(ssh):
-        raise InvalidValueError("names a host twice", "each generator needs its own host")
-    return Places(local, tuple(ssh), ray[0] if ray else None)
-
-
-def _local(text: str) -> int:
-    number = text.removeprefix("local:")
-    if not number.isdecimal() or not 1 <= int(number) <= MOST_LOCAL:
-        raise InvalidValueError(
-            f"{text!r} is not a number of nodes from 1 to {MOST_LOCAL}", "write for example local:3"
-        )
-    return int(number)
-
-
-def _is_port(text: str) -> bool:
-    # the C library would truncate a larger number to another port
-    return 1 <= int(text) <= 65_535
-
-
-def _ssh_node(text: str) -> SshNode:
-    found = _HOST.fullmatch(text)
-    if found is None or not _is_port(found["port"] or "22"):
-        what = f"{text!r} is not a host" if text else "'ssh://' names no host, or has two commas in a row"
-        raise InvalidValueError(what, 'write "ssh://host1,user@host2:2222"')
-    port = found["port"]
-    return SshNode(found["host"], found["user"], int(port) if port else None)
-
-
-def _valid(texts: list[str]) -> list[str]:
-    generators(texts)
-    return texts
-
-
-Generators = Annotated[list[str], AfterValidator(_valid)]
-
 
 CACHE = "~/.cache/pgdyno"
 
@@ -112,6 +33,72 @@ class SshSpec(Model):
     """Folder for the probe on that host."""
     data: str | None = None
     """The server's data directory on that host; None: the one that the server reports, if the role may read it."""
+
+
+MOST_LOCAL = 64
+FORMS = '"local:3" or "ssh://host1,user@host2:2222"'
+RAY = "ray://"
+"""Begins generators on Ray, which plans of earlier releases may name."""
+_HOST = re.compile(
+    r"(?:(?P<user>[^\s@:/,-][^\s@:/,]*)@)?"
+    r"(?:\[(?P<address>[\da-fA-F:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s@:/,\[\]-][^\s@:/,\[\]]*))(?::(?P<port>\d{1,5}))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """All generators of a plan."""
+
+    local: int = 0
+    """Number of engines on this machine."""
+    ssh: tuple[SshSpec, ...] = ()
+
+
+def generators(texts: Sequence[str]) -> Places:
+    """Parse `texts`. Raises ValueError, and UsageError for generators on Ray."""
+    local, ssh = 0, list[SshSpec]()
+    for text in texts:
+        if text.startswith("local:"):
+            local += _local(text)
+        elif text.startswith("ssh://"):
+            ssh += [ssh_host(each) for each in text.removeprefix("ssh://").split(",")]
+        elif text.startswith(RAY):
+            hint = 'name the hosts: "ssh://host1,host2"; pgdyno copies pgdrive there, and needs nothing else'
+            raise UsageError(f"{text}: pgdyno no longer generates load on a Ray cluster", hint=hint)
+        else:
+            raise InvalidValueError(f"{text!r} is not a host for generators", f"write {FORMS}")
+    if local > MOST_LOCAL:
+        raise InvalidValueError(f"{local} generators on this machine are too many", f"write at most local:{MOST_LOCAL}")
+    if len(set(ssh)) < len(ssh):
+        raise InvalidValueError("names a host twice", "each generator needs its own host")
+    return Places(local, tuple(ssh))
+
+
+def _local(text: str) -> int:
+    number = text.removeprefix("local:")
+    if not number.isdecimal() or not 1 <= int(number) <= MOST_LOCAL:
+        raise InvalidValueError(f"{text!r} is not a number from 1 to {MOST_LOCAL}", "write for example local:3")
+    return int(number)
+
+
+def ssh_host(text: str) -> SshSpec:
+    """Parse `[user@]host[:port]`. Raises InvalidValueError."""
+    found = _HOST.fullmatch(text)
+    port = None if found is None or found["port"] is None else int(found["port"])
+    # the C library would truncate a larger number to another port
+    if found is None or not (port is None or 1 <= port <= 65_535):
+        what = f"{text!r} is not a host" if text else "'ssh://' names no host, or has two commas in a row"
+        raise InvalidValueError(what, 'write "ssh://host1,user@host2:2222", and an IPv6 address in brackets')
+    return SshSpec(host=found["address"] or found["host"], user=found["user"], port=port)
+
+
+def _valid(texts: list[str]) -> list[str]:
+    # a stored run, or a plan to be changed, opens
+    generators([text for text in texts if not text.startswith(RAY)])
+    return texts
+
+
+Generators = Annotated[list[str], AfterValidator(_valid)]
 
 
 _SSH_HOST = re.compile(r"[^\s@/-][^\s@/]*")

@@ -430,8 +430,8 @@ class GeneratorHost(Record):
     """The same after the load; this and the following are None if the load was incomplete."""
     heard_late_us: int
     """Largest delay from the end of an interval to its arrival."""
-    ray_cpu_us: dict[str, int] | None
-    """CPU time of Ray on the host in addition to the engine, `user` and `system`; the load's figure includes it."""
+    ray_cpu_us: dict[str, int] | None = None
+    """Only in older run folders: CPU time of Ray on the host, `user` and `system`; the load's figure includes it."""
     start_late_us: int | None = None
     """Largest delay of a worker's start after the agreed time."""
     workers: int | None = None

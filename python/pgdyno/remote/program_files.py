@@ -128,8 +128,8 @@ class Baggage:
 def pack(options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str, str]) -> Baggage:
     """Collect what `options` and libpq's variables in `environ` need.
 
-    `hosts` maps local server addresses to those of the other host. Raises RemoteError for an unreadable file, and for a
-    password that other users of the host could see.
+    `hosts` maps local server addresses to those of the other host. A password becomes a file, because users of that
+    host could see a variable. Raises RemoteError for an unreadable file.
     """
     baggage = Baggage()
     for before, option in zip(("", *options), options, strict=False):
@@ -137,10 +137,12 @@ def pack(options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str,
     for name, value in environ.items():
         if not name.startswith("PG") or name.startswith("PGDYNO"):
             continue
-        if name == _SEEN_BY_ALL:
-            message = "a password in the environment would be visible in the other host's process list"
-            raise RemoteError(message, hint="use a password file")
-        baggage.environment[name] = _variable(name, value, baggage, environ, hosts)
+        if name != _SEEN_BY_ALL:
+            baggage.environment[name] = _variable(name, value, baggage, environ, hosts)
+    if password := environ.get(_SEEN_BY_ALL):
+        # of one server, the only one that the program connects to
+        baggage.environment["PGPASSFILE"] = place = ".pgdyno-password"
+        baggage.files[place] = b"*:*:*:*:" + _escape_password(password) + b"\n"
     return baggage
 
 

@@ -28,7 +28,7 @@ from pgdyno.commands.support.password import password_prompt
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.messages import message_json
-from pgdyno.plan.hosts import SshSpec, generators
+from pgdyno.plan.hosts import SshSpec, ssh_host
 from pgdyno.programs import find_engine
 from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import Capture, Source, Values
@@ -140,10 +140,9 @@ def _parse_option(option: str, parse: Callable[[str], _T], text: str) -> _T:
 def _ssh(text: str) -> SshSpec:
     """Return how to reach `[user@]host[:port]`. Raises UsageError."""
     try:
-        (node,) = generators([f"ssh://{text}"]).ssh
+        return ssh_host(text)
     except ValueError as error:
         raise UsageError(f"--ssh: {text!r} is not a host", hint="write [USER@]HOST[:PORT]") from error
-    return SshSpec(host=node.host, user=node.user, port=node.port)
 
 
 def _of_files(wanted: CaptureCommand) -> None:

@@ -9,13 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pgdyno.commands.support.cluster_and_generator_hosts import checked_places
 from pgdyno.commands.support.kept_summary import keep_summary
 from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.commands.support.rental_cost import Consent, agree_for_run
 from pgdyno.commands.support.report_files import check_report_file, raise_first, unwritten
 from pgdyno.console import Console
-from pgdyno.errors import ExitCode, PgdynoError, StoreError, UsageError
+from pgdyno.errors import ExitCode, InvalidValueError, PgdynoError, StoreError, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
 from pgdyno.experiment.rented_servers import Renting, spent_on
 from pgdyno.experiment.resume import loaded_of
@@ -25,6 +24,7 @@ from pgdyno.live.run_journal import JournalView
 from pgdyno.live.server.start_background import serve_in_background
 from pgdyno.mounts import is_folder
 from pgdyno.plan import LoadedPlan, Plan, load_plan
+from pgdyno.plan.hosts import generators
 from pgdyno.plan.model import rented_targets
 from pgdyno.plan.output.executed_code import executed
 from pgdyno.plan.scenario.loads import all_loads
@@ -121,7 +121,10 @@ def generators_override(places: Sequence[str] | None) -> list[str]:
     """Return --generators as an override for --set. Raises UsageError."""
     if not places:
         return []
-    checked_places("--generators", places)
+    try:
+        generators(places)
+    except InvalidValueError as error:
+        raise UsageError(f"--generators: {error.message}", hint=error.hint) from error
     return [f"generators={json_module.dumps(list(places))}"]
 
 

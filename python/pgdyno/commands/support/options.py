@@ -189,9 +189,7 @@ SomeRuns = Annotated[
 ]
 Cluster = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="HOSTS", help="Work on these hosts: local:3, ssh://host1,host2, ray://address:10001. Repeatable."
-    ),
+    typer.Option(metavar="local:N", help="Work in N processes on this machine."),
 ]
 Budget = Annotated[
     str | None,

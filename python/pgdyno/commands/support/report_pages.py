@@ -1,4 +1,4 @@
-"""`pgdyno report --each`: a page for each of many runs, here or on the hosts of a cluster."""
+"""`pgdyno report --each`: a page for each of many runs, in one process or several."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from pgdyno.analyse.price import PriceList
-from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, over, say_unread
+from pgdyno.commands.support.each_run import Unread, each_run, over, say_unread
 from pgdyno.commands.support.report_files import (
     below,
     is_standard_output,
@@ -49,7 +49,7 @@ class Page:
     place: str
     """Where to write the page."""
     content: bytes | None
-    """The page's content for a folder on the first host; None if the worker wrote it: not all pass one host."""
+    """The page's content for a local folder; None if the worker wrote it: not all pass one process."""
     rows: bytes
     """Rows of the CSV."""
 

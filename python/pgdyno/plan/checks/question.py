@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.effect import Effect
-from pgdyno.errors import Problem
+from pgdyno.errors import Problem, UsageError
 from pgdyno.plan.checks.duet_and_stopping import compared_parameters
+from pgdyno.plan.hosts import generators
 from pgdyno.plan.known_settings import why_unknown
 from pgdyno.plan.model import Plan
 from pgdyno.plan.plan_document import Document, KeyPath
@@ -46,6 +47,10 @@ def answer_warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Pr
     yield from _databases(plan, document)
     yield from _settings(plan, points, document)
     yield from settings_set_by_scripts(plan, document, folder)
+    try:
+        generators(plan.generators)
+    except UsageError as error:
+        yield document.problem(("generators",), error.message, error.hint)
     if plan.trial.duration is not None and plan.trial.duration < SHORTEST_S:
         message = f"{plan.trial.duration * 1000:g} ms are too short for any figure: pgdyno counts by the second"
         yield document.problem(("trial", "duration"), message, "use 10s or more")

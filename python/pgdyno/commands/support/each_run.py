@@ -1,30 +1,62 @@
-"""`--generators` and `--cluster`: hosts as typed, and work on many runs or files, here or on several hosts."""
+"""Work on many runs or files: in this process, or in several (`--cluster local:N`). Same results, same order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pgdyno.console import Console
-from pgdyno.errors import EngineError, ExitCode, InvalidValueError, PgdynoError, UsageError
-from pgdyno.generators.parallel_map import Lost, Over, in_line
-from pgdyno.plan.hosts import Places, generators
+from pgdyno.errors import EngineError, ExitCode, PgdynoError, UsageError
 
-
-def checked_places(option: str, texts: Sequence[str]) -> Places:
-    """Parse the hosts in `texts` of `option`. Raises UsageError."""
-    try:
-        return generators(texts)
-    except InvalidValueError as error:
-        raise UsageError(f"{option}: {error.message}", hint=error.hint) from error
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from error
-
-
+Item = TypeVar("Item")
 Result = TypeVar("Result")
+MOST_PROCESSES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Takes the place of a result if every process that worked on it died without an error."""
+
+    why: str
+
+
+class Over(Protocol):
+    """Applies a function to many independent items."""
+
+    def __call__(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
+        """Yield the results of `work` for each of `items`, in order.
+
+        `work` is a module's function, or a partial of one. An exception of `work` ends the iteration.
+        """
+
+
+def in_line(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
+    """Process the items one after the other in this process."""
+    yield from map(work, items)
+
+
+@contextmanager
+def over(cluster: Sequence[str]) -> Iterator[Over]:
+    """Yield the executor for `--cluster`, by default this process. Raises UsageError."""
+    count = 0
+    for text in cluster:
+        name, _, number = text.partition(":")
+        if name != "local" or not number.isdecimal() or not 1 <= int(number) <= MOST_PROCESSES:
+            message = f"--cluster: {text!r} is not local:N, with N from 1 to {MOST_PROCESSES}"
+            hint = "processes of this machine read all runs: mount runs of other hosts, or copy them (pgdyno copy)"
+            raise UsageError(message, hint=hint)
+        count += int(number)
+    if not count:
+        yield in_line
+        return
+    # takes a while to load
+    from pgdyno.commands.support.process_pool import in_processes
+
+    with ExitStack() as stack:
+        yield partial(in_processes, stack, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +69,6 @@ class Unread:
     exit_code: ExitCode = ExitCode.STORE
     names_place: bool = False
     """Whether `message` contains the place."""
-
-
-@contextmanager
-def over(cluster: Sequence[str]) -> Iterator[Over]:
-    """Return the executor for `--cluster`, by default this process. Raises UsageError and EngineError."""
-    if not cluster:
-        yield in_line
-        return
-    # tasks of a cluster need what commands without one do not load
-    from pgdyno.generators.ray_tasks import open_task_pool
-
-    console = Console(stderr=True)
-    with open_task_pool(checked_places("--cluster", cluster), console.print) as tasks:
-        yield tasks
 
 
 def certain(way: Over) -> Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]:
