@@ -74,7 +74,7 @@ class Cluster:
             try:
                 there[name] = one.result()
             except LostError as lost:
-                missing.append(EngineError(f"{name} does not start: {lost}"))
+                missing.append(EngineError(f"{name} does not start: {lost}", hint=lost.hint))
             except EngineError as error:
                 wrong.append(error)
         self.generators = [there[name] for name, _ in self._known if name in there]

@@ -30,6 +30,7 @@ class LostError(Exception):
 
     number: int | None = None
     """Its number within the load, from 0, for callers that do not know it."""
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

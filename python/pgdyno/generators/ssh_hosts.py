@@ -137,7 +137,9 @@ class SshGenerator:
             raise LostError(f"it did not answer within {within_s:g} s") from error
         except RemoteError as error:
             if error.passing:
-                raise LostError(error.message) from error
+                lost = LostError(error.message)
+                lost.hint = error.hint
+                raise lost from error
             raise EngineError(f"{self.name}: {error.message}", hint=error.hint) from error
         except (SshError, OSError) as error:
             raise LostError(f"lost the connection: {error}") from error

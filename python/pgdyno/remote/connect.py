@@ -209,7 +209,8 @@ def _reason(hop: _Hop, user: str, error: Exception) -> RemoteError:
         case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed() | asyncssh.ProtocolNotSupported():
             return RemoteError(f"cannot trust {hop.host}: {error}")
         case asyncssh.Error() | OSError():
-            return RemoteError(f"cannot reach {hop.host} over SSH: {error}", passing=True)
+            message = f"cannot reach {hop.host} over SSH: {error}"
+            return RemoteError(message, hint=f"try: ssh {hop.host} true", passing=True)
         case _:
             return RemoteError(f"cannot reach {hop.host} over SSH: {error}")
 
