@@ -76,9 +76,10 @@ def two_hosts(home: Path, *lines: str) -> Iterator[Hosts]:
             there = running_sshd(home / name, address=address, lines=[f"SetEnv HOME={home / name}", *lines])
             sshds.append(stack.enter_context(there))
         (home / ".ssh").mkdir()
-        keys = "".join(f"Host {each.address}\n  IdentityFile {each.folder / 'user'}\n" for each in sshds)
-        (home / ".ssh" / "config").write_text(f"{keys}Host *\n  IdentitiesOnly yes\n")
-        (home / ".ssh" / "known_hosts").write_text("".join(each.known_hosts.read_text() for each in sshds))
+        keys = [f"Host {each.address}\n  IdentityFile {each.folder / 'user'}\n" for each in sshds]
+        keys.append(f"  UserKnownHostsFile {sshds[1].known_hosts}\nHost *\n  IdentitiesOnly yes\n")
+        (home / ".ssh" / "config").write_text("".join(keys))
+        (home / ".ssh" / "known_hosts").write_text(sshds[0].known_hosts.read_text())
         yield Hosts(home, sshds)
 
 

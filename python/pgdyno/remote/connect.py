@@ -167,8 +167,8 @@ def _connect_options(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
     }
     named = {"username": hop.user, "port": hop.port}
     given |= {name: value for name, value in named.items() if value is not None}
-    if spec.config is not None:
-        given["config"] = [str(expanded(spec.config))]
+    # without it, `construct` reads no file, in contrast to `connect`; () is ~/.ssh/config
+    given["config"] = () if spec.config is None else [str(expanded(spec.config))]
     return given
 
 
