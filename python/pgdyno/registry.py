@@ -49,6 +49,8 @@ class WorkloadKind(NamedTuple):
     """Whether a trial runs given queries, and so has no stream of transactions with a rate."""
     metric: str = "composite"
     """By which its runs are compared (`pgdyno.analyse.pairs.Metric`), if it has no such stream."""
+    figures: str = ""
+    """The package of its figures, if it is not its own."""
 
     @property
     def package(self) -> str:
@@ -59,6 +61,13 @@ WORKLOADS = {
     "replay": WorkloadKind("pgdyno.workloads.replay.schema:Replay", {"replay": None}),
     "tpcc": WorkloadKind("pgdyno.workloads.tpcc.schema:Tpcc", {"name": "tpcc"}, "tpcc"),
     "queries": WorkloadKind("pgdyno.workloads.queries.schema:Tpch", {"name": "tpch"}, "tpch", runs_once=True),
+    "tpch-queries": WorkloadKind(
+        "pgdyno.workloads.queries.schema:TpchQueries",
+        {"queries": "tpch"},
+        runs_once=True,
+        metric="p50",
+        figures="pgdyno.workloads.query_files",
+    ),
     "query-files": WorkloadKind(
         "pgdyno.workloads.query_files.schema:QueryFiles", {"queries": None}, runs_once=True, metric="p50"
     ),

@@ -1,12 +1,13 @@
 """`pgdyno query`: single queries in two arms on a real server, their results and plans."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pgdyno.audit import audit
+from pgdyno.audit import Severity, audit
 from pgdyno.commands.comparison.ab_answer import measure_and_answer
 from pgdyno.commands.support.carry_out import How, Output
 from pgdyno.errors import ExitCode
@@ -16,6 +17,7 @@ from pgdyno.store import load_run
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.json_schema import validated
+from tests.postgres.caching_proxy import CachingProxy
 from tests.postgres.runs import pgdyno, the_run
 
 SETUP = """
@@ -29,6 +31,18 @@ QUERIES = {
     "wait.sql": "SELECT pg_sleep(CASE current_setting('enable_hashagg') WHEN 'on' THEN 0.001 ELSE 0.2 END);",
 }
 
+TPCH = """
+name = "tpch"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+queries = "tpch"
+scale_factor = 0.01
+runs = 2
+[trial]
+repeats = 1
+"""
 COLD = """
 name = "cold"
 [target.pg18]
@@ -38,6 +52,7 @@ version = "18"
 queries = ["*an.sql"]
 runs = 2
 cache = "cold"
+instructions = true
 dataset = { name = "t", sql = ["t.sql"] }
 [trial]
 repeats = 1
@@ -88,7 +103,7 @@ def test_says_which_query_is_slower_and_which_changed_its_plan(
     assert "slower (wait.sql " in found["answer"][0]
     assert found["answer"][0].endswith("; another plan: group.sql")
     trials = load_run(Path(found["run"])).trials
-    runs = [each for each in trials[0].summary.queries if each.query == "group.sql"]  # type: ignore[union-attr]
+    runs = [each for each in trials[0].summary.queries if each.query == "group.sql" and not each.changed]  # type: ignore[union-attr]
     assert [(each.round, each.rows) for each in runs] == [(0, 20_000), (1, 20_000), (2, 20_000)]
     # executed once in each arm
     results = [each for trial in trials for each in trial.query_results]
@@ -116,13 +131,40 @@ def test_a_query_that_fails_is_named(dsn: str, tmp_path: Path, capsys: pytest.Ca
     assert 'column "nothing" does not exist' in found["failures"][0]["message"]
 
 
+def test_a_cache_of_results_is_found(
+    server: Server, dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sleep.sql").write_text("WITH s AS (SELECT pg_sleep(0.02)) SELECT count(*) FROM s")
+    code, found = ask(tmp_path, dsn, capsys, "sleep.sql", "order.sql")
+    assert code is ExitCode.OK
+    assert not [each for each in audit(load_run(Path(found["run"]))) if each.rule == "results-cached"]
+    with contextlib.closing(CachingProxy(server.port, b"pg_sleep")) as proxy:
+        through = dsn.replace(f"port={server.port}", f"port={proxy.port}")
+        _, found = ask(tmp_path, through, capsys, "sleep.sql", "order.sql")
+    (finding,) = (each for each in audit(load_run(Path(found["run"]))) if each.rule == "results-cached")
+    assert (finding.severity, finding.parameters["query"]) == (Severity.INVALID, "sleep.sql")
+
+
+def test_tpch_queries_run_by_themselves(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(TPCH)
+    done = pgdyno(home, tmp_path, "run", "plan.toml")
+    assert done.returncode == ExitCode.OK, done.stderr
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.summary is not None
+    runs = [(each.query, each.round, each.changed) for each in trial.summary.queries]
+    names = [f"Q{number}" for number in range(1, 23)]
+    assert len(runs) == 3 * len(names)
+    assert {each for each in runs if not each[2]} == {(name, at, False) for name in names for at in (0, 1)}
+    assert sorted(each.query for each in trial.query_results) == sorted(names)
+
+
 def test_one_arm_is_a_table_of_times(dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = ask(tmp_path, dsn, capsys, "order.sql")
     assert code is ExitCode.OK
     assert found["answer"][0].startswith("1 client: 1 query in ")
 
 
-def test_cold_runs_find_nothing_in_memory(home: Home, tmp_path: Path) -> None:
+def test_cold_runs_find_nothing_in_memory_and_instructions_are_counted(home: Home, tmp_path: Path) -> None:
     (tmp_path / "t.sql").write_text(SETUP)
     (tmp_path / "scan.sql").write_text("SELECT max(s) FROM t")
     (tmp_path / "plan.toml").write_text(COLD)
@@ -138,6 +180,10 @@ def test_cold_runs_find_nothing_in_memory(home: Home, tmp_path: Path) -> None:
     # the table alone has more than 100 blocks
     assert cold.blocks_read > 100
     assert [each.rule for each in audit(load_run(run.path)) if each.rule == "cold-was-warm"] == []
+    (counted,) = trial.query_results
+    # for each row at least some
+    assert counted.instructions is not None
+    assert 20_000 * 10 < counted.instructions < 20_000 * 10_000
 
 
 def test_results_of_queries_know_order_floats_and_refusals(server: Server) -> None:
@@ -148,7 +194,7 @@ def test_results_of_queries_know_order_floats_and_refusals(server: Server) -> No
         "up": "SELECT k FROM t WHERE id < 9 ORDER BY k -- ORDER BY k DESC",
         "writes": "DELETE FROM t RETURNING k",
     }
-    found = {each.query: each for each in server.read_as_is(lambda connection: read_results(connection, texts))}
+    found = {each.query: each for each in server.read_as_is(lambda connection: read_results(connection, texts, {}))}
     assert (found["some"].digest, found["some"].rows) == (found["reversed"].digest, 600)
     assert float(found["some"].float_sums[0]) == pytest.approx(float(found["reversed"].float_sums[0]))
     assert (found["some"].in_order, found["reversed"].in_order) == (None, None)

@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from psycopg import sql
 
+from pgdyno.probe.query_results import digest_of
 from pgdyno.targets import Server
 from tests.postgres.test_load import PGDRIVE, Place
 from tests.postgres.test_tpcc_load import place_of
@@ -31,6 +32,7 @@ ROWS = {
 ANSWERS = Path(__file__).parent.parent / "golden" / "tpch-answers.json"
 """Number of rows and the first ten of each query's answer, as the specification gives them for scale factor 1."""
 PATIENCE_S = 550
+NUMERIC = 1700
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +78,21 @@ def copy_to(duck: duckdb.DuckDBPyConnection, place: Place, file: Path) -> None:
                 for data in copied:
                     rows.write(data)
             duck.execute(f"COPY {table} FROM '{file}' (FORMAT csv)")
+
+
+def known_answers(place: Place, duck: duckdb.DuckDBPyConnection, texts: dict[int, str]) -> dict[str, Any]:
+    """Returns what `answers.json` has of each query, from DuckDB's rows, written as COPY writes those of PostgreSQL."""
+    found = {}
+    for number, text in texts.items():
+        with place.connect() as connection:
+            columns = connection.execute(f"SELECT * FROM ({text}) AS q LIMIT 0".encode()).description or []
+        # char is padded
+        widths = [int("0" + re.sub(r"bpchar\((\d+)\)|.*", r"\1", each.type_display)) for each in columns]
+        rows = duck.execute(text).fetchall()
+        lines = ("\t".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+        summed = [at for at, each in enumerate(columns) if each.type_code == NUMERIC]
+        found[f"Q{number}"] = digest_of((line.encode() for line in lines), summed, is_ordered="order by" in text)
+    return found
 
 
 def queries(*args: str) -> dict[int, str]:

@@ -17,6 +17,7 @@ from tests.unit.audit_disturbed import (
     pooled,
     ran,
     rated,
+    rerun,
     returning,
     sized,
 )
@@ -447,7 +448,9 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("plan-differs", CAUTION, planned({1: "x", 3: "x", 5: "y"}), planned({1: "x", 3: "x", 2: "y", 4: "y"})),
     ("plan-differs", CAUTION, planned({1: "x", 3: "x", 5: "y"}), planned({1: "x", 3: "x", 2: "y", 4: "y"})),
     ("results-differ", INVALID, returning("1f", "2f"), returning("1f", "1f")),
+    ("results-differ", INVALID, returning("1f", "1f", "2f"), returning("1f", "1f", "1f")),
     ("cold-was-warm", INVALID, cold(0.2), cold(0.01)),
+    ("results-cached", INVALID, rerun(3.0), rerun(1.1)),
     # another size of shared buffers is what is compared
     (
         "cache-differs",

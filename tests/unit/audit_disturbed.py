@@ -36,16 +36,35 @@ def planned(shapes: Mapping[int, str]) -> FakeRun:
     return replace(own(), plans=plans)
 
 
-def returning(a: str, b: str) -> FakeRun:
-    """Returns a run of two targets, with the hash of the rows that a query returned in each."""
+def returning(a: str, b: str, known: str | None = None) -> FakeRun:
+    """Returns a run of two targets, with the hash of the rows that a query returned in each, and that of known rows."""
     first = {"a": 1, "b": 2}
+    must = QueryResult(query="q.sql", rows=1, digest=known) if known else None
 
     def results(trial: TrialRecord) -> dict[str, object]:
         is_first = trial.number == first[trial.target]
         digest = a if trial.target == "a" else b
-        return {"query_results": [QueryResult(query="q.sql", rows=1, digest=digest)] if is_first else []}
+        return {"query_results": [QueryResult(query="q.sql", rows=1, digest=digest, known=must)] if is_first else []}
 
     return changed(own(), results)
+
+
+def rerun(slower: float) -> FakeRun:
+    """Returns a run with a query that takes `slower` times as long with another constant, in target b."""
+
+    def runs(trial: TrialRecord) -> dict[str, object]:
+        usual = 0.1 + 0.001 * (trial.number % 3)
+        seconds = {0: 9.0, 1: usual, 2: usual * (slower if trial.target == "b" else 1.0)}
+        return {
+            "summary": {
+                "queries": [
+                    QueryRun(query="q.sql", client=0, round=at, seconds=each, rows=1, changed=at == 2)
+                    for at, each in seconds.items()
+                ]
+            }
+        }
+
+    return changed(own(), runs)
 
 
 def cold(share: float) -> FakeRun:

@@ -43,7 +43,7 @@ def test_files_are_found_by_patterns_in_order(tmp_path: Path) -> None:
     assert found.workload.query_files == ["q/a.sql", "q/b.sql"]
     assert [point.clients for point in found.points()] == [1]
     options = found.workload.engine_options()
-    assert options == ["--workload=queries", "--file=q/a.sql", "--file=q/b.sql", "--transactions=5"]
+    assert options == ["--workload=queries", "--file=q/a.sql", "--file=q/b.sql", "--transactions=5", "--changed-texts"]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,7 @@ def test_files_are_found_by_patterns_in_order(tmp_path: Path) -> None:
         ('duration = "5s"', ("a.sql",), "trial.duration"),
         ('[sweep]\nprotocol = "prepared"', ("a.sql",), "sweep.protocol"),
         ('cache = "cold"\n[target.far]\nkind = "dsn"\ndsn = "host=db"', ("a.sql",), "workload.cache"),
+        ('instructions = true\n[target.far]\nkind = "dsn"\ndsn = "host=db"', ("a.sql",), "workload.instructions"),
     ],
 )
 def test_what_queries_exclude_is_named(more: str, files: tuple[str, ...], path: str, tmp_path: Path) -> None:
@@ -69,7 +70,12 @@ def test_what_queries_exclude_is_named(more: str, files: tuple[str, ...], path: 
         (["none.sql"], {"version": ["18"]}, "none.sql is not a file"),
         (["select-only"], {"version": ["18"]}, "select-only is not a file"),
         (["q.sql"], {"dsn": ["dbname=app"], "cache": "cold,warm"}, "--cache cold,warm needs"),
+        (["q.sql"], {"dsn": ["dbname=app"], "count": True}, "--count needs"),
         (["q.sql"], {"version": ["18"], "pairs": "2"}, "2 pairs are too few"),
+        ([], {"version": ["18"]}, "no query"),
+        (["q.sql"], {"version": ["18"], "tpch": 1.0}, "--tpch has queries of its own"),
+        ([], {"version": ["18"], "tpch": 1.0, "scale": 3}, "--scale cannot be used with --tpch"),
+        ([], {"version": ["18"], "tpch": 0.001}, "--tpch: is invalid"),
     ],
 )
 def test_the_command_names_what_is_wrong(
@@ -88,6 +94,7 @@ def runs(slower: float) -> list[QueryRun]:
         warm = [QueryRun(query=name, client=0, round=at, seconds=seconds, rows=1) for at in (1, 2, 3)]
         first = QueryRun(query=name, client=0, round=0, seconds=9.0, rows=1)
         found += [first, *warm, first.model_copy(update={"cached_share": 0.0, "blocks_read": 9})]
+        found.append(first.model_copy(update={"round": 2, "changed": True}))
     return found
 
 

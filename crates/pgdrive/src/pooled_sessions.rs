@@ -21,7 +21,7 @@ impl KeptState {
         match (&options.workload, workload) {
             (WorkloadChoice::Replay(_), _) => Some(Self::Anything),
             (WorkloadChoice::Tpcc(_), _) => Some(Self::Statements(None)),
-            (WorkloadChoice::Tpch | WorkloadChoice::Queries, _) => None,
+            (WorkloadChoice::Tpch | WorkloadChoice::Queries(_), _) => None,
             (_, Workload::Lua(script)) => {
                 script.prepares().then_some(Self::Statements(Some("give --lua-opt=db-ps-mode=disable")))
             }

@@ -9,14 +9,17 @@ pub mod stream;
 pub mod tpch_load;
 
 use crate::exit::Exit;
-use crate::options::TpchQueries;
+use crate::options::{TpchQueries, TpchSelection};
 
-/// Prints the queries of a stream, or those of the validation.
+pub fn queries_of(wanted: &TpchQueries) -> Vec<parameters::Query> {
+    match wanted.selection {
+        TpchSelection::Stream(stream) => parameters::of_stream(stream, wanted.scale_factor, wanted.seed),
+        TpchSelection::Validation => parameters::of_validation(wanted.scale_factor),
+        TpchSelection::One(number) => vec![parameters::of_validation(wanted.scale_factor).swap_remove(number - 1)],
+    }
+}
+
 pub fn show(wanted: &TpchQueries) -> Exit {
-    let queries = match wanted.stream {
-        Some(stream) => parameters::of_stream(stream, wanted.scale_factor, wanted.seed),
-        None => parameters::of_validation(wanted.scale_factor),
-    };
-    let text: String = queries.iter().map(|query| format!("-- Q{}\n{};\n", query.number, query.sql)).collect();
-    crate::print(&text)
+    let texts = queries_of(wanted).into_iter().map(|query| format!("-- {}\n{};\n", query.name(), query.sql));
+    crate::print(&texts.collect::<String>())
 }

@@ -57,7 +57,7 @@ impl Workload {
         Ok(match &set_up.options.workload {
             WorkloadChoice::Tpcc(load) => Self::Tpcc(Box::new(Ready::new(session, load, set_up)?)),
             WorkloadChoice::Tpch => Self::Tpch(tpch::tpch_load::streams(session, set_up.options.clients, set_up.seed)?),
-            WorkloadChoice::Queries => Self::Queries(Queries::open(set_up.options, set_up.seed)?),
+            WorkloadChoice::Queries(choice) => Self::Queries(Queries::open(choice, set_up.seed)?),
             _ => self,
         })
     }

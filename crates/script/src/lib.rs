@@ -43,6 +43,6 @@ pub use parser::parse;
 pub use program::{Capture, Command, Op, Piece, Program, QueryMode, SleepAmount, Sql, Statement};
 pub use random::Rng;
 pub use shell::{ShellArg, shell_result};
-pub use statement_effect::Sequel;
+pub use statement_effect::{Sequel, first_word_at};
 pub use value::Value;
 pub use vars::{SlotId, Symbols, Target, Vars, valid_name};

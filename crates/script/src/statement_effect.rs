@@ -73,6 +73,19 @@ fn first_words(sql: &str) -> Option<[&str; 3]> {
     Some(words)
 }
 
+/// Where `sql` begins, after blanks and comments.
+pub fn first_word_at(sql: &str) -> usize {
+    let mut scanner = SqlScanner::new(sql);
+    loop {
+        let from = scanner.position;
+        let is_comment = sql[from..].starts_with("/*");
+        match sql.as_bytes().get(from) {
+            Some(&first) if scanner.token(first) || is_comment => {}
+            _ => return from,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

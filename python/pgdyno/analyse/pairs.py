@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,10 +10,11 @@ from enum import StrEnum
 from typing import Protocol, TypeVar
 
 from pgdyno.analyse.over_time.timeline import RunSource
+from pgdyno.analyse.queries.by_query import by_query
 from pgdyno.analyse.series import Series, following, label, listed_values, text, varying
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
-from pgdyno.records import Latency, Manifest, Outcome, Point, StoppingRule, TrialRecord
+from pgdyno.records import Manifest, Outcome, Point, StoppingRule, TrialRecord
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.registry import WORKLOADS
 
@@ -248,33 +248,6 @@ def judged_trials(manifest: Manifest, trials: Sequence[_P]) -> list[_P]:
     swept = {key.partition(".")[0] for trial in trials for key in trial.point.groups}
     left = [trial for trial in trials if trial.point.group not in swept and (not steps or trial.point.step in results)]
     return left or list(trials)
-
-
-def by_query(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Return a trial for each query file, as if each were the load of a group of clients; trials of other loads as they
-    are.
-
-    Its latency is that of all runs but the first in a session.
-    """
-    names = dict.fromkeys(each.name for trial in trials if trial.summary is not None for each in trial.summary.queries)
-    if not names:
-        return list(trials)
-    return [_of_query(trial, name) for trial in trials for name in names]
-
-
-def _of_query(trial: TrialRecord, query: str) -> TrialRecord:
-    point = trial.point.model_copy(update={"group": query})
-    if trial.summary is None:
-        return trial.model_copy(update={"point": point})
-    runs = trial.summary.queries
-    counted = (each for each in runs if each.name == query and (each.round > 0 or each.is_cold))
-    times = sorted(round(1e9 * each.seconds) for each in counted)
-    latency = None
-    if times:
-        middle, mean = round(statistics.median(times)), statistics.fmean(times)
-        latency = Latency(mean=mean, min=times[0], p50=middle, max=times[-1])
-    summary = trial.summary.model_copy(update={"latency_ns": latency})
-    return trial.model_copy(update={"point": point, "summary": summary})
 
 
 def by_arm(manifest: Manifest, trials: Sequence[Placed], by: str) -> dict[str, list[PointKey]]:

@@ -36,7 +36,7 @@ _OTHER_NAMES: Mapping[str, Effect] = {
 }  # fmt: skip
 _BY_NAME = {
     name.lower().replace(" ", "-"): effect
-    for table in (_BUILTIN, _TPCC, _SYSBENCH, {"tpcc": W, "tpch": W}, _OTHER_NAMES)
+    for table in (_BUILTIN, _TPCC, _SYSBENCH, {"tpcc": W, "tpch": W, "tpch-queries": R}, _OTHER_NAMES)
     for name, effect in table.items()
 }
 BUILTIN_SCRIPTS = tuple(_BUILTIN)

@@ -56,7 +56,7 @@ class CountingServer(Protocol):
     def count(self, load: Callable[[int], None], transactions: int) -> Counted:
         """Return what `load` costs, which runs as many transactions in one session as its argument says.
 
-        Counts `transactions` of them, after WARMUP ones. Raises CountError, and whatever `load` raises.
+        Counts `transactions` of them, after those of the warm-up. Raises CountError, and whatever `load` raises.
         """
 
 
@@ -75,15 +75,16 @@ class _UnderValgrind:
 class _ByPerf:
     """Counts by the processor: two loads, so that the start of a session cancels."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, warmup: int) -> None:
         self._server = server
+        self._warmup = warmup
 
     def count(self, load: Callable[[int], None], transactions: int) -> Counted:
         postmaster = find_postmaster(self._server.data_directory)
         if postmaster is None:
             raise CountError("the server ended")
-        short = instructions_of(postmaster.pid, lambda: load(WARMUP))
-        long = instructions_of(postmaster.pid, lambda: load(WARMUP + transactions))
+        short = instructions_of(postmaster.pid, lambda: load(self._warmup))
+        long = instructions_of(postmaster.pid, lambda: load(self._warmup + transactions))
         return Counted((long - short) / transactions, (), Counter())
 
 
@@ -96,7 +97,9 @@ def counter_of(asked: str) -> str:
 
 
 @contextmanager
-def counting(server: Server, counter: str = "valgrind", *, callers: bool = False) -> Iterator[CountingServer]:
+def counting(
+    server: Server, counter: str = "valgrind", *, callers: bool = False, warmup: int = WARMUP
+) -> Iterator[CountingServer]:
     """Restart `server` under Valgrind for the block, and as usual after it; with `callers`, functions are stacks.
 
     With the counter `perf`, which knows no functions, `server` keeps running.
@@ -105,7 +108,7 @@ def counting(server: Server, counter: str = "valgrind", *, callers: bool = False
     """
     machine = server.own("count the instructions of the server")
     if counter == "perf":
-        yield _ByPerf(server)
+        yield _ByPerf(server, warmup)
         return
     folder = machine.log_path.parent / _FOLDER
     command = valgrind_command(folder, callers=callers)
@@ -115,7 +118,7 @@ def counting(server: Server, counter: str = "valgrind", *, callers: bool = False
     try:
         server.stop()
         server.start()
-        yield _UnderValgrind(folder, WARMUP_WITH_CALLERS if callers else WARMUP)
+        yield _UnderValgrind(folder, WARMUP_WITH_CALLERS if callers else warmup)
         if not server.alive():
             raise CountError("the server ended")
     except PgdynoError as error:

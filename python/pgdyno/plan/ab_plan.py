@@ -42,6 +42,7 @@ _OPTIONS = {
     "trial.duration": "--duration",
     "trial.warmup": "--warmup",
     "workload.scale": "--scale",
+    "workload.scale_factor": "--tpch",
     "workload.scripts": "--script",
     "workload.dataset.sql": "--setup",
     "event[0].do": "--do",
@@ -95,8 +96,12 @@ class Question:
     """Likewise; `none`, a file, or a series: `v3-0001.patch+v3-0002.patch`."""
     runs: int | None = None
     """For `pgdyno query`: how many times each of `scripts`, by itself, runs in a trial."""
+    tpch: float | None = None
+    """For `pgdyno query`, TPC-H's queries in place of `scripts`: the scale factor."""
     cold: bool = False
     """Whether each query also runs without anything in memory."""
+    counted: bool = False
+    """Whether the instructions of each query are counted."""
     setup: Sequence[str] = ()
     """Files of SQL that make the tables on servers that pgdyno starts, in place of pgbench's."""
     control: bool = False
@@ -146,7 +151,7 @@ def ab_plan(asked: Question, folder: Path) -> str:
 
 
 def _workload_lines(asked: Question, folder: Path) -> list[str]:
-    scripts = toml_list(script_entries(asked, folder))
+    scripts = '"tpch"' if asked.tpch is not None else toml_list(script_entries(asked, folder))
     data = ['dataset = "none"'] if asked.dsn else [f"scale = {asked.scale or 10}"]
     if asked.setup:
         if asked.dsn:
@@ -156,8 +161,12 @@ def _workload_lines(asked: Question, folder: Path) -> list[str]:
         data = [f'dataset = {{ name = "setup", sql = {toml_list(files)} }}']
     if asked.runs is None:
         return [f"scripts = {scripts}", *data]
-    data += [] if asked.dsn or asked.setup else ['dataset = "pgbench"']
-    return [f"queries = {scripts}", f"runs = {asked.runs}", *(['cache = "cold"'] if asked.cold else []), *data]
+    if asked.tpch is not None:
+        data = [f"scale_factor = {asked.tpch:g}", *(data if asked.dsn else [])]
+    elif not asked.dsn and not asked.setup:
+        data.append('dataset = "pgbench"')
+    data += [*(['cache = "cold"'] if asked.cold else []), *(["instructions = true"] if asked.counted else [])]
+    return [f"queries = {scripts}", f"runs = {asked.runs}", *data]
 
 
 def fitted(asked: Question, plan: Plan) -> Question:
@@ -231,7 +240,7 @@ def check_access(asked: Question, settings: Mapping[str, object]) -> None:
         raise UsageError(
             "--scale applies to servers that pgdyno starts: it loads nothing into yours", hint="remove --scale"
         )
-    if not asked.scripts:
+    if not asked.scripts and asked.tpch is None:
         raise UsageError("no --script", hint="name a file with the statements to measure: --script query.sql")
     lifting = next((name for name in settings if name.lower() in LIFTING), None)
     if lifting is not None and not asked.writes:

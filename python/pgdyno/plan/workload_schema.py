@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -15,7 +15,7 @@ from pgdyno.messages import Message
 from pgdyno.plan.own_data.sql_dataset import SqlDataset
 from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.values import Connect, Model, Positive, Setting
-from pgdyno.records import Point
+from pgdyno.records import Point, QueryResult
 from pgdyno.registry import WORKLOADS
 
 if TYPE_CHECKING:
@@ -174,12 +174,26 @@ class Workload(Model):
 
     @property
     def query_files(self) -> Sequence[str]:
-        """The files of queries that are each measured by themselves."""
+        """The queries that are each measured by themselves: files, or names."""
         return ()
+
+    def query_options(self, query: str | None = None) -> list[str]:
+        """Return the engine's options that choose `query`, one of `query_files`; None: all of them."""
+        raise NotImplementedError
+
+    @property
+    def known_results(self) -> Mapping[str, QueryResult]:
+        """What queries must return, as far as it is known."""
+        return {}
 
     @property
     def runs_cold(self) -> bool:
         """Whether each of `query_files` also runs once in each trial without anything in memory."""
+        return False
+
+    @property
+    def counts_queries(self) -> bool:
+        """Whether the instructions of each of `query_files` are counted once in each arm."""
         return False
 
     @property

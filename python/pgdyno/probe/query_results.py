@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -11,26 +11,29 @@ import psycopg
 
 from pgdyno.records import QueryResult
 
-_FLOATS = (700, 701)
-"""OIDs of float4 and float8."""
+_FLOATS, _NUMERIC = (700, 701), 1700
+"""OIDs of float4, float8 and numeric."""
 _NULL = b"\\N"
 _MASK = 2**64 - 1
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-def read_results(connection: Connection, texts: Mapping[str, str]) -> list[QueryResult]:
+def read_results(
+    connection: Connection, texts: Mapping[str, str], known: Mapping[str, QueryResult]
+) -> list[QueryResult]:
     """Return the result of each of `texts`, single statements by name, in a transaction that cannot write.
 
-    Raises psycopg.Error if the connection is lost.
+    `known` are results that must be returned. Raises psycopg.Error if the connection is lost.
     """
     found = []
     with connection.transaction(force_rollback=True):
-        connection.execute("SET TRANSACTION READ ONLY")
+        connection.execute("SET TRANSACTION READ ONLY; SET LOCAL DateStyle = ISO")
         for name, text in texts.items():
             try:
                 with connection.transaction():
-                    found.append(QueryResult(query=name, **_digest(connection, text), **_work(connection, text)))
+                    digest = _digest(connection, text, (*_FLOATS, *([_NUMERIC] if name in known else [])))
+                    found.append(QueryResult(query=name, **digest, **_work(connection, text), known=known.get(name)))
             except psycopg.Error as error:
                 if connection.closed:
                     raise
@@ -39,17 +42,22 @@ def read_results(connection: Connection, texts: Mapping[str, str]) -> list[Query
     return found
 
 
-def _digest(connection: Connection, text: str) -> dict[str, Any]:
-    """Return the number of rows, hashes of them, and the sums of columns of floats, whose last digits may differ.
+def _digest(connection: Connection, text: str, summed: Sequence[int]) -> dict[str, Any]:
+    shape = connection.execute(f"SELECT * FROM ({text}\n) AS q LIMIT 0".encode()).description or []  # noqa: S608 - the plan's own
+    places = [at for at, column in enumerate(shape) if column.type_code in summed]
+    return digest_of(_lines(connection, text), places, is_ordered=_is_ordered(text))
+
+
+def digest_of(lines: Iterable[bytes], summed: Sequence[int], *, is_ordered: bool) -> dict[str, Any]:
+    """Return what distinguishes rows, which are as COPY writes them: their number, hashes of them, and the sums of the
+    columns `summed`.
 
     `digest` is the sum of the rows' hashes modulo 2^64, `in_order` a hash of these in the order of the rows.
     """
-    shape = connection.execute(f"SELECT * FROM ({text}\n) AS q LIMIT 0".encode()).description or []  # noqa: S608 - the plan's own
-    floats = [at for at, column in enumerate(shape) if column.type_code in _FLOATS]
-    sums, rows, digest, in_order = dict.fromkeys(floats, 0.0), 0, 0, blake2b(digest_size=8)
-    for line in _lines(connection, text):
+    sums, rows, digest, in_order = dict.fromkeys(summed, 0.0), 0, 0, blake2b(digest_size=8)
+    for line in lines:
         fields = line.split(b"\t")
-        for at in floats:
+        for at in summed:
             if fields[at] != _NULL:
                 sums[at] += float(fields[at])
                 fields[at] = b""
@@ -59,7 +67,7 @@ def _digest(connection: Connection, text: str) -> dict[str, Any]:
     return {
         "rows": rows,
         "digest": f"{digest:016x}",
-        "in_order": in_order.hexdigest() if _is_ordered(text) else None,
+        "in_order": in_order.hexdigest() if is_ordered else None,
         "float_sums": [repr(each) for each in sums.values()],
     }
 

@@ -99,6 +99,9 @@ class QueryRun(Record):
     seconds: float
     """From sending it to the end of its last row."""
     rows: int
+    changed: bool = False
+    """Whether its text had another constant, so that no cache could know its result; `round` then counts those before.
+    """
     cached_share: float | None = None
     """Of a cold run, the share of the tables' pages in the kernel's cache before it; None for other runs."""
     blocks_read: int | None = None
@@ -107,6 +110,11 @@ class QueryRun(Record):
     @property
     def is_cold(self) -> bool:
         return self.cached_share is not None
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether it repeats a text in its session."""
+        return self.round > 0 and not self.changed
 
     @property
     def name(self) -> str:
@@ -134,6 +142,10 @@ class QueryResult(Record):
     jit_ms: float | None = None
     reason: str | None = None
     """Why it has no result: it writes, for example."""
+    instructions: float | None = None
+    """Of one run in the server, without parallel workers; None unless the plan asks for them."""
+    known: QueryResult | None = None
+    """What it must return, if that is known; columns of numeric are then summed as those of floats."""
 
 
 class Latency(Record):

@@ -118,7 +118,7 @@ def _length(trial: TrialRecord) -> str:
     elif trial.summary is not None and trial.summary.tpch is not None:
         length = gettext("trials of a power run and a throughput run")
     elif trial.summary is not None and trial.summary.queries:
-        runs = 1 + max(each.round for each in trial.summary.queries)
+        runs = 1 + max(each.round for each in trial.summary.queries if not each.changed)
         length = gettext("trials of {count} runs of each query", count=runs)
     elif trial.duration_s is None:
         number = trial.transactions or 0

@@ -12,6 +12,7 @@ use super::log_options::{LogChoice, LogOptions};
 use super::lua_options::{Check, LuaChoice, LuaOptions};
 use super::option_values::{Connection, EventSink, Information, ScriptChoice, Seed, Vacuum};
 use super::pause_options::PacingChoice;
+use super::queries_options::QueriesChoice;
 use super::reconnect_option::Patience;
 use super::replay_options::{ReplayChoice, ReplayOptions};
 use super::tpcc_options::TpccLoad;
@@ -33,7 +34,7 @@ pub enum WorkloadChoice {
     /// --workload=tpch
     Tpch,
     /// --workload=queries
-    Queries,
+    Queries(QueriesChoice),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -42,8 +43,6 @@ pub struct Benchmark {
     pub connection: Connection,
     pub scripts: Vec<ScriptChoice>,
     pub workload: WorkloadChoice,
-    /// -f with --workload=queries
-    pub query_files: Vec<String>,
     /// -c
     pub clients: usize,
     /// -j, --max-workers
@@ -123,7 +122,6 @@ impl Default for Benchmark {
             connection: Connection::default(),
             scripts: Vec::new(),
             workload: WorkloadChoice::Scripts,
-            query_files: Vec::new(),
             clients: 1,
             workers: Workers::Fixed(1),
             busy_share: BUSY_SHARE,
@@ -198,4 +196,5 @@ pub(super) struct BenchmarkOptions {
     pub tpch: bool,
     /// --workload=queries
     pub queries: bool,
+    pub changed_texts: bool,
 }

@@ -1,14 +1,29 @@
-//! `--workload=queries`: `-f` names SQL files, and `-t` counts rounds.
+//! `--workload=queries`: `-f` names SQL files, or `--tpch-queries` those of TPC-H, and `-t` counts rounds.
 
 use pgdyno_engine::spec::Limit;
 
 use super::benchmark_options::{Benchmark, BenchmarkOptions, WorkloadChoice};
 use super::option_values::{Origin, ScriptChoice};
+use super::tpch_options::TpchQueries;
 use crate::messages::Failure;
+use crate::tpch;
 
 const ROUNDS: u64 = 10;
 
-pub(super) fn shape(given: &BenchmarkOptions, load: &mut Benchmark) -> Result<(), Failure> {
+/// What `--workload=queries` runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueriesChoice {
+    /// Files, or `Q1` to `Q22`.
+    pub names: Vec<String>,
+    /// None if they are files.
+    pub tpch: Option<TpchQueries>,
+    /// How many times each runs as it is.
+    pub rounds: u64,
+    /// --changed-texts
+    pub changes_texts: bool,
+}
+
+pub(super) fn shape(given: &BenchmarkOptions, tpch: Option<TpchQueries>, load: &mut Benchmark) -> Result<(), Failure> {
     for (is_given, options) in [
         (given.duration.is_some(), "-T"),
         (given.rate_per_s.is_some(), "a rate (-R/--rate)"),
@@ -20,23 +35,27 @@ pub(super) fn shape(given: &BenchmarkOptions, load: &mut Benchmark) -> Result<()
             return Err(Failure::new(message).hint("Each client runs all queries as many times as -t says."));
         }
     }
+    let mut names = Vec::new();
     for script in std::mem::take(&mut load.scripts) {
         match script.origin {
-            Origin::File(path) => load.query_files.push(path),
+            Origin::File(path) => names.push(path),
             _ => {
                 let message = "built-in scripts cannot be used with --workload=queries";
                 return Err(Failure::new(message).hint("Name SQL files: -f FILE."));
             }
         }
     }
-    if load.query_files.is_empty() {
-        return Err(Failure::new("--workload=queries needs SQL files").hint("Name them: -f FILE."));
+    if names.is_empty() == tpch.is_none() {
+        let message = "--workload=queries needs SQL files or --tpch-queries, one of them";
+        return Err(Failure::new(message).hint("Name them: -f FILE."));
     }
-    load.workload = WorkloadChoice::Queries;
+    names.extend(tpch.iter().flat_map(tpch::queries_of).map(|query| query.name()));
     load.scripts.push(ScriptChoice {
-        origin: Origin::Driven { name: "queries".to_owned(), commands: load.query_files.clone() },
+        origin: Origin::Driven { name: "queries".to_owned(), commands: names.clone() },
         weight: 1,
     });
-    load.limit = Limit::Transactions(given.transactions.unwrap_or(ROUNDS) * load.query_files.len() as u64);
+    let (rounds, changes_texts) = (given.transactions.unwrap_or(ROUNDS), given.changed_texts);
+    load.limit = Limit::Transactions((rounds + u64::from(changes_texts)) * names.len() as u64);
+    load.workload = WorkloadChoice::Queries(QueriesChoice { names, tpch, rounds, changes_texts });
     Ok(())
 }

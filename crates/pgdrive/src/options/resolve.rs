@@ -34,7 +34,7 @@ pub(super) fn resolve(mut given: GivenOptions, operands: Vec<String>) -> Result<
     }
     given.tpcc.agree(given.initialize.wanted, given.load.tpcc)?;
     let seed = given.load.load.seed;
-    if let Some(wanted) = given.tpch.printed(given.initialize.wanted, seed)? {
+    if let (Some(wanted), false) = (given.tpch.queries(given.initialize.wanted, seed)?, given.load.queries) {
         return Ok(Request::TpchQueries(wanted));
     }
     let refuses_others = given.initialize.wanted || given.has_of_initialization() || given.has_of_benchmarking();
@@ -99,7 +99,7 @@ fn benchmark(mut given: GivenOptions) -> Result<Benchmark, Failure> {
     }
     if given.load.queries {
         refuse_script_options(&given, "queries", "Queries are sent in the simple protocol, as they are.")?;
-        queries_options::shape(&given.load, &mut load)?;
+        queries_options::shape(&given.load, given.tpch.queries(false, load.seed)?, &mut load)?;
     }
     if load.scripts.is_empty() {
         load.scripts.push(ScriptChoice::builtin("tpcb-like"));

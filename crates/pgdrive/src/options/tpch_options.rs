@@ -9,6 +9,7 @@ use super::benchmark_options::{Benchmark, BenchmarkOptions, WorkloadChoice};
 use super::option_row::Row;
 use super::option_values::{Origin, ScriptChoice, Seed};
 use crate::messages::Failure;
+use crate::tpch::queries::QUERIES;
 use crate::tpch::refresh::PAIRS;
 use crate::tpch::stream::Step;
 
@@ -28,10 +29,11 @@ pub(super) const ROWS: &[Row<TpchOptions>] = &[
     row(
         "tpch-queries",
         "print the queries of a stream (0: the power run), or\n\
-         those of the specification's validation, and exit",
+         those of the specification's validation, or one of\n\
+         them, and exit; with --workload=queries: run them",
     )
-    .takes("STREAM|validation")
-    .set(|given, value| stream(value.text).map(|it| given.queries = Some(it)))
+    .takes("STREAM|validation|Q1...")
+    .set(|given, value| selection(value.text).map(|it| given.queries = Some(it)))
     .not_in_pgbench(),
 ];
 
@@ -39,15 +41,23 @@ pub(super) const ROWS: &[Row<TpchOptions>] = &[
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct TpchOptions {
     pub scale: Option<Tpch>,
-    /// The stream whose queries are printed; None in it for those of the validation.
-    pub queries: Option<Option<usize>>,
+    pub queries: Option<TpchSelection>,
 }
 
-/// `--tpch-queries`: the queries to print.
+/// Which of TPC-H's queries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TpchSelection {
+    Stream(usize),
+    /// Those of the specification's validation.
+    Validation,
+    /// One of these, by its number.
+    One(usize),
+}
+
+/// `--tpch-queries`: the queries to print or to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TpchQueries {
-    /// None for those of the specification's validation.
-    pub stream: Option<usize>,
+    pub selection: TpchSelection,
     pub scale_factor: f64,
     /// --random-seed
     pub seed: u64,
@@ -58,9 +68,9 @@ impl TpchOptions {
         self.scale.unwrap_or_default()
     }
 
-    /// What --tpch-queries prints; None if it was not given. Refuses --scale-factor elsewhere.
-    pub fn printed(&self, initialize: bool, seed: Seed) -> Result<Option<TpchQueries>, Failure> {
-        let Some(stream) = self.queries else {
+    /// The queries of --tpch-queries; None if it was not given. Refuses --scale-factor elsewhere.
+    pub fn queries(&self, initialize: bool, seed: Seed) -> Result<Option<TpchQueries>, Failure> {
+        let Some(selection) = self.queries else {
             if self.scale.is_some() && !initialize {
                 let message = "--scale-factor can only be used with -i or --tpch-queries";
                 return Err(Failure::new(message).hint("A run uses all of the database."));
@@ -74,7 +84,7 @@ impl TpchOptions {
                 return Err(Failure::new("--tpch-queries needs a number as its random seed"));
             }
         };
-        Ok(Some(TpchQueries { stream, scale_factor: self.dataset().scale_factor(), seed }))
+        Ok(Some(TpchQueries { selection, scale_factor: self.dataset().scale_factor(), seed }))
     }
 }
 
@@ -113,13 +123,15 @@ fn scale(text: &str) -> Result<Tpch, Failure> {
     })
 }
 
-fn stream(text: &str) -> Result<Option<usize>, Failure> {
-    if text == "validation" {
-        return Ok(None);
-    }
-    let stream = text.parse().ok().filter(|stream| *stream < PAIRS);
-    stream.map(Some).ok_or_else(|| {
+fn selection(text: &str) -> Result<TpchSelection, Failure> {
+    let number = |text: &str| text.parse().ok();
+    let found = match text.strip_prefix('Q') {
+        _ if text == "validation" => Some(TpchSelection::Validation),
+        Some(query) => number(query).filter(|query| (1..=QUERIES).contains(query)).map(TpchSelection::One),
+        None => number(text).filter(|stream| *stream < PAIRS).map(TpchSelection::Stream),
+    };
+    found.ok_or_else(|| {
         Failure::new(format!("invalid stream \"{text}\""))
-            .hint(format!("Give a number from 0 to {}, or \"validation\".", PAIRS - 1))
+            .hint(format!("Give a number from 0 to {}, \"validation\", or a query from Q1 to Q{QUERIES}.", PAIRS - 1))
     })
 }

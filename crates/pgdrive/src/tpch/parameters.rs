@@ -17,6 +17,12 @@ pub struct Query {
     pub sql: String,
 }
 
+impl Query {
+    pub fn name(&self) -> String {
+        format!("Q{}", self.number)
+    }
+}
+
 /// The queries of a stream, in its order. Streams draw their parameters from different seeds.
 pub fn of_stream(stream: usize, scale_factor: f64, seed: u64) -> Vec<Query> {
     let mut rng = Rng::seed(seed.wrapping_add(stream as u64));

@@ -37,24 +37,25 @@ class ColdQueries:
             before = _blocks_read(server)
             drop_cache(folder)
             share = cached_share(folder)
-            run = self._run(query, environment())
+            run = run_alone(self._context, query, 1, environment(), "the cold run")
             read = _blocks_read(server) - before
             yield run.model_copy(update={"cached_share": share, "blocks_read": read})
 
-    def _run(self, query: str, environment: Mapping[str, str]) -> QueryRun:
-        context = self._context
-        options = ["--events=-", "--parent-lease", "--no-vacuum", "--workload=queries", f"--file={query}"]
-        options.append("--transactions=1")
-        with (
-            TemporaryFile() as errors,
-            running_engine(context.engine, options, environment, errors, context.loaded.folder) as (_, events),
-        ):
-            end = next((each for each in events if each["event"] == "end" and each.get("queries")), None)
-            if end is None:
-                errors.seek(0)
-                said = errors.read().decode(errors="replace").strip().splitlines()
-                raise TargetError(f"the cold run of {query} failed: {said[0] if said else 'without a message'}")
-        return QueryRun.of_event(end["queries"][0])
+
+def run_alone(context: RunContext, query: str, times: int, environment: Mapping[str, str], what: str) -> QueryRun:
+    """Run `query` in a session of its own, and return the first run. Raises TargetError, which names `what` failed."""
+    options = ["--events=-", "--parent-lease", "--no-vacuum", f"--transactions={times}"]
+    options += context.plan.workload.query_options(query)
+    with (
+        TemporaryFile() as errors,
+        running_engine(context.engine, options, environment, errors, context.loaded.folder) as (_, events),
+    ):
+        end = next((each for each in events if each["event"] == "end" and each.get("queries")), None)
+        if end is None:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip().splitlines()
+            raise TargetError(f"{what} of {query} failed: {said[0] if said else 'without a message'}")
+    return QueryRun.of_event(end["queries"][0])
 
 
 def _blocks_read(server: Server) -> int:

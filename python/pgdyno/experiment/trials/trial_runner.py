@@ -58,6 +58,7 @@ from pgdyno.records import (
     Outcome,
     Preparation,
     PrepareStep,
+    QueryResult,
     ReadOrder,
     ReplicaLag,
     Stage,
@@ -463,8 +464,7 @@ class TrialRunner:
     ) -> TrialRecord:
         server, probed = ready.server, loaded.probed
         result, ledger = self._settle(trial, server, loaded.result)
-        results = self._query_results.read(trial, server) if result.outcome is Outcome.FINISHED else []
-        result = self._add_cold_queries(trial, server, result)
+        result, results = self._read_queries(trial, server, result)
         self._run_after_trial(trial, server, writer, result)
         result, consistency = self._verify(trial, result) if verifies else (result, None)
         record = self._record(trial, loaded.started, result).model_copy(
@@ -568,15 +568,21 @@ class TrialRunner:
             # of two failures the first is the reason
             return replace(result, outcome=Outcome.FAILED, failure=result.failure or _name_failure(trial, failed)), None
 
-    def _add_cold_queries(self, trial: PlannedTrial, server: Server, result: TrialResult) -> TrialResult:
+    def _read_queries(
+        self, trial: PlannedTrial, server: Server, result: TrialResult
+    ) -> tuple[TrialResult, list[QueryResult]]:
+        """Return what single queries returned, and the result with their cold runs."""
         if result.summary is None or result.outcome is not Outcome.FINISHED:
-            return result
+            return result, []
+        environment = partial(self._environment, trial, server)
+        results: list[QueryResult] = []
         try:
-            runs = stage(Stage.RUN, lambda: self._cold_queries.run(server, lambda: self._environment(trial, server)))
+            results = stage(Stage.RUN, lambda: self._query_results.read(trial, server, environment))
+            runs = stage(Stage.RUN, lambda: self._cold_queries.run(server, environment))
         except StageFailedError as failed:
-            return replace(result, outcome=Outcome.FAILED, failure=_name_failure(trial, failed))
+            return replace(result, outcome=Outcome.FAILED, failure=_name_failure(trial, failed)), results
         summary = result.summary.model_copy(update={"queries": [*result.summary.queries, *runs]})
-        return replace(result, summary=summary)
+        return replace(result, summary=summary), results
 
     def _run_after_trial(self, trial: PlannedTrial, server: Server, writer: TrialWriter, result: TrialResult) -> None:
         """Run after_trial; its failure is a note, because the trial's figures were taken before."""

@@ -75,7 +75,8 @@ def plan_changes(of: Digest, kept: Sequence[KeptPlan], compared: ComparedArms) -
     """Compare plans of arms with their baseline's; return a change per statement and arm, where it costs most."""
     trials = {trial.number: trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED}
     # parameters of queries that run once differ between runs, but the queries have numbers or files
-    files = (of.manifest.plan.get("workload") or {}).get("queries")
+    names = (of.manifest.plan.get("workload") or {}).get("queries")
+    files = names if isinstance(names, list) else None
     # by point and statement
     found: dict[tuple[Hashable, str], dict[Arm, _Statement]] = defaultdict(dict)
     for each in kept:

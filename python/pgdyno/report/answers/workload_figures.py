@@ -45,7 +45,7 @@ class WorkloadFigures(NamedTuple):
 
 @cache
 def all_figures() -> dict[str, WorkloadFigures]:
-    modules = {name: f"{kind.package}.figures" for name, kind in WORKLOADS.items()}
+    modules = {name: f"{kind.figures or kind.package}.figures" for name, kind in WORKLOADS.items()}
     return {name: import_module(module).FIGURES for name, module in modules.items() if find_spec(module) is not None}
 
 

@@ -1,6 +1,9 @@
-"""Plans with the load derived from TPC-H."""
+"""Plans with loads derived from TPC-H."""
 
+import json
 import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
@@ -9,9 +12,12 @@ from pgdyno.errors import InvalidValueError
 from pgdyno.messages import Message
 from pgdyno.plan.values import Positive
 from pgdyno.plan.workload_schema import Excluded, Statement, Workload
+from pgdyno.records import QueryResult
+from pgdyno.workloads.query_files.schema import MeasuredQueries
 
 HUNDREDTHS = 100
 """The unit of `Workload.scale` is a hundredth of the scale factor, as in its dataset stamp."""
+QUERIES = 22
 LARGEST_SCALE_FACTOR = 1_000
 """The engine's limit."""
 
@@ -37,44 +43,22 @@ _RESTORING = 'set it to "template", "snapshot" or "reload"'
 _KEEPING = ("vacuum", "none")
 
 
-class Tpch(Workload):
-    """A load derived from TPC-H, whose trials end by themselves."""
+SIZE = (
+    Excluded("workload.scale", _ONE_SIZE, "set scale_factor"),
+    Excluded("sweep.scale", _ONE_SIZE, "measure another scale factor with a plan of its own"),
+)
 
-    kind: ClassVar[str] = "queries"
-    excluded: ClassVar = (
-        Excluded("workload.scripts", "it defines scripts and dataset itself"),
-        Excluded("workload.scale", _ONE_SIZE, "set scale_factor"),
-        Excluded("workload.variables sweep.variables", "it has queries and parameters of its own"),
-        Excluded("trial.duration", _OWN_END, "remove it; session_settings.statement_timeout limits a query"),
-        Excluded("trial.transactions", _OWN_END),
-        Excluded("trial.warmup", "it measures all queries from the first one on", "remove it, or set reset.prewarm"),
-        Excluded("trial.max_errors trial.reconnect", "the first error ends the trial"),
-        Excluded("trial.ledger", "it needs a script that writes the ledger's rows"),
-        Excluded("trial.order", "a duet compares second by second, and queries take longer", _ONE_BY_ONE, ["duet"]),
-        Excluded("reset.method", "nothing would restore the tables after refresh functions", _RESTORING, _KEEPING),
-        Excluded("phase sweep.rate", "a client runs one query after the other, without a rate"),
-        Excluded("search", "its clients are streams of one test", "list the numbers of streams in sweep.clients"),
-        Excluded("probe.profile", "a profile is of a load of fixed length"),
-        Excluded("generator generators", "one engine runs all streams", "remove it: the load then starts from here"),
-        Excluded("workload.connect", "each of its clients runs one session", values=["each"]),
-        Excluded("sweep.connect", "each of its clients runs one session"),
-        Excluded("sweep.protocol", "queries are sent in the simple protocol"),
-        Excluded("sweep.scale", _ONE_SIZE, "measure another scale factor with a plan of its own"),
-    )
-    own_end: ClassVar = ("power + throughput", "a power run, and a throughput run with a stream per client")
-    # refresh functions change the data, and vacuum does not restore it
-    usual_reset: ClassVar[str] = "template"
+
+class TpchSize(Workload):
+    """The size of TPC-H's tables."""
+
     # with indexes; measured in docs/design/tpch.md
     bytes_a_unit: ClassVar[int] = 18_000_000
-    sending_option: ClassVar[str] = ""
     # a plan's heading shows the scale factor
     hidden_parameters: ClassVar = frozenset({"protocol", "scale", "rate"})
 
-    name: Literal["tpch"]
     scale_factor: ScaleFactor = 1.0
     """Size of tpch, derived from TPC-H: 1 is about 1 GB of text; 0.01 to 1000."""
-    scripts: list[str] = Field(default=["tpch"])
-    dataset: Literal["tpch"] = "tpch"
     scale: Positive = Field(default=HUNDREDTHS, exclude=True)
 
     @classmethod
@@ -93,6 +77,43 @@ class Tpch(Workload):
             "scale-factor-reduced", "the scale factor is {now:g} ({size}) instead of {was:g}", size=on_disk, **factors
         )
 
+    def read_listing(self, printed: str) -> list[Statement]:
+        # each begins with a comment with its number
+        return [Statement(0, int(number) - 1, text) for text, number in _QUERY.findall(printed)]
+
+
+class Tpch(TpchSize):
+    """A load derived from TPC-H, whose trials end by themselves."""
+
+    kind: ClassVar[str] = "queries"
+    excluded: ClassVar = (
+        *SIZE,
+        Excluded("workload.scripts", "it defines scripts and dataset itself"),
+        Excluded("workload.variables sweep.variables", "it has queries and parameters of its own"),
+        Excluded("trial.duration", _OWN_END, "remove it; session_settings.statement_timeout limits a query"),
+        Excluded("trial.transactions", _OWN_END),
+        Excluded("trial.warmup", "it measures all queries from the first one on", "remove it, or set reset.prewarm"),
+        Excluded("trial.max_errors trial.reconnect", "the first error ends the trial"),
+        Excluded("trial.ledger", "it needs a script that writes the ledger's rows"),
+        Excluded("trial.order", "a duet compares second by second, and queries take longer", _ONE_BY_ONE, ["duet"]),
+        Excluded("reset.method", "nothing would restore the tables after refresh functions", _RESTORING, _KEEPING),
+        Excluded("phase sweep.rate", "a client runs one query after the other, without a rate"),
+        Excluded("search", "its clients are streams of one test", "list the numbers of streams in sweep.clients"),
+        Excluded("probe.profile", "a profile is of a load of fixed length"),
+        Excluded("generator generators", "one engine runs all streams", "remove it: the load then starts from here"),
+        Excluded("workload.connect", "each of its clients runs one session", values=["each"]),
+        Excluded("sweep.connect", "each of its clients runs one session"),
+        Excluded("sweep.protocol", "queries are sent in the simple protocol"),
+    )
+    own_end: ClassVar = ("power + throughput", "a power run, and a throughput run with a stream per client")
+    # refresh functions change the data, and vacuum does not restore it
+    usual_reset: ClassVar[str] = "template"
+    sending_option: ClassVar[str] = ""
+
+    name: Literal["tpch"]
+    scripts: list[str] = Field(default=["tpch"])
+    dataset: Literal["tpch"] = "tpch"
+
     def estimated_s(self, clients: int) -> float | None:
         # the power run, and each stream, for a hundredth of the scale factor; measured in docs/design/tpch.md
         return 0.3 * self.scale * (1 + clients)
@@ -106,6 +127,43 @@ class Tpch(Workload):
     def listing_options(self, seed: int) -> list[str] | None:
         return ["--tpch-queries=0", f"--scale-factor={self.scale_factor:g}", f"--random-seed={seed}"]
 
-    def read_listing(self, printed: str) -> list[Statement]:
-        # each begins with a comment with its number
-        return [Statement(0, int(number) - 1, text) for text, number in _QUERY.findall(printed)]
+
+class TpchQueries(TpchSize, MeasuredQueries):
+    """TPC-H's queries with the parameters of the specification's validation, each measured by itself."""
+
+    kind: ClassVar[str] = "tpch-queries"
+    excluded: ClassVar[Sequence[Excluded]] = (*SIZE, *MeasuredQueries.excluded)
+
+    # they only read
+    usual_reset: ClassVar[str] = "none"
+
+    queries: Literal["tpch"]
+    """TPC-H's 22 queries."""
+    scripts: list[str] = Field(default=["tpch-queries"])
+    dataset: Literal["tpch", "none"] = "tpch"
+
+    @property
+    def query_files(self) -> Sequence[str]:
+        return [f"Q{number}" for number in range(1, QUERIES + 1)]
+
+    def query_options(self, query: str | None = None) -> list[str]:
+        options = [f"--tpch-queries={query or 'validation'}", f"--scale-factor={self.scale_factor:g}"]
+        return ["--workload=queries", *options]
+
+    def listing_options(self, seed: int) -> list[str] | None:
+        del seed
+        return self.query_options()[1:]
+
+    @property
+    def known_results(self) -> Mapping[str, QueryResult]:
+        if self.scale_factor != 1:
+            return {}
+        answers = json.loads(Path(__file__).with_name("answers.json").read_text(encoding="utf-8"))["answers"]
+        return {name: QueryResult(query=name, **answer) for name, answer in answers.items()}
+
+    def estimated_s(self, clients: int) -> float | None:
+        # as those of streams
+        return 0.3 * self.scale * clients * (self.runs + 1)
+
+    def describe(self) -> str:
+        return f"TPC-H's {QUERIES} queries, each {self.runs} times, scale factor {self.scale_factor:g}"

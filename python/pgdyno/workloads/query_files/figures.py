@@ -1,9 +1,10 @@
 """The time of each query that is a file."""
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import QueryResult, QueryRun, Summary
 from pgdyno.report import numbers
@@ -33,7 +34,7 @@ def query_times(runs: Sequence[QueryRun]) -> dict[str, QueryTimes]:
     found = {}
     for query in sorted({each.query for each in runs}):
         own = [each for each in runs if each.query == query]
-        later = [each.seconds for each in own if each.round > 0]
+        later = [each.seconds for each in own if each.is_repeat]
         cold = [each.seconds for each in own if each.is_cold]
         if later:
             first = statistics.median(each.seconds for each in own if each.round == 0 and not each.is_cold)
@@ -58,9 +59,13 @@ def _tables(of: Digest, at_once: int) -> Iterator[Table]:
     found = _points(of)
     if not found:
         return
-    results = {(result.query, of.series_of(trial)): result for trial in of.run.trials for result in trial.query_results}
+    results = _results(of)
+    is_counted = any(each.instructions is not None for each in results.values())
     rows = [
-        (query, of.point_name(point), *_time_cells(times[query]), *_work_cells(results.get((query, point.series))))
+        (
+            *(query, of.point_name(point), *_time_cells(times[query])),
+            *_work_cells(results.get((query, point.series)), is_counted),
+        )
         for query in found[0][1]
         for point, times in found
         if query in times
@@ -82,7 +87,7 @@ def _tables(of: Digest, at_once: int) -> Iterator[Table]:
         "temporary",
         "workers",
         "JIT, ms",
-    )
+    ) + ((gettext("instructions"),) if is_counted else ())
     yield Table(caption, headings, tuple(rows), 2)
 
 
@@ -92,13 +97,23 @@ def _time_cells(times: QueryTimes) -> Iterator[str]:
     yield f"{times.rows:,}"
 
 
-def _work_cells(result: QueryResult | None) -> Iterable[str]:
+def _results(of: Digest) -> dict[tuple[str, Series], QueryResult]:
+    return {(result.query, of.series_of(trial)): result for trial in of.run.trials for result in trial.query_results}
+
+
+def _work_cells(result: QueryResult | None, is_counted: bool) -> Iterator[str]:
     if result is None or result.reason is not None:
-        return [numbers.NOTHING] * 5
-    blocks = (result.blocks_hit, result.blocks_read, result.temporary_blocks)
-    counts = [f"{count:,}" if count is not None else numbers.NOTHING for count in blocks]
-    asked = f" / {result.workers_planned}" if result.workers_planned else ""
-    return [*counts, f"{result.workers_launched}{asked}", numbers.rounded(result.jit_ms or 0.0)]
+        yield from [numbers.NOTHING] * 5
+    else:
+        yield from map(_count, (result.blocks_hit, result.blocks_read, result.temporary_blocks))
+        asked = f" / {result.workers_planned}" if result.workers_planned else ""
+        yield from (f"{result.workers_launched}{asked}", numbers.rounded(result.jit_ms or 0.0))
+    if is_counted:
+        yield _count(result.instructions if result is not None else None)
+
+
+def _count(number: float | None) -> str:
+    return numbers.NOTHING if number is None else f"{number:,.0f}"
 
 
 def _answer(of: Digest) -> list[str]:
@@ -120,12 +135,16 @@ def _answer(of: Digest) -> list[str]:
 
 
 def _json(of: Digest) -> list[dict[str, Any]]:
+    counted = {place: each.instructions for place, each in _results(of).items()}
     return [
         {
             "target": point.series.target,
             "clients": point.clients,
             **point.point.model_dump(mode="json", exclude={"clients"}),
-            "queries": [{"query": query, **each._asdict()} for query, each in times.items()],
+            "queries": [
+                {"query": query, **each._asdict(), "instructions": counted.get((query, point.series))}
+                for query, each in times.items()
+            ],
         }
         for point, times in _points(of)
     ]

@@ -18,11 +18,10 @@ _AS_WRITTEN = "queries are sent as they are written, in the simple protocol"
 _OWN_END = "a trial ends when each query has run as many times as workload.runs says"
 
 
-class QueryFiles(Workload):
-    """SQL files, each measured by itself: every client runs all of them in rounds, each in an order of its own."""
+class MeasuredQueries(Workload):
+    """Queries, each measured by itself: every client runs all of them in rounds, each in an order of its own."""
 
-    kind: ClassVar[str] = "query-files"
-    excluded: ClassVar = (
+    excluded: ClassVar[Sequence[Excluded]] = (
         Excluded("workload.scripts", "its files are those of workload.queries"),
         Excluded("workload.variables sweep.variables sweep.protocol", _AS_WRITTEN),
         Excluded("trial.duration trial.transactions", _OWN_END, "remove it, and set workload.runs"),
@@ -41,12 +40,55 @@ class QueryFiles(Workload):
     sending_option: ClassVar[str] = ""
     hidden_parameters: ClassVar = frozenset({"protocol", "rate"})
 
-    queries: Annotated[list[str], Field(min_length=1)]
-    """SQL files, or patterns such as "q/*.sql"; each file is sent as it is."""
     runs: Annotated[int, Field(ge=2, le=10_000)] = 5
     """How many times each client runs each query in a trial; the first is told apart."""
     cache: Literal["warm", "cold"] = "warm"
     """With "cold", each query also runs once in each trial after a restart, without anything in the kernel's cache."""
+    instructions: bool = False
+    """Also count the instructions of each query, once in each arm, in a server under Valgrind."""
+
+    @classmethod
+    def complete(cls, document: Document, folder: Path) -> tuple[Document, Sequence[Problem]]:
+        del folder
+        return replace(document, data={**document.data, "sweep": {"clients": [1]} | document.data.get("sweep", {})}), []
+
+    def check(self, document: Document) -> Iterator[Problem]:
+        targets = document.at(("target",))
+        away = [
+            name
+            for name, table in (targets.items() if isinstance(targets, dict) else ())
+            if isinstance(table, dict) and table.get("kind") not in kinds_that_are("here")
+        ]
+        for key, is_wanted, why, hint in (
+            ("cache", self.runs_cold, "its cache cannot be emptied", 'use cache = "warm"'),
+            ("instructions", self.instructions, "its instructions cannot be counted", "remove it"),
+        ):
+            for name in away if is_wanted else ():
+                message = f"target {name} is not a server that pgdyno starts here: {why}"
+                yield document.problem(("workload", key), message, f"{hint}, or another kind of target")
+
+    @property
+    def runs_cold(self) -> bool:
+        return self.cache == "cold"
+
+    @property
+    def counts_queries(self) -> bool:
+        return self.instructions
+
+    def describe(self) -> str:
+        return f"{len(self.query_files)} queries, each {self.runs} times"
+
+    def engine_options(self) -> list[str]:
+        return [*self.query_options(), f"--transactions={self.runs}", "--changed-texts"]
+
+
+class QueryFiles(MeasuredQueries):
+    """SQL files, each measured by itself."""
+
+    kind: ClassVar[str] = "query-files"
+
+    queries: Annotated[list[str], Field(min_length=1)]
+    """SQL files, or patterns such as "q/*.sql"; each file is sent as it is."""
     scripts: list[str] = Field(default_factory=list, exclude=True)
     dataset: AnyDataset = "none"
 
@@ -70,35 +112,21 @@ class QueryFiles(Workload):
             found += [
                 str(Path(each).relative_to(folder)) if Path(each).is_relative_to(folder) else each for each in files
             ]
-        data = dict(document.data)
-        data["workload"] = data["workload"] | {"queries": list(dict.fromkeys(found)) or given}
-        data["sweep"] = {"clients": [1]} | data.get("sweep", {})
-        return replace(document, data=data), problems
+        section = document.data["workload"] | {"queries": list(dict.fromkeys(found)) or given}
+        completed, _ = super().complete(replace(document, data={**document.data, "workload": section}), folder)
+        return completed, problems
 
     @property
     def written_scripts(self) -> list[str]:
         return self.queries
 
-    def check(self, document: Document) -> Iterator[Problem]:
-        targets = document.at(("target",))
-        for name, table in targets.items() if self.cache == "cold" and isinstance(targets, dict) else ():
-            if isinstance(table, dict) and table.get("kind") not in kinds_that_are("here"):
-                message = f"target {name} is not a server that pgdyno starts here: its cache cannot be emptied"
-                yield document.problem(("workload", "cache"), message, 'use cache = "warm", or another kind of target')
-
-    @property
-    def runs_cold(self) -> bool:
-        return self.cache == "cold"
-
     @property
     def query_files(self) -> Sequence[str]:
         return self.queries
 
-    def describe(self) -> str:
-        return f"{len(self.queries)} queries, each {self.runs} times"
-
-    def engine_options(self) -> list[str]:
-        return ["--workload=queries", *(f"--file={each}" for each in self.queries), f"--transactions={self.runs}"]
+    def query_options(self, query: str | None = None) -> list[str]:
+        files = self.queries if query is None else [query]
+        return ["--workload=queries", *(f"--file={each}" for each in files)]
 
     def listing_options(self, seed: int) -> list[str] | None:
         del seed

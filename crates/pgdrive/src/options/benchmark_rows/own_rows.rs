@@ -69,8 +69,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         "run a workload of sysbench on dataset sbtest\n\
          (oltp-read-write, oltp-point-select...; with --tables\n\
          and --table-size), tpcc or tpch: see their options;\n\
-         queries: the SQL files of -f, each by itself,\n\
-         in as many rounds as -t",
+         queries: the SQL files of -f, or --tpch-queries, each\n\
+         by itself, in as many rounds as -t",
     )
     .takes("NAME")
     .set(|given, value| {
@@ -82,6 +82,14 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         }
         Ok(())
     })
+    .not_in_pgbench()
+    .not_in_replays("the file has its own statements"),
+    row(
+        "changed-texts",
+        "with --workload=queries: run each query once more with\n\
+         another constant, which a cache of results does not know",
+    )
+    .flag(|given| &mut given.changed_texts)
     .not_in_pgbench()
     .not_in_replays("the file has its own statements"),
     row(

@@ -1,0 +1,1 @@
+"""Queries that are each measured by themselves."""
