@@ -105,6 +105,15 @@ def test_a_column_of_another_name_is_linked_by_what_it_follows(tmp_path: Path) -
     assert {place[1] for each in found for place in each} == {1}
 
 
+def test_what_an_application_sent_and_then_read_is_its_own(tmp_path: Path) -> None:
+    load = Recorded()
+    for number in range(40):
+        load.add(0, "UPDATE accounts SET balance = balance + $1", str(number))
+        load.add(0, "SELECT balance FROM accounts", answer=[[str(number)]], answer_columns=["balance"])
+        load.add(0, "UPDATE tellers SET balance = balance + $1", str(number))
+    assert "slots" not in load.lines(tmp_path)[0]
+
+
 def test_values_that_several_rows_may_have_given_stay_and_are_counted(tmp_path: Path) -> None:
     load = Recorded()
     load.makes(0, ORDER, "7")

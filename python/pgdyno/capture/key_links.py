@@ -29,6 +29,8 @@ LONG = 16
 """Characters of values that are equal only if they are the same, such as UUIDs and timestamps."""
 OFTEN = 0.5
 """The share of the values of a site that are those of the latest answer of such a source."""
+_SHORTLY = 20
+"""Statements."""
 _SAMPLE = 200_000
 """Statements of the sessions in which sources with other names are looked for."""
 _MOST_ELEMENTS = 10_000
@@ -123,11 +125,16 @@ WITH sampled AS (
     WHERE f.seq < u.seq GROUP BY site, source, n
     HAVING count(*) >= {AGREE} * n AND count(DISTINCT value) >= {FEWEST}
 ), latest AS (
-    SELECT u.site, u.source, (u.value = g.value)::INTEGER AS is_same
+    SELECT u.site, u.source, g.session, g.seq, g.value, (u.value = g.value)::INTEGER AS is_same
     FROM (SELECT * FROM some_used JOIN likely USING (site)) u
          ASOF JOIN some_given g ON u.session = g.session AND u.source = g.source AND u.seq > g.seq
 )
-INSERT INTO link SELECT site, source FROM latest GROUP BY site, source HAVING avg(is_same) >= {OFTEN}
+INSERT INTO link
+SELECT l.site, source FROM latest l ASOF LEFT JOIN used u
+       ON l.session = u.session AND l.value = u.value AND l.seq >= u.seq
+GROUP BY l.site, source
+-- what an application sent, stored or changed, and then read, the server did not make
+HAVING avg(is_same) >= {OFTEN} AND count(*) FILTER (u.seq >= l.seq - {_SHORTLY}) < {OFTEN} * count(*)
 """
 _LONG = f"""
 INSERT INTO link
