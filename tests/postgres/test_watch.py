@@ -17,13 +17,14 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.targets import Server, response_limits
 from pgdyno.targets.cluster.installation import Installation
-from pgdyno.watch.polling import Connection, Polling
+from pgdyno.watch.find_server import Found
+from pgdyno.watch.polling import Polling
 from tests.cli.hostile import Misdeed, Peer, columns, hostile, row
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.relay import Relay
 from tests.postgres.silent_proxy import silent_proxy
 from tests.postgres.watch_process import BIN, clean, load, objects, terminal
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 LEFT = "\x1b[?1049l"
 """What puts back the terminal's own screen."""
@@ -377,11 +378,9 @@ def test_a_server_that_does_not_answer_is_an_error(misdeed: Misdeed, complaint: 
 def test_a_session_that_falls_silent_is_replaced(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limits, "ANSWER_S", 2.0)
     with silent_proxy(server.port, b"pg_stat_database", whole=False) as proxy:
-        parameters: dict[str, Any] = {**server.address.parameters, "host": "127.0.0.1", "port": str(proxy.port)}
-
-        def connect() -> Connection:
-            return psycopg.connect(**parameters, password=server.password, dbname="postgres", autocommit=True)
-
-        with Polling(connect(), connect, lambda _connection: None) as polling:
-            assert polling.answers.get(timeout=PATIENCE_S)
+        parameters = {**server.address.parameters, "host": "127.0.0.1", "port": str(proxy.port), "connect_timeout": "9"}
+        found = Found({**parameters, "password": server.password, "dbname": "postgres"})
+        with Polling(found, None) as polling:
+            # by another session
+            wait_until(polling.take_increases)
         assert proxy.silent.is_set()

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console, RenderableType
 
-from pgdyno.watch.chart import nice_top, stacked
-from pgdyno.watch.screen import Looks, Table, line, page, screen
+from pgdyno.watch.screen import Looks, Table, line, nice_top, page, screen, stacked
 from tests.unit.watch_sample import ESCAPE, history, session
 
-LOOKS = Looks(title="alice@db/shop", version="18.1", interval=1, processors=4.0, notes=["waits: no right"])
+LOOKS = Looks(notes=["waits: no right"])
 NASTY = f"a{ESCAPE}\nb\u202e"
 
 
@@ -78,8 +77,9 @@ def test_a_line_of_many_processors_does_not_flatten_the_chart() -> None:
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=str)
 @pytest.mark.parametrize("table", list(Table))
 def test_names_from_outside_cannot_steer_the_terminal(size: tuple[int, int], table: Table) -> None:
-    told = history(3, NASTY, session(4, NASTY, NASTY, f"idle{NASTY}"), queries=True)
-    looks = Looks(NASTY, NASTY, 1, table=table, notes=[NASTY], queries=True)
+    server = {"server": NASTY, "server_version": NASTY, "processors": None}
+    told = history(3, NASTY, session(4, NASTY, NASTY, f"idle{NASTY}"), queries=True, server=server)
+    looks = Looks(table=table, notes=[NASTY], queries=True)
     shown = screen(told.frame(1), told.points, looks, *size)
     for text in (text_of(shown, size), text_of(page(told.frame(1), looks), (120, 99)), line(told.frame(1))):
         assert not {"\x1b", "\x07", "\u202e"} & set(text)

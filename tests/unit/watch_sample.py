@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pgdyno.watch.buckets import Bucket, Fold, Row
 from pgdyno.watch.frame import History
+from pgdyno.watch.probe_stream import Row, Second, Seconds
 
 Line = dict[str, Any]
 WALL_US = 1_700_000_000_000_000
@@ -98,22 +98,24 @@ def second(number: int, name: str = "alice") -> list[Line]:
     ]
 
 
-def buckets(seconds: int = 3, name: str = "alice", *sessions: Line) -> list[Bucket]:
-    """Returns seconds with 1,000 more commits in each."""
-    fold = Fold()
-    for each in (start(), connected()):
-        fold.take(each)
-    done: list[Bucket] = []
-    for number in range(1, seconds + 1):
-        for each in second(number, name):
-            fold.take(each)
-        done += fold.finished(number - 0.1)
-        fold.record_poll(counters() if number > 1 else None, sessions)
-    return [*done, *fold.finished(seconds + 0.6)]
+SERVER = {"server": "alice@db/shop", "server_version": "18.1", "processors": 4.0}
 
 
-def history(seconds: int = 3, name: str = "alice", *sessions: Line, queries: bool = False) -> History:
-    history = History(queries=queries)
-    for bucket in buckets(seconds, name, *sessions):
-        history.add(bucket)
+def seconds(number: int = 3, name: str = "alice", *sessions: Line) -> list[Second]:
+    """Returns seconds with 1,000 more commits in each but the first."""
+    found = Seconds()
+    for each in (start(), connected(), *(each for at in range(1, number + 1) for each in second(at, name))):
+        found.take(each)
+    done = found.finished(number + 0.6)
+    for at, finished in enumerate(done):
+        finished.samples["databases"], finished.sessions = [counters()] if at else [], sessions
+    return done
+
+
+def history(
+    number: int = 3, name: str = "alice", *sessions: Line, queries: bool = False, server: Line = SERVER
+) -> History:
+    history = History(queries=queries, server=server)
+    for each in seconds(number, name, *sessions):
+        history.add(each)
     return history

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,9 +41,11 @@ def watch(
     """
     from pgdyno.commands.support.password import password_prompt
     from pgdyno.console import Console
+    from pgdyno.safe_output import print_json
     from pgdyno.watch.find_server import find
     from pgdyno.watch.frame import INTERVALS, History
-    from pgdyno.watch.loop import Watcher
+    from pgdyno.watch.loop import watch as watch_server
+    from pgdyno.watch.screen import Looks
     from pgdyno.watch.views import PrintedView, ScreenView, View
 
     if interval not in INTERVALS:
@@ -51,12 +54,14 @@ def watch(
         raise UsageError(f"--waits-hz must be a number from 1 to {MOST_HZ}")
     found, connection = find(target, password_prompt())
     history, console = History(queries=queries), Console()
+    looks = Looks(interval, colours=not os.environ.get("NO_COLOR"), queries=queries)
     if not (json or once) and console.is_terminal and not console.is_dumb_terminal:
-        view: View = ScreenView(console, interval)
+        view: View = ScreenView(console, looks)
     else:
-        view = PrintedView(interval, _print_json if json else _print_page if once else _LinePrinter().print, once=once)
+        show = print_json if json else partial(_print_page, looks) if once else _LinePrinter().print
+        view = PrintedView(interval, show, once=once)
     try:
-        Watcher(found, waits_hz, history).watch(connection, view)
+        watch_server(found, connection, waits_hz, history, view)
     except BrokenPipeError:
         # the reader has closed the pipe; the interpreter's own flush must not fail on it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -64,14 +69,7 @@ def watch(
         raise TargetError(f"lost the connection to the server: {history.frame(1)['away']}")
 
 
-def _print_json(frame: "Frame", looks: "Looks") -> None:
-    from pgdyno.safe_output import print_json
-
-    head = {"server": looks.title, "server_version": looks.version, "processors": looks.processors}
-    print_json({**frame, **head})
-
-
-def _print_page(frame: "Frame", looks: "Looks") -> None:
+def _print_page(looks: "Looks", frame: "Frame") -> None:
     from pgdyno.console import Console
     from pgdyno.watch.screen import page
 
@@ -89,7 +87,7 @@ class _LinePrinter:
     def __init__(self) -> None:
         self._number = 0
 
-    def print(self, frame: "Frame", _looks: "Looks") -> None:
+    def print(self, frame: "Frame") -> None:
         from pgdyno.watch.screen import HEADING, line
 
         if self._number % HEADING_EVERY == 0:

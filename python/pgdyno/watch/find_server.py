@@ -17,8 +17,8 @@ from pgdyno.records.secret_values import SECRET_PARAMETERS
 from pgdyno.targets.connection import TolerantText, connecting_hint, connecting_limit_s, given_parameters
 from pgdyno.targets.direct_session import open_session
 from pgdyno.targets.response_limits import answering
-from pgdyno.watch.polling import Connection
 
+Connection = psycopg.Connection[tuple[Any, ...]]
 CONNECT_S = "10"
 LOCAL_HZ, REMOTE_HZ = 10, 1
 _SHOWN_BY_NAME = {"application_name": "pgprobe", "client_encoding": "UTF8"}
@@ -41,20 +41,25 @@ class Place:
         return [f"--data={self.data_directory}", *([] if is_readable else [f"--postmaster={self.postmaster}"])]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
-    title: str
-    """User, database, host and port; no password. Unchecked text."""
     parameters: dict[str, Any]
     """All connection parameters, including the password."""
-    place: Place | None
+    title: str = ""
+    """User, database, host and port; no password. Unchecked text."""
+    place: Place | None = None
     """None if the server runs elsewhere, or is not visible from here."""
-    notes: list[str]
-    """Missing data."""
 
     def connect(self) -> Connection:
         """Open another session. Raises psycopg.OperationalError."""
-        return _session(self.parameters)
+        limit_s = connecting_limit_s(self.parameters)
+        try:
+            connection: Connection = open_session(psycopg.Connection, self.parameters, limit_s)
+        except TimeoutError as error:
+            raise psycopg.OperationalError(f"not done within {limit_s:g} s") from error
+        for name in ("text", "name"):
+            connection.adapters.register_loader(name, TolerantText)
+        return connection
 
     def probe_options(self, place: Place | None, waits_hz: int | None) -> list[str]:
         """Return pgprobe's options for a server at `place`; they contain no password."""
@@ -64,11 +69,6 @@ class Found:
         hz = waits_hz or (REMOTE_HZ if place is None else LOCAL_HZ)
         return [f"--waits-hz={hz}", *options, f"--dbname={make_conninfo(**plain)}"]
 
-    def probe_environment(self) -> dict[str, str]:
-        """Return the environment variables that contain the password for pgprobe."""
-        password = self.parameters.get("password")
-        return {} if password is None else {"PGPASSWORD": str(password)}
-
 
 def find(target: str | None, ask_password: Callable[[], str] | None) -> tuple[Found, Connection]:
     """Connect to the server that `target` names, as psql would, and check whether it is on this host.
@@ -77,26 +77,33 @@ def find(target: str | None, ask_password: Callable[[], str] | None) -> tuple[Fo
     Raises UsageError for an invalid connection string, TargetError.
     """
     timeout = os.environ.get("PGCONNECT_TIMEOUT") or CONNECT_S
-    parameters = {"connect_timeout": timeout, **given_parameters(target or ""), **_SHOWN_BY_NAME}
+    found = Found({"connect_timeout": timeout, **given_parameters(target or ""), **_SHOWN_BY_NAME})
     try:
-        connection = _connect(parameters, ask_password)
+        try:
+            connection = found.connect()
+        except psycopg.OperationalError as error:
+            if ask_password is None or not _needs_password(error):
+                raise
+            found.parameters["password"] = ask_password()
+            connection = found.connect()
     except psycopg.OperationalError as error:
-        raise TargetError(f"cannot connect: {str(error).strip()}", hint=_hint(error)) from error
+        hint = "give the password in PGPASSWORD, ~/.pgpass or a service file" if _needs_password(error) else None
+        raise TargetError(f"cannot connect: {str(error).strip()}", hint=hint or connecting_hint(str(error))) from error
     try:
         with answering(connection):
-            place = place_of(connection)
+            found.place = place_of(connection)
     except BaseException:
         connection.close()
         raise
-    notes = []
-    if place is None:
-        notes.append("the server's host is not visible: no CPU, disks and processes")
-    elif place.data_directory is None:
-        notes.append("the server's data directory is unknown: its disk is not distinguished from others")
     info = connection.info
     host = "[local]" if info.host.startswith(("/", "@")) else info.host or info.hostaddr
     port = "" if str(info.port) == "5432" else f":{info.port}"
-    return Found(f"{info.user}@{host}{port}/{info.dbname}", parameters, place, notes), connection
+    found.title = f"{info.user}@{host}{port}/{info.dbname}"
+    return found, connection
+
+
+def _needs_password(error: psycopg.OperationalError) -> bool:
+    return error.pgconn is not None and bool(error.pgconn.needs_password)
 
 
 def place_of(connection: Connection) -> Place | None:
@@ -112,34 +119,6 @@ def place_of(connection: Connection) -> Place | None:
     # the name of a program may contain spaces and parentheses
     after_name = _text(f"/proc/{connection.info.backend_pid}/stat").rpartition(")")[2].split()
     return Place(int(after_name[1]), _data_directory(connection, int(after_name[1]))) if len(after_name) > 1 else None
-
-
-def _connect(parameters: dict[str, Any], ask_password: Callable[[], str] | None) -> Connection:
-    """Open a session; `parameters` receive the password if it was asked for."""
-    try:
-        return _session(parameters)
-    except psycopg.OperationalError as error:
-        if ask_password is None or error.pgconn is None or not error.pgconn.needs_password:
-            raise
-        parameters["password"] = ask_password()
-        return _session(parameters)
-
-
-def _session(parameters: dict[str, Any]) -> Connection:
-    limit_s = connecting_limit_s(parameters)
-    try:
-        connection: Connection = open_session(psycopg.Connection, parameters, limit_s)
-    except TimeoutError as error:
-        raise psycopg.OperationalError(f"not done within {limit_s:g} s") from error
-    for name in ("text", "name"):
-        connection.adapters.register_loader(name, TolerantText)
-    return connection
-
-
-def _hint(error: psycopg.OperationalError) -> str | None:
-    if error.pgconn is not None and error.pgconn.needs_password:
-        return "give the password in PGPASSWORD, ~/.pgpass or a service file"
-    return connecting_hint(str(error))
 
 
 def _data_directory(connection: Connection, postmaster: int) -> Path | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from pgdyno.watch.buckets import US, Bucket, Line, Row, active, average, by_label, last, mean, rate, rows_of
-from pgdyno.watch.chart import STYLES, class_of
+from pgdyno.records.probe import wait_class
 from pgdyno.watch.polling import shown_query
+from pgdyno.watch.probe_stream import US, Line, Row, Second
 
 Frame = Mapping[str, Any]
 """The object of `watch --json`, whose fields docs/reference/watch.md describes; None means unknown."""
@@ -19,82 +19,121 @@ MS = 1e3
 HOUR = 3600
 INTERVALS = (1, 2, 5, 10, 30, 60)
 """Seconds of a frame."""
+CLASSES = ("CPU", "IO", "WAL", "Lock", "LWLock", "Client", "other")
 CLIENTS = ("client backend", "parallel worker")
 """Backend types of the load; others work in the background."""
 HOST = ("cpu", "kernel", "memory", "disk", "process", "cgroup")
 """Sources that need no server."""
 OWN_A_SECOND = 3
 """pgdyno's own transactions per second besides samples: the counters', and two of the other session's."""
-_LAST = {
-    "sessions": ("sessions", "total"),
-    "idle_in_transaction": ("sessions", "idle_in_transaction"),
-    "waiting_for_locks": ("sessions", "waiting_for_locks"),
-    "since_redo_bytes": ("control", "since_redo"),
-    "memory_available_bytes": ("memory", "available"),
-    "dirty_bytes": ("memory", "dirty"),
-}
-"""Fields that are the last sample of a source's metric."""
-_AGES = {
-    "oldest_transaction_s": ("sessions", "oldest_transaction"),
-    "since_checkpoint_s": ("control", "since_checkpoint"),
-}
-"""Likewise, of milliseconds."""
-_RATES = {
-    "rollbacks_per_s": ("databases", "rollbacks"),
-    "reads_per_s": ("databases", "blocks_read"),
-    "temp_bytes_per_s": ("databases", "temp_bytes"),
-    "deadlocks_per_s": ("databases", "deadlocks"),
-    "wal_syncs_per_s": ("wal", "syncs"),
-    "wal_full_page_images_per_s": ("wal", "full_page_images"),
-    "checkpoint_buffers_per_s": ("checkpoints", "buffers"),
-}
 
 
-def frame_of(buckets: Sequence[Bucket], *, queries: bool, statements: Sequence[Line] = ()) -> Frame:
-    """Combine `buckets`, which are consecutive and at least one.
+def class_of(wait: str) -> str:
+    """Return the class of a wait, `type:event`. Programs that read `watch --json` know I/O by the word `IO`."""
+    kind, _, event = wait.partition(":")
+    found = wait_class(kind, event)
+    return "IO" if found == "I/O" else found
+
+
+def rate(rows: Sequence[Row], metric: str) -> float | None:
+    """Return an amount per second; None if it was not sampled over a span.
+
+    A row without it says nothing: the server does not have it, or its counter was reset meanwhile.
+    """
+    return _mean((row.values[metric] / row.span_s, row.span_s) for row in rows if row.span_s and metric in row.values)
+
+
+def average(rows: Sequence[Row], metric: str) -> float | None:
+    """Return the time-weighted average of a share or a number; None as for `rate`."""
+    return _mean((row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values)
+
+
+def last(rows: Sequence[Row], metric: str) -> float | None:
+    return next((row.values[metric] for row in reversed(rows) if metric in row.values), None)
+
+
+def _last_s(rows: Sequence[Row], metric: str) -> float | None:
+    """Return a last sample of milliseconds in seconds."""
+    found = last(rows, metric)
+    return None if found is None else found / MS
+
+
+def _mean(pairs: Iterable[tuple[float, float]]) -> float | None:
+    known = list(pairs)
+    weight = sum(each for _, each in known)
+    return sum(value * each for value, each in known) / weight if weight else None
+
+
+_FIELDS: Mapping[str, tuple[Callable[[Sequence[Row], str], float | None], str, str]] = {
+    "sessions": (last, "sessions", "total"),
+    "idle_in_transaction": (last, "sessions", "idle_in_transaction"),
+    "waiting_for_locks": (last, "sessions", "waiting_for_locks"),
+    "oldest_transaction_s": (_last_s, "sessions", "oldest_transaction"),
+    "rollbacks_per_s": (rate, "databases", "rollbacks"),
+    "reads_per_s": (rate, "databases", "blocks_read"),
+    "temp_bytes_per_s": (rate, "databases", "temp_bytes"),
+    "deadlocks_per_s": (rate, "databases", "deadlocks"),
+    "wal_syncs_per_s": (rate, "wal", "syncs"),
+    "wal_full_page_images_per_s": (rate, "wal", "full_page_images"),
+    "checkpoint_buffers_per_s": (rate, "checkpoints", "buffers"),
+    "since_checkpoint_s": (_last_s, "control", "since_checkpoint"),
+    "since_redo_bytes": (last, "control", "since_redo"),
+    "memory_available_bytes": (last, "memory", "available"),
+    "dirty_bytes": (last, "memory", "dirty"),
+}
+"""How each field comes from a source's metric."""
+_CPU = ("user", "system", "iowait", "irq", "steal", "guest")
+
+
+def frame_of(seconds: Sequence[Second], *, queries: bool, statements: Sequence[Line] = ()) -> Frame:
+    """Combine `seconds`, which are consecutive and at least one.
 
     Without `queries`, the frame contains only the kind of each statement, not its text.
     """
-    end = buckets[-1]
+    end = seconds[-1]
     if end.away is not None:
         # figures from before an outage are not current
         host = {source: rows for source, rows in end.samples.items() if source in HOST}
-        buckets, statements = [Bucket(end.at_s, samples=host, away=end.away)], []
-    rows = {source: rows_of(buckets, source) for bucket in buckets for source in bucket.samples}
-    latest = {name: last(rows.get(source, ()), metric) for name, (source, metric) in (_LAST | _AGES).items()}
-    rates = {name: rate(rows.get(source, ()), metric) for name, (source, metric) in _RATES.items()}
-    commits, hit = (rate(rows.get("databases", ()), metric) for metric in ("commits", "blocks_hit"))
-    rollbacks, read = rates["rollbacks_per_s"], rates["reads_per_s"]
-    own = sum(len(bucket.waits) for bucket in buckets) / len(buckets) + OWN_A_SECOND
+        seconds, statements = [Second(end.at_s, samples=host, away=end.away)], []
+    rows: dict[str, list[Row]] = {}
+    for second in seconds:
+        for source, found in second.samples.items():
+            rows.setdefault(source, []).extend(found)
+
+    def read(how: Callable[[Sequence[Row], str], float | None], source: str, metric: str) -> float | None:
+        return how(rows.get(source, ()), metric)
+
+    fields = {name: read(*each) for name, each in _FIELDS.items()}
+    commits, hit = (read(rate, "databases", metric) for metric in ("commits", "blocks_hit"))
+    rollbacks, reads = fields["rollbacks_per_s"], fields["reads_per_s"]
+    own = sum(len(second.waits) for second in seconds) / len(seconds) + OWN_A_SECOND
     # a standby makes no WAL, and has only one of these positions
     places = (("wal_position", "received"), ("wal", "bytes"), ("wal_position", "inserted"))
-    written = (rate(rows.get(source, ()), metric) for source, metric in places)
+    written = (read(rate, *each) for each in places)
     started = [row.values for row in rows.get("checkpoints", ()) if row.span_s]
+    looks = [look for second in seconds for look in second.waits]
+    shares = {name: read(average, "cpu", name) for name in _CPU}
     return {
         "v": VERSION,
         "at_s": end.at_s,
-        "seconds": len(buckets),
+        "seconds": len(seconds),
         "away": end.away,
-        "active": active(buckets, lambda row: class_of(*_wait(row)) if _is_client(row) else None),
-        "waits": active(buckets, lambda row: _wait_name(row) if _is_client(row) else None),
-        "background": active(
-            buckets, lambda row: None if _is_client(row) else f"{row['backend_type'] or ''}: {_wait_name(row)}"
+        "active": _active(looks, lambda row: class_of(_wait(row)) if _is_client(row) else None),
+        "waits": _active(looks, lambda row: _wait(row) if _is_client(row) else None),
+        "background": _active(
+            looks, lambda row: None if _is_client(row) else f"{row['backend_type'] or ''}: {_wait(row)}"
         ),
-        "queries": active(buckets, lambda row: str(row["query_id"]) if _is_client(row) and row["query_id"] else None),
-        **latest,
-        **{name: None if (value := latest[name]) is None else value / MS for name in _AGES},
+        "queries": _active(looks, lambda row: str(row["query_id"]) if _is_client(row) and row["query_id"] else None),
+        **fields,
         "tps": None if commits is None or rollbacks is None else max(commits - own, 0.0) + rollbacks,
-        "cache_hit": hit / (read + hit) if read is not None and hit is not None and read + hit > 0 else None,
+        "cache_hit": hit / (reads + hit) if reads is not None and hit is not None and reads + hit > 0 else None,
         "wal_bytes_per_s": next((each for each in written if each is not None), None),
         "checkpoints": sum(each.get("timed", 0) + each.get("requested", 0) for each in started) if started else None,
-        **rates,
-        "cpu": _cpu(rows),
+        "cpu": None if None in shares.values() else _cpu(shares, read(last, "kernel", "running")),
         "disks": _disks(rows.get("disk", ())),
-        "processes": _processes(rows, len(buckets)),
-        "blockers": [_blocker(row) for row in buckets[-1].blockers],
-        "backends": [
-            {**each, "query": shown_query(each["query"], whole=queries)} for each in buckets[-1].sessions or ()
-        ],
+        "processes": _processes(rows, len(seconds)),
+        "blockers": [_blocker(row) for row in seconds[-1].blockers],
+        "backends": [{**each, "query": shown_query(each["query"], whole=queries)} for each in seconds[-1].sessions],
         "statements": list(statements),
     }
 
@@ -103,37 +142,40 @@ def active_sessions(frame: Frame) -> float | None:
     return None if frame["active"] is None else sum(frame["active"].values())
 
 
+def _active(looks: Sequence[Sequence[Line]], key: Callable[[Line], str | None]) -> Mapping[str, float] | None:
+    """Return average active sessions by `key`, most first, without a key of None. None without a sample."""
+    sums: Counter[str] = Counter()
+    for row in (row for rows in looks for row in rows):
+        name = key(row)
+        if name is not None:
+            sums[name] += row["sessions"]
+    return {name: sessions / len(looks) for name, sessions in sums.most_common()} if looks else None
+
+
 def _is_client(row: Line) -> bool:
     return row["backend_type"] in CLIENTS
 
 
-def _wait(row: Line) -> tuple[str, str]:
+def _wait(row: Line) -> str:
     """Return a wait's type, which is CPU if the session does not wait, and its event."""
-    return row.get("wait_type") or "", row.get("wait") or ""
+    return ":".join(part for part in (row.get("wait_type"), row.get("wait")) if part)
 
 
-def _wait_name(row: Line) -> str:
-    return ":".join(part for part in _wait(row) if part)
-
-
-def _cpu(rows: Mapping[str, Sequence[Row]]) -> Frame | None:
-    shares = {
-        name: average(rows.get("cpu", ()), name) for name in ("user", "system", "iowait", "irq", "steal", "guest")
-    }
-    known = {name: share for name, share in shares.items() if share is not None}
-    if len(known) < len(shares):
-        return None
+def _cpu(shares: Mapping[str, Any], running: float | None) -> Frame:
     # the kernel counts in ticks, so that busy cores may gain one more than fits into the time
-    excess = max(sum(known.values()), 1.0)
-    user, system = (known["user"] + known["guest"]) / excess, (known["system"] + known["irq"]) / excess
-    return {
-        "busy": user + system,
-        "user": user,
-        "system": system,
-        "iowait": known["iowait"] / excess,
-        "steal": known["steal"] / excess,
-        "running": last(rows.get("kernel", ()), "running"),
-    }
+    excess = max(sum(shares.values()), 1.0)
+    part = {name: share / excess for name, share in shares.items()}
+    user, system = part["user"] + part["guest"], part["system"] + part["irq"]
+    others = {"iowait": part["iowait"], "steal": part["steal"], "running": running}
+    return {"busy": user + system, "user": user, "system": system, **others}
+
+
+def _by_label(rows: Sequence[Row], label: str) -> dict[str, list[Row]]:
+    """Return rows by the value of one of their labels, in order of appearance."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.labels.get(label, ""), []).append(row)
+    return groups
 
 
 def _disks(rows: Sequence[Row]) -> list[Frame]:
@@ -145,56 +187,56 @@ def _disks(rows: Sequence[Row]) -> list[Frame]:
             "utilisation": min(utilisation, 1.0),
             "read_bytes_per_s": rate(ours, "read") or 0.0,
             "written_bytes_per_s": rate(ours, "written") or 0.0,
-            "read_await_ms": mean(ours, "read_await", "reads"),
-            "write_await_ms": mean(ours, "write_await", "writes"),
+            "read_await_ms": _await(ours, "read"),
+            "write_await_ms": _await(ours, "write"),
         }
-        for device, ours in by_label(rows, "device").items()
+        for device, ours in _by_label(rows, "device").items()
         if (utilisation := average(ours, "utilisation")) is not None
     ]
     return sorted(disks, key=lambda disk: (not disk["holds"], -disk["utilisation"]))
+
+
+def _await(rows: Sequence[Row], kind: str) -> float | None:
+    name = f"{kind}_await"
+    return _mean((row.values[name], row.values.get(f"{kind}s", 0.0)) for row in rows if name in row.values)
 
 
 def _processes(rows: Mapping[str, Sequence[Row]], length: int) -> list[Frame]:
     """Sort by bytes read and written, then by CPU."""
     # the probe samples both in the same tick; a process that is idle, or has ended, has no row
     seconds = sum(row.span_s or 0.0 for row in rows.get("cpu", ())) or length
-    found = [_process(pid, ours, seconds) for pid, ours in by_label(rows.get("process", ()), "pid").items() if pid]
+    found = []
+    for pid, ours in _by_label(rows.get("process", ()), "pid").items():
+        labels, spans = ours[-1].labels, [row.values for row in ours if row.span_s]
+        cpu, read, written, run_wait = (
+            sum(each.get(metric, 0.0) for each in spans) / seconds for metric in ("cpu", "read", "written", "run_wait")
+        )
+        if pid:
+            found.append(
+                {
+                    "pid": int(pid) if pid.isdigit() else 0,
+                    "kind": labels.get("kind", ""),
+                    "who": "@".join(filter(None, (labels.get("user"), labels.get("database")))),
+                    "activity": labels.get("activity", ""),
+                    "cpu": cpu / US,
+                    "read_bytes_per_s": read,
+                    "written_bytes_per_s": written,
+                    "run_wait": run_wait / US,
+                }
+            )
     return sorted(found, key=lambda each: (-each["read_bytes_per_s"] - each["written_bytes_per_s"], -each["cpu"]))
 
 
-def _process(pid: str, rows: Sequence[Row], seconds: float) -> Frame:
-    labels = rows[-1].labels
-    sums = {
-        metric: sum(row.values.get(metric, 0.0) for row in rows if row.span_s) / seconds
-        for metric in ("cpu", "read", "written", "run_wait")
-    }
-    return {
-        "pid": int(pid) if pid.isdigit() else 0,
-        "kind": labels.get("kind", ""),
-        "who": "@".join(filter(None, (labels.get("user"), labels.get("database")))),
-        "activity": labels.get("activity", ""),
-        "cpu": sums["cpu"] / US,
-        "read_bytes_per_s": sums["read"],
-        "written_bytes_per_s": sums["written"],
-        "run_wait": sums["run_wait"] / US,
-    }
-
-
 def _blocker(row: Line) -> Frame:
-    return {
-        "pid": row["pid"] or 0,
-        "lock": row["lock"] or "",
-        "blocked_by": row["blocked_by"] or 0,
-        "state": row.get("state") or "",
-        "wait": _wait_name(row),
-    }
+    numbers = {name: row[name] or 0 for name in ("pid", "blocked_by")}
+    return {**numbers, "lock": row["lock"] or "", "state": row.get("state") or "", "wait": _wait(row)}
 
 
-def _statement(row: Row, span_s: float, text: str, *, queries: bool) -> Line:
+def _statement(row: Row, span_s: float, text: str) -> Line:
     calls, took_ms = row.values.get("calls", 0.0), row.values.get("exec_time", 0.0)
     return {
         **{name: row.labels.get(name, "") for name in ("query_id", "user", "database")},
-        "query": shown_query(text, whole=queries),
+        "query": text,
         "sessions": took_ms / MS / span_s,
         "calls_per_s": calls / span_s,
         "mean_ms": took_ms / calls if calls else None,
@@ -211,43 +253,40 @@ Point = Mapping[str, float]
 class History:
     queries: bool = False
     """Whether frames contain texts of statements."""
+    server: Frame = field(default_factory=dict)
+    """Its name, version and processors."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Texts of statements, by query identifier, as far as known."""
-    _buckets: deque[Bucket] = field(default_factory=lambda: deque(maxlen=INTERVALS[-1]))
+    _seconds: deque[Second] = field(default_factory=lambda: deque(maxlen=INTERVALS[-1]))
     _statements: Sequence[Row] = ()
     """The last sample's: they are sampled less often than every second."""
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=HOUR))
 
-    def add(self, bucket: Bucket) -> None:
-        if bucket.sessions is None and self._buckets and bucket.away is None:
-            # sampled a little more than a second ago: the active sessions count as unchanged
-            bucket.sessions = self._buckets[-1].sessions
-        self._statements = bucket.samples.get("statements", self._statements)
-        self._buckets.append(bucket)
-        self.points.append(_point(self.frame(1)))
+    def add(self, second: Second) -> None:
+        self._statements = second.samples.get("statements", self._statements)
+        self._seconds.append(second)
+        frame = self.frame(1)
+        figures = {
+            **{name: frame[name] for name in ("tps", "sessions", "wal_bytes_per_s", "reads_per_s")},
+            "cpu": frame["cpu"] and frame["cpu"]["busy"],
+            "disk": next((disk["utilisation"] for disk in frame["disks"]), None),
+            **({} if frame["active"] is None else {name: frame["active"].get(name, 0.0) for name in CLASSES}),
+        }
+        self.points.append({name: value for name, value in figures.items() if value is not None})
 
     def frame(self, seconds: int) -> Frame:
         """Return the last `seconds` combined, or as many as there are. Requires at least one."""
         statements = [
-            _statement(row, row.span_s, self.texts.get(row.labels.get("query_id", ""), ""), queries=self.queries)
+            _statement(row, row.span_s, shown_query(self.texts.get(identifier, ""), whole=self.queries))
             for row in self._statements
-            if row.span_s
+            if row.span_s and (identifier := row.labels.get("query_id", "")) is not None
         ]
         statements.sort(key=lambda each: -each["sessions"])
-        return frame_of(list(self._buckets)[-seconds:], queries=self.queries, statements=statements)
+        figures = frame_of(list(self._seconds)[-seconds:], queries=self.queries, statements=statements)
+        return {**figures, **self.server}
 
     def query_ids(self) -> set[str]:
         return {row.labels.get("query_id", "") for row in self._statements}
-
-
-def _point(frame: Frame) -> Point:
-    figures = {
-        **{name: frame[name] for name in ("tps", "sessions", "wal_bytes_per_s", "reads_per_s")},
-        "cpu": frame["cpu"] and frame["cpu"]["busy"],
-        "disk": next((disk["utilisation"] for disk in frame["disks"]), None),
-        **({} if frame["active"] is None else {name: frame["active"].get(name, 0.0) for name in STYLES}),
-    }
-    return {name: value for name, value in figures.items() if value is not None}
 
 
 def stepped(points: Sequence[Point], seconds: int, number: int) -> list[Point]:

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import queue
-import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, takewhile
 
 import psycopg
 from psycopg import sql
 
+from pgdyno.effect.sql_tokens import tokens
 from pgdyno.errors import TargetError
 from pgdyno.targets.response_limits import answering
-from pgdyno.watch.buckets import Line, Row
+from pgdyno.watch.find_server import Connection, Found, place_of
+from pgdyno.watch.probe_stream import Line, Row
 
-_COMMENTS = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*", re.DOTALL)
-_COMMAND = re.compile(r"(?:(?:ALTER|CREATE|DROP|REFRESH|START)\s+[A-Za-z_]+|[A-Za-z]+)", re.IGNORECASE)
-_HIDDEN = re.compile(
-    r"""
-    (?P<comment>--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))
-    |(?P<name>"(?:[^"]|"")*(?:"|\Z))
-    |\b[eE]'(?:[^'\\]|\\.|'')*(?:'|\Z)
-    # whether a backslash ends a string depends on a setting: what follows is hidden, rather too much than a password
-    |(?:\b[bBnNxXuU]&?)?'(?:[^'\\]|'')*(?:\\.*|'|\Z)
-    |(?<![\w$])\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z)
-    |(?<![\w$])\d[\w.]*
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
-
-def kind_of(query: str) -> str:
-    """Return the command that a statement begins with, such as `SELECT` or `ALTER TABLE`; possibly empty."""
-    begin = _COMMENTS.match(query)
-    command = _COMMAND.match(query, begin.end() if begin else 0)
-    return " ".join(command[0].upper().split()) if command else ""
-
-
-def without_literals(query: str) -> str:
-    """Return `query` on one line, with strings and numbers hidden, without comments."""
-    return " ".join(_HIDDEN.sub(lambda token: " " if token["comment"] else token["name"] or "?", query).split())
+_WITH_OBJECT = ("ALTER", "CREATE", "DROP", "REFRESH", "START")
+"""Commands whose next word belongs to them."""
 
 
 def shown_query(query: str, *, whole: bool) -> str:
@@ -48,7 +24,27 @@ def shown_query(query: str, *, whole: bool) -> str:
     return without_literals(query) if whole else kind_of(query)
 
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+def kind_of(query: str) -> str:
+    """Return the command that a statement begins with, such as `SELECT` or `ALTER TABLE`; possibly empty."""
+    words = [each.text.upper() for each in islice(takewhile(lambda each: each.kind == "word", tokens(query)), 2)]
+    return " ".join(words[: 1 + (words[:1] < words and words[0] in _WITH_OBJECT)])
+
+
+def without_literals(query: str) -> str:
+    """Return `query` on one line, with strings and numbers hidden, without comments."""
+    shown, at, before = "", 0, ""
+    for token in tokens(query):
+        shown += " " if token.start > at else ""
+        text, at = query[token.start : token.end], token.end
+        is_number = text[0].isdigit() and before != "$"
+        shown += "?" if token.kind in ("string", "meta") or is_number else text
+        before = text
+        # whether a backslash ends a string depends on a setting: what follows may be a password
+        if token.kind == "string" and "\\" in text and text[0] not in "eE$":
+            break
+    return " ".join(shown.split())
+
+
 EVERY_S = 1.0
 END_S = 2.0
 MOST_SESSIONS = 200
@@ -101,23 +97,21 @@ def increases(before: Mapping[int, Sequence[float]], now: Mapping[int, Sequence[
 
 
 class Polling:
-    """Polls once per second in its own thread until the block ends; a queue receives the answers.
+    """Polls once per second in its own thread until the block ends.
 
     After a connection loss, it reconnects every second; the probe reports the outage.
     """
 
-    def __init__(
-        self, connection: Connection, connect: Callable[[], Connection], back: Callable[[Connection], None]
-    ) -> None:
-        """Start with `connection`, create others with `connect`, and call `back` after a reconnect."""
+    def __init__(self, found: Found, connection: Connection | None) -> None:
         self.texts: dict[str, str] = {}
         """Requested texts of statements, by query identifier; empty if the text may not be displayed."""
-        self.answers: queue.SimpleQueue[tuple[Row | None, Sequence[Line]]] = queue.SimpleQueue()
-        """Increases since the answer before, None if they are unknown, and current sessions."""
+        self.place = found.place
+        """Where the server is now, if it is on this host."""
+        self.sessions: Sequence[Line] = ()
+        self._increases: list[Row] = []
         self._before: tuple[float, Mapping[int, Sequence[float]]] | None = None
-        self._connection: Connection | None = connection
-        self._connect = connect
-        self._back = back
+        self._found = found
+        self._connection = connection
         self._stop = threading.Event()
         self._wanted: frozenset[str] = frozenset()
         self._thread = threading.Thread(target=self._run, name="watch-polling", daemon=True)
@@ -137,24 +131,24 @@ class Polling:
         """Request the texts of statements, unless they are known."""
         self._wanted = frozenset(query_ids)
 
+    def take_increases(self) -> list[Row]:
+        """Return by how much counters have increased since the last call; nothing if that is unknown."""
+        taken, self._increases = self._increases, []
+        return taken
+
     def _run(self) -> None:
-        is_new = True
+        settled: Connection | None = None
         while not self._stop.is_set():
             try:
-                came_back = self._connection is None
                 if self._connection is None:
-                    self._connection = self._connect()
-                    is_new = True
+                    self._connection = self._found.connect()
                 with answering(self._connection):
-                    if came_back:
-                        self._back(self._connection)
-                    if is_new:
-                        for setting in _SETTINGS:
-                            self._connection.execute(setting)
-                        is_new = False
+                    if self._connection is not settled:
                         # another session may be one of another server
-                        self._before = None
-                    self.answers.put((self._counters(self._connection), _sessions(self._connection)))
+                        self._settle(self._connection)
+                        settled = self._connection
+                    self._count(self._connection)
+                    self.sessions = _sessions(self._connection)
                     self._learn(self._connection)
             except TargetError:
                 # it is silent, endless, or no PostgreSQL
@@ -164,15 +158,22 @@ class Polling:
                     self._drop()
             self._stop.wait(EVERY_S)
 
-    def _counters(self, connection: Connection) -> Row | None:
+    def _settle(self, connection: Connection) -> None:
+        if self.place is not None:
+            self.place = place_of(connection) or self.place
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        self._before = None
+
+    def _count(self, connection: Connection) -> None:
         rows = connection.execute(_TOTALS).fetchall()
         # the row of objects that belong to no database has no statistics of some kinds
         now = {database or 0: [each or 0.0 for each in counters] for _, database, *counters in rows}
         before, self._before = self._before, (rows[0][0], now)
         gained = None if before is None else increases(before[1], now)
-        if before is None or gained is None or rows[0][0] <= before[0]:
-            return None
-        return Row(rows[0][0] - before[0], {}, dict(zip(_COUNTERS, gained, strict=True)))
+        if before is not None and gained is not None and rows[0][0] > before[0]:
+            values = dict(zip(_COUNTERS, gained, strict=True))
+            self._increases.append(Row(rows[0][0] - before[0], {}, values))
 
     def _learn(self, connection: Connection) -> None:
         """Read the missing texts; each is requested once."""

@@ -10,9 +10,8 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Self
 
 from rich.console import Console
 from rich.live import Live
@@ -58,15 +57,13 @@ class Keys:
 class ScreenView:
     """The whole terminal, redrawn every interval, and immediately when a key is pressed or the size changes."""
 
-    def __init__(self, console: Console, interval: int) -> None:
+    def __init__(self, console: Console, looks: Looks) -> None:
         self._console = console
-        self._interval = interval
+        self._looks = looks
         self._keys = Keys()
-        self._table = Table.PROCESSES
-        self._notes: list[str] = []
-        self._given: tuple[History, Looks] | None = None
+        self._history: History | None = None
         self._shown: Frame | None = None
-        self._paused = self._must_stop = False
+        self._must_stop = False
         self._since = 0
 
     def __enter__(self) -> Self:
@@ -95,17 +92,17 @@ class ScreenView:
         self._live.stop()
         self._keys.__exit__()
 
-    def notes(self, notes: list[str]) -> None:
-        """Display them in the footer from now on."""
-        self._notes += notes
+    def notes(self, notes: Sequence[str]) -> None:
+        """Display them in the footer."""
+        self._looks.notes = notes
 
-    def second(self, history: History, looks: Looks) -> None:
+    def second(self, history: History) -> None:
         """Draw if the interval is over."""
-        self._given = history, looks
+        self._history = history
         self._since += 1
-        if not self._paused and (self._since >= self._interval or self._shown is None):
+        if not self._looks.paused and (self._since >= self._looks.interval or self._shown is None):
             self._since = 0
-            self._shown = history.frame(self._interval)
+            self._shown = history.frame(self._looks.interval)
             self._draw()
 
     def wait(self) -> bool:
@@ -127,32 +124,31 @@ class ScreenView:
         return True
 
     def _press(self, key: str) -> None:
+        looks = self._looks
         if key in "pP ":
-            self._paused = not self._paused
+            looks.paused = not looks.paused
         elif key in "+=-":
-            place = INTERVALS.index(self._interval) + (-1 if key == "-" else 1)
-            self._interval = INTERVALS[min(max(place, 0), len(INTERVALS) - 1)]
+            place = INTERVALS.index(looks.interval) + (-1 if key == "-" else 1)
+            looks.interval = INTERVALS[min(max(place, 0), len(INTERVALS) - 1)]
         elif key in "tT":
             tables = list(Table)
-            self._table = tables[(tables.index(self._table) + 1) % len(tables)]
+            looks.table = tables[(tables.index(looks.table) + 1) % len(tables)]
 
     def _draw(self) -> None:
         self._size = self._console.size
-        if self._given is not None and self._shown is not None:
-            history, known = self._given
-            looks = replace(known, interval=self._interval, paused=self._paused, table=self._table, notes=self._notes)
-            self._live.update(screen(self._shown, history.points, looks, *self._size), refresh=True)
+        if self._history is not None and self._shown is not None:
+            self._live.update(screen(self._shown, self._history.points, self._looks, *self._size), refresh=True)
 
 
 class PrintedView:
     """A frame every interval on standard output, and no keys."""
 
-    def __init__(self, interval: int, show: Callable[[Frame, Looks], Any], *, once: bool) -> None:
+    def __init__(self, interval: int, show: Callable[[Frame], None], *, once: bool) -> None:
         """With `once`, it ends after the first frame that has rates."""
         self._interval = interval
         self._show = show
         self._once = once
-        self._seconds = 0
+        self._seconds = self._noted = 0
         self._over = False
 
     def __enter__(self) -> Self:
@@ -160,16 +156,17 @@ class PrintedView:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def notes(self, notes: list[str]) -> None:
-        """Print them on standard error."""
-        for note in notes:
+    def notes(self, notes: Sequence[str]) -> None:
+        """Print new ones on standard error."""
+        for note in notes[self._noted :]:
             print(f"note: {printable(note)}", file=sys.stderr, flush=True)
+        self._noted = len(notes)
 
-    def second(self, history: History, looks: Looks) -> None:
+    def second(self, history: History) -> None:
         """Print a frame if the interval is over; the first second has no rates and is left out."""
         self._seconds += 1
         if self._seconds > 1 and (self._seconds - 1) % self._interval == 0:
-            self._show(history.frame(self._interval), replace(looks, interval=self._interval))
+            self._show(history.frame(self._interval))
             self._over = self._once
 
     def wait(self) -> bool:
@@ -179,4 +176,4 @@ class PrintedView:
 
 
 View = ScreenView | PrintedView
-"""Receives every second and notes; `wait` returns False if it has ended."""
+"""Receives every second and the notes; `wait` returns False if it has ended."""
