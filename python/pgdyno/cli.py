@@ -27,6 +27,7 @@ COMMANDS = {
     "list": "list_runs:list_",
     "show": "show:show",
     "report": "report:report",
+    "publish": "publish:publish",
     "export": "import_export:export",
     "copy": "import_export:copy",
     "compare": "comparison.compare:compare",

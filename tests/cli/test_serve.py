@@ -82,7 +82,7 @@ def test_the_token_is_said_once_and_logged_nowhere(tmp_path: Path) -> None:
             entered = client.post("/enter", data={"token": token})
             assert entered.headers["location"] == "/"
             assert client.get("/").status_code == 200
-            assert client.get("/run/none").status_code == 404
+            assert client.get("/runs/none/index.html").status_code == 404
             # pages that name no referrer to others, and never have the token in their address
             assert client.get("/").headers["referrer-policy"] == "same-origin"
         assert (said + ended(process)).count(token) == 1
@@ -91,13 +91,13 @@ def test_the_token_is_said_once_and_logged_nowhere(tmp_path: Path) -> None:
 ENDLESS = """
 import sys, threading
 from pathlib import Path
-from pgdyno.live.archive import Archive
+from pgdyno.live.run_pages import RunPages
 
 def wait(self, request):
     Path("asked").touch()
     threading.Event().wait()
 
-Archive.report = wait
+RunPages.run = wait
 sys.argv = ["pgdyno", "serve", "runs", "--listen=:0"]
 from pgdyno.__main__ import main
 main()
@@ -112,7 +112,7 @@ def test_it_ends_while_a_report_is_in_progress_and_prints_nothing(tmp_path: Path
     try:
         port = urlsplit(address_in(present(process.stdout).readline())).port or 0
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as asking:
-            asking.sendall(f"GET /run/x/report HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            asking.sendall(f"GET /runs/x/index.html HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
             wait_until((tmp_path / "asked").exists)
             assert ended(process) == ""
     finally:

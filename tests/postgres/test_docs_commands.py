@@ -29,7 +29,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
     "install", "first-run", "tutorial", "sweeps", "compare-settings", "impact", "archive", "own-sql", "scenarios",
     "count", "insert-benchmark", "aurora", "latency", "github-actions", "moving", "sysbench", "cluster",
-    "poolers", "patches", "gate-extension", "queries", "bisect",
+    "poolers", "patches", "gate-extension", "queries", "bisect", "publish",
 )  # fmt: skip
 OWN_LOAD_PAGES = ("own-load", "own-load-replay", "own-load-model")
 """They capture what an application does meanwhile."""

@@ -1,4 +1,4 @@
-"""Malformed journals, probe lines and requests: the live page and the archive continue."""
+"""Malformed journals, probe lines and requests: the live page and those of stored runs continue."""
 
 import asyncio
 import json
@@ -172,8 +172,8 @@ def test_folders_within_folders_have_a_limit(tmp_path: Path) -> None:
     name = run_of(runs).name
     with TestClient(make_app(runs), base_url="http://localhost:8432") as client:
         assert client.get("/").status_code == 200
-        assert client.get(f"/run/{name}").status_code == 200
-        answer = client.get(f"/run/{deep.relative_to(runs).parts[0]}")
+        assert client.get(f"/runs/{name}/index.html").status_code == 200
+        answer = client.get(f"/runs/{deep.relative_to(runs).parts[0]}/raw.tar")
         assert answer.status_code < 500
         assert "nested deeper than 16 folders" in answer.text
 

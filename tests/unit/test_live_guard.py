@@ -81,7 +81,7 @@ def test_names_and_addresses_of_ours(tmp_path: Path, host: str) -> None:
 def test_without_the_token_no_page_is_served(guarded: TestClient) -> None:
     answer = guarded.get("/")
     assert (answer.status_code, answer.headers["location"]) == (303, "/enter")
-    assert guarded.get("/run/x/report", headers={"sec-fetch-dest": "empty"}).status_code == 401
+    assert guarded.get("/runs/x/index.html", headers={"sec-fetch-dest": "empty"}).status_code == 401
     assert guarded.get("/", headers={"cookie": "pgdyno=wrong"}).status_code == 303
     assert guarded.get("/", headers={b"cookie": b"pgdyno=\xe9;;="}).status_code == 303
     assert guarded.get(f"/?token={TOKEN}").status_code == 303
@@ -119,7 +119,7 @@ def test_every_answer_has_the_headers(guarded: TestClient) -> None:
 
 def test_our_pages_have_nothing_inline(tmp_path: Path) -> None:
     with client_of(tmp_path) as client:
-        for path in ("/", "/run/none", "/compare"):
+        for path in ("/history", "/runs/none/index.html", "/compare"):
             text = client.get(path).text
             assert "<style" not in text
             assert " style=" not in text

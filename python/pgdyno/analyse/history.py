@@ -80,7 +80,7 @@ _ROWS = 10_000
 """Rows of a table of sbtest by default."""
 
 
-def _load(manifest: Manifest) -> str:
+def load_words(manifest: Manifest) -> str:
     """Return the size of the dataset, and the parameters of the workload that make it another load."""
     workload = manifest.plan.get("workload") or {}
     factor, tables, rows = manifest.scale_factor, workload.get("tables") or 1, workload.get("table_size") or _ROWS
@@ -116,7 +116,7 @@ def _server(target: TargetRecord) -> tuple[str, ...]:
     return tuple(f"{name} {value}" for name, value in sorted((identity or {}).items()))
 
 
-def _imported_load(trial: TrialRecord) -> tuple[str, ...]:
+def told_of(trial: TrialRecord) -> tuple[str, ...]:
     """Return what the source of an imported trial says about its load besides its length, and what its rate counts."""
     if trial.imported is None:
         return ()
@@ -127,7 +127,7 @@ def _imported_load(trial: TrialRecord) -> tuple[str, ...]:
     return (*parts, *([unit] if unit != TRANSACTIONS else []))
 
 
-def _length(trial: TrialRecord) -> str:
+def length_words(trial: TrialRecord) -> str:
     """Return the length of a trial; of an imported one in whole seconds, because tools print times that elapsed."""
     if trial.transactions is not None:
         return f", {counted(trial.transactions, 'transaction')} per client"
@@ -145,15 +145,15 @@ def histories(runs: Mapping[str, RunSource], asked: Metric | None = None, *, few
     found: dict[_Key, list[HistoryPoint]] = defaultdict(list)
     for folder, run in sorted(runs.items(), key=lambda each: each[1].manifest.started_at):
         figures: dict[_Key, list[float]] = defaultdict(list)
-        load, metric = _load(run.manifest), asked or usual_metric(run)
+        load, metric = load_words(run.manifest), asked or usual_metric(run)
         servers = {each.name: _server(each) for each in run.manifest.targets}
         for trial in run.trials:
             # a trial of a duet ran on half of the processors, next to another load
             figure = value_of(trial, metric) if trial.duet is None else None
             if figure is not None:
                 series = Series.of(trial.target, trial.point)
-                told = (*_imported_load(trial), *servers.get(trial.target, ()))
-                of = (metric, run.manifest.workload, load, told, _length(trial))
+                told = (*told_of(trial), *servers.get(trial.target, ()))
+                of = (metric, run.manifest.workload, load, told, length_words(trial))
                 figures[*of, series, trial.point.clients].append(math.log(figure))
         for key, logs in figures.items():
             mean = math.exp(math.fsum(logs) / len(logs))

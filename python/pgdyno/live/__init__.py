@@ -1,1 +1,1 @@
-"""The archive of runs and the page of a running experiment, in a browser."""
+"""The pages of stored runs and the page of a running experiment, in a browser."""

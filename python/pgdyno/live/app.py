@@ -1,4 +1,4 @@
-"""The application: first the guard, then the archive and the running experiments."""
+"""The application: first the guard, then stored runs and running experiments."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from pgdyno.live.archive import EXPLAINED, Archive, Histories
-from pgdyno.live.archive_index import Index
 from pgdyno.live.experiment_pages import Experiments
-from pgdyno.live.pages import page, static
+from pgdyno.live.history_pages import Histories
+from pgdyno.live.pages import EXPLAINED, page, static
+from pgdyno.live.run_index import Index
+from pgdyno.live.run_pages import RunPages
 from pgdyno.live.server.request_guard import COOKIE, ENTER, STATIC, Guard, body_of, new_token, token_fits
 
 LOOPBACK_NAMES = ("localhost",)
@@ -37,9 +38,9 @@ def make_app(runs: Path, access: Access | None = None) -> Starlette:
     enter = _Enter(access.token)
     index = Index(runs)
     experiments = Experiments(index, form_token)
-    archive = Archive(index)
+    stored = RunPages(index)
     routes = [
-        *archive.routes(),
+        *stored.routes(),
         *Histories(index).routes(),
         *experiments.routes(),
         Route(ENTER, enter.form, methods=["GET"]),
@@ -48,7 +49,7 @@ def make_app(runs: Path, access: Access | None = None) -> Starlette:
     ]
     guard = Middleware(Guard, names=access.names, token=access.token, form_token=form_token)
     app = Starlette(routes=routes, middleware=[guard], exception_handlers=EXPLAINED)
-    app.state.hub, app.state.archive = experiments.hub, archive
+    app.state.hub, app.state.stored = experiments.hub, stored
     return app
 
 

@@ -14,13 +14,14 @@ from starlette.routing import Route
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.errors import PgdynoError, UsageError
-from pgdyno.live.archive_index import Entry, Index
 from pgdyno.live.control import Ask, ask
 from pgdyno.live.pages import page
+from pgdyno.live.run_index import Index
 from pgdyno.live.run_journal import JOURNAL
 from pgdyno.live.run_reader import Baseline, Json, Watched, mean_of
 from pgdyno.live.server.request_guard import body_of, may_ask
 from pgdyno.live.viewers import Hub
+from pgdyno.publish.run_entry import Entry
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.sentences import question
 from pgdyno.store import RunFolder, load_run
@@ -53,8 +54,8 @@ def _previous_run(runs: list[Entry], name: str) -> Entry | None:
     if this is None:
         return None
     for each in runs:
-        alike = (each.plan, each.workload) == (this.plan, this.workload) and each.started_at < this.started_at
-        if alike and each.outcome == Outcome.FINISHED.value and each.fingerprint == this.fingerprint:
+        alike = (each.plan, each.workload) == (this.plan, this.workload) and str(each.started_at) < str(this.started_at)
+        if alike and each.outcome is Outcome.FINISHED and each.fingerprint == this.fingerprint:
             return each
     return None
 
@@ -99,14 +100,15 @@ class Experiments:
         ]
 
     def page(self, request: Request) -> Response:
-        """Return the page; for a run without a journal, that of the archive."""
+        """Return the page; for a run without a journal, that of its report."""
         name = self._name(request)
         if not (self._index.path(name) / JOURNAL).is_file():
-            return RedirectResponse(f"/run/{quote(name)}", 303)
+            return RedirectResponse(f"/runs/{quote(name)}/index.html", 303)
         manifest = RunFolder.open(self._index.path(name)).manifest
         host, prices = manifest.host, prices_of(manifest)
         context = {
-            "entry": self._index.get(name),
+            "name": name,
+            "workload": manifest.workload,
             "question": question(manifest),
             "cores": host.cores if host else None,
             "strips": STRIPS,
@@ -140,7 +142,7 @@ class Experiments:
         return JSONResponse({"asked": what.value}, 202)
 
     def _name(self, request: Request) -> str:
-        entry = self._index.get(request.path_params["name"])
+        _, entry = self._index.get(request.path_params["name"]) or ((), None)
         if entry is None or entry.problem:
             raise HTTPException(404, "There is no such run.")
         return entry.name

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 
 from pgdyno import __version__
 from pgdyno.analyse.pairs import Metric
-from pgdyno.errors import UsageError
-from pgdyno.live.archive_index import Entry
+from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.report import numbers
 from pgdyno.report.charts import palette
-from pgdyno.report.charts.palette import Theme
+from pgdyno.report.html import page_colours
 from pgdyno.report.several_runs import short_name
 from pgdyno.safe_output import visible
 
 STATIC = {
-    "app.js": "text/javascript",
     "charts.js": "text/javascript",
     "enter.js": "text/javascript",
     "icon.svg": "image/svg+xml",
@@ -67,13 +67,6 @@ def page(name: str, /, **context: object) -> str:
     return visible(_environment().get_template(f"{name}.html.j2").render(context))
 
 
-@lru_cache(maxsize=8_192)
-def archive_row(entry: Entry, *, running: bool) -> Markup:
-    """Render a run's line in the list; cached, because most of a long list does not change."""
-    text = _environment().get_template("archive_row.html.j2").render(each=entry, running=running)
-    return Markup(text)  # noqa: S704 - the template has escaped it
-
-
 @cache
 def static(name: str) -> tuple[bytes, str] | None:
     """Return a static file and its media type; None if there is no such file."""
@@ -88,14 +81,8 @@ def static(name: str) -> tuple[bytes, str] | None:
 
 
 def _style() -> str:
-    light, dark = palette.variables(Theme.LIGHT), palette.variables(Theme.DARK)
     own = files("pgdyno.live").joinpath("static", "look.css").read_text(encoding="utf-8")
-    return (
-        f":root{{{light}color-scheme:light}}\n"
-        f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
-        f"@media screen{{:root[data-theme=dark]{{{dark}color-scheme:dark}}}}\n"
-        f"{palette.fonts()}{palette.chart_css()}\n{own}"
-    )
+    return f"{page_colours()}{palette.chart_css()}\n{own}"
 
 
 def _day(text: str | datetime | None) -> str:
@@ -103,3 +90,17 @@ def _day(text: str | datetime | None) -> str:
         return numbers.NOTHING
     moment = datetime.fromisoformat(text) if isinstance(text, str) else text
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def explain(_request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return HTMLResponse(page("message", heading="Not found", text=error.detail, hint=None), error.status_code)
+    assert isinstance(error, PgdynoError)
+    text = f"{error.message[:1].upper()}{error.message[1:]}."
+    return HTMLResponse(page("message", heading="This page cannot be shown", text=text, hint=error.hint), 409)
+
+
+EXPLAINED: dict[type[Exception] | int, Callable[[Request, Exception], Response]] = {
+    HTTPException: explain,
+    PgdynoError: explain,
+}

@@ -1,4 +1,4 @@
-"""The content of the archive's pages: a run, and two compared runs."""
+"""The content of the page of two compared runs."""
 
 from __future__ import annotations
 
@@ -10,71 +10,15 @@ from markupsafe import Markup
 from pgdyno.analyse.comparison import Comparison, Verdict, compare
 from pgdyno.analyse.intervals import Interval
 from pgdyno.analyse.pairs import Metric
-from pgdyno.analyse.series import Series, following, label, varying
 from pgdyno.fingerprint import Difference, Weight, comparable
-from pgdyno.records import Manifest, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, low_to_high, percent
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.several_runs import arms_between
 from pgdyno.store import RunData
-from pgdyno.units import counted, format_size
 
 PLOT_WIDTH, PLOT_HEIGHT = 240, 20
 COLOURS = {Verdict.FASTER: "good", Verdict.SLOWER: "bad", Verdict.INCONCLUSIVE: "amber", Verdict.SAME: ""}
-
-
-@dataclass(frozen=True, slots=True)
-class TrialRow:
-    number: int
-    series: str
-    clients: int
-    repeat: int
-    outcome: str
-    failure: str | None
-    tps: float | None
-    p50_ns: float | None
-    p99_ns: float | None
-    failed: str
-
-
-def trial_rows(run: RunData) -> list[TrialRow]:
-    follow = following(run.manifest.plan, (trial.point for trial in run.trials))
-    series = {trial.number: Series.of(trial.target, trial.point, follow) for trial in run.trials}
-    names = varying(list(series.values()))
-    return [_trial_row(trial, label(series[trial.number], names)) for trial in run.trials]
-
-
-def _trial_row(trial: TrialRecord, series: str) -> TrialRow:
-    summary = trial.summary
-    latency = summary.latency_ns if summary else None
-    return TrialRow(
-        number=trial.number,
-        series=series,
-        clients=trial.point.clients or 0,
-        repeat=trial.repeat,
-        outcome=trial.outcome.value,
-        failure=trial.failure.message if trial.failure else None,
-        tps=summary.rate_tps if summary else None,
-        p50_ns=latency.p50 if latency else None,
-        p99_ns=latency.p99 if latency else None,
-        failed=numbers.format_count(summary.failed if summary else None),
-    )
-
-
-def facts(manifest: Manifest) -> list[tuple[str, str]]:
-    host = manifest.host
-    servers = [f"{each.name} {each.facts.version if each.facts else '(never started)'}" for each in manifest.targets]
-    found = [
-        ("Workload", manifest.workload),
-        ("Servers", ", ".join(servers)),
-        ("Plan", manifest.plan_source),
-        ("Tools", f"pgdyno {manifest.pgdyno}, pgdrive {manifest.pgdrive or 'unknown'}"),
-    ]
-    if host is not None:
-        machine = f"{host.cpu_model}, {counted(host.cores, 'core')}, {format_size(host.memory_bytes)}"
-        found += [("Machine", machine), ("System", f"{host.os}, {host.kernel}, {host.architecture}")]
-    return found
 
 
 @dataclass(frozen=True, slots=True)

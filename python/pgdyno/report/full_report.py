@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pgdyno.analyse.comparison import Comparison, compare
 from pgdyno.analyse.over_time.dips import Dip, trial_dips
@@ -76,6 +76,9 @@ from pgdyno.store.probe_queries import (
 from pgdyno.store.profiles import read_profile
 from pgdyno.store.run_union import shifts
 
+if TYPE_CHECKING:
+    from pgdyno.report.html import Publication
+
 _Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
 MOST_PROBED = 300
 """Trials whose waits, processors and disks are read, so that a page takes at most about ten seconds."""
@@ -100,12 +103,12 @@ class WholeReport:
     draft: Draft
     language: Language
 
-    def html(self) -> str:
+    def html(self, publication: Publication | None = None) -> str:
         # templates are loaded where a page is wanted: a run in the terminal needs none
         from pgdyno.report.html import render_page
 
         with without_collector(), use_language(self.language, queries=counts_queries(self.draft.of.run.trials)):
-            return visible(render_page(self.draft))
+            return visible(render_page(self.draft, publication))
 
     def markdown(self) -> str:
         with use_language(self.language, queries=counts_queries(self.draft.of.run.trials)):
@@ -113,14 +116,20 @@ class WholeReport:
 
 
 def whole_report(
-    runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH
+    runs: Sequence[RunData],
+    prices: PriceList | None = None,
+    language: Language = Language.ENGLISH,
+    location: str | None = None,
 ) -> WholeReport:
-    """Return the report of one run, or of several with the first as the baseline. Raises StoreError and UsageError."""
+    """Return the report of one run, or of several with the first as the baseline. Raises StoreError and UsageError.
+
+    `location` is where readers find the raw data, by default the run folders.
+    """
     trials = [trial for run in runs for trial in run.trials]
     with without_collector(), use_language(language, queries=counts_queries(trials)):
         of, extras = everything(runs, prices)
-        location = ", ".join(run.folder.location for run in runs)
-        return WholeReport(Draft(of, extras, location), language)
+        places = ", ".join(run.folder.location for run in runs)
+        return WholeReport(Draft(of, extras, location or places), language)
 
 
 def report_html(runs: Sequence[RunData]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -33,7 +34,18 @@ _KEPT_TOGETHER = re.compile(
 """Spaces of a heading at which a line must not break: between a figure and its unit."""
 
 
-def render_page(draft: Draft) -> str:
+class Publication(NamedTuple):
+    """What a published page has besides the report."""
+
+    head: Markup = Markup()
+    brand: Markup = Markup("<b>pgdyno</b>")
+    link: Markup = Markup()
+    """An item of the contents."""
+    end: Markup = Markup()
+    """A section after the report's own."""
+
+
+def render_page(draft: Draft, publication: Publication | None = None) -> str:
     manifest = draft.of.manifest
     return _render(
         "report.html.j2",
@@ -48,6 +60,7 @@ def render_page(draft: Draft) -> str:
         struck=draft.validity.invalid if draft.validity is not None else (),
         conditions=conditions(draft.of),
         numbers=draft.numbers,
+        publication=publication or Publication(),
     )
 
 
@@ -72,11 +85,11 @@ def _render(template: str, sections: Sections, **values: object) -> str:
     )
 
 
-def policy(style: str, script: str) -> str:
-    """Return the Content-Security-Policy of a page with exactly this style and this script."""
+def policy(style: str, script: str, forms: str = "'none'") -> str:
+    """Return the Content-Security-Policy of a page with exactly this style and this script, and targets of forms."""
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"base-uri 'none'; form-action {forms}"
     )
 
 
@@ -90,6 +103,11 @@ def page_file(name: str) -> str:
 
 def page_style() -> str:
     """Return the colours of both themes, the charts' rules, then the page's own."""
+    return page_colours() + palette.chart_css() + "\n" + page_file("style.css")
+
+
+def page_colours() -> str:
+    """Return the colours of both themes, and the fonts."""
     light, dark = palette.variables(Theme.LIGHT), palette.variables(Theme.DARK)
     themes = (
         f":root{{{light}color-scheme:light}}\n"
@@ -97,7 +115,7 @@ def page_style() -> str:
         f"{{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
         f"@media screen{{:root[data-theme=dark]{{{dark}color-scheme:dark}}}}\n"
     )
-    return themes + palette.fonts() + palette.chart_css() + "\n" + page_file("style.css")
+    return themes + palette.fonts()
 
 
 @cache

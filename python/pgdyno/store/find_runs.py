@@ -29,8 +29,7 @@ _LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
 """`latest~2` is the second run before the latest, as in Git."""
 REPORT, HEAD = "report.html", 16_384
 """A run's report, and the bytes of it that are read: its description is the answer."""
-_VALIDITY = re.compile(r'<meta name="validity" content="([^"]{0,2000})">')
-_DESCRIPTION = re.compile(r'<meta name="description" content="([^"]{0,2000})">')
+_META = re.compile(r'<meta name="(description|validity|noise)" content="([^"]{0,2000})">')
 
 
 BISECTION = "bisect.json"
@@ -125,29 +124,40 @@ def _read_entry(path: Path, manifest: Any) -> RunEntry:  # noqa: ANN401 - JSON
     return RunEntry(path.name, path, started_at, manifest["workload"], targets, 0, planned, outcome, is_cut)
 
 
+@dataclass(frozen=True, slots=True)
+class ReportHead:
+    """What the head of a report says; empty without a report that says so."""
+
+    answer: str = ""
+    """Without its tables."""
+    validity: str = ""
+    """`not valid`, or how many rules of the audit passed."""
+    noise: str = ""
+    """The letter of the noise grade."""
+
+    @classmethod
+    def of(cls, text: str) -> ReportHead:
+        # the first of each is pgdyno's own: what follows may be a text from elsewhere
+        found = {name: html.unescape(value) for name, value in reversed(_META.findall(text))}
+        return cls(found.get("description", ""), found.get("validity", ""), found.get("noise", ""))
+
+
+def read_report_head(run: Path) -> ReportHead:
+    try:
+        with open_regular(run / REPORT) as file:
+            return ReportHead.of(file.read(HEAD).decode(errors="replace"))
+    except (OSError, StoreError):
+        return ReportHead()
+
+
 def read_answer(run: Path) -> str:
-    """Return the answer of a run's report, without its tables; empty without a report."""
-    found = _DESCRIPTION.search(_head(run))
-    return html.unescape(found[1]) if found else ""
+    """Return the answer of a run's report; empty without a report."""
+    return read_report_head(run).answer
 
 
 def is_not_valid(run: Path) -> bool:
     """Return whether a run's report says that its answer is not valid; False without a report."""
-    return read_validity(run) == "not valid"
-
-
-def read_validity(run: Path) -> str:
-    """Return `not valid`, or how many rules of the audit passed; empty without a report that says so."""
-    found = _VALIDITY.search(_head(run))
-    return html.unescape(found[1]) if found else ""
-
-
-def _head(run: Path) -> str:
-    try:
-        with open_regular(run / REPORT) as file:
-            return str(file.read(HEAD).decode(errors="replace"))
-    except (OSError, StoreError):
-        return ""
+    return read_report_head(run).validity == "not valid"
 
 
 def note_attempt(parent: Path, plan: str) -> None:

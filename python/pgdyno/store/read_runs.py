@@ -186,6 +186,11 @@ class RunData:
                 by_trial[number].append(SettingRow(number, name, kept, unit, source))
         return [row for rows in by_trial.values() for row in rows]
 
+    def unmasked_settings(self) -> set[int]:
+        """Return the trials whose table of settings has secrets, as earlier versions wrote them. Raises StoreError."""
+        secret = (numbers for numbers, name, value, *_ in self._settings if value and kept_value(name, value) != value)
+        return set().union(*secret)
+
     @cached_property
     def _settings(self) -> Sequence[tuple[Any, ...]]:
         paths = [path / "settings.parquet" for path in self._paths.values()]

@@ -171,7 +171,7 @@ def serve(runs: Path, address: Address, notify: Callable[[str], None]) -> None:
         url = url_of(listening)
         notify(url if access.token is None else f"{url}{ENTER}#{access.token}")
         app = make_app(runs, access)
-        threading.Thread(target=app.state.archive.read_ahead, daemon=True).start()
+        threading.Thread(target=app.state.stored.read_ahead, daemon=True).start()
         server = _Server(config_of(app))
         # this is the normal way to end
         with suppress(KeyboardInterrupt, SystemExit):

@@ -2,9 +2,15 @@
 // taken out of the address at once.
 "use strict";
 (() => {
+  // a link on the page of a run, which is separated from this site, brings no cookie: one from here does, if there is one
+  const again = () => {
+    const key = "pgdyno-again", tried = sessionStorage.getItem(key);
+    if (tried || document.querySelector(".bad")) sessionStorage.removeItem(key);
+    else { sessionStorage.setItem(key, "1"); location.replace("/"); }
+  };
   const enter = () => {
     const token = location.hash.slice(1);
-    if (!token) return;
+    if (!token) { again(); return; }
     history.replaceState(null, "", location.pathname);
     const form = document.getElementById("enter");
     form.elements.token.value = token;

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from pgdyno.analyse.noise_grade import NoiseGrade
 from pgdyno.analyse.over_time.dips import Dip
 from pgdyno.analyse.scaling import NotFitted, UslFit, fit_curve
 from pgdyno.analyse.series import Series
@@ -57,8 +58,12 @@ class Draft:
         of, extras = self.of, self.extras
         numbers = peak_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, self.said) else []
         if any(each.finished for each in of.points):
-            numbers.insert(2, noise_number(noise_grade(of, self.said.chief)))
+            numbers.insert(2, noise_number(self.noise))
         return numbers
+
+    @cached_property
+    def noise(self) -> NoiseGrade | None:
+        return noise_grade(self.of, self.said.chief)
 
     def key_lines(self) -> list[str]:
         """Return the figures of the first screen, and how many rules of the audit passed."""

@@ -1,21 +1,23 @@
-"""The archive: listing, searching, comparing and downloading runs over HTTP."""
+"""Stored runs over HTTP: their index, their pages, comparisons and downloads."""
 
 import fcntl
+import io
 import re
+import tarfile
 from collections.abc import Iterator
-from html import escape, unescape
+from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
 
 from pgdyno.fingerprint import fingerprint_of
-from pgdyno.live import archive_index
+from pgdyno.live import run_index
 from pgdyno.live.app import make_app
-from pgdyno.live.archive_index import Index
+from pgdyno.live.run_index import Index
 from pgdyno.report.full_report import report_html
 from pgdyno.store import RunFolder, load_run
-from tests.present import present
 from tests.unit.archive_sample import MARKUP, fingerprint, many_runs, run_of
 
 
@@ -44,66 +46,43 @@ def listed(text: str) -> list[str]:
 @pytest.mark.slow
 def test_a_thousand_runs_are_read_only_once(runs: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     names = many_runs(runs, 1_000)
-    assert listed(client.get("/").text) == names
+    text = client.get("/").text
+    assert listed(text) == names
+    assert len(text.encode()) < 1_000_000
 
     def fail(*_: object) -> None:
         raise AssertionError("a run that has not changed is read again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(archive_index, "read_entry", fail)
+        patch.setattr(run_index, "read_entry", fail)
         assert listed(client.get("/").text) == names
         # another server uses the index that this one wrote
         assert [each.name for each in Index(runs).runs()] == names
-    assert listed(client.get("/?version=12").text) == [name for name in names if int(name[-4:], 16) % 9 == 2]
-    assert len(listed(client.get("/?since=2026-11-21&until=2026-11-21").text)) == 24
 
 
 def test_a_run_that_changes_is_read_again(runs: Path, client: TestClient) -> None:
     folder = run_of(runs)
-    assert "finished" in client.get("/").text
+    assert 'class="amber"' not in client.get("/").text
     folder.update_manifest(outcome="failed")
-    assert '<td class="words bad">failed' in client.get("/").text
+    assert '<b class="amber">failed</b>' in client.get("/").text
 
 
-def test_the_list_has_the_answer_of_the_report_and_the_mean_of_the_best_point(runs: Path, client: TestClient) -> None:
+def test_the_index_has_what_the_report_says(runs: Path, client: TestClient) -> None:
     folder = run_of(runs, tps=500)
-    assert 'class="answer"' not in client.get("/").text
-    best = [trial.summary.tps for trial in folder.trials() if trial.summary]
-    (entry,) = Index(runs).runs()
-    assert entry.answer == ""
-    assert entry.peak_tps == pytest.approx(sum(best) / len(best))
-    assert present(entry.peak_tps) < max(best)
+    assert "No report yet" in client.get("/").text
     (folder.path / "report.html").write_text(report_html([load_run(folder.path)]))
-    assert "PostgreSQL 18.6 reaches" in client.get("/").text
-    # a report from elsewhere is served as text, and a link is not followed
-    validity = f'<meta name="validity" content="{escape(MARKUP)}">'
-    (folder.path / "report.html").write_text(f'<meta name="description" content="{escape(MARKUP)}">{validity}')
-    assert f"<p>Validity: {MARKUP}" in unescape(client.get(f"/run/{folder.name}").text)
-    assert MARKUP not in client.get("/").text
-    assert Index(runs).runs()[0].answer == MARKUP
+    (entry,) = Index(runs).runs()
+    assert entry.answer.startswith("Not valid: PostgreSQL 18.6 reaches")
+    assert (entry.noise, entry.validity) == ("E", "not valid")
+    assert entry.answer in client.get("/").text
+    # a report from elsewhere is text, and a link is not followed
+    for name in ("description", "validity", "noise"):
+        (folder.path / "report.html").write_text(f'<meta name="{name}" content="{escape(MARKUP)}">')
+        assert MARKUP not in client.get("/").text
+    assert Index(runs).runs()[0].noise == MARKUP
     (folder.path / "report.html").unlink()
     (folder.path / "report.html").symlink_to("/etc/passwd")
-    assert Index(runs).runs()[0].answer == ""
-
-
-def test_search(runs: Path, client: TestClient) -> None:
-    first = run_of(runs, version="17.5", notes=["the fan was loud"])
-    second = run_of(runs, hours=30, workload="tpcb-like", fingerprint=fingerprint("Slow CPU"))
-    print_of_first = fingerprint_of(first.manifest.fingerprint)
-    for query, found in (
-        ("q=fan+loud", [first]),
-        ("q=FAN+quiet", []),
-        ("q=shared_buffers=16384", [second, first]),
-        ("workload=tpcb-like", [second]),
-        ("version=17", [first]),
-        ("version=1", []),
-        (f"fingerprint={print_of_first}", [first]),
-        (f"fingerprint={print_of_first[:4].upper()}", [first]),
-        ("since=2026-11-21", [second]),
-        ("until=2026-11-20", [first]),
-    ):
-        assert listed(client.get(f"/?{query}").text) == [each.name for each in found], query
-    assert "is not a date" in client.get("/?since=soon").text
+    assert Index(runs).runs()[0].noise == ""
 
 
 def test_a_fingerprint_leaves_out_what_is_compared(runs: Path) -> None:
@@ -116,55 +95,38 @@ def test_unreadable_runs_have_a_reason(runs: Path, client: TestClient) -> None:
     folder = run_of(runs)
     (folder.path / "manifest.json").write_text("{")
     assert "it is not JSON" in client.get("/").text
-    assert client.get(f"/run/{folder.name}").status_code == 409
+    assert client.get(f"/runs/{folder.name}/index.html").status_code == 409
 
 
 def test_a_damaged_cache_is_no_harm(runs: Path, tmp_path: Path) -> None:
     run_of(runs)
     kept = tmp_path / "index.json"
-    for damaged in ("", "[]", '{"made_by": [1, "0.1.0"], "runs": [{}]}', '{"made_by": [1, "0.1.0"], "runs": [7]}'):
+    for damaged in ("", "[]", '{"made_by": [4, "0.1.0"], "runs": [{}]}', '{"made_by": [4, "0.1.0"], "runs": [7]}'):
         kept.write_text(damaged)
         assert len(Index(runs, kept).runs()) == 1
 
 
-def test_a_run_its_report_and_its_files(runs: Path, client: TestClient) -> None:
+def test_a_run_and_its_files(runs: Path, client: TestClient) -> None:
     folder = run_of(runs)
-    text = client.get(f"/run/{folder.name}").text
-    assert text.count('id="trial-') == 2
-    for path in re.findall(rf'href="(/run/{folder.name}/files/[^"]*)"', text):
-        assert client.get(path).status_code == 200, path
-    got = client.get(f"/run/{folder.name}/files/manifest.json")
-    assert got.content == (folder.path / "manifest.json").read_bytes()
-    assert got.headers["content-disposition"].startswith("attachment")
-    report = client.get(f"/run/{folder.name}/report")
-    assert "<h1>" in report.text
-    assert report.headers["content-security-policy"].startswith("sandbox ")
-    assert client.get(f"/run/{folder.name}/trials.csv").text.count("\n") == 3
+    page = client.get(f"/runs/{folder.name}/index.html")
+    assert page.headers["content-security-policy"].startswith("sandbox ")
+    links = re.findall('href="([^"#]*)" download', page.text)
+    assert links == ["raw.tar", "trials.csv", "plan.toml"]
+    for link in links:
+        got = client.get(f"/runs/{folder.name}/{link}")
+        assert got.status_code == 200
+        assert got.headers["content-disposition"].startswith("attachment")
+    assert client.get(f"/runs/{folder.name}/trials.csv").text.count("\n") == 3
+    raw = io.BytesIO(client.get(f"/runs/{folder.name}/raw.tar").content)
+    with tarfile.open(fileobj=raw) as tar:
+        assert f"{folder.name}/manifest.json" in tar.getnames()
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "../other/manifest.json",
-        "..%2fother%2fmanifest.json",
-        "trials/../../other/manifest.json",
-        ".lock",
-        "trials/.hidden/secret",
-        "%2fetc%2fpasswd",
-        "link",
-        "trials",
-        "none",
-        "%00",
-    ],
-)
-def test_only_files_of_the_run(runs: Path, client: TestClient, path: str) -> None:
-    folder = run_of(runs)
-    (runs / "other").mkdir()
-    for at in (runs / "other" / "manifest.json", folder.path / ".lock", folder.path / "trials/.hidden/secret"):
-        at.parent.mkdir(exist_ok=True)
-        at.write_text("{}")
-    (folder.path / "link").symlink_to("/etc/passwd")
-    assert client.get(f"/run/{folder.name}/files/{path}").status_code == 404
+@pytest.mark.parametrize("path", ["../other/index.html", "..%2fother/index.html", "x/../manifest.json", "%00/raw.tar"])
+def test_only_pages_of_the_runs(runs: Path, client: TestClient, path: str) -> None:
+    run_of(runs)
+    run_of(runs.parent).path.rename(runs.parent / "other")
+    assert client.get(f"/runs/{path}").status_code == 404
 
 
 def test_two_runs_are_compared(runs: Path, client: TestClient) -> None:
@@ -183,13 +145,12 @@ def test_two_runs_are_compared(runs: Path, client: TestClient) -> None:
 def test_names_of_others_are_text(runs: Path, client: TestClient) -> None:
     folder = run_of(runs, workload=MARKUP, notes=[MARKUP], plan_source=MARKUP, plan={"name": "x", "trial": {}})
     named = folder.path.rename(runs / "20261120T101500Z-<b>'\"&-3f9a")
-    for path in ("/", f"/?q={MARKUP}&workload={MARKUP}&fingerprint={MARKUP}&since={MARKUP}", f"/run/{named.name}"):
+    for path in ("/", f"/history?workload={MARKUP}", f"/runs/{quote(named.name)}/index.html"):
         answer = client.get(path)
         assert answer.status_code == 200
         assert MARKUP not in answer.text
         assert "<b>'" not in answer.text
-        assert "<script>" not in answer.text
-        assert "script-src 'self';" in answer.headers["content-security-policy"]
+        assert "<script>alert" not in answer.text
 
 
 def test_a_run_goes_on_while_its_folder_is_locked(runs: Path, client: TestClient) -> None:
@@ -210,4 +171,4 @@ def test_a_plan_with_prices_says_what_it_costs_while_it_runs(runs: Path, client:
         (each.path / "journal.jsonl").touch()
     assert 'data-rate="4.8" data-currency="EUR"' in client.get(f"/live/{priced.name}").text
     assert "data-rate" not in client.get(f"/live/{free.name}").text
-    assert "of 2026-11-01" in client.get(f"/run/{priced.name}/report").text
+    assert "of 2026-11-01" in client.get(f"/runs/{priced.name}/index.html").text

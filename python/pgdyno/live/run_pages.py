@@ -1,0 +1,136 @@
+"""The pages of stored runs: those of `pgdyno publish`, and comparisons of two runs."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
+
+from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.live import run_views
+from pgdyno.live.control import is_running
+from pgdyno.live.pages import METRICS, metric_of, page
+from pgdyno.live.run_index import Index, Key, Keyed
+from pgdyno.publish.index_page import index_page, index_policy
+from pgdyno.publish.raw_files import RawFiles
+from pgdyno.publish.run_page import CSV, PAGE, PLAN, RAW, run_page
+from pgdyno.report.export import to_csv
+from pgdyno.report.full_report import whole_report
+from pgdyno.safe_output import visible
+from pgdyno.store import RunData, load_run
+from pgdyno.store.safe_files import storing
+
+PAGES_KEPT = 8
+_PIECE = 1 << 20
+NO_FRAMES = "frame-ancestors 'none'"
+PAGE_POLICY = f"sandbox allow-scripts allow-downloads allow-popups; {NO_FRAMES}"
+"""A page has the rest in its head, with the hashes of its script and style; the sandbox separates it from others."""
+
+
+class RunPages:
+    """Answers requests for runs of one folder; each in its own thread."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._pages: OrderedDict[tuple[str, Key], str] = OrderedDict()
+        # one page at a time, because reports need memory
+        self._writing = threading.Lock()
+
+    def routes(self) -> list[Route]:
+        run = "/runs/{name}/"
+        return [
+            Route("/", self.runs),
+            Route("/index.html", self.runs),
+            Route("/compare", self.compare),
+            Route(run + PAGE, self.run),
+            Route(run + CSV, self.csv),
+            Route(run + PLAN, self.plan),
+            Route(run + RAW, self.raw),
+        ]
+
+    def read_ahead(self) -> None:
+        """Read what the index needs before the first request: for a thousand runs, seconds."""
+        with suppress(PgdynoError):
+            self._index.runs()
+
+    def runs(self, _request: Request) -> Response:
+        every = self._index.runs()
+        running = {each.name for each in every if not each.ended and is_running(self._index.path(each.name))}
+        text = index_page(every, served=True, running=running)
+        return HTMLResponse(text, headers={"content-security-policy": f"{index_policy(served=True)}; {NO_FRAMES}"})
+
+    def run(self, request: Request) -> Response:
+        name, key, run = self._requested(request)
+        with self._writing:
+            text = self._pages.get((name, key))
+            if text is None:
+                raw = RawFiles(run)
+                text = run_page(whole_report([run], location=raw.folder), raw)
+                self._pages[name, key] = text
+                if len(self._pages) > PAGES_KEPT:
+                    self._pages.popitem(last=False)
+        return HTMLResponse(text, headers={"content-security-policy": PAGE_POLICY})
+
+    def csv(self, request: Request) -> Response:
+        return _download(visible(to_csv(self._requested(request)[2])), CSV)
+
+    def plan(self, request: Request) -> Response:
+        plan = RawFiles(self._requested(request)[2]).plan
+        if plan is None:
+            raise HTTPException(404, "An imported run has no plan.")
+        return _download(visible(plan), PLAN)
+
+    def raw(self, request: Request) -> Response:
+        raw = RawFiles(self._requested(request)[2])
+        with ExitStack() as stack, storing("write", Path(gettempdir()), None):
+            file = stack.enter_context(TemporaryFile())
+            raw.write_to(file)
+            headers = _attachment(RAW) | {"content-length": str(file.tell())}
+            file.seek(0)
+            close = stack.pop_all().close
+        pieces = iter(lambda: file.read(_PIECE), b"")
+        return StreamingResponse(pieces, headers=headers, background=BackgroundTask(close))
+
+    def compare(self, request: Request) -> Response:
+        """Compare two runs; the older one is the baseline unless the address says otherwise."""
+        asked = request.query_params
+        names = [asked["base"], asked["other"]] if {"base", "other"} <= asked.keys() else asked.getlist("run")
+        if len(names) != 2:
+            raise UsageError("a comparison needs two runs", hint="select two in the list")
+        entries = [entry for _, entry in map(self._found, names)]
+        if "base" not in asked:
+            entries.sort(key=lambda each: str(each.started_at))
+        base, other = (load_run(self._index.path(each.name)) for each in entries)
+        metric = metric_of(asked)
+        found = run_views.compare_runs(base, other, metric)
+        context = {name: getattr(found, name) for name in found.__slots__}
+        names = [each.name for each in entries]
+        return HTMLResponse(
+            page("compare", base=names[0], other=names[1], metric=metric.value, metrics=METRICS, **context)
+        )
+
+    def _requested(self, request: Request) -> tuple[str, Key, RunData]:
+        name = request.path_params["name"]
+        return name, self._found(name)[0], load_run(self._index.path(name))
+
+    def _found(self, name: str) -> Keyed:
+        found = self._index.get(name)
+        if found is None:
+            raise HTTPException(404, "There is no such run.")
+        return found
+
+
+def _download(text: str, name: str) -> Response:
+    return Response(text, media_type="application/octet-stream", headers=_attachment(name))
+
+
+def _attachment(name: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="{name}"'}
