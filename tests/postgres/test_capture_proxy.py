@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import socket
+import struct
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -17,7 +24,14 @@ from pgdyno.errors import ExitCode
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer, running_server
+from tests.postgres.pgbouncer import pgbouncer
+from tests.postgres.runs import pgdyno
 from tests.postgres.test_capture_command import FILES, Capturing, capturing
+from tests.postgres.tls_server import PASSWORD, running_tls_server
+from tests.run_program import run_program
+from tests.waiting import PATIENCE_S, wait_until
+
+PGDRIVE = Path(sys.executable).parent / "pgdrive"
 
 SCHEMA = """
 CREATE TABLE item (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, price numeric, at timestamptz);
@@ -84,3 +98,251 @@ def test_a_session_of_a_driver_is_recorded_with_its_answers(server: OwnServer, h
         (False, ["0"], None, "22012", None, None, None, None),
     ]
     assert [each for (each,) in rows(capture, "DISTINCT transaction", "sql = 'COMMIT'")] == [0]
+
+
+def test_anonymised_answers_equal_the_parameters_that_come_from_them(
+    server: OwnServer, home: Home, tmp_path: Path
+) -> None:
+    with proxied(home, tmp_path, dsn(server)) as (capture, proxy):
+        with psycopg.connect(proxy, autocommit=True) as connection:
+            connection.execute("INSERT INTO item (name) VALUES ('a secret')")
+            name = connection.execute("SELECT name FROM item WHERE name = %s", ["a secret"]).fetchone()
+            with connection.cursor() as cursor, cursor.copy("COPY item (name) FROM STDIN") as copy:
+                copy.write_row(("a secret",))
+            assert name is not None
+            connection.execute("SELECT id FROM item WHERE name = %s", name)
+        printed = ended(capture)
+    assert [(each["reason"], each["count"]) for each in printed["left_out"]] == [("copy-rows", 1)]
+    found = rows(capture, "sql, parameters, answer, copy, copy_bytes")
+    ((value,),) = found[1][2]
+    assert value != "a secret"
+    assert (f"'{value}'" in found[0][0], found[1][1], found[3][1]) == (True, [value], [value])
+    assert found[2][3:] == (None, 9)
+    assert not any(b"a secret" in path.read_bytes() for path in capture.folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "kept", "reason"),
+    [
+        (["--application", "till"], {"SELECT 1", "UPDATE item SET price = 2"}, "other-application"),
+        (["--user", "postgres"], {"SELECT 1", "SELECT 2", "UPDATE item SET price = 2"}, "other-user"),
+        (["--reads"], {"SELECT 1", "SELECT 2", "SELECT 3"}, "writes"),
+    ],
+)
+def test_what_is_not_asked_for_is_left_out_and_counted(
+    server: OwnServer, home: Home, tmp_path: Path, words: list[str], kept: set[str], reason: str
+) -> None:
+    with server.connect() as connection:
+        connection.execute("DROP ROLE IF EXISTS clerk; CREATE ROLE clerk LOGIN")
+    with proxied(home, tmp_path, dsn(server), *words) as (capture, proxy):
+        for sql, who in (
+            ("SELECT 1; UPDATE item SET price = 2", "application_name=till"),
+            ("SELECT 2", "application_name=office"),
+            ("SELECT 3", "application_name=office user=clerk"),
+        ):
+            with psycopg.connect(f"{proxy} {who}", autocommit=True) as connection:
+                for each in sql.split("; "):
+                    connection.execute(each.encode())
+        printed = ended(capture)
+    assert {sql for (sql,) in rows(capture, "sql")} == kept
+    assert {each["reason"]: each["count"] for each in printed["left_out"]} == {
+        reason: {"other-application": 2}.get(reason, 1)
+    }
+    assert pgdyno(home, tmp_path, "synthesise", str(capture.folder), "--into", "model").returncode == 0
+
+
+# ---- programs, TLS, poolers ----
+
+
+@dataclass
+class Proxy:
+    """`pgdrive --proxy` on its own."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    def end(self) -> dict[str, Any]:
+        """Ends it, and returns its last event."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.last()
+
+    def last(self) -> dict[str, Any]:
+        out, _ = self.process.communicate(timeout=PATIENCE_S)
+        return json.loads(out.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+@contextmanager
+def running_proxy(where: str, *words: str) -> Iterator[Proxy]:
+    command = [str(PGDRIVE), "--proxy=127.0.0.1:0", "--parent-lease", *words, where]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            first = json.loads(process.stdout.readline())
+            assert first["event"] == "listening"
+            yield Proxy(process, int(first["address"].rpartition(":")[2]))
+        finally:
+            process.kill()
+
+
+def test_tls_and_scram_on_both_sides(installed: Installation, tmp_path: Path) -> None:
+    """A client that could bind SCRAM to the channel is told what to set; passwords are not recorded."""
+    record = tmp_path / "records"
+    (tmp_path / "tls").mkdir()
+    with running_tls_server(installed, tmp_path / "tls") as secure:
+        secure.use("server")
+        target = f"host=127.0.0.1 port={secure.port} dbname=postgres sslmode=require"
+        with running_proxy(target, "--proxy-tls=new", f"--record={record}") as proxy:
+            client = f"host=127.0.0.1 port={proxy.port} dbname=postgres user=by_scram password={PASSWORD}"
+            with pytest.raises(psycopg.OperationalError, match="channel_binding=disable"):
+                psycopg.connect(f"{client} sslmode=require").close()
+            for rest in ("sslmode=require channel_binding=disable", "sslmode=disable"):
+                with psycopg.connect(f"{client} {rest}") as connection:
+                    row = connection.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone()
+                    assert row == (True,)
+            last = proxy.end()
+    assert (last["refused"], last["open"], last["cut"]) == (1, 0, 0)
+    assert record.stat().st_mode & 0o077 == 0
+    assert b"SCRAM" not in record.read_bytes()
+    assert PASSWORD.encode() not in record.read_bytes()
+
+
+@pytest.mark.parametrize("place", ["alone", "before PgBouncer", "behind PgBouncer"])
+def test_programs_work_through_it(server: OwnServer, scratch: Path, place: str) -> None:
+    record = scratch / "records"
+    words = [str(PGDRIVE), "-i", "-q", "-s", "1", dsn(server)]
+    assert run_program(words).returncode == 0
+    # Debian's pgbench and psql, and pgdrive itself
+    loads = [["pgbench", "-n", "-c", "4", "-t", "25", "-M", mode] for mode in ("simple", "extended", "prepared")]
+    loads.append([str(PGDRIVE), "-n", "-c", "4", "-t", "25", "-M", "extended"])
+    with ExitStack() as stack:
+        port = server.port
+        if place == "behind PgBouncer":
+            port = stack.enter_context(pgbouncer(server, "session", scratch / "pooler", "shop")).port
+        proxy = stack.enter_context(running_proxy(f"host=127.0.0.1 port={port}", f"--record={record}"))
+        port = proxy.port
+        if place == "before PgBouncer":
+            behind: Any = SimpleNamespace(port=proxy.port)
+            port = stack.enter_context(pgbouncer(behind, "session", scratch / "pooler", "shop")).port
+        for load in loads:
+            done = run_program([*load, f"host=127.0.0.1 port={port} user=postgres dbname=shop"])
+            assert "100/100" in done.stdout, done.stdout + done.stderr
+        sleeping = subprocess.Popen(
+            ["psql", "-X", f"host=127.0.0.1 port={port} user=postgres dbname=shop", "-c", "SELECT pg_sleep(600)"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(lambda: server.value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%(600)'") == 1)
+        sleeping.send_signal(signal.SIGINT)
+        assert "canceling statement due to user request" in sleeping.communicate(timeout=PATIENCE_S)[1]
+        last = proxy.end()
+    assert (last["open"], last["cut"]) == (0, 0)
+    found = [json.loads(line) for line in record.read_text().splitlines()]
+    updates = sum("UPDATE pgbench_accounts" in each.get("sql", "") for each in found)
+    assert updates == 4 * 100
+    assert [each["sqlstate"] for each in found if "pg_sleep" in each.get("sql", "")] == ["57014"]
+
+
+# ---- what goes wrong, and how it ends ----
+
+
+def test_hostile_clients_and_servers_cost_nothing(server: OwnServer, tmp_path: Path) -> None:
+    startup = b"\0\3\0\0user\0postgres\0database\0shop\0\0"
+    hostile = [
+        b"\x7f\xff\xff\xff" + b"x" * 100,
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\0\0\0\x08\x04\xd2\x16\x2f",
+        struct.pack("!i", len(startup) + 4) + startup + b"Q\x7f\xff\xff\xff" + b"y" * 100_000,
+        struct.pack("!i", len(startup) + 4) + startup + b"Q\0\0\0\1",
+        struct.pack("!i", len(startup) + 4) + startup + os.urandom(10_000),
+    ]
+    record = tmp_path / "records"
+    with running_proxy(f"host=127.0.0.1 port={server.port}", f"--record={record}") as proxy:
+        for data in hostile:
+            with socket.create_connection(("127.0.0.1", proxy.port), PATIENCE_S) as client, suppress(OSError):
+                client.sendall(data)
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(65536):
+                    pass
+        with psycopg.connect(f"host=127.0.0.1 port={proxy.port} user=postgres dbname=shop") as connection:
+            connection.execute("SELECT 'still here'")
+        last = proxy.end()
+    assert last["open"] == 0
+    assert "still here" in record.read_text()
+
+
+def test_a_client_that_does_not_read_stops_the_server_and_takes_no_memory(server: OwnServer) -> None:
+    with running_proxy(f"host=127.0.0.1 port={server.port}") as proxy:
+        where = f"host=127.0.0.1 port={proxy.port} user=postgres dbname=shop"
+        with closing(psycopg.connect(where)) as connection:
+            connection.pgconn.send_query(b"SELECT repeat('x', 1000) FROM generate_series(1, 1000000)")
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'"
+            wait_until(lambda: server.value(waits) == 1)
+            size_kb = int(Path(f"/proc/{proxy.process.pid}/status").read_text().partition("VmRSS:")[2].split()[0])
+            assert size_kb < 50_000
+            # another session goes on
+            with psycopg.connect(where) as other:
+                other.execute("SELECT 1")
+
+
+def test_sessions_may_end_and_idle_ones_are_ended(server: OwnServer) -> None:
+    """The first signal lets sessions go on, the second ends idle ones, and 10 s later those in a transaction."""
+    with running_proxy(f"host=127.0.0.1 port={server.port}") as proxy:
+        where = f"host=127.0.0.1 port={proxy.port} user=postgres dbname=shop"
+        with closing(psycopg.connect(where, autocommit=True)) as idle, closing(psycopg.connect(where)) as busy:
+            busy.execute("SELECT 1")
+            proxy.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: _refuses(proxy.port))
+            idle.execute("SELECT 1")
+            proxy.process.send_signal(signal.SIGTERM)
+            with pytest.raises(psycopg.OperationalError, match=r"the proxy ends|closed the connection"):
+                wait_until(lambda: idle.execute("SELECT 1") is None)
+            busy.execute("SELECT 1")
+            last = proxy.last()
+    assert (last["ended"], last["cut"], proxy.process.returncode) == (2, 1, 128 + signal.SIGTERM)
+
+
+def test_it_ends_with_the_process_that_started_it(server: OwnServer) -> None:
+    with running_proxy(f"host=127.0.0.1 port={server.port}") as proxy:
+        assert proxy.process.stdin is not None
+        with psycopg.connect(f"host=127.0.0.1 port={proxy.port} user=postgres dbname=shop", autocommit=True):
+            proxy.process.stdin.close()
+            assert proxy.process.wait(PATIENCE_S) == 0
+
+
+def _refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_bad_addresses_are_errors_with_a_remedy(server: OwnServer, home: Home, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        for address, words in ((f"127.0.0.1:{port}", "in use"), ("nowhere", "such as 127.0.0.1:6543")):
+            done = pgdyno(home, tmp_path, "capture", dsn(server), "--proxy", address, "--into", "shop")
+            assert done.returncode == ExitCode.USAGE
+            assert words in done.stderr
+            assert not (tmp_path / "shop").exists()
+    with running_proxy(f"host=127.0.0.1 port={port}") as proxy:
+        with pytest.raises(psycopg.OperationalError, match="the proxy cannot reach the server"):
+            psycopg.connect(f"host=127.0.0.1 port={proxy.port} user=postgres")
+        assert proxy.end()["unreachable"]
+
+
+def test_a_full_disk_ends_the_recording_and_not_the_sessions(server: OwnServer, tmp_path: Path) -> None:
+    record = tmp_path / "records"
+    limited = ["bash", "-c", 'ulimit -f 64; trap "" XFSZ; exec "$@"', "limited", str(PGDRIVE)]
+    command = [*limited, "--proxy=127.0.0.1:0", f"--record={record}", f"host=127.0.0.1 port={server.port}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    port = int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
+    with psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=shop", autocommit=True) as connection:
+        for _ in range(2000):
+            connection.execute("SELECT 'many of these'")
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert json.loads(out.splitlines()[-1])["failure"] == "File too large", out
+    assert process.returncode == 4, err
+    assert next(json.loads(line)["kind"] for line in record.read_text().splitlines()) == "connect"

@@ -55,6 +55,7 @@ ELSEWHERE_RUN = {
     "pgdyno run insert-benchmark --on dsn": "a superuser of the server: tests/postgres/test_insert_benchmark.py",
     "pgdyno bisect --repo ~/postgresql": "builds of an hour: tests/postgres/test_bisect.py",
     "pgdyno capture --log": "logs that the reader has: tests/postgres/test_capture_command.py",
+    "pgdyno capture --proxy": "an application of its own: tests/postgres/test_capture_proxy.py",
 }
 """Likewise for single commands of the pages that run here, by their beginnings."""
 ELSEWHERE = "db.example.net"

@@ -193,7 +193,6 @@ impl Main {
             }
             if tell_at <= Instant::now() {
                 tell_at += TELL;
-                self.last_complaint = self.complaints.try_iter().last().or(self.last_complaint.take());
                 tell(&self.summary());
             }
         }
@@ -223,8 +222,9 @@ impl Main {
     }
 
     fn begin(&self, socket: TcpStream) -> io::Result<()> {
-        // without this option answers may be delayed, but the connection works nevertheless
+        // without these options answers may be delayed, and lost clients stay, but the connection works nevertheless
         let _ = socket.set_nodelay(true);
+        let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
         let opener = Arc::clone(&self.opener);
         let shared = &opener.shared;
         let at = shared.now();
@@ -254,7 +254,8 @@ impl Main {
         Ok(())
     }
 
-    fn summary(&self) -> Summary {
+    fn summary(&mut self) -> Summary {
+        self.last_complaint = self.complaints.try_iter().last().or(self.last_complaint.take());
         let shared = &self.opener.shared;
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         Summary {

@@ -68,7 +68,7 @@ impl Session {
         let user = setting("user").unwrap_or_default();
         let replication =
             setting("replication").is_some_and(|value| !matches!(&*value, "" | "false" | "off" | "no" | "0"));
-        let mut tracker = Tracker::new(setting("application_name").unwrap_or_default(), keeps_copy);
+        let mut tracker = Tracker::new(setting("application_name").unwrap_or_default(), keeps_copy, opened.at);
         if replication {
             tracker.lose(Reason::Replication);
         }
@@ -107,9 +107,9 @@ impl Session {
                 Ok(bytes) => {
                     let received = &buffer[..bytes];
                     if from == CLIENT {
-                        self.from_client(received, now())
+                        self.client_sent(received, now())
                     } else {
-                        self.from_server(received, now())
+                        self.server_sent(received, now())
                     }
                     // decrypted bytes that remain raise no event
                     if bytes < buffer.len() && !self.ends[from].stream.is_encrypted() {
@@ -136,7 +136,7 @@ impl Session {
         self.ends[CLIENT].send(&text);
     }
 
-    fn from_client(&mut self, bytes: &[u8], now: i64) {
+    fn client_sent(&mut self, bytes: &[u8], now: i64) {
         if let Phase::Before { has_removed: true, .. } = self.phase
             && expects_binding(bytes)
         {
@@ -149,13 +149,13 @@ impl Session {
             return;
         }
         self.ends[SERVER].send(bytes);
-        self.tracker.from_client(bytes, now);
+        self.tracker.client_sent(bytes, now);
     }
 
-    fn from_server(&mut self, bytes: &[u8], now: i64) {
+    fn server_sent(&mut self, bytes: &[u8], now: i64) {
         let Phase::Before { kept, has_removed } = &mut self.phase else {
             self.ends[CLIENT].send(bytes);
-            self.tracker.from_server(bytes, now);
+            self.tracker.server_sent(bytes, now);
             return;
         };
         kept.extend_from_slice(bytes);
@@ -184,7 +184,7 @@ impl Session {
             let rest = std::mem::take(kept);
             self.phase = Phase::Running;
             out.extend_from_slice(&rest);
-            self.tracker.from_server(&rest, now);
+            self.tracker.server_sent(&rest, now);
         }
         self.ends[CLIENT].send(&out);
     }

@@ -22,6 +22,8 @@ struct Column {
 }
 
 type Columns = Arc<[Column]>;
+/// Values and their formats.
+type Parameters = Arc<[(Option<Vec<u8>>, u16)]>;
 
 /// A prepared statement.
 #[derive(Debug, Default, Clone)]
@@ -39,7 +41,7 @@ struct Portal {
     columns: Option<Columns>,
     formats: Vec<u16>,
     /// None if they were too long.
-    parameters: Option<Arc<[(Option<Vec<u8>>, u16)]>>,
+    parameters: Option<Parameters>,
     /// Whether its first rows were already fetched.
     has_begun: bool,
 }
@@ -49,7 +51,7 @@ struct Binding {
     portal: Vec<u8>,
     statement: Vec<u8>,
     formats: Vec<u16>,
-    parameters: Option<Arc<[(Option<Vec<u8>>, u16)]>>,
+    parameters: Option<Parameters>,
 }
 
 /// What the client asked for and the server has not answered yet.
@@ -133,7 +135,7 @@ struct State {
 }
 
 impl Tracker {
-    pub fn new(application: String, keeps_copy: bool) -> Self {
+    pub fn new(application: String, keeps_copy: bool, now: i64) -> Self {
         let state = State {
             keeps_copy,
             is_utf8: true,
@@ -145,7 +147,7 @@ impl Tracker {
             is_copying: false,
             began: None,
             ended: 0,
-            now: 0,
+            now,
             transaction: Transaction::None,
             answer: Answer::default(),
             done: Vec::new(),
@@ -154,7 +156,7 @@ impl Tracker {
     }
 
     /// Reads what the client sent; times are in µs.
-    pub fn from_client(&mut self, bytes: &[u8], now: i64) {
+    pub fn client_sent(&mut self, bytes: &[u8], now: i64) {
         self.state.now = now;
         if self.client.as_mut().is_some_and(|framer| framer.feed(bytes, &mut Client(&mut self.state)).is_err()) {
             self.lose(Reason::Unreadable);
@@ -162,7 +164,7 @@ impl Tracker {
     }
 
     /// Reads what the server sent.
-    pub fn from_server(&mut self, bytes: &[u8], now: i64) {
+    pub fn server_sent(&mut self, bytes: &[u8], now: i64) {
         self.state.now = now;
         if self.server.as_mut().is_some_and(|framer| framer.feed(bytes, &mut Server(&mut self.state)).is_err()) {
             self.lose(Reason::Unreadable);
@@ -572,9 +574,9 @@ impl State {
         match self.requests.front() {
             Some(Request::Query { sql, at }) => {
                 let (sql, at) = (sql.clone(), *at);
-                self.finish(sql.as_deref(), None, Some(&[]), at, None);
+                self.finish(sql.as_deref(), None, Some(&Parameters::from([])), at, None);
             }
-            Some(&Request::Call { at }) => self.finish(None, None, Some(&[]), at, Some(Reason::FunctionCall)),
+            Some(&Request::Call { at }) => self.finish(None, None, None, at, Some(Reason::FunctionCall)),
             Some(Request::Execute { portal, at }) => {
                 let at = *at;
                 let name = portal.clone();
@@ -590,13 +592,13 @@ impl State {
 
     fn finish_portal(&mut self, portal: &Portal, at: i64) {
         let reason = portal.has_begun.then_some(Reason::PortalFetch);
-        let (statement, parameters) = (&portal.statement, portal.parameters.as_deref());
+        let (statement, parameters) = (&portal.statement, portal.parameters.as_ref());
         self.finish(statement.sql.as_deref(), Some(statement), parameters, at, reason);
     }
 
     fn finish(
-        &mut self, sql: Option<&[u8]>, prepared: Option<&Prepared>, parameters: Option<&[(Option<Vec<u8>>, u16)]>,
-        at: i64, mut reason: Option<Reason>,
+        &mut self, sql: Option<&[u8]>, prepared: Option<&Prepared>, parameters: Option<&Parameters>, at: i64,
+        mut reason: Option<Reason>,
     ) {
         let answer = std::mem::take(&mut self.answer);
         let is_utf8 = self.is_utf8;

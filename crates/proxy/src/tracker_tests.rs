@@ -67,12 +67,12 @@ fn sync() -> Vec<u8> {
 
 /// What a session records: bytes of the client and of the server in turn, at 10, 20, 30, … µs.
 fn recorded(turns: &[&[Vec<u8>]]) -> Vec<Statement> {
-    let mut tracker = Tracker::new(String::new(), true);
+    let mut tracker = Tracker::new(String::new(), true, 0);
     for (number, turn) in turns.iter().enumerate() {
         let now = 10 * (number as i64 + 1);
         // however it is cut
         for byte in turn.concat() {
-            if number % 2 == 0 { tracker.from_client(&[byte], now) } else { tracker.from_server(&[byte], now) }
+            if number % 2 == 0 { tracker.client_sent(&[byte], now) } else { tracker.server_sent(&[byte], now) }
         }
     }
     assert!(tracker.is_idle());
@@ -133,8 +133,12 @@ fn copied_rows_are_kept_and_a_sync_within_them_is_not_answered() {
     let copy_in = message(b'G', &[b"\0\0\x01\0\0"]);
     let rows = [message(b'd', &[b"1\ta\n2\t"]), message(b'd', &[b"b\n"]), message(b'c', &[])].concat();
     let kept = Some(vec!["1\ta".to_owned(), "2\tb".to_owned()]);
-    let simple =
-        recorded(&[&[query("COPY t FROM STDIN")], &[copy_in.clone()], &[rows.clone()], &[done("COPY 2"), ready(b"I")]]);
+    let simple = recorded(&[
+        &[query("COPY t FROM STDIN")],
+        std::slice::from_ref(&copy_in),
+        std::slice::from_ref(&rows),
+        &[done("COPY 2"), ready(b"I")],
+    ]);
     let first = [extended("", Some("COPY t FROM STDIN"), &[], 0, 0), sync()].concat();
     let begun = [message(b'1', &[]), message(b'2', &[]), message(b'n', &[]), copy_in].concat();
     let extended = recorded(&[&[first], &[begun], &[rows, sync()], &[done("COPY 2"), ready(b"I")]]);
@@ -145,12 +149,12 @@ fn copied_rows_are_kept_and_a_sync_within_them_is_not_answered() {
 
 #[test]
 fn what_cannot_be_replayed_says_why() {
-    let mut latin = Tracker::new(String::new(), false);
-    latin.from_server(&message(b'S', &[b"client_encoding\0LATIN1\0"]), 0);
-    latin.from_client(&query("SELECT '\u{e9}'"), 1);
-    latin.from_server(&[done("SELECT 1"), ready(b"T")].concat(), 2);
+    let mut latin = Tracker::new(String::new(), false, 0);
+    latin.server_sent(&message(b'S', &[b"client_encoding\0LATIN1\0"]), 0);
+    latin.client_sent(&query("SELECT '\u{e9}'"), 1);
+    latin.server_sent(&[done("SELECT 1"), ready(b"T")].concat(), 2);
     assert!(!latin.is_idle());
-    latin.from_client(b"Q\0\0\0\x01", 3);
+    latin.client_sent(b"Q\0\0\0\x01", 3);
     assert_eq!(
         latin.take().map(|it| it.reason).collect::<Vec<_>>(),
         [Some(Reason::Encoding), Some(Reason::Unreadable)]

@@ -137,6 +137,7 @@ def capture_logs(
         options,
         progress,
         have_ids=_have_ids(logs),
+        is_in_order=True,
         may_be_cut=logs[0].prefix is not None,
     )
     notes = [
@@ -177,16 +178,18 @@ def capture_events(
     progress: Callable[[Progress], None],
     *,
     have_ids: bool = True,
+    is_in_order: bool = False,
     may_be_cut: bool = False,
 ) -> Capture:
     """Write `capture.parquet` into the folder `into` from what `sources` say, and return what it has.
 
-    `have_ids`: sessions have IDs; `may_be_cut`: statements may lack lines. Raises as `capture_logs`.
+    `have_ids`: sessions have IDs; `is_in_order`: times are, unless a clock was set; `may_be_cut`: statements
+    may lack lines. Raises as `capture_logs`.
     """
     templates = Templates(anonymised=options.values is Values.ANONYMISED)
     with _work_folder(into) as folder, _database(folder, into) as connection:
         classes = Classes(connection, templates, only_reads=options.only_reads)
-        events = SessionEvents(connection, have_ids=have_ids)
+        events = SessionEvents(connection, have_ids=have_ids, is_in_order=is_in_order)
         statements = SessionStatements(connection, classes, folder)
         reader = _Reader(sources, templates, losses, folder, events, statements)
         reader.read([connection.cursor() for _ in range(WORKERS)], progress)

@@ -94,8 +94,9 @@ SELECT pid, before, first_place FROM (
 class SessionEvents:
     """Assigns the events of one block after the other to sessions; the table `seen_session` has these by block."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, *, have_ids: bool) -> None:
-        """`have_ids`: the log has session IDs."""
+    def __init__(self, connection: duckdb.DuckDBPyConnection, *, have_ids: bool, is_in_order: bool) -> None:
+        """`have_ids`: the log has session IDs; `is_in_order`: its times are in order unless the clock was set."""
+        self._is_in_order = is_in_order
         self.began_us: int | None = None
         """The first time of the log, as far as it was read."""
         self.clock_steps: list[int] = []
@@ -118,6 +119,9 @@ class SessionEvents:
     def _correct(self, cursor: duckdb.DuckDBPyConnection, file: int) -> None:
         last_us, first_us = cursor.execute(_ENDS).fetchone() or (None, None)
         if last_us is None:
+            return
+        if not self._is_in_order:
+            self.began_us = first_us if self.began_us is None else min(self.began_us, first_us)
             return
         before = self._last[1] if self._last is not None and self._last[0] == file else None
         self._last = (file, last_us)
