@@ -8,6 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgdyno.capture.folder import readme
+from pgdyno.capture.server.server_session import reach_server, sequence_positions
 from pgdyno.errors import ExitCode
 from pgdyno.records import ReplayFigures
 from pgdyno.targets import Home
@@ -17,6 +19,7 @@ from tests.postgres.runs import pgdyno, the_run
 from tests.postgres.shop_application import CONTENT, ELSEWHERE, SCHEMA, Shop
 from tests.postgres.test_capture_proxy import ended, proxied
 from tests.present import present
+from tests.unit.capture_sample import capture as captured
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +56,14 @@ def replayed(home: Home, folder: Path, server: OwnServer) -> ReplayFigures:
     assert done.returncode in {ExitCode.OK, ExitCode.INVALID}, done.stdout + done.stderr
     (trial,) = the_run(folder).trials()
     return present(present(trial.summary).replay)
+
+
+def test_a_capture_of_a_log_says_how_to_move_sequences(server: OwnServer) -> None:
+    make(server, "shop", ELSEWHERE)
+    positions = sequence_positions(reach_server(dsn(server, "shop"), None))
+    assert positions == {"public.carts_id_seq": 1000, "public.payment_numbers": 77}
+    text = readme(captured(sequences=positions))
+    assert "SELECT setval('public.carts_id_seq', 1000);\nSELECT setval('public.payment_numbers', 77);" in text
 
 
 @pytest.mark.long_cases("anonymised")

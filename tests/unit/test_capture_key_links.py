@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from pgdyno.capture.key_columns import answer_columns, labels, place_columns
+from pgdyno.capture.key_columns import answer_columns, keys_used, labels, place_columns
 from pgdyno.capture.parameter_columns import Column
 from pgdyno.capture.replay_file import write_replay_file
 from pgdyno.records.capture import StatementClass
@@ -35,7 +35,7 @@ class Recorded:
     def makes(self, session: int, sql: str, key: str, **columns: Any) -> None:  # noqa: ANN401
         self.add(session, sql, "0", answer=[[key]], answer_columns=["id"], **columns)
 
-    def lines(self, folder: Path) -> list[dict[str, Any]]:
+    def lines(self, folder: Path, *, in_order: bool = False) -> list[dict[str, Any]]:
         """Return the head of the replay file, and the lines of statements that give, use or await something."""
         with duckdb.connect() as connection:
             names = ", ".join(f'"{name}" {kind}' for name, kind in PROXY.items())
@@ -47,7 +47,7 @@ class Recorded:
             connection.execute(f"COPY c TO '{folder / 'capture.parquet'}' (FORMAT parquet)")
         classes = [StatementClass(text=text, calls=1) for text in self.classes]
         (folder / "load.jsonl").unlink(missing_ok=True)
-        write_replay_file(folder, capture(statements=classes), folder / "load.jsonl")
+        write_replay_file(folder, capture(statements=classes), folder / "load.jsonl", in_order=in_order)
         head, *lines = map(json.loads, (folder / "load.jsonl").read_text().splitlines())
         return [head, *(line for line in lines if {"gives", "uses", "after", "done"} & line.keys())]
 
@@ -163,6 +163,21 @@ def test_rows_that_may_come_in_another_order_have_their_captured_value(tmp_path:
     load.add(0, "SELECT id FROM orders", answer=[["7"], ["8"]], answer_columns=["id"])
     load.add(0, "UPDATE orders SET n = 1 WHERE id = $1", "8")
     assert load.lines(tmp_path)[1]["gives"] == [[1, 0, 0, "8"]]
+
+
+def test_without_answers_statements_that_make_keys_of_a_table_can_wait_for_each_other(tmp_path: Path) -> None:
+    load = Recorded()
+    # the first was done last
+    for session, sql, us in ((0, ORDER, 35), (1, ORDER, 5), (2, "INSERT INTO orders VALUES ($1)", 5), (2, CART, 5)):
+        load.add(session, sql, "0", us=us)
+    assert load.lines(tmp_path)[1:] == []
+    last, first, second = load.lines(tmp_path, in_order=True)[1:]
+    assert ([second["done"]], [first["done"]]) == (last["after"], second["after"])
+    statements = [
+        StatementClass(text=text, fingerprint="f", calls=calls)
+        for text, calls in ((ORDER, 3), ("UPDATE orders SET n = $1 WHERE id = $2", 4), ("DELETE FROM carts", 5))
+    ]
+    assert keys_used(statements) == (4, [ORDER])
 
 
 def test_names_of_columns_agree_with_foreign_keys_and_sequences() -> None:

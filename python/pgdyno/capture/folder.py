@@ -16,6 +16,7 @@ from pgdyno.errors import StoreError, UsageError
 from pgdyno.plan.output.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Ended, Source, StatementClass, Values
 from pgdyno.safe_output import visible
+from pgdyno.store.duckdb_session import quote_text
 from pgdyno.store.safe_files import DAMAGED, read_model, replace_durably, storing
 from pgdyno.units import counted, duration_words, format_significant
 
@@ -47,6 +48,9 @@ state. A replay writes: restore the copy before each one.
 _ANONYMISED = """\
 Text was replaced, so a statement that looks for text finds no rows in a copy of the real database. For the rows that \
 the application found, capture again with `--values kept`."""
+_SEQUENCES = """\
+A log has no answers, so statements name the captured keys. They are those of the copy if its sequences are where they \
+were at the start, and the plan has `workload.order = "keys"`:"""
 _ONLY_MODEL = """\
 ## Use it
 
@@ -137,6 +141,9 @@ def readme(capture: Capture) -> str:
         parts.append(_REPLAY.format(began=format_time(capture.began), plan=PLAN_FILE))
     else:
         parts.append(_ONLY_MODEL)
+    if capture.sequences:
+        moves = (f"SELECT setval({quote_text(name)}, {last});" for name, last in sorted(capture.sequences.items()))
+        parts.append("\n".join([_SEQUENCES, "", "```sql", *moves, "```"]))
     if capture.values is Values.ANONYMISED:
         parts.append(_ANONYMISED)
     return "\n\n".join(parts) + "\n"

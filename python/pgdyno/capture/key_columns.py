@@ -13,12 +13,15 @@ from typing import Any
 
 from pgdyno.capture.parameter_columns import Column, column_of, nodes_of, parameter_columns, table_of
 from pgdyno.capture.sql_constants import TOKENS
+from pgdyno.records.capture import StatementClass
 
 _TOKEN = re.compile(TOKENS)
 COPIED = 1_000_000
 _COPY = re.compile(
     r'\s*COPY\s+([\w."]+)\s*\(([\w\s,"]+)\)\s*FROM\s+STDIN\b(?![^;]*\b(?:csv|binary|delimiter)\b)', re.IGNORECASE
 )
+_INSERT = re.compile(r'(?i)\s*insert\s+into\s+([\w."]+)')
+_DRAW = re.compile(r"(?i)\bnextval\s*\(\s*('[^']*'|\$\d+)")
 _MORE = 100_000
 """Numbers of parameters that stand for constants begin after it: the protocol has fewer."""
 _GENERAL = {"id", "uuid", "guid", "pk", "key", "code", "name", "number", "no", "value", "count", "version", "type"}
@@ -135,6 +138,41 @@ def _sequence(call: Any, name: str) -> Column:  # noqa: ANN401 - nodes of the pa
         if constant.sval.endswith("_seq"):
             return Column(constant.sval.rpartition(".")[2].strip('"').removesuffix("_seq"), ())
     return Column(name, ())
+
+
+def keys_used(statements: Sequence[StatementClass]) -> tuple[int, list[str]]:
+    """Return how many statements name keys that the server made, as far as names show, and some that made them."""
+    makers = {each.text: keys_made(each.text) for each in statements if each.has_text}
+    made = frozenset(label for some in makers.values() for label in some)
+    if not made:
+        return 0, []
+    calls = 0
+    used: set[str] = set()
+    for each in statements:
+        if each.has_text:
+            # what a new row says of itself is no use of its key
+            labelled = [labels(column) & made - makers[each.text] for column in place_columns(each.text).values()]
+            found = frozenset(label for some in labelled for label in some)
+            calls += each.calls if found else 0
+            used |= found
+    return calls, [text for text, some in makers.items() if some & used]
+
+
+def chains(statements: Sequence[StatementClass]) -> dict[int, str]:
+    """Return what draws from one sequence, by number of the class: the table of an INSERT, or the name of a sequence.
+
+    Of INSERTs, only those into tables of which some statement returns a new key.
+    """
+    found, tables = {}, set()
+    for number, each in enumerate(statements):
+        insert = _INSERT.match(each.text) if each.has_text else None
+        draw = _DRAW.search(each.text) if each.has_text and insert is None else None
+        if insert is not None:
+            found[number] = insert[1].rpartition(".")[2].strip('"').lower()
+            tables |= {found[number]} if keys_made(each.text) else set()
+        elif draw is not None:
+            found[number] = f"sequence {draw[1]}"
+    return {number: name for number, name in found.items() if name in tables or name.startswith("sequence ")}
 
 
 def keys_made(text: str) -> frozenset[str]:

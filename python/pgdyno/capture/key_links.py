@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -194,6 +194,21 @@ FROM (SELECT DISTINCT session, seq, cell.session AS giver, cell.seq AS giver_seq
      JOIN ended ON ended.session = giver AND ended.transaction = made.transaction
 WHERE ended.at_us <= used.at_us
 """
+# of statements at the same time, the first to be done probably drew the first key
+_IN_ORDER = """
+INSERT INTO awaited
+SELECT session, seq, of_session, of_seq FROM (
+    SELECT session, seq, lag(session) OVER chained AS of_session, lag(seq) OVER chained AS of_seq
+    FROM captured JOIN ordered USING (statement)
+    WINDOW chained AS (PARTITION BY chain ORDER BY at_us + coalesce(us, 0), session, seq)
+) WHERE of_session <> session
+"""
+_NOTHING_CHOSEN = """
+CREATE TABLE chosen (
+    session INTEGER, seq INTEGER, place INTEGER, element BIGINT, is_ambiguous BOOLEAN,
+    cell STRUCT("session" INTEGER, seq INTEGER, "row" BIGINT, "column" INTEGER, captured VARCHAR)
+)
+"""
 _SLOTS = """
 CREATE TABLE slot AS
 SELECT *, row_number() OVER (ORDER BY cell.session, cell.seq, cell.row, cell."column") - 1 AS slot
@@ -229,15 +244,27 @@ class KeyLinks:
     """Session, seq, gives and uses of each statement that has some, in order."""
 
 
-def find_links(connection: duckdb.DuckDBPyConnection) -> KeyLinks:
-    """Return the links of the view `captured`; none if it has no answers. Raises UsageError without a parser."""
-    if not _count(connection, "captured WHERE answer IS NOT NULL"):
+def find_links(connection: duckdb.DuckDBPyConnection, ordered: Mapping[int, str]) -> KeyLinks:
+    """Return the links of the view `captured`; without answers, there are no values to link.
+
+    The statements of the classes in `ordered` that have the same name wait for each other in the captured order.
+    Raises UsageError without a parser.
+    """
+    has_answers = _count(connection, "captured WHERE answer IS NOT NULL") > 0
+    if not has_answers and not ordered:
         return KeyLinks()
     require_parser()
-    connection.execute(_STATEMENTS)
-    _describe_texts(connection)
-    for each in (_USED, _GIVEN, _LATEST, _LONG, _EARLY, _CHOSEN, _AWAITED, _SLOTS):
+    if has_answers:
+        connection.execute(_STATEMENTS)
+        _describe_texts(connection)
+    linking = (_USED, _GIVEN, _LATEST, _LONG, _EARLY, _CHOSEN) if has_answers else (_NOTHING_CHOSEN,)
+    for each in (*linking, _AWAITED):
         connection.execute(each)
+    if ordered:
+        connection.execute("CREATE TABLE ordered (statement INTEGER, chain VARCHAR)")
+        _insert(connection, "ordered", list(ordered.items()))
+        connection.execute(_IN_ORDER)
+    connection.execute(_SLOTS)
     return KeyLinks(
         _count(connection, "slot"),
         _count(connection, "chosen WHERE cell IS NULL AND is_ambiguous"),

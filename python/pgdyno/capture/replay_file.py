@@ -13,7 +13,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from pgdyno.capture.key_columns import chains
 from pgdyno.capture.key_links import find_links, use_places
+from pgdyno.capture.parser import require_parser
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, as_reported
 from pgdyno.store.duckdb_session import connect, reading
@@ -47,19 +49,27 @@ _Text = tuple[str, int]
 
 
 def write_replay_file(
-    folder: Path, capture: Capture, into: Path, at_rows: Callable[[int], None] = lambda _rows: None
+    folder: Path,
+    capture: Capture,
+    into: Path,
+    at_rows: Callable[[int], None] = lambda _rows: None,
+    *,
+    in_order: bool = False,
 ) -> None:
     """Write the replay file of the capture in `folder` to `into`; a file that cannot be completed is removed.
 
-    `at_rows` is called with the number of rows so far; its exceptions end the work. Raises StoreError.
+    With `in_order`, statements that make keys of one table wait for each other. `at_rows` is called with the number of
+    rows so far; its exceptions end the work. Raises StoreError, and UsageError if the parser is needed and missing.
     """
+    if in_order:
+        require_parser()
     statements = folder / STATEMENTS_FILE
     with storing("replay", statements):
         try:
             # one thread keeps the order of the file and needs the least memory
             with open_new(into) as file, connect(1, MEMORY, into.with_name(f"{into.name}.spilled")) as connection:
                 read_captured(connection, statements)
-                _write(connection, capture, file, statements, at_rows)
+                _write(connection, capture, file, statements, at_rows, in_order)
         except BaseException:
             into.unlink(missing_ok=True)
             raise
@@ -79,6 +89,7 @@ def _write(
     file: BinaryIO,
     statements: Path,
     at_rows: Callable[[int], None],
+    in_order: bool,
 ) -> None:
     counted = connection.execute(
         f"SELECT count(*) FILTER ({_WITH_TEXT}), count(DISTINCT session), max(statement), coalesce(max(us), 0) "
@@ -97,7 +108,7 @@ def _write(
         "span_us": capture.span_us,
         "longest_us": longest_us,
     }
-    links = find_links(connection)
+    links = find_links(connection, chains(capture.statements) if in_order else {})
     head |= {"slots": links.slots, "ambiguous": links.ambiguous} if links.slots or links.ambiguous else {}
     _put(file, head)
     reported, numbers = as_reported(capture)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pgdyno.analyse.likeness import likeness, modelled_statements, replayed_statements
+from pgdyno.capture.key_columns import keys_used
 from pgdyno.capture.left_out import lacks
 from pgdyno.capture.replay_file import write_replay_file
+from pgdyno.effect.short_statement import short_statement
 from pgdyno.errors import TargetError
 from pgdyno.experiment.disk_guard import DiskGuard
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.messages import Message
 from pgdyno.plan import Plan
 from pgdyno.plan.targets import NetworkTarget
 from pgdyno.records import Likeness
-from pgdyno.records.capture import Capture, as_reported
+from pgdyno.records.capture import Capture, Source, as_reported
 from pgdyno.run import TrialResult
 from pgdyno.store import read_capture_of
 from pgdyno.targets.dsn.reach import Reached
@@ -62,13 +65,33 @@ class CapturedLoad:
         if not workload.replays or workload.capture is None or self._capture is None:
             yield
             return
+        if self._capture.source is Source.LOG:
+            self._note_keys(self._capture)
         self._progress.set_up(f"writing the replay file of {self._capture.calls:,} statements")
         folder = self._context.loaded.folder / workload.capture
         try:
-            write_replay_file(folder, self._capture, self._path, lambda _rows: self._guard.check())
+            write_replay_file(
+                folder, self._capture, self._path, lambda _rows: self._guard.check(), in_order=workload.keeps_order
+            )
             yield
         finally:
             self._path.unlink(missing_ok=True)
+
+    def _note_keys(self, capture: Capture) -> None:
+        calls, makers = 0, [""]
+        # a replay of a log does without the parser
+        with suppress(ImportError):
+            calls, makers = keys_used(capture.statements)
+        if calls:
+            message = Message(
+                "replay-captured-keys",
+                "{calls:,} statements may name keys that the server made, as in {example}: without answers in a log, "
+                "they name the captured ones. Set the sequences to where they were (README.md of the capture), with "
+                'workload.order = "keys"; or capture with --proxy',
+                calls=calls,
+                example=short_statement(makers[0], 60),
+            )
+            self._progress.note_once(message)
 
     def options(self, seed: int, workers: int | None) -> list[str] | None:
         """Return the engine's options of a trial; None if the plan replays nothing."""

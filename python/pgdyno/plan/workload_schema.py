@@ -158,6 +158,11 @@ class Workload(Model):
         return self.captured
 
     @property
+    def keeps_order(self) -> bool:
+        """Whether replayed statements that make keys of one table wait for each other."""
+        return False
+
+    @property
     def least_agreement(self) -> float | None:
         """The least share of replayed statements that must have the captured result; None if nothing is replayed."""
         return None

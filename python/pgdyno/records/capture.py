@@ -139,6 +139,8 @@ class Capture(Record):
     waits: list[Wait] = Field(default_factory=list)
     """Empty if pg_stat_activity was not sampled."""
     left_out: list[LeftOut] = Field(default_factory=list)
+    sequences: dict[str, int] = Field(default_factory=dict)
+    """Where they were at the start, by their names in SQL; empty if no log of a server was recorded."""
     has_whole_seconds: bool = False
     """Whether the log has times without milliseconds, which show no pauses."""
 

@@ -59,6 +59,14 @@ class CapturedServer:
         return connection
 
 
+def sequence_positions(server: CapturedServer) -> dict[str, int]:
+    """Return the last value of each sequence that the role may see, by its name in SQL. Raises TargetError."""
+    names = "format('%I.%I', schemaname, sequencename)"
+    query = f"SELECT {names}, last_value FROM pg_sequences WHERE last_value IS NOT NULL".encode()
+    with server.connect() as connection, answering(connection):
+        return {name: int(last) for name, last in connection.execute(query).fetchall()}
+
+
 def reach_server(dsn: str, ask_password: Callable[[], str] | None) -> CapturedServer:
     """Connect to the database that `dsn` names, as psql would, and return where it is.
 

@@ -21,7 +21,7 @@ from pgdyno.capture.server.log_copy import LogCopy
 from pgdyno.capture.server.recording import Recording
 from pgdyno.capture.server.server_check import ServerLog, check_server_log
 from pgdyno.capture.server.server_files import LocalFiles, LogFiles, SqlFiles, SshFiles
-from pgdyno.capture.server.server_session import CapturedServer, reach_server
+from pgdyno.capture.server.server_session import CapturedServer, reach_server, sequence_positions
 from pgdyno.capture.server.statement_statistics import StatementStatistics
 from pgdyno.capture.server.wait_samples import WaitSamples
 from pgdyno.commands.support.password import password_prompt
@@ -186,6 +186,7 @@ def _of_server_log(wanted: CaptureCommand, server: CapturedServer) -> None:
         copy = LogCopy(files, stack.enter_context(_folder(wanted.folder)), _most_bytes(wanted))
         samples = stack.enter_context(closing(WaitSamples(server)))
         recording = Recording(copy, samples, _span_s(wanted))
+        sequences = sequence_positions(server)
 
         def write() -> None:
             if not copy.copies:
@@ -197,6 +198,7 @@ def _of_server_log(wanted: CaptureCommand, server: CapturedServer) -> None:
             update = {
                 "server_version": server.version,
                 "server": server.identity,
+                "sequences": sequences,
                 "waits": samples.waits(),
                 "ended": recording.ended,
                 # the copies are removed, and their lines are not those of the server's files
