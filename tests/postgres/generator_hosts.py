@@ -96,7 +96,7 @@ def generator_hosts(installed: Installation, loads: int) -> Iterator[Hosts | Non
         stack.callback(server.stop, "immediate")
         made = Hosts(folder, hosts[0], hosts[1], hosts[2:], server)
         for number, load in enumerate(made.loads, start=1):
-            name = folder / f"sshd{number}"
+            name = folder / f"load{number}"
             lines = [f"SetEnv HOME={name}"]
             there = running_sshd(name, address=load.address, lines=lines, within=load.within)
             made.sshds.append(stack.enter_context(there))

@@ -208,7 +208,7 @@ def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, ve
         counted_rows = (folder.trials_path / trial.slug / "counted").read_text().split()
         assert [int(count) for count in counted_rows] == [ledger.present] * 3
         (made,) = [step.detail for step in present(trial.prepare).steps if step.name == "replicas"]
-        assert str(made).startswith("2 by ")
+        assert str(made).startswith("2: ")
         assert [lag.name for lag in trial.replication] == ["pgdyno_1", "pgdyno_2"]
         assert present(trial.read_order).reads > 50
     assert any("starts the original primary again" in note for note in folder.manifest.notes)

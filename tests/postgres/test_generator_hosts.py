@@ -61,7 +61,7 @@ def is_clean(load: LanHost) -> bool:
 
 
 def engines_of(load: LanHost) -> set[int]:
-    return {pid for pid, name in generators_of(load).items() if "pgdrive" in name}
+    return {pid for pid, name in generators_of(load).items() if "pgdrive-" in name.partition(" ")[0]}
 
 
 def slow_down(load: LanHost, is_over: Callable[[], bool]) -> None:
@@ -139,7 +139,7 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
         slow_down(two, lambda: watch.has_ended(2))
 
         watch.wait_for_load(6)
-        before = one.processes()
+        before, engines = one.processes(), engines_of(one)
         frozen = time.monotonic()
         send_signal(signal.SIGSTOP, before)
         watch.load_stops(frozen, two)
@@ -149,7 +149,6 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
         thawed = time.monotonic()
         send_signal(signal.SIGCONT, before)
         # the trial may be under way again by now, with another engine
-        engines = {pid for pid, name in before.items() if "pgdrive" in name}
         assert engines
         seconds_until(lambda: not engines & engines_of(one), thawed)
 

@@ -191,7 +191,7 @@ def test_standbys_live_through_settings_that_they_must_not_have_lower(home: Home
         trials.prepare(SMALL)
         for connections in ("150", "60"):
             reconfigure(server, {**server.plan_settings, "max_connections": connections})
-            assert step(trials.prepare(SMALL), "replicas").startswith("1 by ")
+            assert step(trials.prepare(SMALL), "replicas").startswith("1: ")
             assert on_replica(server, "SHOW max_connections") == connections
         reconfigure(server, {**server.plan_settings, "work_mem": "9MB"})
         assert step(trials.prepare(SMALL), "replicas") == "they were there"

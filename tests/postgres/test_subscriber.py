@@ -43,7 +43,7 @@ def test_a_subscriber_of_any_version_follows_and_is_renewed_with_the_tables(
         trials = preparer(server, method=method, restart=True)
         for _ in range(2):
             # the second time a copy or a load replaces the database
-            assert step(trials.prepare(SMALL), "replicas").startswith("1 by ")
+            assert step(trials.prepare(SMALL), "replicas").startswith("1: ")
             assert on_replica(server, SUMS) == "0 0 100000"
             assert on_replica(server, "SHOW work_mem") == "9MB"
             with watched(server) as watch:

@@ -257,17 +257,18 @@ def test_phases_are_merged_by_their_place() -> None:
 
 def test_files_go_with_the_options(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("SELECT 1;\n")
-    (tmp_path / "phases.toml").write_text("")
-    options = ["-f", "a.sql@3", "-b", "select-only@2", "--parent-lease", "--client=7", "--phases=phases.toml"]
-    shared = shared_out(options, tmp_path)
+    (tmp_path / "plan").mkdir()
+    (tmp_path / "plan" / "phases.toml").write_text("")
+    options = ["-f", "../a.sql@3", "-b", "select-only@2", "--parent-lease", "--client=7", "--phases=phases.toml"]
+    shared = shared_out(options, tmp_path / "plan")
     assert shared.clients == 7
     share = shared.part(2, 3)
     assert share.options_here == ["--part=2/3", *(option for option in options if option != "--parent-lease")]
     assert share.options_there == [
-        *("--part=2/3", "-f", "0-a.sql@3", "-b", "select-only@2", "--client=7", "--phases=1-phases.toml")
+        *("--part=2/3", "-f", "up/a.sql@3", "-b", "select-only@2", "--client=7", "--phases=phases.toml")
     ]
-    assert share.files == {"0-a.sql": b"SELECT 1;\n", "1-phases.toml": b""}
-    assert shared.names["0-a.sql"] == "a.sql"
+    assert share.files == {"up/a.sql": b"SELECT 1;\n", "phases.toml": b""}
+    assert shared.names == {"up/a.sql": "../a.sql"}
 
 
 def test_the_offset_is_that_of_the_quickest_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgdyno.commands.support import options
-from pgdyno.errors import EngineError, ExitCode, UsageError
+from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.records.price import PriceList
@@ -29,7 +29,7 @@ def analyse(
 
     Each of several runs is analysed separately. A folder, local or at s3://bucket/folder, stands for all runs in it.
     """
-    from pgdyno.commands.support.each_run import Lost, each_run, over
+    from pgdyno.commands.support.each_run import certain, each_run, over
     from pgdyno.commands.support.report_files import read_prices
     from pgdyno.records.promise import parse_latency
     from pgdyno.safe_output import print_json
@@ -45,10 +45,7 @@ def analyse(
     with over(cluster or ()) as way:
         if not found.is_one:
             return _print_all(each_run(way, work, found.places), json=json)
-        (analysed,) = way(work, found.places)
-        if isinstance(analysed, Lost):
-            raise EngineError(f"cannot analyse {found.places[0]}: {analysed.why}")
-    said, is_met = analysed
+        ((said, is_met),) = certain(way)(work, found.places)
     if json:
         print_json(said, indent=2)
     else:

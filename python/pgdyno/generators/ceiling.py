@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
@@ -101,20 +101,15 @@ def format_name(generator: Standing) -> str:
 
 def at_once(generators: Sequence[Standing], measure: Callable[[Standing], Measured]) -> dict[str, Measured | Missed]:
     """Return measurements, or the reasons why there are none, by name."""
-    found: dict[str, Measured | Missed] = {}
 
-    def one(generator: Standing) -> None:
+    def attempt(generator: Standing) -> Measured | Missed:
         try:
-            found[generator.name] = measure(generator)
+            return measure(generator)
         except (LostError, EngineError) as error:
-            found[generator.name] = error
+            return error
 
-    threads = [threading.Thread(target=one, args=(each,)) for each in generators]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
+    with ThreadPoolExecutor(len(generators)) as pool:
+        return dict(zip([each.name for each in generators], pool.map(attempt, generators), strict=True))
 
 
 PROTOCOL = "simple"

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -266,19 +267,11 @@ def _was_cut_short(end: Event) -> bool:
 
 def _all_at_once(call: Callable[[int, _State], None], states: Sequence[_State]) -> None:
     """Run `call` for each in parallel threads. Raises the first LostError, with the generator's number."""
-    failures: list[LostError] = []
-
-    def one(number: int, state: _State) -> None:
+    with ThreadPoolExecutor(len(states)) as pool:
+        calls = [pool.submit(call, *each) for each in enumerate(states)]
+    for number, one in enumerate(calls):
         try:
-            call(number, state)
+            one.result()
         except LostError as lost:
             lost.number = number
-            failures.append(lost)
-
-    threads = [threading.Thread(target=one, args=each) for each in enumerate(states)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+            raise

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.remote.program_files import LUA, lua_files
+from pgdyno.remote.program_files import pack
 
-CLIENTS, PHASES = "--client=", "--phases="
+CLIENTS = "--client="
 OURS = frozenset({"--parent-lease"})
 """Options that each generator sets itself."""
 
@@ -32,7 +32,7 @@ class Shared:
     clients: int
     whole: Share
     names: Mapping[str, str]
-    """The user's names of its files."""
+    """The user's names of its scripts."""
 
     def part(self, number: int, of: int) -> Share:
         """Return the share of generator `number`, counted from 1."""
@@ -41,35 +41,8 @@ class Shared:
 
 
 def shared_out(options: Sequence[str], folder: Path) -> Shared:
-    """Return what generators need for the engine's `options`; read files from `folder`. Raises OSError, EngineError."""
-    there: list[str] = []
-    files: dict[str, bytes] = {}
-    names: dict[str, str] = {}
-    clients = 1
-
-    def sent(path: str) -> str:
-        name = f"{len(files)}-{Path(path).name}"
-        files[name] = (folder / path).read_bytes()
-        names[name] = path
-        return name
-
+    """Return what generators need for the engine's `options`; read files from `folder`. Raises RemoteError."""
     here = [option for option in options if option not in OURS]
-    rest = iter(here)
-    for option in rest:
-        if option == "-f":
-            path, at, weight = next(rest).rpartition("@")
-            path, weight = (path, f"@{weight}") if at else (weight, "")
-            there += ["-f", sent(path) + weight]
-        elif option.startswith(PHASES):
-            there.append(PHASES + sent(option.removeprefix(PHASES)))
-        elif option.startswith(LUA):
-            name = option.removeprefix(LUA)
-            lua = lua_files(name, folder)
-            files.update(lua.files)
-            names[lua.script] = name
-            there.append(LUA + lua.script)
-        else:
-            there.append(option)
-            if option.startswith(CLIENTS):
-                clients = int(option.removeprefix(CLIENTS))
-    return Shared(clients, Share(here, folder, there, files), names)
+    there = pack(here, {}, {}, folder)
+    clients = next((int(each.removeprefix(CLIENTS)) for each in here if each.startswith(CLIENTS)), 1)
+    return Shared(clients, Share(here, folder, there.options, there.files), there.names)

@@ -123,17 +123,21 @@ class Baggage:
     environment: dict[str, str] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     """Contents by path in the remote folder."""
+    names: dict[str, str] = field(default_factory=dict)
+    """The names that the options have for the scripts, by path in the remote folder."""
 
 
-def pack(options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str, str]) -> Baggage:
-    """Collect what `options` and libpq's variables in `environ` need.
+def pack(
+    options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str, str], folder: Path = Path()
+) -> Baggage:
+    """Collect what `options`, whose paths begin in `folder`, and libpq's variables in `environ` need.
 
     `hosts` maps local server addresses to those of the other host. A password becomes a file, because users of that
     host could see a variable. Raises RemoteError for an unreadable file.
     """
     baggage = Baggage()
     for before, option in zip(("", *options), options, strict=False):
-        baggage.options.append(_option(option, before, baggage))
+        baggage.options.append(_option(option, before, baggage, folder))
     for name, value in environ.items():
         if not name.startswith("PG") or name.startswith("PGDYNO"):
             continue
@@ -193,31 +197,34 @@ def _escape_password(text: str) -> bytes:
     return text.replace("\\", "\\\\").replace(":", "\\:").encode()
 
 
-def _option(option: str, before: str, baggage: Baggage) -> str:
+def _option(option: str, before: str, baggage: Baggage, folder: Path) -> str:
     if before == "-f":
         name, at, weight = option.rpartition("@")
         name = name if at else option
-        return _take(Path(name), baggage) + (f"@{weight}" if at else "")
+        place = _take(Path(name), baggage, folder)
+        baggage.names[place] = name
+        return place + (f"@{weight}" if at else "")
     for naming in _NAMING:
         if option.startswith(naming):
-            return naming + _take(Path(option.removeprefix(naming)), baggage)
+            return naming + _take(Path(option.removeprefix(naming)), baggage, folder)
     if option.startswith(LUA):
-        return LUA + _take_lua(option.removeprefix(LUA), baggage)
+        return LUA + _take_lua(option.removeprefix(LUA), baggage, folder)
     return option
 
 
-def _take_lua(name: str, baggage: Baggage) -> str:
+def _take_lua(name: str, baggage: Baggage, folder: Path) -> str:
     try:
-        found = lua_files(name, Path())
+        found = lua_files(name, folder)
     except (EngineError, OSError) as error:
         raise RemoteError(error.message if isinstance(error, EngineError) else f"cannot read {error}") from error
     baggage.files.update(found.files)
+    baggage.names[found.script] = name
     return found.script
 
 
-def _take(file: Path, baggage: Baggage) -> str:
+def _take(file: Path, baggage: Baggage, folder: Path = Path()) -> str:
     try:
-        content = file.read_bytes()
+        content = (folder / file).read_bytes()
     except OSError as error:
         raise RemoteError(f"cannot read {file}: {error}") from error
     place = place_of(file)

@@ -1,9 +1,8 @@
 """Base backups for standbys.
 
-pg_basebackup copies the running cluster if the installation has it; published builds do not. Otherwise pgdyno follows
-"Making a Base Backup Using the Low Level API" of PostgreSQL's documentation: pg_backup_start, a copy of the files, and
-pg_backup_stop, whose label goes into the copy. A replication slot retains the WAL that the copy needs, which then comes
-by streaming.
+pgdyno follows "Making a Base Backup Using the Low Level API" of PostgreSQL's documentation: pg_backup_start, a copy of
+the files, and pg_backup_stop, whose label goes into the copy. Published builds lack pg_basebackup. A replication slot
+retains the WAL that the copy needs, which then comes by streaming.
 """
 
 from __future__ import annotations
@@ -18,13 +17,10 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.cluster.installation import Installation
-from pgdyno.targets.cluster.subprocesses import run_program
 from pgdyno.targets.connection import MAINTENANCE, Address
 from pgdyno.targets.home import storing
 from pgdyno.targets.server_user import Account
 
-PROGRAM = "pg_basebackup"
-BY_HAND = "the backup functions"
 _EMPTIED = {
     "pg_wal",
     "pg_replslot",
@@ -41,37 +37,11 @@ _RENAMED_MAJOR = 15
 """The first version with pg_backup_start; earlier ones call it pg_start_backup."""
 
 
-def copy_cluster(
-    primary: Address, source: Path, installation: Installation, account: Account, to: Path, slot: str, passfile: Path
-) -> str:
-    """Copy the cluster of `primary`, whose data directory is `source`, to the new folder `to`; return the method in
-    words.
-
-    `passfile` is a password file for `account`. Raises TargetError.
-    """
+def copy_cluster(primary: Address, source: Path, installation: Installation, account: Account, to: Path) -> None:
+    """Copy the cluster of `primary`, whose data directory is `source`, to the new folder `to`. Raises TargetError."""
     with storing(to, "cannot create the folder"):
         to.mkdir(0o700)
         account.take(to)
-    if Path(installation.program(PROGRAM)).is_file():
-        _by_program(primary, installation, account, to, slot, passfile)
-        return PROGRAM
-    _by_functions(primary, source, installation, account, to)
-    return BY_HAND
-
-
-def _by_program(
-    primary: Address, installation: Installation, account: Account, to: Path, slot: str, passfile: Path
-) -> None:
-    where = ["-h", primary.host, "-p", str(primary.port), "-U", primary.parameters["user"], "-w"]
-    how = ["-D", str(to), "-X", "stream", "-S", slot, "-c", "fast", "-N"]
-    environment = {**installation.environment(), "PGPASSFILE": str(passfile)}
-    status, output = run_program([installation.program(PROGRAM), *where, *how], account, environment)
-    if status != 0:
-        said = output.strip().splitlines()
-        raise TargetError(f"cannot copy the cluster: {said[-1] if said else f'{PROGRAM} ended with {status}'}")
-
-
-def _by_functions(primary: Address, source: Path, installation: Installation, account: Account, to: Path) -> None:
     renamed = installation.major >= _RENAMED_MAJOR
     start, stop = (
         ("SELECT pg_backup_start({}, true)", "SELECT labelfile FROM pg_backup_stop(false)")

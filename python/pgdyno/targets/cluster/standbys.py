@@ -125,7 +125,7 @@ class ReplicaSet:
     # ---- creation ----
 
     def create(self, primary: Address, settings: Mapping[str, str]) -> str | None:
-        """Create the standbys of `primary` unless they exist; return the method and its duration in words.
+        """Create the standbys of `primary` unless they exist; return their number, size and duration in words.
 
         `settings` are the plan's. Raises TargetError; the end of the run then removes what was created.
         """
@@ -144,7 +144,8 @@ class ReplicaSet:
     def _create_all(self, primary: Address) -> str:
         drop_slots(primary)
         started = time.monotonic()
-        methods = [self._make_one(primary, number) for number in range(1, self._spec.count + 1)]
+        for number in range(1, self._spec.count + 1):
+            self._make_one(primary, number)
         copied_s = time.monotonic() - started
         size = sum(folder_bytes(directory) for directory in self.data_directories)
         for standby in self._standbys:
@@ -152,7 +153,7 @@ class ReplicaSet:
         with primary.connect(MAINTENANCE) as connection:
             self._wait_for_all(connection, _STREAMING, self._names(), "do not stream")
         rate = f"{format_bytes(round(size / copied_s))}/s"
-        return f"{len(methods)} by {methods[0]}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
+        return f"{self._spec.count}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
 
     def before_settings(self, settings: Mapping[str, str]) -> None:
         """Discards all standbys if the primary is about to change one of `HELD_BY_STANDBYS`.
@@ -242,8 +243,8 @@ class ReplicaSet:
 
     # ---- a single standby ----
 
-    def _make_one(self, primary: Address, number: int) -> str:
-        """Copy the primary's cluster for a standby; return the method in words."""
+    def _make_one(self, primary: Address, number: int) -> None:
+        """Copy the primary's cluster for a standby."""
         name = self._name(number)
         folder = self._folder / f"replica-{number}"
         data = folder / "data"
@@ -263,11 +264,10 @@ class ReplicaSet:
         )
         with primary.connect(MAINTENANCE) as connection:
             connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", [name])
-        passfile = folder / PASSWORD_FILE
-        write_password_file(passfile, primary.password, self._home.account)
+        write_password_file(folder / PASSWORD_FILE, primary.password, self._home.account)
         through_socket = Address({**primary.parameters, "host": socket}, primary.password)
         source = Path(self._claim.record.data_directory)
-        return copy_cluster(through_socket, source, self._installation, self._home.account, data, name, passfile)
+        copy_cluster(through_socket, source, self._installation, self._home.account, data)
 
     def _name(self, number: int) -> str:
         return f"{PREFIX}{number}"

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.cluster.replication import PROGRAM
 
+PROGRAM = "pg_basebackup"
 _DEBIAN = Path("/usr/lib/postgresql")
 _MAJOR = re.compile(r"\(PostgreSQL\) (\d+)")
 
