@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from pgdyno.errors import ExitCode, StoreError, UsageError
+from pgdyno.errors import ExitCode, StoreError
 from pgdyno.publish import site as site_module
 from pgdyno.publish.site import Site
 from pgdyno.store import RunData, RunFolder, load_run
@@ -41,7 +41,7 @@ def test_a_run_has_one_page_wherever_it_is_and_updates_leave_the_rest(tmp_path: 
     assert "2 runs: 2 written, 0 removed" in said
     site = tmp_path / "site"
     for page in (site / "runs").iterdir():
-        assert {each.name for each in page.iterdir()} >= {"index.html", "raw.tar", "trials.csv", "plan.toml"}
+        assert {each.name for each in page.iterdir()} >= {"index.html", "raw.tar", "trials.csv"}
         assert page.name.endswith(hashlib.sha256((page / "raw.tar").read_bytes()).hexdigest()[:12])
         picture = (page / "picture.png").read_bytes()
         assert (int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")) == (1200, 630)
@@ -129,15 +129,6 @@ def test_what_ends_it_leaves_the_previous_site_whole(
             shutil.rmtree(tmp_path / "site" / "runs" / name)
 
 
-def test_two_at_once_are_refused(tmp_path: Path) -> None:
-    with (
-        Site(tmp_path / "site").locked(),
-        pytest.raises(StoreError, match="another pgdyno publishes"),
-        Site(tmp_path / "site").locked(),
-    ):
-        pass
-
-
 def test_secrets_and_markup_are_in_no_file(tmp_path: Path) -> None:
     settings = {"primary_conninfo": f"host=x password={SECRET}"}
     plan = {
@@ -177,8 +168,3 @@ def test_without_fonts_there_are_no_pictures(tmp_path: Path, monkeypatch: pytest
     made = Site(tmp_path / "site").make(load_run(run_of(tmp_path / "runs")))
     assert "picture.png" not in made.files
     assert b"og:image" not in made.files["index.html"]
-
-
-def test_an_address_is_one_of_the_web(tmp_path: Path) -> None:
-    done = run_pgdyno(["publish", "x", "--into=site", "--url=bench"], cwd=tmp_path, env=dict(os.environ))
-    assert (done.returncode, UsageError.exit_code) == (ExitCode.USAGE, ExitCode.USAGE)

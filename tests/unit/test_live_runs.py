@@ -111,7 +111,7 @@ def test_a_run_and_its_files(runs: Path, client: TestClient) -> None:
     page = client.get(f"/runs/{folder.name}/index.html")
     assert page.headers["content-security-policy"].startswith("sandbox ")
     links = re.findall('href="([^"#]*)" download', page.text)
-    assert links == ["raw.tar", "trials.csv", "plan.toml"]
+    assert links == ["raw.tar", "trials.csv"]
     for link in links:
         got = client.get(f"/runs/{folder.name}/{link}")
         assert got.status_code == 200

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pgdyno.commands.support import options
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.errors import ExitCode, StoreError, UsageError
 
 
 def publish(
@@ -58,7 +58,7 @@ def publish(
                 def make(place: str, stack: ExitStack = stack) -> Made:
                     run = load_run(stack.enter_context(open_run(place)))
                     if is_running(run.folder.path):
-                        raise UsageError("the run goes on", hint="publish it when it has ended")
+                        raise StoreError("the run goes on", hint="publish it when it has ended")
                     return site.make(run)
 
                 ((_, made),) = each_run(in_line, make, [place])

@@ -65,10 +65,6 @@ class Index:
         entries = [entry for _, entry in self.keyed().values()]
         return sorted(entries, key=lambda each: (str(each.started_at or ""), each.name), reverse=True)
 
-    def get(self, name: str) -> Keyed | None:
-        """Return the current entry of the run `name`; None if the folder has no such run. Raises StoreError."""
-        return self.keyed().get(name)
-
     def path(self, name: str) -> Path:
         return self.parent / name
 

@@ -21,7 +21,7 @@ from pgdyno.live.pages import METRICS, metric_of, page
 from pgdyno.live.run_index import Index, Key, Keyed
 from pgdyno.publish.index_page import index_page, index_policy
 from pgdyno.publish.raw_files import RawFiles
-from pgdyno.publish.run_page import CSV, PAGE, PLAN, RAW, run_page
+from pgdyno.publish.run_page import CSV, PAGE, RAW, run_page
 from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import whole_report
 from pgdyno.safe_output import visible
@@ -52,7 +52,6 @@ class RunPages:
             Route("/compare", self.compare),
             Route(run + PAGE, self.run),
             Route(run + CSV, self.csv),
-            Route(run + PLAN, self.plan),
             Route(run + RAW, self.raw),
         ]
 
@@ -80,13 +79,8 @@ class RunPages:
         return HTMLResponse(text, headers={"content-security-policy": PAGE_POLICY})
 
     def csv(self, request: Request) -> Response:
-        return _download(visible(to_csv(self._requested(request)[2])), CSV)
-
-    def plan(self, request: Request) -> Response:
-        plan = RawFiles(self._requested(request)[2]).plan
-        if plan is None:
-            raise HTTPException(404, "An imported run has no plan.")
-        return _download(visible(plan), PLAN)
+        text = visible(to_csv(self._requested(request)[2]))
+        return Response(text, media_type="text/csv", headers=_attachment(CSV))
 
     def raw(self, request: Request) -> Response:
         raw = RawFiles(self._requested(request)[2])
@@ -122,14 +116,10 @@ class RunPages:
         return name, self._found(name)[0], load_run(self._index.path(name))
 
     def _found(self, name: str) -> Keyed:
-        found = self._index.get(name)
+        found = self._index.keyed().get(name)
         if found is None:
             raise HTTPException(404, "There is no such run.")
         return found
-
-
-def _download(text: str, name: str) -> Response:
-    return Response(text, media_type="application/octet-stream", headers=_attachment(name))
 
 
 def _attachment(name: str) -> dict[str, str]:

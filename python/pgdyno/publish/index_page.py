@@ -20,7 +20,7 @@ from pgdyno.publish.ranking import Group, Ranked, ranking
 from pgdyno.publish.run_entry import Entry
 from pgdyno.publish.run_page import PAGE
 from pgdyno.report import numbers
-from pgdyno.report.html import page_colours, policy
+from pgdyno.report.html import page_style, policy
 from pgdyno.safe_output import visible
 from pgdyno.units import counted
 
@@ -59,7 +59,7 @@ def index_policy(*, served: bool) -> str:
 
 
 def _style() -> str:
-    return page_colours() + _file("index.css")
+    return page_style() + _file("index.css")
 
 
 def _cut(text: str, of: str) -> str:
@@ -70,13 +70,8 @@ def _place(of: Ranked) -> str:
     return str(of.first) if of.first == of.last else f"{of.first}\u2013{of.last}"
 
 
-def _value(log: float, of: Entry) -> str:
-    value = math.exp(log)
-    return numbers.ms(value) if of.metric.is_latency else numbers.rounded(value)
-
-
 def _mean(of: Ranked) -> str:
-    return f"{_value(of.mean, of.entry)}"
+    return (numbers.ms if of.entry.metric.is_latency else numbers.rounded)(math.exp(of.mean))
 
 
 def _interval(of: Ranked) -> str:
@@ -89,7 +84,8 @@ def _interval(of: Ranked) -> str:
 def _server(of: Entry, differing: Sequence[str] = ()) -> str:
     told = [f"{name} {_cut(of.settings.get(name, 'default'), 'setting')}" for name in differing[:MOST_SETTINGS]]
     more = len(differing) - len(told)
-    return ", ".join([*filter(None, [of.version_words]), *told, *([f"{more} more settings"] if more > 0 else [])])
+    versions = [f"PostgreSQL {', '.join(of.versions)}"] if of.versions else []
+    return ", ".join([*versions, *told, *([f"{more} more settings"] if more > 0 else [])])
 
 
 def _title(of: Group) -> str:

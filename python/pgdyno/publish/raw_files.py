@@ -60,8 +60,7 @@ class RawFiles:
         """Return the plan's name, and the first digits of the SHA-256 of the tar file."""
         digest = _Digest()
         self.write_to(digest)
-        plan = _UNSAFE.sub("-", str(self._run.manifest.plan.get("name") or "run").lower())
-        plan = re.sub(r"[^a-z0-9]+", "-", plan).strip("-")[:40].strip("-") or "run"
+        plan = re.sub(r"[^a-z0-9]+", "-", str(self._run.manifest.plan.get("name")).lower())[:40].strip("-") or "run"
         return f"{plan}-{digest.found.hexdigest()[:DIGITS]}"
 
     @cached_property

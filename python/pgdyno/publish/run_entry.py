@@ -11,7 +11,8 @@ from pathlib import Path
 from pydantic import Field
 
 from pgdyno.analyse.history import length_words, load_words, told_of
-from pgdyno.analyse.pairs import Metric, by_query, is_duet, key_without, usual_metric, usual_split, value_of
+from pgdyno.analyse.pairs import Metric, is_duet, key_without, usual_metric, usual_split, value_of
+from pgdyno.analyse.queries.by_query import by_query
 from pgdyno.errors import StoreError
 from pgdyno.fingerprint import fingerprint_of
 from pgdyno.records import Fingerprint, Manifest, Outcome, TargetRecord, TrialRecord
@@ -66,10 +67,6 @@ class Entry(Record):
     @property
     def is_not_valid(self) -> bool:
         return self.validity == "not valid"
-
-    @property
-    def version_words(self) -> str:
-        return f"PostgreSQL {', '.join(self.versions)}" if self.versions else ""
 
 
 def read_entry(run: Path) -> Entry:

@@ -8,7 +8,7 @@ from pgdyno.publish.raw_files import RawFiles
 from pgdyno.report.full_report import WholeReport
 from pgdyno.report.html import Publication
 
-PAGE, RAW, CSV, PLAN, PICTURE = "index.html", "raw.tar", "trials.csv", "plan.toml", "picture.png"
+PAGE, RAW, CSV, PICTURE = "index.html", "raw.tar", "trials.csv", "picture.png"
 UP = "../../index.html"
 """The index, from a page."""
 
@@ -39,14 +39,13 @@ def _head(report: WholeReport, raw: RawFiles, url: str | None, *, has_picture: b
 
 
 def _repeat(raw: RawFiles) -> Markup:
-    files = [(RAW, "raw files"), (CSV, "trials as CSV"), *([(PLAN, "plan")] if raw.plan is not None else [])]
-    links = Markup(", ").join(Markup('<a href="{}" download>{}</a>').format(*each) for each in files)
     check = f"sha256sum {RAW}    # begins with the digits in this page's address\ntar -xf {RAW}"
     commands = f"{check}\npgdyno report {raw.folder}/"
     if raw.plan is not None:
         commands += f"\ncd {raw.folder}/repeat && pgdyno run plan.toml"
     return Markup(
-        '<section aria-labelledby="repeat"><h2 id="repeat">Check and repeat</h2>\n<p>Download: {}.</p>\n'
+        '<section aria-labelledby="repeat"><h2 id="repeat">Check and repeat</h2>\n'
+        '<p>Download: <a href="{}" download>raw files</a>, <a href="{}" download>trials as CSV</a>.</p>\n'
         "<p>These commands check the files, write this report from them, and repeat the run:</p>\n"
         '<pre tabindex="0" role="region" aria-label="Commands">{}</pre></section>'
-    ).format(links, escape(commands))
+    ).format(RAW, CSV, escape(commands))

@@ -22,7 +22,7 @@ from pgdyno.publish.index_page import index_page
 from pgdyno.publish.picture import has_fonts, picture
 from pgdyno.publish.raw_files import PAGE_NAME, RawFiles
 from pgdyno.publish.run_entry import Entry, entry_of
-from pgdyno.publish.run_page import CSV, PAGE, PICTURE, PLAN, RAW, run_page
+from pgdyno.publish.run_page import CSV, PAGE, PICTURE, RAW, run_page
 from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import whole_report
 from pgdyno.safe_output import visible
@@ -75,7 +75,7 @@ class Site:
         """Return the page of `run`. Raises StoreError if its files cannot be read."""
         raw = RawFiles(run)
         known, at = self._known.get(raw.page_name), self.folder / RUNS / raw.page_name
-        names = [PAGE, RAW, CSV, *([PLAN] if raw.plan is not None else []), *([PICTURE] if has_fonts() else [])]
+        names = [PAGE, RAW, CSV, *([PICTURE] if has_fonts() else [])]
         if known is not None and all((at / name).is_file() for name in names):
             return Made(known, raw, {})
         # from what others get: what is masked there is nowhere on the page, either
@@ -87,8 +87,6 @@ class Site:
         page = run_page(report, raw, url=self.url, has_picture=has_fonts())
         entry = entry_of(raw.page_name, run, ReportHead.of(page))
         files = {PAGE: page.encode(), CSV: visible(to_csv(run)).encode()}
-        if raw.plan is not None:
-            files[PLAN] = visible(raw.plan).encode()
         if has_fonts():
             files[PICTURE] = picture(report.draft, entry.machine)
         return Made(entry, raw, files)
@@ -130,7 +128,7 @@ class Site:
             if (kept["pgdyno"], kept["url"]) != (__version__, self.url):
                 return {}
             return {each["name"]: Entry.model_validate(each) for each in kept["runs"]}
-        except (ValueError, KeyError, TypeError):
+        except (StoreError, ValueError, KeyError, TypeError):
             # then every page is made again
             return {}
 

@@ -57,7 +57,7 @@
       sort(at, down);
     });
   });
-  filters.hidden = false;
+  filters.hidden = all < 2;
   filters.addEventListener("input", filter);
   filters.addEventListener("submit", function (event) { event.preventDefault(); });
   var form = document.getElementById("pick");
