@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from pgdyno.capture.folder import readme
-from pgdyno.capture.server.server_session import reach_server, sequence_positions
+from pgdyno.capture.server.server_session import foreign_keys, reach_server, sequence_positions
 from pgdyno.errors import ExitCode
 from pgdyno.records import ReplayFigures
 from pgdyno.targets import Home
@@ -58,8 +58,10 @@ def replayed(home: Home, folder: Path, server: OwnServer) -> ReplayFigures:
     return present(present(trial.summary).replay)
 
 
-def test_a_capture_of_a_log_says_how_to_move_sequences(server: OwnServer) -> None:
+def test_a_capture_keeps_foreign_keys_and_says_how_to_move_sequences(server: OwnServer) -> None:
     make(server, "shop", ELSEWHERE)
+    keys = foreign_keys(reach_server(dsn(server, "shop"), None))
+    assert (keys["order_lines.order_id"], keys["orders.cart_id"]) == ("orders.id", "carts.id")
     positions = sequence_positions(reach_server(dsn(server, "shop"), None))
     assert positions == {"public.carts_id_seq": 1000, "public.payment_numbers": 77}
     text = readme(captured(sequences=positions))

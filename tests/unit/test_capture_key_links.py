@@ -63,6 +63,8 @@ def uses(lines: Sequence[dict[str, Any]]) -> list[list[list[int]]]:
         ("SELECT * FROM lines WHERE order_id = ANY($1)", ["{é,7}"], None, [1, 4, 5]),
         ("SELECT 'é', n FROM lines l JOIN orders o ON true WHERE o.id IN (3, 7)", [], None, [0, 68, 69]),
         ("DELETE FROM lines /* of 7 */ WHERE order_id = '7'", [], None, [0, 47, 48]),
+        ("UPDATE orders SET n = (CASE WHEN id = 7 THEN '1' END)::varchar(9)", [], None, [0, 38, 39]),
+        ("INSERT INTO lines (n, order_id) SELECT * FROM unnest(ARRAY[1, 2], ARRAY[3, 7])", [], None, [0, 75, 76]),
         ("COPY lines (n, order_id) FROM STDIN", [], ["é\t9", "1\t7"], [-1, 7, 8]),
     ],
 )
@@ -178,6 +180,13 @@ def test_without_answers_statements_that_make_keys_of_a_table_can_wait_for_each_
         for text, calls in ((ORDER, 3), ("UPDATE orders SET n = $1 WHERE id = $2", 4), ("DELETE FROM carts", 5))
     ]
     assert keys_used(statements) == (4, [ORDER])
+
+
+def test_known_foreign_keys_decide_instead_of_names() -> None:
+    references = {"country.entity_ptr_id": "entity.id", "city.country_id": "country.entity_ptr_id", "a.b": "entity.id"}
+    keys = [Column("id", ((None, "entity"),)), Column("country_id", ((None, "city"),)), Column("b", ((None, "a"),))]
+    assert set.intersection(*(set(labels(each, references)) for each in keys)) == {"=entity.id"}
+    assert not labels(Column("id", ((None, "country"),)), references) & labels(keys[1], references)
 
 
 def test_names_of_columns_agree_with_foreign_keys_and_sequences() -> None:

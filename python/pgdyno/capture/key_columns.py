@@ -7,7 +7,7 @@ what is compared: `orders.id` and `lines.order_id` both have the label `orderid`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,11 @@ _COPY = re.compile(
 )
 _INSERT = re.compile(r'(?i)\s*insert\s+into\s+([\w."]+)')
 _DRAW = re.compile(r"(?i)\bnextval\s*\(\s*('[^']*'|\$\d+)")
+_OF_TYPE = re.compile(
+    r"(?i)\b(?:varchar|char|character|varying|bpchar|numeric|decimal|bit|float|date|timetz|time|timestamptz|timestamp"
+    r"|interval)\s*(?:\((?:\s*\d+\s*,)?\s*)?\Z"
+)
+"""Before constants that belong to a type, where no parameter can stand: `varchar(10)`, `date '2026-01-01'`."""
 _MORE = 100_000
 """Numbers of parameters that stand for constants begin after it: the protocol has fewer."""
 _GENERAL = {"id", "uuid", "guid", "pk", "key", "code", "name", "number", "no", "value", "count", "version", "type"}
@@ -53,12 +58,16 @@ def place_columns(sql: str) -> dict[int, Column]:
         names = (each.strip().strip('"') for each in copied[2].split(","))
         return {COPIED + number: Column(name, tables) for number, name in enumerate(names) if _IS_KEY.search(name)}
     numbers = iter(range(1, len(sql) + 2))
-    spelled = _TOKEN.sub(lambda token: _spell(token[0], next(numbers)), sql)
+    spelled = _TOKEN.sub(lambda token: _spell(token, next(numbers)), sql)
     found = parameter_columns(spelled) or parameter_columns(sql)
     return {number if number < _MORE else _MORE - number: column for number, column in found.items()}
 
 
-def _spell(token: str, number: int) -> str:
+def _spell(found: re.Match[str], number: int) -> str:
+    token = found[0]
+    before = found.string[max(found.start() - 40, 0) : found.start()]
+    if _OF_TYPE.search(before):
+        return token
     if token[0] in '"$' and not token.startswith("$$"):
         return token
     if token.startswith(("--", "/*")):
@@ -66,19 +75,29 @@ def _spell(token: str, number: int) -> str:
     return f" ${_MORE + number} " if token[0] == "'" or token[0].isdigit() else token
 
 
-def labels(column: Column) -> frozenset[str]:
-    """Return what the name of `column` says together with its table, in a form that foreign keys share.
+def labels(column: Column, references: Mapping[str, str] = {}) -> frozenset[str]:
+    """Return what identifies `column` together with its table, in a form that foreign keys share.
 
-    Columns whose name is not that of a key have none.
+    `references` are the foreign keys that are known; of others, the names say it if they are those of keys.
     """
+    own = {f"{table}.{column.name}" for _, table in column.tables}
+    exact = {f"={_referenced(each, references)}" for each in own}
     name = column.name.lower()
-    if not _IS_KEY.search(name):
-        return frozenset()
+    if own & references.keys() or not _IS_KEY.search(name):
+        return frozenset(exact if own & {*references, *references.values()} else ())
     found = set() if name in _GENERAL else {_plain(name)}
     for _, table in column.tables:
         words = table.lower().split("_")
         found |= {_plain("_".join([*words[first:], name])) for first in {0, len(words) - 1}}
-    return frozenset(found)
+    return frozenset(found | exact)
+
+
+def _referenced(column: str, references: Mapping[str, str]) -> str:
+    seen: set[str] = set()
+    while column in references and column not in seen:
+        seen.add(column)
+        column = references[column]
+    return column
 
 
 def _plain(name: str) -> str:
@@ -91,7 +110,7 @@ def _singular(word: str) -> str:
     return word.removesuffix("s")
 
 
-def answer_columns(sql: str, names: Sequence[str]) -> list[AnswerColumn]:
+def answer_columns(sql: str, names: Sequence[str], references: Mapping[str, str] = {}) -> list[AnswerColumn]:
     """Return what is known of the columns `names` of the answer to `sql`, of which the last statement has rows."""
     import pglast
 
@@ -102,7 +121,7 @@ def answer_columns(sql: str, names: Sequence[str]) -> list[AnswerColumn]:
     for statement in reversed(statements):
         targets = _targets(statement)
         if targets:
-            return list(_described(statement, targets, names))
+            return list(_described(statement, targets, names, references))
     return [AnswerColumn(frozenset(), False, name) for name in names]
 
 
@@ -116,7 +135,12 @@ def _targets(statement: Any) -> tuple[Any, ...]:  # noqa: ANN401 - nodes of the 
     return tuple((clause.exprs if clause is not None else getattr(statement, "returningList", None)) or ())
 
 
-def _described(statement: Any, targets: tuple[Any, ...], names: Sequence[str]) -> Iterator[AnswerColumn]:  # noqa: ANN401
+def _described(
+    statement: Any,  # noqa: ANN401 - nodes of the parser
+    targets: tuple[Any, ...],
+    names: Sequence[str],
+    references: Mapping[str, str],
+) -> Iterator[AnswerColumn]:
     tables = {
         node.alias.aliasname if node.alias else node.relname: table_of(node) for node in nodes_of(statement, "RangeVar")
     }
@@ -130,7 +154,7 @@ def _described(statement: Any, targets: tuple[Any, ...], names: Sequence[str]) -
             function = value.funcname[-1].sval.lower()
             column = _sequence(value, name) if function in _DRAWS | _READS else Column(name, ())
             is_made = function in _DRAWS
-        yield AnswerColumn(labels(column), is_made, column.name)
+        yield AnswerColumn(labels(column, references), is_made, column.name)
 
 
 def _sequence(call: Any, name: str) -> Column:  # noqa: ANN401 - nodes of the parser
@@ -187,5 +211,5 @@ def keys_made(text: str) -> frozenset[str]:
         return frozenset()
     targets = _targets(statement.stmt)
     names = [each.name or (column_of(each.val, {}) or Column("id", ())).name for each in targets]
-    described = _described(statement.stmt, targets, names)
+    described = _described(statement.stmt, targets, names, {})
     return frozenset(label for each in described if each.is_made for label in each.labels)

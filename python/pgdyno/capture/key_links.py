@@ -36,6 +36,7 @@ _SAMPLE = 200_000
 _MOST_ELEMENTS = 10_000
 """Of an array, and rows of a COPY, in which keys are looked for."""
 _TOKEN = re.compile(TOKENS)
+_HAS_PLACES = re.compile(r"['\d]|(?i:\bcopy\b)")
 _ARRAY = re.compile(r'\{[^"\\{}]*\}')
 """Without quotes and other arrays; understood by Python and by RE2."""
 
@@ -60,30 +61,36 @@ _KEY = (
 """A UUID or a timestamp is the same in the form of the server and in that of an application."""
 _USED = f"""
 CREATE TABLE used AS
+WITH stated AS (
+    SELECT session, seq, text, at_us, parameters, copy,
+           -- a prepared text cannot change
+           CASE WHEN coalesce(name, '') = '' AND text IN (SELECT text FROM place WHERE place < 0)
+                THEN regexp_extract_all(sql, {_TOKENS}) END AS tokens
+    FROM captured JOIN keyed USING (session, seq) WHERE text IN (SELECT text FROM place)
+), valued AS (
+    SELECT session, seq, at_us, site, place,
+           CASE WHEN place > 0 THEN value
+                WHEN starts_with(value, '''') THEN replace(substr(value, 2, length(value) - 2), '''''', '''')
+                WHEN regexp_full_match(value, '[0-9]+') THEN value END AS value
+    FROM (SELECT session, seq, text, at_us, unnest(parameters) AS value, generate_subscripts(parameters, 1) AS place
+          FROM stated
+          UNION ALL
+          SELECT session, seq, text, at_us, unnest(tokens), -generate_subscripts(tokens, 1) FROM stated)
+         JOIN place USING (text, place)
+)
 SELECT session, seq, at_us, place, element, site, {_KEY.format(value="value")} AS value
 FROM (
     SELECT session, seq, at_us, site, place, unnest(elements) AS value, generate_subscripts(elements, 1) AS element
     FROM (
         SELECT session, seq, at_us, site, place,
-               CASE WHEN place >= {COPIED}
-                    THEN [string_split(line, '\t')[place - {COPIED} + 1] FOR line IN copy[:{_MOST_ELEMENTS}]]
-                    WHEN regexp_full_match(value, {quote_text(_ARRAY.pattern)})
+               CASE WHEN regexp_full_match(value, {quote_text(_ARRAY.pattern)})
                     THEN string_split(substr(value, 2, length(value) - 2), ',')[:{_MOST_ELEMENTS}]
                     ELSE [value] END AS elements
-        FROM (
-            SELECT session, seq, at_us, site, place, copy,
-                   CASE WHEN place >= {COPIED} THEN ' ' WHEN place > 0 THEN parameters[place]
-                        WHEN starts_with(token, '''') THEN replace(substr(token, 2, length(token) - 2), '''''', '''')
-                        WHEN regexp_matches(token, '^[0-9]+$') THEN token END AS value
-            FROM (
-                SELECT c.session, c.seq, at_us, site, place, parameters, copy,
-                       CASE WHEN place < 0 THEN regexp_extract_all(sql, {_TOKENS})[-place] END AS token
-                FROM captured c JOIN keyed USING (session, seq) JOIN place USING (text)
-                -- a prepared text cannot change
-                WHERE place > 0 OR coalesce(c.name, '') = ''
-            )
-        )
-        WHERE length(value) BETWEEN 1 AND 10000
+        FROM valued WHERE length(value) <= 10000
+        UNION ALL
+        SELECT session, seq, at_us, site, place,
+               [string_split(line, '\t')[place - {COPIED} + 1] FOR line IN copy[:{_MOST_ELEMENTS}]]
+        FROM stated JOIN place USING (text) WHERE place >= {COPIED}
     )
 )
 WHERE value <> ''
@@ -244,7 +251,9 @@ class KeyLinks:
     """Session, seq, gives and uses of each statement that has some, in order."""
 
 
-def find_links(connection: duckdb.DuckDBPyConnection, ordered: Mapping[int, str]) -> KeyLinks:
+def find_links(
+    connection: duckdb.DuckDBPyConnection, ordered: Mapping[int, str], references: Mapping[str, str]
+) -> KeyLinks:
     """Return the links of the view `captured`; without answers, there are no values to link.
 
     The statements of the classes in `ordered` that have the same name wait for each other in the captured order.
@@ -256,7 +265,7 @@ def find_links(connection: duckdb.DuckDBPyConnection, ordered: Mapping[int, str]
     require_parser()
     if has_answers:
         connection.execute(_STATEMENTS)
-        _describe_texts(connection)
+        _describe_texts(connection, references)
     linking = (_USED, _GIVEN, _LATEST, _LONG, _EARLY, _CHOSEN) if has_answers else (_NOTHING_CHOSEN,)
     for each in (*linking, _AWAITED):
         connection.execute(each)
@@ -283,15 +292,15 @@ def _fetched(found: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
         yield from some
 
 
-def _describe_texts(connection: duckdb.DuckDBPyConnection) -> None:
+def _describe_texts(connection: duckdb.DuckDBPyConnection, references: Mapping[str, str]) -> None:
     """Create `place`, `source`, `echoed`, and `link` with the pairs whose names agree."""
     sites: dict[tuple[int, object], int] = {}
     sources: dict[tuple[int, int], int] = {}
     by_label: dict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
     places, given, echoed = [], [], set()
     for text, statement, sql, names in connection.execute(_TEXTS).fetchall():
-        columns = place_columns(sql)
-        answers = answer_columns(sql, names) if names else []
+        columns = place_columns(sql) if _HAS_PLACES.search(sql) else {}
+        answers = answer_columns(sql, names, references) if names else []
         for number, answer in enumerate(answers):
             source = sources.setdefault((statement, number), len(sources))
             given.append((text, number, source, answer.is_made))
@@ -301,7 +310,7 @@ def _describe_texts(connection: duckdb.DuckDBPyConnection) -> None:
             column = columns.get(place)
             site = sites.setdefault((statement, column or place), len(sites))
             places.append((text, place, site))
-            for label in labels(column) if column is not None else ():
+            for label in labels(column, references) if column is not None else ():
                 by_label[label][0].add(site)
             echoed |= {
                 (site, sources[statement, number])

@@ -77,8 +77,14 @@ def _assignments(node: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - node
     if _kind(node) == "UpdateStmt":
         yield from ((target.name, target.val) for target in node.targetList)
     elif node.cols and _kind(node.selectStmt) == "SelectStmt":
-        for row in node.selectStmt.valuesLists or ():
+        for row in node.selectStmt.valuesLists or [_selected(node.selectStmt)]:
             yield from ((column.name, value) for column, value in zip(node.cols, row, strict=False))
+
+
+def _selected(node: Any) -> list[Any]:  # noqa: ANN401 - nodes of the parser
+    """Return the values of the columns of a SELECT; of `* FROM unnest(…)`, the arrays."""
+    functions = [call for call in nodes_of(node.fromClause or (), "FuncCall") if call.funcname[-1].sval == "unnest"]
+    return list(functions[0].args) if functions else [target.val for target in node.targetList or ()]
 
 
 def _plain_value(value: Any) -> Any:  # noqa: ANN401 - nodes of the parser
@@ -95,6 +101,8 @@ def _parameters(value: Any) -> Iterator[int]:  # noqa: ANN401 - nodes of the par
         yield value.number
     elif _kind(value) == "List":
         yield from _parameters(value.items)
+    elif _kind(value) == "A_ArrayExpr":
+        yield from _parameters(value.elements or ())
 
 
 def _nodes(node: Any) -> Iterator[Any]:  # noqa: ANN401 - nodes of the parser

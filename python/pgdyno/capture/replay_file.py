@@ -108,7 +108,7 @@ def _write(
         "span_us": capture.span_us,
         "longest_us": longest_us,
     }
-    links = find_links(connection, chains(capture.statements) if in_order else {})
+    links = find_links(connection, chains(capture.statements) if in_order else {}, capture.references)
     head |= {"slots": links.slots, "ambiguous": links.ambiguous} if links.slots or links.ambiguous else {}
     _put(file, head)
     reported, numbers = as_reported(capture)

@@ -141,6 +141,8 @@ class Capture(Record):
     left_out: list[LeftOut] = Field(default_factory=list)
     sequences: dict[str, int] = Field(default_factory=dict)
     """Where they were at the start, by their names in SQL; empty if no log of a server was recorded."""
+    references: dict[str, str] = Field(default_factory=dict)
+    """Foreign keys: `table.column` and what it references, likewise; only of a capture by proxy."""
     has_whole_seconds: bool = False
     """Whether the log has times without milliseconds, which show no pauses."""
 

@@ -67,6 +67,19 @@ def sequence_positions(server: CapturedServer) -> dict[str, int]:
         return {name: int(last) for name, last in connection.execute(query).fetchall()}
 
 
+def foreign_keys(server: CapturedServer) -> dict[str, str]:
+    """Return what each column of a foreign key references: `lines.order_id` has `orders.id`. Raises TargetError."""
+    query = b"""
+        SELECT own.relname || '.' || a.attname, other.relname || '.' || b.attname
+        FROM pg_constraint k CROSS JOIN unnest(conkey, confkey) AS pair (own, other)
+             JOIN pg_class own ON own.oid = conrelid JOIN pg_class other ON other.oid = confrelid
+             JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = pair.own
+             JOIN pg_attribute b ON b.attrelid = confrelid AND b.attnum = pair.other
+        WHERE contype = 'f' AND conparentid = 0"""
+    with server.connect() as connection, answering(connection):
+        return dict(connection.execute(query).fetchall())
+
+
 def reach_server(dsn: str, ask_password: Callable[[], str] | None) -> CapturedServer:
     """Connect to the database that `dsn` names, as psql would, and return where it is.
 

@@ -21,7 +21,12 @@ from pgdyno.capture.server.log_copy import LogCopy
 from pgdyno.capture.server.recording import Recording
 from pgdyno.capture.server.server_check import ServerLog, check_server_log
 from pgdyno.capture.server.server_files import LocalFiles, LogFiles, SqlFiles, SshFiles
-from pgdyno.capture.server.server_session import CapturedServer, reach_server, sequence_positions
+from pgdyno.capture.server.server_session import (
+    CapturedServer,
+    foreign_keys,
+    reach_server,
+    sequence_positions,
+)
 from pgdyno.capture.server.statement_statistics import StatementStatistics
 from pgdyno.capture.server.wait_samples import WaitSamples
 from pgdyno.commands.support.password import password_prompt
@@ -226,6 +231,7 @@ def _of_proxy(wanted: CaptureCommand, dsn: str, listen: str, server: CapturedSer
         )
         samples = stack.enter_context(closing(WaitSamples(server)))
         recording = Recording(proxy, samples, _span_s(wanted))
+        references = foreign_keys(server)
 
         def write() -> None:
             found = capture_records(records, wanted.folder, options, _shares(say))
@@ -233,6 +239,7 @@ def _of_proxy(wanted: CaptureCommand, dsn: str, listen: str, server: CapturedSer
             update = {
                 "server_version": server.version,
                 "server": server.identity,
+                "references": references,
                 "waits": samples.waits(),
                 "ended": recording.ended,
                 "left_out": [each.model_copy(update={"first": None}) for each in found.left_out],
