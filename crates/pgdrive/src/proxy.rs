@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
-use pgdyno_connect::{Acceptor, TlsError, parent_process};
+use pgdyno_connect::{Acceptor, parent_process};
 use pgdyno_proxy::{Control, Options, Summary};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -30,8 +30,8 @@ fn relay(choice: &ProxyChoice, messages: &Messages) -> Result<Exit, Failure> {
     let params = resolve_params(&choice.connection, messages)?;
     let acceptor = match &choice.tls {
         ProxyTls::Refused => None,
-        ProxyTls::New => Some(Acceptor::self_signed(choice.listen.ip()).map_err(tls_failure)?),
-        ProxyTls::File(path) => Some(Acceptor::from_file(path).map_err(tls_failure)?),
+        ProxyTls::New => Some(Acceptor::self_signed(choice.listen.ip()).map_err(Failure::new)?),
+        ProxyTls::File(path) => Some(Acceptor::from_file(path).map_err(Failure::new)?),
     };
     let signalled = Arc::new(AtomicBool::new(false));
     let signal = Arc::new(AtomicUsize::new(0));
@@ -83,23 +83,10 @@ fn relay(choice: &ProxyChoice, messages: &Messages) -> Result<Exit, Failure> {
     })
 }
 
-fn tls_failure(error: TlsError) -> Failure {
-    Failure::new(error)
-}
-
 fn event(name: &str, summary: &Summary) -> Value {
-    json!({
-        "event": name,
-        "open": summary.open,
-        "sessions": summary.sessions,
-        "statements": summary.statements,
-        "recorded_bytes": summary.recorded_bytes,
-        "refused": summary.refused,
-        "ended": summary.ended,
-        "cut": summary.cut,
-        "failure": summary.failure,
-        "unreachable": summary.unreachable,
-    })
+    let mut event = json!(summary);
+    event["event"] = name.into();
+    event
 }
 
 fn print(line: &Value) {

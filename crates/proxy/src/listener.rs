@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use pgdyno_connect::{Acceptor, Params};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Serialize;
 
 use crate::opening::{Opening, open};
 use crate::recorder::{self, Recording};
@@ -55,7 +56,7 @@ pub enum Control {
 }
 
 /// The state of the proxy, each second.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
     pub open: usize,
     pub sessions: u64,

@@ -1,4 +1,6 @@
-//! Reads the messages of a client.
+//! The messages of a client, and what it asks for with them.
+
+use std::sync::Arc;
 
 /// The parts of a message, from its front.
 pub struct Parts<'a>(pub &'a [u8]);
@@ -83,4 +85,70 @@ pub fn format_of(codes: &[u16], number: usize) -> u16 {
         [all] => *all,
         _ => codes.get(number).copied().unwrap_or(0),
     }
+}
+
+#[derive(Debug)]
+pub struct Column {
+    pub name: String,
+    pub oid: u32,
+}
+
+pub type Columns = Arc<[Column]>;
+/// Values and their formats.
+pub type Parameters = Arc<[(Option<Vec<u8>>, u16)]>;
+
+/// A prepared statement.
+#[derive(Debug, Default, Clone)]
+pub struct Prepared {
+    pub name: Vec<u8>,
+    /// None if it was too long.
+    pub sql: Option<Arc<[u8]>>,
+    pub types: Arc<[u32]>,
+    pub columns: Option<Columns>,
+}
+
+#[derive(Debug)]
+pub struct Portal {
+    pub statement: Prepared,
+    pub columns: Option<Columns>,
+    pub formats: Vec<u16>,
+    /// None if they were too long.
+    pub parameters: Option<Parameters>,
+    /// Whether its first rows were already fetched.
+    pub has_begun: bool,
+}
+
+#[derive(Debug)]
+pub struct Binding {
+    pub portal: Vec<u8>,
+    pub statement: Vec<u8>,
+    pub formats: Vec<u16>,
+    pub parameters: Option<Parameters>,
+}
+
+/// What the client asked for and the server has not answered yet.
+#[derive(Debug)]
+pub enum Request {
+    Query {
+        sql: Option<Arc<[u8]>>,
+        at: i64,
+    },
+    Parse(Prepared),
+    Bind(Binding),
+    DescribeStatement(Vec<u8>),
+    DescribePortal(Vec<u8>),
+    Execute {
+        portal: Vec<u8>,
+        at: i64,
+    },
+    Close {
+        is_portal: bool,
+        name: Vec<u8>,
+    },
+    Sync,
+    Call {
+        at: i64,
+    },
+    /// The end of the client's rows for a COPY.
+    CopyEnd,
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pgdyno_wire::{CommandTag, Row, RowDescription, ServerError};
 
 use crate::framer::{Framer, Sink};
-use crate::record::{LONGEST_KEY, Reason, Statement, Value, can_be_key, utf8};
-use crate::requests::{Parts, bind, format_of, text};
+use crate::record::{LONGEST_KEY, Reason, Statement, TEXT, Value, can_be_key, utf8};
+use crate::requests::{Binding, Column, Columns, Parameters, Parts, Portal, Prepared, Request, bind, format_of, text};
 
 /// Rows of an answer that are kept, and about how many bytes of them.
 const ANSWER_ROWS: u64 = 100;
@@ -15,76 +15,12 @@ const ANSWER_BYTES: usize = 64 * 1024;
 /// Longest message that is read, and most data of a COPY that is kept.
 pub const LONGEST: usize = 16 << 20;
 
-#[derive(Debug)]
-struct Column {
-    name: String,
-    oid: u32,
-}
-
-type Columns = Arc<[Column]>;
-/// Values and their formats.
-type Parameters = Arc<[(Option<Vec<u8>>, u16)]>;
-
-/// A prepared statement.
-#[derive(Debug, Default, Clone)]
-struct Prepared {
-    name: Vec<u8>,
-    /// None if it was too long.
-    sql: Option<Arc<[u8]>>,
-    types: Arc<[u32]>,
-    columns: Option<Columns>,
-}
-
-#[derive(Debug)]
-struct Portal {
-    statement: Prepared,
-    columns: Option<Columns>,
-    formats: Vec<u16>,
-    /// None if they were too long.
-    parameters: Option<Parameters>,
-    /// Whether its first rows were already fetched.
-    has_begun: bool,
-}
-
-#[derive(Debug)]
-struct Binding {
-    portal: Vec<u8>,
-    statement: Vec<u8>,
-    formats: Vec<u16>,
-    parameters: Option<Parameters>,
-}
-
-/// What the client asked for and the server has not answered yet.
-#[derive(Debug)]
-enum Request {
-    Query {
-        sql: Option<Arc<[u8]>>,
-        at: i64,
-    },
-    Parse(Prepared),
-    Bind(Binding),
-    DescribeStatement(Vec<u8>),
-    DescribePortal(Vec<u8>),
-    Execute {
-        portal: Vec<u8>,
-        at: i64,
-    },
-    Close {
-        is_portal: bool,
-        name: Vec<u8>,
-    },
-    Sync,
-    Call {
-        at: i64,
-    },
-    /// The end of the client's rows for a COPY.
-    CopyEnd,
-}
-
 /// The answer to the request at the front.
 #[derive(Debug, Default)]
 struct Answer {
     columns: Option<Columns>,
+    /// Whether the client knows the columns from elsewhere: then a row says how many there are.
+    is_undescribed: bool,
     formats: Vec<u16>,
     values: Vec<Value>,
     bytes: usize,
@@ -228,7 +164,8 @@ impl Sink for Server<'_> {
         match kind {
             b'D' => {
                 let answer = &mut self.0.answer;
-                let wanted = answer.columns.is_some() && !answer.is_full && body_bytes <= ANSWER_BYTES;
+                let has_columns = answer.columns.is_some() || answer.is_undescribed;
+                let wanted = has_columns && !answer.is_full && body_bytes <= ANSWER_BYTES;
                 answer.is_full |= !wanted;
                 wanted
             }
@@ -447,13 +384,19 @@ impl State {
             && let Some(portal) = self.portals.get(portal)
         {
             let (columns, formats) = (portal.columns.clone(), portal.formats.clone());
+            self.answer.is_undescribed = columns.is_none();
             self.begin_answer(columns, formats);
         }
     }
 
     fn keep_row(&mut self, body: &[u8]) {
         let answer = &mut self.answer;
-        let (Some(columns), Ok(row)) = (&answer.columns, Row::parse(body)) else { return };
+        let Ok(row) = Row::parse(body) else { return };
+        let columns = answer.columns.get_or_insert_with(|| {
+            // the type of what is not text is unknown
+            let oid = |number| if format_of(&answer.formats, number) == 0 { TEXT } else { 0 };
+            row.values().enumerate().map(|(number, _)| Column { name: String::new(), oid: oid(number) }).collect()
+        });
         for (number, (column, value)) in columns.iter().zip(row.values()).enumerate() {
             let value = value.filter(|value| can_be_key(column.oid) && value.len() <= 4 * LONGEST_KEY);
             let format = format_of(&answer.formats, number);

@@ -129,6 +129,19 @@ fn a_pipeline_has_each_statement_and_what_follows_an_error_is_none() {
 }
 
 #[test]
+fn rows_that_the_client_knows_without_a_description_are_kept_as_text() {
+    let bind = message(b'B', &[b"\0s\0\0\0\0\0\0\0"]);
+    let execute = message(b'E', &[b"\0\0\0\0\0"]);
+    let parse = message(b'P', &[b"s\0SELECT 7, 'a'\0\0\0"]);
+    let answers = [message(b'1', &[]), message(b'2', &[]), row(&[b"7", b"a"]), done("SELECT 1"), ready(b"I")];
+    let found = recorded(&[&[parse, bind, execute, sync()], &answers]);
+    assert_eq!(
+        (&found[0].answer, found[0].answer_columns.clone()),
+        (&texts(&["7", "a"]), Some(vec![String::new(); 2]))
+    );
+}
+
+#[test]
 fn copied_rows_are_kept_and_a_sync_within_them_is_not_answered() {
     let copy_in = message(b'G', &[b"\0\0\x01\0\0"]);
     let rows = [message(b'd', &[b"1\ta\n2\t"]), message(b'd', &[b"b\n"]), message(b'c', &[])].concat();

@@ -160,8 +160,10 @@ impl Worker {
                     epoll::add(&self.epoll, session.socket(SERVER), data, interests[SERVER])
                 });
             self.sessions[place] = Some(Box::new(Served { session, interests }));
-            if added.is_err() {
-                self.end(place);
+            match added {
+                // decrypted bytes that are here already raise no event
+                Ok(()) => self.serve(token, EventFlags::IN | EventFlags::OUT),
+                Err(_) => self.end(place),
             }
         }
     }

@@ -94,10 +94,10 @@ class ProxyProcess:
         said = [
             f"{counted(self._count('statements'), 'statement')} recorded",
             format_size(self._count("recorded_bytes")),
-            counted(self._count("open"), "session"),
         ]
         if self._is_stopping:
-            said.append("no new ones; the proxy waits for these to end, idle ones 10 s and others 20 s")
+            sessions = counted(self._count("open"), "session")
+            said.append(f"waiting for {sessions} to end: 10 s for idle ones, 20 s for others")
         elif self._ended_because is not None:
             said.append(f"recording ended ({self._ended_because})")
         return ", ".join(said)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import duckdb
 import psycopg
@@ -129,12 +130,12 @@ def _numbered(number: int, line: bytes) -> bytes:
 
 def _with_text(record: dict[str, Any]) -> bytes:
     """Return the record with the text of its binary values."""
+    is_malformed = record.get("sqlstate") in _MALFORMED
     for key in ("parameters", "answer"):
         try:
-            if key in record:
-                record[key] = [
-                    _text(each["oid"], each["hex"]) if isinstance(each, dict) else each for each in record[key]
-                ]
+            values: list[Any] = record.get(key, [])
+            if values:
+                record[key] = [_text_of(each, is_malformed) if isinstance(each, dict) else each for each in values]
         except ValueError:
             del record[key]
             if key == "answer":
@@ -144,14 +145,29 @@ def _with_text(record: dict[str, Any]) -> bytes:
     return json.dumps(record, ensure_ascii=False).encode()
 
 
+_SIZES = {700: 4, 701: 8, 1082: 4, 1083: 8, 1114: 8, 1184: 8, 1186: 16, 1266: 12, 2950: 16}
+"""Bytes of the types whose size is fixed: float4 and float8, dates and times, UUID."""
+_MALFORMED = ("22P03", "08P01")
+"""SQLSTATEs with which the server refuses binary values."""
+
+
+def _text_of(value: dict[str, Any], is_malformed: bool) -> str:
+    if is_malformed:
+        raise ValueError("the server could not read it")
+    return _text(value["oid"], value["hex"])
+
+
 @lru_cache(maxsize=65_536)
 def _text(oid: int, hexadecimal: str) -> str:
     """Return the text of a binary value. Raises ValueError if its type is unknown, or has no such value."""
-    transformer = Transformer()
-    if psycopg.adapters.types.get(oid) is None:
-        raise ValueError(f"unknown type {oid}")
+    transformer, data = Transformer(), bytes.fromhex(hexadecimal)
+    # psycopg's loaders in C read as many bytes as the type has
+    if psycopg.adapters.types.get(oid) is None or len(data) != _SIZES.get(oid, len(data)):
+        raise ValueError(f"no value of type {oid}")
     try:
-        value = transformer.get_loader(oid, Format.BINARY).load(bytes.fromhex(hexadecimal))
+        value = transformer.get_loader(oid, Format.BINARY).load(data)
+        if isinstance(value, UUID):
+            return str(value)
         text = transformer.get_dumper(value, PyFormat.TEXT).dump(value)
     except (psycopg.Error, ValueError, TypeError, OverflowError, IndexError) as error:
         raise ValueError(str(error)) from error

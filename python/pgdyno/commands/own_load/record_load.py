@@ -294,7 +294,7 @@ def _record(
     what: Callable[[], str],
     say: Callable[[str], None],
     write: Callable[[], None],
-    hurry: Callable[[], None] = lambda: None,
+    hurry: Callable[[], None] | None = None,
 ) -> None:
     recording.start()
     say(f"{what()}; recording, Ctrl-C ends it")
@@ -303,10 +303,14 @@ def _record(
     except (KeyboardInterrupt, SystemExit):
         # everything is done here: a signal whose exception is no longer handled would be sent again (signals_and_exit)
         say("interrupted: keeping what was recorded")
-        hurry()
+        if hurry is not None:
+            say("open sessions may go on for 10 s; Ctrl-C ends idle ones now")
+            hurry()
         try:
             recording.stop(say)
         except (KeyboardInterrupt, SystemExit):
+            if hurry is None:
+                raise
             hurry()
             recording.stop(say)
         write()
