@@ -28,8 +28,7 @@ def run_page(report: WholeReport, raw: RawFiles, *, url: str | None = None, has_
 def _head(report: WholeReport, raw: RawFiles, url: str | None, *, has_picture: bool) -> Markup:
     at = "" if url is None else f"{url.rstrip('/')}/runs/{raw.page_name}/"
     said = ("Not valid: " if report.draft.said.invalid else "") + report.draft.said.text
-    found = {"og:type": "article", "og:title": said, "og:site_name": "pgdyno"}
-    found |= {"og:url": f"{at}{PAGE}"} if url is not None else {}
+    found = {"og:type": "article", "og:title": said, "og:url": at + PAGE}
     if has_picture:
         found |= {"og:image": at + PICTURE, "og:image:width": "1200", "og:image:height": "630", "og:image:alt": said}
     lines = [Markup('<meta property="{}" content="{}">').format(*each) for each in found.items()]

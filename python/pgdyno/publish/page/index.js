@@ -60,14 +60,4 @@
   filters.hidden = all < 2;
   filters.addEventListener("input", filter);
   filters.addEventListener("submit", function (event) { event.preventDefault(); });
-  var form = document.getElementById("pick");
-  if (!form) return;
-  var boxes = Array.from(form.elements.run.length ? form.elements.run : [form.elements.run]), said = document.getElementById("picked");
-  function pick() {
-    var picked = boxes.filter(function (each) { return each.checked; });
-    form.querySelector("button").disabled = picked.length !== 2;
-    said.textContent = picked.length === 2 ? picked[0].value + " and " + picked[1].value : "Select two runs; the older one is the baseline.";
-  }
-  form.addEventListener("change", pick);
-  pick();
 })();
