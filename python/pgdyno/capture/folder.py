@@ -50,7 +50,7 @@ Text was replaced, so a statement that looks for text finds no rows in a copy of
 the application found, capture again with `--values kept`."""
 _SEQUENCES = """\
 A log has no answers, so statements name the captured keys. They are those of the copy if its sequences are where they \
-were at the start, and the plan has `workload.order = "keys"`:"""
+were at the start, and the plan has `workload.order = "captured"`:"""
 _ONLY_MODEL = """\
 ## Use it
 

@@ -33,6 +33,8 @@ _SHORTLY = 20
 """Statements."""
 _SAMPLE = 200_000
 """Statements of the sessions in which sources with other names are looked for."""
+_LAST_ENDED = 10
+"""Sessions for which a session waits with the captured order."""
 _MOST_ELEMENTS = 10_000
 """Of an array, and rows of a COPY, in which keys are looked for."""
 _TOKEN = re.compile(TOKENS)
@@ -210,6 +212,18 @@ SELECT session, seq, of_session, of_seq FROM (
     WINDOW chained AS (PARTITION BY chain ORDER BY at_us + coalesce(us, 0), session, seq)
 ) WHERE of_session <> session
 """
+# one of the last sessions that ended before a session began may have made room for it
+_AFTER_SESSIONS = f"""
+INSERT INTO awaited
+WITH bounds AS (
+    SELECT session, min(at_us) AS begins, max(at_us) AS ends, min(seq) FILTER (sql IS NOT NULL) AS first,
+           max(seq) FILTER (sql IS NOT NULL) AS last
+    FROM captured GROUP BY session HAVING first IS NOT NULL
+), ended AS (SELECT *, row_number() OVER (ORDER BY ends, session) AS place FROM bounds)
+SELECT b.session, b.first, e.session, e.last
+FROM (SELECT b.*, ended.place FROM bounds b ASOF JOIN ended ON b.begins >= ended.ends) b
+     CROSS JOIN range({_LAST_ENDED}) AS back (places) JOIN ended e ON e.place = b.place - places
+"""
 _NOTHING_CHOSEN = """
 CREATE TABLE chosen (
     session INTEGER, seq INTEGER, place INTEGER, element BIGINT, is_ambiguous BOOLEAN,
@@ -252,15 +266,16 @@ class KeyLinks:
 
 
 def find_links(
-    connection: duckdb.DuckDBPyConnection, ordered: Mapping[int, str], references: Mapping[str, str]
+    connection: duckdb.DuckDBPyConnection, ordered: Mapping[int, str] | None, references: Mapping[str, str]
 ) -> KeyLinks:
     """Return the links of the view `captured`; without answers, there are no values to link.
 
-    The statements of the classes in `ordered` that have the same name wait for each other in the captured order.
+    If `ordered` is given, the captured order is kept: of the statements of its classes that have the same name there,
+    and of sessions.
     Raises UsageError without a parser.
     """
     has_answers = _count(connection, "captured WHERE answer IS NOT NULL") > 0
-    if not has_answers and not ordered:
+    if not has_answers and ordered is None:
         return KeyLinks()
     require_parser()
     if has_answers:
@@ -269,10 +284,11 @@ def find_links(
     linking = (_USED, _GIVEN, _LATEST, _LONG, _EARLY, _CHOSEN) if has_answers else (_NOTHING_CHOSEN,)
     for each in (*linking, _AWAITED):
         connection.execute(each)
-    if ordered:
+    if ordered is not None:
         connection.execute("CREATE TABLE ordered (statement INTEGER, chain VARCHAR)")
         _insert(connection, "ordered", list(ordered.items()))
         connection.execute(_IN_ORDER)
+        connection.execute(_AFTER_SESSIONS)
     connection.execute(_SLOTS)
     return KeyLinks(
         _count(connection, "slot"),

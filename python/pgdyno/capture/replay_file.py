@@ -58,8 +58,9 @@ def write_replay_file(
 ) -> None:
     """Write the replay file of the capture in `folder` to `into`; a file that cannot be completed is removed.
 
-    With `in_order`, statements that make keys of one table wait for each other. `at_rows` is called with the number of
-    rows so far; its exceptions end the work. Raises StoreError, and UsageError if the parser is needed and missing.
+    With `in_order`, statements that make keys of one table wait for each other, and sessions for the last ones that
+    ended before. `at_rows` is called with the number of rows so far; its exceptions end the work. Raises StoreError,
+    and UsageError if the parser is needed and missing.
     """
     if in_order:
         require_parser()
@@ -108,7 +109,7 @@ def _write(
         "span_us": capture.span_us,
         "longest_us": longest_us,
     }
-    links = find_links(connection, chains(capture.statements) if in_order else {}, capture.references)
+    links = find_links(connection, chains(capture.statements) if in_order else None, capture.references)
     head |= {"slots": links.slots, "ambiguous": links.ambiguous} if links.slots or links.ambiguous else {}
     _put(file, head)
     reported, numbers = as_reported(capture)

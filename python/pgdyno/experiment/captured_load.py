@@ -87,7 +87,7 @@ class CapturedLoad:
                 "replay-captured-keys",
                 "{calls:,} statements may name keys that the server made, as in {example}: without answers in a log, "
                 "they name the captured ones. Set the sequences to where they were (README.md of the capture), with "
-                'workload.order = "keys"; or capture with --proxy',
+                'workload.order = "captured"; or capture with --proxy',
                 calls=calls,
                 example=short_statement(makers[0], 60),
             )

@@ -159,7 +159,7 @@ class Workload(Model):
 
     @property
     def keeps_order(self) -> bool:
-        """Whether replayed statements that make keys of one table wait for each other."""
+        """Whether a replay keeps the captured order of statements that make keys of one table, and of sessions."""
         return False
 
     @property

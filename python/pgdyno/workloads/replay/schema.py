@@ -76,8 +76,8 @@ class Replay(Workload):
     """Folder of a capture whose statements every trial repeats; `dataset` is then "none" unless given."""
     pace: Pace = 1.0
     """Speed of a replay: 2 is twice as fast as captured, "max" waits for no captured start."""
-    order: Literal["sessions", "keys"] = "sessions"
-    """Whether statements that make keys of one table also wait for each other, in the captured order."""
+    order: Literal["sessions", "captured"] = "sessions"
+    """Whether statements that make keys of one table also wait for each other, and sessions for those before them."""
     true_to: Annotated[str, AfterValidator(percent)] = "95%"
     """The least share of the statements that must have the captured result: with fewer, no figure stands."""
     # reports show it as the workload
@@ -118,7 +118,7 @@ class Replay(Workload):
 
     @property
     def keeps_order(self) -> bool:
-        return self.order == "keys"
+        return self.order == "captured"
 
     @property
     def pace_words(self) -> str:
