@@ -43,12 +43,13 @@ def tree(scratch: Path) -> Path:
     commit_all(folder, "slow")
     commit_all(folder, "after")
     (scratch / "mix.sql").write_text("SELECT busywork_mix(1);\n")
+    (scratch / "setup.sql").write_text("CREATE TABLE unused (a int);\n")
     return folder
 
 
 def options(tree: Path, *others: str) -> list[str]:
-    script = str(tree.parent / "mix.sql")
-    return ["--repo", str(tree), "-f", script, "--bin", str(programs_with_headers()), "-s", "1", *QUICK, *others]
+    load = ["-f", str(tree.parent / "mix.sql"), "--setup", str(tree.parent / "setup.sql")]
+    return ["--repo", str(tree), *load, "--bin", str(programs_with_headers()), *QUICK, *others]
 
 
 def bisect(home: Home, tree: Path, *others: str) -> tuple[Any, int, str]:

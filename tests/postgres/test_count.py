@@ -30,8 +30,8 @@ def count(home: Home, folder: Path, *others: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_planted_change_is_found_by_statement_and_function(fresh_home: Home, scratch: Path) -> None:
-    code, printed, errors = count(fresh_home, scratch, "--json", "--set", f"busywork.extra_rounds=0,{MORE}")
+def test_a_planted_change_is_found_by_statement_and_function(warm_home: Home, scratch: Path) -> None:
+    code, printed, errors = count(warm_home, scratch, "--json", "--set", f"busywork.extra_rounds=0,{MORE}")
     assert code == ExitCode.OK, errors
     answer: Any = validated("count", printed.splitlines()[-1])
     before, after = answer["arms"]
@@ -45,15 +45,15 @@ def test_a_planted_change_is_found_by_statement_and_function(fresh_home: Home, s
     (script,) = present(present(run.trials()[0].summary).instructions).scripts
     assert [each.text for each in script.statements] == ["BEGIN", "SELECT busywork_mix($1)", "END"]
     # nothing of Valgrind is left, neither files nor processes
-    assert not list(fresh_home.root.rglob("out.*"))
-    gated = pgdyno(fresh_home, scratch, "gate", "latest", "--by", "instructions", "--max-regression", "0.5%")
+    assert not list(warm_home.root.rglob("out.*"))
+    gated = pgdyno(warm_home, scratch, "gate", "latest", "--by", "instructions", "--max-regression", "0.5%")
     assert gated.returncode == ExitCode.REGRESSION
-    assert pgdyno(fresh_home, scratch, "gate", "latest", "--max-regression", "50%").returncode == ExitCode.OK
+    assert pgdyno(warm_home, scratch, "gate", "latest", "--max-regression", "50%").returncode == ExitCode.OK
 
 
 @pytest.mark.long
-def test_a_flame_graph_has_the_whole_stack(fresh_home: Home, scratch: Path) -> None:
-    code, _, errors = count(fresh_home, scratch, "--stacks")
+def test_a_flame_graph_has_the_whole_stack(warm_home: Home, scratch: Path) -> None:
+    code, _, errors = count(warm_home, scratch, "--stacks")
     assert code == ExitCode.OK, errors
     run = the_run(scratch)
     (profile,) = run.manifest.profiles
@@ -69,20 +69,20 @@ def test_a_flame_graph_has_the_whole_stack(fresh_home: Home, scratch: Path) -> N
         (("-f", "missing.sql"), "relation"),
     ],
 )
-def test_a_failure_says_why(fresh_home: Home, scratch: Path, others: tuple[str, ...], said: str) -> None:
+def test_a_failure_says_why(warm_home: Home, scratch: Path, others: tuple[str, ...], said: str) -> None:
     (scratch / "missing.sql").write_text("SELECT * FROM missing;\n")
-    code, printed, errors = count(fresh_home, scratch, *others)
+    code, printed, errors = count(warm_home, scratch, *others)
     assert code == ExitCode.TRIALS_FAILED
     assert said in printed + errors
-    assert not list(fresh_home.root.rglob("out.*"))
+    assert not list(warm_home.root.rglob("out.*"))
 
 
 def test_without_a_counter_the_package_is_named(
-    fresh_home: Home, scratch: Path, monkeypatch: pytest.MonkeyPatch
+    warm_home: Home, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (scratch / "tools").mkdir()
     monkeypatch.setenv("PATH", str(scratch / "tools"))
-    done = pgdyno(fresh_home, scratch, "count", "--version", "18")
+    done = pgdyno(warm_home, scratch, "count", "--version", "18")
     assert done.returncode == ExitCode.ENGINE
     assert "apt install valgrind" in done.stderr or "util-linux" in done.stderr
 

@@ -145,6 +145,7 @@ def test_doctor_says_stop(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
     assert "is a connection pooler" in " ".join(done.stdout.split())
 
 
+@pytest.mark.long_cases("session--")
 @pytest.mark.parametrize(
     "options", [[], ["-I", "dtgvp"], ["--dataset=sbtest"], ["--tpcc-check", "--dataset=tpcc"]], ids=" ".join
 )
@@ -254,6 +255,8 @@ def test_checks_may_go_through_a_pooler(kept: PgBouncer, tmp_path: Path) -> None
     assert 'relation "warehouse" does not exist' in checked.stderr
 
 
+# the signals end one loop, and the modes differ in what a session keeps
+@pytest.mark.long_cases("SIGTERM", "session--M extended", "session---ledger")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
 @pytest.mark.parametrize("load", [["-M", "simple"], ["-M", "extended"], ["--ledger"]], ids=" ".join)
 def test_a_killed_load_leaves_nothing(untouched: PgBouncer, load: list[str], number: signal.Signals) -> None:
@@ -275,7 +278,11 @@ def transactions(pooler: PgBouncer) -> int:
     return count
 
 
-@pytest.mark.long_cases(*(f"session-{each}" for each in REFUSED if each not in ("run", "prepared")))
+@pytest.mark.long_cases(
+    *(f"session-{each}" for each in REFUSED if each != "run"),
+    "session-run-SIGINT",
+    *(f"{each}-SIGINT" for each in REFUSED if each not in ("run", "probe", "prepared")),
+)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda each: each.name)
 @pytest.mark.parametrize("command", REFUSED)
 def test_a_command_that_is_killed_while_it_asks_leaves_nothing(
@@ -336,6 +343,7 @@ def run_pooled(
     return pgdyno(home, folder, "run", str(plan), *words)
 
 
+@pytest.mark.long_cases("session-extended")
 @pytest.mark.parametrize("protocol", ["simple", "extended"])
 def test_a_load_through_a_pooler_leaves_nothing(kept: PgBouncer, home: Home, tmp_path: Path, protocol: str) -> None:
     named = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgd%'"
@@ -365,6 +373,7 @@ def test_a_database_of_pgdynos_own_is_measured_through_a_pooler(
         connection.execute("DROP DATABASE pgdyno_template")
 
 
+@pytest.mark.long_cases("session-")
 @pytest.mark.parametrize(
     ("more", "words", "changes", "problem", "hint"),
     [
@@ -406,6 +415,7 @@ def test_the_remedy_of_a_dsn_that_is_a_pooler_names_load_dsn(kept: PgBouncer, ho
     assert "load_dsn (ab: --load-dsn) is for the pooler" in " ".join(done.stderr.split())
 
 
+@pytest.mark.long_cases("session-")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda each: each.name)
 def test_a_killed_run_through_a_pooler_leaves_nothing(
     untouched: PgBouncer, home: Home, tmp_path: Path, number: signal.Signals
