@@ -124,11 +124,18 @@ def test_a_result_that_differs_between_arms_voids_the_run(
     assert finding.parameters["query"] == "shown.sql"
 
 
-def test_a_query_that_fails_is_named(dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "wrong.sql").write_text("SELECT nothing FROM t")
-    code, found = ask(tmp_path, dsn, capsys, "wrong.sql", settings=["work_mem=4MB,8MB"])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("SELECT nothing FROM t", 'column "nothing" does not exist'), ("BEGIN; SELECT 1", "leaves a transaction open")],
+)
+def test_a_query_that_fails_is_named(
+    text: str, reason: str, dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.sql").write_text(text)
+    code, found = ask(tmp_path, dsn, capsys, "order.sql", "wrong.sql", settings=["work_mem=4MB,8MB"])
     assert code is ExitCode.TRIALS_FAILED
-    assert 'column "nothing" does not exist' in found["failures"][0]["message"]
+    assert reason in found["failures"][0]["message"]
+    assert found["failures"][0]["message"].endswith("(wrong.sql)")
 
 
 def test_a_cache_of_results_is_found(
@@ -162,6 +169,7 @@ def test_one_arm_is_a_table_of_times(dsn: str, tmp_path: Path, capsys: pytest.Ca
     code, found = ask(tmp_path, dsn, capsys, "order.sql")
     assert code is ExitCode.OK
     assert found["answer"][0].startswith("1 client: 1 query in ")
+    assert [each["query"] for each in found["queries"][0]["queries"]] == ["order.sql"]
 
 
 def test_cold_runs_find_nothing_in_memory_and_instructions_are_counted(home: Home, tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def test_what_queries_exclude_is_named(more: str, files: tuple[str, ...], path: 
         (["q.sql"], {"version": ["18"], "tpch": 1.0}, "--tpch has queries of its own"),
         ([], {"version": ["18"], "tpch": 1.0, "scale": 3}, "--scale cannot be used with --tpch"),
         ([], {"version": ["18"], "tpch": 0.001}, "--tpch: is invalid"),
+        (["empty.sql"], {"version": ["18"]}, "FILE: the script .*empty.sql is empty"),
     ],
 )
 def test_the_command_names_what_is_wrong(
@@ -83,6 +84,7 @@ def test_the_command_names_what_is_wrong(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "q.sql").write_text("SELECT 1")
+    (tmp_path / "empty.sql").touch()
     with pytest.raises(UsageError, match=named):
         query(files, **options)
 

@@ -107,6 +107,10 @@ impl Driver for Client {
                 }
             }
             Event::Answered(answer) if answer.error().is_some() => Request::Refused(Refused::default()),
+            Event::Answered(answer) if answer.in_block() => {
+                let name = &self.queries.names[self.current];
+                Request::Abort(format!("{name} leaves a transaction open: end it with COMMIT or ROLLBACK"))
+            }
             Event::Answered(answer) => {
                 let rows = answer.results().iter().filter_map(|result| result.affected).sum();
                 let (client, query) = (self.client, self.current);

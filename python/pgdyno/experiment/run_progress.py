@@ -132,7 +132,8 @@ class RunProgress:
         p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
         counts = summary.instructions if summary is not None else None
         instructions = counts.instructions if counts is not None else None
-        self._view.event(TrialEnded(record.outcome, tps, p99_ms, composite, instructions))
+        queries_s = summary.queries_s if summary is not None else None
+        self._view.event(TrialEnded(record.outcome, tps, p99_ms, composite, instructions, queries_s))
 
     def looked(self, look: Looked) -> None:
         self._view.event(look)
@@ -205,5 +206,5 @@ def _places(plan: Plan, trials: Sequence[PlannedTrial]) -> dict[int, tuple[str, 
 
 
 def _labels(plan: Plan, places: Mapping[int, tuple[str, str]]) -> dict[int, str]:
-    workload = "" if plan.has_group_trials else ", ".join(plan.workload.scripts)
+    workload = "" if plan.has_group_trials or plan.workload.query_files else ", ".join(plan.workload.scripts)
     return {number: " ".join(filter(None, (name, workload, clients))) for number, (name, clients) in places.items()}

@@ -44,6 +44,7 @@ _OPTIONS = {
     "workload.scale": "--scale",
     "workload.scale_factor": "--tpch",
     "workload.scripts": "--script",
+    "workload.queries": "FILE",
     "workload.dataset.sql": "--setup",
     "event[0].do": "--do",
     "event[0].undo": "--undo",

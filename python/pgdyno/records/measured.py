@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from statistics import median
 from typing import ClassVar
 
 from pydantic import Field
@@ -379,6 +380,15 @@ class Summary(Record):
     def composite(self) -> float | None:
         """The figure of queries that run once; None for a stream of transactions, and if they did not complete."""
         return self.tpch.composite if self.tpch is not None else None
+
+    @property
+    def queries_s(self) -> float | None:
+        """Return the sum over single queries of the median of their repeated runs; None without any."""
+        times: dict[str, list[float]] = defaultdict(list)
+        for each in self.queries:
+            if each.is_repeat:
+                times[each.query].append(each.seconds)
+        return sum(map(median, times.values())) if times else None
 
     @property
     def refused(self) -> int:

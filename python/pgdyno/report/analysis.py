@@ -24,7 +24,7 @@ from pgdyno.records.promise import Promise, parse_latency
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.answers.endurance import trends, trends_json
-from pgdyno.report.answers.workload_figures import all_figures, point_tables
+from pgdyno.report.answers.workload_figures import point_tables, points_json
 from pgdyno.report.costs import capacity_name, capacity_of, first_of_rates, rents
 from pgdyno.report.report_content import Digest, digest
 from pgdyno.report.sections.cost import cost_blocks
@@ -255,7 +255,7 @@ def analysis_json(found: RunAnalysis) -> dict[str, Any]:
         "rented": [
             {**asdict(each), "per_million": each.per_million} for each in rents(found.of.manifest, found.of.run.trials)
         ],
-        "queries": [line for each in all_figures().values() for line in each.as_json(found.of)],
+        "queries": points_json(found.of),
         "prices": None if found.prices is None else found.prices.model_dump(mode="json"),
     }
 

@@ -24,7 +24,7 @@ from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import numbers
 from pgdyno.report.answers.answer import answer_json
 from pgdyno.report.answers.loads.event_figures import part_json
-from pgdyno.report.answers.workload_figures import all_figures
+from pgdyno.report.answers.workload_figures import points_json
 from pgdyno.report.report_content import Digest, Extras, notes
 from pgdyno.report.report_tables import peak_statements
 from pgdyno.report.sections.draft import Draft
@@ -167,7 +167,7 @@ def to_json(of: Digest, extras: Extras) -> str:
         ],
         "curves": [_curve(curve) for curve in of.curves],
         "points": [_point(point) for point in of.points],
-        "queries": [line for each in all_figures().values() for line in each.as_json(of)],
+        "queries": points_json(of),
         "statements": [asdict(each) for each in peak_statements(of)],
         "trials": [trial.model_dump(mode="json") for trial in of.run.trials],
     }

@@ -6,7 +6,7 @@ from pgdyno.analyse.series import heading, text
 from pgdyno.analyse.summary import PointSummary, losses_of
 from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
-from pgdyno.report.answers.workload_figures import WorkloadFigures, all_figures
+from pgdyno.report.answers.workload_figures import figures_of
 from pgdyno.report.report_content import Digest, median_trial
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each
@@ -118,7 +118,7 @@ def trial_table(of: Digest) -> Table:
     """Return every trial in order of execution; with its instance and its partner where trials have one."""
     several = any(trial.instance is not None for trial in of.run.trials)
     paired = any(trial.duet is not None for trial in of.run.trials)
-    own = all_figures().get(of.manifest.workload_kind, WorkloadFigures())
+    own = figures_of(of.manifest.workload_kind)
     rows = []
     for trial in of.run.trials:
         summary = trial.summary

@@ -102,6 +102,8 @@ class TrialEnded:
     """The figure of a trial of tpch, which has no other."""
     instructions: float | None = None
     """Per transaction, if the trial counted them."""
+    queries_s: float | None = None
+    """Seconds of single queries together, by their medians."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,6 +224,9 @@ def aborted(events: Sequence[Event], end: Event) -> Failure:
         message = end.get("message") or "clients were aborted"
         return Failure(stage=Stage.RUN, id=FailureId.CLIENTS_ABORTED, message=message)
     where = f"client {first['client']}, command {first['command']} of script {first['script']}, line {first['line']}"
+    if end.get("queries") is not None:
+        start = next(event for event in events if event["event"] == "start")
+        where = start["scripts"][0]["statements"][first["command"]]["text"]
     others = end["clients_aborted"] - 1
     message = f"{first['message']} ({where})"
     if others > 0:

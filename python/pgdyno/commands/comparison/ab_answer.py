@@ -46,6 +46,7 @@ from pgdyno.records import Outcome
 from pgdyno.report.answers.comparison import low_to_high, percent
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.refusal import reasons_json, refusal_headline
+from pgdyno.report.answers.workload_figures import point_tables, points_json
 from pgdyno.report.full_report import whole_report
 from pgdyno.report.run_events import Noted, RunBegan, RunEvent, TrialEnded
 from pgdyno.report.sections.section_blocks import Reasons
@@ -191,9 +192,12 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
     hints = _hints(finished, asked)
     if output.json:
         found = [] if reasons else [comparison_json(each) for each in comparisons]
-        answer_json(finished, lines, hints=hints, invalid=reasons_json(reasons), comparisons=found)
+        queries = {} if asked.runs is None else {"queries": points_json(report.draft.of)}
+        answer_json(finished, lines, hints=hints, invalid=reasons_json(reasons), comparisons=found, **queries)
     else:
         console = Console()
+        if asked.runs is not None:
+            print_lines([*block_lines([*point_tables(report.draft.of)], Layout.of(console)), Text("")], console)
         if comparisons:
             print_comparisons(comparisons, reasons, list(map(str, runs.notes())), console)
             validity = report.draft.validity

@@ -17,8 +17,9 @@ def check_scripts(
 ) -> Iterator[Problem]:
     """Yield problems of the `scripts` of a section on `dataset`."""
     choices: list[ScriptChoice] = []
+    key = "queries" if document.at((*section, "queries")) is not None else "scripts"
     for place, text in enumerate(scripts):
-        path = (*section, "scripts", place)
+        path = (*section, key, place)
         try:
             choice = parse_script(text)
         except ValueError as error:

@@ -45,12 +45,25 @@ class WorkloadFigures(NamedTuple):
 
 @cache
 def all_figures() -> dict[str, WorkloadFigures]:
-    modules = {name: f"{kind.figures or kind.package}.figures" for name, kind in WORKLOADS.items()}
+    """Return those of all kinds by their package, which kinds may share."""
+    modules = {each: f"{each}.figures" for each in map(_package, WORKLOADS)}
     return {name: import_module(module).FIGURES for name, module in modules.items() if find_spec(module) is not None}
+
+
+def figures_of(kind: str) -> WorkloadFigures:
+    return all_figures().get(_package(kind), WorkloadFigures())
+
+
+def _package(kind: str) -> str:
+    return WORKLOADS[kind].figures or WORKLOADS[kind].package
 
 
 def trial_tables(of: Digest) -> list[tuple[WorkloadFigures, Table]]:
     return [(each, table) for each in all_figures().values() if (table := each.trial_table(of)) is not None]
+
+
+def points_json(of: Digest) -> list[dict[str, Any]]:
+    return [line for each in all_figures().values() for line in each.as_json(of)]
 
 
 def point_tables(of: Digest, at_once: int = MOST_COLUMNS) -> Iterator[Table]:

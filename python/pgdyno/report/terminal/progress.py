@@ -278,6 +278,8 @@ def result(of: TrialEnded) -> str:
     said = figures(of.tps, of.p99_ms)
     if of.composite is not None:
         said = f"composite {numbers.rounded(of.composite)}"
+    if of.queries_s is not None:
+        said = f"all queries {numbers.ms(1e9 * of.queries_s)} ms"
     if of.instructions is not None:
         said = f"{of.instructions:,.0f} instructions a transaction"
     return said if of.outcome is Outcome.FINISHED else GAP.join([of.outcome.value, said]).strip()

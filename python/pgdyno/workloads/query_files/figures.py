@@ -14,6 +14,8 @@ from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each, ngettext
 
 MOST_NAMED = 3
+RANKS = (0, 0, 0, 3, 0, 4, 2, 5, 5, 5, 6, 7, 1)
+"""What a narrow terminal leaves out first: JIT, workers, blocks."""
 
 
 class QueryTimes(NamedTuple):
@@ -60,12 +62,8 @@ def _tables(of: Digest, at_once: int) -> Iterator[Table]:
     if not found:
         return
     results = _results(of)
-    is_counted = any(each.instructions is not None for each in results.values())
     rows = [
-        (
-            *(query, of.point_name(point), *_time_cells(times[query])),
-            *_work_cells(results.get((query, point.series)), is_counted),
-        )
+        (query, of.point_name(point), *_time_cells(times[query]), *_work_cells(results.get((query, point.series))))
         for query in found[0][1]
         for point, times in found
         if query in times
@@ -87,13 +85,15 @@ def _tables(of: Digest, at_once: int) -> Iterator[Table]:
         "temporary",
         "workers",
         "JIT, ms",
-    ) + ((gettext("instructions"),) if is_counted else ())
-    yield Table(caption, headings, tuple(rows), 2)
+        "instructions",
+    )
+    yield Table(caption, headings, tuple(rows), 2, RANKS).shown(pictures=False)
 
 
 def _time_cells(times: QueryTimes) -> Iterator[str]:
-    for seconds in (times.cold_s, times.first_s, times.median_s, times.longest_s):
-        yield numbers.ms(None if seconds is None else 1e9 * seconds)
+    yield "" if times.cold_s is None else numbers.ms(1e9 * times.cold_s)
+    for seconds in (times.first_s, times.median_s, times.longest_s):
+        yield numbers.ms(1e9 * seconds)
     yield f"{times.rows:,}"
 
 
@@ -101,19 +101,15 @@ def _results(of: Digest) -> dict[tuple[str, Series], QueryResult]:
     return {(result.query, of.series_of(trial)): result for trial in of.run.trials for result in trial.query_results}
 
 
-def _work_cells(result: QueryResult | None, is_counted: bool) -> Iterator[str]:
+def _work_cells(result: QueryResult | None) -> Iterator[str]:
     if result is None or result.reason is not None:
         yield from [numbers.NOTHING] * 5
     else:
-        yield from map(_count, (result.blocks_hit, result.blocks_read, result.temporary_blocks))
+        for count in (result.blocks_hit, result.blocks_read, result.temporary_blocks):
+            yield f"{count:,}" if count is not None else numbers.NOTHING
         asked = f" / {result.workers_planned}" if result.workers_planned else ""
         yield from (f"{result.workers_launched}{asked}", numbers.rounded(result.jit_ms or 0.0))
-    if is_counted:
-        yield _count(result.instructions if result is not None else None)
-
-
-def _count(number: float | None) -> str:
-    return numbers.NOTHING if number is None else f"{number:,.0f}"
+    yield "" if result is None or result.instructions is None else f"{result.instructions:,.0f}"
 
 
 def _answer(of: Digest) -> list[str]:
