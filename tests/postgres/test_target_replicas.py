@@ -178,8 +178,10 @@ def test_a_standby_that_dies_is_told_of(home: Home, synchronous: str) -> None:
     with open_target("t", spec(replicas=replicas), home=home, progress=SilentProgress()) as server:
         trials = preparer(server, method="template")
         trials.prepare(SMALL)
-        for process in servers_in(server.data_directory.with_name("replica-1") / "data"):
+        data = server.data_directory.with_name("replica-1") / "data"
+        for process in servers_in(data):
             process.send(signal.SIGKILL)
+        wait_until(lambda: not servers_in(data))
         # without this check, a statement of the preparation would wait for the synchronous one for ever
         with pytest.raises(TargetError, match="replica pgdyno_1 went down"):
             trials.prepare(SMALL)
