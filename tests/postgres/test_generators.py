@@ -1,8 +1,5 @@
 """Several generators as one, on a real server: the same transactions as from one."""
 
-import itertools
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,7 +9,7 @@ import pytest
 
 from pgdyno.analyse.histogram import merge
 from pgdyno.generators.distributed_load import ClusterLoad
-from pgdyno.generators.generator_protocol import EngineOutput, LostError
+from pgdyno.generators.generator_protocol import EngineOutput
 from pgdyno.generators.merge_events import Event
 from pgdyno.generators.shared_load import Share, shared_out
 from pgdyno.programs import find_engine
@@ -116,33 +113,6 @@ def test_generators_with_different_clocks_start_together(tables: Server, tmp_pat
     assert events[-1]["scheduled"] + events[-1]["unstarted"] == pytest.approx(240, abs=80)
 
 
-def test_a_silent_generator_fails_the_load_and_the_others_stop(tables: Server, tmp_path: Path) -> None:
-    (tmp_path / "a.sql").write_text("SELECT 1;\n")
-
-    class Mute(Here):
-        """Behaves like a generator whose host no longer answers."""
-
-        calls = itertools.count()
-
-        def listen(self, wait_s: float) -> EngineOutput:
-            if next(self.calls) > 3:
-                raise LostError("it did not answer within 3 s")
-            return super().listen(wait_s)
-
-    with generators_here(1) as generators:
-        mute = Mute("mute")
-        try:
-            options = [*OPTIONS, "-f", "a.sql", "--client=2", "--time=60"]
-            end = run_load([*generators, mute], options, tables.environment(), tmp_path)[-1]
-            assert end["outcome"] == "failed"
-            assert end["message"] == "generator 2 of 2 (mute) was lost: it did not answer within 3 s"
-            assert end["lost_generator"] == 2
-            # stopped by pgdyno
-            wait_for_no_sessions(tables)
-        finally:
-            mute.end()
-
-
 def test_an_engine_that_nobody_speaks_to_stops_by_its_lease(tables: Server, tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("SELECT 1;\n")
     with generators_here(1) as [generator]:
@@ -176,26 +146,6 @@ def test_a_driver_that_comes_too_late_has_lost_the_generator(tables: Server, tmp
         assert "its lease ran out and its engine stopped, because the driver contacted it too rarely" in end["message"]
     finally:
         slow.end()
-
-
-def test_an_engine_that_was_killed_ends_the_load(tables: Server, tmp_path: Path) -> None:
-    (tmp_path / "a.sql").write_text("SELECT 1;\n")
-    options = [*OPTIONS, "-f", "a.sql", "--client=2", "--time=60"]
-
-    class Killed(Here):
-        def listen(self, wait_s: float) -> EngineOutput:
-            heard = super().listen(wait_s)
-            if any(b'"interval"' in line for line in heard.lines):
-                os.kill(present(self._process).pid, signal.SIGKILL)
-            return heard
-
-    killed = Killed("killed")
-    try:
-        with generators_here(1) as generators:
-            end = run_load([killed, *generators], options, tables.environment(), tmp_path)[-1]
-        assert end["message"].startswith("generator 1 of 2 (killed) was lost: its engine ended with exit code -9")
-    finally:
-        killed.end()
 
 
 def test_a_server_that_refuses_is_said_by_the_generator_that_asked(tables: Server, tmp_path: Path) -> None:

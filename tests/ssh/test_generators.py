@@ -105,21 +105,6 @@ def test_hosts_are_one(cluster: Cluster, environment: dict[str, str], tmp_path: 
     wait_for_no_engines(sshd.cache, other.cache)
 
 
-@pytest.mark.long
-def test_a_killed_engine_fails_the_load_and_the_next_one_is_whole(
-    cluster: Cluster, environment: dict[str, str], tmp_path: Path, sshd: Sshd, other: Sshd
-) -> None:
-    def kill() -> None:
-        (pid,) = engines(other.cache)
-        os.kill(pid, signal.SIGKILL)
-
-    end = load(cluster, environment, tmp_path, "--client=2", "--time=120", "--rate=20", meanwhile=kill)[-1]
-    assert end["message"].startswith("generator 2 of 2 (generator-2) was lost: its engine ended with exit code 137")
-    assert end["lost_generator"] == 2
-    wait_for_no_engines(sshd.cache, other.cache)
-    assert load(cluster, environment, tmp_path, "--client=2", "-t3")[-1]["succeeded"] == 6
-
-
 def sessions(sshd: Sshd) -> list[int]:
     found = [sshd.process.pid]
     for pid in found:
