@@ -195,7 +195,8 @@ def test_tls_and_scram_on_both_sides(installed: Installation, tmp_path: Path) ->
             client = f"host=127.0.0.1 port={proxy.port} dbname=postgres user=by_scram password={PASSWORD}"
             with pytest.raises(psycopg.OperationalError, match="channel_binding=disable"):
                 psycopg.connect(f"{client} sslmode=require").close()
-            for rest in ("sslmode=require channel_binding=disable", "sslmode=disable"):
+            unbound = "sslmode=require channel_binding=disable"
+            for rest in (unbound, f"{unbound} sslnegotiation=direct", "sslmode=disable"):
                 with psycopg.connect(f"{client} {rest}") as connection:
                     row = connection.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone()
                     assert row == (True,)
@@ -329,6 +330,18 @@ def test_bad_addresses_are_errors_with_a_remedy(server: OwnServer, home: Home, t
         with pytest.raises(psycopg.OperationalError, match="the proxy cannot reach the server"):
             psycopg.connect(f"host=127.0.0.1 port={proxy.port} user=postgres")
         assert proxy.end()["unreachable"]
+
+
+def test_the_limit_ends_the_recording_and_not_the_sessions(server: OwnServer, home: Home, tmp_path: Path) -> None:
+    with proxied(home, tmp_path, dsn(server), "--max-size", "1kB") as (capture, proxy):
+        with psycopg.connect(proxy, autocommit=True) as connection:
+            for number in range(20):
+                connection.execute(f"SELECT {number}".encode())
+            wait_until(lambda: "recording ended (it reached the limit" in capture.errors.read_text())
+            connection.execute("SELECT 'later'")
+        printed = ended(capture)
+    assert (printed["ended"], printed["calls"]) == ("limit", 20)
+    assert "proxy-recording-ended" in [note["id"] for note in printed["notes"]]
 
 
 def test_a_full_disk_ends_the_recording_and_not_the_sessions(server: OwnServer, tmp_path: Path) -> None:

@@ -524,3 +524,24 @@ def test_the_end_of_summer_time_is_no_step_of_the_clock(summer: str, winter: str
     found = captured(tmp_path, before + after)
     assert found.left_out == {}
     assert [row["at_us"] for row in found.statements] == [0, 2_999_000]
+
+
+@pytest.mark.parametrize(
+    "format_of", [csvlog, jsonlog, lambda load: stderr(load, "{stamp} [{pid}] {user}@{database} ")]
+)
+def test_of_others_and_of_what_writes_nothing_is_left(format_of: Callable[[list[Entry]], str], tmp_path: Path) -> None:
+    load = [
+        done("SELECT 1"),
+        done("UPDATE t SET a = 1"),
+        done("SELECT 2", user="other", pid=101),
+        done("SELECT a FROM t FOR UPDATE"),
+    ]
+    options = replace(KEPT, user="app", only_reads=True)
+    found = captured(tmp_path, format_of(load), options=options)
+    assert [row["sql"] for row in found.statements] == ["SELECT 1"]
+    assert found.left_out == {"other-user": (1, "3"), "writes": (2, "2")}
+
+
+def test_a_log_without_users_cannot_choose_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no statement is left; left out: 4 "):
+        captured(tmp_path, stderr(LOAD, "{stamp} [{pid}] "), options=replace(KEPT, user="app"))

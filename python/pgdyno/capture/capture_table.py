@@ -195,6 +195,11 @@ def _empty_error(connection: duckdb.DuckDBPyConnection, losses: Losses) -> Usage
             hint="capture again with log_min_duration_statement = 0 and log_duration = off",
         )
     for each in losses.records():
+        if each.reason in ("other-user", "other-application", "writes"):
+            return UsageError(
+                f"no statement is left; left out: {each.count:,} {sentence(each.reason)}",
+                hint="check --user, --application and --reads; a log of text needs %u and %a in log_line_prefix",
+            )
         if each.reason in ("not-whole", "parameters-cut"):
             return UsageError(
                 f"{each.first}: no statement can be replayed; left out: {each.count:,} {sentence(each.reason)}",

@@ -129,7 +129,6 @@ def capture_logs(
     losses = Losses([each.path for each in (*logs, *copies)])
     for each in copies:
         losses.add("copies", each.path, 1)
-    _check_columns(logs, options)
     capture = capture_events(
         [_LogEvents(each, options) for each in logs],
         losses,
@@ -154,20 +153,6 @@ def capture_logs(
     ]  # fmt: skip
     whole_seconds = any(each.has_whole_seconds for each in logs)
     return capture.model_copy(update={"has_whole_seconds": whole_seconds, "notes": notes})
-
-
-def _check_columns(logs: Sequence[LogFile], options: Options) -> None:
-    """Raise UsageError if a log lacks what --user or --application choose by."""
-    for option, wanted, column, escape in (
-        ("--user", options.user, "role", "%u"),
-        ("--application", options.application, "application", "%a"),
-    ):
-        for each in logs:
-            if wanted is not None and each.prefix is not None and column not in each.prefix.groups:
-                raise UsageError(
-                    f"{option}: {each.path} does not have it: its log_line_prefix lacks {escape}",
-                    hint=f"remove {option}, or capture a csvlog or jsonlog",
-                )
 
 
 def capture_events(
