@@ -333,7 +333,7 @@ def test_bad_addresses_are_errors_with_a_remedy(server: OwnServer, home: Home, t
 
 
 def test_the_limit_ends_the_recording_and_not_the_sessions(server: OwnServer, home: Home, tmp_path: Path) -> None:
-    with proxied(home, tmp_path, dsn(server), "--max-size", "1kB") as (capture, proxy):
+    with proxied(home, tmp_path, dsn(server), "--max-size", "1kB", "--for", "3m") as (capture, proxy):
         with psycopg.connect(proxy, autocommit=True) as connection:
             for number in range(20):
                 connection.execute(f"SELECT {number}".encode())
