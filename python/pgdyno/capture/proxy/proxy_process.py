@@ -131,10 +131,9 @@ class ProxyProcess:
         if count := self._count("refused"):
             yield Message(
                 "proxy-channel-binding",
-                "{count} client was refused: with TLS on both sides, the proxy cannot pass on SCRAM that is bound to"
-                " the channel; clients need channel_binding=disable, or sslmode=disable towards the proxy",
-                "{count} clients were refused: with TLS on both sides, the proxy cannot pass on SCRAM that is bound to"
-                " the channel; clients need channel_binding=disable, or sslmode=disable towards the proxy",
+                "{count} client was refused, because its SCRAM is bound to the channel: set channel_binding=disable",
+                "{count} clients were refused, because their SCRAM is bound to the channel: set"
+                " channel_binding=disable",
                 count=count,
             )
         if count := self._count("cut"):
