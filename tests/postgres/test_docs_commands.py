@@ -54,6 +54,7 @@ ELSEWHERE_RUN = {
     'pgdyno capture "host=db dbname=app" --ssh': "a host over SSH: tests/postgres/test_capture_command.py",
     "pgdyno run insert-benchmark --on dsn": "a superuser of the server: tests/postgres/test_insert_benchmark.py",
     "pgdyno bisect --repo ~/postgresql": "builds of an hour: tests/postgres/test_bisect.py",
+    "pgdyno query --tpch": "a load of minutes: tests/postgres/test_queries.py and tests/postgres/test_tpch.py",
     "pgdyno capture --log": "logs that the reader has: tests/postgres/test_capture_command.py",
     "pgdyno capture --proxy": "an application of its own: tests/postgres/test_capture_proxy.py",
 }

@@ -12,7 +12,8 @@ import duckdb
 import pytest
 from psycopg import sql
 
-from pgdyno.probe.query_results import digest_of
+from pgdyno.plan.kinds import WORKLOAD_KINDS
+from pgdyno.probe.query_results import digest_of, read_results
 from pgdyno.targets import Server
 from tests.postgres.test_load import PGDRIVE, Place
 from tests.postgres.test_tpcc_load import place_of
@@ -145,14 +146,14 @@ def test_other_data_have_the_same_answers(
 
 
 @pytest.mark.long
-def test_the_answers_at_scale_1_are_those_of_the_specification(server: Server) -> None:
+def test_the_answers_at_scale_1_are_those_of_the_specification(server: Server, tmp_path: Path) -> None:
     answers = json.loads(ANSWERS.read_text(encoding="utf-8"))
     for place in place_of(server, "pgdyno_tpch_1"):
         process = place.start("--dataset=tpch", "--scale-factor=1", "--load-workers=2")
         said = process.communicate(timeout=PATIENCE_S)[1]
         assert process.returncode == 0, said
-        wrong = []
-        for number, text in queries("--tpch-queries=validation").items():
+        wrong, texts = [], queries("--tpch-queries=validation")
+        for number, text in texts.items():
             rows, answer = in_postgres(place, text), answers[str(number)]
             shown = [[str(cell).strip() for cell in row] for row in rows[: len(answer["first"])]]
             is_same = len(rows) == answer["rows"] and all(
@@ -161,6 +162,21 @@ def test_the_answers_at_scale_1_are_those_of_the_specification(server: Server) -
             if not is_same:
                 wrong.append((number, len(rows), shown, answer))
         assert not wrong
+        with duckdb.connect() as duck:
+            copy_to(duck, place, tmp_path / "rows.csv")
+            answers = known_answers(place, duck, texts)
+        known = WORKLOAD_KINDS["tpch-queries"].model_validate({"queries": "tpch"}).known_results
+        for name, answer in answers.items():
+            sums = list(map(float, answer.pop("float_sums")))
+            assert sums == pytest.approx(list(map(float, known[name].float_sums)), rel=1e-10), name
+            assert answer.items() <= known[name].model_dump().items(), name
+        place.execute("UPDATE lineitem SET l_quantity = l_quantity + 1 WHERE l_orderkey = 1 AND l_linenumber = 1")
+        with place.connect() as connection:
+            (found,) = read_results(connection, {"Q1": texts[1]}, known)
+        assert found.known is not None
+        assert (found.digest, found.rows) == (found.known.digest, found.known.rows)
+        sums = list(map(float, found.float_sums))
+        assert sums != pytest.approx(list(map(float, found.known.float_sums)), rel=1e-10)
 
 
 def as_printed(cell: str, answer: str) -> bool:
