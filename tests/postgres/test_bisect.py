@@ -156,6 +156,8 @@ def test_ends_that_do_not_differ_or_cannot_be_compared(
     assert ended == code, error
     assert expected in error
     assert found is None or (found["commits"], found["effect"], found["builds"]) == ([], None, 2)
+    # without programs of both, nothing is measured
+    assert found is not None or not list(tree.parent.rglob("count-*"))
 
 
 @pytest.mark.long

@@ -86,7 +86,7 @@ class Looks:
         """
         begun = [RunFolder.open(each.path) for each in list_runs(place) if each.problem is None]
         if not begun or begun[0].manifest.outcome not in _ENDED:
-            self._build(commits, judged)
+            self.build(commits, judged)
             self._run(loaded, begun[0].path if begun else None, place)
         run = load_run(list_runs(place)[0].path)
         for trial in run.trials:
@@ -101,7 +101,8 @@ class Looks:
                 raise failed(trial.failure.message, hint=trial.failure.hint)
         return run
 
-    def _build(self, commits: Sequence[Commit], judged: Commit | None) -> None:
+    def build(self, commits: Sequence[Commit], judged: Commit | None = None) -> None:
+        """Build `commits`. Raises SkippedError if `judged` cannot be built, other PgdynoErrors for other commits."""
         for commit in commits:
             try:
                 self._arms.build(commit, kept=commits)

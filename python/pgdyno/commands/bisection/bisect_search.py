@@ -177,6 +177,8 @@ class _Bisection:
     def _measure_ends(self) -> Difference:
         good, bad = self._journal.commit(0), self._journal.commit(self._journal.last)
         self._say.step(f"{counted(self._journal.last, 'commit')} from {good.words} to {bad.words}")
+        # before one of them is measured for minutes
+        self._looks.build([good, bad])
         ends = self._looks.compare(good, bad, self._file.folder / "ends")
         self._say.step(f"{bad.short} is {difference(ends, self._journal.by)} than {good.short}")
         return ends
