@@ -48,7 +48,7 @@ def dsn(server: OwnServer, user: str = "postgres") -> str:
 
 def impact(home: Home, folder: Path, *options: str) -> tuple[Any, int, str]:
     """The answer, the exit code and what was printed on standard error."""
-    (folder / "q.sql").write_text("SELECT b FROM t LIMIT 1;\n")
+    (folder / "q.sql").write_text("SELECT b, pg_sleep(0.005) FROM t LIMIT 1;\n")
     done = pgdyno(home, folder, "impact", *QUICK, *options)
     printed = done.stdout.splitlines()
     return validated("impact", printed[-1]) if printed else None, done.returncode, done.stderr
@@ -173,7 +173,7 @@ def test_an_undo_that_fails_is_said(theirs: OwnServer, home: Home, tmp_path: Pat
 def test_ctrl_c_cancels_and_undoes_or_says_what_is_left(
     theirs: OwnServer, home: Home, tmp_path: Path, undo: bool
 ) -> None:
-    (tmp_path / "q.sql").write_text("SELECT b FROM t LIMIT 1;\n")
+    (tmp_path / "q.sql").write_text("SELECT b, pg_sleep(0.005) FROM t LIMIT 1;\n")
     statement = "CREATE INDEX CONCURRENTLY slow ON t (b)"
     options = [*on(theirs), "--do", statement, *(["--undo", "DROP INDEX slow"] if undo else [])]
     command = [str(PGDYNO), "impact", *QUICK[:-2], "--no-preflight", *options]
