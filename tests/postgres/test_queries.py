@@ -16,6 +16,7 @@ from pgdyno.probe.query_results import read_results
 from pgdyno.store import load_run
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.workloads.query_files.figures import query_times
 from tests.json_schema import validated
 from tests.postgres.caching_proxy import CachingProxy
 from tests.postgres.runs import pgdyno, the_run
@@ -163,6 +164,7 @@ def test_tpch_queries_run_by_themselves(home: Home, tmp_path: Path) -> None:
     assert len(runs) == 3 * len(names)
     assert {each for each in runs if not each[2]} == {(name, at, False) for name in names for at in (0, 1)}
     assert sorted(each.query for each in trial.query_results) == sorted(names)
+    assert [*query_times(trial.summary.queries)] == names
 
 
 def test_one_arm_is_a_table_of_times(dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
