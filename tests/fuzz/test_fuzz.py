@@ -139,7 +139,7 @@ class Uses:
         good = sample_run(self._runs).name
         name = run.name
         self._pages = [
-            "/", "/history", f"/run/{name}", f"/run/{name}/report", f"/run/{name}/trials.csv",
+            "/", "/history", f"/runs/{name}/index.html", f"/runs/{name}/raw.tar", f"/runs/{name}/trials.csv",
             f"/compare?run={name}&run={good}", "/history?metric=p99", f"/live/{name}",
         ]  # fmt: skip
         self._commands = [
@@ -150,6 +150,7 @@ class Uses:
             ["compare", name, good, "--json", "--force"], ["gate", good, name, "--force"],
             ["export", name, "--openmetrics"], ["compare", name, "--noise-floor"],
             ["history"], ["report", name, "--md", str(run.parent.parent / "report.md")],
+            ["publish", name, good, "--into", str(run.parent.parent / "site")],
         ]  # fmt: skip
         self._client = TestClient(make_app(self._runs), base_url="http://localhost:8432", follow_redirects=False)
 
@@ -442,10 +443,10 @@ def test_requests(tmp_path: Path, seconds: float) -> None:
     (run / JOURNAL).write_text('{"e":"note","t":1,"text":"x"}\n')
     header = st.text(st.characters(min_codepoint=33, max_codepoint=255), max_size=30)
     names = ["host", "origin", "cookie", "x-pgdyno-form", "sec-fetch-site", "sec-fetch-dest", "content-type", "range"]
-    pages = ["/", "/compare", "/history", f"/run/{run.name}", f"/run/{run.name}/report", f"/run/{run.name}/trials.csv",
-             f"/run/{run.name}/files/manifest.json", f"/live/{run.name}", f"/live/{run.name}/ask", "/enter",
-             "/static/app.js"]  # fmt: skip
-    asked = ["q", "workload", "version", "fingerprint", "since", "until", "metric", "base", "other", "run"]
+    of_run = [f"/runs/{run.name}/{name}" for name in ("index.html", "raw.tar", "trials.csv")]
+    pages = ["/", "/compare", "/history", *of_run, f"/live/{run.name}", f"/live/{run.name}/ask", "/enter",
+             "/static/live.js"]  # fmt: skip
+    asked = ["workload", "fingerprint", "metric", "base", "other", "run"]
 
     with TestClient(make_app(tmp_path / "runs"), base_url="http://localhost:8432", follow_redirects=False) as client:
 

@@ -67,7 +67,7 @@ def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) ->
         assert grids[-1]["arms"] == ["a", "b"]
         # the page shows the first target next to the second
         assert {each["of"] for each in baselines} == {"a"}
-        assert httpx2.get(f"{run.url.replace('/live/', '/run/')}/report", timeout=PATIENCE_S).status_code == 200
+        assert httpx2.get(f"{run.url.replace('/live/', '/runs/')}/index.html", timeout=PATIENCE_S).status_code == 200
     stored = load_run(the_run(tmp_path))
     assert [event.message for trial in (1, 2) for event in stored.events(trial) if event.kind == "mark"] == [
         "a moment <b>'\""

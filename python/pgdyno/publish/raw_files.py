@@ -18,12 +18,13 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Protocol
 
+from pgdyno.errors import StoreError
 from pgdyno.records.secret_values import masked_plan
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.store import RunData, load_run
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.run_folder import kept_text
-from pgdyno.store.safe_files import files_below, open_regular, parse_json, read_record, storing
+from pgdyno.store.safe_files import DAMAGED, files_below, open_regular, parse_json, read_record, storing
 
 _KEPT = re.compile(
     r"manifest\.json|capture\.json|(?:scripts|profiles)/[^/]+|trials/[^/]+/(?:[a-z_]+\.(?:json|parquet)|phases\.toml)"
@@ -52,7 +53,7 @@ class RawFiles:
 
     def __init__(self, run: RunData) -> None:
         self._run = run
-        self.folder = _UNSAFE.sub("-", run.manifest.run).lstrip(".") or "run"
+        self.folder = _UNSAFE.sub("-", run.manifest.run).lstrip(".")[:100] or "run"
         """The folder in the tar file."""
 
     @cached_property
@@ -101,7 +102,10 @@ class RawFiles:
         """Return the content to publish; None for the file as it is."""
         if name.endswith(".json"):
             content = read_record(path)
-            found: Any = parse_json(content)
+            try:
+                found: Any = parse_json(content)
+            except ValueError as error:
+                raise StoreError(f"cannot read {path}: it is not JSON: {error}", hint=DAMAGED) from error
             masked = masked_plan(found) if isinstance(found, Mapping) else found
             return None if masked == found else json.dumps(masked, ensure_ascii=False, indent=1).encode()
         return self._settings.get(path)
@@ -123,7 +127,8 @@ class RawFiles:
             yield "plan.toml", self.plan
             for script in self._run.manifest.scripts or ():
                 place = PurePosixPath(script.name)
-                if not place.is_absolute() and ".." not in place.parts and script.name != "plan.toml":
+                is_below = not place.is_absolute() and ".." not in place.parts and script.name.isprintable()
+                if is_below and place.name not in ("", "plan.toml"):
                     yield str(place), kept_text(self._run.folder.path, script)
 
 

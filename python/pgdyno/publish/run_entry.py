@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -114,7 +114,8 @@ def entry_of(name: str, run: RunData, head: ReportHead) -> Entry:
 def _settings(target: TargetRecord) -> dict[str, str]:
     if target.kind in kinds_that_are("elsewhere"):
         return target.facts.settings_changed if target.facts is not None else {}
-    return {name: str(value) for name, value in (target.asked.get("settings") or {}).items()}
+    asked = target.asked.get("settings")
+    return {name: str(value) for name, value in asked.items()} if isinstance(asked, Mapping) else {}
 
 
 def _load(manifest: Manifest, trials: Sequence[TrialRecord]) -> str:
