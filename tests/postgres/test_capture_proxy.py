@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from tests.waiting import PATIENCE_S, wait_until
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 
+STARTUP = b"\0\3\0\0user\0postgres\0database\0shop\0\0"
 SCHEMA = """
 CREATE TABLE item (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, price numeric, at timestamptz);
 INSERT INTO item (name, price) VALUES ('bread', 2.5), ('milk', 1.25)
@@ -247,14 +249,13 @@ def test_programs_work_through_it(server: OwnServer, scratch: Path, place: str) 
 
 
 def test_hostile_clients_and_servers_cost_nothing(server: OwnServer, tmp_path: Path) -> None:
-    startup = b"\0\3\0\0user\0postgres\0database\0shop\0\0"
     hostile = [
         b"\x7f\xff\xff\xff" + b"x" * 100,
         b"GET / HTTP/1.1\r\n\r\n",
         b"\0\0\0\x08\x04\xd2\x16\x2f",
-        struct.pack("!i", len(startup) + 4) + startup + b"Q\x7f\xff\xff\xff" + b"y" * 100_000,
-        struct.pack("!i", len(startup) + 4) + startup + b"Q\0\0\0\1",
-        struct.pack("!i", len(startup) + 4) + startup + os.urandom(10_000),
+        struct.pack("!i", len(STARTUP) + 4) + STARTUP + b"Q\x7f\xff\xff\xff" + b"y" * 100_000,
+        struct.pack("!i", len(STARTUP) + 4) + STARTUP + b"Q\0\0\0\1",
+        struct.pack("!i", len(STARTUP) + 4) + STARTUP + os.urandom(10_000),
     ]
     record = tmp_path / "records"
     with running_proxy(f"host=127.0.0.1 port={server.port}", f"--record={record}") as proxy:
@@ -269,6 +270,26 @@ def test_hostile_clients_and_servers_cost_nothing(server: OwnServer, tmp_path: P
         last = proxy.end()
     assert last["open"] == 0
     assert "still here" in record.read_text()
+
+
+@pytest.mark.parametrize("first", [b"R\x7f\xff\xff\xff", b"R\0\0\0\x08\0\0\0\0D\x7f\xff\xff\xff", b"", b"HTTP/1.1 400"])
+def test_a_hostile_server_costs_nothing(first: bytes) -> None:
+    def answer(listener: socket.socket) -> None:
+        with listener.accept()[0] as client, suppress(OSError):
+            client.sendall(first)
+            for _ in range(1000):
+                client.sendall(os.urandom(65536))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer, args=(listener,), daemon=True).start()
+        where = f"host=127.0.0.1 port={listener.getsockname()[1]} sslmode=disable"
+        with running_proxy(where) as proxy, socket.create_connection(("127.0.0.1", proxy.port), PATIENCE_S) as client:
+            client.sendall(struct.pack("!i", len(STARTUP) + 4) + STARTUP)
+            received = 0
+            while received < 10_000_000:
+                received += len(client.recv(1 << 20))
+            size_kb = int(Path(f"/proc/{proxy.process.pid}/status").read_text().partition("VmHWM:")[2].split()[0])
+            assert size_kb < 50_000
 
 
 def test_a_client_that_does_not_read_stops_the_server_and_takes_no_memory(server: OwnServer) -> None:
