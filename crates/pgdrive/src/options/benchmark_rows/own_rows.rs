@@ -87,7 +87,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row(
         "changed-texts",
         "with --workload=queries: run each query once more with\n\
-         another constant, which a cache of results does not know",
+         another constant, unknown to a cache of results",
     )
     .flag(|given| &mut given.changed_texts)
     .not_in_pgbench()
