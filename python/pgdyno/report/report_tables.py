@@ -144,7 +144,7 @@ def trial_table(of: Digest) -> Table:
 
 def trials_in_order(of: Digest, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
     places = {name: at for at, name in enumerate(dict.fromkeys(of.trial_name(trial) for trial in of.run.trials))}
-    return sorted(trials, key=lambda trial: (places[of.trial_name(trial)], trial.point.clients, trial.repeat))
+    return sorted(trials, key=lambda trial: (places[of.trial_name(trial)], trial.point.clients or 0, trial.repeat))
 
 
 def name_headings(of: Digest) -> tuple[str, ...]:
