@@ -156,7 +156,7 @@ impl Client {
 /// The same query with another constant. Its plan is the same: the server drops a WITH query that nothing refers to.
 fn with_constant(text: &str, constant: u128) -> String {
     let (before, query) = text.split_at(first_word_at(text));
-    let constant = format!("pgdyno_{constant} AS (SELECT {constant})");
+    let unused = format!("pgdyno_{constant} AS (SELECT {constant})");
     let word = |text: &str| text.split(|each: char| !each.is_ascii_alphabetic()).next().unwrap_or("").to_lowercase();
     match word(query).as_str() {
         "with" => {
@@ -164,10 +164,10 @@ fn with_constant(text: &str, constant: u128) -> String {
             let (blank, rest) = rest.split_at(first_word_at(rest));
             let recursive = if word(rest) == "recursive" { "recursive".len() } else { 0 };
             let (recursive, rest) = rest.split_at(recursive);
-            format!("{before}{with}{blank}{recursive} {constant}, {rest}")
+            format!("{before}{with}{blank}{recursive} {unused}, {rest}")
         }
-        "select" | "values" | "table" => format!("{before}WITH {constant} {query}"),
-        _ if query.starts_with('(') => format!("{before}WITH {constant} {query}"),
+        "select" | "values" | "table" => format!("{before}WITH {unused} {query}"),
+        _ if query.starts_with('(') => format!("{before}WITH {unused} {query}"),
         // a comment is all that can change
         _ => format!("/* {constant} */ {text}"),
     }
