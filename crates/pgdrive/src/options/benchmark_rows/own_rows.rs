@@ -86,7 +86,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .not_in_replays("the file has its own statements"),
     row(
         "changed-texts",
-        "with --workload=queries: run each query once more with\n\
+        "with --workload=queries: run each query again with\n\
          another constant, unknown to a cache of results",
     )
     .flag(|given| &mut given.changed_texts)
