@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pgdyno.audit import Severity
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import Check, CheckVerdict, DuetRecord, ErrorCount, Likeness, Outcome, ScriptSummary
+from pgdyno.records import Check, CheckVerdict, DuetRecord, ErrorCount, Likeness, Outcome, ReplayFigures, ScriptSummary
 from tests.unit.audit_disturbed import (
     NOISE,
     cold,
@@ -115,6 +115,18 @@ def like_capture(difference: float) -> FakeRun:
     return changed(own(), lambda _: {"likeness": likeness})
 
 
+def true_replay(disagreed: int) -> FakeRun:
+    """A replay of 100 statements, of which so many had another result than in the capture."""
+    replay = ReplayFigures(
+        sessions=1, sessions_begun=1, sessions_lost=0, statements=100, done=100, not_started=0,
+        disagreements={"new_errors": disagreed},
+    )  # fmt: skip
+    likeness = Likeness(
+        captured_calls=100, captured_per_s=1, calls=100, classes=[], largest_difference=0.0, true_to=0.95
+    )
+    return changed(own(), lambda _: {"likeness": likeness, "summary": {"replay": replay}})
+
+
 CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     # rule, severity, what triggers it, what nearly does
     ("littles-law", CAUTION, own(latency={"mean": 0.42}), own(latency={"mean": 0.407})),
@@ -146,6 +158,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ),
     ("identical-rows", INVALID, printed(ROW, replace(ROW, target="b")), printed(ROW, OTHER)),
     ("unlike-capture", CAUTION, like_capture(0.011), like_capture(0.009)),
+    ("unlike-capture", INVALID, true_replay(6), true_replay(5)),
     (
         "identical-rows",
         CAUTION,

@@ -14,6 +14,7 @@ mod option_values;
 mod pause_options;
 mod proxy_options;
 mod queries_options;
+mod query_choice;
 mod reconnect_option;
 mod replay_options;
 mod request;
@@ -35,12 +36,11 @@ use option_values::seed;
 pub use option_values::{Connection, EventSink, Information, Origin, ScramKeys, ScriptChoice, Seed, Vacuum};
 pub use pause_options::PacingChoice;
 pub use proxy_options::{ProxyChoice, ProxyTls};
-pub use queries_options::QueriesChoice;
+pub use query_choice::{QueriesChoice, TpchQueries, TpchSelection};
 pub use replay_options::ReplayChoice;
 pub use request::{Request, UsageError};
 use resolve::resolve;
 pub use tpcc_options::{TpccCheck, TpccLoad};
-pub use tpch_options::{TpchQueries, TpchSelection};
 
 /// The words of the command line as text.
 pub fn words(args: impl Iterator<Item = OsString>) -> Result<Vec<String>, UsageError> {

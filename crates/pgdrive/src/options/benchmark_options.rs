@@ -12,7 +12,7 @@ use super::log_options::{LogChoice, LogOptions};
 use super::lua_options::{Check, LuaChoice, LuaOptions};
 use super::option_values::{Connection, EventSink, Information, ScriptChoice, Seed, Vacuum};
 use super::pause_options::PacingChoice;
-use super::queries_options::QueriesChoice;
+use super::query_choice::QueriesChoice;
 use super::reconnect_option::Patience;
 use super::replay_options::{ReplayChoice, ReplayOptions};
 use super::tpcc_options::TpccLoad;

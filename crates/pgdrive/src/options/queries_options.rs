@@ -4,24 +4,11 @@ use pgdyno_engine::spec::Limit;
 
 use super::benchmark_options::{Benchmark, BenchmarkOptions, WorkloadChoice};
 use super::option_values::{Origin, ScriptChoice};
-use super::tpch_options::TpchQueries;
+use super::query_choice::{QueriesChoice, TpchQueries};
 use crate::messages::Failure;
 use crate::tpch;
 
 const ROUNDS: u64 = 10;
-
-/// What `--workload=queries` runs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct QueriesChoice {
-    /// Files, or `Q1` to `Q22`.
-    pub names: Vec<String>,
-    /// None if they are files.
-    pub tpch: Option<TpchQueries>,
-    /// How many times each runs as it is.
-    pub rounds: u64,
-    /// --changed-texts
-    pub changes_texts: bool,
-}
 
 pub(super) fn shape(given: &BenchmarkOptions, tpch: Option<TpchQueries>, load: &mut Benchmark) -> Result<(), Failure> {
     for (is_given, options) in [

@@ -4,8 +4,8 @@ use super::benchmark_options::Benchmark;
 use super::initialize_options::Initialize;
 use super::option_values::Information;
 use super::proxy_options::ProxyChoice;
+use super::query_choice::TpchQueries;
 use super::tpcc_options::TpccCheck;
-use super::tpch_options::TpchQueries;
 use crate::messages::Failure;
 
 /// What the command line requests.

@@ -8,6 +8,7 @@ use pgdyno_engine::spec::Limit;
 use super::benchmark_options::{Benchmark, BenchmarkOptions, WorkloadChoice};
 use super::option_row::Row;
 use super::option_values::{Origin, ScriptChoice, Seed};
+use super::query_choice::{TpchQueries, TpchSelection};
 use crate::messages::Failure;
 use crate::tpch::queries::QUERIES;
 use crate::tpch::refresh::PAIRS;
@@ -42,25 +43,6 @@ pub(super) const ROWS: &[Row<TpchOptions>] = &[
 pub(super) struct TpchOptions {
     pub scale: Option<Tpch>,
     pub queries: Option<TpchSelection>,
-}
-
-/// Which of TPC-H's queries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TpchSelection {
-    Stream(usize),
-    /// Those of the specification's validation.
-    Validation,
-    /// One of these, by its number.
-    One(usize),
-}
-
-/// `--tpch-queries`: the queries to print or to run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TpchQueries {
-    pub selection: TpchSelection,
-    pub scale_factor: f64,
-    /// --random-seed
-    pub seed: u64,
 }
 
 impl TpchOptions {

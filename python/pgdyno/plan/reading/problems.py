@@ -117,8 +117,8 @@ def _unknown_key(path: KeyPath, document: Document) -> Problem:
     key, table = str(path[-1]), path[:-1]
     known = _known_keys(table, document)
     loads = [kind for kind, model in WORKLOAD_KINDS.items() if key in model.model_fields]
-    elsewhere = ["workload"] if loads else []
-    elsewhere += [name for name, model in SECTIONS.items() if key in _keys(model) and (name,) != table]
+    elsewhere = [name for name, model in SECTIONS.items() if key in _keys(model) and (name,) != table]
+    elsewhere += ["workload"] if loads else []
     kinds = [name for name, model in TARGET_KINDS.items() if key in model.model_fields]
     meant = near(key, known)
     # [trials] is not the number trials of [search]
