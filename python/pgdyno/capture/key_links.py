@@ -177,7 +177,7 @@ made AS (
     FROM used u ASOF JOIN (SELECT *, {cell} AS cell FROM of_site WHERE NOT is_certain) g
          ON u.session = g.session AND u.site = g.site AND u.value = g.value AND u.seq > g.seq
 )
-SELECT u.session, u.seq, u.place, u.element,
+SELECT u.session, u.seq, u.at_us, u.place, u.element,
        coalesce(own.cell, CASE WHEN made.n = 1 AND made.first_us <= u.at_us THEN made.cell END, unsure.cell,
                 CASE WHEN made.n IS NULL AND anywhere.first_us <= u.at_us THEN anywhere.cell END) AS cell,
        made.n > 1 AND made.first_us <= u.at_us AS is_ambiguous
@@ -196,12 +196,11 @@ WITH ended AS (
     FROM captured WHERE transaction IS NOT NULL GROUP BY ALL
 )
 SELECT DISTINCT c.session, c.seq, ended.session AS of_session, ended.seq AS of_seq
-FROM (SELECT DISTINCT session, seq, cell.session AS giver, cell.seq AS giver_seq FROM chosen
+FROM (SELECT DISTINCT session, seq, at_us, cell.session AS giver, cell.seq AS giver_seq FROM chosen
       WHERE cell IS NOT NULL AND cell.session <> session) c
-     JOIN captured used USING (session, seq)
      JOIN captured made ON made.session = giver AND made.seq = giver_seq
      JOIN ended ON ended.session = giver AND ended.transaction = made.transaction
-WHERE ended.at_us <= used.at_us
+WHERE ended.at_us <= c.at_us
 """
 # of statements at the same time, the first to be done probably drew the first key
 _IN_ORDER = """
@@ -226,7 +225,7 @@ FROM (SELECT b.*, ended.place FROM bounds b ASOF JOIN ended ON b.begins >= ended
 """
 _NOTHING_CHOSEN = """
 CREATE TABLE chosen (
-    session INTEGER, seq INTEGER, place INTEGER, element BIGINT, is_ambiguous BOOLEAN,
+    session INTEGER, seq INTEGER, at_us BIGINT, place INTEGER, element BIGINT, is_ambiguous BOOLEAN,
     cell STRUCT("session" INTEGER, seq INTEGER, "row" BIGINT, "column" INTEGER, captured VARCHAR)
 )
 """
