@@ -15,10 +15,11 @@ from pgdyno.messages import Message
 from pgdyno.plan.own_data.sql_dataset import SqlDataset
 from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.values import Connect, Model, Positive, Setting
-from pgdyno.records import Point, QueryResult
+from pgdyno.records import Point
 from pgdyno.registry import WORKLOADS
 
 if TYPE_CHECKING:
+    from pgdyno.records import QueryResult
     from pgdyno.records.capture import Capture
 
 MOST_TABLES = 100_000

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -13,6 +13,9 @@ from pgdyno.messages import Message
 from pgdyno.plan.values import Positive
 from pgdyno.plan.workload_schema import Excluded, Statement, Workload
 from pgdyno.workloads.query_files.schema import MeasuredQueries
+
+if TYPE_CHECKING:
+    from pgdyno.records import QueryResult
 
 HUNDREDTHS = 100
 """The unit of `Workload.scale` is a hundredth of the scale factor, as in its dataset stamp."""
@@ -154,7 +157,7 @@ class TpchQueries(TpchSize, MeasuredQueries):
         return self.query_options()[1:]
 
     @property
-    def known_results(self) -> Mapping[str, QueryResult]:
+    def known_results(self) -> Mapping[str, "QueryResult"]:
         if self.scale_factor != 1:
             return {}
         # imported here: most plans have no TPC-H
