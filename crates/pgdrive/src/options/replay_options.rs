@@ -50,7 +50,7 @@ impl ReplayChoice {
     /// The load's only script; its statements are known when the file is read.
     pub fn script(&self) -> ScriptChoice {
         ScriptChoice {
-            origin: Origin::Driven { name: format!("replay of {}", self.path.display()), commands: Vec::new() },
+            origin: Origin::Driven { name: "replay".to_owned(), commands: Vec::new() },
             weight: 1,
         }
     }
