@@ -64,6 +64,8 @@ def uses(lines: Sequence[dict[str, Any]]) -> list[list[list[int]]]:
         ("SELECT 'é', n FROM lines l JOIN orders o ON true WHERE o.id IN (3, 7)", [], None, [0, 68, 69]),
         ("DELETE FROM lines /* of 7 */ WHERE order_id = '7'", [], None, [0, 47, 48]),
         ("UPDATE orders SET n = (CASE WHEN id = 7 THEN '1' END)::varchar(9)", [], None, [0, 38, 39]),
+        ("UPDATE lines SET order_id = (CASE n WHEN 9 THEN 7 END)::integer", [], None, [0, 48, 49]),
+        ("UPDATE lines SET order_id = COALESCE(7, 0)", [], None, [0, 37, 38]),
         ("INSERT INTO lines (n, order_id) SELECT * FROM unnest(ARRAY[1, 2], ARRAY[3, 7])", [], None, [0, 75, 76]),
         ("COPY lines (n, order_id) FROM STDIN", [], ["é\t9", "1\t7"], [-1, 7, 8]),
     ],

@@ -103,6 +103,11 @@ def _parameters(value: Any) -> Iterator[int]:  # noqa: ANN401 - nodes of the par
         yield from _parameters(value.items)
     elif _kind(value) == "A_ArrayExpr":
         yield from _parameters(value.elements or ())
+    elif _kind(value) == "CaseExpr":
+        # such as the new values of several rows in one UPDATE
+        yield from _parameters((*(each.result for each in value.args), value.defresult))
+    elif _kind(value) == "CoalesceExpr":
+        yield from _parameters(value.args)
 
 
 def _nodes(node: Any) -> Iterator[Any]:  # noqa: ANN401 - nodes of the parser
