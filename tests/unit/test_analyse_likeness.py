@@ -77,11 +77,11 @@ def test_percentiles_of_several_commands_are_unknown_without_histograms() -> Non
     assert (first.calls, first.p50_us, first.p99_us) == (10, None, None)
 
 
-def test_a_record_keeps_the_classes_with_the_most_time() -> None:
+def test_a_record_keeps_the_classes_with_the_most_time_and_those_that_are_named() -> None:
     many = [StatementClass(text=f"SELECT {'x' * 500} {at}", calls=1, total_us=at) for at in range(MOST_CLASSES + 7)]
-    found = likeness(capture(statements=many), replayed_statements(end_of([statement(0, 1)])))
-    assert len(found.classes) == MOST_CLASSES
-    assert found.classes_left_out == 7
+    found = likeness(capture(statements=many), replayed_statements(end_of([statement(0, 1)])), {2, MOST_CLASSES})
+    assert [each.number for each in found.classes][MOST_CLASSES:] == [2]
+    assert found.classes_left_out == 6
     assert found.classes[0].number == MOST_CLASSES + 6
     assert len(found.classes[0].text) == 200
 

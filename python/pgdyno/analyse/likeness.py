@@ -7,7 +7,7 @@ network; so only large differences mean something.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,8 +78,8 @@ def _measured_statement(statement: Mapping[str, Any], of: int | None) -> Measure
     )
 
 
-def likeness(capture: Capture, statements: Iterable[MeasuredStatement]) -> Likeness:
-    """Compare a trial's `statements` with `capture`."""
+def likeness(capture: Capture, statements: Iterable[MeasuredStatement], named: Collection[int] = ()) -> Likeness:
+    """Compare a trial's `statements` with `capture`; keep also the classes `named`, whatever time they take."""
     by_class: dict[int | None, list[MeasuredStatement]] = defaultdict(list)
     for each in statements:
         is_known = each.of is not None and each.of < len(capture.statements)
@@ -95,12 +95,13 @@ def likeness(capture: Capture, statements: Iterable[MeasuredStatement]) -> Liken
     differences[None] = outside / measured if measured else 0.0
     unlike = max(differences, key=lambda number: differences[number])
     order = sorted(compared, key=lambda each: _weight(capture.statements[each.number]), reverse=True)
+    kept = [each for at, each in enumerate(order) if at < MOST_CLASSES or each.number in named]
     return Likeness(
         captured_calls=captured,
         captured_per_s=captured / capture.span_us * 1e6 if capture.span_us else None,
         calls=measured,
-        classes=order[:MOST_CLASSES],
-        classes_left_out=len(order[MOST_CLASSES:]),
+        classes=kept,
+        classes_left_out=len(order) - len(kept),
         largest_difference=differences[unlike],
         unlike_class=unlike,
         outside=outside,

@@ -106,7 +106,9 @@ class CapturedLoad:
             return None
         start, end = (next(each for each in result.events if each["event"] == name) for name in ("start", "end"))
         if self._context.plan.workload.replays:
-            found = likeness(as_reported(self._capture)[0], replayed_statements(end))
+            worst = result.summary.replay.worst if result.summary.replay is not None else []
+            named = {each.id for each in worst}
+            found = likeness(as_reported(self._capture)[0], replayed_statements(end), named)
             return found.model_copy(update={"true_to": self._context.plan.workload.least_agreement})
         commands = self._capture.commands
         return likeness(self._capture, modelled_statements(start, end, commands)) if commands else None

@@ -49,10 +49,7 @@ impl ReplayChoice {
 
     /// The load's only script; its statements are known when the file is read.
     pub fn script(&self) -> ScriptChoice {
-        ScriptChoice {
-            origin: Origin::Driven { name: "replay".to_owned(), commands: Vec::new() },
-            weight: 1,
-        }
+        ScriptChoice { origin: Origin::Driven { name: "replay".to_owned(), commands: Vec::new() }, weight: 1 }
     }
 }
 
