@@ -367,13 +367,13 @@ def test_the_limit_ends_the_recording_and_not_the_sessions(server: OwnServer, ho
 
 def test_a_full_disk_ends_the_recording_and_not_the_sessions(server: OwnServer, tmp_path: Path) -> None:
     record = tmp_path / "records"
-    limited = ["bash", "-c", 'ulimit -f 64; trap "" XFSZ; exec "$@"', "limited", str(PGDRIVE)]
+    limited = ["bash", "-c", 'ulimit -f 150; trap "" XFSZ; exec "$@"', "limited", str(PGDRIVE)]
     command = [*limited, "--proxy=127.0.0.1:0", f"--record={record}", f"host=127.0.0.1 port={server.port}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     port = int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
     with psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=shop", autocommit=True) as connection:
-        for _ in range(2000):
+        for _ in range(4000):
             connection.execute("SELECT 'many of these'")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=PATIENCE_S)
