@@ -153,7 +153,7 @@ impl Sink for Client<'_> {
     }
 
     fn message(&mut self, kind: u8, body: Option<&[u8]>, body_bytes: usize) {
-        self.0.requested(kind, body, body_bytes);
+        self.0.take_request(kind, body, body_bytes);
     }
 }
 
@@ -176,12 +176,12 @@ impl Sink for Server<'_> {
     }
 
     fn message(&mut self, kind: u8, body: Option<&[u8]>, _body_bytes: usize) {
-        self.0.answered(kind, body);
+        self.0.take_answer(kind, body);
     }
 }
 
 impl State {
-    fn requested(&mut self, kind: u8, body: Option<&[u8]>, body_bytes: usize) {
+    fn take_request(&mut self, kind: u8, body: Option<&[u8]>, body_bytes: usize) {
         let now = self.now;
         let mut parts = Parts(body.unwrap_or_default());
         let request = match kind {
@@ -265,24 +265,24 @@ impl State {
         }
     }
 
-    fn answered(&mut self, kind: u8, body: Option<&[u8]>) {
+    fn take_answer(&mut self, kind: u8, body: Option<&[u8]>) {
         while matches!(self.requests.front(), Some(Request::CopyEnd)) {
             self.requests.pop_front();
         }
         let body = body.unwrap_or_default();
         match kind {
-            b'T' | b'n' => self.described(RowDescription::parse(body).ok().filter(|_| kind == b'T')),
+            b'T' | b'n' => self.describe_answer(RowDescription::parse(body).ok().filter(|_| kind == b'T')),
             b'D' => self.keep_row(body),
             b'C' => {
                 self.answer.rows = CommandTag::parse(body).ok().and_then(CommandTag::rows);
-                self.completed(true);
+                self.complete_statement(true);
             }
-            b's' => self.completed(true),
+            b's' => self.complete_statement(true),
             b'I' => match self.requests.front() {
-                Some(Request::Execute { .. }) => self.completed(false),
+                Some(Request::Execute { .. }) => self.complete_statement(false),
                 _ => self.answer.ended_at = Some(self.now),
             },
-            b'E' => self.failed(ServerError::parse(body).sqlstate().as_str()),
+            b'E' => self.fail_statement(ServerError::parse(body).sqlstate().as_str()),
             b'Z' => {
                 self.transaction = if body == b"I" { Transaction::None } else { Transaction::Block };
                 self.ready();
@@ -344,7 +344,7 @@ impl State {
         Portal { statement, columns, formats, parameters, has_begun: false }
     }
 
-    fn described(&mut self, description: Option<RowDescription<'_>>) {
+    fn describe_answer(&mut self, description: Option<RowDescription<'_>>) {
         let columns: Option<Columns> = description.map(|description| {
             description.fields().map(|field| Column { name: text(field.name), oid: field.type_oid }).collect()
         });
@@ -413,7 +413,7 @@ impl State {
     }
 
     /// The server has answered a statement: of a Query, perhaps one of several.
-    fn completed(&mut self, is_statement: bool) {
+    fn complete_statement(&mut self, is_statement: bool) {
         self.answer.ended_at = Some(self.now);
         if let Some(Request::Execute { .. }) = self.requests.front() {
             if is_statement {
@@ -448,7 +448,7 @@ impl State {
         });
     }
 
-    fn failed(&mut self, sqlstate: &str) {
+    fn fail_statement(&mut self, sqlstate: &str) {
         self.is_copying = false;
         self.answer.sqlstate = Some(sqlstate.to_owned());
         self.answer.ended_at = Some(self.now);

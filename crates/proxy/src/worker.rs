@@ -73,7 +73,7 @@ impl Shared {
     }
 }
 
-struct Served {
+struct WatchedSession {
     session: Session,
     interests: [EventFlags; 2],
 }
@@ -84,7 +84,7 @@ pub struct Worker {
     woken: UnixStream,
     arrivals: Receiver<Box<Opened>>,
     recorder: Option<SyncSender<Vec<u8>>>,
-    sessions: Vec<Option<Box<Served>>>,
+    sessions: Vec<Option<Box<WatchedSession>>>,
     free: Vec<usize>,
     buffer: Box<[u8]>,
     batch: Vec<u8>,
@@ -159,7 +159,7 @@ impl Worker {
                     let data = EventData::new_u64(token + 1);
                     epoll::add(&self.epoll, session.socket(SERVER), data, interests[SERVER])
                 });
-            self.sessions[place] = Some(Box::new(Served { session, interests }));
+            self.sessions[place] = Some(Box::new(WatchedSession { session, interests }));
             match added {
                 // decrypted bytes that are here already raise no event
                 Ok(()) => self.serve(token, EventFlags::IN | EventFlags::OUT),

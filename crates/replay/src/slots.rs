@@ -22,7 +22,7 @@ impl Slots {
         self.0.get(slot).is_none_or(|place| place.get().is_some())
     }
 
-    /// The value; None if there is none, or not yet.
+    /// The value; None before it is filled, and if it was filled without one.
     pub fn value(&self, slot: usize) -> Option<&[u8]> {
         self.0.get(slot)?.get()?.as_deref()
     }

@@ -228,7 +228,7 @@ impl Statement {
             for one in some {
                 new.extend_from_slice(&old[at..one.from]);
                 let value = slots.value(one.slot).and_then(|value| str::from_utf8(value).ok());
-                let value = value.and_then(|value| spelled(value, parameter, &old[..one.from]));
+                let value = value.and_then(|value| spelling(value, parameter, &old[..one.from]));
                 replaced += u64::from(value.is_some());
                 new.extend_from_slice(value.as_deref().map_or(&old[one.from..one.to], str::as_bytes));
                 at = one.to;
@@ -274,7 +274,7 @@ impl Statement {
 }
 
 /// A value as it is written after `before`; None if it cannot stand there.
-fn spelled<'a>(value: &'a str, parameter: i32, before: &[u8]) -> Option<Cow<'a, str>> {
+fn spelling<'a>(value: &'a str, parameter: i32, before: &[u8]) -> Option<Cow<'a, str>> {
     let is_element = matches!(before.last(), Some(b'{' | b','));
     let is_plain =
         |byte: u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'.') || is_element && byte.is_ascii_alphabetic();

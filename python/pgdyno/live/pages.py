@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -18,7 +18,7 @@ from pgdyno.analyse.pairs import Metric
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.report import numbers
 from pgdyno.report.charts import palette
-from pgdyno.report.html import page_colours
+from pgdyno.report.html import page_colours, template_environment
 from pgdyno.report.several_runs import short_name
 from pgdyno.safe_output import visible
 
@@ -45,13 +45,7 @@ def metric_of(asked: Mapping[str, str]) -> Metric:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("pgdyno.live", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = template_environment(PackageLoader("pgdyno.live", "templates"))
     environment.filters |= {
         "day": _day,
         "tps": lambda value: numbers.NOTHING if value is None else numbers.rounded(value),

@@ -25,7 +25,7 @@ FORMAT = 4
 
 
 def key_of(run: str) -> Key | None:
-    """Return the key of the run at the path `run`; None if there is none. Raises OSError for other errors."""
+    """Return the key of the run in the folder `run`; None for a folder without a run. Raises OSError."""
     try:
         manifest = os.lstat(f"{run}/{MANIFEST}")  # a Path for each of thousands would double the time
     except (FileNotFoundError, NotADirectoryError):

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
 from pgdyno import __version__
@@ -20,7 +20,7 @@ from pgdyno.publish.ranking import Group, Ranked, ranking
 from pgdyno.publish.run_entry import Entry
 from pgdyno.publish.run_page import PAGE
 from pgdyno.report import numbers
-from pgdyno.report.html import page_style, policy
+from pgdyno.report.html import page_style, policy, template_environment
 from pgdyno.safe_output import visible
 from pgdyno.units import counted
 
@@ -115,13 +115,7 @@ def _file(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=FunctionLoader(_file),
-    )
+    environment = template_environment(FunctionLoader(_file))
     environment.filters |= {
         "cut": _cut,
         "day": lambda moment: moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if moment else numbers.NOTHING,

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pgdyno.report.charts import palette
@@ -118,16 +118,15 @@ def page_colours() -> str:
     return themes + palette.fonts()
 
 
+def template_environment(loader: BaseLoader) -> Environment:
+    """Return the environment of templates of pages: it escapes all values and refuses unknown ones."""
+    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=loader)
+
+
 @cache
 def _environment(_: Language) -> Environment:
     """Keep the compiled templates; by language, as filters may be applied to texts when a template is compiled."""
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=FunctionLoader(page_file),
-    )
+    environment = template_environment(FunctionLoader(page_file))
     environment.globals |= {"gettext": gettext, "ngettext": ngettext, "kind": _kind}
     environment.globals |= {"marked": _escape_values, "link": _link}
     environment.filters["capfirst"] = capital
