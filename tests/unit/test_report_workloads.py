@@ -22,7 +22,7 @@ from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.block_lines import table_lines
 from pgdyno.report.terminal.run_report import all_lines
 from pgdyno.report.terminal.summary_file import Layout
-from pgdyno.run.engine_figures import statement_counts, tpcc_figures
+from pgdyno.run.run_trial import statement_counts, tpcc_figures
 from pgdyno.workloads.lua.figures import SWEEP_HEADINGS, sweep_table
 from pgdyno.workloads.tpcc.figures import tpcc_table
 from tests.present import present

@@ -55,7 +55,7 @@ def attempts_so_far(manifest: Manifest) -> list[Attempt]:
     """Return the attempts of `manifest`; one that was killed gets an end, and an old manifest one attempt."""
     if manifest.host is None:
         raise ValueError("an imported run has no attempts")
-    attempts = manifest.attempts or [
+    attempts = list(manifest.attempts) or [
         Attempt(
             started_at=manifest.started_at,
             ended_at=manifest.ended_at,
@@ -67,12 +67,12 @@ def attempts_so_far(manifest: Manifest) -> list[Attempt]:
             pgdrive=manifest.pgdrive or "",
         )
     ]
-    return [attempt if attempt.ended is not None else _end_killed(attempt) for attempt in attempts]
-
-
-def _end_killed(attempt: Attempt) -> Attempt:
-    rebooted = attempt.boot != "" and attempt.boot != boot_id() and attempt.host == describe_host()
-    return attempt.model_copy(update={"ended": MACHINE_WENT_DOWN if rebooted else KILLED})
+    for place, each in enumerate(attempts):
+        if each.ended is None:
+            rebooted = each.boot not in ("", boot_id()) and each.host == describe_host()
+            ended = MACHINE_WENT_DOWN if rebooted else KILLED
+            attempts[place] = each.model_copy(update={"ended": ended})
+    return attempts
 
 
 def changes(before: Attempt, now: Attempt) -> list[Message]:
@@ -170,16 +170,11 @@ def loaded_of(folder: RunFolder) -> LoadedPlan:
             "so pgdyno cannot check that they are the same",
             hint="begin a new run",
         )
-    return LoadedPlan(
-        _pin_versions(plan, manifest), manifest.plan_source, "", Path(manifest.plan_folder or folder.path)
-    )
-
-
-def _pin_versions(plan: Plan, manifest: Manifest) -> Plan:
-    """Pin the versions that the run has used: "18" may mean a later version today."""
+    # "18" may mean a later version today
     known = known_facts(manifest.targets)
     targets = {name: spec.pinned(known[name].version) if name in known else spec for name, spec in plan.target.items()}
-    return plan.model_copy(update={"target": targets})
+    plan = plan.model_copy(update={"target": targets})
+    return LoadedPlan(plan, manifest.plan_source, "", Path(manifest.plan_folder or folder.path))
 
 
 def _planned_trials(plan: Plan, folder: RunFolder) -> list[PlannedTrial]:
@@ -219,7 +214,10 @@ def _remaining_trials(
     closed = folder.manifest.ended_at is not None and folder.manifest.outcome is not Outcome.INTERRUPTED
     ended = bool(folder.manifest.search) if searches else closed
     if not todo and ended and not arms_to_profile(plan, folder):
-        raise StoreError(_nothing_left(folder.name, len(done), len(failed)), hint=_how_to_redo(failed))
+        whole = f"all {len(done):,} trials are stored" if len(done) > 1 else "its trial is stored"
+        whole += f", {len(failed)} of them failed" if failed else ""
+        hint = "--redo-failed runs the failed ones again" if failed else "begin a new run"
+        raise StoreError(f"cannot resume {folder.name}: it is closed, {whole}", hint=hint)
     return todo, [done[trial.number] for trial in todo if trial.number in done]
 
 
@@ -227,32 +225,21 @@ def _is_cut_short(manifest: Manifest) -> bool:
     return manifest.budget is not None and bool(manifest.budget.dropped)
 
 
-def _nothing_left(name: str, trials: int, failed: int) -> str:
-    whole = f"all {trials:,} trials are stored" if trials > 1 else "its trial is stored"
-    return f"cannot resume {name}: it is closed, {whole}{f', {failed} of them failed' if failed else ''}"
-
-
-def _how_to_redo(failed: Sequence[TrialRecord]) -> str:
-    return "--redo-failed runs the failed ones again" if failed else "begin a new run"
-
-
 def refuse_changed_scripts(folder: RunFolder, loaded: LoadedPlan, what: str = "resume") -> None:
     """Raise StoreError if a script file or a replayed capture is no longer what the run used; `what` says what cannot
     be done then.
     """
-    changed = changed_script(folder.path, loaded.folder, folder.manifest.scripts or [])
-    if changed is not None:
-        hint = f"{folder.path} has a copy of the original: restore it, or begin a new run"
-        raise StoreError(f"cannot {what} {folder.name}: {changed}", hint=hint)
-    changed = changed_data(folder, loaded)
-    if changed is not None:
-        raise StoreError(f"cannot {what} {folder.name}: {changed}", hint="restore the file, or begin a new run")
     kept = folder.manifest.capture
-    changed = None if kept is None else changed_capture(loaded.folder, kept)
-    if changed is not None:
-        raise StoreError(
-            f"cannot {what} {folder.name}: {changed}", hint="restore the original capture, or begin a new run"
-        )
+    for changed, remedy in (
+        (
+            changed_script(folder.path, loaded.folder, folder.manifest.scripts or []),
+            f"{folder.path} has a copy of the original: restore it",
+        ),
+        (changed_data(folder, loaded), "restore the file"),
+        (None if kept is None else changed_capture(loaded.folder, kept), "restore the original capture"),
+    ):
+        if changed is not None:
+            raise StoreError(f"cannot {what} {folder.name}: {changed}", hint=f"{remedy}, or begin a new run")
 
 
 def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequence[TrialRecord]) -> None:

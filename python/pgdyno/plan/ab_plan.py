@@ -123,12 +123,17 @@ def ab_plan(asked: Question, folder: Path) -> str:
     settings = setting_values(asked.settings)
     targets = _with_poolers(asked, settings, with_sources(asked, server_tables(asked)))
     several = [name for name, values in settings.items() if len(values) > 1]
-    if len(several) + (len(targets) > 1) > 1 or (not several and len(targets) == 1 and asked.runs is None):
-        raise UsageError(_refusal_words(targets, several), hint=_ONE_OF)
+    if not several and len(targets) == 1 and asked.runs is None:
+        raise UsageError("nothing to compare", hint=_ONE_OF)
+    if len(several) + (len(targets) > 1) > 1:
+        compared = [*(f"--set {name}" for name in several), *([f"{len(targets)} servers"] if len(targets) > 1 else [])]
+        raise UsageError(f"several questions at once: {', '.join(compared)}", hint=_ONE_OF)
     pairs = number_of_pairs(asked)
     check_access(asked, settings)
     name = "ab" if asked.runs is None else "query"
-    description = _question(settings, targets) or "How long does each query take?"
+    questions = [f"{name} = {' or '.join(values)}" for name, values in settings.items()]
+    questions += [" or ".join(targets)] if len(targets) > 1 else []
+    description = "; ".join(questions) or "How long does each query take?"
     lines = [f"# written by pgdyno {name}", f'name = "{name}"', f"description = {toml_text(description)}"]
     for name, table in targets.items():
         lines += ["", f"[target.{name}]", *table_lines(table)]
@@ -155,11 +160,7 @@ def _workload_lines(asked: Question, folder: Path) -> list[str]:
     scripts = '"tpch"' if asked.tpch is not None else toml_list(script_entries(asked, folder))
     data = ['dataset = "none"'] if asked.dsn else [f"scale = {asked.scale or 10}"]
     if asked.setup:
-        if asked.dsn:
-            hint = "run the file with psql"
-            raise UsageError("--setup applies to servers that pgdyno starts: it loads nothing into yours", hint=hint)
-        files = [os.path.relpath(_resolved_folder(Path(each)), folder.resolve()) for each in asked.setup]
-        data = [f'dataset = {{ name = "setup", sql = {toml_list(files)} }}']
+        data = [setup_line(asked, asked.setup, folder)]
     if asked.runs is None:
         return [f"scripts = {scripts}", *data]
     if asked.tpch is not None:
@@ -168,6 +169,15 @@ def _workload_lines(asked: Question, folder: Path) -> list[str]:
         data.append('dataset = "pgbench"')
     data += [*(['cache = "cold"'] if asked.cold else []), *(["instructions = true"] if asked.counted else [])]
     return [f"queries = {scripts}", f"runs = {asked.runs}", *data]
+
+
+def setup_line(asked: Question, files: Sequence[str], folder: Path) -> str:
+    """Return the dataset of the plan that the SQL `files` make, relative to `folder`. Raises UsageError."""
+    if asked.dsn:
+        hint = "run the file with psql"
+        raise UsageError("--setup applies to servers that pgdyno starts: it loads nothing into yours", hint=hint)
+    names = [os.path.relpath(_resolved_folder(Path(each)), folder.resolve()) for each in files]
+    return f'dataset = {{ name = "setup", sql = {toml_list(names)} }}'
 
 
 def fitted(asked: Question, plan: Plan) -> Question:
@@ -179,17 +189,15 @@ def fitted(asked: Question, plan: Plan) -> Question:
     }
     return replace(
         asked,
-        settings=[f"{name}={_join_values(values)}" for name, values in settings.items()],
+        settings=[
+            f"{name}={','.join(each.replace(',', _ESCAPED) for each in values)}" for name, values in settings.items()
+        ],
         duration=_duration(asked.duration, trial.duration),
         warmup=_duration(asked.warmup, trial.warmup),
         pairs=str(trial.repeats),
         margin=trial.margin,
         scale=None if asked.dsn else plan.workload.scale,
     )
-
-
-def _join_values(values: Sequence[str]) -> str:
-    return ",".join(value.replace(",", _ESCAPED) for value in values)
 
 
 def _duration(asked: str, seconds: float | None) -> str:
@@ -264,13 +272,6 @@ def number_of_pairs(asked: Question) -> int | str:
     if asked.margin is not None and isinstance(pairs, int):
         raise UsageError("--margin is valid only with a range of pairs", hint="such as --pairs 6..20")
     return pairs
-
-
-def _refusal_words(targets: Mapping[str, object], several: Sequence[str]) -> str:
-    if not several:
-        return "nothing to compare"
-    compared = [*(f"--set {name}" for name in several), *([f"{len(targets)} servers"] if len(targets) > 1 else [])]
-    return f"several questions at once: {', '.join(compared)}"
 
 
 def setting_values(given: Sequence[str]) -> dict[str, list[str]]:
@@ -350,12 +351,8 @@ def with_sources(asked: Question, targets: dict[str, dict[str, object]]) -> dict
             state["patches"] = [_absolute(each) for each in patches.split(_SERIES)]
         made = {"extensions": [{"source": extension, **state}]} if extension else state
         patched = {"": "", _NONE: "unpatched"}.get(patches, PurePath(patches.partition(_SERIES)[0]).stem[:_LONGEST])
-        several = (
-            (server, targets),
-            (name, of_extension),
-            (commit[:_LONGEST], asked.commits),
-            (patched, asked.patches),
-        )
+        of_commit = commit[:_LONGEST]
+        several = (server, targets), (name, of_extension), (of_commit, asked.commits), (patched, asked.patches)
         parts = [each for each, all_of in several if len(all_of) > 1] or [server]
         arm = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(parts)).strip("-")
         found[arm if arm not in found else f"{arm}-{len(found) + 1}"] = table | made
@@ -521,11 +518,6 @@ def _check_read_only(file: str) -> None:
     if found is not None:
         line, words = found
         raise UsageError(f'--script {file}: line {line} has "{words}", which is not read-only', hint=_ALLOW)
-
-
-def _question(settings: Mapping[str, Sequence[str]], targets: Mapping[str, object]) -> str:
-    swept = [f"{name} = {' or '.join(values)}" for name, values in settings.items()]
-    return "; ".join(swept + ([" or ".join(targets)] if len(targets) > 1 else []))
 
 
 def table_lines(table: Mapping[str, object]) -> list[str]:

@@ -59,7 +59,10 @@ def generators(texts: Sequence[str]) -> Places:
     local, ssh = 0, list[SshSpec]()
     for text in texts:
         if text.startswith("local:"):
-            local += _local(text)
+            number = text.removeprefix("local:")
+            if not number.isdecimal() or not 1 <= int(number) <= MOST_LOCAL:
+                raise InvalidValueError(f"{text!r} is not a number from 1 to {MOST_LOCAL}", "write for example local:3")
+            local += int(number)
         elif text.startswith("ssh://"):
             ssh += [ssh_host(each) for each in text.removeprefix("ssh://").split(",")]
         elif text.startswith(RAY):
@@ -72,13 +75,6 @@ def generators(texts: Sequence[str]) -> Places:
     if len(set(ssh)) < len(ssh):
         raise InvalidValueError("names a host twice", "each generator needs its own host")
     return Places(local, tuple(ssh))
-
-
-def _local(text: str) -> int:
-    number = text.removeprefix("local:")
-    if not number.isdecimal() or not 1 <= int(number) <= MOST_LOCAL:
-        raise InvalidValueError(f"{text!r} is not a number from 1 to {MOST_LOCAL}", "write for example local:3")
-    return int(number)
 
 
 def ssh_host(text: str) -> SshSpec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from pgdyno.plan.ab_plan import (
     script_entries,
     server_tables,
     setting_values,
+    setup_line,
     table_lines,
     toml_key,
     toml_list,
@@ -96,11 +96,6 @@ def impact_plan(asked: Question, operation: Operation, folder: Path) -> str:
 def _dataset(asked: Question, operation: Operation, folder: Path) -> str:
     if operation.setup is None:
         return 'dataset = "none"' if asked.dsn else f"scale = {asked.scale or 10}"
-    if asked.dsn:
-        raise UsageError(
-            "--setup applies to servers that pgdyno starts: it loads nothing into yours", hint="run the file with psql"
-        )
-    if asked.scale is not None:
+    if asked.scale is not None and not asked.dsn:
         raise UsageError("--scale is the size of pgbench's tables, which --setup replaces", hint="remove one of them")
-    file = os.path.relpath(operation.setup.resolve(), folder.resolve())
-    return f'dataset = {{ name = "setup", sql = [{toml_text(file)}] }}'
+    return setup_line(asked, [str(operation.setup)], folder)

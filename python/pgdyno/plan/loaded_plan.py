@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.messages import Message
-from pgdyno.plan.checks.check_all import check_sections, read_sections
+from pgdyno.plan.checks.check_all import check_sections
 from pgdyno.plan.checks.question import answer_warnings
+from pgdyno.plan.checks.sections import read_sections
 from pgdyno.plan.kinds import workload_schema
 from pgdyno.plan.model import Plan
 from pgdyno.plan.plan_document import Document, KeyPath, dotted, in_order, split_assignment
@@ -228,7 +229,7 @@ def _validate(source: str, folder: Path, document: Document, known: Sequence[Pro
         plan = Plan.model_validate(document.data)
     except ValidationError as error:
         problems += schema_problems(error, document)
-    problems += check_sections(read_sections(document), document, folder)
+    problems += check_sections(read_sections(document, folder))
     if plan is None or problems:
         raise PlanError(source, in_order(problems))
     return plan

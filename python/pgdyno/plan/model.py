@@ -24,7 +24,7 @@ from pgdyno.plan.optional_sections import (
     checked_margin,
     latency_targets,
     patience,
-    percent,
+    share_of,
     snapshot_method,
 )
 from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_groups, has_trials, scenario_space
@@ -47,6 +47,7 @@ from pgdyno.plan.values import (
     Size,
     given_duration,
     lasting,
+    read_by,
     repeat_range,
 )
 from pgdyno.plan.workload_schema import SBTEST, Workload
@@ -216,7 +217,7 @@ class SearchSpec(Model):
     """
     latency: Annotated[str | dict[str, str] | None, BeforeValidator(latency_targets)] = None
     """`p99 < 10ms` of all scripts together, or by script; for `capacity`, `cheapest` and (not to break) `settings`."""
-    precision: Annotated[str, AfterValidator(percent)] = "5%"
+    precision: Annotated[str, AfterValidator(read_by(share_of))] = "5%"
     """Width of a capacity's interval at which the search ends."""
     families: list[list[Name]] = Field(default_factory=list)
     """Families of targets, each in order from the smallest server to the largest; for `cheapest`."""
@@ -292,6 +293,23 @@ def _with_fresh_instance(target: object) -> object:
     """Give a server that pgdyno starts a second instance, on which a search confirms what it found on the first."""
     is_ours = isinstance(target, dict) and target.get("kind") in kinds_that_are("here")
     return {"instances": 2} | target if is_ours and isinstance(target, dict) and not target.get("keep_data") else target
+
+
+_LEFT_OUT: dict[str, dict[str, object]] = {
+    "plan": {"phase": [], "event": [], "group": [], "step": [], "generators": []}
+    | dict.fromkeys(("published", "search", "price", "generator"))
+    | {"cloud": {"tags": {}, "placement": None}},
+    "target": {"ssh": None, "restart": None, "instances": 1, "other_dsns": [], "pooler": None, "load_dsn": None}
+    | {SESSION: {}},
+    "workload": {"name": None, "captured": None, "allow_captured": False},
+    "sweep": {SESSION: {}, "group": {}},
+    "trial": {"until": "duration", "margin": None, "promise": [], "control": False, "measure": "time"}
+    | {"counter": "auto"},
+    "event": dict.fromkeys(("undo", "limit", "max_rate", "control")),
+    "probe": {"query": []},
+    "search": {"families": [], "over": {}, "when": {}, "goal": None, "trials": None, "budget": None},
+}
+"""Values by section that a resolved plan does not have: keys of some plans only, or later than other plans."""
 
 
 class Plan(Model):
@@ -426,74 +444,22 @@ class Plan(Model):
         # the run does not use other targets
         del resolved["extends"], resolved["on"]
         resolved["trial"]["order"] = self.order()
-        left_out: dict[str, object] = {"ssh": None, "restart": None, "instances": 1, "other_dsns": []}
-        left_out |= {"pooler": None, "load_dsn": None}
-        for name, target in resolved["target"].items():
-            resolved["target"][name] = {
-                key: value for key, value in target.items() if key not in left_out or value != left_out[key]
-            }
-        for table in (*resolved["target"].values(), resolved["sweep"], *resolved["sweep"]["points"]):
-            if not table[SESSION]:
-                del table[SESSION]
-        for name in (
-            "phase",
-            "group",
-            "step",
-            "published",
-            "search",
-            "price",
-            "generator",
-            "generators",
-        ):
-            if not resolved[name]:
-                del resolved[name]
-        if not self.hooks.given:
-            del resolved["hooks"]
-        if self.cloud == CloudSpec():
-            del resolved["cloud"]
-        for table in (resolved["sweep"], *resolved["sweep"]["points"]):
-            if not table["group"]:
-                del table["group"]
-        self._resolve_trial(resolved)
-        self._resolve_search(resolved)
-        unused = ["scale"] if self.workload.dataset == SBTEST else ["tables", "table_size"]
-        unless = {"name": None, "captured": None, "allow_captured": False}
-        resolved["workload"] = {
-            key: value
-            for key, value in resolved["workload"].items()
-            if key not in unused and (key not in unless or value != unless[key])
-        }
-        return resolved
-
-    def _resolve_trial(self, resolved: dict[str, Any]) -> None:
-        if not self.probe.query:
-            del resolved["probe"]["query"]
-        if self.trial.until == "duration":
-            del resolved["trial"]["until"]
-        for event in resolved["event"]:
-            for name in ("undo", "limit", "max_rate", "control"):
-                if event[name] is None:
-                    del event[name]
-        left_out: dict[str, object] = {
-            "margin": None,
-            "promise": [],
-            "control": False,
-            "measure": "time",
-            "counter": "auto",
-        }
-        for name, usual in left_out.items():
-            if resolved["trial"][name] == usual:
-                del resolved["trial"][name]
         if self.event:
             resolved["trial"]["reconnect"] = self.reconnect()
-        else:
-            del resolved["event"]
-
-    def _resolve_search(self, resolved: dict[str, Any]) -> None:
-        # keys of one kind of search only
-        for name in ("families", "over", "when", "goal", "trials", "budget") if self.search is not None else ():
-            if not resolved["search"][name]:
-                del resolved["search"][name]
+        for name in ("scale",) if self.workload.dataset == SBTEST else ("tables", "table_size"):
+            resolved["workload"].pop(name, None)
+        sweep = resolved["sweep"]
+        sections = [("target", each) for each in resolved["target"].values()]
+        sections += [("event", each) for each in resolved["event"]]
+        sections += [("sweep", each) for each in (sweep, *sweep["points"])]
+        sections += [(name, resolved[name]) for name in ("workload", "trial", "probe", "search") if resolved[name]]
+        for section, table in (*sections, ("plan", resolved)):
+            for name, usual in _LEFT_OUT[section].items():
+                if name in table and table[name] == usual:
+                    del table[name]
+        if not self.hooks.given:
+            del resolved["hooks"]
+        return resolved
 
     @classmethod
     def from_resolved(cls, resolved: Mapping[str, Any]) -> Plan:

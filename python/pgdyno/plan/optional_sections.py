@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from pgdyno.effect import Effect, effect_of_sql
 from pgdyno.errors import InvalidValueError
-from pgdyno.plan.values import Model, Name
+from pgdyno.plan.values import Model, Name, read_by
 from pgdyno.records.promise import parse_latency, parse_promise
 from pgdyno.units import parse_duration_s
 
@@ -160,9 +160,8 @@ class ProbeSpec(Model):
 SnapshotMethod = Literal["copy", "reflink", "btrfs", "zfs"]
 """Copy files, share their blocks, or use a snapshot of the file system."""
 
-FILE_SYSTEMS: dict[SnapshotMethod, str] = {"btrfs": "btrfs", "zfs": "zfs"}
-"""The required file systems, by the kernel's names."""
-PROGRAMS: dict[SnapshotMethod, str] = {"btrfs": "btrfs", "zfs": "zfs"}
+FILE_SYSTEMS = frozenset[SnapshotMethod](("btrfs", "zfs"))
+"""Methods that need the file system and the program of their name."""
 NO_REFLINK = frozenset({"ext2", "ext3", "ext4", "tmpfs", "ramfs", "f2fs"})
 """File systems in which files cannot share blocks."""
 
@@ -180,13 +179,8 @@ def snapshot_method(value: object) -> object:
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 
 
-def _promise(text: str) -> str:
-    parse_promise(text)
-    return text
-
-
 Promises = Annotated[
-    list[Annotated[str, AfterValidator(_promise)]],
+    list[Annotated[str, AfterValidator(read_by(parse_promise))]],
     BeforeValidator(lambda value: [value] if isinstance(value, str) else value, json_schema_input_type=str | list[str]),
 ]
 """One or several, as written; `parse_promise` reads each."""
@@ -208,12 +202,6 @@ def latency_targets(value: object) -> object:
 def latency_words(latency: str | Mapping[str, str]) -> str:
     """Return latency targets as in the plan: `p99 < 10ms`, or `tpcb-like p99 < 10ms, select-only p99 < 1ms`."""
     return latency if isinstance(latency, str) else ", ".join(f"{name} {each}" for name, each in latency.items())
-
-
-def percent(text: str) -> str:
-    """Validate `5%`. Raises ValueError."""
-    share_of(text)
-    return text
 
 
 LEAST_MARGIN, MOST_MARGIN = 0.01, 0.5

@@ -282,3 +282,9 @@ def near(word: str, known: Iterable[str]) -> str | None:
     by_lower = {each.lower(): each for each in known}
     matches = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[matches[0]] if matches else None
+
+
+def suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return `did you mean NAME?` with the entry of `known` that is most similar to `word`; `otherwise` without one."""
+    meant = near(word, known)
+    return f"did you mean {meant}?" if meant else otherwise

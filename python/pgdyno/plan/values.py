@@ -106,9 +106,14 @@ def setting_text(value: object) -> object:
     return str(value) if isinstance(value, (int, float)) else value
 
 
-def _size(text: str) -> str:
-    parse_bytes(text)
-    return text
+def read_by(parse: Callable[[str], object]) -> Callable[[str], str]:
+    """Return a validator that keeps a text as it was written if `parse` can read it."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return check
 
 
 Name = Annotated[str, AfterValidator(_check_name)]
@@ -116,7 +121,7 @@ Setting = Annotated[str, BeforeValidator(setting_text, json_schema_input_type=st
 Protocol = Literal["simple", "extended", "prepared"]
 Connect = Literal["once", "each"]
 """When a client connects: once, or for each transaction."""
-Size = Annotated[str, AfterValidator(_size)]
+Size = Annotated[str, AfterValidator(read_by(parse_bytes))]
 """Bytes with a unit, as written; `parse_bytes` reads it."""
 Positive = Annotated[int, Field(ge=1)]
 FEWEST_LOOK, MOST_LOOK = 6, 1_000

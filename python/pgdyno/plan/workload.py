@@ -1,23 +1,16 @@
-"""The workload of a plan: how it names scripts, and phases in which its load changes.
-
-The keys are those of the engine's file (docs/guides/phases.md), which pgdyno writes for each trial. This module checks
-what needs no engine, and reports lines.
-"""
+"""The workload of a plan: how it names scripts, what these do, and how long its load lasts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from pgdyno.effect import BUILTIN_SCRIPTS, Effect, effect_of_scripts, running_scripts, total_effect, weighted_name
-from pgdyno.errors import Problem
-from pgdyno.plan.model import PhaseSpec, Plan, Workload
+from pgdyno.plan.model import PhaseSpec, Plan
 from pgdyno.plan.own_data.sql_dataset import read_contents
-from pgdyno.plan.plan_document import Document
 from pgdyno.plan.scenario.groups import group_workload
-from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 
 HIGHEST_WEIGHT = 2**31 - 1
@@ -108,66 +101,3 @@ def trial_s(plan: Plan) -> float | None:
 def ends(value: float | Mapping[str, float]) -> Ramp:
     """Return the start and the end value of a rate or count."""
     return (value["from"], value["to"]) if isinstance(value, Mapping) else (value, value)
-
-
-def check_phases(
-    phases: Sequence[PhaseSpec], workload: Workload | None, points: Sequence[Point], document: Document
-) -> Iterator[Problem]:
-    """Yield problems of `phases` with the sweep's points and the workload, as far as these are valid."""
-    yield from _names(phases, document)
-    yield from _rates(phases, document)
-    if document.at(("probe", "profile")) is True:
-        yield document.problem(
-            ("probe", "profile"), "a profile needs a load without phases", "remove it, or the phases"
-        )
-    if all(not phase.result for phase in phases):
-        yield document.problem(("phase",), "has no phase with a result", "remove result = false from one phase")
-    if points:
-        yield from _clients(phases, points, document)
-    if workload is not None:
-        yield from _mixes(phases, workload, document)
-
-
-def _names(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]:
-    for place, phase in enumerate(phases):
-        if any(phase.name == before.name for before in phases[:place]):
-            message = f"{phase.name} is the name of two phases"
-            yield document.problem(("phase", place, "name"), message, "give each phase its own name")
-
-
-def _rates(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]:
-    if all(phase.rate is None for phase in phases):
-        return
-    for place, phase in enumerate(phases):
-        if phase.rate is None:
-            hint = "give a rate to every phase (0 is a pause), or to none"
-            yield document.problem(("phase", place), "has no rate, unlike other phases", hint)
-    if all(phase.rate is not None and max(ends(phase.rate)) == 0 for phase in phases):
-        yield document.problem(("phase",), "has no rate above 0", "give one phase a rate")
-
-
-def _clients(phases: Sequence[PhaseSpec], points: Sequence[Point], document: Document) -> Iterator[Problem]:
-    most, workers = min(point.planned_clients for point in points), max(point.workers or 1 for point in points)
-    is_open = any(phase.rate is not None for phase in phases)
-    for place, phase in enumerate(phases):
-        if phase.clients is None:
-            continue
-        path = ("phase", place, "clients")
-        if max(ends(phase.clients)) > most:
-            message = f"{max(ends(phase.clients)):g} clients are more than the {most} of sweep.clients"
-            yield document.problem(path, message, "start sweep.clients with that many")
-        if is_open and min(ends(phase.clients)) < workers:
-            message = f"{min(ends(phase.clients)):g} clients are fewer than the {workers} workers that share the rate"
-            yield document.problem(path, message, f"use at least {workers}")
-
-
-def _mixes(phases: Sequence[PhaseSpec], workload: Workload, document: Document) -> Iterator[Problem]:
-    names = workload.transactions
-    for place, phase in enumerate(phases):
-        for name in phase.mix or {}:
-            numbered = name.isascii() and name.isdigit() and 1 <= int(name) <= len(names)
-            if name not in names and not numbered:
-                message = "is not a script of this plan"
-                yield document.problem(("phase", place, "mix", name), message, f"its scripts are {', '.join(names)}")
-        if phase.mix is not None and not any(phase.mix.values()):
-            yield document.problem(("phase", place, "mix"), "has no weight above 0", "give one script a weight")

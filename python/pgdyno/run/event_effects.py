@@ -85,10 +85,11 @@ def _effect(
         default=None,
     )
     stall_end_us = 0 if stall is None else stall[1]
+    lasts = bool(seconds) and stall_end_us >= seconds[-1].to_us - 1 and seconds[-1].succeeded == 0
     began = [outage for outage in outages if began_us <= outage["began_us"] < end_us]
     return EventEffect(
         nobody_served_s=0.0 if stall is None else (stall[1] - stall[0]) / 1e6,
-        first_success_s=None if stall is None or _is_last(stall, seconds) else (stall[1] - began_us) / 1e6,
+        first_success_s=None if stall is None or lasts else (stall[1] - began_us) / 1e6,
         failed=sum(second.failed for second in touched),
         lost=sum(second.lost for second in touched),
         connections_lost=sum(outage["connections_lost"] for outage in began),
@@ -99,10 +100,6 @@ def _effect(
         recovered_s=_seconds_from(began_us, before.reached_us(touched, stall_end_us)),
         as_before_s=None if ended_us is None else _as_before_s(touched, stalls, ended_us, before),
     )
-
-
-def _is_last(stall: tuple[int, int], seconds: Sequence[Second]) -> bool:
-    return stall[1] >= seconds[-1].to_us - 1 and seconds[-1].succeeded == 0
 
 
 def _as_before_s(

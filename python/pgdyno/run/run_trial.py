@@ -10,6 +10,7 @@ from pathlib import Path
 from pgdyno.errors import EngineError
 from pgdyno.programs import Engine
 from pgdyno.records import (
+    ConnectFigures,
     EventRecord,
     Failure,
     FailureId,
@@ -17,12 +18,16 @@ from pgdyno.records import (
     Outcome,
     PhaseFigures,
     QueryRun,
+    ReplayFigures,
     ScriptSummary,
     Stage,
+    StatementCounts,
     Summary,
+    TpccFigures,
+    TpccType,
+    TpchFigures,
 )
 from pgdyno.records.measured import most_frequent_error
-from pgdyno.run.engine_figures import connect_figures, replay_figures, statement_counts, tpcc_figures, tpch_figures
 from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Injector, failure_of_events
 from pgdyno.run.process import RELEASE, Event, MemorySpool, Running, Spool, running_engine, understood
@@ -180,7 +185,10 @@ def judge(events: Sequence[Event], exit_code: int, log: Path) -> TrialResult:
         return TrialResult(Outcome.FAILED, events, None, generator, failure)
     if end["outcome"] == "failed":
         message = end.get("message") or _last_line(log)
-        failure = Failure(stage=Stage.RUN, id=_why_not_begun(end), message=message, hint=end.get("hint"))
+        why = _REASONS.get(end.get("reason", ""), FailureId.NOT_BEGUN)
+        if end.get("lost_generator") is not None:
+            why = FailureId.GENERATOR_LOST
+        failure = Failure(stage=Stage.RUN, id=why, message=message, hint=end.get("hint"))
         return TrialResult(Outcome.FAILED, events, None, generator, failure)
     if start is None:
         raise EngineError("the engine's events have an end but no start")
@@ -195,12 +203,6 @@ _REASONS = {
     "interrupted": FailureId.ENGINE_STOPPED,
 }
 """Ids by the field `reason` of pgdrive's `end`."""
-
-
-def _why_not_begun(end: Event) -> FailureId:
-    if end.get("lost_generator") is not None:
-        return FailureId.GENERATOR_LOST
-    return _REASONS.get(end.get("reason", ""), FailureId.NOT_BEGUN)
 
 
 def _failure(outcome: Outcome, events: Sequence[Event], end: Event) -> Failure | None:
@@ -273,14 +275,36 @@ def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
         end,
         connect_us=(connected or {}).get("connect_us", 0),
         scripts=scripts,
-        connect=connect_figures(end),
+        connect=_connect_figures(end.get("connect")),
         statements=statement_counts(end),
         tpcc=tpcc_figures(end),
-        tpch=tpch_figures(end),
-        replay=replay_figures(end),
+        tpch=None if end.get("tpch") is None else TpchFigures.of_event(end["tpch"]),
+        replay=None if end.get("replay") is None else ReplayFigures.of_event(end["replay"]),
         queries=[QueryRun.of_event(each) for each in end.get("queries") or ()],
         phases=[PhaseFigures.of_event(phase) for phase in end.get("phases") or ()],
     )
+
+
+def _connect_figures(figures: Event | None) -> ConnectFigures | None:
+    if figures is None:
+        return None
+    parts = {name: each and each["latency_ns"] for name, each in figures.items() if name != "count"}
+    return ConnectFigures.model_validate({"count": figures["count"], **parts})
+
+
+def statement_counts(end: Event) -> StatementCounts | None:
+    """Return the counts of a Lua script's clients in the engine's last event; None for other loads."""
+    counts = end.get("statements") if end.get("tpcc") is None else None
+    return None if counts is None else StatementCounts.of_event(counts)
+
+
+def tpcc_figures(end: Event) -> TpccFigures | None:
+    """Return the figures of TPC-C in the engine's last event; None for other loads."""
+    figures = end.get("tpcc")
+    if figures is None:
+        return None
+    on_server = {f"server_{name}": figures["server"].get(name) for name in ("nopm", "tpm")}
+    return TpccFigures.of_event(figures, types=list(map(TpccType.of_event, figures["types"])), **on_server)
 
 
 def _last_line(log: Path) -> str:

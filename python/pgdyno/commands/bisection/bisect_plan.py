@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from pgdyno.bisection.journal import Asked
@@ -17,6 +16,7 @@ from pgdyno.plan.ab_plan import (
     script_entries,
     server_tables,
     setting_values,
+    setup_line,
     table_lines,
     toml_key,
     toml_list,
@@ -68,8 +68,7 @@ def _text(asked: Asked, good: str, folder: Path, *, is_server: bool) -> str:
     lines += [f"{toml_key(name)} = {toml_text(value)}" for name, (value,) in settings.items()]
     lines += ["", "[workload]", f"scripts = {toml_list(script_entries(question, folder))}"]
     if asked.setup is not None:
-        file = os.path.relpath(Path(asked.setup).resolve(), folder.resolve())
-        lines.append(f'dataset = {{ name = "setup", sql = [{toml_text(file)}] }}')
+        lines.append(setup_line(question, [asked.setup], folder))
     else:
         lines.append(f"scale = {asked.scale or (1 if counts else 10)}")
     if counts:

@@ -51,7 +51,8 @@ def bisect(given: BisectCommand) -> ExitCode:
     home = Home.locate()
     with home.locked("bisect", say, "waiting for another pgdyno bisect, which uses the same builds"):
         if given.resume is not None:
-            _refuse_question(given)
+            if given.repo or given.good or given.plan or given.script:
+                raise UsageError("--resume continues a bisection as it was begun", hint="remove the other options")
             file = JournalFile.open(given.resume, given.runs)
             repository = Repository(Path(file.journal.asked.repo))
         else:
@@ -80,11 +81,6 @@ def bisect(given: BisectCommand) -> ExitCode:
 def _arms(asked: Asked, repository: Repository, good: Commit, home: Home, say: Progress) -> Arms:
     is_server = all(repository.has(good.sha, path) for path in _OF_SERVER)
     return Arms(asked, load_asked(asked, good.sha, is_server=is_server), home, say, is_server=is_server)
-
-
-def _refuse_question(given: BisectCommand) -> None:
-    if given.repo or given.good or given.plan or given.script:
-        raise UsageError("--resume continues a bisection as it was begun", hint="remove the other options")
 
 
 def _asked(given: BisectCommand) -> Asked:

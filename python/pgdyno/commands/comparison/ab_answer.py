@@ -11,7 +11,7 @@ from types import TracebackType
 
 from rich.text import Text
 
-from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, compare
+from pgdyno.analyse.comparison import Comparison, Verdict, compare
 from pgdyno.analyse.pairs import usual_metric, usual_split, within
 from pgdyno.commands.comparison.compared_runs import Compared, ComparedRuns
 from pgdyno.commands.comparison.one_question import (
@@ -182,7 +182,9 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
     if reasons and code is ExitCode.OK:
         code = ExitCode.INVALID
     poolers = {each.name: each.facts.pooler for each in run.manifest.targets if each.facts is not None}
-    lines = [verdict_line(each, poolers.get(each.other)) for each in comparisons] or [_no_answer(finished)]
+    any_finished = any(record.outcome is Outcome.FINISHED for record in finished.records)
+    why = "the trials of one arm are missing" if any_finished else "no trial finished"
+    lines = [verdict_line(each, poolers.get(each.other)) for each in comparisons] or [f"no answer: {why}"]
     if asked.runs is not None:
         changes = report.draft.extras.plan_changes
         lines = [queries_line(each, [change.name for change in changes]) for each in comparisons]
@@ -206,12 +208,6 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
         print_end([*pages, *failure_lines(finished, hints)], lines, console)
     raise_first(errors)
     return code
-
-
-def _no_answer(finished: Finished) -> str:
-    if any(record.outcome is Outcome.FINISHED for record in finished.records):
-        return "no answer: the trials of one arm are missing"
-    return "no answer: no trial finished"
 
 
 def _hints(finished: Finished, asked: Question) -> list[str]:
@@ -245,7 +241,11 @@ def verdict_line(of: Comparison, pooler: str | None = None) -> str:
         return f"{_arms(of)}: no answer, because {of.base} differs from itself"
     if pooler is not None and of.judged:
         name = pooler.partition(" ")[0] if pooler.startswith("PgBouncer") else "the pooler"
-        return f"through {name}: " + ", ".join(map(_at_point, of.judged))
+        points = (
+            f"{'no difference shown' if each.verdict is Verdict.INCONCLUSIVE else percent(each.change)} at {each.label}"
+            for each in of.judged
+        )
+        return f"through {name}: {', '.join(points)}"
     chief = of.chief
     if chief is None or chief.interval is None:
         return f"{_arms(of)}: no answer, too few finished trials"
@@ -274,12 +274,6 @@ def queries_line(of: Comparison, changed: Collection[str]) -> str:
     said += [f"no difference shown for {len(unknown)}"] if unknown else []
     plans = f"; another plan: {', '.join(sorted(changed))}" if changed else ""
     return f"{_arms(of)}, of {counted(len(of.judged), 'query', 'queries')}: {', '.join(said)}{plans}"
-
-
-def _at_point(of: PointComparison) -> str:
-    if of.verdict is Verdict.INCONCLUSIVE:
-        return f"no difference shown at {of.label}"
-    return f"{percent(of.change)} at {of.label}"
 
 
 def _arms(of: Comparison) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pgdyno.analyse.comparison import Comparison, compare
-from pgdyno.analyse.noise_floor import FloorRefusal, NoiseFloor, noise_floor
+from pgdyno.analyse.noise_floor import NoiseFloor, noise_floor
 from pgdyno.analyse.pairs import (
     Arms,
     Metric,
@@ -142,7 +142,8 @@ class ComparedRuns:
     def arms(self) -> list[Arms]:
         """Arms to compare, with what confounds them; trials that are invalid are left out, unless forced."""
         left = self._removed_trials(self.first)
-        notes = tuple(self._removed_notes())
+        removed = [] if self.what.force else self._invalid_trials
+        notes = tuple(left_out(run, findings) for run, findings in removed)
         metric = self.metric()
         if self.second is None:
             found = within(self.first, self._dimension, metric, self.what.base, left)
@@ -297,11 +298,6 @@ class ComparedRuns:
     def _removed_trials(self, run: RunData) -> set[int]:
         return set() if self.what.force else self._invalid(run)
 
-    def _removed_notes(self) -> list[Message]:
-        if self.what.force:
-            return []
-        return [left_out(run, findings) for run, findings in self._invalid_trials]
-
     @cached_property
     def _pairing(self) -> Pairing:
         if self.second is None:
@@ -325,9 +321,8 @@ class ComparedRuns:
             return []
         name = self.floor.manifest.run
         refusals = dict.fromkeys(each.refusal for each in self._floors if each.refusal is not None)
-        return [
-            Reason(name, _finding("noise-floor", _floor(each), str(each.remedy)), Grounds.FLOOR) for each in refusals
-        ]
+        whys = [(Message("noise-floor", "{why}", why=each.why), str(each.remedy)) for each in refusals]
+        return [Reason(name, _finding("noise-floor", why, remedy), Grounds.FLOOR) for why, remedy in whys]
 
     @cached_property
     def _floors(self) -> list[NoiseFloor]:
@@ -376,10 +371,6 @@ def _remedy(field: str) -> str:
 
 def _difference(of: Difference) -> Message:
     return Message("pair", "{what}", what=words_of(of), field=of.field)
-
-
-def _floor(of: FloorRefusal) -> Message:
-    return Message("noise-floor", "{why}", why=of.why)
 
 
 def _finding(rule: str, message: Message, remedy: str) -> Finding:

@@ -69,15 +69,8 @@ def count(
         commits=split_values(commit),
         patches=split_values(patch),
     )
-    asked = CountQuestion(
-        servers,
-        split_values(protocol) or ["simple"],
-        transactions,
-        repeats,
-        scale,
-        counter,
-        stacks,
-    )
+    protocols = split_values(protocol) or ["simple"]
+    asked = CountQuestion(servers, protocols, transactions, repeats, scale, counter, stacks)
     output = Output(html=html, csv=None, quiet=quiet, json=json)
     how = How(runs, output, save, None, when_busy(wait=wait, alongside=alongside), not no_preflight)
     return count_and_answer(asked, how)

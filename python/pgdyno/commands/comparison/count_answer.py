@@ -6,11 +6,7 @@ from pgdyno.analyse.comparison import Verdict, verdict_of
 from pgdyno.analyse.pairs import Metric
 from pgdyno.commands.comparison.count_plan import CountQuestion, count_plan
 from pgdyno.commands.comparison.one_question import answer_json, failure_lines, measure_plan, print_end
-from pgdyno.commands.support.carry_out import (
-    How,
-    exit_code,
-    write_page,
-)
+from pgdyno.commands.support.carry_out import How, exit_code, write_page
 from pgdyno.commands.support.report_files import raise_first
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode
@@ -55,7 +51,7 @@ def answer_lines(arms: list[CountedArm]) -> list[str]:
     if not arms:
         return ["no answer: no trial finished"]
     base, spread = arms[0], max(each.spread for each in arms)
-    equal = f"equal runs differ by {_small(spread)}"
+    equal = f"equal runs differ by {100 * spread:.3f} %"
     if len(arms) == 1:
         name = f"{base.name}: " if base.name else ""
         return [f"{name}{base.instructions:,.0f} instructions a transaction; {equal}"]
@@ -74,10 +70,6 @@ def answer_lines(arms: list[CountedArm]) -> list[str]:
             more = f"{percent(abs(change), plus=False)} {'more' if change > 0 else 'fewer'} instructions"
             lines.append(f"{other.name} executes {more} a transaction than {base.name}: {figures}")
     return lines
-
-
-def _small(ratio: float) -> str:
-    return f"{100 * ratio:.3f} %"
 
 
 def _arm_json(of: CountedArm) -> dict[str, object]:

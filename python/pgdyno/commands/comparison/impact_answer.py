@@ -5,11 +5,7 @@ from __future__ import annotations
 import typer
 
 from pgdyno.commands.comparison.one_question import answer_json, failure_lines, measure_plan, print_end
-from pgdyno.commands.support.carry_out import (
-    How,
-    exit_code,
-    write_page,
-)
+from pgdyno.commands.support.carry_out import How, exit_code, write_page
 from pgdyno.commands.support.report_files import raise_first
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError

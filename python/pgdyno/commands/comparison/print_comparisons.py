@@ -49,7 +49,8 @@ def print_comparisons(
             _print_wrapped(price_basis_line(*lists), console)
     if runs is not None:
         print_lines(block_lines(plan_tables(runs.changed_plans()), _layout(console)), console)
-    _print_notes([*_warnings(comparisons), *notes], console, _confounders(comparisons))
+    warnings = (str(warning) for each in comparisons for warning in each.warnings)
+    _print_notes([*warnings, *notes], console, _confounders(comparisons))
 
 
 def comparison_with_prices(of: Comparison, runs: ComparedRuns) -> dict[str, object]:
@@ -75,7 +76,7 @@ def _print_reasons(reasons: Sequence[Reason], console: Console) -> None:
 def _print_comparison(comparison: Comparison, console: Console, *, first: bool, struck: bool) -> None:
     if not first:
         console.print()
-    width = min(max(console.width, NARROWEST), WIDEST)
+    width = _layout(console).width
     confounded = confounded_line(comparison)
     if confounded is not None:
         _print_wrapped(confounded, console, "bold yellow", width)
@@ -92,10 +93,6 @@ def _layout(console: Console) -> Layout:
     return Layout(min(max(console.width, NARROWEST), WIDEST), Layout.of(console).unicode)
 
 
-def _warnings(comparisons: Sequence[Comparison]) -> list[str]:
-    return list(dict.fromkeys(str(warning) for each in comparisons for warning in each.warnings))
-
-
 def print_noise(floors: Sequence[NoiseFloor], reasons: Sequence[Reason], *, json: bool) -> None:
     if json:
         print_json([noise_json(each) for each in floors], indent=2)
@@ -108,7 +105,7 @@ def print_noise(floors: Sequence[NoiseFloor], reasons: Sequence[Reason], *, json
                 _print_wrapped(block, console, "bold" if at == 0 else "")
             else:
                 print_lines([*block_lines([block], _layout(console)), Text("")], console)
-    _print_notes(list(dict.fromkeys(str(warning) for each in floors for warning in each.warnings)), console)
+    _print_notes([str(warning) for each in floors for warning in each.warnings], console)
 
 
 def print_gate(judged: Gate, notes: Sequence[Message], required: Required) -> None:

@@ -349,16 +349,13 @@ def _options(wanted: CaptureCommand, prefix: str | None = None, database: str | 
 def _write(wanted: CaptureCommand, found: Capture) -> None:
     if found.calls == 0:
         hint = "capture while the application runs, and name its database"
-        raise UsageError(f"no statement to capture{_database(found)}", hint=hint)
+        where = f" in the database {found.database}" if found.database is not None else ""
+        raise UsageError(f"no statement to capture{where}", hint=hint)
     write_capture(wanted.folder, found)
     if wanted.json:
         print_json(_document(wanted.folder, found))
     else:
         _show(wanted.folder, found)
-
-
-def _database(found: Capture) -> str:
-    return f" in the database {found.database}" if found.database is not None else ""
 
 
 def _show(folder: Path, found: Capture) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -247,13 +245,7 @@ MaxCost = Annotated[
 ]
 
 
-_LIMIT = re.compile(r"Input should be (greater|less) than or equal to")
-
-
-def _bound(limit: re.Match[str]) -> str:
-    return "must be at least" if limit[1] == "greater" else "must be at most"
-
-
+_LIMITS = {"greater": "must be at least", "less": "must be at most"}
 PLAN_KEYS = dict.fromkeys(("-c", "--client", "--clients", "--threads"), "sweep.clients=4") | {
     **dict.fromkeys(("-j", "--jobs", "--workers"), "sweep.workers=2"),
     **dict.fromkeys(("-T", "--time", "--duration"), "trial.duration=60s"),
@@ -272,12 +264,15 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
             # the words of pydantic, which Typer uses
-            error.message = _LIMIT.sub(_bound, error.message.removeprefix("Value error, "))
+            error.message = error.message.removeprefix("Value error, ")
+            for limit, words in _LIMITS.items():
+                error.message = error.message.replace(f"Input should be {limit} than or equal to", words)
             raise
         except Exception as error:
             # NoSuchOption of click, or of Typer's copy of it
             unknown: Any = error if hasattr(error, "possibilities") else None
-            if unknown is not None and unknown.option_name in PLAN_KEYS and _has_plan(self.get_params(ctx)):
+            has_plan = any(each.metavar == "PATH=VALUE" for each in self.get_params(ctx))
+            if unknown is not None and unknown.option_name in PLAN_KEYS and has_plan:
                 unknown.message += f"; the plan sets this: --set {PLAN_KEYS[unknown.option_name]}"
                 unknown.possibilities = None
             raise
@@ -290,7 +285,11 @@ class Command(TyperCommand):
             raise typer.Exit(code)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
-        return ["[OPTIONS]", *(_in_usage(each) for each in self.get_params(ctx) if _is_argument(each))]
+        names = ["[OPTIONS]"]
+        for each in filter(_is_argument, self.get_params(ctx)):
+            name = each.metavar if each.required else f"[{each.metavar}]"
+            names.append(name if each.nargs == 1 else f"{name}...")
+        return names
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - likewise
         for title, rows in self.tables(ctx):
@@ -310,17 +309,8 @@ class Command(TyperCommand):
         return [(title, rows) for title, rows in (("Arguments", arguments), ("Options", options)) if rows]
 
 
-def _has_plan(params: Sequence[Any]) -> bool:
-    return any(each.metavar == "PATH=VALUE" for each in params)
-
-
 def _is_argument(each: Any) -> bool:  # noqa: ANN401 - a parameter of click's
     return bool(each.param_type_name == "argument")
-
-
-def _in_usage(each: Any) -> str:  # noqa: ANN401 - likewise
-    name = each.metavar if each.required else f"[{each.metavar}]"
-    return name if each.nargs == 1 else f"{name}..."
 
 
 def group(text: str) -> typer.Typer:

@@ -9,8 +9,4 @@ from collections.abc import Callable
 
 def password_prompt() -> Callable[[], str] | None:
     """Return what asks the user for a password; None without a terminal."""
-    return _ask if sys.stdin is not None and sys.stdin.isatty() else None
-
-
-def _ask() -> str:
-    return getpass.getpass("Password: ")
+    return getpass.getpass if sys.stdin is not None and sys.stdin.isatty() else None

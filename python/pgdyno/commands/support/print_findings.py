@@ -19,9 +19,9 @@ STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow", Severity.NOT
 
 def print_findings(run: str, findings: Sequence[Finding], console: Console, *, imported: bool) -> None:
     checked = [finding for finding in findings if finding.checked]
-    counts = ", ".join(
-        _count_words(sum(each.severity is severity for each in checked), severity) for severity in STYLES
-    )
+    numbers = {severity: sum(each.severity is severity for each in checked) for severity in STYLES}
+    invalid = numbers.pop(Severity.INVALID)
+    counts = ", ".join([f"{invalid} invalid", *(counted(number, each) for each, number in numbers.items())])
     console.print(Text(f"{run}: {counts}", "bold"), soft_wrap=True)
     for finding in checked:
         console.print()
@@ -55,10 +55,6 @@ def _print_hanging(before: Text, text: str, console: Console, style: str = "") -
     lines = wrapped(text, max(console.room - before.cell_len, NARROWEST))
     for at, line in enumerate(lines):
         console.print(Text.assemble(before if at == 0 else " " * before.cell_len, (line, style)), soft_wrap=True)
-
-
-def _count_words(number: int, severity: Severity) -> str:
-    return f"{number} invalid" if severity is Severity.INVALID else counted(number, severity)
 
 
 def _figure(value: float | str) -> str:

@@ -47,7 +47,7 @@ def open_targets(families: Families, prices: Mapping[str, float], verdicts: Mapp
         target
         for family in families
         for place, target in enumerate(family)
-        if target not in verdicts and prices[target] < best and not _fails(family[place:], verdicts)
+        if target not in verdicts and prices[target] < best and not _has(Verdict.FAILED, family[place:], verdicts)
     }
 
 
@@ -67,9 +67,9 @@ def _bisect_family(
         # the lower of two middles: a half that is skipped for its price is never the larger one
         middle = (low + high - 1) // 2
         target = members[middle]
-        if prices[target] >= best or _keeps(members[: middle + 1], verdicts):
+        if prices[target] >= best or _has(Verdict.KEPT, members[: middle + 1], verdicts):
             high = middle
-        elif _fails(members[middle:], verdicts):
+        elif _has(Verdict.FAILED, members[middle:], verdicts):
             low = middle + 1
         else:
             return target
@@ -88,9 +88,5 @@ def _worthwhile_targets(
     return found[::-1]
 
 
-def _keeps(targets: Sequence[str], verdicts: Mapping[str, Verdict]) -> bool:
-    return any(verdicts.get(each) is Verdict.KEPT for each in targets)
-
-
-def _fails(targets: Sequence[str], verdicts: Mapping[str, Verdict]) -> bool:
-    return any(verdicts.get(each) is Verdict.FAILED for each in targets)
+def _has(verdict: Verdict, targets: Sequence[str], verdicts: Mapping[str, Verdict]) -> bool:
+    return any(verdicts.get(each) is verdict for each in targets)

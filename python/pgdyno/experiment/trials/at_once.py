@@ -6,6 +6,7 @@ its own. All are prepared before, and checked and stored after that, one after t
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import threading
@@ -16,10 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Generic, TypeVar
 
+from pgdyno.analyse.over_time.duet import duet_ratio
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import PlannedTrial
 from pgdyno.programs import Engine
-from pgdyno.records import Failure, FailureId, Outcome, Stage
+from pgdyno.records import DuetRecord, Failure, FailureId, Outcome, Stage
 from pgdyno.run import Interval, TrialResult
 from pgdyno.run.process import Event, Load, Running
 from pgdyno.signals_and_exit import signals_deferred
@@ -198,5 +200,16 @@ def partner_failed(partner: PlannedTrial, why: Failure | None) -> Failure:
     )
 
 
-def is_finished(results: Sequence[TrialResult]) -> bool:
-    return all(each.outcome is Outcome.FINISHED for each in results)
+def duet_records(sides: Sequence[Side], results: Sequence[TrialResult]) -> list[DuetRecord]:
+    """Return the record of each trial of a pair, with the ratio of the two if both have finished."""
+    is_finished = all(each.outcome is Outcome.FINISHED for each in results)
+    ratio = duet_ratio(results[0].events, results[1].events) if is_finished else None
+    records = []
+    for side, sign in zip(sides, (-1, 1), strict=True):
+        record = DuetRecord(partner=side.partners[0].number, processors=list(side.processors))
+        if ratio is not None:
+            record = record.model_copy(
+                update={"tps_ratio": math.exp(sign * ratio.log), "seconds": round(ratio.seconds, 6)}
+            )
+        records.append(record)
+    return records

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,17 +71,13 @@ def arms_to_profile(plan: Plan, folder: RunFolder) -> list[Arm]:
         of_arm.setdefault(trial.point.model_dump_json(), []).append(trial)
     profiled = {Series.of(each.target, each.point, follow) for each in folder.manifest.profiles}
     names = varying(list(points))
-    return [
-        max(
-            (Arm(each[0], _median_tps(each), label(series, names)) for each in of_arm.values()), key=lambda arm: arm.tps
-        )
-        for series, of_arm in points.items()
-        if series not in profiled
-    ]
-
-
-def _median_tps(trials: Iterable[TrialRecord]) -> float:
-    return statistics.median(trial.summary.tps for trial in trials if trial.summary is not None)
+    found = []
+    for series, of_arm in points.items():
+        if series not in profiled:
+            tps = [statistics.median(each.summary.tps for each in at if each.summary) for at in of_arm.values()]
+            best = tps.index(max(tps))
+            found.append(Arm(list(of_arm.values())[best][0], tps[best], label(series, names)))
+    return found
 
 
 class Profiles:
@@ -140,15 +136,8 @@ class Profiles:
         trial = arm.trial
         name, clients = trial.slug, counted(trial.point.planned_clients, "client")
         self._progress.set_up(f"profiling {trial.target}, {clients}")
-        planned = PlannedTrial(
-            trial.number,
-            f"profile-{name}"[:LONGEST_SLUG],
-            trial.target,
-            trial.point,
-            trial.repeat,
-            instance=trial.instance,
-        )
-
+        slug = f"profile-{name}"[:LONGEST_SLUG]
+        planned = PlannedTrial(trial.number, slug, trial.target, trial.point, trial.repeat, instance=trial.instance)
         if self._context.plan.trial.measure == "instructions":
             return self._counted_stacks(arm, planned)
 

@@ -120,8 +120,9 @@ _SAID = {"vacuum": "a vacuum to end", "replication": "the standbys", "archive": 
 
 def _wait(connection: Connection, step: StepSpec) -> None:
     assert step.wait is not None
-    if step.wait == "archive":
-        _refuse_no_archive(connection, step)
+    if step.wait == "archive" and connection.execute("SHOW archive_mode").fetchone() == ("off",):
+        hint = 'set archive_mode = "on" and archive_command in the settings of the target'
+        raise TargetError(f"step {step.name} waits for an archive, and the server has archive_mode = off", hint=hint)
     position = _POSITIONS.get(step.wait)
     row = None if position is None else connection.execute(position).fetchone()
     query, values = _WAITING[step.wait], row or ()
@@ -133,12 +134,6 @@ def _wait(connection: Connection, step: StepSpec) -> None:
                 hint="look at what it waits for, or remove the step",
             )
         time.sleep(POLL_S)
-
-
-def _refuse_no_archive(connection: Connection, step: StepSpec) -> None:
-    if connection.execute("SHOW archive_mode").fetchone() == ("off",):
-        hint = 'set archive_mode = "on" and archive_command in the settings of the target'
-        raise TargetError(f"step {step.name} waits for an archive, and the server has archive_mode = off", hint=hint)
 
 
 def _wal_position(connection: Connection) -> int | None:

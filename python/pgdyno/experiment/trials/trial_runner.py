@@ -20,11 +20,10 @@ from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
-from pgdyno.experiment.trials.at_once import Meeting, Side, do_at_once, judged_together, partner_failed
+from pgdyno.experiment.trials.at_once import Meeting, Side, do_at_once, duet_records, judged_together, partner_failed
 from pgdyno.experiment.trials.background import background_loads
 from pgdyno.experiment.trials.cold_queries import ColdQueries
 from pgdyno.experiment.trials.counting import CountedLoad
-from pgdyno.experiment.trials.duet import duet_records
 from pgdyno.experiment.trials.followers import archiving, reads_in_turn
 from pgdyno.experiment.trials.hooks_and_events import (
     Hooks,

@@ -139,8 +139,9 @@ class TrialSequence:
         """Return why the trials ended before the last one, or None if they did not. Raises StopRunError, StoreError."""
         plan, left = self._context.plan, self._left
         for place, trials in enumerate(self._fit_budget(todo)):
-            if place:
-                self._pause()
+            if place and plan.trial.pause > 0:
+                self._progress.set_up(f"pausing {duration_words(plan.trial.pause)}")
+                time.sleep(plan.trial.pause)
             self._guard.check()
             self._cost.check(trials[0])
             self._progress.check_requests()
@@ -197,12 +198,6 @@ class TrialSequence:
         if changed is not None:
             raise StopRunError(changed, hint="restore it, and resume the run")
 
-    def _pause(self) -> None:
-        seconds = self._context.plan.trial.pause
-        if seconds > 0:
-            self._progress.set_up(f"pausing {duration_words(seconds)}")
-            time.sleep(seconds)
-
     def _close(self, ending: Ending, words: str) -> None:
         folder = self._context.folder
         try:
@@ -213,7 +208,9 @@ class TrialSequence:
             if self._looks is not None and not left and ending is Ending.COMPLETE:
                 self._note_looks(self._looks)
             try:
-                self._run_last_hook(outcome)
+                self._hooks.around_run("after_run", outcome.value)
+            except HookError as error:
+                self._progress.note(error.reason)
             finally:
                 self._write_end(words, outcome)
             step = self._next_step(done, left, ending)
@@ -262,12 +259,6 @@ class TrialSequence:
             folder.update_manifest(stopping=folder.manifest.stopping.model_copy(update={"ended": "undecided"}))
         for note in self._progress.dropped(dropped, folder.trials(), budget):
             self._progress.note(note)
-
-    def _run_last_hook(self, outcome: Outcome) -> None:
-        try:
-            self._hooks.around_run("after_run", outcome.value)
-        except HookError as error:
-            self._progress.note(error.reason)
 
     def _write_end(self, ended: str, outcome: Outcome) -> None:
         now = datetime.now(UTC)

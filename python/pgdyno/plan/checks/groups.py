@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 from pydantic import ValidationError
 
 from pgdyno.effect import Effect, effect_of_scripts, weighted_name
 from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.plan.checks.scripts import check_scripts
+from pgdyno.plan.checks.sections import Sections
 from pgdyno.plan.checks.sweep import check_variables
-from pgdyno.plan.own_data.psql_reader import Reader, SqlFileError
-from pgdyno.plan.plan_document import Document, KeyPath, near
+from pgdyno.plan.checks.trial_conditions import check_promises, has_group_rate
+from pgdyno.plan.own_data.psql_reader import Reader, SqlFileError, read_through
+from pgdyno.plan.plan_document import KeyPath, suggestion
 from pgdyno.plan.scenario.groups import SWEPT, GroupSpec, StepSpec, group_workload
-from pgdyno.plan.sweeps.spec import Sweep
-from pgdyno.plan.targets import OwnTarget, TargetSpec
-from pgdyno.plan.workload_schema import Workload, effect_of_script
+from pgdyno.plan.targets import OwnTarget
+from pgdyno.plan.workload_schema import effect_of_script
 from pgdyno.units import duration_words
 
 OF_GROUPS = {
@@ -28,148 +29,126 @@ OF_GROUPS = {
 OF_SWEEP = ("clients", "workers", "rate")
 
 
-def check_groups(
-    groups: Sequence[GroupSpec],
-    workload: Workload | None,
-    targets: Mapping[str, TargetSpec],
-    lengths_s: Sequence[float],
-    document: Document,
-    folder: Path,
-) -> Iterator[Problem]:
-    """Yield problems of `groups`, whose loads last `lengths_s`, and of keys of other sections that belong to them."""
+def check_scenario(plan: Sections) -> Iterator[Problem]:
+    """Yield problems of groups and steps, and of keys of other sections that belong to them."""
+    if plan.groups or plan.at(("step",)):
+        yield from _groups(plan)
+        for place, group in enumerate(plan.groups):
+            path = ("group", place, "promise")
+            yield from check_promises(path, group.promise, plan, has_rate=has_group_rate(group, plan))
+        yield from _steps(plan)
+
+
+def _groups(plan: Sections) -> Iterator[Problem]:
+    groups, targets = plan.groups, plan.targets
+    ends = [step.duration for step in plan.steps] or [getattr(plan.trial, "duration", None)]
+    lengths_s = [each for each in ends if each is not None]
     are_trials = any(group.has_trial for group in groups)
-    if are_trials or document.data.get("step"):
-        yield from _other_sections(document)
+    if are_trials or plan.at(("step",)):
+        yield from _other_sections(plan)
     for key in OF_SWEEP:
-        if are_trials and document.at(("sweep", key)) is not None:
+        if are_trials and plan.at(("sweep", key)) is not None:
             hint = f"write sweep.group.NAME.{key}" if key != "workers" else "remove it"
-            yield document.problem(("sweep", key), "belongs to a group of clients", hint)
-    yield from _swept(groups, document)
+            yield plan.problem(("sweep", key), "belongs to a group of clients", hint)
+    yield from _swept(plan)
     for place, group in enumerate(groups):
         if any(group.name == before.name for before in groups[:place]):
             hint = "give each group its own name"
-            yield document.problem(("group", place, "name"), f"{group.name} is the name of two groups", hint)
-        yield from _load(place, group, workload, document, folder)
-        yield from check_variables(("group", place, "variables"), group.variables, document)
+            yield plan.problem(("group", place, "name"), f"{group.name} is the name of two groups", hint)
+        yield from _load(place, group, plan)
+        yield from check_variables(("group", place, "variables"), group.variables, plan)
         if lengths_s and group.begin >= min(lengths_s):
             message = f"is not before the end of a load of {duration_words(min(lengths_s))}"
-            yield document.problem(("group", place, "begin"), message, "let it begin earlier")
+            yield plan.problem(("group", place, "begin"), message, "let it begin earlier")
         if group.on == "standby":
-            yield from _standby(place, group, targets, document, folder)
+            yield from _standby(place, group, plan)
         for name, target in targets.items() if group.on == "pooler" else ():
             if getattr(target, "pooler", None) is None and getattr(target, "load_dsn", None) is None:
                 hint = f"write pooler or load_dsn in [target.{name}]"
-                yield document.problem(("group", place, "on"), f"target {name} has no pooler", hint)
+                yield plan.problem(("group", place, "on"), f"target {name} has no pooler", hint)
 
 
-def _other_sections(document: Document) -> Iterator[Problem]:
+def _other_sections(plan: Sections) -> Iterator[Problem]:
     hint = "remove it; a group with background = true may run beside the load of [workload]"
     for section, why in OF_GROUPS.items():
-        if document.data.get(section):
-            yield document.problem((section,), f"cannot be combined with groups or steps: {why}", hint)
-    if document.at(("trial", "order")) == "duet" or document.at(("trial", "ledger")):
-        key = "ledger" if document.at(("trial", "ledger")) else "order"
-        yield document.problem(("trial", key), "cannot be combined with groups or steps", "remove it")
+        if plan.at((section,)):
+            yield plan.problem((section,), f"cannot be combined with groups or steps: {why}", hint)
+    if plan.at(("trial", "order")) == "duet" or plan.at(("trial", "ledger")):
+        key = "ledger" if plan.at(("trial", "ledger")) else "order"
+        yield plan.problem(("trial", key), "cannot be combined with groups or steps", "remove it")
 
 
-def has_group_rate(group: GroupSpec, sweep: Sweep | None, steps: Sequence[StepSpec]) -> bool:
-    """Return whether the load of `group` is an open loop, at least at a point or in a step."""
-    swept = sweep is not None and f"{group.name}.rate" in sweep.group
-    in_steps = (each.rate for step in steps for each in step.groups if each.name == group.name)
-    return group.rate is not None or swept or any(rate is not None for rate in in_steps)
-
-
-def _swept(groups: Sequence[GroupSpec], document: Document) -> Iterator[Problem]:
-    table, names = document.at(("sweep", "group")), [group.name for group in groups]
+def _swept(plan: Sections) -> Iterator[Problem]:
+    table, names = plan.at(("sweep", "group")), [group.name for group in plan.groups]
     for key in map(str, table if isinstance(table, dict) else ()):
         name, _, of_group = key.partition(".")
         if name not in names:
-            hint = f"did you mean {meant}?" if (meant := near(name, names)) else f"groups: {', '.join(names)}"
-            yield document.problem(("sweep", "group", key), f"there is no group {name}", hint)
+            hint = suggestion(name, names, f"groups: {', '.join(names)}")
+            yield plan.problem(("sweep", "group", key), f"there is no group {name}", hint)
         elif of_group not in SWEPT and not of_group.startswith("variables."):
             keys = f"{', '.join(SWEPT)} and variables.NAME"
-            yield document.problem(("sweep", "group", key), f"{of_group or name} cannot be swept", f"keys: {keys}")
+            yield plan.problem(("sweep", "group", key), f"{of_group or name} cannot be swept", f"keys: {keys}")
 
 
-def _load(
-    place: int, group: GroupSpec, workload: Workload | None, document: Document, folder: Path
-) -> Iterator[Problem]:
-    if workload is None or group.idle is not None:
+def _load(place: int, group: GroupSpec, plan: Sections) -> Iterator[Problem]:
+    if plan.workload is None or group.idle is not None:
         return
     try:
-        load = group_workload(workload, group)
+        load = group_workload(plan.workload, group)
     except ValidationError as error:
         for each in error.errors():
             path: KeyPath = ("group", place, "workload", *(part for part in each["loc"] if isinstance(part, str)))
-            yield document.problem(path, each["msg"].lower(), None)
+            yield plan.problem(path, each["msg"].lower(), None)
         return
     if group.scripts is not None:
-        yield from check_scripts(("group", place), load.written_scripts, workload.dataset_name, document, folder)
+        yield from check_scripts(("group", place), load.written_scripts, plan.workload.dataset_name, plan)
 
 
-def _standby(
-    place: int, group: GroupSpec, targets: Mapping[str, TargetSpec], document: Document, folder: Path
-) -> Iterator[Problem]:
+def _standby(place: int, group: GroupSpec, plan: Sections) -> Iterator[Problem]:
     for at, text in enumerate(group.scripts or ()):
         name, _ = weighted_name(text)
         # the standby itself refuses what a script of unknown effect may write
-        if effect_of_scripts([name], lambda each: effect_of_script(each, folder)) is Effect.WRITES:
+        if effect_of_scripts([name], partial(effect_of_script, folder=plan.folder)) is Effect.WRITES:
             message = f"{name} writes, and a standby is read-only"
-            yield document.problem(("group", place, "scripts", at), message, "name scripts that only read")
-    for name, target in targets.items():
+            yield plan.problem(("group", place, "scripts", at), message, "name scripts that only read")
+    for name, target in plan.targets.items():
         if not isinstance(target, OwnTarget) or target.replicas is None:
             message = f"target {name} has no standby of its own"
-            yield document.problem(("group", place, "on"), message, f"write [target.{name}.replicas] with count = 1")
+            yield plan.problem(("group", place, "on"), message, f"write [target.{name}.replicas] with count = 1")
 
 
-def check_steps(
-    steps: Sequence[StepSpec],
-    groups: Sequence[GroupSpec],
-    variables: Mapping[str, str],
-    document: Document,
-    folder: Path,
-) -> Iterator[Problem]:
-    """Yield problems of `steps`, whose files are relative to `folder` and have these `variables`."""
-    names = [group.name for group in groups]
+def _steps(plan: Sections) -> Iterator[Problem]:
+    steps, groups, names = plan.steps, plan.groups, [group.name for group in plan.groups]
+    variables = dict(plan.workload.known_variables) if plan.workload is not None else {}
+    variables |= plan.points[0].variables if plan.points else {}
     for place, step in enumerate(steps):
         if any(step.name == before.name for before in steps[:place]):
-            yield document.problem(("step", place, "name"), f"{step.name} is the name of two steps", "rename one")
+            yield plan.problem(("step", place, "name"), f"{step.name} is the name of two steps", "rename one")
         seen: set[str] = set()
         for at, each in enumerate(step.groups):
             path = ("step", place, "groups", at)
             if each.name not in names:
-                hint = f"did you mean {meant}?" if (meant := near(each.name, names)) else f"groups: {', '.join(names)}"
-                yield document.problem(path, f"there is no group {each.name}", hint if names else "add [[group]]")
+                hint = suggestion(each.name, names, f"groups: {', '.join(names)}" if names else "add [[group]]")
+                yield plan.problem(path, f"there is no group {each.name}", hint)
             elif each.name in seen:
-                yield document.problem(path, f"uses the group {each.name} twice", "add another group for that load")
+                yield plan.problem(path, f"uses the group {each.name} twice", "add another group for that load")
             else:
-                yield from _length(step, each.clients, groups[names.index(each.name)], variables, document, path)
+                yield from _length(step, each.clients, groups[names.index(each.name)], variables, path, plan)
             seen.add(each.name)
         known = [group for group in groups if group.name in seen]
         if known and not any(group.has_trial for group in known):
-            yield document.problem(("step", place, "groups"), "all run in the background", "add a group with a trial")
+            yield plan.problem(("step", place, "groups"), "all run in the background", "add a group with a trial")
         if step.sql is not None:
-            yield from _sql(place, step.sql, variables, document, folder)
+            try:
+                read_through(Reader(plan.folder, dict(variables)).read(step.sql))
+            except SqlFileError as error:
+                yield plan.problem(("step", place, "sql"), str(error), error.hint)
     if steps and not any(step.groups for step in steps):
-        yield document.problem(("step",), "no step has a load", 'give one groups = ["NAME"] and a duration')
-
-
-def _sql(place: int, file: str, variables: Mapping[str, str], document: Document, folder: Path) -> Iterator[Problem]:
-    try:
-        for statement in Reader(folder, dict(variables)).read(file):
-            for _ in statement.data:
-                pass
-    except SqlFileError as error:
-        yield document.problem(("step", place, "sql"), str(error), error.hint)
+        yield plan.problem(("step",), "no step has a load", 'give one groups = ["NAME"] and a duration')
 
 
 def _length(
-    step: StepSpec,
-    clients: int | None,
-    group: GroupSpec,
-    variables: Mapping[str, str],
-    document: Document,
-    path: KeyPath,
+    step: StepSpec, clients: int | None, group: GroupSpec, variables: Mapping[str, str], path: KeyPath, plan: Sections
 ) -> Iterator[Problem]:
     clients = clients or group.connections
     if step.until is None or not clients or not group.has_trial:
@@ -177,10 +156,9 @@ def _length(
     if isinstance(step.until.transactions, str):
         try:
             step.until.each_client(clients, {**variables, **group.variables})
-        except InvalidValueError as error:
-            yield document.problem((*path[:2], "until", "transactions"), error.message, error.hint)
         except ValueError as error:
-            yield document.problem((*path[:2], "until", "transactions"), str(error), None)
+            hint = error.hint if isinstance(error, InvalidValueError) else None
+            yield plan.problem((*path[:2], "until", "transactions"), getattr(error, "message", str(error)), hint)
     elif step.until.transactions % clients:
         message = f"{step.until.transactions:,} transactions do not divide by the {clients} clients of {group.name}"
-        yield document.problem(path, message, "use a multiple")
+        yield plan.problem(path, message, "use a multiple")

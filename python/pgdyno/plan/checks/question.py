@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pgdyno.effect import Effect
 from pgdyno.errors import Problem, UsageError
-from pgdyno.plan.checks.duet_and_stopping import compared_parameters
+from pgdyno.plan.checks.trial_conditions import compared_parameters
 from pgdyno.plan.hosts import generators
 from pgdyno.plan.known_settings import why_unknown
 from pgdyno.plan.model import Plan
@@ -192,9 +192,8 @@ def _unknown(
 
 
 def _major(target: object) -> int | None:
-    """Return the major version in the plan, or None if only the server knows it."""
-    version = getattr(target, "version", None)
-    found = re.match(r"\d+", version) if isinstance(version, str) else None
+    # also of kinds whose servers have the newest minor version of their provider
+    found = re.match(r"\d+", getattr(target, "version", None) or "")
     return int(found[0]) if found is not None else None
 
 

@@ -9,31 +9,31 @@ from pathlib import Path
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.mounts import expanded, mounted_at
+from pgdyno.plan.checks.sections import Sections
 from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
-from pgdyno.plan.optional_sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotMethod
+from pgdyno.plan.optional_sections import FILE_SYSTEMS, NO_REFLINK, SnapshotMethod
 from pgdyno.plan.own_data.sql_dataset import SqlDataset
 from pgdyno.plan.plan_document import Document, in_order
-from pgdyno.plan.targets import TMPFS, NetworkTarget, OwnTarget, RentedTarget, TargetSpec
+from pgdyno.plan.targets import TMPFS, NetworkTarget, OwnTarget, RentedTarget
 
 _PATH = ("reset", "snapshot")
 
 
-def check_snapshot(reset: Reset, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    """Yield what prevents the plan's snapshot method."""
+def _snapshot(reset: Reset, plan: Sections) -> Iterator[Problem]:
     way = reset.snapshot
     if way is None:
         return
     if reset.method != "snapshot":
-        yield document.problem(_PATH, 'is valid only with method = "snapshot"', "remove it")
+        yield plan.problem(_PATH, 'is valid only with method = "snapshot"', "remove it")
         return
-    program = PROGRAMS.get(way)
-    if program is not None and shutil.which(program) is None:
-        yield document.problem(_PATH, f"program {program} is not on the PATH", "install it, or remove this key")
-    for name, target in targets.items():
+    # Btrfs and ZFS have a program of their name
+    if way in FILE_SYSTEMS and shutil.which(way) is None:
+        yield plan.problem(_PATH, f"program {way} is not on the PATH", "install it, or remove this key")
+    for name, target in plan.targets.items():
         reason = _refusal(way, target) if isinstance(target, OwnTarget) else None
         if reason is not None:
-            yield document.problem(_PATH, f'"{way}" is not possible for target {name}: {reason}', "remove it")
+            yield plan.problem(_PATH, f'"{way}" is not possible for target {name}: {reason}', "remove it")
 
 
 def _refusal(way: SnapshotMethod, target: OwnTarget) -> str | None:
@@ -52,8 +52,7 @@ def folder_refusal(way: SnapshotMethod, folder: Path) -> str | None:
     mount = mounted_at(folder)
     if mount is None:
         return None
-    wanted = FILE_SYSTEMS.get(way)
-    if wanted not in (None, mount.kind):
+    if way in FILE_SYSTEMS and way != mount.kind:
         return f"{folder} is on {mount.kind}"
     if way == "reflink" and mount.kind in NO_REFLINK:
         return f"{folder} is on {mount.kind}, where files cannot share blocks"
@@ -68,79 +67,79 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 """root writes this file to make the kernel drop its page cache."""
 
 
-def check_reset(
-    reset: Reset, dataset: str | SqlDataset | None, targets: Mapping[str, TargetSpec], document: Document
-) -> Iterator[Problem]:
-    """Yield all of `reset` that is impossible with `targets`. `dataset` is the workload's, or None if invalid."""
+def check_reset(plan: Sections) -> Iterator[Problem]:
+    """Yield all of the reset that is impossible with the dataset, as far as that is valid, and the targets."""
+    reset = plan.reset
+    if reset is None:
+        return
+    dataset = plan.workload.dataset if plan.workload is not None else None
     if dataset == "none":
-        yield from _without_dataset(reset, targets, document)
+        yield from _without_dataset(reset, plan)
     if isinstance(dataset, SqlDataset) and reset.consistency == "full":
         message = '"full" checks rules that pgdyno does not know of data that SQL files make'
-        yield document.problem(("reset", "consistency"), message, 'set consistency = "counts", which counts rows')
-    yield from _check_places(reset, document)
-    yield from check_snapshot(reset, targets, document)
-    majors = {name: target.major for name, target in targets.items()}
-    yield from check_versions(reset, majors, document)
-    for name, target in targets.items():
+        yield plan.problem(("reset", "consistency"), message, 'set consistency = "counts", which counts rows')
+    yield from _template(reset, plan)
+    yield from _snapshot(reset, plan)
+    majors = {name: target.major for name, target in plan.targets.items()}
+    yield from check_versions(reset, majors, plan.document)
+    for name, target in plan.targets.items():
         if isinstance(target, NetworkTarget):
-            yield from _over_network(reset, name, target, document)
+            yield from _over_network(reset, name, target, plan)
         elif isinstance(target, OwnTarget):
-            yield from _with_places(reset, name, target, document)
+            yield from _of_cluster(reset, name, target, plan)
     if reset.drop_cache == "machine" and not os.access(DROP_CACHES, os.W_OK):
         message = f"cannot drop the page cache of this machine: no permission to write {DROP_CACHES}"
-        yield document.problem(("reset", "drop_cache"), message, 'run as root, or set drop_cache = "files"')
+        yield plan.problem(("reset", "drop_cache"), message, 'run as root, or set drop_cache = "files"')
 
 
-def _without_dataset(reset: Reset, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    for name, target in targets.items():
+def _without_dataset(reset: Reset, plan: Sections) -> Iterator[Problem]:
+    for name, target in plan.targets.items():
         if isinstance(target, RentedTarget) and target.takes_snapshot:
             message = "there is nothing to restore: the plan names no snapshot, and its workload has no dataset"
-            yield document.problem(("target", name, "restore"), message, "name a snapshot, or remove it")
+            yield plan.problem(("target", name, "restore"), message, "name a snapshot, or remove it")
     if reset.method in ("template", "snapshot", "reload"):
         message = f'"{reset.method}" restores a dataset, and the workload has none'
-        yield document.problem(("reset", "method"), message, 'set dataset = "pgbench", or method = "none"')
+        yield plan.problem(("reset", "method"), message, 'set dataset = "pgbench", or method = "none"')
     if reset.consistency in ("full", "counts"):
         message = f'"{reset.consistency}" checks a dataset, and the workload has none'
-        yield document.problem(("reset", "consistency"), message, 'leave it out, or set consistency = "none"')
+        yield plan.problem(("reset", "consistency"), message, 'leave it out, or set consistency = "none"')
 
 
-def _check_places(reset: Reset, document: Document) -> Iterator[Problem]:
+def _template(reset: Reset, plan: Sections) -> Iterator[Problem]:
     if reset.method != "template":
         for name in ("strategy", "file_copy_method"):
             if getattr(reset, name) is not None:
-                yield document.problem(("reset", name), 'is valid only with method = "template"', "remove it")
+                yield plan.problem(("reset", name), 'is valid only with method = "template"', "remove it")
     elif reset.file_copy_method is not None and reset.strategy != "file_copy":
-        yield document.problem(("reset", "file_copy_method"), 'is valid only with strategy = "file_copy"', "add it")
+        yield plan.problem(("reset", "file_copy_method"), 'is valid only with strategy = "file_copy"', "add it")
 
 
-def _over_network(reset: Reset, name: str, target: NetworkTarget, document: Document) -> Iterator[Problem]:
+def _over_network(reset: Reset, name: str, target: NetworkTarget, plan: Sections) -> Iterator[Problem]:
     why = f"target {name} is reached only over the network"
     if reset.method == "snapshot":
         message = f"{why}: its data directory cannot be copied"
-        yield document.problem(("reset", "method"), message, 'set method = "template" or "reload"')
+        yield plan.problem(("reset", "method"), message, 'set method = "template" or "reload"')
     if reset.method == "template" and target.allow_existing:
-        message = (
-            f"template drops the workload's database, and allow_existing of target {name} allows one that pgdyno "
-            "did not create"
-        )
-        yield document.problem(("reset", "method"), message, 'set method = "reload", or remove allow_existing')
+        message = f"template drops the workload's database, and allow_existing of target {name} allows one that "
+        message += "pgdyno did not create"
+        yield plan.problem(("reset", "method"), message, 'set method = "reload", or remove allow_existing')
     if reset.restart:
-        yield document.problem(("reset", "restart"), f"{why}: it cannot be restarted", "remove it")
+        yield plan.problem(("reset", "restart"), f"{why}: it cannot be restarted", "remove it")
     if reset.drop_cache != "none":
-        yield document.problem(("reset", "drop_cache"), f"{why}: the page cache belongs to its host", "remove it")
+        yield plan.problem(("reset", "drop_cache"), f"{why}: the page cache belongs to its host", "remove it")
 
 
-def _with_places(reset: Reset, name: str, target: OwnTarget, document: Document) -> Iterator[Problem]:
+def _of_cluster(reset: Reset, name: str, target: OwnTarget, plan: Sections) -> Iterator[Problem]:
     remedy = 'set method = "template" or "reload"'
     if reset.method == "snapshot" and target.environment.wal is not None:
         message = f"a copy of a data directory includes its WAL, and target {name} keeps it elsewhere (environment.wal)"
-        yield document.problem(("reset", "method"), message, remedy)
+        yield plan.problem(("reset", "method"), message, remedy)
     if reset.method == "snapshot" and target.follower_count:
         message = f"the replicas or the subscriber of target {name} cannot follow a restored cluster"
-        yield document.problem(("reset", "method"), message, remedy)
+        yield plan.problem(("reset", "method"), message, remedy)
     if reset.drop_cache != "none" and target.environment.data == TMPFS:
         message = f"the cluster of target {name} is in memory (environment.data), not in the page cache"
-        yield document.problem(("reset", "drop_cache"), message, "remove it")
+        yield plan.problem(("reset", "drop_cache"), message, "remove it")
 
 
 def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Document) -> Iterator[Problem]:

@@ -1,79 +1,121 @@
-"""Whether a search for the cheapest target, or for settings, can find something."""
+"""Whether a search can find something."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice, product
 
 from pgdyno.errors import Problem
+from pgdyno.plan.checks.sections import Sections
 from pgdyno.plan.checks.targets import check_spelling
 from pgdyno.plan.known_settings import NEEDS_RELOAD, network_refusal, refusal
-from pgdyno.plan.model import SearchSpec, TrialSpec
-from pgdyno.plan.plan_document import Document, near
+from pgdyno.plan.model import CAPACITY_REPEATS, SearchSpec
+from pgdyno.plan.plan_document import suggestion
 from pgdyno.plan.sweeps.expressions import Value, parse_expression
 from pgdyno.plan.sweeps.settings_space import Choice, Span, read_choice
 from pgdyno.plan.targets import NetworkTarget, TargetSpec
 from pgdyno.plan.values import FEWEST_LOOK
-from pgdyno.records import Point
-from pgdyno.registry import KINDS
+from pgdyno.registry import KINDS, SEARCHES
 
 
-def check_cheapest(
-    search: SearchSpec, targets: Mapping[str, TargetSpec], points: Sequence[Point], document: Document
-) -> Iterator[Problem]:
-    """Yield problems of a search for the cheapest of `targets`; `points` are empty if the sweep is invalid."""
+def check_search(plan: Sections) -> Iterator[Problem]:
+    """Yield problems of any search over the points."""
+    search, trial = plan.search, plan.trial
+    if search is None:
+        return
+    path = ("search",)
+    meets_latency = search.kind.meets_latency
+    if meets_latency and search.latency is None and plan.at((*path, "latency")) is None:
+        yield plan.problem(path, "lacks the latency target", 'such as latency = "p99 < 10ms"')
+    if search.find == "settings":
+        yield from _scripts(search, plan)
+        return
+    if not meets_latency and search.latency is not None:
+        names = " or ".join(f'"{name}"' for name, each in SEARCHES.items() if each.meets_latency)
+        yield plan.problem((*path, "latency"), f"is valid only with find = {names}", "remove it")
+    if plan.at(("phase",)):
+        yield plan.problem(path, "cannot be combined with phases", "remove one of them")
+    repeats, find = ("trial", "repeats"), f'find = "{search.find}"'
+    if trial is not None and not meets_latency and trial.most_repeats < 2:
+        message = "is 1: one trial does not show the noise"
+        yield plan.problem(repeats, message, f"use at least 2, better 3, for {find}")
+    are_given = trial is not None and "repeats" in trial.model_fields_set
+    if trial is not None and meets_latency and are_given and trial.most_repeats < CAPACITY_REPEATS:
+        why = "too few trials of a rate to determine its scatter, which leaves the capacity open"
+        hint = f"use at least {CAPACITY_REPEATS}, the default with {find}"
+        yield plan.problem(repeats, f"is {trial.repeats}: {why}", hint)
+    if plan.points and search.kind.axis is not None:
+        yield from _axis(search, plan)
+    yield from _scripts(search, plan)
+
+
+def _axis(search: SearchSpec, plan: Sections) -> Iterator[Problem]:
+    name = search.axis
+    values = {getattr(point, name) for point in plan.points}
+    if search.axis == "clients" and any(point.rate is not None for point in plan.points):
+        message = f'cannot be combined with find = "{search.find}", which measures a closed loop'
+        yield plan.problem(("sweep", "rate"), message, "remove it")
+    elif None in values or len(values) < 2:
+        message = f"lacks the range of the search: the lowest and highest {name}"
+        example = "clients = [1, 128]" if name == "clients" else "rate = [100, 20000]"
+        yield plan.problem(("sweep", name), message, f"such as {example}")
+
+
+def _scripts(search: SearchSpec, plan: Sections) -> Iterator[Problem]:
+    if plan.workload is None or not isinstance(search.latency, dict):
+        return
+    known = plan.workload.transactions
+    for name in search.latency:
+        if name not in known:
+            path = ("search", "latency", name)
+            yield plan.problem(path, "is not a script of this plan", f"its scripts are {', '.join(known)}")
+
+
+def check_cheapest(plan: Sections) -> Iterator[Problem]:
+    """Yield problems of a search for the cheapest target."""
+    search, points = plan.search, plan.points
+    if search is None:
+        return
     if search.find != "cheapest":
         if search.families:
-            yield document.problem(("search", "families"), 'is valid only with find = "cheapest"', "remove it")
+            yield plan.problem(("search", "families"), 'is valid only with find = "cheapest"', "remove it")
         return
     if any(point.rate is None for point in points):
         message = "lacks the promised load, in transactions per second"
-        yield document.problem(("sweep", "rate"), message, "such as rate = 2000")
+        yield plan.problem(("sweep", "rate"), message, "such as rate = 2000")
     elif len(points) > 1:
         message = f"has {len(points)} points, but a promise is one point: a rate and a number of clients"
-        yield document.problem(
-            ("sweep",), message, "give one value of each parameter, or write a plan for each promise"
-        )
-    yield from _prices(targets, document)
-    yield from _families(search.families, targets, document)
-
-
-def _prices(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    for name, target in targets.items():
+        hint = "give one value of each parameter, or write a plan for each promise"
+        yield plan.problem(("sweep",), message, hint)
+    for name, target in plan.targets.items():
         if getattr(target, "instead", None):
             message = "may rent a type other than the one whose price decides"
-            yield document.problem(("target", name, "instead"), message, "remove it, or add a target of each type")
-    yield from check_priced(targets, 'find = "cheapest" compares prices', document)
+            yield plan.problem(("target", name, "instead"), message, "remove it, or add a target of each type")
+    yield from _unpriced('find = "cheapest" compares prices', plan)
+    yield from _families(search, plan)
 
 
-def check_priced(targets: Mapping[str, TargetSpec], why: str, document: Document) -> Iterator[Problem]:
-    """Yield problems of `targets` without a price; `why` says what needs it."""
-    priced = document.at(("price", "target"))
-    for name in targets:
-        is_priced = name in priced if isinstance(priced, dict) else _have_list_prices(targets)
-        if not is_priced:
+def _unpriced(why: str, plan: Sections) -> Iterator[Problem]:
+    """Yield the targets without a price; `why` says what needs it."""
+    priced = plan.at(("price", "target"))
+    have_list_prices = all(KINDS[target.kind].where == "rented" for target in plan.targets.values())
+    for name in plan.targets:
+        if not (name in priced if isinstance(priced, dict) else have_list_prices):
             hint = f"add [price.target.{name}], such as hourly = [{{ amount = 0.50 }}]"
-            yield document.problem(("target", name), f"has no price, and {why}", hint)
+            yield plan.problem(("target", name), f"has no price, and {why}", hint)
 
 
-def _have_list_prices(targets: Mapping[str, TargetSpec]) -> bool:
-    return all(KINDS[target.kind].where == "rented" for target in targets.values())
-
-
-def _families(
-    families: Sequence[Sequence[str]], targets: Mapping[str, TargetSpec], document: Document
-) -> Iterator[Problem]:
+def _families(search: SearchSpec, plan: Sections) -> Iterator[Problem]:
     seen: set[str] = set()
-    for place, family in enumerate(families):
+    for place, family in enumerate(search.families):
         for rank, name in enumerate(family):
             path = ("search", "families", place, rank)
-            if name not in targets:
-                meant = near(name, list(targets))
-                hint = f"did you mean {meant}?" if meant else f"available: {', '.join(targets)}"
-                yield document.problem(path, f"target {name} does not exist", hint)
+            if name not in plan.targets:
+                hint = suggestion(name, plan.targets, f"available: {', '.join(plan.targets)}")
+                yield plan.problem(path, f"target {name} does not exist", hint)
             elif name in seen:
-                yield document.problem(path, f"target {name} is in a family already", "remove one of them")
+                yield plan.problem(path, f"target {name} is in a family already", "remove one of them")
             seen.add(name)
 
 
@@ -82,42 +124,45 @@ MOST_CHECKED = 1_000
 """Combinations of values for which a condition is computed before the run."""
 
 
-def check_settings_search(
-    search: SearchSpec,
-    targets: Mapping[str, TargetSpec],
-    trial: TrialSpec | None,
-    points: Sequence[Point],
-    document: Document,
-) -> Iterator[Problem]:
-    """Yield problems of a search for settings of `targets`; `points` are empty if the sweep is invalid.
+def check_settings_search(plan: Sections) -> Iterator[Problem]:
+    """Yield problems of a search for settings.
 
     The server itself decides about names, units and ranges, before the first trial.
     """
-    if search.find != "settings":
-        for key in _OWN:
-            if getattr(search, key):
-                yield document.problem(("search", key), 'is valid only with find = "settings"', "remove it")
+    search, targets, points = plan.search, plan.targets, plan.points
+    if search is None or search.find != "settings":
+        for key in (each for each in _OWN if getattr(search, each, None)):
+            yield plan.problem(("search", key), 'is valid only with find = "settings"', "remove it")
         return
-    if document.data.get("phase"):
-        yield document.problem(("search",), "cannot be combined with phases", "remove one of them")
-    if not search.over and document.at(("search", "over")) is None:
-        yield document.problem(("search",), "lacks the settings", 'such as over.random_page_cost = "1..4"')
+    if plan.at(("phase",)):
+        yield plan.problem(("search",), "cannot be combined with phases", "remove one of them")
+    if not search.over and plan.at(("search", "over")) is None:
+        yield plan.problem(("search",), "lacks the settings", 'such as over.random_page_cost = "1..4"')
     if len(targets) > 1:
         message = f"searches on one server, but the plan has {len(targets)} targets"
-        yield document.problem(("search",), message, "write a plan for each target")
+        yield plan.problem(("search",), message, "write a plan for each target")
     if len(points) > 1:
         message = f"has {len(points)} points, but a search compares settings at one"
-        yield document.problem(("sweep",), message, "give one value of each parameter")
-    yield from _pairs(trial, document)
-    yield from _conditions(search, document)
-    yield from _price(search, targets, points, document)
-    fixed = {name.lower(): name for target in targets.values() for name in (*target.settings, *target.session_settings)}
-    yield from check_spelling(("search", "over"), search.over, fixed, document)
+        yield plan.problem(("sweep",), message, "give one value of each parameter")
+    yield from _pairs(plan)
+    yield from _conditions(search, plan)
+    if search.goal == "price":
+        yield from _unpriced('goal = "price" needs it', plan)
+        if any(point.rate is not None for point in points):
+            message = "is decided by the rate, which settings do not change"
+            yield plan.problem(("search", "goal"), message, 'remove sweep.rate, or write goal = "p99"')
+    yield from _searched(search, plan)
+
+
+def _searched(search: SearchSpec, plan: Sections) -> Iterator[Problem]:
+    targets = plan.targets.values()
+    fixed = {name.lower(): name for target in targets for name in (*target.settings, *target.session_settings)}
+    yield from check_spelling(("search", "over"), search.over, fixed, plan)
     for name in search.over:
-        refused = [found for target in targets.values() if (found := _refusal(name, target)) is not None]
+        refused = [found for target in targets if (found := _refusal(name, target)) is not None]
         if refused:
             reason, remedy = refused[0]
-            yield document.problem(("search", "over", name), f"cannot be searched: {reason}", remedy)
+            yield plan.problem(("search", "over", name), f"cannot be searched: {reason}", remedy)
 
 
 def _refusal(name: str, target: TargetSpec) -> tuple[str, str] | None:
@@ -134,32 +179,21 @@ def _refusal(name: str, target: TargetSpec) -> tuple[str, str] | None:
     return reason, "remove it"
 
 
-def _price(
-    search: SearchSpec, targets: Mapping[str, TargetSpec], points: Sequence[Point], document: Document
-) -> Iterator[Problem]:
-    if search.goal != "price":
-        return
-    yield from check_priced(targets, 'goal = "price" needs it', document)
-    if any(point.rate is not None for point in points):
-        message = "is decided by the rate, which settings do not change"
-        yield document.problem(("search", "goal"), message, 'remove sweep.rate, or write goal = "p99"')
-
-
-def _conditions(search: SearchSpec, document: Document) -> Iterator[Problem]:
+def _conditions(search: SearchSpec, plan: Sections) -> Iterator[Problem]:
     for name, text in search.when.items():
         path, used = ("search", "when", name), sorted(parse_expression(text).names)
         unknown = [each for each in (name, *used) if each not in search.over]
         if unknown:
             hint = f"use one of {', '.join(search.over)}" if search.over else "add it to search.over"
-            yield document.problem(path, f"{unknown[0]} is not in search.over", hint)
+            yield plan.problem(path, f"{unknown[0]} is not in search.over", hint)
         elif chained := [each for each in used if each in search.when]:
             message = f"depends on {chained[0]}, which has a condition itself"
-            yield document.problem(path, message, "write both conditions here, with and")
+            yield plan.problem(path, message, "write both conditions here, with and")
         elif (reason := _mistake(search, text, used)) is not None:
-            yield document.problem(path, reason, """such as 'jit == "on"' or "commit_delay > 0\"""")
+            yield plan.problem(path, reason, """such as 'jit == "on"' or "commit_delay > 0\"""")
 
 
-def _mistake(search: SearchSpec, text: str, used: Sequence[str]) -> str | None:
+def _mistake(search: SearchSpec, text: str, used: list[str]) -> str | None:
     values_of = [_values(read_choice(search.over[name])) for name in used]
     for values in islice(product(*values_of), MOST_CHECKED):
         try:
@@ -173,9 +207,11 @@ def _values(choice: Choice) -> list[Value]:
     return [Fraction(choice.low), Fraction(choice.high)] if isinstance(choice, Span) else list(choice)
 
 
-def _pairs(trial: TrialSpec | None, document: Document) -> Iterator[Problem]:
+def _pairs(plan: Sections) -> Iterator[Problem]:
+    trial = plan.trial
     # by default there are enough
-    given = trial is not None and "repeats" in trial.model_fields_set
-    if trial is not None and given and not trial.stops_when_decided and trial.most_repeats < FEWEST_LOOK:
+    if trial is None or "repeats" not in trial.model_fields_set or trial.stops_when_decided:
+        return
+    if trial.most_repeats < FEWEST_LOOK:
         message = f"is {trial.repeats}: a verdict needs at least {FEWEST_LOOK} pairs"
-        yield document.problem(("trial", "repeats"), message, f"set it to {FEWEST_LOOK} or more, or leave it out")
+        yield plan.problem(("trial", "repeats"), message, f"set it to {FEWEST_LOOK} or more, or leave it out")

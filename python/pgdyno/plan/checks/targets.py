@@ -2,70 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.effect import Effect
 from pgdyno.errors import Problem
-from pgdyno.plan.checks.wrong_settings import check_settings
-from pgdyno.plan.known_settings import network_refusal, refusal, session_refusal
-from pgdyno.plan.model import Plan, TrialSpec, Workload
-from pgdyno.plan.plan_document import Document, KeyPath
-from pgdyno.plan.sweeps.points import Space
+from pgdyno.plan.checks.sections import Sections
+from pgdyno.plan.known_settings import KNOWN, network_refusal, refusal, session_refusal, wrong_unit
+from pgdyno.plan.model import Plan, Workload
+from pgdyno.plan.plan_document import Document, KeyPath, near
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import PGBOUNCER, NetworkTarget, OwnTarget, TargetSpec, find_pgbouncer, pgbouncer_version
 from pgdyno.plan.workload import effect_of_plan
-from pgdyno.plan.workload_schema import MOST_ROWS, SBTEST
 from pgdyno.records import Point
 
 
-def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    """Yield everything of `targets` that is impossible, as far as the plan alone shows it."""
-    for name, target in targets.items():
-        yield from _settings(name, target, document)
-        yield from target.check(name, targets, document)
+def check_targets(plan: Sections) -> Iterator[Problem]:
+    """Yield everything of targets that is impossible, as far as the plan alone shows it."""
+    for name, target in plan.targets.items():
+        yield from _settings(name, target, plan)
+        yield from target.check(name, plan.targets, plan.document)
 
 
-def check_instances(
-    targets: Mapping[str, TargetSpec], trial: TrialSpec, document: Document, *, searches: bool
-) -> Iterator[Problem]:
-    """Yield targets whose instances the repeats of `trial` do not all reach."""
-    for name, target in targets.items():
+def check_instances(plan: Sections) -> Iterator[Problem]:
+    """Yield targets whose instances the repeats do not all reach."""
+    trial, search = plan.trial, plan.search
+    if trial is None or (search is not None and search.find == "settings"):
+        return
+    for name, target in plan.targets.items():
         count = target.instance_count
         if count == 1:
             continue
-        if searches:
+        if search is not None:
             message = f"is not possible at target {name}, which has {count} instances: a search measures one server"
-            yield document.problem(("search",), message, "search with one instance, then compare with several")
+            yield plan.problem(("search",), message, "search with one instance, then compare with several")
         elif trial.most_repeats < count:
-            message = (
-                f"{trial.repeats} are fewer than the {count} instances of target {name}: repeats take turns at them"
-            )
-            yield document.problem(("trial", "repeats"), message, f"use {2 * count} or more, two for each instance")
+            message = f"{trial.repeats} are fewer than the {count} instances of target {name}"
+            hint = f"use {2 * count} or more, two for each instance"
+            yield plan.problem(("trial", "repeats"), f"{message}: repeats take turns at them", hint)
 
 
-def _settings(name: str, target: TargetSpec, document: Document) -> Iterator[Problem]:
+def _settings(name: str, target: TargetSpec, plan: Sections) -> Iterator[Problem]:
+    path = ("target", name)
     for setting in target.settings:
         reason, remedy = refusal(setting), "remove it"
         if isinstance(target, NetworkTarget):
             reason, remedy = reason or network_refusal(setting), target.setting_remedy
             if reason is None and target.allow_existing:
-                reason, remedy = (
-                    not_of_database(name, target),
-                    _PER_SESSION.format(place=f"target.{name}", name=setting),
-                )
+                reason, remedy = not_of_database(name, target), per_session(f"target.{name}", setting)
         if reason is not None:
-            yield document.problem(("target", name, "settings", setting), f"cannot be set: {reason}", remedy)
-    yield from check_spelling(("target", name, "settings"), target.settings, {}, document)
-    yield from check_spelling(("target", name, SESSION), target.session_settings, {}, document)
-    yield from check_session(("target", name, SESSION), target.session_settings, target.settings, document)
+            yield plan.problem((*path, "settings", setting), f"cannot be set: {reason}", remedy)
+    yield from check_spelling((*path, "settings"), target.settings, {}, plan)
+    yield from check_spelling((*path, SESSION), target.session_settings, {}, plan)
+    yield from check_session((*path, SESSION), target.session_settings, target.settings, plan)
     for group, settings in (("settings", target.settings), (SESSION, target.session_settings)):
-        of_postgresql = target.kind == "embedded"
-        yield from check_settings(("target", name, group), settings, document, of_postgresql=of_postgresql)
+        for setting, value in settings.items():
+            yield from check_values((*path, group, setting), [value], plan, of_postgresql=target.kind == "embedded")
 
 
-_PER_SESSION = "write it as {place}.session_settings.{name}, which applies to each connection of the load"
+def check_values(path: KeyPath, values: Sequence[object], plan: Sections, *, of_postgresql: bool) -> Iterator[Problem]:
+    """Yield a value of the setting at `path` with a wrong unit, which a server would refuse only after it was
+    downloaded and started; and a misspelled name if the servers are PostgreSQL as released.
+
+    A name that resembles none may be new in a minor release.
+    """
+    name = str(path[-1])
+    if of_postgresql and "." not in name and name.lower() not in KNOWN and (meant := near(name, KNOWN)):
+        yield plan.problem(path, "is no setting of PostgreSQL", f"did you mean {meant}?")
+    wrong = next((each for value in values if (each := wrong_unit(name, str(value))) is not None), None)
+    if wrong is not None:
+        yield plan.problem(path, *wrong)
 
 
 def not_of_database(name: str, target: NetworkTarget) -> str:
@@ -73,14 +80,12 @@ def not_of_database(name: str, target: NetworkTarget) -> str:
     return f"the database {target.database} of target {name} may be another's, and pgdyno does not change its settings"
 
 
-def swept_remedy(setting: str) -> str:
-    """Return the remedy for the setting of a sweep that a database of a target may not get."""
-    return _PER_SESSION.format(place="sweep", name=setting)
+def per_session(place: str, setting: str) -> str:
+    """Return the remedy for a setting at `place` that a database may not get."""
+    return f"write it as {place}.session_settings.{setting}, which applies to each connection of the load"
 
 
-def check_spelling(
-    path: KeyPath, names: Iterable[str], spelled: dict[str, str], document: Document
-) -> Iterator[Problem]:
+def check_spelling(path: KeyPath, names: Iterable[str], spelled: dict[str, str], plan: Sections) -> Iterator[Problem]:
     """Yield names of settings at `path` that differ from earlier ones only in case: the server would use the last.
 
     `spelled` has the earlier names by their lower case; adds `names` to it.
@@ -88,20 +93,18 @@ def check_spelling(
     for name in names:
         known = spelled.setdefault(name.lower(), name)
         if known != name:
-            yield document.problem((*path, name), f"is the same setting as {known}", "write its name in one way")
+            yield plan.problem((*path, name), f"is the same setting as {known}", "write its name in one way")
 
 
-def check_session(
-    path: KeyPath, per_session: Iterable[str], of_server: Iterable[str], document: Document
-) -> Iterator[Problem]:
-    """Yield names at `path` that no session can have, and those that the server has, too."""
+def check_session(path: KeyPath, names: Iterable[str], of_server: Iterable[str], plan: Sections) -> Iterator[Problem]:
+    """Yield `names` at `path` that no session can have, and those that the server has, too."""
     known = {name.lower() for name in of_server}
-    for name in per_session:
+    for name in names:
         refused = session_refusal(name)
         if refused is not None:
-            yield document.problem((*path, name), f"cannot be set for a session: {refused[0]}", refused[1])
+            yield plan.problem((*path, name), f"cannot be set for a session: {refused[0]}", refused[1])
         elif name.lower() in known:
-            yield document.problem((*path, name), "is also under settings", "remove one of them")
+            yield plan.problem((*path, name), "is also under settings", "remove one of them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +137,20 @@ def check_abilities(
         if clients > able.connections and not able.pooler:
             message = f"{clients} clients are too many for target {name}, which allows {able.connections} connections"
             yield document.problem(("sweep", "clients"), message, "use fewer, or raise its max_connections")
-        if reset.checkpoint and not able.may_checkpoint:
-            message = f"the role at target {name} may not run CHECKPOINT"
-            hint = "grant it pg_checkpoint (PostgreSQL 15 or later), or set checkpoint = false"
-            yield document.problem(("reset", "checkpoint"), message, hint)
-        for place, step in enumerate(plan.step):
-            if step.do == "checkpoint" and not able.may_checkpoint:
-                message = f"the role at target {name} may not run CHECKPOINT"
-                hint = "grant it pg_checkpoint (PostgreSQL 15 or later), or remove the step"
-                yield document.problem(("step", place, "do"), message, hint)
+        checkpoints: list[tuple[KeyPath, str]] = [(("reset", "checkpoint"), "set checkpoint = false")]
+        checkpoints = checkpoints if reset.checkpoint else []
+        steps = (place for place, step in enumerate(plan.step) if step.do == "checkpoint")
+        checkpoints += [(("step", place, "do"), "remove the step") for place in steps]
+        role = f"the role at target {name} may not"
+        for path, other in checkpoints if not able.may_checkpoint else ():
+            hint = f"grant it pg_checkpoint (PostgreSQL 15 or later), or {other}"
+            yield document.problem(path, f"{role} run CHECKPOINT", hint)
         if reset.statistics and not able.may_reset_statistics:
-            message = f"the role at target {name} may not reset statistics"
-            yield document.problem(("reset", "statistics"), message, "grant it EXECUTE on pg_stat_reset, or remove it")
+            hint = "grant it EXECUTE on pg_stat_reset, or remove it"
+            yield document.problem(("reset", "statistics"), f"{role} reset statistics", hint)
         if reset.method == "template" and not able.may_make_databases:
-            message = f"the role at target {name} may not create databases"
-            yield document.problem(("reset", "method"), message, 'grant it CREATEDB, or set method = "reload"')
+            hint = 'grant it CREATEDB, or set method = "reload"'
+            yield document.problem(("reset", "method"), f"{role} create databases", hint)
         if able.is_standby:
             yield from _check_standby(plan, name, document, folder)
 
@@ -166,18 +168,17 @@ def _check_pooled(plan: Plan, name: str, able: Abilities, document: Document) ->
         yield document.problem(("target", name, SESSION), message, "set them for the role or the database")
 
 
-def check_poolers(
-    targets: Mapping[str, TargetSpec], workload: Workload | None, space: Space | None, document: Document
-) -> Iterator[Problem]:
+def check_poolers(plan: Sections) -> Iterator[Problem]:
     """Yield loads that the machine's PgBouncer, in front of a server of pgdyno's own, is too old for."""
-    if workload is None or space is None or document.data.get("group"):
+    if plan.workload is None or plan.space is None or plan.at(("group",)):
         return
-    for name, target in targets.items():
+    for name, target in plan.targets.items():
         pooler = target.pooler if isinstance(target, OwnTarget) else None
         path = find_pgbouncer() if pooler is not None and pooler.kind == PGBOUNCER else None
         version = pgbouncer_version(path) if path is not None else None
         if pooler is not None and version is not None and not pooler.may_prepare(version):
-            yield from _prepared(f"through the pooler of target {name}, {version}", workload, space.points, document)
+            where = f"through the pooler of target {name}, {version}"
+            yield from _prepared(where, plan.workload, plan.points, plan.document)
 
 
 def _prepared(where: str, workload: Workload, points: Iterable[Point], document: Document) -> Iterator[Problem]:
@@ -203,36 +204,14 @@ def _check_standby(plan: Plan, name: str, document: Document, folder: Path) -> I
     if reset.prewarm == "pg_prewarm":
         yield document.problem(("reset", "prewarm"), f"is not possible: {why}", 'set prewarm = "read", or remove it')
     if isinstance(target, NetworkTarget) and target.settings:
-        hint = _PER_SESSION.format(place=f"target.{name}", name=next(iter(target.settings)))
+        hint = per_session(f"target.{name}", next(iter(target.settings)))
         yield document.problem(("target", name, "settings"), f"cannot be set: {why}", hint)
 
 
-KEY, RENTED = "generators", "generator"
-
-
-def check_generators(document: Document) -> Iterator[Problem]:
-    """Yield problems of a plan with several generators."""
-    if document.data.get(KEY) and document.data.get(RENTED) not in (None, "here"):
-        message, hint = (
-            "rented generators cannot be combined with others",
-            f'set generator = "here", or leave {KEY} out',
-        )
-        yield document.problem((KEY,), f"are not possible: {message}", hint)
-
-
-def check_size(workload: Workload, space: Space | None, document: Document) -> Iterator[Problem]:
-    """Yield keys of another dataset, and impossible sizes."""
-    given = document.at(("workload",))
-    given = given if isinstance(given, dict) else {}
-    if workload.dataset == SBTEST:
-        if "scale" in given:
-            message = "does not apply to sbtest, whose size is tables and table_size"
-            yield document.problem(("workload", "scale"), message, "set table_size, the rows of each table")
-        if space is not None and any((point.scale or 0) > MOST_ROWS for point in space.points):
-            message = f"scale sets the rows of each sbtest table, at most {MOST_ROWS:,}"
-            yield document.problem(("sweep", "scale"), message)
-        return
-    for name in ("tables", "table_size"):
-        if name in given:
-            message = f'is valid only with dataset = "sbtest", and dataset is {workload.dataset}'
-            yield document.problem(("workload", name), message, 'remove it, or set dataset = "sbtest"')
+def check_generators(plan: Sections) -> Iterator[Problem]:
+    """Yield problems of several generators, and of rented ones."""
+    if plan.at(("generators",)) and plan.at(("generator",)) not in (None, "here"):
+        message = "are not possible: rented generators cannot be combined with others"
+        yield plan.problem(("generators",), message, 'set generator = "here", or leave generators out')
+    if plan.generator is not None:
+        yield from plan.generator.check(plan.targets, plan.document)

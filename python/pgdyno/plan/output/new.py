@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.mounts import is_folder
-from pgdyno.plan.plan_document import near
+from pgdyno.plan.ab_plan import toml_text
+from pgdyno.plan.plan_document import suggestion
 from pgdyno.plan.targets import PROGRAMS
 from pgdyno.plan.values import LONGEST_NAME, NAME, refuse_undecodable
 
@@ -43,11 +44,10 @@ _INSTALLED = "/usr/lib/postgresql"
 def new_plan(file: Path, kind: str = "embedded", template: str = "new.toml") -> str:
     """Return the text of a plan for `file` with a target of `kind`, by a template. Raises UsageError."""
     if kind not in KINDS:
-        meant = near(kind, KINDS)
-        hint = f"did you mean {meant}?" if meant else f"use {' or '.join(KINDS)}"
+        hint = suggestion(kind, KINDS, f"use {' or '.join(KINDS)}")
         raise UsageError(f"no plan for targets of kind {kind} to start from", hint=hint)
     text = resources.files("pgdyno.plan.output").joinpath(template).read_text(encoding="utf-8")
-    target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quote(str(_local_bin())))
+    target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=toml_text(str(_local_bin())))
     return text.format(file=file, name=plan_name(file.name.removesuffix(".toml"), "plan"), target=target)
 
 
@@ -70,10 +70,6 @@ def plan_name(text: str, otherwise: str) -> str:
     """Return the part of `text` that is valid as a plan's name, or `otherwise` without one."""
     letters = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")[:LONGEST_NAME]
     return letters if NAME.fullmatch(letters) else otherwise
-
-
-def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _local_bin() -> Path:

@@ -32,7 +32,8 @@ def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
     first = ["trial"] if plan.has_group_trials and len(plan.target) == 1 else ["trial", "target"]
     rows = [[*_row(trial, first, [*names, *further]), lengths[trial.number]] for trial in trials]
     headings = [*first, *names, *map(_short_name, further), "repeat", "length"]
-    if _width([headings, *rows]) > WIDTH and further:
+    width = sum(max(map(len, column)) + GAP for column in zip(headings, *rows, strict=True))
+    if width > WIDTH and further:
         headings = [*first, *names, "repeat", "length", "settings and variables"]
         rows = [[*_row(trial, first, names), lengths[trial.number], _assignments(trial, further)] for trial in trials]
     table = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim")
@@ -76,10 +77,6 @@ def _value(value: float | str | None) -> str:
     if value is None:
         return "default"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def _width(rows: Sequence[Sequence[str]]) -> int:
-    return sum(max(map(len, column)) + GAP for column in zip(*rows, strict=True))
 
 
 def trial_length(plan: Plan) -> str:

@@ -134,6 +134,13 @@ class Reader:
         return content
 
 
+def read_through(statements: Iterable[Statement]) -> None:
+    """Read all of `statements` and their data, for the mistakes in them. Raises SqlFileError."""
+    for statement in statements:
+        for _ in statement.data:
+            pass
+
+
 def read_statements(sql: str, folder: Path) -> Iterator[Statement]:
     """Yield the statements of `sql`: those of the file in `folder` if it ends with `.sql`. Raises SqlFileError."""
     reader = Reader(folder, {})
@@ -204,7 +211,8 @@ class _SqlFile:
                 return
             elif text == ";" and not self.parentheses and not self.blocks:
                 if self.start:
-                    yield self._statement("copy" if _reads_client(self.words) else "sql")
+                    reads_client = self.words[:1] == ["copy"] and ("from", "stdin") in pairwise(self.words)
+                    yield self._statement("copy" if reads_client else "sql")
             elif kind == "blank":
                 self.parts.append(text)
             else:
@@ -357,7 +365,3 @@ class _SqlFile:
         with self.reader.open(name, self.name, self.line) as file:
             while chunk := file.read(CHUNK_BYTES):
                 yield self.reader.took(name, chunk)
-
-
-def _reads_client(words: list[str]) -> bool:
-    return words[:1] == ["copy"] and any(pair == ("from", "stdin") for pair in pairwise(words))

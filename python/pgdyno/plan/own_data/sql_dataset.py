@@ -12,7 +12,7 @@ from typing import Annotated, TypeGuard
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from pgdyno.errors import InvalidValueError
-from pgdyno.plan.own_data.psql_reader import Reader, Statement
+from pgdyno.plan.own_data.psql_reader import Reader, Statement, read_through
 from pgdyno.plan.values import Model, Name, Setting, setting_text
 
 LOADED_BY_PGDYNO = ("none", "pgbench", "sbtest", "tpcc", "tpch")
@@ -90,9 +90,7 @@ def read_contents(dataset: SqlDataset, folder: Path, variables: Mapping[str, str
         hashes = {}
         reader = Reader(folder, dict(variables))
         for each in readers_in_order(dataset, reader):
-            for statement in each:
-                for _ in statement.data:
-                    pass
+            read_through(each)
         hashes = {name: found.hexdigest() for name, found in reader.hashes.items()}
         stamps = _stamps(folder, hashes)
         known = _known[key] = Contents(hashes, frozenset(reader.used), sum(size for size, _ in stamps), stamps)

@@ -6,6 +6,7 @@ form, in the content and in the paths of lines.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -79,7 +80,7 @@ def _read(file: PlanFile, folder: FilePath, above: list[PlanFile]) -> Read:
     data, twice = one_form(parse(file.source, text))
     lines = {moved_in_plan(path): line for path, line in key_lines(text).items()}
     data = data | {key: _sources_from(data[key], file.folder) for key in ("target", "on") if key in data}
-    if above:
+    if file.folder != folder:
         data = _scripts_from(data, file.folder, folder)
     inherited = file.source if above else None
     document = Document(data, lines, sources=dict.fromkeys(lines, inherited) if inherited else {})
@@ -136,12 +137,14 @@ def _merge_documents(base: Document, own: Document) -> Document:
 
 
 def _without_replaced(base: Mapping[str, Any], own: Document) -> dict[str, Any]:
-    data = _copy_table(base)
+    data: dict[str, Any] = copy.deepcopy(dict(base))
     for path, others in _INSTEAD.items():
         if own.at(path) is not None:
             for other in others:
-                if own.at(other) is None:
-                    _remove(data, other)
+                # each is a section, or a key of one
+                table = data if len(other) == 1 else data.get(str(other[0]))
+                if own.at(other) is None and isinstance(table, dict):
+                    table.pop(str(other[-1]), None)
     targets, own_targets = data.get("target"), own.at(("target",))
     if isinstance(targets, dict) and isinstance(own_targets, dict):
         for name, target in own_targets.items():
@@ -150,18 +153,6 @@ def _without_replaced(base: Mapping[str, Any], own: Document) -> dict[str, Any]:
                 # the keys of another kind would be refused
                 del targets[name]
     return data
-
-
-def _copy_table(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _copy_table(value) if isinstance(value, dict) else value for key, value in table.items()}
-
-
-def _remove(data: dict[str, Any], path: KeyPath) -> None:
-    node: Any = data
-    for key in path[:-1]:
-        node = node.get(key) if isinstance(node, dict) else None
-    if isinstance(node, dict):
-        node.pop(path[-1], None)
 
 
 def _merge_tables(
@@ -197,8 +188,6 @@ def _forget(lines: dict[KeyPath, int], sources: dict[KeyPath, str], gone: Callab
 
 def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[str, Any]:
     """Rewrites paths of scripts and captures in `data`, relative to `folder`, so that they are relative to `to`."""
-    if folder == to:
-        return data
     data = dict(data)
     moved: dict[str, str] = {}
     for section in ("workload", "replica_load", "group", "step"):
@@ -208,20 +197,21 @@ def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[
         ]
         if section in data:
             data[section] = changed if isinstance(tables, list) else changed[0]
-    if isinstance(data.get("workload"), dict):
+    workload = data.get("workload")
+    if isinstance(workload, dict):
         keys = {"captured"}.union(*(schema.naming_files for schema in WORKLOAD_KINDS.values()))
-        named = {key: data["workload"].get(key) for key in sorted(keys)}
-        data["workload"] = data["workload"] | {
-            key: os.path.relpath(folder / name, to)
-            for key, name in named.items()
-            if isinstance(name, str) and _is_relative_to(folder, name)
-        }
-        dataset = data["workload"].get("dataset")
+        data["workload"] = workload | {key: _files_from(workload[key], folder, to) for key in keys & workload.keys()}
+        dataset = workload.get("dataset")
         if isinstance(dataset, dict):
             data["workload"]["dataset"] = dataset | {"sql": _files_from(dataset.get("sql"), folder, to)}
     names = {_name(before): _name(after) for before, after in moved.items()}
     if isinstance(data.get("phase"), list):
-        data["phase"] = [_mix_moved(phase, names) for phase in data["phase"]]
+        data["phase"] = [
+            phase | {"mix": {names.get(name, name): weight for name, weight in phase["mix"].items()}}
+            if isinstance(phase, dict) and isinstance(phase.get("mix"), dict)
+            else phase
+            for phase in data["phase"]
+        ]
     return data
 
 
@@ -238,16 +228,9 @@ def _sources_from(node: object, folder: FilePath) -> object:
     if not isinstance(node, dict):
         return node
     return {
-        key: _absolute(value, folder) if key in _SOURCES else _sources_from(value, folder)
+        key: _files_from(value, folder, None) if key in _SOURCES else _sources_from(value, folder)
         for key, value in node.items()
     }
-
-
-def _absolute(files: object, folder: FilePath) -> object:
-    if isinstance(files, list):
-        return [_absolute(each, folder) for each in files]
-    is_here = isinstance(files, str) and _is_relative_to(folder, files)
-    return os.path.normpath(folder.absolute() / str(files)) if is_here else files
 
 
 def _with_moved_files(table: object, folder: FilePath, to: FilePath, moved: dict[str, str]) -> object:
@@ -261,11 +244,13 @@ def _with_moved_files(table: object, folder: FilePath, to: FilePath, moved: dict
     return table | {"sql": _files_from(table["sql"], folder, to)} if "sql" in table else table
 
 
-def _files_from(files: object, folder: FilePath, to: FilePath) -> object:
+def _files_from(files: object, folder: FilePath, to: FilePath | None) -> object:
+    """Return `files` in `folder` with paths relative to `to`; None: with absolute ones. Others stay as they are."""
     if isinstance(files, list):
         return [_files_from(each, folder, to) for each in files]
-    is_here = isinstance(files, str) and _is_relative_to(folder, files)
-    return os.path.relpath(folder / str(files), to) if is_here else files
+    if not isinstance(files, str) or not _is_relative_to(folder, files):
+        return files
+    return os.path.normpath(folder.absolute() / files) if to is None else os.path.relpath(folder / files, to)
 
 
 def _is_relative_to(folder: FilePath, name: str) -> bool:
@@ -282,9 +267,3 @@ def _script_from_folder(script: str, folder: FilePath, to: FilePath) -> str:
 def _name(script: str) -> str:
     name, at, weight = script.rpartition("@")
     return name if at and weight.isdigit() else script
-
-
-def _mix_moved(phase: object, names: Mapping[str, str]) -> object:
-    if not isinstance(phase, dict) or not isinstance(phase.get("mix"), dict):
-        return phase
-    return phase | {"mix": {names.get(name, name): weight for name, weight in phase["mix"].items()}}

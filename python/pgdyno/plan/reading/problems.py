@@ -86,7 +86,7 @@ def _translate(error: dict[str, Any], document: Document) -> Problem:
         return document.problem(path, message, "use a newer pgdyno, or format = 1")
     translate = _MESSAGES.get(kind)
     if translate is None:
-        return document.problem(path, _first_lower(error["msg"]))
+        return document.problem(path, error["msg"][:1].lower() + error["msg"][1:])
     message, hint = translate(context, error["input"], str(path[-1]) if path else "")
     return document.problem(path, message, hint)
 
@@ -153,7 +153,10 @@ def _known_keys(table: KeyPath, document: Document) -> list[str]:
     if not table:
         model: type[BaseModel] = Plan
     elif table[0] == "target" and len(table) > 2:
-        model = _table(TARGET_KINDS[str(document.at((*table[:2], "kind")))], str(table[2]))
+        field = TARGET_KINDS[str(document.at((*table[:2], "kind")))].model_fields[str(table[2])]
+        # the model of a table may be optional
+        kinds = (field.annotation, *get_args(field.annotation))
+        model = next(each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel))
     elif table[0] == "target":
         model = TARGET_KINDS[str(document.at((*table, "kind")))]
     elif table == ("workload",):
@@ -164,12 +167,6 @@ def _known_keys(table: KeyPath, document: Document) -> list[str]:
         # the section that is none of today is `replica_load`, a group
         model = SECTIONS.get(str(table[0]), GroupSpec)
     return _keys(model)
-
-
-def _table(model: type[BaseModel], key: str) -> type[BaseModel]:
-    """Return the model of the table `key` of `model`, whose field may be optional."""
-    kinds = (model.model_fields[key].annotation, *get_args(model.model_fields[key].annotation))
-    return next(each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel))
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
@@ -229,10 +226,6 @@ def _one_of(context: dict[str, Any], value: object, _key: str) -> tuple[str, str
     return f"must be {what}, not {_as_written(value)}", f'did you mean "{meant}"?' if meant else None
 
 
-def _empty(_context: dict[str, Any], _value: object, key: str) -> tuple[str, str | None]:
-    return "must not be empty", _EXAMPLES.get(key)
-
-
 def _own_message(context: dict[str, Any], _value: object, _key: str) -> tuple[str, str | None]:
     error = context["error"]
     return (error.message, error.hint) if isinstance(error, InvalidValueError) else (str(error), None)
@@ -250,7 +243,7 @@ _MESSAGES: dict[str, _Translator] = {
     "greater_than": _bound("more than", "gt"),
     "greater_than_equal": _bound("at least", "ge"),
     "literal_error": _one_of,
-    "too_short": _empty,
+    "too_short": lambda _context, _value, key: ("must not be empty", _EXAMPLES.get(key)),
     "value_error": _own_message,
 }
 
@@ -269,7 +262,3 @@ def _as_written(value: object) -> str:
 
 def _listing(words: Iterable[str]) -> str:
     return listed([f'"{word}"' for word in words])
-
-
-def _first_lower(text: str) -> str:
-    return text[:1].lower() + text[1:]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from pgdyno.errors import InvalidValueError, Problem
+from pgdyno.errors import InvalidValueError
 from pgdyno.mounts import is_folder
-from pgdyno.plan.plan_document import Document
 
 if TYPE_CHECKING:
     from pgdyno.records.capture import Capture
@@ -83,13 +81,3 @@ def read_replayed(folder: Path) -> Capture:
 def full_length_s(capture: Capture, pace: float | str) -> float | None:
     """Return how long a replay of all of `capture` takes; None at the pace `max`, where the server decides."""
     return None if isinstance(pace, str) else capture.span_us / 1e6 / pace
-
-
-def check_captured(document: Document, folder: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the capture.json that `document` compares with, whose path is relative to `folder`."""
-    named = document.at(("workload", "captured"))
-    try:
-        if isinstance(named, str):
-            read_captured(folder / named)
-    except InvalidValueError as error:
-        yield document.problem(("workload", "captured"), error.message, error.hint)

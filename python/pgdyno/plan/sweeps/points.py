@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain, product
 
 from pgdyno.errors import InvalidValueError
-from pgdyno.plan.plan_document import near
+from pgdyno.plan.plan_document import near, suggestion
 from pgdyno.plan.sweeps.expressions import Expression, Value, parse_expression, plain_number
 from pgdyno.plan.sweeps.spec import GROUPS, SESSION, Place, PointSpec, Sweep
 from pgdyno.plan.values import HIGHEST_RATE
@@ -143,14 +143,11 @@ def _write_point(
     if open_ones or ("clients" not in items and "clients" not in axes):
         name = open_ones[0] if open_ones else "clients"
         reason = f"the sweep has {len(axes[name])} values" if open_ones else "the sweep has none"
-        hint = f"add it to the point, such as {name} = {_example(name)}"
+        example = {"protocol": '"simple"', "connect": '"each"'}.get(name, "4")
+        hint = f"add it to the point, such as {name} = {example}"
         space.add_problem(SweepProblem(("points", number), f"lacks {name}, and {reason}", hint))
         return None
     return {name: of[0] for name, of in axes.items()} | items
-
-
-def _example(name: str) -> str:
-    return {"protocol": '"simple"', "connect": '"each"'}.get(name, "4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,30 +312,28 @@ class _Resolving(Mapping[str, Value]):
         if name in WHOLE:
             whole = Fraction(math.floor(number))
             if whole < 1:
-                message = (
-                    f'"{expression.text}" comes to {self._rounded_text(number, whole)}{self._value_text(expression)}'
-                )
-                raise _WrongError(message, f'write "max(1, {expression.text})"; {_ROUNDING}')
+                shown = plain_number(number) + ("" if number == whole else f", rounded down {whole}")
+                hint = f'write "max(1, {expression.text})"; fractions are rounded down'
+                raise self._wrong_result(expression, shown, hint)
             return whole
         if name == "rate":
             if number <= 0:
-                message = f'"{expression.text}" comes to {plain_number(number)}{self._value_text(expression)}'
-                raise _WrongError(message, "a rate must be above 0 transactions per second")
+                hint = "a rate must be above 0 transactions per second"
+                raise self._wrong_result(expression, plain_number(number), hint)
             if number >= HIGHEST_RATE:
-                message = f'"{expression.text}" comes to {float(number):g}{self._value_text(expression)}'
-                raise _WrongError(message, f"a rate must be less than {HIGHEST_RATE:g} transactions per second")
+                hint = f"a rate must be less than {HIGHEST_RATE:g} transactions per second"
+                raise self._wrong_result(expression, f"{float(number):g}", hint)
             return number
         return plain_number(number)
 
-    @staticmethod
-    def _rounded_text(number: Fraction, whole: Fraction) -> str:
-        rounded = "" if number == whole else f", rounded down {whole}"
-        return plain_number(number) + rounded
-
-    def _value_text(self, expression: Expression) -> str:
-        """Return ` for clients = 1`: the values that led to the problem."""
-        used = [f"{name} = {_plain_value(self[name])}" for name in sorted(expression.names)]
-        return f" for {', '.join(used)}" if used else ""
+    def _wrong_result(self, expression: Expression, shown: str, hint: str) -> _WrongError:
+        """Return the problem with the values that led to it: ` for clients = 1`."""
+        values = {name: self[name] for name in sorted(expression.names)}
+        used = [
+            f"{name} = {plain_number(each) if isinstance(each, Fraction) else each}" for name, each in values.items()
+        ]
+        given = f" for {', '.join(used)}" if used else ""
+        return _WrongError(f'"{expression.text}" comes to {shown}{given}', hint)
 
     # as in names of expressions
 
@@ -353,29 +348,19 @@ class _Resolving(Mapping[str, Value]):
         if group == "variables" and variable in self._given.variables:
             return self._given.variables[variable]
         if group in GROUPS and variable:
-            raise _WrongError(f"{name} is unknown", _not_given(name, group))
+            others = ", or the workload" if group == "variables" else ""
+            raise _WrongError(f"{name} is unknown", f"add {name} to the sweep{others}")
         if name in NUMBERS:
             raise _WrongError(f"{name} is unknown", f"add {name} to the sweep")
-        meant = near(name, [*NUMBERS, "protocol", *self._items])
         known = f"parameters: {', '.join(NUMBERS)}, protocol, {', '.join(f'{group}.NAME' for group in GROUPS)}"
-        raise _WrongError(f"parameter {name} does not exist", f"did you mean {meant}?" if meant else known)
+        hint = suggestion(name, [*NUMBERS, "protocol", *self._items], known)
+        raise _WrongError(f"parameter {name} does not exist", hint)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
 
     def __len__(self) -> int:
         return len(self._items)
-
-
-_ROUNDING = "fractions are rounded down"
-
-
-def _not_given(name: str, group: str) -> str:
-    return f"add {name} to the sweep" + (", or the workload" if group == "variables" else "")
-
-
-def _plain_value(value: Value) -> str:
-    return plain_number(value) if isinstance(value, Fraction) else str(value)
 
 
 def _wrong(error: ValueError) -> _WrongError:

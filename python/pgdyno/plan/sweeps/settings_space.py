@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
 from pgdyno.errors import InvalidValueError
 from pgdyno.plan.sweeps.expressions import Value
+from pgdyno.plan.sweeps.spec import leaves
 from pgdyno.plan.values import setting_text
 from pgdyno.units import BYTES, MICROSECONDS
 
@@ -77,7 +78,7 @@ def value_in_conditions(choice: Choice, text: str) -> Value:
 
 def read_when(value: object) -> object:
     """Flattens the table `search.when`, whose keys may contain dots."""
-    return dict(_leaves(value)) if isinstance(value, Mapping) else value
+    return dict(leaves(value)) if isinstance(value, Mapping) else value
 
 
 def read_over(value: object) -> object:
@@ -85,7 +86,7 @@ def read_over(value: object) -> object:
     if not isinstance(value, Mapping):
         return value
     found = {}
-    for name, each in _leaves(value):
+    for name, each in leaves(value):
         texts = [setting_text(item) for item in each] if isinstance(each, list) else setting_text(each)
         if not isinstance(texts, (str, list)) or not all(isinstance(item, str) for item in texts):
             raise InvalidValueError(f"{name} is neither a range nor a list", _EXAMPLE)
@@ -95,11 +96,3 @@ def read_over(value: object) -> object:
             raise InvalidValueError(f"{name}: {error.message}", error.hint) from error
         found[name] = texts
     return found
-
-
-def _leaves(table: Mapping[object, object], before: str = "") -> Iterator[tuple[str, object]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value

@@ -7,7 +7,7 @@ other parameters. Ranges are expanded when they are read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -99,7 +99,7 @@ def spread(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Place]]:
             flat[key] = value
             continue
         group = flat.setdefault(str(place[0]), {})
-        for name, each in _leaves(str(place[1]), value) if len(place) > 1 else _members(value):
+        for name, each in leaves(value, str(place[1]) if len(place) > 1 else ""):
             if name in group:
                 twice.append((place[0], name))
             group[name] = each
@@ -121,14 +121,13 @@ def moved(place: Place) -> Place:
     return (group, *([".".join(keys)] if keys else []), *place[at:])
 
 
-def _members(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [leaf for key, value in table.items() for leaf in _leaves(key, value)]
-
-
-def _leaves(name: str, value: object) -> list[tuple[str, Any]]:
+def leaves(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values in a table at any depth, with their dotted names; `value` itself as `name` if it is none."""
     if not isinstance(value, Mapping):
-        return [(name, value)]
-    return [leaf for key, each in value.items() for leaf in _leaves(f"{name}.{key}", each)]
+        yield name, value
+        return
+    for key, each in value.items():
+        yield from leaves(each, f"{name}.{key}" if name else str(key))
 
 
 def _spread(value: object) -> object:
@@ -245,10 +244,6 @@ OneRate = Annotated[
 OneText = Annotated[str, PlainValidator(_refuse_range(_text_item)), WithJsonSchema({"anyOf": [*_PLAIN]})]
 
 
-def _simple_protocol() -> list[Protocol]:
-    return ["simple"]
-
-
 Condition = Annotated[str, AfterValidator(_condition)]
 
 
@@ -279,7 +274,7 @@ class Sweep(Model):
     """Numbers of clients; None: only the points are measured."""
     workers: WholeItems | None = None
     """Engine threads; None: the engine decides."""
-    protocol: Protocols = Field(default_factory=_simple_protocol)
+    protocol: Protocols = Field(default_factory=lambda: list[Protocol](["simple"]))
     scale: WholeItems | None = None
     """Scale of the dataset; None: that of the workload."""
     rate: RateItems | None = None

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
 from pgdyno.plan.checks.question import FEWEST_TRIALS, compares_arms
+from pgdyno.plan.checks.trial_conditions import is_one_expression
 from pgdyno.plan.model import Plan
 from pgdyno.plan.scenario.groups import StepSpec
-from pgdyno.plan.sweeps.points import is_computed
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
 from pgdyno.plan.time_budget.budget_reductions import fit_settings, fit_wal, thin
 from pgdyno.plan.time_budget.time_and_disk import (
@@ -319,14 +319,10 @@ def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
 
 
 def _computed_items(sweep: Sweep) -> dict[str, object]:
-    def one(items: Sequence[object] | None) -> bool:
-        return items is not None and len(items) == 1 and isinstance(items[0], str) and is_computed(items[0])
-
-    kept: dict[str, object] = {
-        name: getattr(sweep, name) for name in ("workers", "scale", "rate") if one(getattr(sweep, name))
-    }
+    lists = {name: getattr(sweep, name) for name in ("workers", "scale", "rate")}
+    kept: dict[str, object] = {name: items for name, items in lists.items() if is_one_expression(items)}
     for group in GROUPS:
-        kept[group] = {name: items for name, items in getattr(sweep, group).items() if one(items)}
+        kept[group] = {name: items for name, items in getattr(sweep, group).items() if is_one_expression(items)}
     return kept
 
 

@@ -13,9 +13,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from pgdyno.effect import Effect
 from pgdyno.errors import InvalidValueError, Problem
-from pgdyno.plan.optional_sections import percent, share_of
+from pgdyno.plan.optional_sections import share_of
 from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.reading.replayed_capture import TOLERANCE_S, full_length_s, read_replayed
+from pgdyno.plan.values import read_by
 from pgdyno.plan.workload_schema import AnyDataset, Excluded, Workload
 from pgdyno.units import format_duration, parse_duration_s
 
@@ -78,7 +79,7 @@ class Replay(Workload):
     """Speed of a replay: 2 is twice as fast as captured, "max" waits for no captured start."""
     order: Literal["sessions", "captured"] = "sessions"
     """Whether statements that make keys of one table also wait for each other, and sessions for those before them."""
-    true_to: Annotated[str, AfterValidator(percent)] = "95%"
+    true_to: Annotated[str, AfterValidator(read_by(share_of))] = "95%"
     """The least share of the statements that must have the captured result: with fewer, no figure stands."""
     # reports show it as the workload
     scripts: list[str] = Field(default=["replay"])

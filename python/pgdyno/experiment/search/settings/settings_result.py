@@ -31,19 +31,16 @@ def configuration(found: Found, goal: Goal, run: str, words: str) -> str:
     tested = {line.name: line for line in found.lines}
     is_any_needed = any(line.is_kept and line.without is not None for line in found.lines)
     for name, value in found.settings.items():
-        why = _single_words(found, goal) if len(found.settings) == 1 else _line_reason(tested.get(name), goal)
         line = tested.get(name)
+        why = _line_reason(line, goal)
+        if len(found.settings) == 1 and found.confirmed is not None:
+            why = f"with this line: {_change(found.confirmed, goal)}"
         # without any line that was confirmed alone, only all of them together are confirmed
         is_tested = line is not None and (line.without is not None or line.is_broken)
         is_unknown = not is_tested and (line is None or line.untested is not Untested.LAST)
         comment = "# " if is_any_needed and is_unknown else ""
         lines += ["", f"# {why}", f"{comment}{name} = {quote(value)}"]
     return "\n".join(lines) + "\n"
-
-
-def _single_words(found: Found, goal: Goal) -> str:
-    assert found.confirmed is not None
-    return f"with this line: {_change(found.confirmed, goal)}"
 
 
 def _line_reason(line: Line | None, goal: Goal) -> str:
