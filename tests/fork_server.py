@@ -32,7 +32,7 @@ PAGE = Path(html.__file__).parent / "page"
 LIBRARIES = (
     "asyncssh", "boto3", "hdrh.codec", "jinja2", "pgdyno.analyse.history", "pgdyno.cli", "pgdyno.importers.write",
     "pgdyno.live.server.web_server", "pgdyno.metrics", "pgdyno.report.analysis", "pgdyno.synthesise.model_folder",
-    "pgdyno.watch.loop", "pgdyno.watch.views", "ruptures", "scipy.optimize", "scipy.special", "scipy.stats",
+    "pgdyno.watch.page", "pgdyno.watch.sampling", "ruptures", "scipy.optimize", "scipy.special", "scipy.stats",
 )  # fmt: skip
 """What commands import later than their own module."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -38,6 +39,16 @@ def locate(program: str, environment: str, what: str) -> Path:
             hint=f"install pgdyno's wheel; in a checkout run make build, or set {environment} to its path",
         )
     return Path(found)
+
+
+def end_process(process: subprocess.Popen[bytes], within_s: float, number: int = signal.SIGTERM) -> None:
+    """Send the signal `number`, and kill a process that has not ended `within_s` later."""
+    process.send_signal(number)
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ import pytest
 
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.watch.find_server import Found
-from pgdyno.watch.polling import Polling
+from pgdyno.watch.polling import backends
 from tests.postgres.probe_process import Probe, probing
 from tests.postgres.watch_process import BIN, clean
 from tests.waiting import wait_until
@@ -39,9 +38,8 @@ def seen(probe: Probe, since: float) -> Counter[tuple[str, str | None]]:
 
 
 def is_waiting(server: Server, pid: int) -> bool:
-    with server.connect() as connection, Polling(Found({}), connection) as polling:
-        wait_until(lambda: polling.sessions)
-        return [each["wait"] for each in polling.sessions if each["pid"] == pid] == ["Client:ClientRead"]
+    with server.connect() as connection:
+        return [row["wait"] for row in backends(connection)["rows"] if row["pid"] == pid] == ["Client:ClientRead"]
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pgdyno.records.probe import WAIT_CLASSES
 from pgdyno.report.terminal import timeline
-from pgdyno.watch import screen
+from pgdyno.watch import page
 from tests.present import present
 
 PYTHON = Path(__file__).parents[2] / "python" / "pgdyno"
@@ -14,9 +14,8 @@ PYTHON = Path(__file__).parents[2] / "python" / "pgdyno"
 def test_terminals_have_a_colour_and_a_letter_for_each_class_of_waits() -> None:
     assert set(timeline.COLOURS) == set(timeline.LETTERS) == set(WAIT_CLASSES)
     # I/O has PostgreSQL's own name in `watch --json`
-    assert [name.replace("IO", "I/O") for name in screen.STYLES] == list(WAIT_CLASSES)
-    for letters in (timeline.LETTERS.values(), screen.LETTERS.values()):
-        assert len(set(letters)) == len(WAIT_CLASSES)
+    assert [name.replace("IO", "I/O") for name in page.STYLES] == list(WAIT_CLASSES)
+    assert len(set(timeline.LETTERS.values())) == len(WAIT_CLASSES)
 
 
 def test_the_pages_of_a_report_and_of_a_run_have_a_colour_for_each_class_of_waits() -> None:

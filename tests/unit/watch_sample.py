@@ -1,9 +1,10 @@
 """Lines in pgprobe's format about an invented server."""
 
+from collections import deque
 from typing import Any
 
-from pgdyno.watch.frame import History
-from pgdyno.watch.probe_stream import Row, Second, Seconds
+from pgdyno.watch.frame import Frame, frame_of
+from pgdyno.watch.probe_stream import Samples
 
 Line = dict[str, Any]
 WALL_US = 1_700_000_000_000_000
@@ -12,10 +13,6 @@ ESCAPE = "\x1b[2J\x1b]0;pwned\x07"
 
 def line(event: str, t_s: float, **fields: object) -> Line:
     return {"event": event, "t_us": round(t_s * 1e6), "wall_us": WALL_US + round(t_s * 1e6), **fields}
-
-
-def start() -> Line:
-    return line("start", 0, v=1)
 
 
 def connected(t_s: float = 0.05) -> Line:
@@ -50,9 +47,9 @@ def session(pid: int, query: str, application: str = "shop", state: str = "activ
     }
 
 
-def counters(commits: float = 1000.0) -> Row:
+def counters(commits: float = 1000.0) -> Line:
     values = {"commits": commits, "rollbacks": 2.0, "blocks_read": 100.0, "blocks_hit": 900.0}
-    return Row(1.0, {}, {**values, "temp_bytes": 0.0, "deadlocks": 0.0})
+    return sample("databases", 0, row(**values, temp_bytes=0.0, deadlocks=0.0))
 
 
 CPU = {"user": 0.5, "system": 0.2, "idle": 0.2, "iowait": 0.05, "irq": 0.0, "steal": 0.05, "guest": 0.0}
@@ -101,21 +98,23 @@ def second(number: int, name: str = "alice") -> list[Line]:
 SERVER = {"server": "alice@db/shop", "server_version": "18.1", "processors": 4.0}
 
 
-def seconds(number: int = 3, name: str = "alice", *sessions: Line) -> list[Second]:
-    """Returns seconds with 1,000 more commits in each but the first."""
-    found = Seconds()
-    for each in (start(), connected(), *(each for at in range(1, number + 1) for each in second(at, name))):
-        found.take(each)
-    done = found.finished(number + 0.6)
-    for at, finished in enumerate(done):
-        finished.samples["databases"], finished.sessions = [counters()] if at else [], sessions
-    return done
+def samples_of(*seconds: list[Line], most: int = 60) -> Samples:
+    """Returns the last `most` of `seconds`, each with its lines."""
+    samples = Samples(deque(maxlen=most), {})
+    for lines in seconds:
+        samples.recent.append([])
+        for each in lines:
+            samples.take(each)
+    return samples
 
 
-def history(
-    number: int = 3, name: str = "alice", *sessions: Line, queries: bool = False, server: Line = SERVER
-) -> History:
-    history = History(queries=queries, server=server)
-    for each in seconds(number, name, *sessions):
-        history.add(each)
-    return history
+def history(number: int = 3, name: str = "alice", *sessions: Line, most: int = 1) -> Samples:
+    """Returns the last `most` of `number` seconds, with 1,000 more commits in each but the first."""
+    every = [second(at, name) for at in range(1, number + 1)]
+    counted = [[*lines, counters(), {"event": "backends", "rows": list(sessions)}] for lines in every[1:]]
+    return samples_of([connected(), *every[0]], *counted, most=most)
+
+
+def frame(samples: Samples, *, away: str | None = None, queries: bool = False, **server: object) -> Frame:
+    """Returns a frame of `samples` and of a server."""
+    return {**frame_of(samples, 1.7e9, {}, away=away, queries=queries), **SERVER, **server}

@@ -17,7 +17,7 @@ from pgdyno.doctor.generator import Trips, plain_ceiling, round_trips
 from pgdyno.generators.generator_protocol import AWAITING, GONE_S, RENEWAL, EngineOutput, Lines
 from pgdyno.generators.shared_load import Share
 from pgdyno.host import boot_id, describe_host
-from pgdyno.programs import Engine
+from pgdyno.programs import Engine, end_process
 from pgdyno.run.process import without_libpq
 
 
@@ -81,12 +81,7 @@ class LocalGenerator:
     def end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(GONE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process, GONE_S, signal.SIGINT)
             assert process.stdin is not None
             with suppress(BrokenPipeError):
                 process.stdin.close()

@@ -16,7 +16,7 @@ from types import TracebackType
 from pgdyno.errors import EngineError
 from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe.lines import ProbeOutput, read_lines
-from pgdyno.programs import locate
+from pgdyno.programs import end_process, locate
 from pgdyno.records import StandbyProbeRecord
 from pgdyno.run.process import Event, without_libpq
 from pgdyno.units import parse_duration_s
@@ -94,12 +94,7 @@ class LocalProbe:
             return
         self._broke_off = process.poll() is not None
         if not self._broke_off:
-            process.terminate()
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process, STOP_S)
         assert process.stdin is not None
         process.stdin.close()
         if self._broke_off or process.returncode != 0:

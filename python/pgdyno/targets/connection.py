@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,7 +109,7 @@ class Address:
         TargetError.
         """
         values: dict[str, Any] = {
-            "connect_timeout": str(CONNECT_TIMEOUT_S),
+            "connect_timeout": os.environ.get("PGCONNECT_TIMEOUT") or str(CONNECT_TIMEOUT_S),
             "application_name": "pgdyno",
             # also for a database in SQL_ASCII, for which psycopg would return text as bytes
             "client_encoding": "utf8",
@@ -119,7 +119,9 @@ class Address:
         }
         # options may contain secrets that only the server should read
         shown = {name: MASK if name == "options" else value for name, value in {**self.parameters, **more}.items()}
-        reached = make_conninfo(**shown, **({} if dbname is None else {"dbname": dbname}))
+        shown |= {} if dbname is None else {"dbname": dbname}
+        shown.pop("application_name", None)
+        reached = make_conninfo(**shown) or "the server"
         limit_s = connecting_limit_s(values)
         try:
             connection = open_session(WatchedConnection, values | {"password": self.password}, limit_s)
@@ -167,6 +169,29 @@ class Address:
         return Look.IDLE if row is not None and str(row[0]).startswith("idle") else Look.WORKS
 
 
+def reach(
+    parameters: dict[str, str], ask_password: Callable[[], str] | None, application_name: str
+) -> tuple[Address, psycopg.Connection[tuple[Any, ...]]]:
+    """Connect as psql would with libpq's `parameters`, and return the address, too.
+
+    `ask_password` is called if the server requires a password that was not given; None if it cannot be asked for.
+    Raises TargetError.
+    """
+    given = dict(parameters)
+    dbname = given.pop("dbname", None)
+    given.pop("application_name", None)
+    address = Address(given, given.pop("password", None))
+    try:
+        return address, address.connect(dbname, application_name=application_name)
+    except TargetError as error:
+        cause = error.__cause__
+        wants = isinstance(cause, psycopg.OperationalError) and cause.pgconn is not None and cause.pgconn.needs_password
+        if not wants or ask_password is None:
+            raise
+        address.password = ask_password()
+        return address, address.connect(dbname, application_name=application_name)
+
+
 _NOT_PASSED_ON = ("dbname", "password", "service", "servicefile", "application_name", "fallback_application_name")
 """Parameters that are resolved already, or that differ for each connection."""
 
@@ -211,7 +236,8 @@ def connecting_hint(message: str) -> str | None:
     if "no password supplied" in message:
         file = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
         with suppress(OSError):
-            if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            mode = file.stat().st_mode
+            if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
                 return f"chmod 600 {file}: libpq ignores a password file that others may read"
     return next((hint for pattern, hint in _REMEDIES.items() if re.search(pattern, message)), None)
 

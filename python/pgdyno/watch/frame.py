@@ -1,24 +1,17 @@
-"""The state of the last seconds, one value for terminal, log and program; and the seconds before it."""
+"""The state of the last seconds, one value for terminal, log and program."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import fmean
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pgdyno.effect.shown_statement import shown_query
 from pgdyno.records.probe import wait_class
-from pgdyno.watch.polling import shown_query
-from pgdyno.watch.probe_stream import US, Line, Row, Second
+from pgdyno.watch.probe_stream import US, Line, Samples
 
 Frame = Mapping[str, Any]
 """The object of `watch --json`, whose fields docs/reference/watch.md describes; None means unknown."""
-VERSION = 1
-MS = 1e3
-HOUR = 3600
-INTERVALS = (1, 2, 5, 10, 30, 60)
-"""Seconds of a frame."""
 CLASSES = ("CPU", "IO", "WAL", "Lock", "LWLock", "Client", "other")
 CLIENTS = ("client backend", "parallel worker")
 """Backend types of the load; others work in the background."""
@@ -35,40 +28,39 @@ def class_of(wait: str) -> str:
     return "IO" if found == "I/O" else found
 
 
-def rate(rows: Sequence[Row], metric: str) -> float | None:
+def rate(rows: Sequence[Line], metric: str) -> float | None:
     """Return an amount per second; None if it was not sampled over a span.
 
     A row without it says nothing: the server does not have it, or its counter was reset meanwhile.
     """
-    return _mean((row.values[metric] / row.span_s, row.span_s) for row in rows if row.span_s and metric in row.values)
+    found = _over_spans(rows, metric)
+    return sum(value for value, _ in found) / sum(span_s for _, span_s in found) if found else None
 
 
-def average(rows: Sequence[Row], metric: str) -> float | None:
+def average(rows: Sequence[Line], metric: str) -> float | None:
     """Return the time-weighted average of a share or a number; None as for `rate`."""
-    return _mean((row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values)
+    return _mean(_over_spans(rows, metric))
 
 
-def last(rows: Sequence[Row], metric: str) -> float | None:
-    return next((row.values[metric] for row in reversed(rows) if metric in row.values), None)
+def _over_spans(rows: Sequence[Line], metric: str) -> list[tuple[float, float]]:
+    """Return values with the seconds over which they were sampled."""
+    return [(row["values"][metric], row["span_s"]) for row in rows if row["span_s"] and metric in row["values"]]
 
 
-def _last_s(rows: Sequence[Row], metric: str) -> float | None:
-    """Return a last sample of milliseconds in seconds."""
-    found = last(rows, metric)
-    return None if found is None else found / MS
+def last(rows: Sequence[Line], metric: str) -> float | None:
+    return next((row["values"][metric] for row in reversed(rows) if metric in row["values"]), None)
 
 
-def _mean(pairs: Iterable[tuple[float, float]]) -> float | None:
-    known = list(pairs)
-    weight = sum(each for _, each in known)
-    return sum(value * each for value, each in known) / weight if weight else None
+def _mean(pairs: Sequence[tuple[float, float]]) -> float | None:
+    weight = sum(each for _, each in pairs)
+    return sum(value * each for value, each in pairs) / weight if weight else None
 
 
-_FIELDS: Mapping[str, tuple[Callable[[Sequence[Row], str], float | None], str, str]] = {
+_FIELDS: Mapping[str, tuple[Callable[[Sequence[Line], str], float | None], str, str]] = {
     "sessions": (last, "sessions", "total"),
     "idle_in_transaction": (last, "sessions", "idle_in_transaction"),
     "waiting_for_locks": (last, "sessions", "waiting_for_locks"),
-    "oldest_transaction_s": (_last_s, "sessions", "oldest_transaction"),
+    "oldest_transaction_s": (last, "sessions", "oldest_transaction"),
     "rollbacks_per_s": (rate, "databases", "rollbacks"),
     "reads_per_s": (rate, "databases", "blocks_read"),
     "temp_bytes_per_s": (rate, "databases", "temp_bytes"),
@@ -76,48 +68,46 @@ _FIELDS: Mapping[str, tuple[Callable[[Sequence[Row], str], float | None], str, s
     "wal_syncs_per_s": (rate, "wal", "syncs"),
     "wal_full_page_images_per_s": (rate, "wal", "full_page_images"),
     "checkpoint_buffers_per_s": (rate, "checkpoints", "buffers"),
-    "since_checkpoint_s": (_last_s, "control", "since_checkpoint"),
+    "since_checkpoint_s": (last, "control", "since_checkpoint"),
     "since_redo_bytes": (last, "control", "since_redo"),
     "memory_available_bytes": (last, "memory", "available"),
     "dirty_bytes": (last, "memory", "dirty"),
 }
 """How each field comes from a source's metric."""
+_IN_MS = ("oldest_transaction_s", "since_checkpoint_s")
 _CPU = ("user", "system", "iowait", "irq", "steal", "guest")
 
 
-def frame_of(seconds: Sequence[Second], *, queries: bool, statements: Sequence[Line] = ()) -> Frame:
-    """Combine `seconds`, which are consecutive and at least one.
+def frame_of(samples: Samples, at_s: float, texts: Mapping[str, str], *, away: str | None, queries: bool) -> Frame:
+    """Combine the last seconds of `samples`, which end `at_s` seconds after 1970.
 
+    `texts` are those of statements by identifier, as far as known; `away` is why the server is not reachable, or None.
     Without `queries`, the frame contains only the kind of each statement, not its text.
     """
-    end = seconds[-1]
-    if end.away is not None:
+    seconds, backends, statements = samples.recent, samples.rows("backends"), samples.rows("statements")
+    if away is not None:
         # figures from before an outage are not current
-        host = {source: rows for source, rows in end.samples.items() if source in HOST}
-        seconds, statements = [Second(end.at_s, samples=host, away=end.away)], []
-    rows: dict[str, list[Row]] = {}
-    for second in seconds:
-        for source, found in second.samples.items():
-            rows.setdefault(source, []).extend(found)
-
-    def read(how: Callable[[Sequence[Row], str], float | None], source: str, metric: str) -> float | None:
-        return how(rows.get(source, ()), metric)
-
-    fields = {name: read(*each) for name, each in _FIELDS.items()}
-    commits, hit = (read(rate, "databases", metric) for metric in ("commits", "blocks_hit"))
+        seconds, backends, statements = deque([[line for line in seconds[-1] if line.get("source") in HOST]]), (), ()
+    lines = [line for second in seconds for line in second]
+    rows: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        rows[line.get("source", "")] += line["rows"]
+    fields = {name: how(rows[source], metric) for name, (how, source, metric) in _FIELDS.items()}
+    fields |= {name: value / 1e3 for name in _IN_MS if (value := fields[name]) is not None}
+    commits, hit = (rate(rows["databases"], metric) for metric in ("commits", "blocks_hit"))
     rollbacks, reads = fields["rollbacks_per_s"], fields["reads_per_s"]
-    own = sum(len(second.waits) for second in seconds) / len(seconds) + OWN_A_SECOND
+    looks = [line["rows"] for line in lines if line["event"] == "waits"]
+    own = len(looks) / len(seconds) + OWN_A_SECOND
     # a standby makes no WAL, and has only one of these positions
     places = (("wal_position", "received"), ("wal", "bytes"), ("wal_position", "inserted"))
-    written = (read(rate, *each) for each in places)
-    started = [row.values for row in rows.get("checkpoints", ()) if row.span_s]
-    looks = [look for second in seconds for look in second.waits]
-    shares = {name: read(average, "cpu", name) for name in _CPU}
+    written = (rate(rows[source], metric) for source, metric in places)
+    started = [row["values"] for row in rows["checkpoints"] if row["span_s"]]
+    shares = {name: average(rows["cpu"], name) for name in _CPU}
     return {
-        "v": VERSION,
-        "at_s": end.at_s,
+        "v": 1,
+        "at_s": at_s,
         "seconds": len(seconds),
-        "away": end.away,
+        "away": away,
         "active": _active(looks, lambda row: class_of(_wait(row)) if _is_client(row) else None),
         "waits": _active(looks, lambda row: _wait(row) if _is_client(row) else None),
         "background": _active(
@@ -129,12 +119,15 @@ def frame_of(seconds: Sequence[Second], *, queries: bool, statements: Sequence[L
         "cache_hit": hit / (reads + hit) if reads is not None and hit is not None and reads + hit > 0 else None,
         "wal_bytes_per_s": next((each for each in written if each is not None), None),
         "checkpoints": sum(each.get("timed", 0) + each.get("requested", 0) for each in started) if started else None,
-        "cpu": None if None in shares.values() else _cpu(shares, read(last, "kernel", "running")),
-        "disks": _disks(rows.get("disk", ())),
+        "cpu": None if None in shares.values() else _cpu(shares, last(rows["kernel"], "running")),
+        "disks": _disks(rows["disk"]),
         "processes": _processes(rows, len(seconds)),
-        "blockers": [_blocker(row) for row in seconds[-1].blockers],
-        "backends": [{**each, "query": shown_query(each["query"], whole=queries)} for each in seconds[-1].sessions],
-        "statements": list(statements),
+        "blockers": [_blocker(row) for line in seconds[-1] if line["event"] == "blockers" for row in line["rows"]],
+        "backends": [{**row, "query": shown_query(row["query"], whole=queries)} for row in backends],
+        "statements": sorted(
+            (_statement(row, texts, whole=queries) for row in statements if row["span_s"]),
+            key=lambda each: -each["sessions"],
+        ),
     }
 
 
@@ -170,20 +163,20 @@ def _cpu(shares: Mapping[str, Any], running: float | None) -> Frame:
     return {"busy": user + system, "user": user, "system": system, **others}
 
 
-def _by_label(rows: Sequence[Row], label: str) -> dict[str, list[Row]]:
+def _by_label(rows: Sequence[Line], label: str) -> dict[str, list[Line]]:
     """Return rows by the value of one of their labels, in order of appearance."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[Line]] = defaultdict(list)
     for row in rows:
-        groups.setdefault(row.labels.get(label, ""), []).append(row)
+        groups[row["labels"].get(label, "")].append(row)
     return groups
 
 
-def _disks(rows: Sequence[Row]) -> list[Frame]:
+def _disks(rows: Sequence[Line]) -> list[Frame]:
     """Sort the server's devices before others, then the busiest first."""
     disks = [
         {
             "device": device,
-            "holds": ours[-1].labels.get("holds", ""),
+            "holds": ours[-1]["labels"].get("holds", ""),
             "utilisation": min(utilisation, 1.0),
             "read_bytes_per_s": rate(ours, "read") or 0.0,
             "written_bytes_per_s": rate(ours, "written") or 0.0,
@@ -196,25 +189,25 @@ def _disks(rows: Sequence[Row]) -> list[Frame]:
     return sorted(disks, key=lambda disk: (not disk["holds"], -disk["utilisation"]))
 
 
-def _await(rows: Sequence[Row], kind: str) -> float | None:
-    name = f"{kind}_await"
-    return _mean((row.values[name], row.values.get(f"{kind}s", 0.0)) for row in rows if name in row.values)
+def _await(rows: Sequence[Line], kind: str) -> float | None:
+    values = [row["values"] for row in rows if f"{kind}_await" in row["values"]]
+    return _mean([(each[f"{kind}_await"], each.get(f"{kind}s", 0.0)) for each in values])
 
 
-def _processes(rows: Mapping[str, Sequence[Row]], length: int) -> list[Frame]:
+def _processes(rows: Mapping[str, Sequence[Line]], length: int) -> list[Frame]:
     """Sort by bytes read and written, then by CPU."""
     # the probe samples both in the same tick; a process that is idle, or has ended, has no row
-    seconds = sum(row.span_s or 0.0 for row in rows.get("cpu", ())) or length
+    seconds = sum(row["span_s"] or 0.0 for row in rows["cpu"]) or length
     found = []
-    for pid, ours in _by_label(rows.get("process", ()), "pid").items():
-        labels, spans = ours[-1].labels, [row.values for row in ours if row.span_s]
+    for pid, ours in _by_label(rows["process"], "pid").items():
+        labels, spans = ours[-1]["labels"], [row["values"] for row in ours if row["span_s"]]
         cpu, read, written, run_wait = (
             sum(each.get(metric, 0.0) for each in spans) / seconds for metric in ("cpu", "read", "written", "run_wait")
         )
         if pid:
             found.append(
                 {
-                    "pid": int(pid) if pid.isdigit() else 0,
+                    "pid": int(pid),
                     "kind": labels.get("kind", ""),
                     "who": "@".join(filter(None, (labels.get("user"), labels.get("database")))),
                     "activity": labels.get("activity", ""),
@@ -232,70 +225,15 @@ def _blocker(row: Line) -> Frame:
     return {**numbers, "lock": row["lock"] or "", "state": row.get("state") or "", "wait": _wait(row)}
 
 
-def _statement(row: Row, span_s: float, text: str) -> Line:
-    calls, took_ms = row.values.get("calls", 0.0), row.values.get("exec_time", 0.0)
+def _statement(row: Line, texts: Mapping[str, str], *, whole: bool) -> Frame:
+    calls, took_ms, span_s = row["values"].get("calls", 0.0), row["values"].get("exec_time", 0.0), row["span_s"]
+    labels = {name: row["labels"].get(name, "") for name in ("query_id", "user", "database")}
     return {
-        **{name: row.labels.get(name, "") for name in ("query_id", "user", "database")},
-        "query": text,
-        "sessions": took_ms / MS / span_s,
+        **labels,
+        "query": shown_query(texts.get(labels["query_id"], ""), whole=whole),
+        "sessions": took_ms / 1e3 / span_s,
         "calls_per_s": calls / span_s,
         "mean_ms": took_ms / calls if calls else None,
-        "rows_per_s": row.values.get("rows", 0.0) / span_s,
-        "reads_per_s": row.values.get("blocks_read", 0.0) / span_s,
+        "rows_per_s": row["values"].get("rows", 0.0) / span_s,
+        "reads_per_s": row["values"].get("blocks_read", 0.0) / span_s,
     }
-
-
-Point = Mapping[str, float]
-"""The known figures of a second for charts, by name; active sessions by class."""
-
-
-@dataclass(slots=True)
-class History:
-    queries: bool = False
-    """Whether frames contain texts of statements."""
-    server: Frame = field(default_factory=dict)
-    """Its name, version and processors."""
-    texts: Mapping[str, str] = field(default_factory=dict)
-    """Texts of statements, by query identifier, as far as known."""
-    _seconds: deque[Second] = field(default_factory=lambda: deque(maxlen=INTERVALS[-1]))
-    _statements: Sequence[Row] = ()
-    """The last sample's: they are sampled less often than every second."""
-    points: deque[Point] = field(default_factory=lambda: deque(maxlen=HOUR))
-
-    def add(self, second: Second) -> None:
-        self._statements = second.samples.get("statements", self._statements)
-        self._seconds.append(second)
-        frame = self.frame(1)
-        figures = {
-            **{name: frame[name] for name in ("tps", "sessions", "wal_bytes_per_s", "reads_per_s")},
-            "cpu": frame["cpu"] and frame["cpu"]["busy"],
-            "disk": next((disk["utilisation"] for disk in frame["disks"]), None),
-            **({} if frame["active"] is None else {name: frame["active"].get(name, 0.0) for name in CLASSES}),
-        }
-        self.points.append({name: value for name, value in figures.items() if value is not None})
-
-    def frame(self, seconds: int) -> Frame:
-        """Return the last `seconds` combined, or as many as there are. Requires at least one."""
-        statements = [
-            _statement(row, row.span_s, shown_query(self.texts.get(identifier, ""), whole=self.queries))
-            for row in self._statements
-            if row.span_s and (identifier := row.labels.get("query_id", "")) is not None
-        ]
-        statements.sort(key=lambda each: -each["sessions"])
-        figures = frame_of(list(self._seconds)[-seconds:], queries=self.queries, statements=statements)
-        return {**figures, **self.server}
-
-    def query_ids(self) -> set[str]:
-        return {row.labels.get("query_id", "") for row in self._statements}
-
-
-def stepped(points: Sequence[Point], seconds: int, number: int) -> list[Point]:
-    """Return the last `number` steps of `seconds` each, averaged; the last one ends with the last second."""
-    known = list(points)
-    ends = range(len(known), max(len(known) - seconds * number, 0), -seconds)
-    return [_averages(known[max(end - seconds, 0) : end]) for end in ends][::-1]
-
-
-def _averages(points: Sequence[Point]) -> Point:
-    names = {name for point in points for name in point}
-    return {name: fmean(point[name] for point in points if name in point) for name in names}

@@ -3,47 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice, takewhile
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import dict_row
 
-from pgdyno.effect.sql_tokens import tokens
 from pgdyno.errors import TargetError
 from pgdyno.targets.response_limits import answering
-from pgdyno.watch.find_server import Connection, Found, place_of
-from pgdyno.watch.probe_stream import Line, Row
-
-_WITH_OBJECT = ("ALTER", "CREATE", "DROP", "REFRESH", "START")
-"""Commands whose next word belongs to them."""
-
-
-def shown_query(query: str, *, whole: bool) -> str:
-    """Return the displayed text of `query`: its kind, or its text without literals."""
-    return without_literals(query) if whole else kind_of(query)
-
-
-def kind_of(query: str) -> str:
-    """Return the command that a statement begins with, such as `SELECT` or `ALTER TABLE`; possibly empty."""
-    words = [each.text.upper() for each in islice(takewhile(lambda each: each.kind == "word", tokens(query)), 2)]
-    return " ".join(words[: 1 + (words[:1] < words and words[0] in _WITH_OBJECT)])
-
-
-def without_literals(query: str) -> str:
-    """Return `query` on one line, with strings and numbers hidden, without comments."""
-    shown, at, before = "", 0, ""
-    for token in tokens(query):
-        shown += " " if token.start > at else ""
-        text, at = query[token.start : token.end], token.end
-        is_number = text[0].isdigit() and before != "$"
-        shown += "?" if token.kind in ("string", "meta") or is_number else text
-        before = text
-        # whether a backslash ends a string depends on a setting: what follows may be a password
-        if token.kind == "string" and "\\" in text and text[0] not in "eE$":
-            break
-    return " ".join(shown.split())
-
+from pgdyno.watch.find_server import Connection, WatchedServer, place_of
+from pgdyno.watch.probe_stream import US, Line
 
 EVERY_S = 1.0
 END_S = 2.0
@@ -56,16 +27,15 @@ _TOTALS = """
     FROM pg_catalog.pg_stat_database
 """
 _COUNTERS = ("commits", "rollbacks", "blocks_read", "blocks_hit", "temp_bytes", "deadlocks")
-_FIELDS = ("pid", "user", "database", "application", "state", "wait", "query", "transaction_s", "statement_s")
 _SESSIONS = """
-    SELECT /* pgprobe */ pid,
-           coalesce(usename, ''), coalesce(datname, ''), coalesce(application_name, ''), coalesce(state, ''),
+    SELECT /* pgprobe */ pid, coalesce(usename, '') AS user, coalesce(datname, '') AS database,
+           coalesce(application_name, '') AS application, coalesce(state, '') AS state,
            CASE WHEN wait_event IS NULL OR (state = 'active' AND wait_event = 'ClientRead' AND (
                     state_change > now() - interval '1 ms' OR (state_change > now() - interval '1 s' AND NOT {})))
-                THEN '' ELSE wait_event_type || ':' || wait_event END,
-           left(coalesce(query, ''), 1000),
-           extract(epoch FROM clock_timestamp() - xact_start)::float8,
-           extract(epoch FROM clock_timestamp() - query_start)::float8
+                THEN '' ELSE wait_event_type || ':' || wait_event END AS wait,
+           left(coalesce(query, ''), 1000) AS query,
+           extract(epoch FROM clock_timestamp() - xact_start)::float8 AS transaction_s,
+           extract(epoch FROM clock_timestamp() - query_start)::float8 AS statement_s
     FROM pg_catalog.pg_stat_activity
     WHERE state <> 'idle' AND backend_type = 'client backend' AND application_name <> 'pgprobe'
     ORDER BY xact_start NULLS LAST LIMIT %s
@@ -96,76 +66,57 @@ def increases(before: Mapping[int, Sequence[float]], now: Mapping[int, Sequence[
     return None if is_reset else [sum(column) for column in zip(*gained, strict=True)]
 
 
-class Polling:
-    """Polls once per second in its own thread until the block ends.
+class Polling(threading.Thread):
+    """Polls once per second until the block ends. After a connection loss, it reconnects every second."""
 
-    After a connection loss, it reconnects every second; the probe reports the outage.
-    """
-
-    def __init__(self, found: Found, connection: Connection | None) -> None:
+    def __init__(self, found: WatchedServer) -> None:
+        super().__init__(name="watch-polling", daemon=True)
         self.texts: dict[str, str] = {}
         """Requested texts of statements, by query identifier; empty if the text may not be displayed."""
+        self.wanted: frozenset[str] = frozenset()
+        """The identifiers of statements whose texts are requested, unless they are known."""
         self.place = found.place
         """Where the server is now, if it is on this host."""
-        self.sessions: Sequence[Line] = ()
-        self._increases: list[Row] = []
+        self._lines: deque[Line] = deque()
         self._before: tuple[float, Mapping[int, Sequence[float]]] | None = None
         self._found = found
-        self._connection = connection
-        self._stop = threading.Event()
-        self._wanted: frozenset[str] = frozenset()
-        self._thread = threading.Thread(target=self._run, name="watch-polling", daemon=True)
+        self._over = threading.Event()
 
     def __enter__(self) -> Polling:
-        self._thread.start()
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """End; a query that hangs is left to the end of the process."""
-        self._stop.set()
-        self._thread.join(END_S)
-        if not self._thread.is_alive():
-            self._drop()
+        self._over.set()
+        self.join(END_S)
 
-    def want(self, query_ids: Iterable[str]) -> None:
-        """Request the texts of statements, unless they are known."""
-        self._wanted = frozenset(query_ids)
+    def take_lines(self) -> list[Line]:
+        """Return what was sampled since the last call, as lines of a probe."""
+        return [self._lines.popleft() for _ in range(len(self._lines))]
 
-    def take_increases(self) -> list[Row]:
-        """Return by how much counters have increased since the last call; nothing if that is unknown."""
-        taken, self._increases = self._increases, []
-        return taken
-
-    def _run(self) -> None:
-        settled: Connection | None = None
-        while not self._stop.is_set():
-            try:
-                if self._connection is None:
-                    self._connection = self._found.connect()
-                with answering(self._connection):
-                    if self._connection is not settled:
-                        # another session may be one of another server
-                        self._settle(self._connection)
-                        settled = self._connection
-                    self._count(self._connection)
-                    self.sessions = _sessions(self._connection)
-                    self._learn(self._connection)
-            except TargetError:
-                # it is silent, endless, or no PostgreSQL
-                self._drop()
-            except psycopg.Error:
-                if self._connection is None or self._connection.closed:
-                    self._drop()
-            self._stop.wait(EVERY_S)
+    def run(self) -> None:
+        """Poll; called by the thread."""
+        while not self._over.is_set():
+            # it may be away, silent, endless, or no PostgreSQL
+            with suppress(TargetError, psycopg.Error), closing(self._found.connect()) as connection:
+                with answering(connection):
+                    self._settle(connection)
+                while not self._over.is_set():
+                    with answering(connection):
+                        self._lines += [*self._count(connection), backends(connection)]
+                        self._learn(connection)
+                    self._over.wait(EVERY_S)
+            self._over.wait(EVERY_S)
 
     def _settle(self, connection: Connection) -> None:
-        if self.place is not None:
-            self.place = place_of(connection) or self.place
+        # it may be a session of another server
+        self.place = self.place and (place_of(connection) or self.place)
         for setting in _SETTINGS:
             connection.execute(setting)
         self._before = None
 
-    def _count(self, connection: Connection) -> None:
+    def _count(self, connection: Connection) -> Iterator[Line]:
         rows = connection.execute(_TOTALS).fetchall()
         # the row of objects that belong to no database has no statistics of some kinds
         now = {database or 0: [each or 0.0 for each in counters] for _, database, *counters in rows}
@@ -173,23 +124,21 @@ class Polling:
         gained = None if before is None else increases(before[1], now)
         if before is not None and gained is not None and rows[0][0] > before[0]:
             values = dict(zip(_COUNTERS, gained, strict=True))
-            self._increases.append(Row(rows[0][0] - before[0], {}, values))
+            span_us = (rows[0][0] - before[0]) * US
+            yield {"event": "sample", "source": "databases", "span_us": span_us, "rows": [{"values": values}]}
 
     def _learn(self, connection: Connection) -> None:
         """Read the missing texts; each is requested once."""
-        missing = sorted(self._wanted - self.texts.keys())
+        missing = sorted(self.wanted - self.texts.keys())
         schema = connection.execute(_EXTENSION).fetchone() if missing else None
         if schema is not None:
             query = sql.SQL(_TEXTS).format(sql.Identifier(schema[0]))
             self.texts.update(dict.fromkeys(missing, "") | dict(connection.execute(query, [missing]).fetchall()))
 
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
-
-def _sessions(connection: Connection) -> list[Line]:
+def backends(connection: Connection) -> Line:
+    """Return the sessions with a transaction or a statement. Raises psycopg.Error."""
     copies = _COPIES if connection.info.server_version >= 140_000 else _COPIES_UNTIL_13
-    rows = connection.execute(sql.SQL(_SESSIONS).format(sql.SQL(copies)), [MOST_SESSIONS]).fetchall()
-    return [dict(zip(_FIELDS, row, strict=True)) for row in rows]
+    cursor = connection.cursor(row_factory=dict_row)
+    rows = cursor.execute(sql.SQL(_SESSIONS).format(sql.SQL(copies)), [MOST_SESSIONS]).fetchall()
+    return {"event": "backends", "rows": rows}

@@ -1,4 +1,4 @@
-"""A pgprobe that runs, and its lines sorted into seconds."""
+"""A pgprobe that runs, and what its lines say."""
 
 from __future__ import annotations
 
@@ -6,73 +6,49 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from tempfile import TemporaryFile
-from typing import Any, NamedTuple
+from typing import Any
 
 from pgdyno.errors import EngineError
-from pgdyno.programs import locate
+from pgdyno.programs import end_process, locate
+from pgdyno.run.process import without_libpq
 
 Line = dict[str, Any]
 US = 1e6
-LATE_S = 0.5
-"""How long after a second's end its samples may arrive."""
 SILENT_S = 4.0
 """After this long without an answer, a server counts as away, even if its connection exists."""
 STOP_S = 3.0
 
 
-class Row(NamedTuple):
-    span_s: float | None
-    labels: Mapping[str, str]
-    values: Mapping[str, float]
-
-
 @dataclass(slots=True)
-class Second:
-    """A second, and what was reported about it."""
+class Samples:
+    """The samples of the last seconds, and the state of the server."""
 
-    at_s: float
-    """Its end by this host's clock, since 1970."""
-    waits: list[Sequence[Line]] = field(default_factory=list)
-    """The rows of each sample of active sessions."""
-    samples: dict[str, list[Row]] = field(default_factory=dict)
-    blockers: Sequence[Line] = ()
-    sessions: Sequence[Line] = ()
-    away: str | None = None
-    """Why the server is not reachable; None if it is."""
-
-
-@dataclass(slots=True)
-class Seconds:
-    """Sorts a probe's lines into seconds."""
-
-    notes: dict[str, None] = field(default_factory=dict)
+    recent: deque[list[Line]]
+    """A list for each second; the last one is of the second in progress."""
+    notes: dict[str, None]
     """Missing data, each once."""
     version: str = ""
-    _open: dict[int, Second] = field(default_factory=dict)
-    _origin_s: float | None = None
-    _next: int = 1
+    latest: dict[str, Line] = field(default_factory=dict)
+    """The last sample of each source, some of which are sampled less often than every second."""
     _away: str | None = "no session yet"
-    _last_line_us: int = 0
+    _answered_s: float = 0.0
 
     def take(self, line: Line) -> None:
-        event, t_us = line.get("event"), line.get("t_us", 0)
-        if event == "start":
-            self._origin_s = (line["wall_us"] - t_us) / US
-        elif event == "connected":
-            self.version, self._away, self._last_line_us = str(line["server_version"]), None, t_us
-        elif event == "waits":
-            self._second(int(t_us // US) + 1).waits.append(line["rows"])
-            self._last_line_us = t_us
-        elif event == "blockers":
-            self._second(round(t_us / US)).blockers = line["rows"]
-        elif event == "sample":
+        event: str = line["event"]
+        if event in ("connected", "waits"):
+            self._answered_s = line["t_us"] / US
+        if event == "sample":
             span_s = line["span_us"] / US if line.get("span_us") else None
-            rows = [Row(span_s, row.get("labels") or {}, row["values"]) for row in line["rows"]]
-            self._second(round(t_us / US)).samples.setdefault(line["source"], []).extend(rows)
+            line["rows"] = [{"labels": {}, **row, "span_s": span_s} for row in line["rows"]]
+        if event in ("waits", "blockers", "sample", "backends"):
+            self.recent[-1].append(line)
+            self.latest[str(line.get("source", event))] = line
+        elif event == "connected":
+            self.version, self._away = str(line["server_version"]), None
         elif event in ("warning", "gap"):
             source, reason = line["source"], line.get("reason")
             if source == "server" and (event == "warning" or reason == "session_lost"):
@@ -80,44 +56,34 @@ class Seconds:
             elif event == "warning" and reason != "server_down":
                 self.notes[f"{source}: {line['message']}"] = None
 
-    def finished(self, now_s: float) -> list[Second]:
-        """Return the seconds that are complete `now_s` after the probe's start, oldest first."""
-        done = []
-        while self._origin_s is not None and now_s >= self._next + LATE_S:
-            second = self._second(self._next)
-            del self._open[self._next]
-            silent_s = self._next - self._last_line_us / US
-            second.away = self._away or (f"no answer for {silent_s:.0f} s" if silent_s > SILENT_S else None)
-            done.append(second)
-            self._next += 1
-        return done
+    def rows(self, source: str) -> Sequence[Line]:
+        """Return the rows of the last sample of a source."""
+        return self.latest[source]["rows"] if source in self.latest else ()
 
-    def _second(self, number: int) -> Second:
-        # keep a sample that is too late for its second
-        number = max(number, self._next)
-        return self._open.setdefault(number, Second((self._origin_s or 0.0) + number))
+    def away(self, now_s: float) -> str | None:
+        """Return why the server is not reachable `now_s` after the probe's start; None if it is."""
+        silent_s = now_s - self._answered_s
+        return self._away or (f"no answer for {silent_s:.0f} s" if silent_s > SILENT_S else None)
 
 
 class ProbeStream:
     """A pgprobe that runs until the block ends."""
 
     def __init__(self, options: Sequence[str], environment: Mapping[str, str]) -> None:
-        """`environment` is added to this process's: it carries a password, which `options` never do.
+        """`environment` has libpq's variables, and among them the password, which `options` never do.
 
         Raises EngineError if it cannot start.
         """
         command = [str(locate("pgprobe", "PGDYNO_PGPROBE", "the probe")), "--parent-lease", *options]
-        # an unread pipe of errors could fill up
-        self._errors = TemporaryFile()  # noqa: SIM115 - closed at the end of the block
-        self._rest, self._origin_s = b"", 0.0
+        self._rest, self._origin_s, self._said = b"", 0.0, ""
         try:
-            # Ctrl-C is for pgdyno
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._errors,
-                env={**os.environ, **environment},
+                stderr=subprocess.STDOUT,
+                env=without_libpq(os.environ) | dict(environment),
+                # Ctrl-C is for pgdyno
                 start_new_session=True,
             )
         except OSError as error:
@@ -130,31 +96,24 @@ class ProbeStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        with self._process, self._errors:
-            pass
+        with self._process:
+            end_process(self._process, STOP_S)
 
     @property
     def now_s(self) -> float:
         """Return the estimated seconds since the probe's start."""
         return time.monotonic() - self._origin_s if self._origin_s else 0.0
 
-    def lines(self) -> list[Line]:
-        """Return the lines since the last call. Raises EngineError if it has ended by itself."""
-        found = []
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines since the last call. Raises EngineError if it has ended by itself."""
         with suppress(BlockingIOError):
             while piece := os.read(self._output, 1 << 20):
                 *lines, self._rest = (self._rest + piece).split(b"\n")
-                found += [json.loads(line) for line in lines]
-            if not found:
-                code = self._process.wait()
-                self._errors.seek(0)
-                said = self._errors.read().decode(errors="replace").strip().splitlines()
-                raise EngineError(f"the probe ended with exit code {code}{f': {said[-1]}' if said else ''}")
-        if found and not self._origin_s:
-            self._origin_s = time.monotonic() - found[0]["t_us"] / US
-        return found
+                for line in lines:
+                    if not line.startswith(b"{"):
+                        self._said = f": {line.decode(errors='replace')}"
+                        continue
+                    found = json.loads(line)
+                    self._origin_s = self._origin_s or time.monotonic() - found["t_us"] / US
+                    yield found
+            raise EngineError(f"the probe ended with exit code {self._process.wait()}{self._said}")

@@ -12,7 +12,7 @@ import psycopg
 from pgdyno.capture.logs.log_events import OWN_SESSIONS
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.records.capture import ServerIdentity
-from pgdyno.targets.connection import Address, TolerantText, given_parameters
+from pgdyno.targets.connection import Address, TolerantText, given_parameters, reach
 from pgdyno.targets.response_limits import answering
 from pgdyno.targets.server_identity import server_identity
 
@@ -92,18 +92,7 @@ def reach_server(dsn: str, ask_password: Callable[[], str] | None) -> CapturedSe
             "password is not allowed in the connection string: other users can see it in the process list",
             hint="use PGPASSWORD or ~/.pgpass",
         )
-    dbname = given.pop("dbname", None)
-    given.pop("application_name", None)
-    address = Address(given)
-    try:
-        connection = address.connect(dbname, application_name=OWN_SESSIONS)
-    except TargetError as error:
-        cause = error.__cause__
-        wants = isinstance(cause, psycopg.OperationalError) and cause.pgconn is not None and cause.pgconn.needs_password
-        if not wants or ask_password is None:
-            raise
-        address.password = ask_password()
-        connection = address.connect(dbname, application_name=OWN_SESSIONS)
+    address, connection = reach(given, ask_password, OWN_SESSIONS)
     with connection, answering(connection):
         major = connection.info.server_version // 10000
         version = (connection.info.parameter_status("server_version") or "").split()

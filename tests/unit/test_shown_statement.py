@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.watch.polling import kind_of, without_literals
+from pgdyno.effect.shown_statement import kind_of, without_literals
 
 
 @pytest.mark.parametrize(
