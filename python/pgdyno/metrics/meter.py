@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from pgdyno.metrics.catalogue import Catalogue, Lasting, lasting
 from pgdyno.metrics.stored_run import OUTCOMES, PHASES, told_apart
-from pgdyno.metrics.text import Buckets, Labels, Sample, with_samples
+from pgdyno.metrics.text import Buckets, Labels, Sample, family_of, with_samples
 
 SECOND_US = 1_000_000
 GONE_US = 5 * SECOND_US
@@ -56,7 +56,7 @@ class Sampled:
             return
 
     def _families(self, catalogue: Catalogue, labels: Labels) -> Iterator[Metric]:
-        yield with_samples("pgdyno_active_sessions", "gauge", "Average active sessions.", self._active(labels))
+        yield family_of("pgdyno_active_sessions", self._active(labels))
         for source, metric in sorted(self._last):
             family = catalogue.family(source, metric)
             suffix = "_total" if family.type == "counter" else ""
@@ -115,7 +115,6 @@ class Sampled:
 
 
 QUANTILES = {"0.5": "p50", "0.95": "p95", "0.99": "p99", "0.999": "p999"}
-Lines = Callable[[int], tuple[str, Path] | None]
 
 
 class Meter(Collector):
@@ -154,7 +153,7 @@ class Meter(Collector):
         with self._lock:
             trial = self._trial
             done = [self._ended_sample(outcome, number) for outcome, number in self._done.items()]
-            families = [with_samples("pgdyno_trials", "counter", "Completed trials.", done)]
+            families = [family_of("pgdyno_trials", done)]
             if trial is not None:
                 families += trial.families()
         if trial is not None and trial.sampled is not None and self._catalogue is not None:
@@ -190,7 +189,7 @@ class _Running:
 
     def _interval(self, event: Mapping[str, Any]) -> None:
         self.phase = event["phase"]
-        self._gauges = {"clients": event["clients"], "in_flight": event["in_flight"]}
+        self._gauges = {name: float(event[name]) for name in ("clients", "in_flight")}
         self._cpu_s += sum(worker["cpu_us"] for worker in event["workers"]) / 1e6
         length_s = (event["to_us"] - event["from_us"]) / 1e6
         succeeded = sum(script["succeeded"] for script in event["scripts"])
@@ -206,44 +205,18 @@ class _Running:
                 self._quantiles |= {(name, each): latency[field] / 1e9 for each, field in QUANTILES.items()}
 
     def families(self) -> list[Metric]:
-        info: Sample = ("_info", {**self.labels, "slug": self.slug}, 1.0, None)
-        families = [
-            with_samples("pgdyno_trial", "info", "The current trial, or the last one.", [info]),
-            with_samples("pgdyno_phase", "stateset", "State of the load.", self._phases()),
-            with_samples("pgdyno_tps", "gauge", "Transactions per second, in the last second.", self._rate()),
-            with_samples(
-                "pgdyno_transactions", "counter", "Transactions since the start of the trial.", self._transactions()
-            ),
-            with_samples(
-                "pgdyno_latency_seconds",
-                "histogram",
-                "Latency from the intended start; succeeded transactions since the start of the trial.",
-                self._histograms(),
-                "seconds",
-            ),
-            with_samples(
-                "pgdyno_second_latency_seconds",
-                "gauge",
-                "Quantiles of the latency within the last second.",
-                [
-                    ("", self._script_labels(name, quantile=each), at, None)
-                    for (name, each), at in self._quantiles.items()
-                ],
-                "seconds",
-            ),
-            with_samples(
-                "pgdyno_generator_cpu_seconds",
-                "counter",
-                "CPU time of the generator's workers.",
-                [("_total", self.labels, self._cpu_s, None)],
-                "seconds",
-            ),
+        # between two trials nothing runs
+        tps = self._tps if self.phase else 0.0
+        return [
+            family_of("pgdyno_trial", [("_info", {**self.labels, "slug": self.slug}, 1.0, None)]),
+            family_of("pgdyno_phase", self._phases()),
+            family_of("pgdyno_tps", [("", self.labels, tps, None)]),
+            family_of("pgdyno_transactions", self._transactions()),
+            family_of("pgdyno_latency_seconds", self._histograms()),
+            family_of("pgdyno_second_latency_seconds", self._second()),
+            family_of("pgdyno_generator_cpu_seconds", [("_total", self.labels, self._cpu_s, None)]),
+            *(family_of(f"pgdyno_{name}", [("", self.labels, at, None)]) for name, at in self._gauges.items()),
         ]
-        for name, help_text in (("clients", "Connected clients."), ("in_flight", "Clients inside a transaction.")):
-            if name in self._gauges:
-                value = float(self._gauges[name])
-                families.append(with_samples(f"pgdyno_{name}", "gauge", help_text, [("", self.labels, value, None)]))
-        return families
 
     def _script_labels(self, script: str, **more: str) -> dict[str, str]:
         return {**self.labels, "script": script, **more}
@@ -251,9 +224,10 @@ class _Running:
     def _phases(self) -> list[Sample]:
         return [("", {**self.labels, "pgdyno_phase": each}, float(each == self.phase), None) for each in PHASES]
 
-    def _rate(self) -> list[Sample]:
-        # between two trials nothing runs
-        return [("", self.labels, self._tps if self.phase else 0.0, None)]
+    def _second(self) -> list[Sample]:
+        return [
+            ("", self._script_labels(name, quantile=each), at, None) for (name, each), at in self._quantiles.items()
+        ]
 
     def _transactions(self) -> list[Sample]:
         return [

@@ -14,7 +14,7 @@ from prometheus_client import Metric
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.metrics.catalogue import Catalogue, Family, Lasting, lasting
-from pgdyno.metrics.text import Buckets, Labels, Sample, text_of, with_samples
+from pgdyno.metrics.text import Buckets, Labels, Sample, family_of, text_of, with_samples
 from pgdyno.records import TrialRecord
 from pgdyno.store import IntervalRow, RunData
 from pgdyno.store.probe_queries import has_probe_tables
@@ -76,37 +76,17 @@ _TIMES = ("start", "connected")
 
 def _families(run: RunData, trials: Sequence[_Trial], catalogue: Catalogue) -> Iterator[Metric]:
     names = {trial.record.number: _script_names(trial.record) for trial in trials}
-    yield with_samples("pgdyno_trial", "info", "Trials of the run.", [_info(run, each) for each in trials])
-    yield with_samples("pgdyno_phase", "stateset", "State of the load.", _all_samples(trials, _phases))
-    yield with_samples(
-        "pgdyno_transactions", "counter", "Transactions since the start of the trial.", _transactions(trials, names)
-    )
-    for name, help_text in (("clients", "Connected clients."), ("in_flight", "Clients inside a transaction.")):
-        yield with_samples(f"pgdyno_{name}", "gauge", help_text, _gauges(trials, name))
-    yield with_samples(
-        "pgdyno_latency_seconds",
-        "histogram",
-        "Latency from the intended start; succeeded transactions since the start of the trial.",
-        _histograms(run, trials, names),
-        "seconds",
-    )
-    yield with_samples(
-        "pgdyno_second_latency_seconds",
-        "gauge",
-        "Quantiles of the latency within one second.",
-        _quantiles(trials, names),
-        "seconds",
-    )
-    yield with_samples(
-        "pgdyno_generator_cpu_seconds",
-        "counter",
-        "CPU time of the generator's workers.",
-        _all_samples(trials, _generator),
-        "seconds",
-    )
+    yield family_of("pgdyno_trial", [_info(run, each) for each in trials])
+    yield family_of("pgdyno_phase", _all_samples(trials, _phases))
+    yield family_of("pgdyno_transactions", _transactions(trials, names))
+    for name in ("clients", "in_flight"):
+        yield family_of(f"pgdyno_{name}", _gauges(trials, name))
+    yield family_of("pgdyno_latency_seconds", _histograms(run, trials, names))
+    yield family_of("pgdyno_second_latency_seconds", _quantiles(trials, names))
+    yield family_of("pgdyno_generator_cpu_seconds", _all_samples(trials, _generator))
     if not has_probe_tables(run):
         return
-    yield with_samples("pgdyno_active_sessions", "gauge", "Average active sessions.", _waits(run, trials))
+    yield family_of("pgdyno_active_sessions", _waits(run, trials))
     yield from _probe_metrics(run, trials, catalogue)
 
 

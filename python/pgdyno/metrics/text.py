@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import Metric
-from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.openmetrics.exposition import generate_latest
 
 from pgdyno.analyse.histogram import LatencyHistogram, merge
-
-__all__ = ["CONTENT_TYPE_LATEST", "END", "text_of", "with_samples"]
 
 END = b"# EOF\n"
 Labels = Mapping[str, str]
@@ -21,21 +20,12 @@ Sample = tuple[str, Labels, float, float | None]
 """Suffix of the family's name, labels, value, and its time in seconds since 1970; None: now."""
 
 
-@dataclass(frozen=True, eq=False)
-class _One(Collector):
-    metric: Metric
-
-    def collect(self) -> Iterable[Metric]:
-        return [self.metric]
-
-
 def text_of(families: Iterable[Metric]) -> Iterator[bytes]:
     """Yield the text of `families` in pieces; those without samples are left out."""
     for family in families:
         if family.samples:
-            registry = CollectorRegistry(auto_describe=False)
-            registry.register(_One(family))
-            text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+            alone = SimpleNamespace(collect=partial(iter, [family]))
+            text: bytes = generate_latest(alone)  # type: ignore[no-untyped-call]
             yield text.removesuffix(END)
     yield END
 
@@ -45,6 +35,30 @@ def with_samples(name: str, kind: str, help_text: str, samples: Iterable[Sample]
     for suffix, labels, value, at_s in samples:
         metric.add_sample(f"{name}{suffix}", dict(labels), value, timestamp=at_s)
     return metric
+
+
+_OF_LOADS = {
+    "pgdyno_trials": ("counter", "Completed trials.", ""),
+    "pgdyno_trial": ("info", "A trial.", ""),
+    "pgdyno_phase": ("stateset", "State of the load.", ""),
+    "pgdyno_tps": ("gauge", "Transactions per second, in the last second.", ""),
+    "pgdyno_transactions": ("counter", "Transactions since the start of the trial.", ""),
+    "pgdyno_clients": ("gauge", "Connected clients.", ""),
+    "pgdyno_in_flight": ("gauge", "Clients inside a transaction.", ""),
+    "pgdyno_latency_seconds": (
+        "histogram", "Latency from the intended start; succeeded transactions since the start of the trial.", "seconds",
+    ),
+    "pgdyno_second_latency_seconds": ("gauge", "Quantiles of the latency within one second.", "seconds"),
+    "pgdyno_generator_cpu_seconds": ("counter", "CPU time of the generator's workers.", "seconds"),
+    "pgdyno_active_sessions": ("gauge", "Average active sessions.", ""),
+}  # fmt: skip
+"""Kind, help and unit of each family that does not come from the probe's catalogue."""
+
+
+def family_of(name: str, samples: Iterable[Sample]) -> Metric:
+    """Return a family that the probe's catalogue does not have."""
+    kind, help_text, unit = _OF_LOADS[name]
+    return with_samples(name, kind, help_text, samples, unit)
 
 
 BOUNDS_S = tuple(step * 10.0**power for power in range(-5, 2) for step in (1, 2, 5))
