@@ -59,7 +59,7 @@ def latency_of(point: PointSummary, limit: Promise) -> float | None:
     """Return the figure of `point` to which `limit` applies; None if unknown."""
     if point.latency is None:
         return None
-    figure: float | None = getattr(point.latency, f"{limit.field}_ns")
+    figure: float | None = getattr(point.latency, str(limit.field))
     return figure
 
 

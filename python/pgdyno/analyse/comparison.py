@@ -67,14 +67,14 @@ class PointComparison:
     base: float
     """Geometric mean of the base's figures: transactions per second, or nanoseconds."""
     other: float
-    interval: Interval | None
+    interval: Interval | None = None
     """Interval of log(other / base); None for fewer than two pairs."""
-    verdict: Verdict
-    detectable: float | None
+    verdict: Verdict = Verdict.INCONCLUSIVE
+    detectable: float | None = None
     """The smallest relative difference, for better or worse, that these pairs would have shown with a chance of 80 %.
     None for fewer pairs than a claim needs.
     """
-    new_run_pairs: int | None
+    new_run_pairs: int | None = None
     """Pairs of a new run, analysed without these, that reach a verdict with a chance of 80 % if mean and spread stay as
     they are; 0 if there is a verdict, None beyond 1,000. Do not add these pairs to the present ones: adding pairs until
     a difference shows makes more wrong claims than 5 %.
@@ -219,33 +219,36 @@ def verdict_of(interval: Interval | None, pairs: int, delta: float, sign: int, f
     return Verdict.SAME if -edge < low and high < edge else Verdict.INCONCLUSIVE
 
 
-def detectable(interval: Interval, delta: float) -> float:
+def detectable(interval: Interval, delta: float, error: float | None = None) -> float:
     """Return the smallest relative difference that a run like this one finds with a chance of 80 %.
 
     exp(log(1 + delta) + (t + t80) SE) - 1: `t` is the interval's, `t80` Student's 80 % quantile, and SE the upper end
-    of the standard error: the usual minimum detectable effect (Bloom 1995), beyond delta, because a verdict requires
-    the whole interval there.
+    of the standard error, `error` if it is known: the usual minimum detectable effect (Bloom 1995), beyond delta,
+    because a verdict requires the whole interval there.
     """
-    return detectable_with(upper_spread(interval.error, interval.freedom), interval, delta)
-
-
-def detectable_with(error: float, interval: Interval, delta: float) -> float:
-    """Return `detectable` for a standard error that is known or is an upper end already."""
+    error = upper_spread(interval.error, interval.freedom) if error is None else error
     quantiles = t_quantile(interval.quantile_level, interval.freedom) + t_quantile(2 * POWER - 1, interval.freedom)
     return math.expm1(math.log1p(delta) + quantiles * error)
 
 
 def new_run_pairs(
-    interval: Interval | None, spread: float, delta: float, *, paired: bool, fewest: int = FEWEST_PAIRS
+    interval: Interval | None,
+    spread: float,
+    delta: float,
+    *,
+    paired: bool,
+    fewest: int = FEWEST_PAIRS,
+    instances: int = 1,
 ) -> int | None:
-    """Return the pairs of a new run whose interval clears ±delta with a chance of 80 %, if the mean stays as it is.
+    """Return the pairs of a new run whose interval clears ±delta with a chance of 80 %, if the mean stays as it is;
+    with two or more `instances` of each arm, the number of these instead, at least two.
 
     `spread` is the standard deviation of the difference of one pair, sqrt(s1² + s2²) without pairs; its upper end is
-    assumed. Outside ±delta one
-    end must clear one limit, inside both must: P = F((|mean| - d) / e - t), or F((d - mean) / e - t) + F((d + mean) / e
-    - t) - 1, with d = log(1 + delta), e = spread / sqrt(n), and Student's distribution F. None beyond MOST_PAIRS: the
-    difference is too near to delta for this spread.
+    assumed. Outside ±delta one end must clear one limit, inside both must: P = F((|mean| - d) / e - t), or F((d - mean)
+    / e - t) + F((d + mean) / e - t) - 1, with d = log(1 + delta), e = spread / sqrt(n), and Student's distribution F.
+    None beyond MOST_PAIRS: the difference is too near to delta for this spread.
     """
+    fewest = fewest if instances == 1 else 2
     if interval is None:
         return fewest
     # importing scipy is slow
@@ -263,19 +266,6 @@ def new_run_pairs(
         chance = sum(special.stdtr(freedom, room / error - t) for room in (edge - mean, edge + mean)) - 1
     clear = chance >= POWER
     return int(n[np.argmax(clear)]) if clear.any() else None
-
-
-def needed_units(
-    interval: Interval | None,
-    spread: float,
-    instances: int,
-    delta: float,
-    *,
-    paired: bool,
-    fewest: int = FEWEST_PAIRS,
-) -> int | None:
-    """Return `new_run_pairs`; with two or more instances per arm, the number of instances instead, at least two."""
-    return new_run_pairs(interval, spread, delta, paired=paired, fewest=fewest if instances == 1 else 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,48 +335,27 @@ def logs_of_units(pairs: PointPairs, arms: Arms) -> UnitLogs:
     Trials of one instance share what is particular to it, so with two or more instances of each arm the mean of an
     instance is one value. Arms on the same instances, such as two settings, are compared instance by instance.
     """
-    return replace(_logs_of_units(pairs, arms), fewest_pairs=arms.metric.fewest_pairs)
+    return replace(_logs_of_units(pairs, arms), fewest_pairs=arms.metric.fewest_pairs, stopping=arms.stopping)
 
 
 def _logs_of_units(pairs: PointPairs, arms: Arms) -> UnitLogs:
     if arms.paired and pairs.duets:
-        return _of_duets(pairs, arms.stopping)
-    bases, others = (pairs.repeats, pairs.repeats) if arms.paired else (sorted(pairs.base), sorted(pairs.other))
-    count = min(len(bases), len(others))
-    instances = [len(set(each.values())) for each in pairs.instances]
-    if min(instances) > 1 and arms.paired and arms.same_servers:
-        base, other = (
-            _by_instance(figures, numbers, pairs.repeats)
-            for figures, numbers in zip((pairs.base, pairs.other), pairs.instances, strict=True)
-        )
-        common = sorted(base.keys() & other.keys())
-        return UnitLogs(
-            tuple(base[each] for each in common),
-            tuple(other[each] for each in common),
-            True,
-            count,
-            by_instance=True,
-            stopping=arms.stopping,
-        )
-    if min(instances) > 1:
+        return _of_duets(pairs)
+    repeats = (pairs.repeats, pairs.repeats) if arms.paired else (sorted(pairs.base), sorted(pairs.other))
+    count = min(map(len, repeats))
+    if min(len(set(each.values())) for each in pairs.instances) < 2:
+        base, other = map(_logs_of_figures, (pairs.base, pairs.other), repeats)
+        return UnitLogs(base, other, arms.paired, count)
+    of_base, of_other = map(_by_instance, (pairs.base, pairs.other), pairs.instances, repeats)
+    if not (arms.paired and arms.same_servers):
         # time affects all instances alike, because repeats take turns at them: pairs add nothing
-        every = [
-            tuple(_by_instance(figures, numbers, repeats).values())
-            for figures, numbers, repeats in zip(
-                (pairs.base, pairs.other), pairs.instances, (bases, others), strict=True
-            )
-        ]
-        return UnitLogs(every[0], every[1], False, count, by_instance=True, stopping=arms.stopping)
-    return UnitLogs(
-        _logs_of_figures(pairs.base, bases),
-        _logs_of_figures(pairs.other, others),
-        arms.paired,
-        count,
-        stopping=arms.stopping,
-    )
+        return UnitLogs(tuple(of_base.values()), tuple(of_other.values()), False, count, by_instance=True)
+    common = sorted(of_base.keys() & of_other.keys())
+    base, other = (tuple(of[each] for each in common) for of in (of_base, of_other))
+    return UnitLogs(base, other, True, count, by_instance=True)
 
 
-def _of_duets(pairs: PointPairs, stopping: StoppingRule | None) -> UnitLogs:
+def _of_duets(pairs: PointPairs) -> UnitLogs:
     """Return the ratios of trials that ran at the same time; of several instances, the mean of each pair of them."""
     repeats = [each for each in pairs.repeats if each in pairs.duets]
     base, other = (_logs_of_figures(figures, repeats) for figures in (pairs.base, pairs.other))
@@ -400,7 +369,7 @@ def _of_duets(pairs: PointPairs, stopping: StoppingRule | None) -> UnitLogs:
         if by_instance
         else tuple(pairs.duets[each] for each in repeats)
     )
-    return UnitLogs(base, other, True, len(repeats), by_instance, differences, stopping)
+    return UnitLogs(base, other, True, len(repeats), by_instance, differences)
 
 
 def _by_instance(
@@ -462,9 +431,8 @@ def _judge(logs: UnitLogs, level: float, delta: float, sign: int) -> _Judged:
 
 
 def _of_point(pairs: PointPairs, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
-    found = _point_comparison(pairs.label, judged, delta)
     return replace(
-        found,
+        _point_comparison(pairs.label, judged, delta),
         removed=sum(pairs.removed),
         dead=pairs.dead,
         reason=_no_verdict(pairs, arms),
@@ -481,30 +449,29 @@ def _no_verdict(pairs: PointPairs, arms: Arms) -> Message | None:
         return Message("no-figures", "each trial failed or completed no transaction")
     if dead:
         return Message("no-figure", "each trial of {arm} failed or completed no transaction", arm=names[dead[0]])
-    return _missing_arms_message([names[at] for at in empty]) if empty else None
-
-
-def _missing_arms_message(arms: Sequence[str]) -> Message:
-    if len(arms) == 1:
+    if len(empty) > 1:
         return Message(
-            "arm-left-out", "all trials of {arm} are left out, because the audit found them invalid", arm=arms[0]
+            "arms-left-out",
+            "all trials of {base} and {other} are left out, because the audit found them invalid",
+            base=arms.base,
+            other=arms.other,
         )
-    return Message(
-        "arms-left-out",
-        "all trials of {base} and {other} are left out, because the audit found them invalid",
-        base=arms[0],
-        other=arms[1],
-    )
+    if empty:
+        return Message(
+            "arm-left-out",
+            "all trials of {arm} are left out, because the audit found them invalid",
+            arm=names[empty[0]],
+        )
+    return None
 
 
 def _point_comparison(label: Message, judged: _Judged, delta: float) -> PointComparison:
     logs, interval = judged.logs, judged.interval
-    settled = judged.verdict is not Verdict.INCONCLUSIVE
-    needed = (
-        None
-        if settled
-        else needed_units(interval, logs.spread, logs.instances, delta, paired=logs.paired, fewest=logs.fewest_pairs)
-    )
+    needed: int | None = 0
+    if judged.verdict is Verdict.INCONCLUSIVE:
+        needed = new_run_pairs(
+            interval, logs.spread, delta, paired=logs.paired, fewest=logs.fewest_pairs, instances=logs.instances
+        )
     return PointComparison(
         label=label,
         pairs=logs.pairs,
@@ -513,9 +480,9 @@ def _point_comparison(label: Message, judged: _Judged, delta: float) -> PointCom
         interval=interval,
         verdict=judged.verdict,
         detectable=None if interval is None or logs.pairs < logs.fewest else detectable(interval, delta),
-        new_run_pairs=None if logs.by_instance else 0 if settled else needed,
+        new_run_pairs=None if logs.by_instance else needed,
         instances=logs.instances,
-        new_run_instances=None if not logs.by_instance else 0 if settled else needed,
+        new_run_instances=needed if logs.by_instance else None,
         fewest=logs.fewest,
         duet=logs.differences is not None,
         spread=logs.spread,
@@ -531,8 +498,8 @@ def _overall(arms: Arms, delta: float, *, is_void: bool) -> PointComparison | No
     points = [pairs for pairs in arms.points if pairs.base and pairs.other]
     if len(points) < 2:
         return None
-    base = _means([pairs.base for pairs in points])
-    other = _means([pairs.other for pairs in points])
+    base = _geometric_means([pairs.base for pairs in points])
+    other = _geometric_means([pairs.other for pairs in points])
     duets = _mean_logs([pairs.duets for pairs in points])
     every = PointPairs(ALL_POINTS, arms.points[0].point, base, other, instances=points[0].instances, duets=duets)
     logs = logs_of_units(every, arms)
@@ -542,10 +509,9 @@ def _overall(arms: Arms, delta: float, *, is_void: bool) -> PointComparison | No
     return _point_comparison(ALL_POINTS, judged, delta)
 
 
-def _means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    """Return the geometric mean over the points, by repeat."""
-    repeats = set.intersection(*(set(point) for point in points))
-    return {repeat: _geometric([math.log(point[repeat]) for point in points]) for repeat in sorted(repeats)}
+def _geometric_means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    logs = [{repeat: math.log(figure) for repeat, figure in point.items()} for point in points]
+    return {repeat: math.exp(mean) for repeat, mean in _mean_logs(logs).items()}
 
 
 def _mean_logs(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
@@ -620,16 +586,11 @@ def _looks(rule: StoppingRule, *, paired: bool) -> Message:
 
 def few_pairs(points: Sequence[str], *, paired: bool, least: int = FEWEST_PAIRS) -> Message:
     """Warn of too few pairs for a claim, at `points`; at all points if none is named."""
-    at = ", ".join(points)
+    told: dict[str, int | str] = {"least": least, "points": ", ".join(points)}
     if paired and points:
-        return Message("few-pairs", "fewer than {least} pairs at {points}: too few for a claim", least=least, points=at)
+        return Message("few-pairs", "fewer than {least} pairs at {points}: too few for a claim", **told)
     if paired:
-        return Message("few-pairs", "fewer than {least} pairs: too few for a claim", least=least, points=at)
+        return Message("few-pairs", "fewer than {least} pairs: too few for a claim", **told)
     if points:
-        return Message(
-            "few-trials-a-run",
-            "fewer than {least} trials per run at {points}: too few for a claim",
-            least=least,
-            points=at,
-        )
-    return Message("few-trials-a-run", "fewer than {least} trials per run: too few for a claim", least=least, points=at)
+        return Message("few-trials-a-run", "fewer than {least} trials per run at {points}: too few for a claim", **told)
+    return Message("few-trials-a-run", "fewer than {least} trials per run: too few for a claim", **told)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, compare, needed_units
+from pgdyno.analyse.comparison import Comparison, PointComparison, compare, new_run_pairs
 from pgdyno.analyse.intervals import t_quantile, upper_spread
 from pgdyno.analyse.pairs import Arms, PointPairs
 from pgdyno.messages import Message
@@ -69,7 +69,7 @@ class Gate:
         if unequal is None or unequal.interval is None:
             return None
         equal = replace(unequal.interval, mean=0.0)
-        return needed_units(equal, unequal.spread, unequal.instances, self.limit, paired=True)
+        return new_run_pairs(equal, unequal.spread, self.limit, paired=True, instances=unequal.instances)
 
     @property
     def power(self) -> float:
@@ -117,38 +117,24 @@ def _gate_point(point: PointComparison, pairs: PointPairs, arms: Arms, limit: fl
     verdict = _verdict(point, arms.metric.sign, math.log1p(limit))
     if verdict is GateVerdict.OK and pairs.broken:
         # what works in some trials only is not as good as before
-        return GatePoint(point, GateVerdict.INCONCLUSIVE, None, None, _failed_arm_message(arms.other, pairs.broken))
+        failed = Message(
+            "candidate-broken",
+            "{trials} trial of {arm} failed, was interrupted or had errors",
+            "{trials} trials of {arm} failed, were interrupted or had errors",
+            trials=pairs.broken,
+            arm=arms.other,
+        )
+        return GatePoint(point, GateVerdict.INCONCLUSIVE, None, None, failed)
     if verdict is not GateVerdict.INCONCLUSIVE:
         return GatePoint(point, verdict, 0, 0)
-    needed = needed_units(point.interval, point.spread, point.instances, limit, paired=arms.paired)
+    needed = new_run_pairs(point.interval, point.spread, limit, paired=arms.paired, instances=point.instances)
     return GatePoint(point, verdict, needed, None) if point.instances == 1 else GatePoint(point, verdict, None, needed)
-
-
-def _failed_arm_message(arm: str, trials: int) -> Message:
-    return Message(
-        "candidate-broken",
-        "{trials} trial of {arm} failed, was interrupted or had errors",
-        "{trials} trials of {arm} failed, were interrupted or had errors",
-        trials=trials,
-        arm=arm,
-    )
 
 
 def _missing_point(label: Message, arms: Arms) -> GatePoint:
     """Return a point that only the baseline has: the candidate may not work there."""
     reason = Message("candidate-missing", "{arm} has no finished trial there", arm=arms.other)
-    compared = PointComparison(
-        label=label,
-        pairs=0,
-        base=math.nan,
-        other=math.nan,
-        interval=None,
-        verdict=Verdict.INCONCLUSIVE,
-        detectable=None,
-        new_run_pairs=None,
-        reason=reason,
-    )
-    return GatePoint(compared, GateVerdict.INCONCLUSIVE, None)
+    return GatePoint(PointComparison(label, 0, math.nan, math.nan, reason=reason), GateVerdict.INCONCLUSIVE, None)
 
 
 def _verdict(point: PointComparison, sign: int, edge: float) -> GateVerdict:

@@ -26,6 +26,7 @@ class HistogramError(StoreError):
     """A histogram cannot be decoded: the file that contains it was changed or damaged."""
 
 
+NAMED_PERCENTILES = {"p50": 50, "p75": 75, "p90": 90, "p95": 95, "p99": 99, "p999": 99.9, "p9999": 99.99}
 DIGITS = 3
 MOST_NS = 1 << 62
 MOST_BYTES = 512 << 10
@@ -83,6 +84,10 @@ class LatencyHistogram:
         ranks = [max(1, int(np.ceil(round(each / 100 * self.count, 6)))) for each in percentiles]
         at = np.minimum(np.searchsorted(reached, ranks), len(reached) - 1)
         return [int(value) for value in self.highest_ns[at]]
+
+    def named_percentiles_ns(self) -> dict[str, int]:
+        """Return the percentiles that records have, by their names: `p50` to `p9999`."""
+        return dict(zip(NAMED_PERCENTILES, self.percentiles_ns(NAMED_PERCENTILES.values()), strict=True))
 
 
 def merge(blobs: Iterable[bytes | str]) -> LatencyHistogram | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.alpha_spending import look_level
-from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, detectable, detectable_with, logs_of_units
+from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, detectable, logs_of_units
 from pgdyno.analyse.intervals import CONFIDENCE, Interval, Method, upper_spread
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Arms, usual_metric, usual_split, value_of, within
@@ -91,8 +91,13 @@ def expected_grade(
     # with fewer pairs, no difference would be found: the grade is that of the fewest that can find one
     fewest, most = max(fewest, FEWEST_PAIRS), max(most, FEWEST_PAIRS)
     look = None if fewest == most else look_level(CONFIDENCE, most, fewest, most)
-    interval = Interval(0.0, 0.0, 0.0, math.sqrt(found / most), most - 1, CONFIDENCE, Method.T, look)
-    return NoiseGrade(detectable_with(interval.error, interval, LEAST_DELTA), most, is_compared=True)
+    return NoiseGrade(_detectable(found / most, most - 1, look), most, is_compared=True)
+
+
+def _detectable(variance: float, freedom: float, look: float | None = None) -> float:
+    """Return the smallest difference that a mean with the upper end `variance` of its variance shows."""
+    error = math.sqrt(variance)
+    return detectable(Interval(0.0, 0.0, 0.0, error, freedom, CONFIDENCE, Method.T, look), LEAST_DELTA, error)
 
 
 def grade_like(run: RunSource, repeats: tuple[int, int], *, compares: bool, instances: int = 1) -> NoiseGrade | None:
@@ -126,11 +131,7 @@ def _grade_of_instances(
         variance = None if single is None else 2 * single
     if variance is None:
         return None
-    error = math.sqrt(variance / instances)
-    interval = Interval(0.0, 0.0, 0.0, error, freedom, CONFIDENCE, Method.INSTANCES)
-    return NoiseGrade(
-        detectable_with(interval.error, interval, LEAST_DELTA), repeats, is_compared=True, instances=instances
-    )
+    return NoiseGrade(_detectable(variance / instances, freedom), repeats, is_compared=True, instances=instances)
 
 
 def figures_by_point(run: RunSource, trials: Iterable[TrialRecord]) -> list[list[Figure]]:
@@ -224,7 +225,4 @@ def grade_of_repeats(
     # with fewer, no difference would be found: the grade is that of the fewest that can find one
     trials = max(trials, FEWEST_PAIRS)
     n = instances if instances > 1 else trials
-    interval = Interval(0.0, 0.0, 0.0, math.sqrt(2 * variance / n), 2 * (n - 1), CONFIDENCE, Method.T)
-    return NoiseGrade(
-        detectable_with(interval.error, interval, LEAST_DELTA), trials, is_compared=False, instances=instances
-    )
+    return NoiseGrade(_detectable(2 * variance / n, 2 * (n - 1)), trials, is_compared=False, instances=instances)

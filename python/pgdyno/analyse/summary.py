@@ -85,25 +85,6 @@ def errors(failed: int, skipped: int, clients_aborted: int, caught: int = 0) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class PointLatency:
-    """Latency over all transactions of a point, in nanoseconds; percentiles are of the merged histogram.
-
-    None if an imported trial's source does not print it.
-    """
-
-    mean_ns: float | None
-    p50_ns: int | None
-    p75_ns: int | None
-    p90_ns: int | None
-    p95_ns: int | None
-    p99_ns: int | None
-    p999_ns: int | None
-    p9999_ns: int | None
-    max_ns: int | None
-    """The exact largest, as the trials recorded it; not a bucket's bound."""
-
-
-@dataclass(frozen=True, slots=True)
 class Losses:
     """Transactions that failed or were late, errors and retries; sums over finished trials."""
 
@@ -145,8 +126,9 @@ class PointSummary:
     tps: Estimate | None
     """Mean over trials, with its interval; None if no trial finished, or if it ran queries once."""
     tps_by_trial: tuple[float, ...]
-    latency: PointLatency | None
-    """None if nothing succeeded."""
+    latency: Latency | None
+    """Over all transactions: the largest as recorded, percentiles of the merged histogram. None if nothing succeeded.
+    """
     histogram: LatencyHistogram | None
     losses: Losses
     scheduled: int | None
@@ -225,50 +207,21 @@ def _merge_histograms(run: RunSource, numbers: Sequence[int]) -> tuple[LatencyHi
         return None, str(error)
 
 
-def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None, *, printed: bool) -> PointLatency | None:
-    """Return percentiles of the merge; the mean is Σ(mean · succeeded) / Σ succeeded, the mean of all transactions."""
+def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None, *, printed: bool) -> Latency | None:
+    """Return percentiles of the merge; of imported trials without a histogram, those of a single trial. The mean is
+    Σ(mean · succeeded) / Σ succeeded, the mean of all transactions.
+    """
     measured = [(summary.latency_ns, summary.succeeded) for summary in summaries if summary.latency_ns is not None]
-    if not measured:
-        return None
-    if histogram is None:
-        return _printed_latency(measured) if printed else None
-    p50, p75, p90, p95, p99, p999, p9999 = histogram.percentiles_ns([50, 75, 90, 95, 99, 99.9, 99.99])
-    return PointLatency(
-        mean_ns=_mean(measured),
-        p50_ns=p50,
-        p75_ns=p75,
-        p90_ns=p90,
-        p95_ns=p95,
-        p99_ns=p99,
-        p999_ns=p999,
-        p9999_ns=p9999,
-        max_ns=_extreme(max, (latency.max for latency, _ in measured)),
-    )
-
-
-_Measured = Sequence[tuple[Latency, int | None]]
-"""Latencies of trials, and the number of succeeded transactions in each."""
-
-
-def _printed_latency(measured: _Measured) -> PointLatency | None:
-    """Return the figures of imported trials without a histogram; percentiles only for a single trial."""
-    if all(latency == Latency() for latency, _ in measured):
+    whole = {"mean": _mean(measured), "max": _extreme(max, (latency.max for latency, _ in measured))}
+    if histogram is not None and measured:
+        return Latency.model_validate(whole | histogram.named_percentiles_ns())
+    if not printed or all(latency == Latency() for latency, _ in measured):
         return None
     only = measured[0][0] if len(measured) == 1 else Latency()
-    return PointLatency(
-        mean_ns=_mean(measured),
-        p50_ns=only.p50,
-        p75_ns=only.p75,
-        p90_ns=only.p90,
-        p95_ns=only.p95,
-        p99_ns=only.p99,
-        p999_ns=only.p999,
-        p9999_ns=only.p9999,
-        max_ns=_extreme(max, (latency.max for latency, _ in measured)),
-    )
+    return only.model_copy(update=whole)
 
 
-def _mean(measured: _Measured) -> float | None:
+def _mean(measured: Sequence[tuple[Latency, int | None]]) -> float | None:
     """Return the mean weighted by counts; None if one trial lacks its mean, or one of several its count."""
     if len(measured) == 1:
         return measured[0][0].mean

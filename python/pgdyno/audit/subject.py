@@ -12,9 +12,9 @@ from pgdyno.analyse.over_time.dips import (
     METRICS,
     Dip,
     ExplainedDip,
+    counter_spans,
     dips_of,
     explained,
-    join_spans,
     spans_needed,
     worker_shares,
 )
@@ -314,7 +314,7 @@ class Subject:
         spans = {number: spans_needed(self.courses[number], self.dips[number]) for number in dipping}
         stretches = self.on_probes_clock(spans)
         sums = self.run.sessions_within(stretches)
-        wide = self.on_probes_clock({number: join_spans(spans[number]) for number in stretches})
+        wide = self.on_probes_clock({number: counter_spans(spans[number]) for number in stretches})
         series = _by_trial(self.run.series_within(wide, METRICS))
         looked = {number for number, _ in sums}
         found = {}

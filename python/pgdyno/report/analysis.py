@@ -15,17 +15,17 @@ from pgdyno.analyse.over_time.endurance import Endurance, trial_endurance
 from pgdyno.analyse.over_time.steady_state import SHORTEST, SteadyClass, SteadyState, trial_steady_state
 from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timeline
 from pgdyno.analyse.pairs import Metric
-from pgdyno.analyse.price import Price, PriceList, price_of, prices_of
+from pgdyno.analyse.price import Price, PriceList, prices_of
 from pgdyno.analyse.scaling import NotFitted, Range, UslFit, fit_curve
 from pgdyno.fingerprint import Weight, comparable
 from pgdyno.messages import message_json
 from pgdyno.records import Manifest, Outcome, TrialRecord
-from pgdyno.records.promise import Promise, parse_latency
+from pgdyno.records.promise import Promise
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.answers.endurance import trends, trends_json
 from pgdyno.report.answers.workload_figures import point_tables, points_json
-from pgdyno.report.costs import capacity_name, capacity_of, first_of_rates, rents
+from pgdyno.report.costs import PricedCurve, latency_target, priced_curves, rents
 from pgdyno.report.report_content import Digest, digest
 from pgdyno.report.sections.cost import cost_blocks
 from pgdyno.report.sections.figures.comparison import published_blocks
@@ -53,27 +53,13 @@ class TrialAnalysis:
 
 
 @dataclass(frozen=True, slots=True)
-class CurveAnalysis:
-    name: str
-    target: str
-    clients: int
-    """At its peak."""
-    usl: UslFit | NotFitted
-    price: Price | None
-    """At its peak; None if the price list lacks the target."""
-    capacity: Capacity | None = None
-    """At a latency target; None without one, and if no point met it."""
-    price_at_capacity: Price | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class RunAnalysis:
     trials: tuple[TrialAnalysis, ...]
     """Empty for queries that run once."""
-    curves: tuple[CurveAnalysis, ...]
+    curves: tuple[PricedCurve, ...]
     prices: PriceList | None
     of: Digest
-    latency: Promise | None = None
+    latency: Promise | None
     """The target of the capacities."""
 
 
@@ -81,8 +67,7 @@ def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Promis
     """Analyse a run. Reads every trial's intervals once; `prices` default to the plan's."""
     of = digest(run)
     prices = prices if prices is not None else prices_of(run.manifest)
-    if latency is None and prices is not None and prices.latency is not None:
-        latency = parse_latency(prices.latency)
+    latency = latency_target(prices, latency)
     finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED and not of.manifest.is_untimed]
     trials = tuple(
         TrialAnalysis(
@@ -93,18 +78,7 @@ def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Promis
         )
         for trial in finished
     )
-    curves = []
-    for curve in of.curves:
-        target = curve.series.target
-        costs = prices.target.get(target) if prices is not None else None
-        capacity = capacity_of(of, curve, latency) if latency is not None else None
-        at_peak, at_capacity = (
-            price_of(costs, prices.years, tps) if prices is not None and costs is not None and tps is not None else None
-            for tps in (curve.peak.tps, capacity.tps if capacity is not None else None)
-        )
-        name, clients = of.named[curve.series].name, curve.peak.clients
-        curves.append(CurveAnalysis(name, target, clients, fit_curve(curve), at_peak, capacity, at_capacity))
-    return RunAnalysis(trials, tuple(curves), prices, of, latency)
+    return RunAnalysis(trials, tuple(priced_curves(of, prices, latency)), prices, of, latency)
 
 
 def analysis_lines(found: RunAnalysis) -> Iterator[str]:
@@ -113,9 +87,9 @@ def analysis_lines(found: RunAnalysis) -> Iterator[str]:
         yield from _steady_lines(found)
         yield from _dip_lines(found)
         yield from _endurance_lines(found)
-    yield from _texts([*point_tables(found.of, at_once=1)])
+    yield from _texts([*point_tables(found.of, 1)])
     for curve in found.curves:
-        yield f"{curve.name}: {usl_words(curve.usl)}"
+        yield f"{curve.name}: {usl_words(fit_curve(curve.curve))}"
     yield from _capacity_lines(found)
     yield from _texts([*cost_blocks(found.of, found.prices, found.latency), *published_blocks(found.of)])
 
@@ -198,13 +172,12 @@ def _range(value: Range) -> str:
 def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
     if found.latency is None:
         return
-    first = first_of_rates(found.of)
     if not found.curves:
         yield f"no finished trial: nothing shows whether {found.latency.text}"
-    for curve, drawn in zip(found.curves, found.of.curves, strict=True):
-        if drawn.series not in first:
+    for curve in found.curves:
+        name = curve.capacity_name
+        if not name:
             continue
-        name = capacity_name(found.of, drawn.series)
         if curve.capacity is None:
             yield f"{name}: no measured point meets {found.latency.text}"
             continue
@@ -221,9 +194,7 @@ def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
 
 def meets_latency(found: RunAnalysis) -> bool:
     """Return whether there are curves, and each meets the latency target of the analysis at one of its points."""
-    first = first_of_rates(found.of)
-    drawn = zip(found.curves, found.of.curves, strict=True)
-    return bool(found.curves) and all(curve.capacity is not None for curve, of in drawn if of.series in first)
+    return bool(found.curves) and all(curve.capacity is not None for curve in found.curves if curve.capacity_name)
 
 
 def analysis_json(found: RunAnalysis) -> dict[str, Any]:
@@ -244,11 +215,11 @@ def analysis_json(found: RunAnalysis) -> dict[str, Any]:
             {
                 "name": each.name,
                 "target": each.target,
-                "clients": each.clients,
-                "usl": _usl_json(each.usl),
+                "clients": each.curve.peak.clients,
+                "usl": _usl_json(fit_curve(each.curve)),
                 "price": _price_json(each.price),
                 "capacity": None if each.capacity is None else _capacity_json(each.capacity),
-                "price_at_capacity": _price_json(each.price_at_capacity),
+                "price_at_capacity": _price_json(each.at_capacity),
             }
             for each in found.curves
         ],
@@ -280,8 +251,7 @@ def _usl_json(usl: UslFit | NotFitted) -> dict[str, Any]:
     if isinstance(usl, NotFitted):
         told = message_json(usl.reason)
         return {"reason": told["message"], "id": told["id"], "parameters": told["parameters"]}
-    fields = asdict(usl)
-    return {name: _finite(value) if isinstance(value, dict) else value for name, value in fields.items()}
+    return {name: _finite(value) if isinstance(value, dict) else value for name, value in asdict(usl).items()}
 
 
 def _finite(values: dict[str, Any]) -> dict[str, Any]:

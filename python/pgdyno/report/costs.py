@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.analyse.capacity import Capacity, capacity_at
-from pgdyno.analyse.intervals import Estimate
 from pgdyno.analyse.price import Price, PriceComparison, PriceList, price_of
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.series import Series, label
@@ -24,68 +23,51 @@ from pgdyno.units import format_duration
 
 @dataclass(frozen=True, slots=True)
 class PricedCurve:
+    curve: ScalingCurve
     name: str
-    target: str
-    tps: Estimate
-    """At its peak."""
     price: Price | None
     """At its peak; None if the price list lacks the target, or nothing succeeded."""
-    limit: Promise | None
-    """None without a latency target, and if an earlier curve differs only in its rate: they have one capacity."""
-    capacity_name: str
-    """The name without the rate."""
     capacity: Capacity | None
-    """At `limit`; None if no point met it."""
+    """At the latency target; None without one, and if no point met it. Rates of an open loop are points of one curve.
+    """
+    capacity_name: str
+    """The name without the rate; empty if an earlier curve differs only in its rate: they have one capacity."""
     at_capacity: Price | None
 
-
-def priced_curves(of: Digest, prices: PriceList, latency: Promise | None = None) -> list[PricedCurve]:
-    """Return every curve; `latency` overrides the price list's target."""
-    latency_target = parse_latency(prices.latency) if prices.latency is not None else None
-    first = first_of_rates(of)
-    return [
-        _price_curve(of, curve, prices, (latency or latency_target) if curve.series in first else None)
-        for curve in of.curves
-    ]
+    @property
+    def target(self) -> str:
+        return self.curve.series.target
 
 
-def first_of_rates(of: Digest) -> frozenset[Series]:
-    """Return the series of curves without those that differ from an earlier one only in their rate."""
-    found: dict[Series, Series] = {}
+def latency_target(prices: PriceList | None, asked: Promise | None) -> Promise | None:
+    """Return the target that was asked for, otherwise that of the price list."""
+    return asked or (parse_latency(prices.latency) if prices is not None and prices.latency is not None else None)
+
+
+def priced_curves(of: Digest, prices: PriceList | None, limit: Promise | None) -> list[PricedCurve]:
+    """Return every curve with its capacity at `limit` and, with `prices`, what both cost."""
+    found = []
+    seen: set[Series] = set()
     for curve in of.curves:
-        found.setdefault(replace(curve.series, rate=None), curve.series)
-    return frozenset(found.values())
+        series = replace(curve.series, rate=None)
+        points = [point for point in of.points if replace(point.series, rate=None) == series]
+        capacity = capacity_at(points, limit) if limit is not None else None
+        named = "" if series in seen else _name_without_rate(of, curve.series)
+        seen.add(series)
+        costs = prices.target.get(series.target) if prices is not None else None
+        at_peak, at_capacity = (
+            price_of(costs, prices.years, tps) if prices is not None and costs is not None and tps is not None else None
+            for tps in (curve.peak.tps, capacity.tps if capacity is not None else None)
+        )
+        name = of.named[curve.series].name
+        found.append(PricedCurve(curve, name, at_peak, capacity, named, at_capacity))
+    return found
 
 
-def capacity_name(of: Digest, series: Series) -> str:
-    """Return the name of `series` without its rate, which a capacity does not have."""
+def _name_without_rate(of: Digest, series: Series) -> str:
     if all(each.rate is None for each in of.named):
         return of.named[series].name
     return label(series, [name for name in of.parameters if name != "rate" and name not in of.following])
-
-
-def capacity_of(of: Digest, curve: ScalingCurve, limit: Promise) -> Capacity | None:
-    """Return the capacity of a curve; rates of an open loop are points of it."""
-    series = replace(curve.series, rate=None)
-    return capacity_at([point for point in of.points if replace(point.series, rate=None) == series], limit)
-
-
-def _price_curve(of: Digest, curve: ScalingCurve, prices: PriceList, limit: Promise | None) -> PricedCurve:
-    target = curve.series.target
-    costs = prices.target.get(target)
-    capacity = capacity_of(of, curve, limit) if limit is not None else None
-    at_peak = None if costs is None else price_of(costs, prices.years, curve.peak.tps)
-    at_capacity = None if costs is None or capacity is None else price_of(costs, prices.years, capacity.tps)
-    return PricedCurve(
-        name=of.named[curve.series].name,
-        target=target,
-        tps=curve.peak.tps,
-        price=at_peak,
-        limit=limit,
-        capacity_name=capacity_name(of, curve.series),
-        capacity=capacity,
-        at_capacity=at_capacity,
-    )
 
 
 def price_comparison_lines(base: str, other: str, found: Sequence[PriceComparison]) -> Iterator[str]:

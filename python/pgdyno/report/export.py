@@ -195,15 +195,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "tps": numbers.estimate_json(point.tps),
         "latency_ns": None
         if latency is None
-        else {
-            "mean": latency.mean_ns,
-            "p50": latency.p50_ns,
-            "p90": latency.p90_ns,
-            "p95": latency.p95_ns,
-            "p99": latency.p99_ns,
-            "p999": latency.p999_ns,
-            "max": latency.max_ns,
-        },
+        else {name: getattr(latency, name) for name in ("mean", "p50", "p90", "p95", "p99", "p999", "max")},
         "scheduled": point.scheduled,
         "failed": losses.failed,
         "skipped": losses.skipped,

@@ -49,7 +49,10 @@ def render_page(draft: Draft, publication: Publication | None = None) -> str:
     manifest = draft.of.manifest
     return _render(
         "report.html.j2",
-        [(each.id, each.link(), each.title(), filled) for each, filled in filled_sections(draft).items()],
+        [
+            (each.id, gettext(each.link or each.title), gettext(each.title), filled)
+            for each, filled in filled_sections(draft).items()
+        ],
         version=manifest.pgdyno,
         started_at=manifest.started_at,
         title=draft.said.text,

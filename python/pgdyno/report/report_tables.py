@@ -50,7 +50,7 @@ def spectrum_table(of: Digest) -> Table:
     rows = []
     for point in of.points:
         if point.histogram is not None and point.latency is not None:
-            values = [*point.histogram.percentiles_ns(percentiles), point.latency.max_ns]
+            values = [*point.histogram.percentiles_ns(percentiles), point.latency.max]
             rows.append((of.point_name(point), f"{point.histogram.count:,}", *(numbers.ms(value) for value in values)))
     names = tuple(f"{numbers.percentile_name(each)}, ms" for each in percentiles)
     headings = (*gettext_each("point", "transactions"), *names, gettext("max, ms"))

@@ -248,8 +248,8 @@ def latency_title(of: Digest) -> str:
         parts = []
         for point in (curve.points[0], *(() if is_open else (curve.peak,)), curve.points[-1]):
             latency = point.summary.latency
-            if latency is not None and latency.p99_ns is not None:
-                at = {"ms": numbers.ms(latency.p99_ns), "clients": numbers.clients(point.clients)}
+            if latency is not None and latency.p99 is not None:
+                at = {"ms": numbers.ms(latency.p99), "clients": numbers.clients(point.clients)}
                 at_peak = point is curve.peak and not is_open
                 said = (
                     gettext("{ms} ms at {clients} (the peak)", **at)
@@ -263,9 +263,9 @@ def latency_title(of: Digest) -> str:
             else gettext("Latency by clients")
         )
     peaks = [
-        (of.named[curve.series].name, latency.p99_ns)
+        (of.named[curve.series].name, latency.p99)
         for curve in of.curves
-        if (latency := curve.peak.summary.latency) is not None and latency.p99_ns is not None
+        if (latency := curve.peak.summary.latency) is not None and latency.p99 is not None
     ]
     if not peaks or is_open:
         return gettext("Latency by clients")

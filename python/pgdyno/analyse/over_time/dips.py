@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from pgdyno.analyse.intervals import Array
-from pgdyno.analyse.over_time.probe_series import CHECKPOINTER, Probed, Span, by_type
+from pgdyno.analyse.over_time.probe_series import CHECKPOINTER, Probed, Span, by_type, join_spans
 from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timeline
 from pgdyno.records import EventRecord
 from pgdyno.store.seconds import Seconds
@@ -208,18 +208,9 @@ def spans_needed(timeline: Timeline, found: Sequence[Dip]) -> list[Span]:
     return sorted(spans)
 
 
-def join_spans(spans: Sequence[Span]) -> list[Span]:
-    """Merge `spans`, which are in order, each extended by a margin, into stretches that do not overlap.
-
-    The margin covers the delay of counters.
-    """
-    found: list[Span] = []
-    for begin, end in ((begin, end + LATE_S) for begin, end in spans):
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((begin, end))
-    return found
+def counter_spans(spans: Sequence[Span]) -> list[Span]:
+    """Return the stretches of a trial whose counters `explained` needs, with those that are reported late."""
+    return join_spans((begin, end + LATE_S) for begin, end in spans)
 
 
 METRICS = (("checkpoints", "sync_time"), ("wal", "full_page_images"), ("vacuum", "blocks"), ("cpu", "steal"))
@@ -245,17 +236,7 @@ def _quiet_spans(timeline: Timeline, found: Sequence[Dip], dip: Dip) -> list[Spa
         quiet &= (part.to_s <= each.from_s - MARGIN_S) | (part.from_s >= each.to_s + MARGIN_S)
     near = quiet & (part.to_s > dip.from_s - NEAR_S) & (part.from_s < dip.to_s + NEAR_S)
     chosen = near if near.any() else quiet
-    return _join_overlapping(list(zip(part.from_s[chosen].tolist(), part.to_s[chosen].tolist(), strict=True)))
-
-
-def _join_overlapping(spans: Sequence[Span]) -> list[Span]:
-    found: list[Span] = []
-    for begin, end in spans:
-        if found and begin - found[-1][1] < 0.01:
-            found[-1] = (found[-1][0], end)
-        else:
-            found.append((begin, end))
-    return found
+    return join_spans(zip(part.from_s[chosen].tolist(), part.to_s[chosen].tolist(), strict=True), gap=0.01)
 
 
 def _coincidences(

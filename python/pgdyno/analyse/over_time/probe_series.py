@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from pgdyno.analyse.histogram import merge
 from pgdyno.records import BackgroundFigures, Latency, TrialRecord
@@ -22,6 +22,20 @@ Span = tuple[float, float]
 """From, to: seconds since the start of measuring; the warm-up is negative."""
 Key = Callable[[WaitRow], str | None]
 """The category of a wait; None excludes it."""
+
+
+_Place = TypeVar("_Place", int, float)
+
+
+def join_spans(spans: Iterable[tuple[_Place, _Place]], gap: float = 0.0) -> list[tuple[_Place, _Place]]:
+    """Merge spans that overlap, or are at most `gap` apart."""
+    joined: list[tuple[_Place, _Place]] = []
+    for begin, end in sorted(spans):
+        if joined and begin - joined[-1][1] <= gap:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((begin, end))
+    return joined
 
 
 def by_type(row: WaitRow) -> str | None:
@@ -95,8 +109,6 @@ def origin_us(trial: TrialRecord, events: Sequence[EventRow]) -> int | None:
 
 
 Event = dict[str, Any]
-SpanUs = tuple[int, int]
-"""From, to: microseconds since 1970."""
 
 
 def background_figures(
@@ -110,7 +122,7 @@ def background_figures(
     start, end = _find(events, "start"), _find(events, "end")
     if start is None or end is None or _origin_us(events) is None:
         return None
-    measured = _join_spans(_spans(event for event in _intervals(trial) if event[1]["phase"] == "measure"))
+    measured = join_spans(_span(origin, each) for origin, each in _intervals(trial) if each["phase"] == "measure")
     inside = [
         event
         for span, event in ((_span(origin, each), each) for origin, each in _intervals(events))
@@ -150,22 +162,9 @@ def _intervals(events: Sequence[Event]) -> Iterable[tuple[int, Event]]:
     return ((origin, event) for event in events if event["event"] == "interval")
 
 
-def _span(origin_us: int, event: Event) -> SpanUs:
+def _span(origin_us: int, event: Event) -> tuple[int, int]:
+    """Return from and to in microseconds since 1970."""
     return origin_us + event["from_us"], origin_us + event["to_us"]
-
-
-def _spans(intervals: Iterable[tuple[int, Event]]) -> list[SpanUs]:
-    return [_span(origin, event) for origin, event in intervals]
-
-
-def _join_spans(spans: Iterable[SpanUs]) -> list[SpanUs]:
-    joined: list[SpanUs] = []
-    for begin, end in sorted(spans):
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], end)
-        else:
-            joined.append((begin, end))
-    return joined
 
 
 def _latency(scripts: Sequence[Event]) -> Latency | None:
@@ -179,11 +178,6 @@ def _latency(scripts: Sequence[Event]) -> Latency | None:
     squares = sum(script["latency_ns"]["sum_of_squares"] for script in measured) / count
     least = min(script["latency_ns"]["min"] for script in measured)
     highest = max(script["latency_ns"]["max"] for script in measured)
-    at = merged.within(least, highest).percentiles_ns([50, 75, 90, 95, 99, 99.9, 99.99])
-    return Latency(
-        mean=mean,
-        stddev=math.sqrt(max(squares - mean * mean, 0.0)),
-        min=least,
-        **dict(zip(("p50", "p75", "p90", "p95", "p99", "p999", "p9999"), at, strict=True)),
-        max=highest,
-    )
+    stddev = math.sqrt(max(squares - mean * mean, 0.0))
+    percentiles = merged.within(least, highest).named_percentiles_ns()
+    return Latency(mean=mean, stddev=stddev, min=least, **percentiles, max=highest)

@@ -52,14 +52,13 @@ def _rates(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _intervals(subject: Subject) -> Iterator[RuleFinding]:
-    off: dict[int, Evidence] = {}
+    off = {}
     for sample in subject.samples if not subject.imported else ():
         seconds = subject.seconds(sample.number)
         counted, told = int(seconds.succeeded[seconds.is_measured].sum()), sample.summary.succeeded or 0
         # the last transaction of each client may belong to no interval
         if seconds.is_measured.any() and abs(counted - told) > sample.clients + INTERVAL_TOLERANCE * told:
-            figures: dict[str, float | str] = {"transactions": told, "transactions_of_intervals": counted}
-            off[sample.number] = Evidence(at=sample.at("transactions"), figures=figures)
+            off[sample] = {"transactions": told, "transactions_of_intervals": counted}
     if off:
         yield RuleFinding(
             Severity.CAUTION,
@@ -69,8 +68,7 @@ def _intervals(subject: Subject) -> Iterator[RuleFinding]:
                 "the summaries of {trials} trials have other numbers of transactions than their intervals",
                 trials=len(off),
             ),
-            list(off),
-            list(off.values()),
+            *evidence_of(off, "transactions"),
             "find out who changed the files of the run; measure again",
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pgdyno.analyse.over_time.probe_series import Span
 from pgdyno.analyse.over_time.timeline import Timeline
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity, evidence_of
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -28,13 +28,7 @@ SHORTEST_S = 10.0
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    shares = {
-        sample: share
-        for sample in subject.samples
-        if sample.trial.prepare is not None
-        and (share := _share(sample.trial.prepare.shared_buffers_share, sample.trial.prepare.page_cache_share))
-        is not None
-    }
+    shares = {sample: share for sample in subject.samples if (share := _share(sample)) is not None}
     reads = _reads(subject)
     if not shares and not reads:
         raise MissingError(
@@ -58,11 +52,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     low=low,
                     high=high,
                 ),
-                [sample.number for sample in alike],
-                [
-                    Evidence(at=sample.at(), figures={"cached_share": round(share, 3)})
-                    for sample, share in alike.items()
-                ],
+                *evidence_of({sample: {"cached_share": round(share, 3)} for sample, share in alike.items()}),
                 "to start every trial in the same state, set [reset] prewarm = true, or drop_cache = true",
             )
     filling = [(sample, found) for sample, found in reads if _fills(*found, sample.figures.get("latency_mean_ms"))]
@@ -87,9 +77,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         )
 
 
-def _share(*shares: float | None) -> float | None:
-    known = [share for share in shares if share is not None]
-    return max(known) if known else None
+def _share(sample: Sample) -> float | None:
+    prepare = sample.trial.prepare
+    shares = (prepare.shared_buffers_share, prepare.page_cache_share) if prepare is not None else ()
+    return max((share for share in shares if share is not None), default=None)
 
 
 def _fills(first: float, last: float, latency_ms: float | None) -> bool:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from pgdyno.audit.arms import compared_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -22,9 +22,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         raise MissingError(Message("no-buffer-hits", "the source does not report hits in shared buffers"))
     arms = compared_arms(subject)
-    by_data: dict[tuple[int | None, tuple[str | None, ...]], dict[str, dict[Sample, float]]] = defaultdict(
-        lambda: defaultdict(dict)
-    )
+    by_data: dict[object, dict[str, dict[Sample, float]]] = defaultdict(lambda: defaultdict(dict))
     for name, samples in arms.items():
         for sample in samples:
             share = _hit_share(subject, sample)
@@ -49,12 +47,13 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     least=medians[low],
                     least_at=low,
                 ),
-                [sample.number for name in (low, high) for sample in of_data[name]],
-                [
-                    Evidence(at=sample.at(), figures={"arm": name, "hit_share": round(share, 4)})
-                    for name in (low, high)
-                    for sample, share in of_data[name].items()
-                ],
+                *evidence_of(
+                    {
+                        sample: {"arm": name, "hit_share": round(share, 4)}
+                        for name in (low, high)
+                        for sample, share in of_data[name].items()
+                    }
+                ),
                 "bring both to the same state before each trial ([reset] prewarm = true), and set a longer warm-up",
             )
 

@@ -14,17 +14,16 @@ LARGEST_SHARE = 0.05
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     cold = [
-        (sample.number, run, run.cached_share)
+        (sample, run, run.cached_share)
         for sample in subject.samples
-        for run in (sample.trial.summary.queries if sample.trial.summary is not None else ())
+        for run in sample.summary.queries
         if run.cached_share is not None
     ]
     if not cold:
         raise MissingError(Message("no-cold-runs", "no query ran cold"))
-    samples = {sample.number: sample for sample in subject.samples}
     warm = [each for each in cold if each[2] > LARGEST_SHARE or each[1].blocks_read == 0]
     if warm:
-        number, run, share = max(warm, key=lambda each: each[2])
+        worst, run, share = max(warm, key=lambda each: each[2])
         yield RuleFinding(
             Severity.INVALID,
             Message(
@@ -32,12 +31,12 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "{query} ran cold in trial {trial} with {share:.0%} of the tables in the kernel's cache, and the "
                 "server read {blocks:,} blocks",
                 query=run.query,
-                trial=number,
+                trial=worst.number,
                 share=share,
                 blocks=run.blocks_read or 0,
             ),
-            sorted({number for number, *_ in warm}),
-            [Evidence(at=samples[at].at(), figures={"cached_share": each}) for at, _, each in warm],
+            sorted({sample.number for sample, *_ in warm}),
+            [Evidence(at=sample.at(), figures={"cached_share": each}) for sample, _, each in warm],
             "let nothing else read the server's files, such as a backup or another server on the same data",
         )
 

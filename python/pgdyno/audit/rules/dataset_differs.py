@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from pgdyno.audit.arms import compared_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.units import format_size
@@ -27,9 +27,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         raise MissingError(Message("no-dataset-size", "the source does not report the size of the dataset"))
     sizes = _sizes(subject)
-    by_data: dict[tuple[int | None, tuple[str | None, ...]], dict[str, list[Sample]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    by_data: dict[tuple[int | None, object], dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     arms = compared_arms(subject)
     for name, samples in arms.items():
         for sample in samples:
@@ -55,12 +53,13 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     most=most,
                     most_at=high,
                 ),
-                [sample.number for name in (low, high) for sample in of_data[name]],
-                [
-                    Evidence(at=sample.at(), figures={"arm": name, "dataset_bytes": sizes[sample.number]})
-                    for name in (low, high)
-                    for sample in of_data[name]
-                ],
+                *evidence_of(
+                    {
+                        sample: {"arm": name, "dataset_bytes": sizes[sample.number]}
+                        for name in (low, high)
+                        for sample in of_data[name]
+                    }
+                ),
                 'load both in the same way, and restore the data before each trial: reset.method = "template"',
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import LOAD_BY_PHASE, Sample, Subject
 from pgdyno.messages import Message
 
@@ -49,8 +49,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     trials=len(off),
                     all=len(ratios),
                 ),
-                [sample.number for sample, _ in off],
-                [_evidence(sample, ratio) for sample, ratio in off],
+                *evidence_of({sample: _figures(sample, ratio) for sample, ratio in off}, "tps"),
                 "find out which figure is from another trial, or what clients wait for outside of a transaction",
             )
     outside = [(sample, ratio) for sample, ratio in ratios if _severity(sample, ratio) is Severity.NOTE]
@@ -65,8 +64,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trials=len(outside),
                 all=len(ratios),
             ),
-            [sample.number for sample, _ in outside],
-            [_evidence(sample, ratio) for sample, ratio in outside],
+            *evidence_of({sample: _figures(sample, ratio) for sample, ratio in outside}, "tps"),
             "compare these latencies only with those of the same program",
         )
 
@@ -160,9 +158,9 @@ def _failed_share(sample: Sample) -> float:
     return failed / (succeeded + failed) if succeeded and "latency_mean_ms" in sample.figures else 0.0
 
 
-def _evidence(sample: Sample, ratio: float) -> Evidence:
-    figures = sample.some("tps", "tps_including_connections", _mean(sample)) | {"clients": sample.clients}
-    return Evidence(at=sample.at("tps"), figures=figures | {"busy_clients": round(ratio * sample.clients, 2)})
+def _figures(sample: Sample, ratio: float) -> dict[str, float | str]:
+    known = sample.some("tps", "tps_including_connections", _mean(sample))
+    return known | {"clients": sample.clients, "busy_clients": round(ratio * sample.clients, 2)}
 
 
 RULE = Rule(

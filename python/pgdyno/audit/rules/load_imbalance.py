@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from statistics import fmean
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.rules.generator_limited import NEAR
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -25,7 +26,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         raise MissingError(Message("no-load-shares", "the distribution of the load over workers or clients is unknown"))
     uneven = {sample: found for sample, found in workers.items() if _is_uneven(found)}
     if uneven:
-        most = max(max(found) for found in uneven.values())
         yield RuleFinding(
             Severity.CAUTION,
             Message(
@@ -34,17 +34,15 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "{trials} trial: its clients wait for it",
                 "one worker of the generator uses up to {share:.0%} of a core while others have capacity, in "
                 "{trials} trials: its clients wait for it",
-                share=most,
+                share=max(map(max, uneven.values())),
                 trials=len(uneven),
             ),
-            [sample.number for sample in uneven],
-            [
-                Evidence(
-                    at=sample.at(),
-                    figures={"busiest_cpu_share": round(max(found), 3), "mean_cpu_share": round(_mean(found), 3)},
-                )
-                for sample, found in uneven.items()
-            ],
+            *evidence_of(
+                {
+                    sample: {"busiest_cpu_share": round(max(found), 3), "mean_cpu_share": round(fmean(found), 3)}
+                    for sample, found in uneven.items()
+                }
+            ),
             "choose a number of clients that is a multiple of the workers, or more workers",
         )
     # a generator that does nothing at all is disconnected from the server
@@ -63,8 +61,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 slowest=_host_words(worst, hosts),
                 share=_lowest_share(hosts),
             ),
-            [sample.number for sample in apart],
-            [Evidence(at=sample.at(), figures=dict(hosts)) for sample, hosts in apart.items()],
+            *evidence_of(apart),
             "compare the hosts and their network paths to the server: the slowest has less CPU, or is further away",
         )
     late = {
@@ -82,8 +79,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 late_s=max(max(latest.values()) for latest in late.values()),
                 trials=len(late),
             ),
-            [sample.number for sample in late],
-            [Evidence(at=sample.at(), figures=dict(latest)) for sample, latest in late.items()],
+            *evidence_of(late),
             "give the driver its own processor, and check the network path to the slowest generator",
         )
     unfair = {sample: each for sample, each in fairness.items() if each > UNFAIR}
@@ -99,8 +95,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trials=len(unfair),
                 share=max(unfair.values()),
             ),
-            [sample.number for sample in unfair],
-            [Evidence(at=sample.at(), figures={"spread_by_client": round(each, 3)}) for sample, each in unfair.items()],
+            *evidence_of({sample: {"spread_by_client": round(each, 3)} for sample, each in unfair.items()}),
             "look for clients that wait for locks or for a processor; a mean latency hides them",
         )
 
@@ -141,12 +136,8 @@ def _fairness(subject: Subject, sample: Sample) -> float | None:
     return spread / mean if mean and spread is not None else None
 
 
-def _mean(shares: list[float]) -> float:
-    return sum(shares) / len(shares)
-
-
 def _is_uneven(shares: list[float]) -> bool:
-    return len(shares) > 1 and max(shares) > NEAR and _mean(shares) < APART * max(shares)
+    return len(shares) > 1 and max(shares) > NEAR and fmean(shares) < APART * max(shares)
 
 
 RULE = Rule(

@@ -88,7 +88,7 @@ def _find_different(subject: Subject, floors: Mapping[str, _MeasuredPath]) -> It
     if not _is_apart(ratio, apart_ms):
         return
     yield RuleFinding(
-        Severity.INVALID if ratio > FAR_RATIO and apart_ms > FAR_MS else Severity.CAUTION,
+        _severity(ratio, apart_ms),
         Message(
             "network-floor",
             "a round trip takes {near_ms:.3g} ms to {near} and {far_ms:.3g} ms to {far}, {apart_ms:.3g} ms more per "
@@ -115,6 +115,10 @@ def _find_different(subject: Subject, floors: Mapping[str, _MeasuredPath]) -> It
 
 def _is_apart(ratio: float, apart_ms: float) -> bool:
     return (ratio > RATIO and apart_ms > LEAST_MS) or (ratio > MANY_TIMES and apart_ms > SHORT_MS)
+
+
+def _severity(ratio: float, apart_ms: float) -> Severity:
+    return Severity.INVALID if ratio > FAR_RATIO and apart_ms > FAR_MS else Severity.CAUTION
 
 
 def _scatter_findings(subject: Subject) -> Iterator[RuleFinding]:
@@ -176,11 +180,11 @@ def _statements(subject: Subject, target: str) -> float:
 
 
 def _by_latency(subject: Subject) -> Iterator[RuleFinding]:
-    floors: dict[str, Sample] = {}
-    for target, samples in subject.by_target.items():
-        known = [sample for sample in samples if "latency_min_ms" in sample.figures]
-        if known:
-            floors[target] = min(known, key=_least_ms)
+    known = {
+        target: [sample for sample in samples if "latency_min_ms" in sample.figures]
+        for target, samples in subject.by_target.items()
+    }
+    floors = {target: min(samples, key=_least_ms) for target, samples in known.items() if samples}
     if not floors:
         raise MissingError(Message("no-least-latency", "no minimum latency is reported"))
     if len(floors) == 1 and len(subject.by_target) > 1:
@@ -195,11 +199,10 @@ def _by_latency(subject: Subject) -> Iterator[RuleFinding]:
     ratio, apart_ms = _least_ms(high) / max(_least_ms(low), 1e-6), _least_ms(high) - _least_ms(low)
     if not _is_apart(ratio, apart_ms):
         return
-    far = ratio > FAR_RATIO and apart_ms > FAR_MS
     round_trips = _round_trips(low)
     near = [target for target, sample in floors.items() if _least_ms(sample) < (_least_ms(low) + apart_ms / 2)]
     yield RuleFinding(
-        Severity.INVALID if far else Severity.CAUTION,
+        _severity(ratio, apart_ms),
         Message(
             "network-floor-latency",
             "the minimum latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}, "

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pgdyno.audit.arms import compared_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -55,8 +55,7 @@ def _high(loads: Mapping[Sample, _Load]) -> Iterator[RuleFinding]:
                 trials=len(others),
                 all=len(loads),
             ),
-            [sample.number for sample in others],
-            _evidence(others),
+            *_evidence(others),
             "stop other programs on the host, and repeat these trials",
         )
     stolen = {sample: load for sample, load in loads.items() if load.steal > STEAL}
@@ -71,8 +70,7 @@ def _high(loads: Mapping[Sample, _Load]) -> Iterator[RuleFinding]:
                 trials=len(stolen),
                 all=len(loads),
             ),
-            [sample.number for sample in stolen],
-            _evidence(stolen),
+            *_evidence(stolen),
             "use a dedicated host or a larger instance, and repeat these trials",
         )
 
@@ -99,23 +97,21 @@ def _find_different(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator
                 least=taken[low],
                 least_at=low,
             ),
-            [sample.number for name in (low, high) for sample in arms[name]],
-            _evidence({sample: loads[sample] for sample in (*arms[low], *arms[high])}),
+            *_evidence({sample: loads[sample] for sample in (*arms[low], *arms[high])}),
             "stop other programs on the host, and measure both again",
         )
 
 
-def _evidence(loads: Mapping[Sample, _Load]) -> list[Evidence]:
-    return [
-        Evidence(
-            at=sample.at(),
-            figures={
+def _evidence(loads: Mapping[Sample, _Load]) -> tuple[list[int], list[Evidence]]:
+    return evidence_of(
+        {
+            sample: {
                 **({} if load.others is None else {"others_cpu_share": round(load.others, 4)}),
                 "steal_share": round(load.steal, 4),
-            },
-        )
-        for sample, load in loads.items()
-    ]
+            }
+            for sample, load in loads.items()
+        }
+    )
 
 
 def host_loads(subject: Subject) -> dict[Sample, _Load]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.rules.other_load import host_loads
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -44,8 +44,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 waiting=max(record.clients_waiting or 0 for _, record, _ in found),
                 trials=len(found),
             ),
-            [sample.number for sample, _, _ in found],
-            [_evidence(*each) for each in found],
+            *evidence_of({sample: _figures(record, busy) for sample, record, busy in found}),
             "raise the pooler's size of the pool, unless it is what is measured",
         )
 
@@ -55,13 +54,10 @@ def _record(sample: Sample) -> PoolerRecord | None:
     return None if probe is None or probe.pooler is None or not probe.pooler.samples else probe.pooler
 
 
-def _evidence(sample: Sample, record: PoolerRecord, busy: float | None) -> Evidence:
-    figures: dict[str, float | str] = {
-        name: value
-        for name in ("clients_waiting", "longest_wait_ms", "servers_active", "servers_idle", "queue_ms", "server_ms")
-        if (value := getattr(record, name)) is not None
-    }
-    return Evidence(at=sample.at(), figures=figures | ({} if busy is None else {"host_busy": round(busy, 3)}))
+def _figures(record: PoolerRecord, busy: float | None) -> dict[str, float | str]:
+    names = ("clients_waiting", "longest_wait_ms", "servers_active", "servers_idle", "queue_ms", "server_ms")
+    known = {name: value for name in names if (value := getattr(record, name)) is not None}
+    return known if busy is None else known | {"host_busy": round(busy, 3)}
 
 
 RULE = Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -47,13 +47,9 @@ def _finding(severity: Severity, late: Sequence[Sample], named: Sequence[Sample]
             trials=len(late),
         ),
         sorted(sample.number for sample in named),
-        [
-            Evidence(
-                at=sample.at("skipped"),
-                figures={"skipped": sample.summary.skipped, "unstarted": sample.summary.unstarted},
-            )
-            for sample in late
-        ],
+        evidence_of(
+            {each: {"skipped": each.summary.skipped, "unstarted": each.summary.unstarted} for each in late}, "skipped"
+        )[1],
         advice,
     )
 

@@ -367,7 +367,7 @@ def _rates(of: Digest) -> list[dict[str, Any]]:
             "kept_up": has_kept_up(of, point),
             "latency_ns": None
             if point.latency is None
-            else {"p50": point.latency.p50_ns, "p99": point.latency.p99_ns, "max": point.latency.max_ns},
+            else {"p50": point.latency.p50, "p99": point.latency.p99, "max": point.latency.max},
         }
         for point in rated_points(of)
     ]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from pgdyno.analyse.histogram import LatencyHistogram, SpectrumPoint, axis_of, spectrum
 from pgdyno.analyse.series import Series
-from pgdyno.analyse.summary import PointLatency, PointSummary
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.records import Latency
 from pgdyno.report import numbers
 from pgdyno.report.charts.labels import MOST_ENDS, LineEnd, marker, name_ends, room_for
 from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, tick_name, x_title, y_axis
@@ -17,10 +18,10 @@ from pgdyno.report.charts.scaling import Named, clients_axis, clients_scale
 from pgdyno.report.charts.svg import Drawing, Scale, line, log_ticks, path, text, text_width
 from pgdyno.report.translation import gettext, gettext_noop
 
-PERCENTILES: Sequence[tuple[str, Callable[[PointLatency], int | None]]] = (
-    ("p50", lambda latency: latency.p50_ns),
-    ("p95", lambda latency: latency.p95_ns),
-    ("p99", lambda latency: latency.p99_ns),
+PERCENTILES: Sequence[tuple[str, Callable[[Latency], int | None]]] = (
+    ("p50", lambda latency: latency.p50),
+    ("p95", lambda latency: latency.p95),
+    ("p99", lambda latency: latency.p99),
 )
 TRANSACTIONS = gettext_noop("n = {count} transactions a point")
 LEAST_MS = 1e-4
@@ -65,9 +66,9 @@ def latency_chart(
 
 
 def _lines(
-    there: Sequence[tuple[PointSummary, PointLatency]],
+    there: Sequence[tuple[PointSummary, Latency]],
     named: Mapping[Series, Named],
-    of: Callable[[PointLatency], int | None],
+    of: Callable[[Latency], int | None],
 ) -> list[_Line]:
     lines = []
     for series in dict.fromkeys(point.series for point, _ in there):

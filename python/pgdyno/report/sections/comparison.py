@@ -14,9 +14,10 @@ from pgdyno.report.sections.figures.comparison import (
     asked_for,
     compared_table,
     published_blocks,
+    published_table,
 )
 from pgdyno.report.sections.section_blocks import Absence, Block, Folded, Heading, Items, Paragraph, marked
-from pgdyno.report.translation import gettext, sentence, translated
+from pgdyno.report.translation import gettext, gettext_noop, sentence, translated
 
 
 def _blocks(draft: Draft) -> list[Block]:
@@ -30,9 +31,9 @@ def _blocks(draft: Draft) -> list[Block]:
         text = marked("{count} further comparisons: {command} has all.", count=further, command="pgdyno compare")
         blocks.append(Paragraph(text))
     data = asked_for(draft.of.manifest)
-    if draft.published is not None and data is not None:
-        notes = data.source.notes
-        blocks += [draft.published, Folded(gettext("About the published figures"), [Items(notes)])]
+    published = published_table(draft.of, data) if data is not None else None
+    if published is not None and data is not None:
+        blocks += [published, Folded(gettext("About the published figures"), [Items(data.source.notes)])]
     if blocks or confirmed_search(draft.of.manifest) is not None:
         return blocks
     one_arm = len(draft.of.curves) < 2
@@ -55,4 +56,4 @@ def _confounder_words(of: Comparison) -> list[str]:
     return [] if line is None else [line, *(translated(each.message) for each in of.confounders)]
 
 
-SECTION = Section("comparison", title=lambda: gettext("Comparison"), link=lambda: gettext("Comparison"), blocks=_blocks)
+SECTION = Section("comparison", gettext_noop("Comparison"), _blocks)

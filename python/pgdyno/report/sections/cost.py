@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pgdyno.analyse.price import Costs, PriceList
 from pgdyno.records.promise import Promise
 from pgdyno.report import numbers
-from pgdyno.report.costs import PricedCurve, priced_curves, rent_table
+from pgdyno.report.costs import PricedCurve, latency_target, priced_curves, rent_table
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.section_blocks import Absence, Block, Folded
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, gettext_each, listed
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed
 
 
 def _blocks(draft: Draft) -> list[Block]:
@@ -29,7 +29,8 @@ def cost_blocks(of: Digest, prices: PriceList | None, latency: Promise | None = 
 
 def _price_blocks(of: Digest, prices: PriceList, latency: Promise | None) -> Iterator[Block]:
     """Yield nothing if the list has none of the targets."""
-    curves = priced_curves(of, prices, latency)
+    limit = latency_target(prices, latency)
+    curves = priced_curves(of, prices, limit)
     if all(curve.target not in prices.target for curve in curves):
         return
     currency = prices.currency
@@ -54,9 +55,9 @@ def _price_blocks(of: Digest, prices: PriceList, latency: Promise | None) -> Ite
     lacks = gettext(" The price list has no target {names}.", names=listed([*missing])) if missing else ""
     yield summary + left + lacks
     yield Table(caption, headings, tuple(map(_at_peak, curves)))
-    limited = [curve for curve in curves if curve.price is not None and curve.limit is not None]
-    if limited and limited[0].limit is not None:
-        at_limit = gettext("Price at the highest throughput that meets {limit}", limit=limited[0].limit.text)
+    limited = [curve for curve in curves if curve.price is not None and curve.capacity_name]
+    if limited and limit is not None:
+        at_limit = gettext("Price at the highest throughput that meets {limit}", limit=limit.text)
         headings = (*gettext_each("series", "point", "tps"), *headings[3:5])
         yield Table(at_limit, headings, tuple(map(_at_limit, limited)), 2)
     paid = (*gettext_each("target", "what", "paid"), gettext("amount, {currency}", currency=currency), gettext("count"))
@@ -74,10 +75,10 @@ def _at_peak(curve: PricedCurve) -> tuple[str, ...]:
     return (
         curve.name,
         f"{price.total:,.2f}",
-        numbers.estimate(curve.tps),
+        numbers.estimate(curve.curve.peak.tps),
         numbers.rounded(price.per_tps),
         numbers.rounded(price.per_million),
-        numbers.NOTHING if curve.tps.half is None else interval,
+        numbers.NOTHING if curve.curve.peak.tps.half is None else interval,
     )
 
 
@@ -114,4 +115,4 @@ def _absence(extras: Extras) -> str:
     )
 
 
-SECTION = Section("price", title=lambda: gettext("Price"), link=lambda: gettext("Price"), blocks=_blocks)
+SECTION = Section("price", gettext_noop("Price"), _blocks)

@@ -11,14 +11,13 @@ from pgdyno.analyse.over_time.dips import Dip
 from pgdyno.analyse.scaling import NotFitted, UslFit, fit_curve
 from pgdyno.analyse.series import Series
 from pgdyno.records.base import FEWEST_PAIRS
-from pgdyno.report import report_tables
 from pgdyno.report.answers.answer import Answer, answer, shows_peak
 from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.charts import page_figures
 from pgdyno.report.charts.page_figures import Figure
 from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.sections.figures.comparison import MOST_COMPARISONS, Compared, asked_for, compared, published_table
-from pgdyno.report.sections.figures.latency import heat_figures, loops_figure
+from pgdyno.report.sections.figures.comparison import MOST_COMPARISONS, Compared, compared
+from pgdyno.report.sections.figures.latency import loops_figure
 from pgdyno.report.sections.figures.validity import Validity, validity
 from pgdyno.report.sections.key_figures import BigNumber, noise_number, peak_numbers
 from pgdyno.report.sections.over_seconds.dips import dips_of
@@ -82,11 +81,6 @@ class Draft:
         return [compared(self.of, each, at) for at, each in enumerate(ordered)]
 
     @cached_property
-    def published(self) -> Table | None:
-        data = asked_for(self.of.manifest)
-        return published_table(self.of, data) if data is not None else None
-
-    @cached_property
     def fits(self) -> Mapping[Series, UslFit | NotFitted]:
         curves = () if self.brief else self.of.curves[: page_figures.FITTED_UP_TO]
         return {curve.series: fit_curve(curve) for curve in curves}
@@ -104,16 +98,8 @@ class Draft:
         return page_figures.spectrum_figure(self.of)
 
     @cached_property
-    def spectrum_table(self) -> Table:
-        return report_tables.spectrum_table(self.of)
-
-    @cached_property
     def loops(self) -> tuple[Figure, Table] | None:
         return loops_figure(self.of)
-
-    @cached_property
-    def heats(self) -> Sequence[tuple[Figure, Table]]:
-        return heat_figures(self.of)
 
     @cached_property
     def dips(self) -> Mapping[int, Sequence[Dip]]:
@@ -147,9 +133,9 @@ class Draft:
 class Section:
     id: str
     """The anchor on the page."""
-    title: Callable[[], str]
-    """In the current language, like all texts."""
-    link: Callable[[], str]
-    """The section's name in the navigation."""
+    title: str
+    """In English, for `gettext`."""
     blocks: Callable[[Draft], Sequence[Block]]
     """Reports leave it out without blocks, or with only absences. With `draft.brief`: for terminals and Markdown."""
+    link: str = ""
+    """Its name in the navigation, if that is not the title."""

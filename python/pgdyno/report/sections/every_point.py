@@ -23,7 +23,7 @@ from pgdyno.report.sections.key_figures import peaks_table
 from pgdyno.report.sections.section_blocks import Block, Folded, Heading, Items, Paragraph
 from pgdyno.report.table import UNSEEN, Cell, Picture, Table, first_rows
 from pgdyno.report.terminal import text_drawing
-from pgdyno.report.translation import gettext, gettext_each, sentence_space
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, sentence_space
 
 MOST_ERRORS = 5
 """In a terminal."""
@@ -73,7 +73,7 @@ def points_table(of: Digest) -> Table:
     rows = []
     for point in of.points:
         latency, look = point.latency, of.named[point.series].look
-        figures = (latency.mean_ns, latency.p50_ns, latency.p95_ns, latency.p99_ns, latency.max_ns) if latency else ()
+        figures = (latency.mean, latency.p50, latency.p95, latency.p99, latency.max) if latency else ()
         errors = numbers.format_count(point.losses.errors if point.finished else None)
         rows.append(
             (
@@ -132,4 +132,4 @@ def _finished_words(point: PointSummary) -> str:
     return trials
 
 
-SECTION = Section("points", title=lambda: gettext("Points"), link=lambda: gettext("Points"), blocks=_blocks)
+SECTION = Section("points", gettext_noop("Points"), _blocks)

@@ -71,7 +71,7 @@ def near(of: Digest, curve: ScalingCurve) -> PointSummary | None:
         )
         and ((point.clients or 0) < peak.clients or point.point.rate is not None)
         and point.latency is not None
-        and point.latency.p99_ns is not None
+        and point.latency.p99 is not None
         and FEWEST <= point.tps.mean / peak.tps.mean <= MOST
     ]
     return min(there, key=lambda pair: pair[0])[1] if there else None
@@ -84,14 +84,14 @@ def _latency(curve: ScalingCurve, point: PointSummary | None) -> BigNumber:
         if point.point.rate is not None:
             at = gettext("{clients}, rate {rate}", clients=at, rate=f"{point.point.rate:,.10g}")
         name = gettext("p99 at {share} % of the peak", share=_share(point, curve))
-        return BigNumber(name, numbers.ms(point.latency.p99_ns), "ms", gettext("at {clients}", clients=at))
+        return BigNumber(name, numbers.ms(point.latency.p99), "ms", gettext("at {clients}", clients=at))
     latency = peak.summary.latency
-    p99 = numbers.ms(latency.p99_ns if latency is not None else None)
+    p99 = numbers.ms(latency.p99 if latency is not None else None)
     if len(curve.points) > 1:
         ends = {"fewest": f"{100 * FEWEST:.0f}", "most": f"{100 * MOST:.0f}"}
         why = gettext("no point between {fewest} and {most} % of it", **ends)
         return BigNumber(gettext("p99 at the peak"), p99, "ms", why)
-    p999 = f"p99.9 {numbers.ms(latency.p999_ns)}, p50 {numbers.ms(latency.p50_ns)}" if latency is not None else ""
+    p999 = f"p99.9 {numbers.ms(latency.p999)}, p50 {numbers.ms(latency.p50)}" if latency is not None else ""
     return BigNumber("p99", p99, "ms", p999 or gettext("nothing succeeded"))
 
 
@@ -128,7 +128,7 @@ def peaks_table(of: Digest, extras: Extras) -> Table:
     for curve in of.curves:
         peak, latency, point = curve.peak, curve.peak.summary.latency, near(of, curve)
         price = curve_price(curve, extras.prices)
-        p99 = point.latency.p99_ns if point is not None and point.latency is not None else None
+        p99 = point.latency.p99 if point is not None and point.latency is not None else None
         rows.append(
             (
                 of.named[curve.series].name,
@@ -140,7 +140,7 @@ def peaks_table(of: Digest, extras: Extras) -> Table:
                 f"{curve.knee.clients:,}" if curve.knee is not None else gettext("not determined"),
                 _share(point, curve) if point is not None else numbers.NOTHING,
                 numbers.ms(p99),
-                numbers.ms(latency.p99_ns if latency is not None else None),
+                numbers.ms(latency.p99 if latency is not None else None),
                 *([numbers.rounded(price.per_million) if price else numbers.NOTHING] if extras.prices else []),
                 numbers.format_count(sum_of_known([each.summary.losses.errors for each in curve.points])),
             )

@@ -306,4 +306,4 @@ def _blocks(draft: Draft) -> list[Block]:
     return blocks
 
 
-SECTION = Section("load", title=lambda: gettext("Your load"), link=lambda: gettext("Your load"), blocks=_blocks)
+SECTION = Section("load", gettext_noop("Your load"), _blocks)

@@ -18,7 +18,7 @@ from pgdyno.report.sections.over_seconds.dips import Dips, dip_section
 from pgdyno.report.sections.over_seconds.timelines import Steps, timeline_data, timeline_json
 from pgdyno.report.sections.section_blocks import Absence, Block, Code, Folded, Heading, Items, TrialTimeline
 from pgdyno.report.table import Table, first_rows
-from pgdyno.report.translation import capital, gettext, ngettext, sentence
+from pgdyno.report.translation import capital, gettext, gettext_noop, ngettext, sentence
 
 
 def _blocks(draft: Draft) -> list[Block]:
@@ -93,6 +93,4 @@ def _dips(of: Dips, table: Table) -> Iterator[Block]:
         yield Code(each.fragment, gettext("Plan fragment for {cause}", cause=each.cause))
 
 
-SECTION = Section(
-    "time-h", title=lambda: gettext("Second by second"), link=lambda: gettext("Second by second"), blocks=_blocks
-)
+SECTION = Section("time-h", gettext_noop("Second by second"), _blocks)

@@ -29,13 +29,12 @@ from pgdyno.report.sections import (
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.section_blocks import Absence, Block, Folded, Items, Paragraph
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, sentence, sentence_space
+from pgdyno.report.translation import gettext, gettext_noop, sentence, sentence_space
 
 QUERIES = Section(
     "queries",
-    title=lambda: gettext("Queries"),
-    link=lambda: gettext("Queries"),
-    blocks=lambda draft: list(point_tables(draft.of, 1 if draft.brief else MOST_COLUMNS)),
+    gettext_noop("Queries"),
+    lambda draft: list(point_tables(draft.of, 1 if draft.brief else MOST_COLUMNS)),
 )
 
 
@@ -52,12 +51,7 @@ def instruction_blocks(run: RunSource) -> list[Block]:
     return [*blocks, Items([sentence(line) for line in count_lines(arms)])]
 
 
-INSTRUCTIONS = Section(
-    "instructions",
-    title=lambda: gettext("Instructions"),
-    link=lambda: gettext("Instructions"),
-    blocks=lambda draft: instruction_blocks(draft.of.run),
-)
+INSTRUCTIONS = Section("instructions", gettext_noop("Instructions"), lambda draft: instruction_blocks(draft.of.run))
 
 SECTIONS: tuple[Section, ...] = (
     likeness.SECTION,

@@ -19,7 +19,7 @@ from pgdyno.report.sections.environment import (
     settings_tables,
 )
 from pgdyno.report.sections.section_blocks import Absence, Block, Code, Facts, Folded, Heading, Items, marked
-from pgdyno.report.translation import gettext, sentence
+from pgdyno.report.translation import gettext, gettext_noop, sentence
 from pgdyno.store.duckdb_session import reading_below
 
 
@@ -95,4 +95,4 @@ def _raw_data(location: str) -> Iterator[Block]:
     yield Code(query, gettext("Query"))
 
 
-SECTION = Section("setup", title=lambda: gettext("Set-up"), link=lambda: gettext("Set-up"), blocks=_blocks)
+SECTION = Section("setup", gettext_noop("Set-up"), _blocks)

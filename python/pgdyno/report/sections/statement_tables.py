@@ -12,7 +12,7 @@ from pgdyno.report.sections.environment import process_table
 from pgdyno.report.sections.function_shares import profile_blocks
 from pgdyno.report.sections.section_blocks import Absence, Block, Code, Folded
 from pgdyno.report.table import Table, first_rows
-from pgdyno.report.translation import gettext, gettext_each
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop
 from pgdyno.store.probe_queries import ServerStatementSum, TableSum
 from pgdyno.store.trial_tables import StatementRow
 
@@ -120,12 +120,7 @@ def _blocks(draft: Draft) -> list[Block]:
     return blocks or [Absence(gettext("Statements, tables and processes: nothing recorded."))]
 
 
-SECTION = Section(
-    "statements",
-    title=lambda: gettext("Statements, tables, processes"),
-    link=lambda: gettext("Statements"),
-    blocks=_blocks,
-)
+SECTION = Section("statements", gettext_noop("Statements, tables, processes"), _blocks, link=gettext_noop("Statements"))
 
 
 MOST_CHANGES = 20

@@ -12,7 +12,7 @@ from pgdyno.report.sections.environment import failed_table
 from pgdyno.report.sections.figures.validity import Gate, Validity
 from pgdyno.report.sections.section_blocks import Block, Folded, Heading, Items, Paragraph, Reasons, marked
 from pgdyno.report.table import first_rows
-from pgdyno.report.translation import capital, gettext, ngettext
+from pgdyno.report.translation import capital, gettext, gettext_noop, ngettext
 
 FAILURES_SHOWN = 5
 """Trials that did not finish, in a terminal and in Markdown."""
@@ -79,4 +79,4 @@ def point_names(points: Sequence[str]) -> str:
     )
 
 
-SECTION = Section("validity", title=lambda: gettext("Validity"), link=lambda: gettext("Validity"), blocks=_blocks)
+SECTION = Section("validity", gettext_noop("Validity"), _blocks)

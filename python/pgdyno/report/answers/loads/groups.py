@@ -32,7 +32,7 @@ def groups_text(of: Digest) -> str:
 
 
 def _figures(of: Digest, point: PointSummary) -> str:
-    p99 = point.latency.p99_ns if point.latency is not None else None
+    p99 = point.latency.p99 if point.latency is not None else None
     return gettext(
         "{load}: {tps} tps, p99 {p99} ms",
         load=of.point_name(point),

@@ -38,21 +38,21 @@ def rates_text(of: Digest) -> str | None:
     if len(points) == 1:
         latency, n = points[0].latency, len(points[0].finished)
         assert latency is not None
-        if latency.p99_ns is None and latency.mean_ns is not None:
+        if latency.p99 is None and latency.mean is not None:
             return gettext(
                 "At {rate} transactions a second, {name} has a mean latency of {mean} ms; its percentiles are "
                 "unknown ({trials})",
                 rate=_rate(points[0]),
                 name=name,
-                mean=numbers.ms(latency.mean_ns),
+                mean=numbers.ms(latency.mean),
                 trials=numbers.trials(n),
             )
         return gettext(
             "At {rate} transactions a second, {name} has a p99 of {p99} ms and a p50 of {p50} ms ({trials})",
             rate=_rate(points[0]),
             name=name,
-            p99=numbers.ms(latency.p99_ns),
-            p50=numbers.ms(latency.p50_ns),
+            p99=numbers.ms(latency.p99),
+            p50=numbers.ms(latency.p50),
             trials=numbers.trials(n),
         )
     chosen = points if len(points) <= NAMED_AT_MOST else [points[0], points[-1]]
@@ -61,7 +61,7 @@ def rates_text(of: Digest) -> str | None:
     parts = [
         gettext(
             "{ms} ms at {rate}",
-            ms=numbers.ms(point.latency.p99_ns if point.latency is not None else None),
+            ms=numbers.ms(point.latency.p99 if point.latency is not None else None),
             rate=of.point_name(point) if by_name else _rate(point),
         )
         for point in chosen
@@ -173,9 +173,9 @@ def rate_table(of: Digest) -> Table | None:
             _rate(point),
             numbers.estimate(point.tps),
             numbers.rounded(100 * served_share(of, point)),
-            numbers.ms(point.latency.p50_ns if point.latency is not None else None),
-            numbers.ms(point.latency.p99_ns if point.latency is not None else None),
-            numbers.ms(point.latency.max_ns if point.latency is not None else None),
+            numbers.ms(point.latency.p50 if point.latency is not None else None),
+            numbers.ms(point.latency.p99 if point.latency is not None else None),
+            numbers.ms(point.latency.max if point.latency is not None else None),
         )
         for point in points
     )

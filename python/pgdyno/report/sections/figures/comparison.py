@@ -215,6 +215,6 @@ def _published_row(of: Digest, point: PointSummary, row: Mapping[str, str | floa
         numbers.estimate(point.tps),
         numbers.rounded(tps),
         f"{mean / tps:.2f}" if tps > 0 else numbers.NOTHING,
-        numbers.ms(point.latency.mean_ns if point.latency is not None else None),
+        numbers.ms(point.latency.mean if point.latency is not None else None),
         numbers.rounded(float(theirs)) if theirs is not None else numbers.NOTHING,
     )

@@ -105,7 +105,7 @@ def is_closed(of: Digest) -> bool:
 
 
 def _is_drawn(point: PointSummary) -> bool:
-    return point.tps is not None and point.latency is not None and point.latency.p99_ns is not None
+    return point.tps is not None and point.latency is not None and point.latency.p99 is not None
 
 
 def _is_open(point: PointSummary) -> bool:
@@ -117,7 +117,7 @@ def _tps(point: PointSummary) -> float:
 
 
 def _p99_ns(point: PointSummary) -> float:
-    return float(point.latency.p99_ns or 0) if point.latency is not None else 0.0
+    return float(point.latency.p99 or 0) if point.latency is not None else 0.0
 
 
 def _loop(is_open: bool) -> str:
@@ -185,9 +185,9 @@ def _table(of: Digest, loads: dict[_Load, list[PointSummary]]) -> Table:
                     numbers.format_count(point.clients or None),
                     f"{point.point.rate:,.10g}" if point.point.rate is not None else numbers.NOTHING,
                     numbers.estimate(point.tps),
-                    numbers.ms(latency.p50_ns),
-                    numbers.ms(latency.p99_ns),
-                    numbers.ms(latency.p999_ns),
+                    numbers.ms(latency.p50),
+                    numbers.ms(latency.p99),
+                    numbers.ms(latency.p999),
                     f"{point.histogram.count:,}" if point.histogram is not None else numbers.NOTHING,
                 )
             )
