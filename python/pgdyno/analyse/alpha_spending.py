@@ -6,8 +6,6 @@ function). The level of a look follows from the probability that a Brownian moti
 first time (Armitage, McPherson and Rowe 1969), and applies to Student's t (Jennison and Turnbull 2000, 11.4).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

@@ -7,8 +7,6 @@ Tyler 1999 do it ("Bayesian adaptive estimation of psychometric slope and thresh
 the search do not bias the result, because the likelihood depends on the trials alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The gate: whether a candidate is worse than its baseline by more than is allowed, at any point."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum

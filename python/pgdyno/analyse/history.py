@@ -1,7 +1,5 @@
 """The figure of one point over many runs, and where it changed."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

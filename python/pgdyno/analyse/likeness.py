@@ -4,8 +4,6 @@ The time of the capture is that on the server. The time of the trial is what the
 network; so only large differences mean something.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The noise grade: the smallest difference that a run can detect, as a number and a letter."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

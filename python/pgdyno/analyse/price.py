@@ -1,7 +1,5 @@
 """What throughput costs, and two arms compared by it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -5,8 +5,6 @@ waits for others (contention), kappa the cost of mutual synchronisation (coheren
 Planning".
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

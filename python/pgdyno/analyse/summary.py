@@ -1,7 +1,5 @@
 """One figure for every point from all of its trials, its statements, and the warnings that belong to it."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ A fact is a field of the fingerprint (`fingerprint.differences.RULES`: name, whe
 field of the trials' records (`OF_TRIALS`), or what a rule with a topic finds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

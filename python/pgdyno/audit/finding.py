@@ -1,7 +1,5 @@
 """Types of the audit's results, and the base class of its rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What makes the latencies of two arms incomparable: who measured them, and of how much of the load."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from pgdyno.analyse.pairs import Metric

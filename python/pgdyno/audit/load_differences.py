@@ -1,7 +1,5 @@
 """Compares the loads of two runs: parameters of the sweep, lengths of trials, the plans' tables, imported outputs."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ An arm is a target of a run. Fingerprints are compared first; then the audit's r
 targets of one run (`audit.pair_run`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar

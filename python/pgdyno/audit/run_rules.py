@@ -1,7 +1,5 @@
 """Lists every rule, in the order of reports, and runs them."""
 
-from __future__ import annotations
-
 import pkgutil
 from collections.abc import Iterator, Sequence
 from importlib import import_module

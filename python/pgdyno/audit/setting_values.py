@@ -1,7 +1,5 @@
 """Converts values of settings to numbers, so that 1GB equals 1024MB, and a default equals its explicit value."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Presents a run to the rules: one interface for pgdyno's own trials and imported ones."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Any commit as a target of the plan, and its programs: built when they are needed, and kept within a limit."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

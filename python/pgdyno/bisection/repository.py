@@ -1,7 +1,5 @@
 """The commits of a git repository between a good one and a bad one. Nothing in the repository changes."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path

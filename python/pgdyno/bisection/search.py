@@ -5,8 +5,6 @@ probability that it behaves as the bad one, and every commit keeps the probabili
 (Horstein 1963, Burnashev and Zigangirov 1974): Bayes' rule, with equal probabilities before the first look.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Functions of PostgreSQL by what a call of them writes. A call of any other function may write."""
 
-from __future__ import annotations
-
 WRITING_FUNCTIONS = frozenset(["nextval", "setval"])
 _HARMLESS = """
     count sum avg min max array_agg string_agg json_agg jsonb_agg json_object_agg jsonb_object_agg bool_and bool_or

@@ -5,8 +5,6 @@ default_transaction_read_only is only a default, which a transaction may lift, a
 tables are temporary and what functions do.
 """
 
-from __future__ import annotations
-
 import re
 
 from pgdyno.effect.sql_tokens import Token, statements

@@ -1,7 +1,5 @@
 """A statement in few characters, which still tell it from others."""
 
-from __future__ import annotations
-
 import re
 
 _SELECT = re.compile(r"select (?:distinct )?", re.IGNORECASE)

@@ -3,8 +3,6 @@
 What a view, a trigger, an operator or a rule calls is on the server: pgdyno does not see it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pgdyno.effect.functions import HARMLESS_FUNCTIONS, NO_FUNCTIONS, WRITING_FUNCTIONS

@@ -1,7 +1,5 @@
 """Reads SQL in pgbench's language as words: without comments, and with strings as single tokens."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

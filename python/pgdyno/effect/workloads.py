@@ -1,7 +1,5 @@
 """The workloads that pgdyno knows by name, and which of them write. No other module says so."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum

@@ -4,8 +4,6 @@ The format is that of the Valgrind manual, "Callgrind Format Specification": a l
 lines `POSITION COST` are its own cost, and the line after `calls=` is that of what it called.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The server writes a file after each ReadyForQuery, which ends the answer to a st
 tells the cost of every statement, and that of its start is in the first file.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Counts instructions by the processor's counters, with Linux's `perf stat`, of a server and the sessions it starts."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

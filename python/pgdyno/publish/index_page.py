@@ -3,8 +3,6 @@
 Every name and text in it came from outside and is escaped. It is complete without its script, which sorts and filters.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from datetime import UTC

@@ -1,7 +1,5 @@
 """The picture of a run for links to its page (Open Graph): its answer and the chart that proves it, as PNG."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from markupsafe import Markup

@@ -7,8 +7,6 @@ means, and every order that they show is right (Bonferroni). Differences below 1
 than six repeats has no interval, as in `analyse.comparison`.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict

@@ -5,8 +5,6 @@ pgdyno derives. `repeat/` has the plan as a file with its scripts. Settings, var
 may be secret are masked, as in reports: a manifest keeps them for a resume, and tables of earlier versions had them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """What the index shows and ranks of a run, from its records and the head of its report: no table is read."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import defaultdict

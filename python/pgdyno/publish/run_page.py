@@ -1,7 +1,5 @@
 """The page of a run: its report, with its raw files, its picture and the commands that repeat it."""
 
-from __future__ import annotations
-
 from markupsafe import Markup, escape
 
 from pgdyno.publish.raw_files import RawFiles

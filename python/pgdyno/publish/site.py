@@ -3,8 +3,6 @@
 Whatever ends pgdyno, the index that is there names pages that are complete.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ Each set is two files of this package: a table with the columns of `COLUMNS`, an
 there, including errors; the notes say what is known to be wrong.
 """
 
-from __future__ import annotations
-
 import csv
 import tomllib
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Analyses of a run on request: steadiness, dips, the Universal Scalability Law, price."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

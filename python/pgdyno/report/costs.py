@@ -1,7 +1,5 @@
 """Prices next to throughput, and what a run's rented servers really cost."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A run for other programs and for mail: JSON, CSV, Markdown."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

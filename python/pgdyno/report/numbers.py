@@ -1,7 +1,5 @@
 """Figures as text: three significant digits unless more are accurate. Headings have the units."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from typing import Any

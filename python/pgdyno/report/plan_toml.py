@@ -1,7 +1,5 @@
 """A manifest's plan as a file that can be run again."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The content of all reports of a run, computed once: terminal, page and exports use it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The events of a running experiment, which it passes to a view, and the requests of those who watch it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

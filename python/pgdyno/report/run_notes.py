@@ -1,7 +1,5 @@
 """What happened while a run measured: events, preparation, searches, standbys."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from pgdyno.records import (

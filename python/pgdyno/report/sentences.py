@@ -1,7 +1,5 @@
 """Sentences computed from data: headlines and titles of charts. The measurement comes first, then its meaning."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import PurePath
 

@@ -1,7 +1,5 @@
 """Several runs as one, and the arms of runs compared with everything that confounds them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from pgdyno.analyse.comparison import Comparison, compare

@@ -5,8 +5,6 @@ live page use none, so they are in English. Names, SQL, settings, messages of se
 are not translated. `tools/translations.py` extracts and compiles the texts; a test keeps the catalogues complete.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Dips: periods well below the throughput around them, what they cost, and what coincides with them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,8 +4,6 @@ What disturbs the machine in a second slows both trials, so their ratio in that 
 throughput of either (Bulej et al., Duet Benchmarking, ICPE 2020).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Whether a trial of an hour or more holds its throughput and its latency from beginning to end."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What an operation costs the clients: trials with it compared with those that only wait in its place."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Periods of disturbances in a series of trials."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the probe saw during a trial, on the trial's clock: waits of sessions, checkpoint cycles, load on standbys."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Whether and where the throughput of a trial becomes steady."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks figures against their own inputs: rates, sums of statements, the order of latencies, equations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Reports what else differs between compared targets and arms, and can change speed, as `compare` says of two runs."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 

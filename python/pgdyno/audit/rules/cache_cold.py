@@ -1,7 +1,5 @@
 """Reports caches whose content differed when trials began, or that were still filling during the measurement."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Reports arms whose hit rates in shared buffers differ."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator

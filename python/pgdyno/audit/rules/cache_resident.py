@@ -1,7 +1,5 @@
 """Reports a dataset that fits into memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity

@@ -1,7 +1,5 @@
 """Compares the length of the measured part with the interval between checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of

@@ -1,7 +1,5 @@
 """Reports untrustworthy clocks: seconds that overlap or are missing, and slow clock sources."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

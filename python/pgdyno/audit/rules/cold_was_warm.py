@@ -1,7 +1,5 @@
 """Reports cold runs of queries that found their tables in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity

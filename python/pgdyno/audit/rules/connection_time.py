@@ -1,7 +1,5 @@
 """Reports implausible rates without connection time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity

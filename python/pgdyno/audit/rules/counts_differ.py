@@ -1,7 +1,5 @@
 """Reports counts of instructions that differ between equal trials."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.arms import arms_of, point_of

@@ -1,7 +1,5 @@
 """Reports datasets whose sizes differ at the same scale."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

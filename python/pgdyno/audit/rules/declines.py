@@ -1,7 +1,5 @@
 """Reports that a trial of an hour or more lost throughput, or that its latency rose, from beginning to end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.analyse.over_time.endurance import Endurance, EnduranceVerdict, Trend, trial_endurance

@@ -1,7 +1,5 @@
 """Reports settings that nobody changed and that differ between compared targets: by version, build or machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity

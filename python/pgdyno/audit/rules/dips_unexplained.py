@@ -1,7 +1,5 @@
 """Reports dips with which nothing coincides."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.analyse.over_time.dips import ExplainedDip

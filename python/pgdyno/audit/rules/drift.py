@@ -1,7 +1,5 @@
 """Reports throughput that rises or falls from trial to trial in all arms."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import defaultdict

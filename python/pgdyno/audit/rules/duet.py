@@ -1,7 +1,5 @@
 """Reports trials that ran in pairs: their absolute figures hold for nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Rule, RuleFinding, Severity, evidence_of

@@ -1,7 +1,5 @@
 """Checks that commits were durable when acknowledged, and equally so at all targets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity

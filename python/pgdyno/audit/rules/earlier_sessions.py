@@ -1,7 +1,5 @@
 """Reports sessions of earlier trials that pgdyno had to terminate before a trial."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of

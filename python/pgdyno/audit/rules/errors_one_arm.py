@@ -1,7 +1,5 @@
 """Reports failures and retries that affect one arm more than another."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reports that the generator, not the server, was at its limit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of

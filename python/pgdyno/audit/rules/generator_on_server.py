@@ -1,7 +1,5 @@
 """Reports a load that ran on the server's machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity, evidence_of

@@ -1,7 +1,5 @@
 """Reports identical figures under two names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 

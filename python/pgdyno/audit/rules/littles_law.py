@@ -1,7 +1,5 @@
 """Checks clients against throughput times latency (Little's law)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

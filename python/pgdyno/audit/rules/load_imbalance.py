@@ -1,7 +1,5 @@
 """Reports a generator worker at its limit while others have capacity, and clients that were served unequally."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from statistics import fmean
 

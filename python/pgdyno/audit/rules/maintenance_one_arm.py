@@ -1,7 +1,5 @@
 """Reports checkpoints, vacuums and analyzes that occurred in one arm only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.audit.arms import compared_arms

@@ -1,7 +1,5 @@
 """Reports scripts that ran more or less often than their weights require."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

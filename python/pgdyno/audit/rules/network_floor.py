@@ -1,7 +1,5 @@
 """Compares network round-trip times between load and server: measured before each trial, or the least latency."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity

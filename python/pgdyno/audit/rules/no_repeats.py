@@ -1,7 +1,5 @@
 """Reports points that were measured once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

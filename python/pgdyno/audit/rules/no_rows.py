@@ -1,7 +1,5 @@
 """Reports statements of which no execution returned or changed a row: values that hit nothing, or a policy."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

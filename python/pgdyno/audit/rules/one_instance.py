@@ -1,7 +1,5 @@
 """Reports targets that were measured on one server each, and compared."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Reports targets that were measured one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import combinations
 

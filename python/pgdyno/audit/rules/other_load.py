@@ -1,7 +1,5 @@
 """Reports CPU time used by other processes than server, generator and probe, and CPU time that the hypervisor took."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Reports percentiles that few transactions support."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Reports throughput that rises and falls with a period of a few trials."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import defaultdict

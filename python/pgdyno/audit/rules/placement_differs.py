@@ -1,7 +1,5 @@
 """Reports compared targets at different places: machine, network path, storage."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reports statements whose query plan changes between the repeats of a point."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 

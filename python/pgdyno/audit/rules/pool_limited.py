@@ -1,7 +1,5 @@
 """Reports clients that waited for a session of the connection pooler while the server had room."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of

@@ -1,7 +1,5 @@
 """Reports warnings of `pgdyno doctor` before the run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity

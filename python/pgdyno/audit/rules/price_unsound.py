@@ -1,7 +1,5 @@
 """Reports prices that rest on a throughput that another rule rejects."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections import defaultdict

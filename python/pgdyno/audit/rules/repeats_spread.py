@@ -1,7 +1,5 @@
 """Reports repeats of a point that differ widely."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import defaultdict

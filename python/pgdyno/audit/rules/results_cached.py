@@ -1,7 +1,5 @@
 """Reports queries that take longer with another constant than when their text is repeated."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Reports queries that return other rows in one arm than in another, or than they must."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

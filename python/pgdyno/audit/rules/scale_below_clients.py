@@ -1,7 +1,5 @@
 """Reports more clients than branches, so that clients wait for each other's row locks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of

@@ -1,7 +1,5 @@
 """Reports settings that differ between compared targets."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

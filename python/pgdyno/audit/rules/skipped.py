@@ -1,7 +1,5 @@
 """Reports transactions that were due and never started."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Reports standbys that did not keep up with the load on their primary."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity

@@ -1,7 +1,5 @@
 """Reports hosts that swapped during trials."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Set
 
 from pgdyno.audit.arms import Arms, compared_arms

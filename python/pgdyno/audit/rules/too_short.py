@@ -1,7 +1,5 @@
 """Reports trials that are too short for what they measure."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Sequence
 

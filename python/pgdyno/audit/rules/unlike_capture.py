@@ -1,7 +1,5 @@
 """Reports loads that differ from the capture that they repeat or model."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Reports throughput that swings within a trial, so that its mean depends on the trial's length."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

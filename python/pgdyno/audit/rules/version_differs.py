@@ -1,7 +1,5 @@
 """Reports server versions that differ between compared targets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity

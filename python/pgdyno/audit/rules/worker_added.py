@@ -1,7 +1,5 @@
 """Reports a generator that changed during the measurement."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity, evidence_of

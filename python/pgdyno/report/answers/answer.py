@@ -4,8 +4,6 @@ With several arms it is the verdict of their comparison, as in `pgdyno compare`;
 figures of each; for a search its result; otherwise the peak.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

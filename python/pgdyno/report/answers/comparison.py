@@ -1,7 +1,5 @@
 """A comparison for people, in sentences."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

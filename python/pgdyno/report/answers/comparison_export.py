@@ -1,7 +1,5 @@
 """Comparisons and noise floors for programs: JSON."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Endurance of long trials in words and as JSON: whether throughput and latency hold, with growth of tables."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Gates for programs and for comments on a change: JSON, JUnit and Markdown."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a transaction costs in instructions, by statement and by function, in each arm of a run that counted them."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What limited each trial according to the probe: in a word, in a sentence, in a table of all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

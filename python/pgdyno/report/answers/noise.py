@@ -1,7 +1,5 @@
 """The noise grade of a run in words: the smallest difference that it can detect."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pgdyno.analyse.comparison import Comparison

@@ -1,7 +1,5 @@
 """The peak of each series in words: the answer of a run of one arm."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

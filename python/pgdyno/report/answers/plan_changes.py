@@ -1,7 +1,5 @@
 """Statements whose query plans differ between two arms, and what they took in each."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ the unit: one trial has no interval. The largest latency and a promise of no err
 trials, so that one transaction breaks them.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A refused comparison: the reasons, for people and programs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

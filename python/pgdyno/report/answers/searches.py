@@ -1,7 +1,5 @@
 """The answers of searches: the cheapest target that keeps the promise, and settings with a confirmed difference."""
 
-from __future__ import annotations
-
 from pgdyno.records import ConfirmedDifference, Manifest, SearchRecord, SettingLine, TargetVerdict
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent

@@ -1,7 +1,5 @@
 """The comparison: its statements, tables and forest plots, and published figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.analyse.comparison import Comparison

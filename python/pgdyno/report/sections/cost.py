@@ -1,7 +1,5 @@
 """The price: its total, its rates, dates and exclusions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from pgdyno.analyse.price import Costs, PriceList

@@ -1,7 +1,5 @@
 """What ran where: failed trials, the machine, servers, generators, and differences of settings and environment."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from pgdyno.fingerprint import Difference

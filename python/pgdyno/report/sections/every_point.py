@@ -1,7 +1,5 @@
 """Every point of the sweep: throughput and latency by clients, its table, errors, and what its workload counts."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from pgdyno.analyse.summary import PointSummary

@@ -1,7 +1,5 @@
 """Profiles of the arms: in which functions the server spends its CPU time, and which differ most between two arms."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

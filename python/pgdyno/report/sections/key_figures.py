@@ -1,7 +1,5 @@
 """The numbers under the answer: peak throughput, p99 below it, noise grade, what limited it, price if there is one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from pgdyno.analyse.noise_grade import NoiseGrade

@@ -1,7 +1,5 @@
 """Latency: its spectrum and heatmaps, and open loop against closed loop."""
 
-from __future__ import annotations
-
 from pgdyno.report.report_tables import spectrum_table
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.figures.latency import heat_figures, is_closed

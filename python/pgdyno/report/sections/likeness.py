@@ -1,7 +1,5 @@
 """How closely a load resembled its capture: shares, times and errors by class of statements, waits, disagreements."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Every trial second by second, its dips, and the trends of long ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from markupsafe import Markup

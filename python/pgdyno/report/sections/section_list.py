@@ -1,7 +1,5 @@
 """The sections of the report, in their order: one line each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup

@@ -1,7 +1,5 @@
 """Set-up: the machine, servers, differences between targets, the plan, and the raw data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from markupsafe import Markup

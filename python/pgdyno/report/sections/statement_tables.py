@@ -1,7 +1,5 @@
 """Statements and their query plans, growth of tables, and processes, in the trials that represent a peak."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pgdyno.report import numbers

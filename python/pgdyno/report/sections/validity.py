@@ -1,7 +1,5 @@
 """Validity: findings of the audit, caveats, and trials that did not finish."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup, escape

@@ -1,7 +1,5 @@
 """Connections of loads that connect for each transaction: how long the parts took, and what was refused."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean

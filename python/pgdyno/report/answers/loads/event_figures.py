@@ -1,7 +1,5 @@
 """Throughput and latency around the events of a run's trials: a table, JSON, and the events in a phrase."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from typing import Any

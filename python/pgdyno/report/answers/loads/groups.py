@@ -1,7 +1,5 @@
 """Groups of clients beside each other, and the steps of a trial: what each did."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What an operation cost: one sentence, its details, and JSON."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Outages of repeated trials: how long clients were not served, what was lost, and reads that went back in time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

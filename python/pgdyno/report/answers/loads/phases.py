@@ -1,7 +1,5 @@
 """Phases: the answer of a run whose load changes over time, by phase."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

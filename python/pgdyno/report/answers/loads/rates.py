@@ -1,7 +1,5 @@
 """Fixed rates: the answer of an open-loop run is the latency at each rate, and whether the server kept up."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

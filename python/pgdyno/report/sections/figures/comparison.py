@@ -1,7 +1,5 @@
 """The comparison: its statement, its table and forest plot, and published figures."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The latency heatmap, and open loop against closed loop."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

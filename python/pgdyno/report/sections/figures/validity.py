@@ -1,7 +1,5 @@
 """The validity strip: every rule of the audit, green, amber or red, always with the word."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Figures from the provider of a rented server as strips of the timeline, drawn as they are, on page and paper."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

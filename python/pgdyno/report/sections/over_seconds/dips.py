@@ -1,7 +1,5 @@
 """Dips: when, how many transactions were lost, what coincides with them, and what to try next."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
