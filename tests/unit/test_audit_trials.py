@@ -2,17 +2,11 @@
 
 import pytest
 
-from pgdyno.audit import Finding, audit
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.records.probe import OverSshRecord
 from pgdyno.store.trial_tables import SeriesRow
 from tests.unit.audit_disturbed import on_host, ran, rated
-from tests.unit.audit_sample import ROW, FakeRun, changed, each_second, own, printed, probed
-
-
-def the(rule: str, run: FakeRun) -> Finding:
-    (finding,) = [each for each in audit(run) if each.rule == rule and each.checked]
-    return finding
+from tests.unit.audit_sample import ROW, FakeRun, changed, each_second, of, own, printed, probed
 
 
 @pytest.mark.parametrize(
@@ -34,11 +28,12 @@ def the(rule: str, run: FakeRun) -> Finding:
     ],
 )
 def test_a_finding_names_its_trials(rule: str, run: FakeRun, trials: list[int]) -> None:
-    assert the(rule, run).trials == trials
+    (finding,) = of(rule, run)
+    assert finding.trials == trials
 
 
 def test_drift_says_how_much_of_the_difference_it_makes() -> None:
-    finding = the("drift", rated(lambda trial: 0.97**trial.number))
+    (finding,) = of("drift", rated(lambda trial: 0.97**trial.number))
     assert "throughput changes by -3.0 % from one trial to the next" in finding.message
     assert "drift alone accounts for -3.0 % of b vs a (measured: -3.0 %)" in finding.message
 
@@ -48,7 +43,7 @@ def test_missing_dataset_sizes_come_from_the_probe() -> None:
         return each_second(60, "relations", size=8e8 if trial.target == "a" else 9e8, indexes=1e8)
 
     unasked = changed(own(), lambda _: {"prepare": {"dataset_bytes": None}})
-    finding = the("dataset-differs", probed(unasked, tables))
+    (finding,) = of("dataset-differs", probed(unasked, tables))
     assert "has 900 MB at a and 1.00 GB at b" in finding.message
 
 
@@ -59,6 +54,6 @@ def test_for_a_host_over_ssh_only_steal_is_known() -> None:
 
     rows = on_host(others=0.3, steal=0.03)
     run = probed(changed(own(kind_b="dsn"), over_ssh), lambda trial: rows if trial.target == "b" else [])
-    finding = the("other-load", run)
+    (finding,) = of("other-load", run)
     assert "the hypervisor gave up to 3 %" in finding.message
     assert finding.trials == [2, 4, 6, 8, 10, 12]

@@ -1,7 +1,6 @@
 """Sections of the report: their content for a known run."""
 
 import json
-import math
 import re
 import tomllib
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from pgdyno.report.several_runs import unite_runs
 from pgdyno.store.probe_queries import ProbeAverages, ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.trial_tables import StatementRow
 from tests.present import present
+from tests.unit.report_answer_sample import arms, invalid
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep
 from tests.unit.test_report_html import Page
 
@@ -41,14 +41,7 @@ PRICES = PriceList.model_validate(
 
 
 def two_arms(gain: float = 1.06, repeats: int = 8) -> SampleRun:
-    """`repeats` of three points under two targets, the second `gain` times the first."""
-    run = SampleRun(manifest(("pg17", "pg18"), trials_planned=6 * repeats))
-    for repeat in range(1, repeats + 1):
-        for clients, tps in ((1, 1000.0), (4, 3900.0), (16, 5000.0)):
-            for name, factor in (("pg17", 1.0), ("pg18", gain)):
-                shake = 1 + 0.004 * math.sin(7 * repeat + clients + 50 * factor)
-                add_trial(run, name, clients, tps * factor * shake, 900, repeat=repeat, seconds=4)
-    return run
+    return arms(("pg17", "pg18"), (1.0, gain), repeats)
 
 
 def extras_of(run: SampleRun, **changes: object) -> Extras:
@@ -57,16 +50,8 @@ def extras_of(run: SampleRun, **changes: object) -> Extras:
 
 def finding(severity: Severity, rule: str = "littles-law", message: str = "the load was another") -> Finding:
     evidence = [Evidence(at=f"trial {at}", figures={"tps": 100.0 * at}) for at in range(1, 7)]
-    return Finding(
-        rule=rule,
-        id=rule,
-        severity=severity,
-        trials=[1],
-        message=message,
-        evidence=evidence,
-        advice="measure anew",
-        source="x",
-    )
+    told = {"rule": rule, "id": rule, "severity": severity, "message": message, "evidence": evidence}
+    return invalid().model_copy(update=told)
 
 
 def page_of(run: SampleRun, extras: Extras) -> Page:
