@@ -108,9 +108,12 @@ RUNS: dict[str, Callable[[], SampleRun]] = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_page_is_whole_and_asks_for_nothing(name: str) -> None:
-    made = page(RUNS[name]())
+@pytest.fixture(scope="module", params=RUNS)
+def made(request: pytest.FixtureRequest) -> Page:
+    return page(RUNS[request.param]())
+
+
+def test_a_page_is_whole_and_asks_for_nothing(made: Page) -> None:
     for _, attributes in made.tags:
         assert not {"src", "srcset", "style", "action", "data", "poster"} & attributes.keys()
         assert not any(attribute.startswith("on") for attribute in attributes)
@@ -121,9 +124,7 @@ def test_a_page_is_whole_and_asks_for_nothing(name: str) -> None:
     assert not made.all("link")
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_ids_are_unique_and_links_lead_somewhere(name: str) -> None:
-    made = page(RUNS[name]())
+def test_ids_are_unique_and_links_lead_somewhere(made: Page) -> None:
     ids = Counter(attributes["id"] for _, attributes in made.tags if "id" in attributes)
     assert [each for each, count in ids.items() if count > 1] == []
     for _, attributes in made.tags:
@@ -133,9 +134,7 @@ def test_ids_are_unique_and_links_lead_somewhere(name: str) -> None:
         assert set(referred) <= ids.keys()
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_headings_tables_and_pictures_can_be_heard(name: str) -> None:
-    made = page(RUNS[name]())
+def test_headings_tables_and_pictures_can_be_heard(made: Page) -> None:
     levels = [int(tag[1]) for tag, _ in made.tags if re.fullmatch(r"h[1-6]", tag)]
     assert levels.count(1) == 1
     assert all(deeper <= level + 1 for level, deeper in pairwise(levels))
@@ -150,9 +149,7 @@ def test_headings_tables_and_pictures_can_be_heard(name: str) -> None:
             assert attributes.get("aria-label")
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_page_has_at_most_eight_sections_and_its_contents_name_them(name: str) -> None:
-    made = page(RUNS[name]())
+def test_a_page_has_at_most_eight_sections_and_its_contents_name_them(made: Page) -> None:
     sections = [each["aria-labelledby"] for each in made.all("section")]
     links = [each["href"].removeprefix("#") for each in made.all("a")]
     assert 1 <= len(sections) <= 8
