@@ -1,1 +1,1 @@
-"""What services, containers and log daemons put around the lines of a log, one module for each."""
+"""What services, containers and log daemons put around the lines of a log."""

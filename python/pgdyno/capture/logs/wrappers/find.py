@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
 
-from pgdyno.capture.logs.wrappers.all_wrappers import WRAPPERS
+from pgdyno.capture.logs.wrappers.known_wrappers import WRAPPERS
 from pgdyno.capture.logs.wrappers.piece import Wrapper
 from pgdyno.capture.logs.wrappers.unwrap import Unwrapping, pieces
 from pgdyno.errors import UsageError
