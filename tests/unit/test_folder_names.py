@@ -16,7 +16,7 @@ from pgdyno.records.capture import STATEMENTS_FILE
 from pgdyno.store import RunFolder, load_run, query
 from pgdyno.store.duckdb_session import quote_text, reading, reading_below
 from pgdyno.store.probe_queries import probe_averages
-from pgdyno.store.probe_tables import amounts_within, write_probed
+from pgdyno.store.probe_tables import AMOUNTS, rows_within, write_probed
 from pgdyno.synthesise.transactions import CapturedStatements
 from tests.unit.capture_log_sample import KEPT, csvlog, done, rows_of
 from tests.unit.events_sample import sample_events
@@ -74,7 +74,7 @@ def test_the_samples_of_a_probe_are_its_own(name: str, tmp_path: Path) -> None:
 
     written(tmp_path / NAMES[name], 5.0)
     written(tmp_path / name, 3.0)
-    found = amounts_within({1: tmp_path / name / "series.parquet"}, {1: [(0, 10)]}, [("wal", "bytes")])
+    found = rows_within({1: tmp_path / name / "series.parquet"}, {1: [(0, 10)]}, AMOUNTS, [("wal", "bytes")])
     assert list(found) == [(1, 0, "wal", "bytes", 3.0)]
 
 

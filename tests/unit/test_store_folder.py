@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import time
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -16,6 +17,19 @@ from pgdyno.store import RunFolder, changed_script
 from pgdyno.store.run_folder import MANIFEST
 from pgdyno.store.safe_files import parse_json, storing
 from tests.unit.store_sample import STARTED, add_trial, sample_manifest
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path, sample_manifest())
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pgdyno.store.safe_files.os.fsync", full)
 
 
 def test_a_new_folder_has_its_name_and_its_manifest(tmp_path: Path) -> None:
@@ -56,8 +70,7 @@ def test_a_run_is_not_made_over_another(tmp_path: Path, monkeypatch: pytest.Monk
     assert RunFolder.open(first.path).manifest.trials_planned == 2
 
 
-def test_the_manifest_is_updated(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
+def test_the_manifest_is_updated(folder: RunFolder) -> None:
     ended = datetime(2026, 11, 20, 11, tzinfo=UTC)
     folder.update_manifest(ended_at=ended, outcome=Outcome.FINISHED, notes=["a"])
     assert RunFolder.open(folder.path).manifest == folder.manifest
@@ -65,19 +78,13 @@ def test_the_manifest_is_updated(tmp_path: Path) -> None:
     assert [path.name for path in folder.path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_an_update_of_no_field_is_a_mistake(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
+def test_an_update_of_no_field_is_a_mistake(folder: RunFolder) -> None:
     with pytest.raises(ValueError, match="a manifest has no endet_at"):
         folder.update_manifest(endet_at=STARTED)
 
 
-def test_an_update_that_fails_leaves_the_old_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
-
-    def full(_handle: int) -> None:
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr("pgdyno.store.safe_files.os.fsync", full)
+def test_an_update_that_fails_leaves_the_old_manifest(folder: RunFolder, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue("full_disk")
     with pytest.raises(StoreError, match="no space left") as caught:
         folder.update_manifest(outcome=Outcome.FINISHED)
     assert str(folder.path / MANIFEST) in caught.value.message
@@ -86,11 +93,8 @@ def test_an_update_that_fails_leaves_the_old_manifest(tmp_path: Path, monkeypatc
     assert sorted(path.name for path in folder.path.iterdir()) == [MANIFEST, "trials"]
 
 
-def test_a_folder_that_could_not_be_finished_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_handle: int) -> None:
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr("pgdyno.store.safe_files.os.fsync", full)
+@pytest.mark.usefixtures("full_disk")
+def test_a_folder_that_could_not_be_finished_is_not_left(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         RunFolder.create(tmp_path, sample_manifest())
     assert list(tmp_path.iterdir()) == []
@@ -177,8 +181,7 @@ def test_a_key_that_occurs_twice_among_many_is_found_in_a_moment() -> None:
     assert time.process_time() - began_s < 5
 
 
-def test_a_newer_format_names_the_pgdyno_that_reads_it(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
+def test_a_newer_format_names_the_pgdyno_that_reads_it(folder: RunFolder) -> None:
     # no other field of a newer format may be interpreted
     (folder.path / MANIFEST).write_text(json.dumps({"format": FORMAT + 1, "pgdyno": "9.1"}))
     with pytest.raises(StoreError, match=f"format {FORMAT + 1}") as caught:
@@ -192,25 +195,22 @@ def test_fields_of_a_later_version_are_kept(tmp_path: Path) -> None:
     assert json.loads((folder.path / MANIFEST).read_text())["price"] == 5
 
 
-def test_trials_come_by_number(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
+def test_trials_come_by_number(folder: RunFolder) -> None:
     for number in (2, 10, 1):
         add_trial(folder, number)
     assert [record.number for record in folder.trials()] == [1, 2, 10]
     assert RunFolder.open(folder.path).trials() == folder.trials()
 
 
-def test_a_damaged_trial_is_named(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
+def test_a_damaged_trial_is_named(folder: RunFolder) -> None:
     path = add_trial(folder, 1)
     (path / "trial.json").write_text("{}")
     with pytest.raises(StoreError, match=re.escape(str(path / "trial.json"))):
         folder.trials()
 
 
-def test_a_long_trial_of_slow_transactions_is_read(tmp_path: Path) -> None:
+def test_a_long_trial_of_slow_transactions_is_read(folder: RunFolder) -> None:
     """Sums of squares of nanoseconds pass 2**64 in a minute of 6,000 transactions a second that take 10 ms each."""
-    folder = RunFolder.create(tmp_path, sample_manifest())
     path = add_trial(folder, 1)
     whole = json.loads((path / "trial.json").read_text())
     week_of_10_000_a_second, latency_ns = 7 * 86_400 * 10_000, 10e9
@@ -229,8 +229,7 @@ def test_a_run_folder_holds_no_password(tmp_path: Path, monkeypatch: pytest.Monk
             assert b"s3cret" not in path.read_bytes()
 
 
-def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
+def test_a_folder_is_held_by_one_at_a_time(folder: RunFolder) -> None:
     with (
         folder.locked(),
         pytest.raises(StoreError, match="another pgdyno works on it"),
@@ -241,8 +240,7 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-def test_partial_trials_are_removed_and_complete_ones_stay(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
+def test_partial_trials_are_removed_and_complete_ones_stay(folder: RunFolder) -> None:
     add_trial(folder, 1)
     folder.begin_trial("0002-pg18-c4")
     assert folder.clear_partials() == ([], ["0002-pg18-c4"])
@@ -250,23 +248,17 @@ def test_partial_trials_are_removed_and_complete_ones_stay(tmp_path: Path) -> No
     assert folder.clear_partials() == ([], [])
 
 
-def test_a_trial_that_is_set_aside_keeps_all_it_has(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
-    for number in (1, 2):
+def test_a_trial_that_is_set_aside_keeps_all_it_has(folder: RunFolder) -> None:
+    for number in (1, 2, 3):
         path = add_trial(folder, 1)
         files = sorted(each.name for each in path.iterdir())
         aside = folder.set_aside(path.name)
         assert aside == folder.path / "set-aside" / f"{path.name}.{number}"
         assert sorted(each.name for each in aside.iterdir()) == files
         assert folder.trials() == []
-
-
-def test_a_trial_is_set_aside_although_an_earlier_attempt_was_removed(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
-    for _ in range(2):
-        aside = folder.set_aside(add_trial(folder, 1).name)
-    (folder.path / "set-aside" / f"{aside.stem}.1").rename(tmp_path / "elsewhere")
-    assert folder.set_aside(add_trial(folder, 1).name).name == f"{aside.stem}.3"
+        # the numbers go on although an earlier attempt was removed
+        if number == 2:
+            shutil.rmtree(aside.with_name(f"{path.name}.1"))
 
 
 def test_scripts_are_kept_and_changes_are_named(tmp_path: Path) -> None:

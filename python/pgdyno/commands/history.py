@@ -35,7 +35,7 @@ def history(
     from pgdyno.report.analysis import history_lines
     from pgdyno.safe_output import print_json
     from pgdyno.store import list_runs, load_run
-    from pgdyno.store.find_runs import is_not_valid
+    from pgdyno.store.find_runs import read_report_head
     from pgdyno.store.run_folder import MANIFEST
 
     runs = folder or runs
@@ -58,7 +58,7 @@ def history(
     }
     # the first run of a folder begins its histories
     found = histories(chosen, Metric(metric) if metric else None, fewest=min(2, len(read)))
-    not_valid = {name for name in read if is_not_valid(runs / name)}
+    not_valid = {name for name in read if read_report_head(runs / name).is_not_valid}
     if json:
         print_json([_history_json(each, read, not_valid) for each in found], indent=2)
         return code

@@ -84,13 +84,13 @@ def _table(rows: Sequence[Sequence[str]]) -> "Table":
 
 
 def _cells(entry: "RunEntry") -> list[str]:
-    from pgdyno.store.find_runs import read_answer
+    from pgdyno.store.find_runs import read_report_head
 
     if entry.problem is not None:
         return [entry.name, "", "", "", f"unreadable: {entry.problem}", ""]
     outcome = (entry.outcome or "unfinished") + (" within its budget" if entry.is_cut else "")
     trials = f"{entry.trials_done}/{entry.trials_planned}"
-    answer = read_answer(entry.path)
+    answer = read_report_head(entry.path).answer
     return [entry.name, _workload(entry.workload), ", ".join(entry.targets), trials, outcome, answer]
 
 

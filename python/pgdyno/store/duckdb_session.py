@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import duckdb
@@ -50,6 +50,14 @@ def _database() -> duckdb.DuckDBPyConnection:
 def session() -> duckdb.DuckDBPyConnection:
     """Return a session of a shared database, as creating one is slow. It creates only temporary tables."""
     return _database().cursor()
+
+
+def fetch_row(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, Any] | None = None
+) -> tuple[Any, ...]:
+    """Return the only row of a query that always has one, such as that of an aggregate."""
+    (row,) = connection.execute(query, parameters).fetchall()
+    return tuple(row)
 
 
 def quote_text(text: str) -> str:

@@ -135,6 +135,10 @@ class ReportHead:
     noise: str = ""
     """The letter of the noise grade."""
 
+    @property
+    def is_not_valid(self) -> bool:
+        return self.validity == "not valid"
+
     @classmethod
     def of(cls, text: str) -> ReportHead:
         # the first of each is pgdyno's own: what follows may be a text from elsewhere
@@ -143,21 +147,12 @@ class ReportHead:
 
 
 def read_report_head(run: Path) -> ReportHead:
+    """Return the head of a run's report; an empty one without a report."""
     try:
         with open_regular(run / REPORT) as file:
             return ReportHead.of(file.read(HEAD).decode(errors="replace"))
     except (OSError, StoreError):
         return ReportHead()
-
-
-def read_answer(run: Path) -> str:
-    """Return the answer of a run's report; empty without a report."""
-    return read_report_head(run).answer
-
-
-def is_not_valid(run: Path) -> bool:
-    """Return whether a run's report says that its answer is not valid; False without a report."""
-    return read_report_head(run).validity == "not valid"
 
 
 def note_attempt(parent: Path, plan: str) -> None:
@@ -262,20 +257,19 @@ def named_runs(texts: Sequence[str], parent: Path) -> NamedRuns:
     found: list[str] = []
     is_one = len(texts) == 1
     for text in texts:
-        several = _several_remote(text) if is_remote(text) else _several_here(text)
+        if is_remote(text):
+            from pgdyno.store.object_storage.find_remote import several_runs
+
+            several = several_runs(text)
+        else:
+            several = _several_here(text)
+        if several is not None and not several:
+            raise StoreError(f"there are no runs at {text}", hint="name a run, or a folder that has runs in it")
         is_one = is_one and several is None
-        found += [_find_place(text, parent)] if several is None else _require_runs(several, text)
+        if several is None:
+            several = [str(Address.of(text)) if is_remote(text) else str(find_run(text, parent).path)]
+        found += several
     return NamedRuns(list(dict.fromkeys(found)), is_one)
-
-
-def _find_place(text: str, parent: Path) -> str:
-    return str(Address.of(text)) if is_remote(text) else str(find_run(text, parent).path)
-
-
-def _several_remote(text: str) -> list[str] | None:
-    from pgdyno.store.object_storage.find_remote import several_runs
-
-    return several_runs(text)
 
 
 def _several_here(text: str) -> list[str] | None:
@@ -290,9 +284,3 @@ def _several_here(text: str) -> list[str] | None:
     if WILD.search(text) is None:
         return None
     return sorted(each for each in glob.glob(str(path)) if is_folder(each))  # noqa: PTH207 - of any place
-
-
-def _require_runs(places: list[str], text: str) -> list[str]:
-    if not places:
-        raise StoreError(f"there are no runs at {text}", hint="name a run, or a folder that has runs in it")
-    return places

@@ -18,8 +18,6 @@ from pgdyno.store.safe_files import read_model, storing, write_durably
 if TYPE_CHECKING:
     from pgdyno.records.capture import Capture
 
-_AT_ONCE = 1 << 20
-
 
 def read_capture_in(plan_folder: Path, name: str, *, is_replayed: bool) -> Capture:
     """Return the capture that a plan in `plan_folder` names, as for `keep_capture`. Raises StoreError."""
@@ -74,8 +72,5 @@ def read_capture_of(run: Path) -> Capture | None:
 
 
 def _checksum(path: Path) -> str:
-    found = hashlib.sha256()
     with storing("read", path), path.open("rb") as file:
-        while some := file.read(_AT_ONCE):
-            found.update(some)
-    return found.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import StoreError
@@ -19,17 +18,10 @@ from pgdyno.store.trial_tables import TABLES, Row, columns, required_columns
 if TYPE_CHECKING:
     import duckdb
 
-MOST_ROWS: Mapping[str, int] = MappingProxyType(
-    {
-        "intervals": 500_000,
-        "histograms": 500_000,
-        "events": 500_000,
-        "statements": 20_000,
-        "settings": 20_000,
-        "server_statements": 20_000,
-        "query_plans": 20_000,
-    }
-)
+MOST_ROWS: Mapping[str, int] = {
+    **dict.fromkeys(("intervals", "histograms", "events"), 500_000),
+    **dict.fromkeys(("statements", "settings", "server_statements", "query_plans"), 20_000),
+}
 """Limit for a trial's table: 24 hours of five scripts have 432,000 intervals."""
 MOST_SAMPLES = 20_000_000
 """Limit for a trial's tables of samples: an hour is a million rows."""
@@ -182,19 +174,15 @@ _empty: dict[str, bytes] = {}
 def write_tables(folder: Path, tables: Mapping[str, Sequence[Row]]) -> None:
     """Write `<name>.parquet` into `folder` for each of `tables`, even empty ones. Raises StoreError."""
     filled = {name: rows for name, rows in tables.items() if rows or name not in _empty}
-    for name in tables.keys() - filled.keys():
+    if filled:
+        write_batches(folder, filled, [filled])
+    for name, rows in tables.items():
         path = folder / f"{name}.parquet"
         with storing("write", path):
-            path.write_bytes(_empty[name])
-    if not filled:
-        return
-    with session() as connection:
-        for name, rows in filled.items():
-            path = folder / f"{name}.parquet"
-            with storing("write", path):
-                _write(connection, path, TABLES[name], rows)
-                if not rows:
-                    _empty[name] = path.read_bytes()
+            if name not in filled:
+                path.write_bytes(_empty[name])
+            elif not rows:
+                _empty[name] = path.read_bytes()
 
 
 def write_batches(folder: Path, names: Iterable[str], batches: Iterable[Mapping[str, Sequence[Row]]]) -> None:
@@ -206,35 +194,24 @@ def write_batches(folder: Path, names: Iterable[str], batches: Iterable[Mapping[
             connection.execute(f'CREATE TEMP TABLE "{name}" ({listed})')
         for batch in batches:
             for name, rows in batch.items():
-                if rows:
-                    path = folder / f"{name}.parquet"
-                    with storing("write", path):
-                        _execute(connection, f'INSERT INTO "{name}" SELECT', types[name], rows, "", path)
+                path = folder / f"{name}.parquet"
+                with storing("write", path):
+                    _insert(connection, name, types[name], rows, path)
         for name in types:
             path = folder / f"{name}.parquet"
             with storing("write", path):
-                connection.execute(f'COPY "{name}" TO {quote_text(file_name(path))} {_FORMAT}')
+                connection.execute(f'COPY "{name}" TO {quote_text(file_name(path))} (FORMAT parquet, COMPRESSION zstd)')
 
 
-_FORMAT = "(FORMAT parquet, COMPRESSION zstd)"
-
-
-def _write(connection: duckdb.DuckDBPyConnection, path: Path, row: type[Row], rows: Sequence[Row]) -> None:
-    _execute(connection, "COPY (SELECT", columns(row), rows, f") TO {quote_text(file_name(path))} {_FORMAT}", path)
-
-
-def _execute(
-    connection: duckdb.DuckDBPyConnection,
-    before: str,
-    types: Mapping[str, str],
-    rows: Sequence[Row],
-    after: str,
-    path: Path,
+def _insert(
+    connection: duckdb.DuckDBPyConnection, name: str, types: Mapping[str, str], rows: Sequence[Row], path: Path
 ) -> None:
-    """Execute a statement with the columns of `rows`, whose types are `types`, between `before` and `after`."""
-    lists = ", ".join(f'unnest(${name}::{sql_type}[]) AS "{name}"' for name, sql_type in types.items())
+    if not rows:
+        return
+    lists = ", ".join(f"unnest(${column}::{sql_type}[])" for column, sql_type in types.items())
+    values = {column: [getattr(each, column) for each in rows] for column in types}
     try:
-        connection.execute(f"{before} {lists}{after}", {name: [getattr(each, name) for each in rows] for name in types})
+        connection.execute(f'INSERT INTO "{name}" SELECT {lists}', values)
     except (RuntimeError, UnicodeError, OverflowError) as error:
         # what DuckDB raises for a value that it cannot convert, such as an unpaired surrogate
         raise StoreError(f"cannot write {path}: a value is not of its column's type: {error}") from error

@@ -136,13 +136,15 @@ Shares = Mapping[tuple[int, int], tuple[float, Mapping[Metric, float]]]
 FILES_AT_ONCE = 200
 """DuckDB opens all files of a query before it reads."""
 
+_STRETCHES = ("trial INTEGER", "place INTEGER", "begin_us BIGINT", "end_us BIGINT")
 _WANTED = ("source VARCHAR", "metric VARCHAR")
-_AMOUNTS = """
+AMOUNTS = """
     SELECT s.trial, place, source, w.metric, coalesce(sum(value) FILTER (s.metric = w.metric), 0)
     FROM {files} s JOIN stretches USING (trial) JOIN wanted w USING (source)
     WHERE t_us > begin_us AND t_us <= end_us GROUP BY ALL
 """
-_SHARES = """
+"""Of `series.parquet`: trial, number of the stretch, source, metric, and the sum of its samples."""
+SHARES = """
     WITH seen AS (
         SELECT s.trial, place, t_us, source, metric, span_us, value
         FROM {files} s JOIN stretches USING (trial) SEMI JOIN wanted USING (source, metric)
@@ -153,12 +155,14 @@ _SHARES = """
            sum(value * span_us) / any_value(length_us)
     FROM seen JOIN lengths USING (trial, place) GROUP BY ALL ORDER BY ALL
 """
-_SERIES_WITHIN = """
+"""Likewise: trial, number of the stretch, its sampled microseconds, source, metric, and the metric's mean over them."""
+SAMPLES = """
     SELECT s.trial, t_us, wall_us, span_us, source, metric, labels, value
     FROM {files} s JOIN stretches USING (trial) SEMI JOIN wanted USING (source, metric)
     WHERE t_us > begin_us AND t_us <= end_us ORDER BY s.trial, t_us
 """
-_SESSIONS = """
+"""Likewise: columns of SeriesRow for samples that end within the stretches, in order."""
+SESSIONS = """
     WITH seen AS (
         SELECT s.trial, place, t_us, backend_type, wait_type, wait, sessions
         FROM {files} s JOIN stretches USING (trial) WHERE t_us >= begin_us AND t_us < end_us
@@ -166,55 +170,28 @@ _SESSIONS = """
     SELECT trial, place, any_value(looks), backend_type, wait_type, wait, sum(sessions)
     FROM seen JOIN looks USING (trial, place) GROUP BY ALL ORDER BY ALL
 """
+"""Of `waits.parquet`: trial, number of the stretch, samples, backend type, wait type, wait, and the sum of sessions."""
 
 
-def amounts_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric]) -> Iterator[Any]:
-    """Return trial, number of the stretch, source, metric, and the sum of its samples. Raises StoreError.
-
-    A stretch without a sample of the source has no row; `files` are the trials' `series.parquet`.
-    """
-    return _rows_within(files, stretches, wanted, _AMOUNTS)
-
-
-def shares_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric]) -> Iterator[Any]:
-    """Return trial, number of the stretch, its sampled microseconds, source, metric, and the metric's mean over them.
-
-    A stretch without a sample has no row; a metric without one has none either. Raises StoreError.
-    """
-    return _rows_within(files, stretches, wanted, _SHARES)
-
-
-def series_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric]) -> Iterator[Any]:
-    """Return columns of SeriesRow for samples that end within the stretches, in order. Raises StoreError."""
-    return _rows_within(files, stretches, wanted, _SERIES_WITHIN)
-
-
-def sessions_within(files: Mapping[int, Path], stretches: Stretches) -> Iterator[Any]:
-    """Return trial, number of the stretch, number of samples, backend type, wait type, wait, and sessions summed over
-    the samples.
-
-    A stretch without a sample has no row; `files` are the trials' `waits.parquet`. Raises StoreError.
-    """
-    return _rows_within(files, stretches, (), _SESSIONS)
-
-
-def _rows_within(
-    files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric], query: str
+def rows_within(
+    files: Mapping[int, Path], stretches: Stretches, query: str, wanted: Sequence[Metric] = ()
 ) -> Iterator[Any]:
+    """Yield the rows of one of the queries above on `files`, the tables of trials. Raises StoreError.
+
+    A stretch without a sample has no row, and a metric without one has none either.
+    """
     there = [number for number in stretches if number in files and files[number].exists()]
     for at in range(0, len(there), FILES_AT_ONCE):
         chosen = there[at : at + FILES_AT_ONCE]
         places = [(number, place, *each) for number in chosen for place, each in enumerate(stretches[number])]
         with storing("read", files[chosen[0]].parents[1]), session() as connection:
-            _table(
-                connection, "stretches", ("trial INTEGER", "place INTEGER", "begin_us BIGINT", "end_us BIGINT"), places
-            )
-            _table(connection, "wanted", _WANTED, wanted)
+            _create_table(connection, "stretches", _STRETCHES, places)
+            _create_table(connection, "wanted", _WANTED, wanted)
             found = connection.execute(query.format(files=table_query([files[number] for number in chosen])))
             yield from fetched_rows(found, files[chosen[0]].parents[1], chosen)
 
 
-def _table(
+def _create_table(
     connection: duckdb.DuckDBPyConnection, name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> None:
     connection.execute(f"CREATE TEMP TABLE {name} ({', '.join(columns)})")

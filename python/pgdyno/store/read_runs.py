@@ -18,33 +18,29 @@ from pgdyno.store.duckdb_session import connect, quote_text, session
 from pgdyno.store.kept_capture import read_capture_of
 from pgdyno.store.parquet import MOST_READ, fetched_rows, sound, table_query
 from pgdyno.store.probe_tables import (
+    AMOUNTS,
     FILES_AT_ONCE,
+    SAMPLES,
+    SESSIONS,
+    SHARES,
     Metric,
     Shares,
     Stretch,
     Stretches,
-    amounts_within,
-    series_within,
-    sessions_within,
-    shares_within,
+    rows_within,
 )
 from pgdyno.store.run_folder import RunFolder, kept_text
 from pgdyno.store.safe_files import DAMAGED, storing
 from pgdyno.store.trial_tables import (
     TABLES,
     TOTAL,
-    CloudEventRow,
-    CloudSeriesRow,
     EventRow,
     HistogramRow,
     IntervalRow,
     QueryPlanRow,
     Row,
     SeriesRow,
-    ServerStatementRow,
     SettingRow,
-    StandbySeriesRow,
-    StandbyWaitRow,
     StatementRow,
     WaitRow,
     columns,
@@ -221,7 +217,7 @@ class RunData:
         known = self._amounts.setdefault(tuple(wanted), {})
         missing = {trial: spans for trial, spans in stretches.items() if (trial, tuple(spans)) not in known}
         read: dict[tuple[int, int], dict[Metric, float]] = {}
-        for trial, place, source, metric, value in amounts_within(self._files("series"), missing, wanted):
+        for trial, place, source, metric, value in rows_within(self._files("series"), missing, AMOUNTS, wanted):
             read.setdefault((trial, place), {})[source, metric] = value
         for trial, spans in missing.items():
             known[trial, tuple(spans)] = {at: read[trial, at] for at in range(len(spans)) if (trial, at) in read}
@@ -234,14 +230,14 @@ class RunData:
     def shares_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Shares:
         """Return means over time of the probe's shares, by trial and number of the stretch. Raises StoreError."""
         found: dict[tuple[int, int], tuple[float, dict[Metric, float]]] = {}
-        rows = shares_within(self._files("series"), stretches, wanted)
+        rows = rows_within(self._files("series"), stretches, SHARES, wanted)
         for trial, place, length_us, source, metric, share in rows:
             found.setdefault((trial, place), (length_us, {}))[1][source, metric] = share
         return found
 
     def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> list[SeriesRow]:
         """The probe's figures of some metrics within stretches, by trial and time. Raises StoreError."""
-        return [SeriesRow(*values) for values in series_within(self._files("series"), stretches, wanted)]
+        return [SeriesRow(*values) for values in rows_within(self._files("series"), stretches, SAMPLES, wanted)]
 
     def sessions_within(self, stretches: Stretches) -> dict[tuple[int, int], tuple[int, list[WaitRow]]]:
         """Look at sessions, and what these waited for, added up over all looks, by trial and number of its stretch.
@@ -249,7 +245,8 @@ class RunData:
         Nothing without a look. Raises StoreError.
         """
         found: dict[tuple[int, int], tuple[int, list[WaitRow]]] = {}
-        for trial, place, looks, backend, kind, wait, sessions in sessions_within(self._files("waits"), stretches):
+        rows = rows_within(self._files("waits"), stretches, SESSIONS)
+        for trial, place, looks, backend, kind, wait, sessions in rows:
             begin_us = stretches[trial][place][0]
             row = WaitRow(trial, begin_us, 0, backend, kind, wait, None, sessions)
             found.setdefault((trial, place), (looks, []))[1].append(row)
@@ -261,7 +258,7 @@ class RunData:
 
     @cached_property
     def _query_plans(self) -> list[KeptPlan]:
-        paths = _files(list(self._paths.values()), "query_plans", QueryPlanRow)
+        paths = _files(list(self._paths.values()), "query_plans")
         if not paths:
             return []
         sql = (
@@ -303,7 +300,7 @@ class RunData:
         if trial is not None and trial not in self._paths:
             raise StoreError(f"run {self.folder.name} has no trial {trial}")
         folders = list(self._paths.values()) if trial is None else [self._paths[trial]]
-        paths = _files(folders, name, row)
+        paths = _files(folders, name)
         if not paths:
             return []
         names = ", ".join(columns(row))
@@ -383,7 +380,7 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, row: type[Row], fold
     types = columns(row)
     parts = []
     for folder in folders:
-        paths = _files(folder.trial_paths(), name, row)
+        paths = _files(folder.trial_paths(), name)
         if paths:
             parts.append(f"SELECT {quote_text(folder.name)} AS run, {', '.join(types)} FROM {_parquet(paths, row)}")  # noqa: S608
     if not parts:
@@ -392,22 +389,13 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, row: type[Row], fold
     connection.execute(f"CREATE VIEW {name} AS {' UNION ALL '.join(parts)}")
 
 
-_OF_PROBES = (
-    SeriesRow,
-    WaitRow,
-    ServerStatementRow,
-    QueryPlanRow,
-    StandbySeriesRow,
-    StandbyWaitRow,
-    CloudSeriesRow,
-    CloudEventRow,
-)
+_ALWAYS = ("intervals", "histograms", "statements", "events", "settings")
 
 
-def _files(trials: Sequence[Path], name: str, row: type[Row]) -> list[Path]:
+def _files(trials: Sequence[Path], name: str) -> list[Path]:
     """Return the table `name` of `trials`; a probe's only where they exist: earlier versions had none."""
     paths = [trial / f"{name}.parquet" for trial in trials]
-    return [path for path in paths if path.exists()] if row in _OF_PROBES else paths
+    return paths if name in _ALWAYS else [path for path in paths if path.exists()]
 
 
 def _parquet(paths: Sequence[Path], row: type[Row]) -> str:
@@ -419,31 +407,13 @@ def _parquet(paths: Sequence[Path], row: type[Row]) -> str:
 
 
 _TRIALS = {
-    "run": "VARCHAR",
-    "trial": "INTEGER",
-    "slug": "VARCHAR",
-    "target": "VARCHAR",
-    "clients": "INTEGER",
-    "workers": "INTEGER",
-    "protocol": "VARCHAR",
-    "scale": "INTEGER",
-    "repeat": "INTEGER",
-    "outcome": "VARCHAR",
-    "tps": "DOUBLE",
-    "succeeded": "BIGINT",
-    "failed": "BIGINT",
-    "latency_mean_ns": "DOUBLE",
-    "p50_ns": "BIGINT",
-    "p95_ns": "BIGINT",
-    "p99_ns": "BIGINT",
-    "rate": "DOUBLE",
-    "settings": "MAP(VARCHAR, VARCHAR)",
-    "variables": "MAP(VARCHAR, VARCHAR)",
-    "step": "VARCHAR",
-    "client_group": "VARCHAR",
-    "groups": "MAP(VARCHAR, VARCHAR)",
-    "connect": "VARCHAR",
-}
+    "run": "VARCHAR", "trial": "INTEGER", "slug": "VARCHAR", "target": "VARCHAR", "clients": "INTEGER",
+    "workers": "INTEGER", "protocol": "VARCHAR", "scale": "INTEGER", "repeat": "INTEGER", "outcome": "VARCHAR",
+    "tps": "DOUBLE", "succeeded": "BIGINT", "failed": "BIGINT", "latency_mean_ns": "DOUBLE", "p50_ns": "BIGINT",
+    "p95_ns": "BIGINT", "p99_ns": "BIGINT", "rate": "DOUBLE", "settings": "MAP(VARCHAR, VARCHAR)",
+    "variables": "MAP(VARCHAR, VARCHAR)", "step": "VARCHAR", "client_group": "VARCHAR",
+    "groups": "MAP(VARCHAR, VARCHAR)", "connect": "VARCHAR",
+}  # fmt: skip
 
 
 def _trials_table(connection: duckdb.DuckDBPyConnection, folders: Sequence[RunFolder]) -> None:
@@ -455,33 +425,20 @@ def _trials_table(connection: duckdb.DuckDBPyConnection, folders: Sequence[RunFo
 
 
 def _trial_row(run: str, record: TrialRecord) -> dict[str, Any]:
-    summary = record.summary
+    point, summary = record.point, record.summary
     latency = summary.latency_ns if summary else None
-    return {
+    row = {name: getattr(record, name) for name in ("slug", "target", "repeat")}
+    parameters = ("clients", "workers", "protocol", "scale", "rate", "step", "connect")
+    row |= {name: getattr(point, name) for name in parameters}
+    row |= {name: _map(getattr(point, name)) for name in ("settings", "variables", "groups")}
+    row |= {name: getattr(summary, name, None) for name in ("tps", "succeeded", "failed")}
+    row |= {f"{name}_ns": getattr(latency, name, None) for name in ("p50", "p95", "p99")}
+    return row | {
         "run": run,
         "trial": record.number,
-        "slug": record.slug,
-        "target": record.target,
-        "clients": record.point.clients,
-        "workers": record.point.workers,
-        "protocol": record.point.protocol,
-        "scale": record.point.scale,
-        "repeat": record.repeat,
         "outcome": record.outcome.value,
-        "tps": summary.tps if summary else None,
-        "succeeded": summary.succeeded if summary else None,
-        "failed": summary.failed if summary else None,
         "latency_mean_ns": latency.mean if latency else None,
-        "p50_ns": latency.p50 if latency else None,
-        "p95_ns": latency.p95 if latency else None,
-        "p99_ns": latency.p99 if latency else None,
-        "rate": record.point.rate,
-        "settings": _map(record.point.settings),
-        "variables": _map(record.point.variables),
-        "step": record.point.step,
-        "client_group": record.point.group,
-        "groups": _map(record.point.groups),
-        "connect": record.point.connect,
+        "client_group": point.group,
     }
 
 

@@ -7,7 +7,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import UTC
 from difflib import unified_diff
 from itertools import islice, pairwise
@@ -47,26 +47,6 @@ def is_worth_keeping(partial: Path) -> bool:
     with spool.open("rb") as file:
         # each is a second; in the text of a statement the quotes would be escaped
         return sum(b'"phase":"measure"' in line for line in file) >= LEAST_KEPT_S
-
-
-@contextmanager
-def run_lock(run: Path) -> Iterator[None]:
-    """Lock the run folder `run`; the lock ends with the process. Raises StoreError if another pgdyno holds it."""
-    # imported here: most commands only read
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(run / LOCK, thread_local=False)
-    with storing("lock", run):
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise StoreError(
-                f"cannot resume the run {run.name}: another pgdyno works on it", hint="wait until it has ended"
-            ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 FOLDER = "scripts"
@@ -292,9 +272,27 @@ class RunFolder:
                 sync(changed)
         return path
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Prevent every other pgdyno from resuming this run. Raises StoreError if one is working on it."""
-        return run_lock(self.path)
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Prevent every other pgdyno from resuming this run; the lock ends with the process.
+
+        Raises StoreError if another one works on it.
+        """
+        # imported here: most commands only read
+        from filelock import FileLock, Timeout
+
+        with storing("lock", self.path):
+            lock = FileLock(self.path / LOCK, thread_local=False)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                raise StoreError(
+                    f"cannot resume the run {self.name}: another pgdyno works on it", hint="wait until it has ended"
+                ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _write_manifest(self) -> None:
         path = self.path / MANIFEST

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, Literal, TypeVar
 
 from pgdyno.errors import StoreError
 from pgdyno.store.object_storage.address import Address
@@ -93,17 +93,21 @@ class Stored:
     """Differs if the content differs; None if the service gives none."""
 
 
-def _run_work(work: Coroutine[object, object, T]) -> T:
+def _run_work(work: Callable[[], Awaitable[T]]) -> T:
+    """Wait for what `work` begins; unlike obstore's functions that block, Ctrl-C ends it at once."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
+
+    async def wait() -> T:
+        return await work()
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return asyncio.run(wait())
     # a notebook's cells are executed in a loop, and a thread runs only one
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
+        return thread.submit(asyncio.run, wait()).result()
 
 
 def _store(at: Address) -> ObjectStore:
@@ -112,21 +116,14 @@ def _store(at: Address) -> ObjectStore:
 
 def list_objects(at: Address) -> list[Stored]:
     """All objects below `at`, by their keys. Raises StoreError."""
-
-    async def every() -> list[Stored]:
-        import obstore
-
-        found = await obstore.list(_store(at), at.key or None).collect_async()
-        objects = (
-            Stored(Address(at.bucket, each["path"], at.scheme), each["size"], each["e_tag"])
-            for each in found
-            # the empty object that consoles create for a folder
-            if each["path"] != at.key
-        )
-        return sorted(objects, key=lambda each: each.address.key)
+    import obstore
 
     with explain_errors("list", at):
-        return _run_work(every())
+        found = _run_work(lambda: obstore.list(_store(at), at.key or None).collect_async())
+    # without the empty object that consoles create for a folder
+    own = [each for each in found if each["path"] != at.key]
+    objects = [Stored(Address(at.bucket, each["path"], at.scheme), each["size"], each["e_tag"]) for each in own]
+    return sorted(objects, key=lambda each: each.address.key)
 
 
 def folders(at: Address) -> list[str]:
@@ -140,15 +137,12 @@ def files(at: Address) -> list[str]:
 
 
 def _list_names(at: Address) -> tuple[list[str], list[str]]:
-    async def both() -> tuple[list[str], list[str]]:
-        import obstore
-
-        found = await obstore.list_with_delimiter_async(_store(at), at.key or None)
-        objects = [each["path"] for each in found["objects"] if each["path"] != at.key]
-        return _names(at, found["common_prefixes"]), _names(at, objects)
+    import obstore
 
     with explain_errors("list", at):
-        return _run_work(both())
+        found = _run_work(lambda: obstore.list_with_delimiter_async(_store(at), at.key or None))
+    objects = [each["path"] for each in found["objects"] if each["path"] != at.key]
+    return _names(at, found["common_prefixes"]), _names(at, objects)
 
 
 def _names(at: Address, keys: Iterable[str]) -> list[str]:
@@ -157,37 +151,29 @@ def _names(at: Address, keys: Iterable[str]) -> list[str]:
 
 def find_object(at: Address) -> Stored | None:
     """The object at `at`; None where there is none. Raises StoreError."""
-
-    async def head() -> Stored | None:
-        import obstore
-
-        try:
-            found = await obstore.head_async(_store(at), at.key)
-        except FileNotFoundError:
-            return None
-        return Stored(at, found["size"], found["e_tag"])
+    import obstore
 
     with explain_errors("read", at):
-        return _run_work(head())
+        try:
+            found = _run_work(lambda: obstore.head_async(_store(at), at.key))
+        except FileNotFoundError:
+            return None
+    return Stored(at, found["size"], found["e_tag"])
 
 
 def beginning(at: Address, size_bytes: int) -> bytes:
     """The first bytes of an object. Raises StoreError."""
+    import obstore
+    from obstore.exceptions import BaseError
 
-    async def first() -> bytes:
-        import obstore
-        from obstore.exceptions import BaseError
-
+    with explain_errors("read", at):
         try:
-            return bytes(await obstore.get_range_async(_store(at), at.key, start=0, end=size_bytes))
+            return bytes(_run_work(lambda: obstore.get_range_async(_store(at), at.key, start=0, end=size_bytes)))
         except BaseError as error:
             if _first_match(_STATUS, str(error)) == "416":
                 # it is empty
                 return b""
             raise
-
-    with explain_errors("read", at):
-        return _run_work(first())
 
 
 def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
@@ -196,7 +182,7 @@ def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
     Raises StoreError if it has vanished or changed since, is incomplete, cannot be written, or is stopped.
     """
     with storing("write", path), path.open("wb") as file, explain_errors("read", of.address):
-        _run_work(_copy(of, file, stopped or Event()))
+        _run_work(lambda: _copy(of, file, stopped or Event()))
 
 
 async def _copy(of: Stored, file: IO[bytes], stopped: Event) -> None:
@@ -217,11 +203,8 @@ def write(content: bytes | IO[bytes], at: Address, *, only_new: bool = False) ->
 
     With `only_new`, an existing object is kept, and is an error.
     """
+    import obstore
 
-    async def put() -> None:
-        import obstore
-
-        await obstore.put_async(_store(at), at.key, content, mode="create" if only_new else "overwrite")
-
+    mode: Literal["create", "overwrite"] = "create" if only_new else "overwrite"
     with explain_errors("write", at):
-        _run_work(put())
+        _run_work(lambda: obstore.put_async(_store(at), at.key, content, mode=mode))
