@@ -130,7 +130,8 @@ class Anonymiser:
         elif prefix == "u&":
             inner = re.sub(r"\\(?:[0-9A-Fa-f]{4}|\+[0-9A-Fa-f]{6})", "u", inner)
         found = self.value(inner).replace("'", "''")
-        return f"{literal[: quote + 1]}{_escape_text(found) if prefix == 'e' else found}'"
+        found = found.replace("\\", "\\\\") if prefix == "e" else found
+        return f"{literal[: quote + 1]}{found}'"
 
     def number(self, number: str) -> str:
         """Return what stands for `number`, a constant without quotes as SQL writes it: that of an equal parameter."""
@@ -276,7 +277,3 @@ def _unescape_match(match: re.Match[str]) -> str:
     else:
         return _ESCAPES.get(text, text)
     return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "u"
-
-
-def _escape_text(text: str) -> str:
-    return text.replace("\\", "\\\\")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
@@ -14,7 +13,7 @@ from pgdyno.capture.left_out import Losses, sentence
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source, Values
-from pgdyno.store.duckdb_session import file_name, quote_text, reading
+from pgdyno.store.duckdb_session import fetch_row, file_name, quote_text, reading
 from pgdyno.units import counted
 
 PART_BYTES = 32 << 20
@@ -121,7 +120,7 @@ def write_table(
         losses.add_at(reason, place, count)
     began_us = found.began_us or 0
     connection.execute(_NUMBERED, {"began": began_us})
-    sessions, calls, size, span_us, transactions = _fetch_row(connection, _WHOLE, {"began": began_us})
+    sessions, calls, size, span_us, transactions = fetch_row(connection, _WHOLE, {"began": began_us})
     if not calls:
         raise _empty_error(connection, losses)
     ordered = classes.by_calls(
@@ -139,7 +138,7 @@ def write_table(
         began=datetime.fromtimestamp(began_us / 1e6, UTC),
         span_us=span_us,
         sessions=sessions,
-        most_sessions=_fetch_row(connection, _MOST)[0],
+        most_sessions=fetch_row(connection, _MOST)[0],
         transactions=transactions,
         calls=calls,
         statements=ordered,
@@ -149,7 +148,7 @@ def write_table(
 
 def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: Path, began_us: int, group: int) -> None:
     connection.execute(_PARTS, {"bytes": PART_BYTES})
-    last = int(_fetch_row(connection, "SELECT max(part) FROM placed")[0])
+    last = int(fetch_row(connection, "SELECT max(part) FROM placed")[0])
     folder = path.with_name("parts")
     for first in range(0, len(files) if last else 0, _FILES_AT_ONCE):
         some = files[first : first + _FILES_AT_ONCE]
@@ -179,16 +178,8 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
     )
 
 
-def _fetch_row(
-    connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, int] | None = None
-) -> tuple[Any, ...]:
-    row = connection.execute(query, parameters).fetchone()
-    assert row is not None
-    return row
-
-
 def _empty_error(connection: duckdb.DuckDBPyConnection, losses: Losses) -> UsageError:
-    durations = _fetch_row(connection, "SELECT sum(durations)::BIGINT FROM log_session")[0]
+    durations = fetch_row(connection, "SELECT sum(durations)::BIGINT FROM log_session")[0]
     if durations:
         return UsageError(
             f"the log has {counted(durations, 'time of a statement without its text', 'times without statements')}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,7 @@ def write_capture(folder: Path, capture: Capture) -> None:
     files = {README_FILE: readme(capture)}
     if capture.source is not Source.STATEMENTS:
         files[PLAN_FILE] = plan(folder.resolve().name, capture)
-    files[CAPTURE_FILE] = capture.model_dump_json(indent=2)
-    for name, text in files.items():
-        with storing("write", folder / name, "--into"):
-            replace_durably(folder / name, text.encode("utf-8", "replace"))
+    write_files(folder, files, capture)
 
 
 def read_capture(folder: Path) -> Capture:
@@ -189,7 +186,14 @@ def _short_text(each: StatementClass) -> str:
     return cell(short_statement(each.text, _TEXT_CHARACTERS).replace("`", "'"))
 
 
-# ---- texts that the folder of a model has, too ----
+# ---- what the folder of a model has, too ----
+
+
+def write_files(folder: Path, files: Mapping[str, str], capture: Capture) -> None:
+    """Write the texts `files` by name, and then capture.json: a folder with it is whole. Raises StoreError."""
+    for name, text in {**files, CAPTURE_FILE: capture.model_dump_json(indent=2)}.items():
+        with storing("write", folder / name, "--into"):
+            replace_durably(folder / name, text.encode("utf-8", "replace"))
 
 
 def copy_target(capture: Capture) -> str:

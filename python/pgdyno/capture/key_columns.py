@@ -11,7 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.capture.parameter_columns import Column, column_of, nodes_of, parameter_columns, table_of
+from pgdyno.capture.parameter_columns import (
+    Column,
+    column_of,
+    nodes_of,
+    parameter_columns,
+    parsed_statements,
+    table_of,
+    tables_in,
+)
 from pgdyno.capture.sql_constants import TOKENS
 from pgdyno.records.capture import StatementClass
 
@@ -112,13 +120,7 @@ def _singular(word: str) -> str:
 
 def answer_columns(sql: str, names: Sequence[str], references: Mapping[str, str] = {}) -> list[AnswerColumn]:
     """Return what is known of the columns `names` of the answer to `sql`, of which the last statement has rows."""
-    import pglast
-
-    try:
-        statements = [each.stmt for each in pglast.parse_sql(sql)]
-    except (pglast.Error, ValueError, RecursionError):
-        statements = []
-    for statement in reversed(statements):
+    for statement in reversed(parsed_statements(sql)):
         targets = _targets(statement)
         if targets:
             return list(_described(statement, targets, names, references))
@@ -141,9 +143,7 @@ def _described(
     names: Sequence[str],
     references: Mapping[str, str],
 ) -> Iterator[AnswerColumn]:
-    tables = {
-        node.alias.aliasname if node.alias else node.relname: table_of(node) for node in nodes_of(statement, "RangeVar")
-    }
+    tables = tables_in(statement)
     inserts = type(statement).__name__ == "InsertStmt"
     of_insert = {"": table_of(statement.relation)} if inserts else {}
     all_tables = tuple(dict.fromkeys((of_insert or tables).values()))
@@ -201,15 +201,10 @@ def chains(statements: Sequence[StatementClass]) -> dict[int, str]:
 
 def keys_made(text: str) -> frozenset[str]:
     """Return the labels of the keys that a statement of this text makes and returns; empty if it makes none."""
-    import pglast
-
-    if not re.search(r"(?i)\breturning\b|\bnextval\b", text):
+    statements = parsed_statements(text) if re.search(r"(?i)\breturning\b|\bnextval\b", text) else []
+    if len(statements) != 1:
         return frozenset()
-    try:
-        (statement,) = pglast.parse_sql(text)
-    except (pglast.Error, ValueError, RecursionError):
-        return frozenset()
-    targets = _targets(statement.stmt)
+    targets = _targets(statements[0])
     names = [each.name or (column_of(each.val, {}) or Column("id", ())).name for each in targets]
-    described = _described(statement.stmt, targets, names, {})
+    described = _described(statements[0], targets, names, {})
     return frozenset(label for each in described if each.is_made for label in each.labels)

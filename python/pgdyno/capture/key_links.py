@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pgdyno.capture.key_columns import COPIED, answer_columns, labels, place_columns
 from pgdyno.capture.parser import require_parser
 from pgdyno.capture.sql_constants import SPLIT, TOKENS
-from pgdyno.store.duckdb_session import quote_text
+from pgdyno.store.duckdb_session import fetch_row, quote_text
 
 if TYPE_CHECKING:
     import duckdb
@@ -297,9 +297,7 @@ def find_links(
 
 
 def _count(connection: duckdb.DuckDBPyConnection, what: str) -> int:
-    row = connection.execute(f"SELECT count(*) FROM {what}").fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(fetch_row(connection, f"SELECT count(*) FROM {what}")[0])
 
 
 def _fetched(found: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:

@@ -72,16 +72,9 @@ SERVER_UNKNOWN = Message(
     "log files do not name their server, so pgdyno cannot refuse to send the load to that server: name a copy",
 )
 _OUTSIDE = {
-    "other-database",
-    "other-user",
-    "other-application",
-    "writes",
-    "replication",
-    "background",
-    "other-lines",
-    "other-source",
-    "copies",
-}
+    "other-database", "other-user", "other-application", "writes", "replication", "background", "other-lines",
+    "other-source", "copies",
+}  # fmt: skip
 """Reasons that concern nothing of the load."""
 
 

@@ -29,30 +29,41 @@ def separators(sql: str) -> list[int]:
     return [sql.index(";", each.stop) for each in slices[:-1]]
 
 
-def parameter_columns(sql: str) -> dict[int, Column]:
-    """Return the column with which `sql` compares each of its parameters, or to which it assigns it, by number.
-
-    Parameters in other places are absent. Returns nothing if the parser refuses the text.
-    """
+def parsed_statements(sql: str) -> list[Any]:
+    """Return the statements of `sql` as the parser's nodes; none if it refuses the text."""
     import pglast
 
     try:
-        (statement,) = pglast.parse_sql(sql)
-    except (pglast.Error, ValueError):
-        return {}
-    tables = {
-        node.alias.aliasname if node.alias else node.relname: table_of(node)
-        for node in nodes_of(statement.stmt, "RangeVar")
+        return [each.stmt for each in pglast.parse_sql(sql)]
+    except (pglast.Error, ValueError, RecursionError):
+        return []
+
+
+def tables_in(statement: Any) -> dict[str, tuple[str | None, str]]:  # noqa: ANN401 - nodes of the parser
+    """Return the tables that `statement` names, by the names that stand for them in it."""
+    return {
+        node.alias.aliasname if node.alias else node.relname: table_of(node) for node in nodes_of(statement, "RangeVar")
     }
+
+
+def parameter_columns(sql: str) -> dict[int, Column]:
+    """Return the column with which `sql` compares each of its parameters, or to which it assigns it, by number.
+
+    Parameters in other places are absent. Returns nothing if the parser refuses the text, or finds several statements.
+    """
+    statements = parsed_statements(sql)
+    if len(statements) != 1:
+        return {}
+    (statement,), tables = statements, tables_in(statements[0])
     found: dict[int, Column] = {}
-    for node in nodes_of(statement.stmt, "A_Expr"):
+    for node in nodes_of(statement, "A_Expr"):
         if node.name[-1].sval in _COMPARES:
             left, right = _plain_value(node.lexpr), _plain_value(node.rexpr)
             for reference, values in ((left, right), (right, left)):
                 column = column_of(reference, tables)
                 if column is not None:
                     found |= {number: column for number in _parameters(values) if number not in found}
-    for node in nodes_of(statement.stmt, "InsertStmt", "UpdateStmt"):
+    for node in nodes_of(statement, "InsertStmt", "UpdateStmt"):
         for name, value in _assignments(node):
             column = Column(name, (table_of(node.relation),))
             found |= {number: column for number in _parameters(_plain_value(value)) if number not in found}

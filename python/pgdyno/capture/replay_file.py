@@ -18,7 +18,7 @@ from pgdyno.capture.key_links import find_links, use_places
 from pgdyno.capture.parser import require_parser
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, as_reported
-from pgdyno.store.duckdb_session import connect, reading
+from pgdyno.store.duckdb_session import connect, fetch_row, reading
 from pgdyno.store.safe_files import open_new, storing
 
 if TYPE_CHECKING:
@@ -92,12 +92,11 @@ def _write(
     at_rows: Callable[[int], None],
     in_order: bool,
 ) -> None:
-    counted = connection.execute(
+    count, sessions, last_class, longest_us = fetch_row(
+        connection,
         f"SELECT count(*) FILTER ({_WITH_TEXT}), count(DISTINCT session), max(statement), coalesce(max(us), 0) "
-        "FROM captured"
-    ).fetchone()
-    assert counted is not None
-    count, sessions, last_class, longest_us = counted
+        "FROM captured",
+    )
     if last_class is not None and last_class >= len(capture.statements):
         raise StoreError(f"cannot replay {statements}: it has classes that capture.json lacks", hint=_DAMAGED)
     head = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 import duckdb
 
@@ -150,8 +149,9 @@ class Classes:
         The table `renumbered` says the number of each of them by the preliminary one.
         """
         connection.execute(_TIMES.format(statements=statements))
-        times = {row[0]: row[1:] for row in _rows(connection, _PERCENTILES)}
-        counts = sorted(_rows(connection, _CALLS), key=lambda row: (-row[1], self._parsed[row[0]].text))
+        times = {row[0]: row[1:] for row in connection.execute(_PERCENTILES).fetchall()}
+        counted = connection.execute(_CALLS).fetchall()
+        counts = sorted(counted, key=lambda row: (-row[1], self._parsed[row[0]].text))
         connection.execute(
             "CREATE TABLE renumbered AS SELECT unnest($old::INTEGER[]) AS old, unnest($new::INTEGER[]) AS new",
             {"old": [row[0] for row in counts], "new": list(range(len(counts)))},
@@ -174,7 +174,3 @@ class Classes:
                 )
             )
         return classes
-
-
-def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> Iterable[tuple[Any, ...]]:
-    return connection.execute(query).fetchall()

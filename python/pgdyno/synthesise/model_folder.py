@@ -7,11 +7,18 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgdyno.capture.folder import PLAN_FILE, copy_reset, copy_target, format_time, new_folder, toml_text
+from pgdyno.capture.folder import (
+    PLAN_FILE,
+    copy_reset,
+    copy_target,
+    format_time,
+    new_folder,
+    toml_text,
+    write_files,
+)
 from pgdyno.plan.output.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, Capture
 from pgdyno.safe_output import visible
-from pgdyno.store.safe_files import replace_durably, storing
 from pgdyno.synthesise.modelled_load import Model
 from pgdyno.synthesise.transactions import LeftTransactions
 
@@ -27,10 +34,7 @@ def write_model(folder: Path, model: Model) -> None:
     new_folder(folder)
     files = {script.name: script.text for script in model.scripts}
     files[PLAN_FILE] = plan_text(folder.resolve().name, model)
-    files[CAPTURE_FILE] = model.capture.model_dump_json(indent=2)
-    for name, text in files.items():
-        with storing("write", folder / name):
-            replace_durably(folder / name, text.encode("utf-8", "replace"))
+    write_files(folder, files, model.capture)
 
 
 def plan_text(name: str, model: Model) -> str:

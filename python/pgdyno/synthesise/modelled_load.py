@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pgdyno.capture.left_out import left_out_of
 from pgdyno.capture.server.server_session import Connection
+from pgdyno.effect import has_plan
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture
 from pgdyno.synthesise.column_statistics import Refused, read_statement
@@ -21,7 +22,6 @@ from pgdyno.synthesise.transactions import (
     Left,
     LeftTransactions,
     TransactionClass,
-    is_planned,
     summed,
 )
 from pgdyno.synthesise.values_and_pauses import read_sites
@@ -173,7 +173,7 @@ def model_statistics(folder: Path, capture: Capture, least: float, connection: C
     for number in sorted(range(len(weights)), key=lambda number: (-weights[number], number)):
         each = capture.statements[number]
         reason: Left | None = None
-        if not is_planned(each.text):
+        if not has_plan(each.text):
             reason = Left.COMMAND if each.has_text else Left.UNREADABLE
         elif weights[number] < least * whole:
             reason = Left.RARE

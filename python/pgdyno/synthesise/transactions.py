@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Self
 
 import duckdb
 
 from pgdyno.capture.parser import Effect, parse
+from pgdyno.effect import has_plan
 from pgdyno.errors import StoreError
 from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.records.capture import CAPTURE_FILE, StatementClass
-from pgdyno.store.duckdb_session import reading
+from pgdyno.store.duckdb_session import fetch_row, reading
 
 MEMORY = "500MB"
 MOST_SCRIPTS = 40
@@ -226,8 +227,8 @@ class CapturedStatements:
                 FROM statements GROUP BY session, block
                 """
             )
-            row = connection.execute("SELECT max(statement), min(statement) FROM statements").fetchone()
-            if row is not None and row[0] is not None and not 0 <= row[1] <= row[0] < classes:
+            last, first = fetch_row(connection, "SELECT max(statement), min(statement) FROM statements")
+            if last is not None and not 0 <= first <= last < classes:
                 raise duckdb.InvalidInputException(f"it has a statement of a class that {CAPTURE_FILE} does not have")
         except duckdb.Error as error:
             connection.close()
@@ -248,7 +249,7 @@ class CapturedStatements:
         left: list[LeftTransactions] = []
         kinds = [statement_kind(each.text) if each.has_text else Kind.UNKNOWN for each in statements]
         classes: dict[tuple[Element, ...], TransactionClass] = {}
-        total, total_us = self._fetch_row("SELECT count(*), coalesce(sum(us), 0)::BIGINT FROM transactions")
+        total, total_us = fetch_row(self._connection, "SELECT count(*), coalesce(sum(us), 0)::BIGINT FROM transactions")
         for sequence, count, us, failed, left_out, is_block, ordinal in self._sequences():
             reason = unusable([kinds[each] for each in sequence], is_block=is_block)
             if failed or left_out is not None:
@@ -318,14 +319,15 @@ class CapturedStatements:
 
         Times of a log are rounded, so a short pause may be below 0; without those, the others would add up to too much.
         """
-        median, short, at_most_10_ms, working, pauses, span = self._fetch_row(
+        median, short, at_most_10_ms, working, pauses, span = fetch_row(
+            self._connection,
             """
             SELECT median(pause), avg((pause < 1000)::INTEGER), avg((pause <= 10000)::INTEGER), sum(ended - began),
                    coalesce(sum(pause) FILTER (pause <= 10000), 0), max(ended) - min(began) FROM (
                 SELECT began, ended, began - lag(ended) OVER (PARTITION BY session ORDER BY began, block) AS pause
                 FROM transactions
             )
-            """
+            """,
         )
         whole = float(max(span, 1))
         parts = float(short or 0), float(at_most_10_ms or 0)
@@ -348,7 +350,7 @@ class CapturedStatements:
 
         Others, such as BEGIN, are sent as they are, whatever the application does with its parameters.
         """
-        planned = [number for number, each in enumerate(statements) if each.has_text and is_planned(each.text)]
+        planned = [number for number, each in enumerate(statements) if each.has_text and has_plan(each.text)]
         row = self._connection.execute(
             """
             SELECT CASE WHEN kind <> 'extended' THEN 'simple' WHEN coalesce(name, '') = '' THEN 'extended'
@@ -359,11 +361,6 @@ class CapturedStatements:
             [planned],
         ).fetchone()
         return "simple" if row is None else str(row[0])
-
-    def _fetch_row(self, query: str) -> tuple[Any, ...]:
-        row = self._connection.execute(query).fetchone()
-        assert row is not None
-        return tuple(row)
 
 
 class Kind(Enum):
@@ -403,16 +400,6 @@ def statement_kind(text: str) -> Kind:
         return Kind.CHAIN
     # what has its own COMMIT is complete
     return Kind.OTHER if kind is Kind.BEGIN and effect is None else kind
-
-
-_PLANNED = re.compile(
-    rf"(?:{BLANKS}\()*+{BLANKS}(?:select|insert|update|delete|merge|with|values|table)\b", re.IGNORECASE
-)
-
-
-def is_planned(text: str) -> bool:
-    """Tells whether a statement has a plan, and so can have parameters: not BEGIN, SET, CREATE and other commands."""
-    return _PLANNED.match(text) is not None
 
 
 def unusable(kinds: Sequence[Kind], *, is_block: bool) -> Left | None:

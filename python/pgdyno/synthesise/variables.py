@@ -318,9 +318,13 @@ class Variables:
             return None
         # a text that no row has would find none
         is_stored = _STORES.match("$1".join(site.template.pieces[: index + 1])) is not None
-        models = (_instants, _dates, _uuids, _model_numbered, *([_model_filled] if is_stored else []))
-        found_models = (model(column, site.began_us, self.began, self.is_simple) for model in models)
-        model = next((each for each in found_models if each is not None), None)
+        model = (
+            _instants(column, site.began_us, self.began)
+            or _dates(column)
+            or _uuids(column, self.is_simple)
+            or _model_numbered(column, self.is_simple)
+            or (_model_filled(column) if is_stored else None)
+        )
         if model is None:
             return None
         note, spelling, found = model
@@ -458,8 +462,7 @@ def _describe_fit(found: Fit, scale: int = 1) -> str:
 _TextModel = tuple[str, Spelling, Fit | None]
 
 
-def _instants(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
-    del is_simple
+def _instants(column: Texts, at_us: Integers, began: datetime) -> _TextModel | None:
     if not all(map(_INSTANT.fullmatch, column)):
         return None
     try:
@@ -482,8 +485,7 @@ def _instants(column: Texts, at_us: Integers, began: datetime, is_simple: bool) 
     return f"seconds after {first}", Spelling(expression=f"({start} + {{}}::float8 * interval '1 s')"), found
 
 
-def _dates(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
-    del at_us, began, is_simple
+def _dates(column: Texts) -> _TextModel | None:
     if not all(map(_DATE.fullmatch, column)):
         return None
     try:
@@ -498,8 +500,7 @@ def _dates(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> 
     )
 
 
-def _uuids(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
-    del at_us, began
+def _uuids(column: Texts, is_simple: bool) -> _TextModel | None:
     note = f"{len(set(column)):,} UUIDs, of which only the frequencies are kept"
     if all(map(_BARE_UUID.fullmatch, column)):
         # perhaps a hash in a column of text: without a cast, it can be either
@@ -511,9 +512,8 @@ def _uuids(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> 
     return note, spelling, _frequencies(column, 12)
 
 
-def _model_numbered(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
+def _model_numbered(column: Texts, is_simple: bool) -> _TextModel | None:
     """A number between two texts: user17@example.org."""
-    del at_us, began
     first = _PATTERN.fullmatch(column[0])
     if first is None:
         return None
@@ -530,8 +530,7 @@ def _model_numbered(column: Texts, at_us: Integers, began: datetime, is_simple: 
     )
 
 
-def _model_filled(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
-    del at_us, began, is_simple
+def _model_filled(column: Texts) -> _TextModel | None:
     if not all(map(_PLAIN.fullmatch, column)):
         return None
     lengths = [len(value) for value in column]

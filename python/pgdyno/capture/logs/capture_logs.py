@@ -41,7 +41,7 @@ from pgdyno.errors import StoreError, UsageError
 from pgdyno.messages import Message
 from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
-from pgdyno.store.duckdb_session import connect
+from pgdyno.store.duckdb_session import connect, fetch_row
 from pgdyno.store.safe_files import storing
 
 MEMORY_LIMIT = "200MB"
@@ -135,7 +135,7 @@ def capture_logs(
         into,
         options,
         progress,
-        have_ids=_have_ids(logs),
+        have_ids=all(each.prefix is None or "key" in each.prefix.groups for each in logs),
         is_in_order=True,
         may_be_cut=logs[0].prefix is not None,
     )
@@ -189,7 +189,7 @@ def capture_events(
         if events.clock_steps:
             losses.add_at("clock-set-back", events.clock_steps[0], len(events.clock_steps))
         find_sessions(connection)
-        check_one_server(connection, {number: str(each.path) for number, each in enumerate(sources)})
+        check_one_server(connection, losses)
         database = choose_database(connection, options.database)
         _count_others(connection, losses)
         found = Found(events.began_us, database, reader.version, options.values)
@@ -197,10 +197,6 @@ def capture_events(
         capture = write_table(connection, statements.files, partial, found, classes, losses)
         partial.replace(into / STATEMENTS_FILE)
     return capture
-
-
-def _have_ids(logs: Sequence[LogFile]) -> bool:
-    return all(each.prefix is None or "key" in each.prefix.groups for each in logs)
 
 
 # ---- reading ----
@@ -278,16 +274,17 @@ class _Reader:
 
 
 def _count_others(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None:
-    row = connection.execute(
-        "SELECT sum(statements)::BIGINT, min(first_place) FROM log_session WHERE statements > 0 AND NOT is_chosen"
-    ).fetchone()
-    if row is not None and row[0]:
-        losses.add_at("other-database", row[1], row[0])
-    row = connection.execute(
-        "SELECT sum(durations)::BIGINT, sum(sent)::BIGINT, min(first_duration) FROM log_session"
-    ).fetchone()
-    if row is not None and row[0] and not row[1]:
-        losses.add_at("no-text", row[2], row[0])
+    statements, place = fetch_row(
+        connection,
+        "SELECT sum(statements)::BIGINT, min(first_place) FROM log_session WHERE statements > 0 AND NOT is_chosen",
+    )
+    if statements:
+        losses.add_at("other-database", place, statements)
+    durations, sent, place = fetch_row(
+        connection, "SELECT sum(durations)::BIGINT, sum(sent)::BIGINT, min(first_duration) FROM log_session"
+    )
+    if durations and not sent:
+        losses.add_at("no-text", place, durations)
 
 
 # ---- the disk ----

@@ -9,6 +9,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+import duckdb
+
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_files import BLOCK_BYTES, LONGEST_BYTES, LogFile, LogFormat, Readable, open_log, read_bytes
 from pgdyno.capture.logs.log_prefix import without_groups
@@ -18,6 +20,8 @@ from pgdyno.store.safe_files import storing
 
 PLACE_MARK = "\x1f"
 """Between the line's number and the entry in the files that DuckDB reads; logs do not use it."""
+JSON_BYTES = 4 << 20
+"""JSON that is parsed at once: DuckDB takes several times as much memory for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,18 @@ class Block:
     """The first of the block."""
     end_bytes: int
     """How much of the file was read, as far as the file is not compressed."""
+
+
+def load_pieces(
+    cursor: duckdb.DuckDBPyConnection, table: str, query: str, data: bytes, piece_bytes: int, file: Path
+) -> None:
+    """Fill `table` from `query` on `file`, to which the lines of `data` are written, about `piece_bytes` at a time."""
+    command, at = f"CREATE OR REPLACE TEMP TABLE {table} AS", 0
+    while at < len(data) or command.startswith("CREATE"):
+        end = data.find(b"\n", at + piece_bytes) + 1 or len(data)
+        file.write_bytes(data[at:end])
+        cursor.execute(f"{command} {query}")
+        command, at = f"INSERT INTO {table}", end
 
 
 def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 
-from pgdyno.capture.logs.log_blocks import PLACE_MARK, Block
+from pgdyno.capture.logs.log_blocks import JSON_BYTES, PLACE_MARK, Block, load_pieces
 from pgdyno.capture.logs.log_files import LogFile, LogFormat
 from pgdyno.capture.logs.log_prefix import MOST_HEADER
 from pgdyno.capture.logs.log_times import epoch_us
 from pgdyno.capture.logs.text_entries import NEWLINE, PART, RETURN, Doubt
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.duckdb_session import quote_text, reading
+from pgdyno.store.duckdb_session import fetch_row, quote_text, reading
 
 _CSV_COLUMNS = (
     "stamp", "role", "database", "pid", "remote", "key", "number", "tag", "started", "vxid", "xid", "severity",
@@ -30,8 +29,6 @@ _JSON_KEYS = {
 }  # fmt: skip
 _HEADER = ("stamp", "role", "database", "pid", "key", "started", "vxid", "backend", "leader", "application")
 """Columns that a prefix may have."""
-_JSON_BYTES = 4 << 20
-"""JSON that is parsed at once: DuckDB takes several times as much memory for it."""
 
 
 def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, file: Path) -> list[int]:
@@ -52,30 +49,14 @@ def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, 
         f"auto_detect=false, header=false, parallel=false, compression='none', {dialect}, columns={{{types}}},"
         f" buffer_size={size}, max_line_size={size}",
     )
-    query = _common_query(log, source)
-    first = f"CREATE OR REPLACE TEMP TABLE entry AS {query}"
-    for piece in _pieces(block.data, _JSON_BYTES if log.format is LogFormat.JSON else size):
-        file.write_bytes(piece)
-        cursor.execute(first)
-        first = f"INSERT INTO entry {query}"
-    found = cursor.execute("SELECT count(*) FROM entry").fetchone()
-    assert found is not None
-    if found[0] == block.entries:
+    piece_bytes = JSON_BYTES if log.format is LogFormat.JSON else size
+    load_pieces(cursor, "entry", _common_query(log, source), block.data, piece_bytes, file)
+    if fetch_row(cursor, "SELECT count(*) FROM entry")[0] == block.entries:
         return []
     readable = {line for (line,) in cursor.execute("SELECT line FROM entry").fetchall()}
     mark = b"," if log.format is LogFormat.CSV else PLACE_MARK.encode()
     wanted = (each.partition(mark)[0] for each in block.data.split(b"\n"))
     return [int(line) for line in wanted if line.isdigit() and int(line) not in readable] or [block.line]
-
-
-def _pieces(data: bytes, size: int) -> Iterator[bytes]:
-    at = 0
-    while True:
-        end = data.find(b"\n", at + size) + 1 or len(data)
-        yield data[at:end]
-        if end == len(data):
-            return
-        at = end
 
 
 def _common_query(log: LogFile, source: str) -> str:

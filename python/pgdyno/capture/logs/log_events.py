@@ -12,7 +12,7 @@ import duckdb
 from pgdyno.capture.logs.text_entries import Doubt
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
 from pgdyno.records.secret_values import CREDENTIAL_IN_STRING as IN_STRING
-from pgdyno.store.duckdb_session import quote_text
+from pgdyno.store.duckdb_session import fetch_row, quote_text
 
 SQLSTATES = {
     "duplicate key value violates unique constraint": "23505",
@@ -205,8 +205,9 @@ def load_events(cursor: duckdb.DuckDBPyConnection, others: str = "") -> list[tup
 
 def server_version(cursor: duckdb.DuckDBPyConnection) -> str | None:
     """Return the version that the server logs when it starts; None if it is not in the table `entry`."""
-    row = cursor.execute(
+    (version,) = fetch_row(
+        cursor,
         "SELECT max(regexp_extract(message, '^starting PostgreSQL ([0-9][^ ]*)', 1)) FROM entry"
-        " WHERE starts_with(message, 'starting PostgreSQL ')"
-    ).fetchone()
-    return str(row[0]) if row is not None and row[0] else None
+        " WHERE starts_with(message, 'starting PostgreSQL ')",
+    )
+    return str(version) if version else None

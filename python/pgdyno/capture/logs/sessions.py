@@ -11,11 +11,11 @@ from pathlib import Path
 
 import duckdb
 
-from pgdyno.capture.left_out import FILE_BITS
+from pgdyno.capture.left_out import Losses
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.duckdb_session import file_name, quote_text
+from pgdyno.store.duckdb_session import fetch_row, file_name, quote_text
 from pgdyno.units import counted
 
 STEP_BACK_US = 5_000_000
@@ -117,7 +117,7 @@ class SessionEvents:
         cursor.execute(f"INSERT INTO seen_session {_SEEN}")
 
     def _correct(self, cursor: duckdb.DuckDBPyConnection, file: int) -> None:
-        last_us, first_us = cursor.execute(_ENDS).fetchone() or (None, None)
+        last_us, first_us = fetch_row(cursor, _ENDS)
         if last_us is None:
             return
         if not self._is_in_order:
@@ -133,7 +133,7 @@ class SessionEvents:
             self._shift_us += back_us
             self.clock_steps.append(place)
         if steps or self._shift_us:
-            (first_us,) = cursor.execute("SELECT min(logged_us) FROM log_event").fetchone() or (first_us,)
+            (first_us,) = fetch_row(cursor, "SELECT min(logged_us) FROM log_event")
         self.began_us = first_us if self.began_us is None else min(self.began_us, first_us)
 
 
@@ -141,22 +141,18 @@ def find_sessions(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_SESSIONS)
 
 
-def check_one_server(connection: duckdb.DuckDBPyConnection, named: dict[int, str]) -> None:
-    """Raise StoreError if two sessions have a process at the same time; `named` has the files by number."""
+def check_one_server(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None:
+    """Raise StoreError if two sessions have a process at the same time; `losses` knows the files."""
     for owner, what in (("pid", "process"), ("process_number", "backend")):
         found = connection.execute(_TWO_SERVERS.format(owner=owner, overlap=OVERLAP_US)).fetchone()
         if found is not None:
             pid, first, second = found
             number = f" {pid}" if owner == "pid" else ""
             raise StoreError(
-                f"the log is from two servers: {what}{number} has two sessions at once, at {place_name(first, named)} "
-                f"and {place_name(second, named)}",
+                f"the log is from two servers: {what}{number} has two sessions at once, at {losses.name_place(first)} "
+                f"and {losses.name_place(second)}",
                 hint="capture the log of each server separately",
             )
-
-
-def place_name(place: int, named: dict[int, str]) -> str:
-    return f"{named[place >> FILE_BITS]}:{place & ((1 << FILE_BITS) - 1)}"
 
 
 def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -> str | None:
@@ -372,7 +368,7 @@ class SessionStatements:
         self._classes.learn(cursor, _LINES)
         cursor.execute(_JUDGED, {"began": began_us})
         if self.first_unfinished is None:
-            (self.first_unfinished,) = cursor.execute(_UNFINISHED).fetchone() or (None,)
+            (self.first_unfinished,) = fetch_row(cursor, _UNFINISHED)
         cursor.execute(_LOST)
         cursor.execute(_SEGMENTS, {"block": block, "began": began_us})
         cursor.execute(_STATES)

@@ -16,7 +16,7 @@ from psycopg.pq import Format
 
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.capture_logs import Left, Options, Progress, capture_events
-from pgdyno.capture.logs.log_blocks import Block
+from pgdyno.capture.logs.log_blocks import JSON_BYTES, Block, load_pieces
 from pgdyno.capture.logs.log_events import OWN_NAMES, OWN_STATEMENT, of_others
 from pgdyno.capture.parser import require_parser
 from pgdyno.records.capture import Capture, Source
@@ -25,8 +25,6 @@ from pgdyno.store.duckdb_session import quote_text, reading
 from pgdyno.store.safe_files import storing
 
 BLOCK_BYTES = 16 << 20
-_PIECE_BYTES = 4 << 20
-"""JSON that is parsed at once: DuckDB takes several times as much memory for it."""
 _BINARY = b'{"oid":'
 """Begins a binary value; within a text, the quote would have a backslash."""
 _COLUMNS = {
@@ -84,19 +82,12 @@ class RecordFile:
 
     def load(self, cursor: duckdb.DuckDBPyConnection, block: Block, file: Path) -> tuple[list[Left], str | None]:
         """Fill the table `event` of `cursor` by way of `file`; return what is left out, and no version."""
-        first = "CREATE OR REPLACE TEMP TABLE event AS"
-        for piece in _pieces(block.data):
-            file.write_bytes(piece)
-            longest = max(map(len, piece.split(b"\n"))) + 1024
-            columns = ", ".join(f'"{name}": {quote_text(kind)}' for name, kind in _COLUMNS.items())
-            source = reading(
-                "read_json",
-                [file],
-                f"format='newline_delimited', compression='none', columns={{{columns}}},"
-                f" maximum_object_size={max(longest, 1 << 20)}",
-            )
-            cursor.execute(f"{first} {_EVENT.format(others=self._others, source=source)}")
-            first = "INSERT INTO event"
+        longest = max(map(len, block.data.split(b"\n"))) + 1024
+        columns = ", ".join(f'"{name}": {quote_text(kind)}' for name, kind in _COLUMNS.items())
+        options = f"format='newline_delimited', compression='none', columns={{{columns}}}"
+        source = reading("read_json", [file], f"{options}, maximum_object_size={max(longest, 1 << 20)}")
+        query = _EVENT.format(others=self._others, source=source)
+        load_pieces(cursor, "event", query, block.data, JSON_BYTES, file)
         left = cursor.execute(_LEFT.format(without=self._without)).fetchall()
         cursor.execute("DELETE FROM event WHERE reason IN ('other-user', 'other-application')")
         return [(str(reason), int(count), int(line)) for reason, count, line in left if count], None
@@ -112,14 +103,6 @@ def capture_records(
     require_parser()
     found = capture_events([RecordFile(path, options)], Losses([path]), into, options, progress)
     return found.model_copy(update={"source": Source.PROXY})
-
-
-def _pieces(data: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(data):
-        end = data.find(b"\n", at + _PIECE_BYTES) + 1 or len(data)
-        yield data[at:end]
-        at = end
 
 
 def _numbered(number: int, line: bytes) -> bytes:

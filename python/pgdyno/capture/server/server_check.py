@@ -59,8 +59,9 @@ _RIGHTS = """
            pg_catalog.has_function_privilege('pg_catalog.pg_read_binary_file(text, bigint, bigint, boolean)', 'EXECUTE')
 """
 _CURRENT = "SELECT /* pgdyno */ pg_catalog.pg_current_logfile(%s)"
-_LOG_FILE = "pg_current_logfile(text)"
-_READ_FILE = "pg_read_binary_file(text, bigint, bigint, boolean)"
+_LOG_FILE = "EXECUTE ON FUNCTION pg_current_logfile(text)"
+_READ_FILE = "EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean)"
+_READ_REFUSED = "read files through SQL (pg_read_binary_file); or use --ssh, or --log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,31 +163,23 @@ def _current_value(connection: Connection, form: str) -> str | None:
 def _rights(connection: Connection, *, through_sql: bool) -> tuple[list[str], list[str], list[str]]:
     """Return what grants the missing rights, what revokes them, and what the role may not do."""
     ((role, may_monitor, may_locate, may_read),) = connection.execute(_RIGHTS).fetchall()
+    in_database = f"  -- in database {connection.info.dbname}"
     grants, revokes, refusals = [], [], []
-    if not may_monitor:
-        grants.append(f"GRANT pg_monitor TO {role};")
-        revokes.append(f"REVOKE pg_monitor FROM {role};")
-        refusals.append(f"the role {role} may not see where the log is (pg_monitor)")
-    # before PostgreSQL 17, pg_monitor does not have it
-    if not may_locate:
-        grants.append(_grant(_LOG_FILE, role, connection))
-        revokes.append(_revoke(_LOG_FILE, role))
-        refusals.append(f"the role {role} may not see which file the log is (pg_current_logfile)")
-    if through_sql and not may_read:
-        risk = f"{role} may read every file of the data directory, hashes of passwords and all databases included"
-        grants.append(f"-- until it is revoked, {risk}; --ssh and --log need no such right")
-        grants.append(_grant(_READ_FILE, role, connection))
-        revokes.append(_revoke(_READ_FILE, role))
-        refusals.append(f"the role {role} may not read files through SQL (pg_read_binary_file); or use --ssh, or --log")
+    for may, right, comment, refusal in (
+        (may_monitor, "pg_monitor", "", "see where the log is (pg_monitor)"),
+        # before PostgreSQL 17, pg_monitor does not have it
+        (may_locate, _LOG_FILE, in_database, "see which file the log is (pg_current_logfile)"),
+        (may_read or not through_sql, _READ_FILE, in_database, _READ_REFUSED),
+    ):
+        if may:
+            continue
+        if right == _READ_FILE:
+            risk = f"{role} may read every file of the data directory, hashes of passwords and all databases included"
+            grants.append(f"-- until it is revoked, {risk}; --ssh and --log need no such right")
+        grants.append(f"GRANT {right} TO {role};{comment}")
+        revokes.append(f"REVOKE {right} FROM {role};")
+        refusals.append(f"the role {role} may not {refusal}")
     return grants, revokes, refusals
-
-
-def _grant(function: str, role: str, connection: Connection) -> str:
-    return f"GRANT EXECUTE ON FUNCTION {function} TO {role};  -- in database {connection.info.dbname}"
-
-
-def _revoke(function: str, role: str) -> str:
-    return f"REVOKE EXECUTE ON FUNCTION {function} FROM {role};"
 
 
 def lacks(settings: Mapping[str, Setting], *, files_given: bool) -> Iterator[Lack]:

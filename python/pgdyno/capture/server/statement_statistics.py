@@ -56,7 +56,8 @@ _TRANSACTIONS = """
 _RESET = "(SELECT stats_reset FROM {schema}.pg_stat_statements_info)"
 """When all entries began again; since PostgreSQL 17, each has its own time."""
 _DOLLARS = re.compile(DOLLARS)
-_Key = tuple[int, int, bool]
+_Key = tuple[int, int]
+"""User and query."""
 
 
 @dataclass(slots=True)
@@ -97,7 +98,6 @@ class StatementStatistics:
         self._steps = 0
         self._dropped = 0
         self._began_transactions = self._own_transactions = 0
-        self._evictions: tuple[int, datetime] | None = None
 
     def begin(self) -> None:
         """Read the first values. Raises TargetError."""
@@ -178,7 +178,7 @@ class StatementStatistics:
             toplevel=sql.SQL(toplevel), since=sql.SQL(since).format(schema=self._schema), schema=self._schema
         )
         return {
-            (int(user), int(query_id), True): _Counts(int(calls), int(rows), float(total_ms), since)
+            (int(user), int(query_id)): _Counts(int(calls), int(rows), float(total_ms), since)
             for user, query_id, top, calls, rows, total_ms, since in self._ask(query)
             if top and query_id is not None
         }
