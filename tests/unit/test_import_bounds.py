@@ -14,7 +14,6 @@ from pgdyno.importers.documents.blocks import LONGEST_LINE
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.documents.repeats import variants
 from pgdyno.importers.hammerdb import HammerdbParser
-from pgdyno.importers.imported_trials import Place
 from pgdyno.importers.parsed import Output, number
 from pgdyno.importers.write import import_files, keep_files_apart
 from pgdyno.records import ImportedFile
@@ -174,13 +173,13 @@ def test_names_of_files_take_time_by_their_number_and_not_by_its_square() -> Non
         parts = [
             sources.Part(
                 files=[ImportedFile(path=str(path), sha256="", trials=1)],
-                places=[Place(Output("pgbench", 1, 1), path.name, path.stem)],
+                outputs=[Output("pgbench", 1, 1, file=path.name, trial_target=path.stem)],
             )
             for path in paths
         ]
         began = time.process_time()
         keep_files_apart(parts)
-        assert [part.places[0].target for part in parts[:2]] == ["0/pgbench", "1/pgbench"]
+        assert [part.outputs[0].trial_target for part in parts[:2]] == ["0/pgbench", "1/pgbench"]
         return time.process_time() - began
 
     assert times_as_long(lambda: named(100), lambda: named(800)) < 32

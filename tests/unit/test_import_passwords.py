@@ -213,7 +213,7 @@ def test_statements_and_settings_with_passwords_are_stored_without_them(tmp_path
 
 def test_a_long_line_is_listed_without_its_password() -> None:
     (unread,) = read_document("PGPASSWORD=sEcret " + "x" * 70_000).unread
-    assert "beginning" in unread.what.parameters  # type: ignore[union-attr]
+    assert "beginning" in unread.parameters
     assert "sEcret" not in unread.text
 
 

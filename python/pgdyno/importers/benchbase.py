@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pgdyno.importers.parsed import Output, OutputParser, Unread, number, of_another_database
+from pgdyno.importers.parsed import Output, OutputParser, number, of_another_database, unused_line
 from pgdyno.messages import Message
 
 _PAIR = re.compile(r'"(?P<key>[^"\\]{1,80})"\s{0,8}:\s{0,8}(?P<value>"[^"\\]{0,400}"|-?\d[\d.eE+-]{0,30}|null)')
@@ -103,12 +103,12 @@ class BenchbaseParser(OutputParser):
             self._add(output)
         else:
             what = Message("benchbase-without-throughput", "a BenchBase summary without throughput")
-            self.unread.append(Unread(output.line, what))
+            self.unread.append(unused_line(output.line, what))
 
     def _add(self, output: Output) -> None:
         database = output.words.get("dbms", "")
         if database and not _POSTGRES.search(database):
-            self.unread.append(Unread(output.line, of_another_database(database)))
+            self.unread.append(unused_line(output.line, of_another_database(database)))
             return
         _settle(output)
         self.found.append(output)

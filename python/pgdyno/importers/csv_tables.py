@@ -11,18 +11,18 @@ from operator import attrgetter
 from pgdyno.errors import UsageError
 from pgdyno.importers.documents.context import ORDINAL
 from pgdyno.importers.documents.passwords import without_passwords
-from pgdyno.importers.documents.remainder import LONGEST_SHOWN
 from pgdyno.importers.documents.table_cells import Figure, Style, style_of
 from pgdyno.importers.documents.text_tables import moments, time_column
 from pgdyno.importers.parsed import (
     FIGURES,
     LONGEST_NUMBER,
+    LONGEST_SHOWN,
     RATES,
     WHOLE,
     Document,
     Output,
-    Unread,
     number,
+    unused_line,
     whole_number,
 )
 from pgdyno.messages import Message
@@ -104,10 +104,10 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     for at, name in enumerate(columns):
         if name and not _is_ours(name):
             why = Message("column-unknown", "unknown column '{column}'; map it with --map OURS={column}", column=name)
-            document.unread.append(Unread(1, why))
+            document.unread.append(unused_line(1, why))
         elif not name and any(at < len(cells) and cells[at].strip() for _, cells in rows):
             why = Message("column-unnamed", "column {number} has no name, and is not read", number=at + 1)
-            document.unread.append(Unread(1, why))
+            document.unread.append(unused_line(1, why))
     read_number = _number_format(columns, [cells for _, cells in rows], _delimiter(lines[0]))
     hidden = {at for at, name in enumerate(columns) if names_password(name)}
     for line, read in rows:
@@ -119,7 +119,7 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
             document.outputs.append(_row(columns, cells, line, read_number))
         except ValueError as error:
             row = ",".join(cells)[:LONGEST_SHOWN]
-            document.unread.append(Unread(line, Message("row-invalid", "{why}: {row}", why=str(error), row=row)))
+            document.unread.append(unused_line(line, Message("row-invalid", "{why}: {row}", why=str(error), row=row)))
     return document
 
 

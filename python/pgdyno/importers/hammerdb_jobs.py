@@ -17,7 +17,7 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.documents.blocks import LONGEST_LINE
 from pgdyno.importers.documents.passwords import without_passwords
 from pgdyno.importers.hammerdb import MOST_PROCEDURES, HammerdbParser, put_settings, settings_in
-from pgdyno.importers.parsed import Document, Output, Statement, Unread
+from pgdyno.importers.parsed import Document, Output, Statement, unused_line
 from pgdyno.messages import Message
 
 SQLITE = b"SQLite format 3\0"
@@ -40,12 +40,12 @@ def read_report(text: str) -> Document:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         why = repr(error)
         what = Message("hammerdb-report-invalid", "a HammerDB report that pgdyno cannot read: {error}", error=why)
-        return Document(unread=[Unread(1, what)])
+        return Document(unread=[unused_line(1, what)])
     database, benchmark = (str(job[name])[:LONGEST_NAME] for name in ("database", "benchmark"))
     what = Message(
         "hammerdb-report-of-another", "a job of {database} and {benchmark}", database=database, benchmark=benchmark
     )
-    return Document(unread=[Unread(1, what)])
+    return Document(unread=[unused_line(1, what)])
 
 
 def _of_report(job: dict[str, Any], asked: dict[str, Any], result: dict[str, Any]) -> Output:
@@ -136,7 +136,7 @@ def _document(connection: sqlite3.Connection) -> Document:
             what = Message(
                 "hammerdb-job-without-result", "job {job} of {database}, {benchmark}: no result of TPROC-C", **told
             )
-            document.unread.append(Unread(line, what))
+            document.unread.append(unused_line(line, what))
         for output in outputs:
             _complete(output, job, line)
             output.statements = list(_timing(connection, job.name))

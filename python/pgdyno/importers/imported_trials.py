@@ -32,38 +32,30 @@ class Trial:
     tables: TrialTables = field(default_factory=TrialTables)
 
 
-@dataclass(slots=True)
-class Place:
-    """An output with its file and its target."""
-
-    output: Output
-    file: str
-    target: str
-
-
-def trials_of(places: Sequence[Place], first: int = 1) -> list[Trial]:
-    """Return a trial for each output that has a throughput, numbered from `first`."""
+def trials_of(outputs: Sequence[Output]) -> list[Trial]:
+    """Return a trial for each output, numbered from 1."""
     repeats: Counter[str] = Counter()
     trials = []
-    for number, (place, point) in enumerate(zip(places, _points(places), strict=True), start=first):
-        same = f"{place.target} {point.model_dump_json()}"
+    for number, (output, point) in enumerate(zip(outputs, _points(outputs), strict=True), start=1):
+        same = f"{output.trial_target} {point.model_dump_json()}"
         repeats[same] += 1
-        trials.append(_trial(number, place, point, repeats[same]))
+        trials.append(_trial(number, output, point, repeats[same]))
     return trials
 
 
 def tell_apart(logs: Sequence[records.TrialRecord], others: Sequence[records.TrialRecord]) -> list[records.TrialRecord]:
     """Return the records of `logs` with points and repeats that distinguish them from each other and from `others`."""
-    places = []
+    outputs = []
     for record in logs:
-        output = Output("pgbench-log", 1, 1, clients=record.point.clients, workers=record.point.workers)
+        output = Output("pgbench-log", 1, 1, trial_target=record.target, clients=record.point.clients)
+        output.workers = record.point.workers
         output.duration_s = record.duration_s
         output.transactions = record.summary.scheduled if record.summary is not None else None
         output.shown = dict(record.imported.load) if record.imported is not None else {}
-        places.append(Place(output, "", record.target))
+        outputs.append(output)
     repeats = Counter(f"{record.target} {record.point.model_dump_json()}" for record in others)
     found = []
-    for record, shown in zip(logs, _points(places), strict=True):
+    for record, shown in zip(logs, _points(outputs), strict=True):
         point = record.point.model_copy(update={"variables": shown.variables})
         same = f"{record.target} {point.model_dump_json()}"
         repeats[same] += 1
@@ -106,19 +98,18 @@ def slug(number: int, target: str, clients: int | None) -> str:
     return f"{number:04d}-{name}" + (f"-c{clients}" if clients else "")
 
 
-def _points(places: Sequence[Place]) -> list[records.Point]:
-    points = [_point(place.output) for place in places]
-    units = [_counted_unit(place.output) for place in places]
+def _points(outputs: Sequence[Output]) -> list[records.Point]:
+    points = [_point(output) for output in outputs]
+    units = [_counted_unit(output) for output in outputs]
     # rates of different things are not compared
     further = [{"unit": unit} if len(set(units)) > 1 else {} for unit in units]
     alike: dict[str, list[int]] = {}
-    for at, (place, point) in enumerate(zip(places, points, strict=True)):
-        alike.setdefault(f"{place.target} {point} {further[at]}", []).append(at)
-    names = _workload_names([place.output.workload for place in places])
+    for at, (output, point) in enumerate(zip(outputs, points, strict=True)):
+        alike.setdefault(f"{output.trial_target} {point} {further[at]}", []).append(at)
+    names = _workload_names([output.workload for output in outputs])
     is_named = len(set(names)) > 1
     for members in alike.values():
-        outputs = [places[at].output for at in members]
-        for at, differing in zip(members, _differing_loads(outputs), strict=True):
+        for at, differing in zip(members, _differing_loads([outputs[at] for at in members]), strict=True):
             workload = {"workload": name} if is_named and (name := names[at]) is not None else {}
             variables = points[at].variables | further[at] | workload | differing
             points[at] = points[at].model_copy(update={"variables": variables})
@@ -181,12 +172,11 @@ def _point(output: Output) -> records.Point:
     )
 
 
-def _trial(number: int, place: Place, point: records.Point, repeat: int) -> Trial:
-    output = place.output
+def _trial(number: int, output: Output, point: records.Point, repeat: int) -> Trial:
     record = records.TrialRecord(
         number=number,
-        slug=slug(number, place.target, point.clients),
-        target=place.target,
+        slug=slug(number, output.trial_target, point.clients),
+        target=output.trial_target,
         point=point,
         repeat=repeat,
         started_at=None,
@@ -199,14 +189,13 @@ def _trial(number: int, place: Place, point: records.Point, repeat: int) -> Tria
         if output.aborted is None
         else records.Failure(stage=records.Stage.RUN, id=records.FailureId.IMPORTED, message=output.aborted[:400]),
         summary=None if throughput(output) is None else _summary(output),
-        imported=imported(output, place.file),
+        imported=_imported(output),
     )
     tables = TrialTables(intervals=_intervals(number, output), statements=_statements(number, output))
     return Trial(record, tables)
 
 
-def imported(output: Output, file: str) -> records.Imported:
-    """Return the position of `output`, and its figures as printed."""
+def _imported(output: Output) -> records.Imported:
     figures = {name: float(value) for name in FIGURES if (value := getattr(output, name)) is not None}
     printed = {name: records.Printed(line=line, text=text) for name, (line, text) in output.printed.items()}
     of_percentiles = printed.pop("percentiles_ms", None)
@@ -216,7 +205,7 @@ def imported(output: Output, file: str) -> records.Imported:
         if of_percentiles is not None:
             printed[name] = of_percentiles
     return records.Imported(
-        file=file,
+        file=output.file,
         line=output.line,
         last_line=output.last_line,
         tool=output.tool,

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, fields
 
 from pgdyno.messages import Message
-from pgdyno.records import ImportedClaim
+from pgdyno.records import ImportedClaim, ImportedLine, UnusedLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,11 @@ class Output:
     line: int
     """Number of the first line in the file, from 1."""
     last_line: int
+    file: str = ""
     target: str | None = None
+    """As its heading or column names it."""
+    trial_target: str = ""
+    """The same, distinct from those of other outputs."""
     version: str | None = None
     command: str | None = None
     workload: str | None = None
@@ -137,6 +141,10 @@ class Output:
     """A number of transactions ended the run, so that `duration_s` is a result."""
 
     @property
+    def has_target_column(self) -> bool:
+        return self.tool == "csv" and self.target is not None
+
+    @property
     def load(self) -> dict[str, str]:
         """What the output says about its load besides the fields above; keys as in `records.Imported`."""
         is_timed = self.duration_s and self.transactions_per_client is None and not self.is_ended_by_count
@@ -179,26 +187,11 @@ FIGURES = tuple(each.name for each in fields(Output) if each.type in ("int | Non
 RATES = ("tps", "qps", "nopm", "tpm")
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A line that states a setting, storage, or the swept values."""
-
-    line: int
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A line with figures that no parser accepted."""
-
-    line: int
-    what: str | Message
-    """The line itself, or why it is not a result."""
-
-    @property
-    def text(self) -> str:
-        return str(self.what)
+def unused_line(line: int, what: str | Message, file: str = "") -> UnusedLine:
+    """Return a line that is not taken over: itself, or why not; its `file` is known when a document was read."""
+    if isinstance(what, str):
+        return UnusedLine(file=file, line=line, text=what)
+    return UnusedLine(file=file, line=line, text=str(what), id=what.id, parameters=what.parameters)
 
 
 def of_another_database(database: str) -> Message:
@@ -209,8 +202,8 @@ def of_another_database(database: str) -> Message:
 class Document:
     outputs: list[Output] = field(default_factory=list)
     claims: list[ImportedClaim] = field(default_factory=list)
-    facts: list[Fact] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
+    facts: dict[str, list[ImportedLine]] = field(default_factory=dict)
+    unread: list[UnusedLine] = field(default_factory=list)
 
 
 class OutputParser:
@@ -219,7 +212,7 @@ class OutputParser:
     def __init__(self) -> None:
         self.found: list[Output] = []
         """The outputs that ended, in the order of their lines."""
-        self.unread: list[Unread] = []
+        self.unread: list[UnusedLine] = []
         """Outputs without the figures that a result needs."""
 
     def read(self, text: str, line: int) -> bool:
@@ -240,6 +233,10 @@ _FIGURES = re.compile(
     r"\b(?:tps|tpmc?|nopm|qps|latency|transactions)\b\W{0,12}\d",
     re.IGNORECASE,
 )
+
+
+LONGEST_SHOWN = 400
+"""Characters of an unread line that are kept."""
 
 
 def looks_like_figure(text: str) -> bool:

@@ -25,11 +25,12 @@ from pgdyno.importers.parsed import (
     OutputParser,
     ScriptPart,
     Statement,
-    Unread,
     looks_like_figure,
     number,
+    unused_line,
 )
 from pgdyno.messages import Message
+from pgdyno.records import UnusedLine
 
 _N = r"\d{1,15}(?:\.\d{1,9})?"
 _MEAN = rf"{_N}|-?(?:NaN|nan)(?:\(ind\))?"
@@ -75,7 +76,7 @@ class PgbenchParser(OutputParser):
         self._server_version: str | None = None
         self._in_statements = False
         self._in_details = False
-        self._unknown: list[Unread] = []
+        self._unknown: list[UnusedLine] = []
         self._foreign = 0
         self._gave_up = 0
         self._cited: dict[str, int] = {}
@@ -138,7 +139,7 @@ class PgbenchParser(OutputParser):
                     tps=output.tps,
                     line=first,
                 )
-                self.unread.append(Unread(at, cited))
+                self.unread.append(unused_line(at, cited))
                 return
             _settle(output)
             self.found.append(output)
@@ -147,7 +148,7 @@ class PgbenchParser(OutputParser):
             if output.aborted:
                 why = Message("pgbench-aborted", "no throughput, as the run was aborted")
             first = min(line for line, text in output.printed.values() if not text.startswith("-"))
-            self.unread.append(Unread(first, why))
+            self.unread.append(unused_line(first, why))
         elif output.progress:
             self._give_progress(output)
 
@@ -165,7 +166,7 @@ class PgbenchParser(OutputParser):
                 "{count} progress lines without a summary",
                 count=len(output.progress),
             )
-            self.unread.append(Unread(output.progress[0].line, alone))
+            self.unread.append(unused_line(output.progress[0].line, alone))
 
     def _takes_banner(self, stripped: str) -> bool:
         banner = _BANNER.match(stripped)
@@ -280,7 +281,7 @@ class PgbenchParser(OutputParser):
             try:
                 reader(output, value, line)
             except (ValueError, IndexError):
-                self._unknown.append(Unread(line, stripped[:400]))
+                self._unknown.append(unused_line(line, stripped[:400]))
             return True
         return stripped == "" or stripped.startswith(lines.KNOWN)
 
@@ -288,7 +289,7 @@ class PgbenchParser(OutputParser):
         if output.tps is None and output.printed.keys() - {"duration_s"} and self._foreign < _MOST_FOREIGN:
             self._foreign += 1
             if _PAIR.match(stripped):
-                self._unknown.append(Unread(line, stripped))
+                self._unknown.append(unused_line(line, stripped))
                 return True
         elif not (output.scripts and _PART_LINE.match(text)):
             self._close()
@@ -296,7 +297,7 @@ class PgbenchParser(OutputParser):
 
     def _takes_details(self, text: str, stripped: str, line: int) -> bool:
         if _DETAILS.match(stripped):
-            self._unknown.append(Unread(line, stripped))
+            self._unknown.append(unused_line(line, stripped))
             self._in_details = True
         elif not (self._in_details and _OF_DETAILS.match(text)):
             self._in_details = False

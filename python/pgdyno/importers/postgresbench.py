@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pgdyno.importers.documents.passwords import without_passwords
-from pgdyno.importers.parsed import WHOLE, Document, Moment, Output, Unread, number, whole_number
+from pgdyno.importers.parsed import WHOLE, Document, Moment, Output, number, unused_line, whole_number
 from pgdyno.messages import Message
 
 _ASSIGNED = re.compile(r"\A\s*const data\s*=\s*")
@@ -44,7 +44,7 @@ def read_results(text: str) -> Document:
         # a Decimal keeps the digits as printed
         found = json.loads(_ASSIGNED.sub("", text).rstrip("; \r\n"), parse_float=Decimal)
     except (ValueError, RecursionError) as error:
-        document.unread.append(Unread(getattr(error, "lineno", 1), _invalid(error)))
+        document.unread.append(unused_line(getattr(error, "lineno", 1), _invalid(error)))
         return document
     ends = [match.start() for match in re.finditer("\n", text)]
     lines = iter([bisect(ends, match.start()) + 1 for match in _RUN.finditer(text)])
@@ -55,7 +55,7 @@ def read_results(text: str) -> Document:
                 line = next(lines, line)
                 document.outputs.append(_output(result, run, line, section))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            document.unread.append(Unread(line, _invalid(error)))
+            document.unread.append(unused_line(line, _invalid(error)))
     return document
 
 

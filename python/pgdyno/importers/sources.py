@@ -14,12 +14,12 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.csv_tables import FieldError, is_table, read_table
 from pgdyno.importers.documents.published_rows import ASSUMED
 from pgdyno.importers.documents.read_document import read_document
-from pgdyno.importers.documents.repeats import count_undecided, repeated_rows, settings_of
-from pgdyno.importers.documents.target_names import identities, name_targets
+from pgdyno.importers.documents.repeats import repeated_rows, settings_of
+from pgdyno.importers.documents.target_names import name_targets
 from pgdyno.importers.formats import FILES
 from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
-from pgdyno.importers.imported_trials import Place, Trial, slug, throughput
-from pgdyno.importers.parsed import FIGURES, LARGEST_NUMBER, Document, Output
+from pgdyno.importers.imported_trials import Trial, slug, throughput
+from pgdyno.importers.parsed import FIGURES, LARGEST_NUMBER, Document, Output, unused_line
 from pgdyno.importers.pgbench_logs.read_log import LINE_BYTES, LogKind, log_kind, read_log
 from pgdyno.messages import Message
 from pgdyno.records import Imported, ImportedClaim, ImportedFile, ImportedLine, Outcome, Point, TrialRecord, UnusedLine
@@ -53,7 +53,7 @@ LARGEST_STORE = 16 << 30
 @dataclass(slots=True)
 class Part:
     files: list[ImportedFile] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
     claims: list[ImportedClaim] = field(default_factory=list)
     facts: dict[str, list[ImportedLine]] = field(default_factory=dict)
     unread: list[UnusedLine] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Part:
     """Figures whose unit was not printed."""
 
     def add(self, other: Part) -> None:
-        for name in ("files", "places", "claims", "unread", "left_out", "undecided", "assumed"):
+        for name in ("files", "outputs", "claims", "unread", "left_out", "undecided", "assumed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for fact, lines in other.facts.items():
             self.facts.setdefault(fact, []).extend(lines)
@@ -102,23 +102,16 @@ def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: M
     part = Part()
     kept = list(_without_left_out(list(_with_throughput(document, path.name, part)), path.name, part))
     part.left_out.sort(key=lambda each: each.line)
-    names = name_targets(kept, path.stem, target)
-    part.undecided = count_undecided(kept, identities(kept, path.stem)) if target is None else 0
+    for output in kept:
+        output.file = path.name
+    part.outputs, part.undecided = kept, name_targets(kept, path.stem, target)
     part.assumed = sum(output.words.get("unit") == ASSUMED for output in kept)
-    part.places = [Place(output, path.name, name) for output, name in zip(kept, names, strict=True)]
     part.files = [ImportedFile(path=full_place(place), sha256=digest, trials=len(kept))]
-    part.claims = [claim.model_copy(update={"file": path.name}) for claim in document.claims]
-    for fact in document.facts:
-        line = ImportedLine(file=path.name, line=fact.line, text=fact.text)
-        part.facts.setdefault(fact.name, []).append(line)
-    part.unread += [_unused_line(path.name, each.line, each.what) for each in document.unread]
+    in_file = {"file": path.name}
+    part.claims = [claim.model_copy(update=in_file) for claim in document.claims]
+    part.facts = {topic: [line.model_copy(update=in_file) for line in lines] for topic, lines in document.facts.items()}
+    part.unread += [line.model_copy(update=in_file) for line in document.unread]
     return part
-
-
-def _unused_line(file: str, line: int, what: str | Message) -> UnusedLine:
-    if isinstance(what, str):
-        return UnusedLine(file=file, line=line, text=what)
-    return UnusedLine(file=file, line=line, text=str(what), id=what.id, parameters=what.parameters)
 
 
 def _without_left_out(outputs: Sequence[Output], file: str, part: Part) -> Iterator[Output]:
@@ -137,7 +130,7 @@ def _without_left_out(outputs: Sequence[Output], file: str, part: Part) -> Itera
         else:
             yield output
             continue
-        part.left_out.append(_unused_line(file, output.line, what))
+        part.left_out.append(unused_line(output.line, what, file))
 
 
 def full_place(place: str) -> str:
@@ -170,13 +163,13 @@ def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Outp
         output.clients = output.clients or None
         why = _impossible_figure(output)
         if why is not None:
-            part.unread.append(_unused_line(file, output.line, why))
+            part.unread.append(unused_line(output.line, why, file))
         elif throughput(output) is not None or output.aborted is not None:
             yield output
         else:
             printed = "; ".join(dict.fromkeys(text for _, text in output.printed.values()))
             what = Message("output-without-throughput", "no transactions: {printed}", printed=printed)
-            part.unread.append(_unused_line(file, output.line, what))
+            part.unread.append(unused_line(output.line, what, file))
 
 
 def _impossible_figure(output: Output) -> Message | None:

@@ -16,9 +16,9 @@ from pgdyno.importers.parsed import (
     Moment,
     Output,
     OutputParser,
-    Unread,
     number,
     of_another_database,
+    unused_line,
     whole_number,
 )
 from pgdyno.messages import Message
@@ -132,7 +132,7 @@ class SysbenchParser(OutputParser):
         try:
             return self._takes_interval(stripped, line) or self._takes_figure(self._open, plain, line)
         except ValueError:
-            self.unread.append(Unread(line, stripped[:400]))
+            self.unread.append(unused_line(line, stripped[:400]))
             return True
 
     def _starts(self, plain: str) -> bool:
@@ -170,9 +170,9 @@ class SysbenchParser(OutputParser):
             self.found.append(output)
         elif output.progress or output.reads is not None:
             incomplete = Message("sysbench-incomplete", "no throughput: the output ends before its rate")
-            self.unread.append(Unread(output.last_line, incomplete))
+            self.unread.append(unused_line(output.last_line, incomplete))
         if why is not None:
-            self.unread.append(Unread(output.line, why))
+            self.unread.append(unused_line(output.line, why))
 
     def _uses_no_database(self, output: Output) -> bool:
         if output.workload is not None:

@@ -17,7 +17,6 @@ from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.importers.hammerdb import unused_item_of
 from pgdyno.importers.imported_trials import PER_MINUTE, Trial, prefer_new_orders, tell_apart, trials_of, unit_of
-from pgdyno.importers.parsed import Output
 from pgdyno.importers.pgbench_logs.read_log import LogKind, logs_by_run
 from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
 from pgdyno.messages import Message
@@ -69,7 +68,7 @@ def import_files(
         keep_files_apart(parts)
     for part in parts:
         gathered.add(part)
-    if not gathered.places and not logs:
+    if not gathered.outputs and not logs:
         hint = "docs/guides/import.md lists the formats that pgdyno reads"
         if gathered.unread:
             first = gathered.unread[0]
@@ -79,7 +78,7 @@ def import_files(
             hint = f"{counted(len(gathered.left_out), 'warm-up run')} left out; {hint}"
         raise StoreError(f"cannot import {', '.join(named)}: no output of a known tool is in it", hint=hint)
     _refuse_other_work(gathered)
-    prefer_new_orders([place.output for place in gathered.places])
+    prefer_new_orders(gathered.outputs)
     return _write(gathered, logs, _notes(gathered, copies), into, target, over)
 
 
@@ -97,12 +96,12 @@ def _leave_copies_out(places: Sequence[str]) -> tuple[list[str], list[tuple[str,
 
 def _refuse_other_work(gathered: Part) -> None:
     """Refuse results of releases of HammerDB between which the server's work differs: a run compares its targets."""
-    places = {item: place for place in gathered.places if (item := unused_item_of(place.output)) is not None}
-    if len(places) < 2:
+    outputs = {item: output for output in gathered.outputs if (item := unused_item_of(output)) is not None}
+    if len(outputs) < 2:
         return
     commits, rolls_back = (
-        f"HammerDB {place.output.version} ({place.file}:{place.output.line})"
-        for place in (places["commits"], places["rolls back"])
+        f"HammerDB {output.version} ({output.file}:{output.line})"
+        for output in (outputs["commits"], outputs["rolls back"])
     )
     raise StoreError(
         f"cannot import these into one run: with an order that contains an unused item, {commits} commits and "
@@ -118,9 +117,9 @@ def keep_files_apart(parts: Sequence[Part]) -> None:
     """
     files: dict[str, set[Path]] = {}
     for part in parts:
-        for place in part.places:
-            if not _has_target_column(place.output):
-                files.setdefault(place.target, set()).add(Path(part.files[0].path))
+        for output in part.outputs:
+            if not output.has_target_column:
+                files.setdefault(output.trial_target, set()).add(Path(part.files[0].path))
     names = {}
     for target, alike in files.items():
         # the shortest distinct ends of their paths; with suffixes only if names are equal without them
@@ -130,13 +129,9 @@ def keep_files_apart(parts: Sequence[Part]) -> None:
         names[target] = {file: ends[path] for file, path in shown.items()} if len(alike) > 1 else {}
     for part in parts:
         path = Path(part.files[0].path)
-        for place in part.places:
-            if not _has_target_column(place.output) and (name := names[place.target].get(path)):
-                place.target = name if place.target == path.stem else f"{name}, {place.target}"
-
-
-def _has_target_column(output: Output) -> bool:
-    return output.tool == "csv" and output.target is not None
+        for output in part.outputs:
+            if not output.has_target_column and (name := names[output.trial_target].get(path)):
+                output.trial_target = name if output.trial_target == path.stem else f"{name}, {output.trial_target}"
 
 
 def _logs_by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
@@ -164,7 +159,7 @@ def _distinct_ends(paths: Sequence[Path]) -> dict[Path, str]:
 def _write(
     gathered: Part, logs: Mapping[str, LogKind], notes: list[Message], into: Path, target: str | None, over: Over
 ) -> ImportResult:
-    trials = trials_of(gathered.places)
+    trials = trials_of(gathered.outputs)
     paths = [each.path for each in gathered.files] or [full_place(place) for place in logs]
     folder = RunFolder.create(into, _manifest(gathered, notes, [trial.record for trial in trials], paths[0]))
     try:
@@ -236,10 +231,9 @@ MOST_COPIES = 5
 
 
 def _notes(gathered: Part, copies: Sequence[tuple[str, str]]) -> list[Message]:
-    outputs = [place.output for place in gathered.places]
-    units = [unit_of(output) for output in outputs]
+    units = [unit_of(output) for output in gathered.outputs]
     minutes = [unit for unit in units if unit in PER_MINUTE]
-    unknown = [place for place in gathered.places if place.output.clients is None]
+    unknown = [output for output in gathered.outputs if output.clients is None]
     named = [f"{copy} ({original})" for copy, original in copies[:MOST_COPIES]] + ["…"] * (len(copies) > MOST_COPIES)
     notes = [
         Message(
@@ -261,7 +255,7 @@ def _notes(gathered: Part, copies: Sequence[tuple[str, str]]) -> list[Message]:
             "{count} trials do not state their clients, first {file}:{line}",
             count=len(unknown),
             file=unknown[0].file if unknown else "",
-            line=unknown[0].output.line if unknown else 0,
+            line=unknown[0].line if unknown else 0,
         ),
         Message(
             "rate-per-minute",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from pgdyno.importers.documents.command_lines import host_of, is_local
-from pgdyno.importers.parsed import Fact, Output, number, whole_number
+from pgdyno.importers.parsed import Output, number, whole_number
 from pgdyno.records import ImportedClaim
 
 _CLAIM = re.compile(
@@ -105,27 +105,25 @@ _PGHOST = re.compile(r"\W{0,12}(?:export\s{1,4})?PGHOST\s{0,2}=\s{0,2}['\"]?(?P<
 _TMPFS = re.compile(r"\btmpfs\b|\bramdisk\b|\bRAM disk\b", re.IGNORECASE)
 
 
-def facts_in(text: str, line: int) -> list[Fact]:
-    """Return the facts in the line `text`: settings with their values, storage in memory, a sweep of clients, a prompt,
-    PGHOST.
+def facts_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield facts in the line `text` by topic: settings with their values, storage in memory, a sweep of clients, a
+    prompt, PGHOST.
 
     A prompt counts if it starts a load that names no other server.
     """
-    found = []
     prompt = _PROMPT.match(text)
     if prompt is not None and is_local(host_of(prompt["command"]) or ""):
-        found.append(Fact(line, "prompt of a server", text.strip()[:_LONGEST_FACT]))
+        yield "prompt of a server", text.strip()[:_LONGEST_FACT]
     if len(text) > _LONGEST_FACT:
-        return found
+        return
     if (pghost := _PGHOST.match(text)) is not None:
-        found.append(Fact(line, "PGHOST", f"PGHOST={pghost['host']}"))
+        yield "PGHOST", f"PGHOST={pghost['host']}"
     if (setting := _SETTING.match(text)) is not None:
-        found.append(Fact(line, setting["name"], text.strip()))
+        yield setting["name"], text.strip()
     if _TMPFS.search(text):
-        found.append(Fact(line, "tmpfs", text.strip()))
+        yield "tmpfs", text.strip()
     if swept_clients(text) is not None:
-        found.append(Fact(line, "sweep", text.strip()))
-    return found
+        yield "sweep", text.strip()
 
 
 def swept_clients(text: str) -> tuple[int, int] | None:

@@ -7,7 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pgdyno.importers.documents.context import ORDINAL, is_warmup
 from pgdyno.importers.documents.table_cells import (
@@ -25,8 +25,9 @@ from pgdyno.importers.documents.table_cells import (
     without_factor,
 )
 from pgdyno.importers.documents.text_tables import LONGEST_ROW, Grid, moments, names_times, time_column, transpose
-from pgdyno.importers.parsed import RATES, WHOLE, Output, Unread, looks_like_figure
+from pgdyno.importers.parsed import RATES, WHOLE, Document, Output, looks_like_figure, unused_line
 from pgdyno.messages import Message
+from pgdyno.records import UnusedLine
 
 _SETTINGS = ("clients", "clients/workers", "workers", "scale", "warehouses")
 _ROW_NUMBERS = ("#", "n", "no", "no.", "№")
@@ -44,13 +45,7 @@ LONGEST_WORD = 100
 ASSUMED = "not printed: taken as transactions a second"
 
 
-@dataclass(slots=True)
-class GridTrials:
-    outputs: list[Output] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
-
-
-def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrials:
+def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> Document:
     """Return trials and unread rows of `grid`; `caption` is the text above it, which may name the unit, and `units` are
     those that the document names anywhere.
 
@@ -59,7 +54,7 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
     columns = _with_rates_in_cells(grid, columns_of(grid.head))
     if columns[0].field in RATES and all(column.field == "label" and figure_of(column.head) for column in columns[1:]):
         # the unit may be in the column of row names: `TPS | 8 clients | 16 clients`
-        return _read_wide(grid, columns, f"{grid.head[0]}", units) or GridTrials()
+        return _read_wide(grid, columns, f"{grid.head[0]}", units) or Document()
     if any(column.field in RATES for column in columns):
         return _read_rows(grid, columns)
     turned = transpose(grid)
@@ -76,7 +71,7 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
         unread = list(range(1, len(columns)))
     if any(column.field == "clients" for column in columns):
         unread += [at for at, column in enumerate(columns) if column.is_latency and column.has_unit]
-    return GridTrials(unread=[_unread(line, text) for line, cells, text in grid.rows if _has_figure(cells, unread)])
+    return Document(unread=[_unread(line, text) for line, cells, text in grid.rows if _has_figure(cells, unread)])
 
 
 def _with_rates_in_cells(grid: Grid, columns: list[Column]) -> list[Column]:
@@ -92,8 +87,8 @@ def _with_rates_in_cells(grid: Grid, columns: list[Column]) -> list[Column]:
 # ---- a trial per row ----
 
 
-def _read_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
-    found = GridTrials()
+def _read_rows(grid: Grid, columns: Sequence[Column]) -> Document:
+    found = Document()
     rates = [at for at, column in enumerate(columns) if column.field in RATES]
     # what distinguishes rows: labels before the rate, and those whose heading names a target
     labels = [
@@ -108,7 +103,7 @@ def _read_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
     ]  # fmt: skip
     moment = time_column(grid.head, [cells for _, cells, _ in grid.rows], [*texts, *settings])
     if moment is not None:
-        return GridTrials(unread=[moments(grid.line, grid.head[moment])])
+        return Document(unread=[moments(grid.line, grid.head[moment])])
     styles, notes = _styles(grid, columns, unnamed), _distinct_notes(grid, columns)
     measured = [at for at, column in enumerate(columns) if column.is_measured]
     carried: dict[int, str] = {}
@@ -261,12 +256,12 @@ class _Row:
             return None if figure is None else self.columns[at].value(figure, self.styles.get(at, Style()))
         return None
 
-    def unread(self, places: Sequence[int], unnamed: Sequence[int], outputs: Sequence[Output]) -> list[Unread]:
+    def unread(self, places: Sequence[int], unnamed: Sequence[int], outputs: Sequence[Output]) -> list[UnusedLine]:
         targets = {output.target for output in outputs}
         left = [at for at in places if _has_digit(self.cells, [at]) and not self._is_read(at, targets)]
         left += [at for at in unnamed if at < len(self.cells) and looks_like_figure(self.cells[at])]
         return [
-            Unread(
+            unused_line(
                 self.line,
                 Message(
                     "cell-unread",
@@ -294,7 +289,7 @@ def _belongs_to(column: Column, target: str | None, targets: Collection[str | No
 # ---- columns are the compared targets ----
 
 
-def _read_wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[str]) -> GridTrials | None:
+def _read_wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[str]) -> Document | None:
     first, others = columns[0], columns[1:]
     in_rows = first.field in ("clients", "workers") and all(column.field == "label" for column in others)
     counts = [figure_of(re.sub(r"^c\s?=\s?", "", column.head)) for column in columns]
@@ -317,7 +312,7 @@ def _read_wide(grid: Grid, columns: Sequence[Column], caption: str, units: froze
                 values.append(style.value(figure))
         assumed = statistics.median(values[1:] or values) >= _PLAUSIBLE_RATE
         unit = "tps" if assumed else None
-    found = GridTrials()
+    found = Document()
     notes = _distinct_notes(grid, columns) if in_rows else {}
     for line, cells, text in grid.rows:
         outputs: list[Output] = []
@@ -361,5 +356,5 @@ def _has_digit(cells: Sequence[str], places: Sequence[int]) -> bool:
     return any(at < len(cells) and any(character.isdigit() for character in cells[at]) for at in places)
 
 
-def _unread(line: int, text: str) -> Unread:
-    return Unread(line, text.strip()[:400])
+def _unread(line: int, text: str) -> UnusedLine:
+    return unused_line(line, text.strip()[:400])

@@ -39,11 +39,6 @@ def variants(outputs: Sequence[Output], targets: Sequence[Hashable]) -> list[int
     return found
 
 
-def count_undecided(outputs: Sequence[Output], targets: Sequence[Hashable]) -> int:
-    """Return how many outputs have the settings of an earlier one but are not repeats, because text separates them."""
-    return sum(variant > 0 for variant in variants(outputs, targets))
-
-
 def settings_of(output: Output) -> Hashable:
     """Return what two outputs must have in common to be repeats, besides their length and their server."""
     variables = tuple(sorted(output.variables.items()))

@@ -26,31 +26,31 @@ it, the server of the command line, what runs it elsewhere, the host of its prom
 """
 
 
-def name_targets(outputs: Sequence[Output], fallback: str, wanted: str | None = None) -> list[str]:
-    """Return a target for each of `outputs`, in order; equal names of targets in different tables do not collide.
+def name_targets(outputs: Sequence[Output], fallback: str, wanted: str | None = None) -> int:
+    """Name the target of each of `outputs`; equal names of targets in different tables do not collide.
+
+    Return how many outputs have the settings of an earlier one but are not repeats, because text separates them.
 
     `wanted` replaces the headings; names of a table's columns stay. `fallback` is for outputs without a name. If
     `wanted` is given, text between outputs does not separate them, because the user knows what was measured.
     """
     for output in outputs:
-        has_target_column = output.tool == "csv" and output.target is not None
-        if wanted is not None and "heading" not in output.words and not has_target_column:
+        if wanted is not None and "heading" not in output.words and not output.has_target_column:
             if output.target is not None:
                 output.words["heading"] = output.target
             output.target = wanted
     _fill_servers(outputs)
-    known = identities(outputs, fallback)
+    known = [(output.target or fallback, output.group, *(part(output) for part in _PARTS)) for output in outputs]
     apart = variants(outputs, known) if wanted is None else [0] * len(outputs)
-    groups: dict[Hashable, list[int]] = defaultdict(list)
-    for at, identity in enumerate(known):
-        groups[identity, apart[at]].append(at)
-    by_name: dict[str, list[list[int]]] = defaultdict(list)
+    groups: dict[Hashable, list[Output]] = defaultdict(list)
+    for output, *identity in zip(outputs, known, apart, strict=True):
+        groups[tuple(identity)].append(output)
+    by_name: dict[str, list[list[Output]]] = defaultdict(list)
     for members in groups.values():
-        by_name[outputs[members[0]].target or fallback].append(members)
-    names = [""] * len(outputs)
+        by_name[members[0].target or fallback].append(members)
     for name, alike in by_name.items():
-        _tell_apart(name, alike, outputs, list(_PARTS), names)
-    return names
+        _tell_apart(name, alike, list(_PARTS))
+    return sum(variant > 0 for variant in apart)
 
 
 def _fill_servers(outputs: Sequence[Output]) -> None:
@@ -79,26 +79,15 @@ def _fill_gaps(values: Sequence[str | None]) -> list[str]:
     return filled
 
 
-def identities(outputs: Sequence[Output], fallback: str) -> list[Hashable]:
-    """Return all words that tell the target of each of `outputs` from others."""
-    return [(output.target or fallback, output.group, *(part(output) for part in _PARTS)) for output in outputs]
-
-
-def _tell_apart(
-    name: str,
-    groups: Sequence[list[int]],
-    outputs: Sequence[Output],
-    parts: list[Callable[[Output], str]],
-    names: list[str],
-) -> None:
+def _tell_apart(name: str, groups: Sequence[list[Output]], parts: list[Callable[[Output], str]]) -> None:
     if len(groups) == 1 or not parts:
         for number, members in enumerate(groups, start=1):
-            for at in members:
-                names[at] = name if number == 1 else f"{name} ({number})"
+            for output in members:
+                output.trial_target = name if number == 1 else f"{name} ({number})"
         return
-    split: dict[str, list[list[int]]] = defaultdict(list)
+    split: dict[str, list[list[Output]]] = defaultdict(list)
     for members in groups:
-        split[parts[0](outputs[members[0]])].append(members)
+        split[parts[0](members[0])].append(members)
     for word, alike in split.items():
         is_told = word and len(split) > 1 and word not in name
-        _tell_apart(f"{name}, {word}" if is_told else name, alike, outputs, parts[1:], names)
+        _tell_apart(f"{name}, {word}" if is_told else name, alike, parts[1:])

@@ -10,8 +10,9 @@ from functools import partial
 from itertools import zip_longest
 
 from pgdyno.importers.documents.table_cells import NO_FIGURES, column_of, figure_of, plain_head
-from pgdyno.importers.parsed import RATES, Output, Unread, number, whole_number
+from pgdyno.importers.parsed import RATES, Output, number, unused_line, whole_number
 from pgdyno.messages import Message
+from pgdyno.records import UnusedLine
 
 MOST_ROWS = 2000
 MOST_METRICS = 60
@@ -283,11 +284,11 @@ def _are_lengths(times: set[str]) -> bool:
     return len(seconds) == len(times) and max(seconds) <= min(_ALIKE * min(seconds), _LONGEST_RUN)
 
 
-def moments(line: int, head: str) -> Unread:
+def moments(line: int, head: str) -> UnusedLine:
     """Return what is listed in place of the rows below `head`."""
     why = Message(
         "rows-are-moments",
         "the rows are moments of one run (column '{column}'): import its summary; if they are runs, name it 'repeat'",
         column=head.strip()[:_LONGEST_SHOWN],
     )
-    return Unread(line, why)
+    return unused_line(line, why)
