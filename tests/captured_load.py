@@ -1,7 +1,7 @@
 """Folders as `pgdyno capture` writes them, from lists of statements."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,17 @@ SCHEMA = pa.schema(
         ("parameters", pa.list_(pa.string())),
     ]
 )
+"""The columns of capture.parquet, as docs/design/own-load.md lists them."""
+_LIST = pa.list_(pa.string())
+PROXY_SCHEMA = pa.schema([*SCHEMA, ("answer", pa.list_(_LIST)), ("answer_columns", _LIST), ("copy", _LIST)])
+"""The same with those of a proxy."""
+
+
+def write_statements(folder: Path, rows: Iterable[Mapping[str, object]], schema: pa.Schema = SCHEMA) -> None:
+    """Writes capture.parquet; columns that a row lacks are null."""
+    with duckdb.connect() as connection:
+        connection.register("captured", pa.Table.from_pylist(list(rows), schema=schema))
+        connection.execute(f"COPY captured TO '{folder / STATEMENTS_FILE}' (FORMAT parquet)")
 
 
 @dataclass
@@ -99,9 +110,5 @@ class CapturedLoad:
         """Writes the folder, and returns it."""
         folder.mkdir()
         (folder / CAPTURE_FILE).write_text(self.capture().model_dump_json())
-        rows = sorted(self.rows, key=lambda row: (int(str(row["session"])), int(str(row["seq"]))))
-        table = pa.Table.from_pylist(rows, schema=SCHEMA)
-        with duckdb.connect() as connection:
-            connection.register("captured", table)
-            connection.execute(f"COPY captured TO '{folder / STATEMENTS_FILE}' (FORMAT parquet)")
+        write_statements(folder, sorted(self.rows, key=lambda row: (int(str(row["session"])), int(str(row["seq"])))))
         return folder

@@ -34,7 +34,8 @@ from tests.waiting import PATIENCE_S, wait_until
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 
-STARTUP = b"\0\3\0\0user\0postgres\0database\0shop\0\0"
+_PARAMETERS = b"\0\3\0\0user\0postgres\0database\0shop\0\0"
+STARTUP = struct.pack("!i", len(_PARAMETERS) + 4) + _PARAMETERS
 SCHEMA = """
 CREATE TABLE item (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, price numeric, at timestamptz);
 INSERT INTO item (name, price) VALUES ('bread', 2.5), ('milk', 1.25)
@@ -163,6 +164,15 @@ class Proxy:
     process: subprocess.Popen[str]
     port: int
 
+    @property
+    def dsn(self) -> str:
+        return f"host=127.0.0.1 port={self.port} user=postgres dbname=shop"
+
+    def size_kb(self, name: str) -> int:
+        """Its memory by that name in /proc."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition(f"{name}:")[2].split()[0])
+
     def end(self) -> dict[str, Any]:
         """Ends it, and returns its last event."""
         self.process.send_signal(signal.SIGTERM)
@@ -253,9 +263,9 @@ def test_hostile_clients_and_servers_cost_nothing(server: OwnServer, tmp_path: P
         b"\x7f\xff\xff\xff" + b"x" * 100,
         b"GET / HTTP/1.1\r\n\r\n",
         b"\0\0\0\x08\x04\xd2\x16\x2f",
-        struct.pack("!i", len(STARTUP) + 4) + STARTUP + b"Q\x7f\xff\xff\xff" + b"y" * 100_000,
-        struct.pack("!i", len(STARTUP) + 4) + STARTUP + b"Q\0\0\0\1",
-        struct.pack("!i", len(STARTUP) + 4) + STARTUP + os.urandom(10_000),
+        STARTUP + b"Q\x7f\xff\xff\xff" + b"y" * 100_000,
+        STARTUP + b"Q\0\0\0\1",
+        STARTUP + os.urandom(10_000),
     ]
     record = tmp_path / "records"
     with running_proxy(f"host=127.0.0.1 port={server.port}", f"--record={record}") as proxy:
@@ -265,7 +275,7 @@ def test_hostile_clients_and_servers_cost_nothing(server: OwnServer, tmp_path: P
                 client.shutdown(socket.SHUT_WR)
                 while client.recv(65536):
                     pass
-        with psycopg.connect(f"host=127.0.0.1 port={proxy.port} user=postgres dbname=shop") as connection:
+        with psycopg.connect(proxy.dsn) as connection:
             connection.execute("SELECT 'still here'")
         last = proxy.end()
     assert last["open"] == 0
@@ -284,49 +294,48 @@ def test_a_hostile_server_costs_nothing(first: bytes) -> None:
         threading.Thread(target=answer, args=(listener,), daemon=True).start()
         where = f"host=127.0.0.1 port={listener.getsockname()[1]} sslmode=disable"
         with running_proxy(where) as proxy, socket.create_connection(("127.0.0.1", proxy.port), PATIENCE_S) as client:
-            client.sendall(struct.pack("!i", len(STARTUP) + 4) + STARTUP)
+            client.sendall(STARTUP)
             received = 0
             while received < 10_000_000:
                 received += len(client.recv(1 << 20))
-            size_kb = int(Path(f"/proc/{proxy.process.pid}/status").read_text().partition("VmHWM:")[2].split()[0])
-            assert size_kb < 50_000
+            assert proxy.size_kb("VmHWM") < 50_000
 
 
 def test_a_client_that_does_not_read_stops_the_server_and_takes_no_memory(server: OwnServer) -> None:
-    with running_proxy(f"host=127.0.0.1 port={server.port}") as proxy:
-        where = f"host=127.0.0.1 port={proxy.port} user=postgres dbname=shop"
-        with closing(psycopg.connect(where)) as connection:
-            connection.pgconn.send_query(b"SELECT repeat('x', 1000) FROM generate_series(1, 1000000)")
-            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'"
-            wait_until(lambda: server.value(waits) == 1)
-            size_kb = int(Path(f"/proc/{proxy.process.pid}/status").read_text().partition("VmRSS:")[2].split()[0])
-            assert size_kb < 50_000
-            # another session goes on
-            with psycopg.connect(where) as other:
-                other.execute("SELECT 1")
+    where = f"host=127.0.0.1 port={server.port}"
+    with running_proxy(where) as proxy, closing(psycopg.connect(proxy.dsn)) as connection:
+        connection.pgconn.send_query(b"SELECT repeat('x', 1000) FROM generate_series(1, 1000000)")
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'"
+        wait_until(lambda: server.value(waits) == 1)
+        assert proxy.size_kb("VmRSS") < 50_000
+        # another session goes on
+        with psycopg.connect(proxy.dsn) as other:
+            other.execute("SELECT 1")
 
 
 def test_sessions_may_end_and_idle_ones_are_ended(server: OwnServer) -> None:
     """The first signal lets sessions go on, the second ends idle ones, and 10 s later those in a transaction."""
-    with running_proxy(f"host=127.0.0.1 port={server.port}") as proxy:
-        where = f"host=127.0.0.1 port={proxy.port} user=postgres dbname=shop"
-        with closing(psycopg.connect(where, autocommit=True)) as idle, closing(psycopg.connect(where)) as busy:
-            busy.execute("SELECT 1")
-            proxy.process.send_signal(signal.SIGTERM)
-            wait_until(lambda: _refuses(proxy.port))
-            idle.execute("SELECT 1")
-            proxy.process.send_signal(signal.SIGTERM)
-            with pytest.raises(psycopg.OperationalError, match=r"the proxy ends|closed the connection"):
-                wait_until(lambda: idle.execute("SELECT 1") is None)
-            busy.execute("SELECT 1")
-            last = proxy.last()
+    with (
+        running_proxy(f"host=127.0.0.1 port={server.port}") as proxy,
+        closing(psycopg.connect(proxy.dsn, autocommit=True)) as idle,
+        closing(psycopg.connect(proxy.dsn)) as busy,
+    ):
+        busy.execute("SELECT 1")
+        proxy.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: _refuses(proxy.port))
+        idle.execute("SELECT 1")
+        proxy.process.send_signal(signal.SIGTERM)
+        with pytest.raises(psycopg.OperationalError, match=r"the proxy ends|closed the connection"):
+            wait_until(lambda: idle.execute("SELECT 1") is None)
+        busy.execute("SELECT 1")
+        last = proxy.last()
     assert (last["ended"], last["cut"], proxy.process.returncode) == (2, 1, 128 + signal.SIGTERM)
 
 
 def test_it_ends_with_the_process_that_started_it(server: OwnServer) -> None:
     with running_proxy(f"host=127.0.0.1 port={server.port}") as proxy:
         assert proxy.process.stdin is not None
-        with psycopg.connect(f"host=127.0.0.1 port={proxy.port} user=postgres dbname=shop", autocommit=True):
+        with psycopg.connect(proxy.dsn, autocommit=True):
             proxy.process.stdin.close()
             assert proxy.process.wait(PATIENCE_S) == 0
 

@@ -23,7 +23,6 @@ from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
-from tests.postgres.runs import pgdyno
 from tests.waiting import wait_until
 
 BIG = 1 << 40
@@ -49,6 +48,12 @@ def application(server: OwnServer, user: str = "postgres") -> psycopg.Connection
 
 def checked(server: OwnServer, user: str = "postgres") -> ServerLog:
     return check_server_log(reached(server, user), through_sql=True, files_given=False)
+
+
+def is_fit(server: OwnServer) -> bool:
+    with suppress(UsageError):
+        return bool(checked(server).statements)
+    return False
 
 
 def refused(server: OwnServer, user: str = "postgres") -> UsageError:
@@ -80,9 +85,20 @@ def settings(server: OwnServer) -> dict[str, str]:
     return dict(rows)
 
 
-def until_settings(server: OwnServer, expected: dict[str, str]) -> None:
-    """A reload reaches a new session a moment later."""
-    wait_until(lambda: settings(server) == expected)
+@contextmanager
+def altered(server: OwnServer, changes: dict[str, str]) -> Iterator[None]:
+    """Has other settings in the block; a reload reaches a new session a moment later."""
+    good = settings(server)
+    with server.connect() as connection:
+        for name, value in changes.items():
+            connection.execute(f"ALTER SYSTEM SET {name} = '{value}'".encode())
+        connection.execute("SELECT pg_reload_conf()")
+    wait_until(lambda: settings(server) != good)
+    yield
+    with server.connect() as connection:
+        connection.execute("ALTER SYSTEM RESET ALL")
+        connection.execute("SELECT pg_reload_conf()")
+    wait_until(lambda: settings(server) == good)
 
 
 # ---- what the server logs ----
@@ -110,30 +126,15 @@ def until_settings(server: OwnServer, expected: dict[str, str]) -> None:
 def test_the_remedy_of_a_setting_works_and_is_undone(
     logging_server: OwnServer, bad: dict[str, str], missing: str
 ) -> None:
-    good = settings(logging_server)
-    with logging_server.connect() as connection:
-        for name, value in bad.items():
-            connection.execute(f"ALTER SYSTEM SET {name} = '{value}'".encode())
-        connection.execute("SELECT pg_reload_conf()")
-    wait_until(lambda: settings(logging_server) != good)
-    before = settings(logging_server)
-    error = refused(logging_server)
-    assert missing in error.message
-    to_set, to_restore = statements(error.hint)
-    apply(logging_server, to_set)
-
-    def is_fit() -> bool:
-        with suppress(UsageError):
-            return bool(checked(logging_server).format)
-        return False
-
-    wait_until(is_fit)
-    apply(logging_server, to_restore)
-    until_settings(logging_server, before)
-    with logging_server.connect() as connection:
-        connection.execute("ALTER SYSTEM RESET ALL")
-        connection.execute("SELECT pg_reload_conf()")
-    until_settings(logging_server, good)
+    with altered(logging_server, bad):
+        before = settings(logging_server)
+        error = refused(logging_server)
+        assert missing in error.message
+        to_set, to_restore = statements(error.hint)
+        apply(logging_server, to_set)
+        wait_until(lambda: is_fit(logging_server))
+        apply(logging_server, to_restore)
+        wait_until(lambda: settings(logging_server) == before)
 
 
 def test_without_a_collector_the_remedy_restarts_the_server(installed: Installation) -> None:
@@ -170,25 +171,10 @@ def test_a_setting_of_the_command_line_is_not_set_by_alter_system() -> None:
     ],
 )
 def test_every_way_to_log_all_statements_will_do(logging_server: OwnServer, ways: dict[str, str]) -> None:
-    good = settings(logging_server)
-    with logging_server.connect() as connection:
-        for name, value in ways.items():
-            connection.execute(f"ALTER SYSTEM SET {name} = '{value}'".encode())
-        connection.execute("SELECT pg_reload_conf()")
-
-    def has_file() -> bool:
+    with altered(logging_server, ways):
         # the collector opens the file of another format a moment later
-        with suppress(UsageError):
-            return bool(checked(logging_server).statements)
-        return False
-
-    wait_until(lambda: settings(logging_server) != good)
-    wait_until(has_file)
-    assert checked(logging_server).format == ways.get("log_destination", "csvlog").split(",")[-1]
-    with logging_server.connect() as connection:
-        connection.execute("ALTER SYSTEM RESET ALL")
-        connection.execute("SELECT pg_reload_conf()")
-    until_settings(logging_server, good)
+        wait_until(lambda: is_fit(logging_server))
+        assert checked(logging_server).format == ways.get("log_destination", "csvlog").split(",")[-1]
 
 
 def test_a_role_with_settings_of_its_own_is_named(logging_server: OwnServer) -> None:
@@ -290,11 +276,17 @@ def test_a_rotation_loses_nothing(logging_server: OwnServer, tmp_path: Path) -> 
     assert places == sorted(places)
 
 
-def test_a_file_that_is_truncated_is_read_from_its_beginning(tmp_path: Path) -> None:
-    log = tmp_path / "a.csv"
-    log.write_bytes(b"old\n")
+@pytest.fixture
+def copied(tmp_path: Path) -> LogCopy:
+    """A copy of logs, of which there is `a.csv`."""
+    (tmp_path / "a.csv").write_bytes(b"old\n")
     copied = LogCopy(LocalFiles([str(tmp_path / "*.csv")]), tmp_path / "copies", BIG)
     copied.begin()
+    return copied
+
+
+def test_a_file_that_is_truncated_is_read_from_its_beginning(copied: LogCopy, tmp_path: Path) -> None:
+    log = tmp_path / "a.csv"
     with log.open("ab") as file:
         file.write(b"new\n")
     assert copied.step(last=False)
@@ -304,11 +296,8 @@ def test_a_file_that_is_truncated_is_read_from_its_beginning(tmp_path: Path) -> 
     assert copied.truncated == 1
 
 
-def test_a_file_that_is_renamed_goes_on_and_a_new_one_of_its_name_begins(tmp_path: Path) -> None:
+def test_a_file_that_is_renamed_goes_on_and_a_new_one_of_its_name_begins(copied: LogCopy, tmp_path: Path) -> None:
     log, older = tmp_path / "a.csv", tmp_path / "a.1.csv"
-    log.write_bytes(b"old\n")
-    copied = LogCopy(LocalFiles([str(tmp_path / "*.csv")]), tmp_path / "copies", BIG)
-    copied.begin()
     with log.open("ab") as file:
         file.write(b"new\n")
         assert copied.step(last=False)
@@ -322,11 +311,8 @@ def test_a_file_that_is_renamed_goes_on_and_a_new_one_of_its_name_begins(tmp_pat
     assert copied.truncated == 0
 
 
-def test_a_file_that_another_one_replaces_is_counted(tmp_path: Path) -> None:
+def test_a_file_that_another_one_replaces_is_counted(copied: LogCopy, tmp_path: Path) -> None:
     log = tmp_path / "a.csv"
-    log.write_bytes(b"old\n")
-    copied = LogCopy(LocalFiles([str(log)]), tmp_path / "copies", BIG)
-    copied.begin()
     log.rename(tmp_path / "a.csv.1")
     log.write_bytes(b"longer than the file before\n")
     assert copied.step(last=True)
@@ -508,14 +494,3 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
         connection.execute("DROP ROLE reader")
     apply(server, to_restore)
     assert "does not load" in refusal().message
-
-
-# ---- the command ----
-
-
-@pytest.mark.long_cases("[13]", "[14]", "[15]", "[16]", "[17]")
-def test_what_a_capture_of_statistics_prints(counting_server: OwnServer, home: Home, tmp_path: Path) -> None:
-    done = pgdyno(home, tmp_path, "capture", dsn(counting_server), "--statements", "--into", "shop")
-    assert done.returncode == ExitCode.USAGE
-    assert "ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements';" in done.stderr
-    assert not (tmp_path / "shop").exists()

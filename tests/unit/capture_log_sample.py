@@ -136,7 +136,8 @@ class Captured:
 
 
 def captured(folder: Path, *logs: str | bytes, options: Options = KEPT, suffix: str = ".log") -> Captured:
-    """Captures `logs`, one file each."""
+    """Captures `logs`, one file each, in `folder`, which may be new."""
+    folder.mkdir(exist_ok=True)
     paths = []
     for number, text in enumerate(logs):
         path = folder / f"{number}{suffix}"

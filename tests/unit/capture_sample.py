@@ -5,27 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from pgdyno.records.capture import Capture, Source, StatementClass, Values, Wait
+from tests.captured_load import write_statements
 
-COLUMNS = {
-    "session": "INTEGER",
-    "seq": "INTEGER",
-    "at_us": "BIGINT",
-    "us": "BIGINT",
-    "kind": "VARCHAR",
-    "statement": "INTEGER",
-    "sql": "VARCHAR",
-    "name": "VARCHAR",
-    "parameters": "VARCHAR[]",
-    "transaction": "INTEGER",
-    "sqlstate": "VARCHAR",
-    "rows": "BIGINT",
-    "lock_wait_us": "BIGINT",
-    "left_out": "VARCHAR",
-}
-"""The columns of capture.parquet, as docs/design/own-load.md lists them."""
+COLUMNS = (
+    "session", "seq", "at_us", "us", "kind", "statement", "sql", "name", "parameters", "transaction", "sqlstate",
+    "rows", "lock_wait_us", "left_out",
+)  # fmt: skip
+"""The columns of ROWS."""
 
 Row = Sequence[Any]
 CLASSES = (
@@ -68,10 +55,5 @@ def write_capture(folder: Path, rows: Sequence[Row] = ROWS, **changes: Any) -> P
     """Write capture.json and capture.parquet into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "capture.json").write_text(capture(**changes).model_dump_json())
-    with duckdb.connect() as connection:
-        columns = ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
-        connection.execute(f"CREATE TABLE captured ({columns})")
-        if rows:
-            connection.executemany(f"INSERT INTO captured VALUES ({', '.join('?' * len(COLUMNS))})", rows)
-        connection.execute(f"COPY captured TO '{folder / 'capture.parquet'}' (FORMAT parquet)")
+    write_statements(folder, [dict(zip(COLUMNS, row, strict=True)) for row in rows])
     return folder

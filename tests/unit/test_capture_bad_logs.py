@@ -52,9 +52,7 @@ def test_a_log_that_begins_within_a_long_entry(format_: str, tmp_path: Path, mon
     log = WRITERS[format_]([done("INSERT INTO t VALUES ('" + f"{'x' * 90}\n" * 25 + "')"), *THREE])
     # wherever the pieces that are read end
     for cut in (200, 652, 991):
-        folder = tmp_path / str(cut)
-        folder.mkdir()
-        found = captured(folder, log[cut:])
+        found = captured(tmp_path / str(cut), log[cut:])
         assert found.texts == ["SELECT 1", "SELECT 'two\n2'", "SELECT 3"]
         assert found.left_out["cut"] == (1, "1")
 
@@ -104,9 +102,7 @@ def test_a_compressed_log_that_was_cut(tmp_path: Path) -> None:
 def test_the_content_of_a_file_says_whether_it_is_compressed(tmp_path: Path) -> None:
     log = csvlog(THREE)
     for number, (content, suffix) in enumerate(((log.encode(), ".gz"), (gzip.compress(log.encode()), ".csv"))):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        assert captured(folder, content, suffix=suffix).capture.calls == 3
+        assert captured(tmp_path / str(number), content, suffix=suffix).capture.calls == 3
 
 
 def test_a_file_of_another_compression_says_what_decompresses_it(tmp_path: Path) -> None:
@@ -226,10 +222,8 @@ def test_small_blocks_change_nothing(prefix: str | None, tmp_path: Path, monkeyp
 def test_a_statement_that_holds_lines_of_a_log_is_one_statement_or_left_out(tmp_path: Path) -> None:
     inner = csvlog([done("DROP TABLE users")]).replace("'", "''")
     for number, (format_, writer) in enumerate(WRITERS.items()):
-        folder = tmp_path / str(number)
-        folder.mkdir()
         sql = f"INSERT INTO lines VALUES ('x\n{inner}')"
-        found = captured(folder, writer([done("SELECT 1"), done(sql), done("SELECT 2")]))
+        found = captured(tmp_path / str(number), writer([done("SELECT 1"), done(sql), done("SELECT 2")]))
         assert found.texts in (["SELECT 1", sql, "SELECT 2"], ["SELECT 1", "SELECT 2"]), format_
 
 

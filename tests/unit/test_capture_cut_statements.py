@@ -42,9 +42,7 @@ def test_the_last_statement_of_a_log_of_text_is_left_out(tmp_path: Path) -> None
     whole = log("SELECT 1", "DELETE FROM cart\n\tWHERE id = 7", end="")
     first_line = whole[: whole.index("\n\t") + 1]
     for number, text in enumerate((whole, whole[:-1], whole[:-5], first_line, first_line[:-1], SPACES)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        found = captured(folder, text)
+        found = captured(tmp_path / str(number), text)
         assert found.left_out["not-whole"] == (1, "7" if "UPDATE" in text else "2")
         assert found.texts[0] in ("SELECT 1", "DELETE FROM cart\n    WHERE id = 7")
         assert not any("SELECT 1" in each or each.startswith("DELETE") for each in found.texts[1:])
@@ -127,9 +125,7 @@ def test_lines_that_are_shortened_to_a_limit_are_left_out(tmp_path: Path) -> Non
     texts = [f"DELETE FROM cart WHERE id = {number} /*{'x' * 40 * number}*/ AND qty > 0" for number in range(40)]
     whole = log(*texts)
     assert len(captured(tmp_path, whole).texts) == 40
-    folder = tmp_path / "cut"
-    folder.mkdir()
-    found = captured(folder, "".join(f"{line[:1023]}\n" for line in whole.splitlines()))
+    found = captured(tmp_path / "cut", "".join(f"{line[:1023]}\n" for line in whole.splitlines()))
     assert found.texts == [each for each in texts if f"{each}\n" in whole and len(each) < 930]
     assert found.left_out["not-whole"][0] == 40 - len(found.texts)
 
@@ -162,9 +158,7 @@ def test_a_row_of_a_csvlog_that_ends_in_a_doubled_quote_is_left_out(tmp_path: Pa
     rows = csvlog([done("SELECT 1"), done('DELETE FROM cart "c" WHERE id = 7'), done("SELECT 3")]).splitlines(True)
     cut = rows[1].index('""c') + 1
     for number, text in enumerate((rows[0] + rows[1][:cut] + "\n" + rows[2], rows[0] + rows[2] + rows[1][:cut])):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        found = captured(folder, text)
+        found = captured(tmp_path / str(number), text)
         assert found.texts == ["SELECT 1", "SELECT 3"]
         assert sum(count for reason, (count, _) in found.left_out.items() if reason in ("cut", "not-whole")) == 1
 

@@ -5,16 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from pgdyno.capture.key_columns import answer_columns, keys_used, labels, place_columns
 from pgdyno.capture.parameter_columns import Column
 from pgdyno.capture.replay_file import write_replay_file
 from pgdyno.records.capture import StatementClass
-from tests.unit.capture_sample import COLUMNS, capture
+from tests.captured_load import PROXY_SCHEMA, write_statements
+from tests.unit.capture_sample import capture
 
-PROXY = {**COLUMNS, "answer": "VARCHAR[][]", "answer_columns": "VARCHAR[]", "copy": "VARCHAR[]"}
 ORDER, CART = "INSERT INTO orders (n) VALUES ($1) RETURNING id", "INSERT INTO carts (n) VALUES ($1) RETURNING id"
 
 
@@ -37,14 +36,8 @@ class Recorded:
 
     def lines(self, folder: Path, *, in_order: bool = False) -> list[dict[str, Any]]:
         """Return the head of the replay file, and the lines of statements that give, use or await something."""
-        with duckdb.connect() as connection:
-            names = ", ".join(f'"{name}" {kind}' for name, kind in PROXY.items())
-            connection.execute(f"CREATE TABLE c ({names})")
-            for row in sorted(self.rows, key=lambda row: (row["session"], row["seq"])):
-                connection.execute(
-                    f"INSERT INTO c ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [*row.values()]
-                )
-            connection.execute(f"COPY c TO '{folder / 'capture.parquet'}' (FORMAT parquet)")
+        rows = sorted(self.rows, key=lambda row: (row["session"], row["seq"]))
+        write_statements(folder, rows, PROXY_SCHEMA)
         classes = [StatementClass(text=text, calls=1) for text in self.classes]
         (folder / "load.jsonl").unlink(missing_ok=True)
         write_replay_file(folder, capture(statements=classes), folder / "load.jsonl", in_order=in_order)

@@ -141,10 +141,8 @@ def test_a_wrapper_is_taken_off_and_named(name: str, tmp_path: Path) -> None:
 def test_a_wrapped_log_that_is_cut_has_no_statement_that_is_cut(name: str, tmp_path: Path) -> None:
     lines = WRAPPED[name].splitlines(keepends=True)
     for number, text in enumerate(("".join(lines[: max(len(lines) // 2, 1)]), WRAPPED[name][:-160])):
-        folder = tmp_path / str(number)
-        folder.mkdir()
         try:
-            found = captured(folder, text)
+            found = captured(tmp_path / str(number), text)
         except UsageError:
             continue
         assert all(each in [text.split() for text in TEXTS] for each in words(found))
