@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.synthesise.constants import ConstantReader, Form, literal
-from pgdyno.synthesise.transactions import Loop, Statement, fold, repeats
+from pgdyno.synthesise.transactions import Element, fold, repeats
 from tests.captured_load import CapturedLoad
 from tests.present import present
 from tests.unit.test_synthesise_scripts import RNG_SEED, modelled, of_one
@@ -232,7 +232,7 @@ def test_negative_values_are_drawn_with_their_sign(tmp_path: Path) -> None:
 def test_the_loop_that_covers_most_wins() -> None:
     elements = fold((1, 2, 3, 2, 3, 2, 3, 4, 4))
     counts = tuple(repeats((1, 2, 3, 2, 3, 2, 3, 4, 4), elements))
-    assert elements == (Statement(1), Loop((2, 3)), Loop((4,)))
+    assert elements == (Element((1,)), Element((2, 3), True), Element((4,), True))
     assert counts == (1, 3, 2)
 
 
@@ -240,8 +240,9 @@ def test_the_loop_that_covers_most_wins() -> None:
 def test_a_folded_sequence_unfolds(sequence: tuple[int, ...]) -> None:
     elements = fold(sequence)
     counts = repeats(sequence, elements)
-    bodies = [each.body if isinstance(each, Loop) else (each.number,) for each in elements]
-    assert tuple(number for body, count in zip(bodies, counts, strict=True) for number in body * count) == sequence
+    assert (
+        tuple(number for each, count in zip(elements, counts, strict=True) for number in each.body * count) == sequence
+    )
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), min_size=1, max_size=4))

@@ -13,7 +13,7 @@ from pgdyno.capture.parameter_columns import Column, parameter_columns
 from pgdyno.capture.server.server_session import Connection
 from pgdyno.records.capture import StatementClass
 from pgdyno.synthesise.constants import PLACE, Form, Template
-from pgdyno.synthesise.transactions import Statement, TransactionClass
+from pgdyno.synthesise.transactions import Element, TransactionClass
 from pgdyno.synthesise.values_and_pauses import SampledClass, Site, Texts
 from pgdyno.synthesise.variables import MOST_VARIANTS, is_insert
 
@@ -98,7 +98,7 @@ def read_statement(
         began_us=np.zeros(DRAWN, dtype=np.int64),
         pause_us=0.0,
     )
-    found = TransactionClass((Statement(number),), [(number,)], of.calls, round(of.total_us or 0), of.calls)
+    found = TransactionClass((Element((number,)),), [(number,)], of.calls, round(of.total_us or 0), of.calls)
     return SampledClass(found, [site], {}, of.calls), notes
 
 

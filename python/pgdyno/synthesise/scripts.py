@@ -10,7 +10,7 @@ from datetime import datetime
 from pgdyno.capture.parameter_columns import separators
 from pgdyno.synthesise.constants import Template
 from pgdyno.synthesise.fit_values import fit
-from pgdyno.synthesise.transactions import Kind, Loop, statement_kind
+from pgdyno.synthesise.transactions import Kind, statement_kind
 from pgdyno.synthesise.values_and_pauses import SampledClass, Site
 from pgdyno.synthesise.variables import SiteText, Variables
 from pgdyno.units import counted
@@ -111,7 +111,7 @@ class _Writer:
         texts = [(site, self._text(site)) for site in self._sampled.sites]
         for element, shape in enumerate(self._sampled.of.elements):
             body = [(site, text) for site, text in texts if site.element == element]
-            if isinstance(shape, Loop):
+            if shape.is_loop:
                 self._loop(body, element)
             else:
                 self._body(body, with_comments=True)

@@ -51,22 +51,16 @@ class Left(Enum):
     UNREADABLE = "the constants in their statements cannot be found, or pgdrive would read a statement in another way"
 
 
-@dataclass(frozen=True)
-class Statement:
-    """A statement of a sequence, by the number of its class."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Loop:
-    """Statements that are repeated; how often is not part of a class."""
-
-    body: tuple[int, ...]
-
-
-Element = Statement | Loop
 Sequence_ = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Element:
+    """A statement of a sequence, or statements that are repeated; how often is not part of a class."""
+
+    body: Sequence_
+    """The numbers of the statements' classes."""
+    is_loop: bool = False
 
 
 def fold(statements: Sequence_) -> tuple[Element, ...]:
@@ -81,7 +75,7 @@ def fold(statements: Sequence_) -> tuple[Element, ...]:
                 repeats += 1
             if repeats > 1 and repeats * period > len(body) * times:
                 body, times = here, repeats
-        elements.append(Statement(body[0]) if times == 1 else Loop(body))
+        elements.append(Element(body, times > 1))
         at += len(body) * times
     return tuple(elements)
 
@@ -91,8 +85,8 @@ def repeats(sequence: Sequence_, elements: Sequence[Element]) -> list[int]:
     counts = []
     at = 0
     for each in elements:
-        body, count = numbers(each), 1
-        while isinstance(each, Loop) and sequence[at + count * len(body) : at + (count + 1) * len(body)] == body:
+        body, count = each.body, 1
+        while each.is_loop and sequence[at + count * len(body) : at + (count + 1) * len(body)] == body:
             count += 1
         counts.append(count)
         at += count * len(body)
@@ -103,23 +97,16 @@ def merge(classes: dict[tuple[Element, ...], TransactionClass]) -> list[Transact
     """Merge classes whose loops all run once, and so are none, with those whose loops run more often."""
     merged = dict(classes)
     for elements, into in classes.items():
-        once = tuple(Statement(number) for each in elements for number in numbers(each))
+        once = tuple(Element((number,)) for each in elements for number in each.body)
         found = merged.get(once)
         if once == elements or found is None:
             continue
         del merged[once]
         into.sequences += found.sequences
-        into.count, into.us, into.statements = (
-            into.count + found.count,
-            into.us + found.us,
-            into.statements + found.statements,
-        )
+        into.count += found.count
+        into.us += found.us
+        into.statements += found.statements
     return list(merged.values())
-
-
-def numbers(element: Element) -> Sequence_:
-    """Return the classes of the statements of an element."""
-    return element.body if isinstance(element, Loop) else (element.number,)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.synthesise.constants import ConstantReader, Constants, Form, Template
-from pgdyno.synthesise.transactions import Element, Loop, Row, Sequence_, TransactionClass, numbers, repeats
+from pgdyno.synthesise.transactions import Element, Row, Sequence_, TransactionClass, repeats
 
 Texts = NDArray[np.object_]
 Numbers = NDArray[np.int64]
@@ -98,7 +98,7 @@ def read_sites(
             gathered.setdefault(each.place, []).append((len(sessions), each))
         times = Counter(each.place[0] for each in places if each.place[1] == 0)
         for element, shape in enumerate(of.elements):
-            if isinstance(shape, Loop):
+            if shape.is_loop:
                 loops.setdefault(element, []).append(times[element])
         sessions.append(session)
     if not sessions:
@@ -115,7 +115,7 @@ def _read(
     ended_us: int | None = None
     at = 0
     for element, (each, count) in enumerate(zip(elements, repeats(sequence, elements), strict=True)):
-        for offset, number in list(enumerate(numbers(each))) * count:
+        for offset, number in list(enumerate(each.body)) * count:
             row = rows[at]
             constants = readers[number].read(row.sql, row.parameters)
             if constants is None:
@@ -137,8 +137,8 @@ def _site(of: TransactionClass, place: _Place, statements: Sequence[tuple[int, _
     return Site(
         element=element,
         offset=offset,
-        is_looped=isinstance(each, Loop),
-        number=numbers(each)[offset],
+        is_looped=each.is_loop,
+        number=each.body[offset],
         template=first.template,
         forms=first.forms,
         columns=tuple(values.T),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
@@ -258,9 +258,8 @@ class Variables:
         numbers = read.numbers if not read.has_null and read.scale == 1 else None
         self.known.append(Variable(name, spelling, site, column, numbers))
         kept = None if numbers is None else _keep_ids(site, numbers, self.sessions)
-        before = next(
-            (each for each in self._variables_of_site(site) if numbers is not None and _is_range(each, numbers)), None
-        )
+        of_site = (each for each in reversed(self.known[:-1]) if each.site is site)
+        before = next((each for each in of_site if numbers is not None and _is_range(each, numbers)), None)
         if kept is not None:
             lines.append(f"-- {name}: each session kept one value, and so does each client")
             lines.append(f"\\set {name} {kept}")
@@ -308,9 +307,6 @@ class Variables:
         self.gset[by.element, by.offset] = f"new{number}_"
         self.known.append(Variable(f"new{number}_{key}", Spelling(), by, column_there, numbers))
         return self.known[-1]
-
-    def _variables_of_site(self, site: Site) -> Iterator[Variable]:
-        return (each for each in reversed(self.known[:-1]) if each.site is site)
 
     def _text(self, site: Site, index: int, wanted: str, lines: list[str]) -> str | None:
         form, column = site.forms[index], site.columns[index]
