@@ -115,7 +115,11 @@ def kinds_that_are(where: str) -> tuple[str, ...]:
     return tuple(name for name, kind in KINDS.items() if kind.where == where)
 
 
+def is_installed(module: str) -> bool:
+    """Return whether the package of `module` is there."""
+    return find_spec(".".join(module.split(".")[:3])) is not None
+
+
 def loaded(module: str) -> ModuleType | None:
     """Import `module`; return None if its package is missing."""
-    package = ".".join(module.split(".")[:3])
-    return import_module(module) if find_spec(package) is not None else None
+    return import_module(module) if is_installed(module) else None

@@ -1,5 +1,6 @@
 """Commands load what they need: `pgdyno --version` does not load a numerical library."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -54,9 +55,12 @@ def test_the_list_of_commands_needs_no_options() -> None:
 def test_a_plan_is_checked_without_servers_and_figures() -> None:
     found = loaded(TYPED.format(["pgdyno", "plan", "check", "quick"]))
     assert found & (HEAVY | {"pgdyno.published", "pgdyno.plan.time_budget.budget", "rich.table"}) == set()
+    # of the kinds of targets and workloads, those that the plan names
+    schemas = {name for name in found if re.fullmatch(r"pgdyno\.(targets|workloads)\..*schema", name)}
+    assert schemas == {"pgdyno.targets.embedded.schema", "pgdyno.workloads.pgbench.schema"}
     # each class of a record takes half a millisecond: a plan has points and prices
     records = {name.removeprefix("pgdyno.records.") for name in found if name.startswith("pgdyno.records.")}
-    assert records == {"base", "point", "price", "promise", "secret_values", "tpcc_profile"}
+    assert records == {"base", "point", "price", "promise", "secret_values"}
 
 
 def test_runs_are_listed_without_their_tables(tmp_path: Path) -> None:

@@ -1,32 +1,47 @@
 """The kinds of targets, rented generators and workloads in `pgdyno.registry` whose package is installed."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, Union
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
 
-from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, ValidationInfo
+from pydantic_core import PydanticKnownError
 
 from pgdyno.plan.targets import RentedHosts, TargetSpec
+from pgdyno.plan.values import ByOwnModel
 from pgdyno.plan.workload_schema import Workload
-from pgdyno.registry import GENERATORS, KINDS, WORKLOADS, loaded, workload_kind
+from pgdyno.registry import GENERATORS, KINDS, WORKLOADS, is_installed, loaded, workload_kind
 
 _M = TypeVar("_M", bound=BaseModel)
 
 
-def _load_schemas(places: Mapping[str, str], base: type[_M]) -> dict[str, type[_M]]:
-    found: dict[str, type[_M]] = {}
-    for kind, place in places.items():
-        module, _, name = place.partition(":")
+class Schemas(Mapping[str, type[_M]]):
+    """Schemas by kind; each is imported when it is first used."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """`places` are modules and classes, as in the registry."""
+        self._places = places
+
+    def __getitem__(self, kind: str) -> type[_M]:
+        module, _, name = self._places[kind].partition(":")
         schemas = loaded(module)
-        if schemas is not None:
-            schema = found[kind] = getattr(schemas, name)
-            assert issubclass(schema, base)
-    return found
+        if schemas is None:
+            raise KeyError(kind)
+        schema: type[_M] = getattr(schemas, name)
+        return schema
+
+    def __contains__(self, kind: object) -> bool:
+        return isinstance(kind, str) and kind in self._places and is_installed(self._places[kind])
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(self.__contains__, self._places)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
-TARGET_KINDS = _load_schemas({name: kind.schema for name, kind in KINDS.items()}, TargetSpec)
-GENERATOR_KINDS = _load_schemas(GENERATORS, RentedHosts)
-WORKLOAD_KINDS = _load_schemas({name: kind.schema for name, kind in WORKLOADS.items()}, Workload)
-DATASETS = {kind.dataset: WORKLOAD_KINDS[name] for name, kind in WORKLOADS.items() if kind.dataset is not None}
+TARGET_KINDS = Schemas[TargetSpec]({name: kind.schema for name, kind in KINDS.items()})
+GENERATOR_KINDS = Schemas[RentedHosts](GENERATORS)
+WORKLOAD_KINDS = Schemas[Workload]({name: kind.schema for name, kind in WORKLOADS.items()})
 
 
 def workload_schema(section: object) -> type[Workload]:
@@ -53,14 +68,33 @@ def listed(words: list[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
-def _generator(value: object) -> object:
+def _read_target(value: object, info: ValidationInfo) -> TargetSpec:
+    if isinstance(value, TargetSpec):
+        return value
+    if not isinstance(value, dict):
+        raise PydanticKnownError("model_attributes_type")
+    kind = value.get("kind")
+    if not isinstance(kind, str) or kind not in TARGET_KINDS:
+        raise PydanticKnownError("union_tag_not_found", {"discriminator": "kind"})
+    return TARGET_KINDS[kind].model_validate(value, context=info.context)
+
+
+def _read_generator(value: object, info: ValidationInfo) -> RentedHosts | None:
     if value is None or value == "here":
         return None
-    if isinstance(value, (dict, RentedHosts)) and GENERATOR_KINDS:
+    if isinstance(value, RentedHosts):
         return value
-    quoted = [f'"{kind}"' for kind in GENERATOR_KINDS]
-    table = f", or a table with kind = {listed(quoted)} and an instance" if quoted else ""
-    raise ValueError(f'write "here"{table}')
+    if not isinstance(value, dict) or not GENERATOR_KINDS:
+        quoted = [f'"{kind}"' for kind in GENERATOR_KINDS]
+        table = f", or a table with kind = {listed(quoted)} and an instance" if quoted else ""
+        raise ValueError(f'write "here"{table}')
+    # the schema of any kind refuses the name of no kind
+    kind = value["kind"] if value.get("kind") in GENERATOR_KINDS else next(iter(GENERATOR_KINDS))
+    return GENERATOR_KINDS[kind].model_validate(value, context=info.context)
+
+
+def _read_workload(value: object, info: ValidationInfo) -> Workload:
+    return workload_schema(value).model_validate(value, context=info.context)
 
 
 if TYPE_CHECKING:
@@ -68,12 +102,19 @@ if TYPE_CHECKING:
     AnyGenerator = RentedHosts | None
     AnyWorkload = Workload
 else:
-    AnyTarget = Annotated[Union[tuple(TARGET_KINDS.values())], Field(discriminator="kind")]  # noqa: UP007
-    _HERE, _HOSTS = Literal["here"], tuple(GENERATOR_KINDS.values())
-    AnyGenerator = Annotated[
-        Union[(*_HOSTS, None)], BeforeValidator(_generator, json_schema_input_type=Union[(_HERE, *_HOSTS)])
-    ]
-    AnyWorkload = Annotated[
-        Union[tuple(Annotated[schema, Tag(name)] for name, schema in WORKLOAD_KINDS.items())],  # noqa: UP007
-        Discriminator(_workload_kind),
-    ]
+
+    def _targets() -> object:
+        return Annotated[Union[tuple(TARGET_KINDS.values())], Field(discriminator="kind")]  # noqa: UP007
+
+    def _generators() -> object:
+        here, hosts = Literal["here"], tuple(GENERATOR_KINDS.values())
+        given = BeforeValidator(lambda value: value, json_schema_input_type=Union[(here, *hosts)])
+        return Annotated[Union[(*hosts, None)], given]
+
+    def _workloads() -> object:
+        kinds = tuple(Annotated[schema, Tag(name)] for name, schema in WORKLOAD_KINDS.items())
+        return Annotated[Union[kinds], Discriminator(_workload_kind)]  # noqa: UP007
+
+    AnyTarget = Annotated[Any, ByOwnModel(_read_target, _targets)]
+    AnyGenerator = Annotated[Any, ByOwnModel(_read_generator, _generators)]
+    AnyWorkload = Annotated[Any, ByOwnModel(_read_workload, _workloads)]

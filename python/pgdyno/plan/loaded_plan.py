@@ -21,7 +21,6 @@ from pgdyno.plan.model import Plan
 from pgdyno.plan.plan_document import Document, KeyPath, dotted, in_order, split_assignment
 from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_with_bases
 from pgdyno.plan.reading.plan_files import PlanFile, find_plan
-from pgdyno.plan.reading.problems import schema_problems
 from pgdyno.plan.time_budget.time_and_disk import data_bytes
 from pgdyno.plan.values import refuse_undecodable
 from pgdyno.units import counted, format_size
@@ -228,6 +227,9 @@ def _validate(source: str, folder: Path, document: Document, known: Sequence[Pro
     try:
         plan = Plan.model_validate(document.data)
     except ValidationError as error:
+        # it loads the schemas of all kinds
+        from pgdyno.plan.reading.problems import schema_problems
+
         problems += schema_problems(error, document)
     problems += check_sections(read_sections(document, folder))
     if plan is None or problems:

@@ -43,6 +43,7 @@ from pgdyno.plan.values import (
     Rate,
     Repeats,
     Seconds,
+    Section,
     Setting,
     Size,
     given_duration,
@@ -323,28 +324,28 @@ class Plan(Model):
     target: Annotated[dict[Name, AnyTarget], Field(min_length=1)]
     generator: AnyGenerator = None
     """A rented host that generates the load; None ("here"): this machine."""
-    cloud: CloudSpec = Field(default_factory=CloudSpec)
+    cloud: Section[CloudSpec] = Field(default_factory=CloudSpec)
     """What the plan's rented resources have in common."""
     on: dict[Name, dict[Name, dict[str, Any]]] = Field(default_factory=dict)
     """Other targets, by the name for `--on`: [on.embedded.here] is a target of the plan on embedded."""
     workload: AnyWorkload
-    sweep: Sweep
-    trial: TrialSpec
-    phase: list[PhaseSpec] = Field(default_factory=list)
+    sweep: Section[Sweep]
+    trial: Section[TrialSpec]
+    phase: list[Section[PhaseSpec]] = Field(default_factory=list)
     """How the load changes during a trial, in place of trial.duration; empty: constant."""
-    event: list[EventSpec] = Field(default_factory=list)
+    event: list[Section[EventSpec]] = Field(default_factory=list)
     """What happens during every trial."""
-    group: list[GroupSpec] = Field(default_factory=list)
+    group: list[Section[GroupSpec]] = Field(default_factory=list)
     """Groups of clients that run beside each other; in the background, beside the load of the sweep's clients."""
-    step: list[StepSpec] = Field(default_factory=list)
+    step: list[Section[StepSpec]] = Field(default_factory=list)
     """The parts of every trial, in order, in place of trial.duration; empty: one load."""
-    reset: Reset = Field(default_factory=Reset)
-    published: PublishedSpec | None = None
-    hooks: Hooks = Field(default_factory=Hooks)
-    probe: ProbeSpec = Field(default_factory=ProbeSpec)
-    search: SearchSpec | None = None
+    reset: Section[Reset] = Field(default_factory=Reset)
+    published: Section[PublishedSpec] | None = None
+    hooks: Section[Hooks] = Field(default_factory=Hooks)
+    probe: Section[ProbeSpec] = Field(default_factory=ProbeSpec)
+    search: Section[SearchSpec] | None = None
     """None: the whole sweep is measured."""
-    price: PriceList | None = None
+    price: Section[PriceList] | None = None
     """Prices of the targets; None: unknown."""
     generators: Generators = Field(default_factory=list)
     """Hosts that generate the load; empty: one engine on this machine."""

@@ -7,18 +7,20 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic_core import core_schema
 
 from pgdyno.errors import InvalidValueError, UsageError
 from pgdyno.records.secret_values import may_name_secret
 from pgdyno.units import parse_bytes, parse_duration_s
 
 if TYPE_CHECKING:
-    from pydantic import GetJsonSchemaHandler
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
@@ -64,6 +66,42 @@ class Model(BaseModel):
         for name, text in _field_docstrings(cls).items():
             properties[cls.model_fields[name].alias or name].setdefault("description", text)
         return found
+
+
+class ByOwnModel:
+    """Makes a field validate by a model that pydantic builds when a plan first needs it.
+
+    A plan has few of the sections and one kind of target, and to build the models of all takes longer than to check it.
+    """
+
+    builds_all = ContextVar("builds_all", default=False)
+    """Set while the JSON Schema is made, which describes all sections and kinds."""
+
+    def __init__(self, read: Callable[[object, ValidationInfo], object], described: Callable[[], Any]) -> None:
+        """`described` returns the type that the JSON Schema has."""
+        self._read = read
+        self._described = described
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        del source
+        if self.builds_all.get():
+            return handler.generate_schema(self._described())
+        return core_schema.with_info_plain_validator_function(self._read)
+
+
+if TYPE_CHECKING:
+    _M = TypeVar("_M", bound=BaseModel)
+    Section = Annotated[_M, ByOwnModel]
+else:
+
+    class Section:
+        """`Section[TrialSpec]`: a section of a plan."""
+
+        def __class_getitem__(cls, model: type[BaseModel]) -> object:
+            def read(value: object, info: ValidationInfo) -> BaseModel:
+                return model.model_validate(value, context=info.context)
+
+            return Annotated[model, ByOwnModel(read, lambda: model)]
 
 
 def _field_docstrings(model: type[BaseModel]) -> dict[str, str]:

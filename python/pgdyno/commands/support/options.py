@@ -287,7 +287,7 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
         names = ["[OPTIONS]"]
         for each in filter(_is_argument, self.get_params(ctx)):
-            name = each.metavar if each.required else f"[{each.metavar}]"
+            name = str(each.metavar) if each.required else f"[{each.metavar}]"
             names.append(name if each.nargs == 1 else f"{name}...")
         return names
 

@@ -116,7 +116,9 @@ def _readable_list(model: type[_L], tables: object) -> list[_L]:
 
 
 def _read_table(validate: Callable[[object], _M], table: object, *, needed: str = "") -> _M | None:
-    """Validate `table` without its wrong keys; None if it needs them."""
+    """Validate `table` without its wrong keys; None if it needs them, or if there is none."""
+    if table is None:
+        return None
     try:
         return validate(table)
     except ValidationError as error:

@@ -10,15 +10,23 @@ import copy
 import json
 from typing import Any
 
+from pydantic import create_model
+
 from pgdyno.plan.model import Plan
 from pgdyno.plan.sweeps.spec import GROUPS
+from pgdyno.plan.values import ByOwnModel
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """The dialect that TOML editors support; pydantic's is newer, but differs only in the place of definitions."""
 
 
 def plan_schema() -> dict[str, Any]:
-    schema = Plan.model_json_schema(by_alias=True, mode="validation")
+    token = ByOwnModel.builds_all.set(True)
+    try:
+        whole = create_model("Plan", __base__=Plan, __doc__=Plan.__doc__)
+        schema = whole.model_json_schema(by_alias=True, mode="validation")
+    finally:
+        ByOwnModel.builds_all.reset(token)
     schema = _without_null(json.loads(json.dumps(schema).replace("#/$defs/", "#/definitions/")))
     schema["definitions"] = schema.pop("$defs")
     schema = {"$schema": DIALECT, "title": "pgdyno plan", **{key: schema[key] for key in schema if key != "title"}}

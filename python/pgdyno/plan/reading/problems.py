@@ -95,11 +95,6 @@ def _path(loc: tuple[str | int, ...], kind: str, document: Document) -> KeyPath:
     path: list[str | int] = []
     node: Any = document.data
     for number, part in enumerate(loc, start=1):
-        if number == 3 and loc[0] == "target" and part in TARGET_KINDS:
-            # the tag of a target's kind; "dsn" is also a key
-            continue
-        if number == 2 and loc[0] == "workload" and part in WORKLOADS:
-            continue
         in_table = isinstance(node, dict) and part in node
         in_list = isinstance(node, list) and isinstance(part, int) and part < len(node)
         if in_table or in_list:

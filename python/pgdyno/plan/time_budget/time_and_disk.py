@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pgdyno.plan.kinds import DATASETS
+from pgdyno.plan.kinds import WORKLOAD_KINDS
 from pgdyno.plan.model import Plan, SearchSpec
 from pgdyno.plan.optional_sections import share_of
 from pgdyno.plan.scenario.loads import loads_of, steps_s
 from pgdyno.plan.sweeps.order import controlled
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
+from pgdyno.registry import WORKLOADS
 
 FILE = "load-rates.json"
 SHORTEST_S = 3.0
@@ -204,7 +205,9 @@ def _pgbench_scale(plan: Plan, scale: int) -> float:
 
 def pgbench_scale(dataset: str, scale: int, tables: int) -> float:
     """Return pgbench's scale for tables of the size of `dataset`; 0 for one that pgdyno does not load."""
-    return tables * scale * DATASETS[dataset].bytes_a_unit / BYTES_A_SCALE if dataset in DATASETS else 0.0
+    kinds = (name for name, kind in WORKLOADS.items() if kind.dataset == dataset and name in WORKLOAD_KINDS)
+    sizes = [WORKLOAD_KINDS[name].bytes_a_unit for name in kinds]
+    return tables * scale * sizes[0] / BYTES_A_SCALE if sizes else 0.0
 
 
 def overhead_s(plan: Plan, point: Point, load_s_a_scale: float = LOAD_S_A_SCALE) -> float:
