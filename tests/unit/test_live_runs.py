@@ -134,7 +134,7 @@ def test_two_runs_are_compared(runs: Path, client: TestClient) -> None:
     text = client.get(f"/compare?run={after.name}&run={before.name}").text
     assert f"{after.name} vs {before.name}" in text  # the older one is the baseline
     assert "different processors" in text
-    assert re.search(r"<b>\+1\d\d %", text)
+    assert re.search(r"<td>\+1\d\d</td>", text)
     turned = client.get(f"/compare?base={after.name}&other={before.name}&metric=p99").text
     assert f"{before.name} vs {after.name} by p99 latency" in turned
     assert client.get(f"/compare?run={after.name}").status_code == 409

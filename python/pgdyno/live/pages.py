@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -18,8 +18,9 @@ from pgdyno.analyse.pairs import Metric
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.report import numbers
 from pgdyno.report.charts import palette
-from pgdyno.report.html import page_colours, template_environment
+from pgdyno.report.html import page_colours, page_environment
 from pgdyno.report.several_runs import short_name
+from pgdyno.report.translation import Language
 from pgdyno.safe_output import visible
 
 STATIC = {
@@ -45,15 +46,17 @@ def metric_of(asked: Mapping[str, str]) -> Metric:
 
 @cache
 def _environment() -> Environment:
-    environment = template_environment(PackageLoader("pgdyno.live", "templates"))
-    environment.filters |= {
+    report = page_environment(Language.ENGLISH)
+    own = PackageLoader("pgdyno.live", "templates")
+    environment = report.overlay(loader=ChoiceLoader([own, report.loader or own]))
+    environment.filters = environment.filters | {
         "day": _day,
         "tps": lambda value: numbers.NOTHING if value is None else numbers.rounded(value),
         "ms": numbers.ms,
         "short": short_name,
         "part": lambda text: quote(text, safe=""),
     }
-    environment.globals["version"] = __version__
+    environment.globals = environment.globals | {"version": __version__}
     return environment
 
 

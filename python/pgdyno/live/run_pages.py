@@ -15,10 +15,10 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pgdyno.errors import PgdynoError, UsageError
-from pgdyno.live import run_views
 from pgdyno.live.control import is_running
 from pgdyno.live.pages import METRICS, metric_of, page
 from pgdyno.live.run_index import Index, Key, Keyed
+from pgdyno.live.run_views import compare_runs
 from pgdyno.publish.index_page import index_page, index_policy
 from pgdyno.publish.raw_files import RawFiles
 from pgdyno.publish.run_page import CSV, PAGE, RAW, run_page
@@ -104,12 +104,9 @@ class RunPages:
             entries.sort(key=lambda each: str(each.started_at))
         base, other = (load_run(self._index.path(each.name)) for each in entries)
         metric = metric_of(asked)
-        found = run_views.compare_runs(base, other, metric)
-        context = {name: getattr(found, name) for name in found.__slots__}
-        names = [each.name for each in entries]
-        return HTMLResponse(
-            page("compare", base=names[0], other=names[1], metric=metric.value, metrics=METRICS, **context)
-        )
+        headline, shown = compare_runs(base, other, metric)
+        context = {"base": entries[0].name, "other": entries[1].name, "metric": metric.value, "metrics": METRICS}
+        return HTMLResponse(page("compare", headline=headline, shown=shown, **context))
 
     def _requested(self, request: Request) -> tuple[str, Key, RunData]:
         name = request.path_params["name"]

@@ -6,8 +6,8 @@ import asyncio
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -292,14 +292,8 @@ class Looked:
 
 def look(spec: SshSpec) -> Looked:
     """Connect, copy pgprobe if necessary, run it briefly and read the clock. Raises RemoteError, EngineError."""
-    with _explain_loss(spec):
-        return asyncio.run(_look(spec))
-
-
-@contextmanager
-def _explain_loss(spec: SshSpec) -> Iterator[None]:
     try:
-        yield
+        return asyncio.run(_look(spec))
     except (SshError, OSError) as error:
         raise RemoteError(f"lost the connection to {spec.host}: {error}", passing=True) from error
 
@@ -326,22 +320,5 @@ async def _look(spec: SshSpec) -> Looked:
 
 def measure_ahead(spec: SshSpec) -> Ahead:
     """Measures the clock of the host of `spec` by a pgprobe there. Raises RemoteError, EngineError."""
-    program = locate(PROGRAM, ENVIRONMENT, "the probe")
-    with tempfile.TemporaryDirectory() as folder, _explain_loss(spec):
-        session = asyncio.run(_ask_probe(spec, program, Path(folder)))
-    if not session.rounds:
-        raise RemoteError(f"cannot determine the clock of {spec.host}: {session.ended}", passing=True)
-    quickest = min(session.rounds, key=lambda each: each.round_trip_us)
-    return Ahead(quickest.wall_us - quickest.local_us, quickest.round_trip_us / 2)
-
-
-async def _ask_probe(spec: SshSpec, program: Path, folder: Path) -> Session:
-    session, stop = Session(folder / "lines"), asyncio.Event()
-    # stops after the first answer
-    stop.set()
-    async with connect_host(spec) as connection:
-        installed = await install(connection, program, spec.folder, spec.host)
-        with (folder / "log").open("wb") as log:
-            command = installed.command
-            await talk(connection, command, ["--no-server"], session, log, LocalClock(), stop, asyncio.Event())
-    return session
+    clock = look(spec).clock
+    return Ahead(clock.ahead_us, clock.uncertainty_us)

@@ -75,7 +75,7 @@ def render_sections(name: str, started_at: datetime, version: str, title: str, s
 def _render(template: str, sections: Sections, **values: object) -> str:
     style, script = page_style(), "".join(map(page_file, ("script.js", "strips.js", "timeline.js")))
     return (
-        _environment(current_language())
+        page_environment(current_language())
         .get_template(template)
         .render(
             language=current_language().value,
@@ -127,7 +127,7 @@ def template_environment(loader: BaseLoader) -> Environment:
 
 
 @cache
-def _environment(_: Language) -> Environment:
+def page_environment(_: Language) -> Environment:
     """Keep the compiled templates; by language, as filters may be applied to texts when a template is compiled."""
     environment = template_environment(FunctionLoader(page_file))
     environment.globals |= {"gettext": gettext, "ngettext": ngettext, "kind": _kind}

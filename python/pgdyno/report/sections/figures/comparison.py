@@ -57,12 +57,17 @@ class Compared:
 
 def compared(of: Digest, each: Comparison, at: int) -> Compared:
     """Return a comparison with its forest plot, the one at index `at` of a page."""
+    colour = next((look.look.colour for look in of.named.values() if look.name == each.other), 1 + at % 5)
+    return drawn_comparison(each, colour, at)
+
+
+def drawn_comparison(each: Comparison, colour: int, at: int) -> Compared:
+    """Return a comparison with its forest plot in the colour of this number."""
     chief = each.chief
     verdict = chief.verdict if chief is not None else Verdict.INCONCLUSIVE
     figure = first = None
     if any(point.interval is not None for point in each.points):
         title = gettext((TITLES if len(each.points) > 1 else TITLES_OF_ONE)[verdict], other=named_arm(each, each.other))
-        colour = next((look.look.colour for look in of.named.values() if look.name == each.other), 1 + at % 5)
         look = Look(colour, 0)
         figure = drawn_figure(f"forest-{at}", title, lambda layout: forest_chart(each, look, title, layout))
         if len(each.points) > FIRST_ROWS:
