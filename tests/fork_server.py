@@ -112,7 +112,7 @@ def prepare() -> None:
     """Makes what commands make on first use: the validators of records, and the templates of the report."""
     for record in Record.__subclasses__():
         record.model_rebuild()
-    environment = html._environment(current_language())
+    environment = html.page_environment(current_language())
     for template in PAGE.rglob("*.j2"):
         environment.get_template(str(template.relative_to(PAGE)))
 
