@@ -69,25 +69,28 @@ enum Operator {
 
 fn operator(token: Token<'_>) -> Option<(u8, Operator)> {
     use Operator::{Plain, Swapped};
-    Some(match token {
-        Token::Or => (level::OR, Operator::Or),
-        Token::And => (level::AND, Operator::And),
-        Token::Equal => (level::COMPARISON, Plain(Binary::Equal)),
-        Token::NotEqual => (level::COMPARISON, Plain(Binary::NotEqual)),
-        Token::Less => (level::COMPARISON, Plain(Binary::Less)),
-        Token::LessEqual => (level::COMPARISON, Plain(Binary::LessEqual)),
-        Token::Greater => (level::COMPARISON, Swapped(Binary::Less)),
-        Token::GreaterEqual => (level::COMPARISON, Swapped(Binary::LessEqual)),
-        Token::Pipe => (level::BITS, Plain(Binary::BitOr)),
-        Token::Hash => (level::BITS, Plain(Binary::BitXor)),
-        Token::Ampersand => (level::BITS, Plain(Binary::BitAnd)),
-        Token::ShiftLeft => (level::BITS, Plain(Binary::ShiftLeft)),
-        Token::ShiftRight => (level::BITS, Plain(Binary::ShiftRight)),
-        Token::Plus => (level::SUM, Plain(Binary::Add)),
-        Token::Minus => (level::SUM, Plain(Binary::Subtract)),
-        Token::Star => (level::PRODUCT, Plain(Binary::Multiply)),
-        Token::Slash => (level::PRODUCT, Plain(Binary::Divide)),
-        Token::Percent => (level::PRODUCT, Plain(Binary::Modulo)),
+    let (Token::Symbol(text) | Token::Keyword(text)) = token else {
+        return None;
+    };
+    Some(match text {
+        "or" => (level::OR, Operator::Or),
+        "and" => (level::AND, Operator::And),
+        "=" => (level::COMPARISON, Plain(Binary::Equal)),
+        "<>" | "!=" => (level::COMPARISON, Plain(Binary::NotEqual)),
+        "<" => (level::COMPARISON, Plain(Binary::Less)),
+        "<=" => (level::COMPARISON, Plain(Binary::LessEqual)),
+        ">" => (level::COMPARISON, Swapped(Binary::Less)),
+        ">=" => (level::COMPARISON, Swapped(Binary::LessEqual)),
+        "|" => (level::BITS, Plain(Binary::BitOr)),
+        "#" => (level::BITS, Plain(Binary::BitXor)),
+        "&" => (level::BITS, Plain(Binary::BitAnd)),
+        "<<" => (level::BITS, Plain(Binary::ShiftLeft)),
+        ">>" => (level::BITS, Plain(Binary::ShiftRight)),
+        "+" => (level::SUM, Plain(Binary::Add)),
+        "-" => (level::SUM, Plain(Binary::Subtract)),
+        "*" => (level::PRODUCT, Plain(Binary::Multiply)),
+        "/" => (level::PRODUCT, Plain(Binary::Divide)),
+        "%" => (level::PRODUCT, Plain(Binary::Modulo)),
         _ => return None,
     })
 }
@@ -140,7 +143,7 @@ impl<'t> ExprParser<'_, 't> {
                     return Err(syntax_error());
                 }
                 left = operation(operator, left, right)?;
-            } else if matches!(token, Token::Is | Token::IsNull | Token::NotNull) && level::IS >= least {
+            } else if matches!(token, Token::Keyword("is" | "isnull" | "notnull")) && level::IS >= least {
                 left = self.is_clause(left)?;
             } else {
                 break;
@@ -153,12 +156,12 @@ impl<'t> ExprParser<'_, 't> {
     /// Parses `IS [NOT] NULL|TRUE|FALSE`, `ISNULL` or `NOTNULL` after an operand.
     fn is_clause(&mut self, operand: Tree) -> Result<Tree, ExprError> {
         let (negated, value) = match self.next()? {
-            Token::IsNull => (false, Value::Null),
-            Token::NotNull => (true, Value::Null),
+            Token::Keyword("isnull") => (false, Value::Null),
+            Token::Keyword("notnull") => (true, Value::Null),
             _ => {
-                let negated = self.accept(Token::Not)?;
+                let negated = self.accept(Token::Keyword("not"))?;
                 let value = match self.peek()? {
-                    Token::Null => Value::Null,
+                    Token::Keyword("null") => Value::Null,
                     Token::Boolean(boolean) => Value::Bool(boolean),
                     _ => return Err(syntax_error()),
                 };
@@ -173,11 +176,11 @@ impl<'t> ExprParser<'_, 't> {
     /// Parses prefix operators and their operand.
     fn operand(&mut self) -> Result<Tree, ExprError> {
         match self.peek()? {
-            Token::Plus => {
+            Token::Symbol("+") => {
                 self.ahead = None;
                 self.expression(level::UNARY)
             }
-            Token::Minus => {
+            Token::Symbol("-") => {
                 self.ahead = None;
                 if self.accept(Token::MaxIntPlusOne)? {
                     return Ok(constant(Value::Int(i64::MIN)));
@@ -185,12 +188,12 @@ impl<'t> ExprParser<'_, 't> {
                 let operand = self.expression(level::UNARY)?;
                 operation(Operator::Plain(Binary::Subtract), constant(Value::Int(0)), operand)
             }
-            Token::Tilde => {
+            Token::Symbol("~") => {
                 self.ahead = None;
                 let operand = self.expression(level::BITS + 1)?;
                 operation(Operator::Plain(Binary::BitXor), constant(Value::Int(-1)), operand)
             }
-            Token::Not => {
+            Token::Keyword("not") => {
                 self.ahead = None;
                 let operand = self.expression(level::NOT)?;
                 wrap(operand, |operand| Node::Unary(Unary::Not, operand))
@@ -202,7 +205,7 @@ impl<'t> ExprParser<'_, 't> {
     fn primary(&mut self) -> Result<Tree, ExprError> {
         let token = self.peek()?;
         match token {
-            Token::Null => self.constant(Value::Null),
+            Token::Keyword("null") => self.constant(Value::Null),
             Token::Boolean(boolean) => self.constant(Value::Bool(boolean)),
             Token::Integer(int) => self.constant(Value::Int(int)),
             Token::Double(double) => self.constant(Value::Double(double)),
@@ -210,13 +213,13 @@ impl<'t> ExprParser<'_, 't> {
                 self.ahead = None;
                 Ok(variable(name))
             }
-            Token::LeftParen => {
+            Token::Symbol("(") => {
                 self.ahead = None;
                 let inner = self.expression(level::OR)?;
-                self.expect(Token::RightParen)?;
+                self.expect(Token::Symbol(")"))?;
                 Ok(inner)
             }
-            Token::Case => self.case(),
+            Token::Keyword("case") => self.case(),
             Token::Name(name) => {
                 self.ahead = None;
                 self.function(name)
@@ -234,16 +237,16 @@ impl<'t> ExprParser<'_, 't> {
         let Some((canonical, function)) = find(name) else {
             return Err(LexError { message: "unexpected function name", detail: name.to_owned() });
         };
-        self.expect(Token::LeftParen)?;
+        self.expect(Token::Symbol("("))?;
         let mut args = Vec::new();
         // The first argument may be missing before a comma: f(, 1) is f(1).
-        if !matches!(self.peek()?, Token::RightParen | Token::Comma) {
+        if !matches!(self.peek()?, Token::Symbol(")" | ",")) {
             args.push(self.expression(level::OR)?);
         }
-        while self.accept(Token::Comma)? {
+        while self.accept(Token::Symbol(","))? {
             args.push(self.expression(level::OR)?);
         }
-        self.expect(Token::RightParen)?;
+        self.expect(Token::Symbol(")"))?;
         let height = args.iter().map(|tree| tree.height).max().unwrap_or(0) + 1;
         let args = args.into_iter().map(|tree| tree.expr).collect();
         let expr = call(function, args).map_err(|message| LexError { message, detail: canonical.to_owned() })?;
@@ -251,25 +254,25 @@ impl<'t> ExprParser<'_, 't> {
     }
 
     fn case(&mut self) -> Result<Tree, ExprError> {
-        self.expect(Token::Case)?;
+        self.expect(Token::Keyword("case"))?;
         let mut branches = Vec::new();
         let mut height = 0;
-        self.expect(Token::When)?;
+        self.expect(Token::Keyword("when"))?;
         loop {
             let condition = self.expression(level::OR)?;
-            self.expect(Token::Then)?;
+            self.expect(Token::Keyword("then"))?;
             let result = self.expression(level::OR)?;
             height = height.max(condition.height).max(result.height);
             branches.push([condition.expr, result.expr]);
-            if !self.accept(Token::When)? {
+            if !self.accept(Token::Keyword("when"))? {
                 break;
             }
         }
         let mut otherwise = constant(Value::Null);
-        if self.accept(Token::Else)? {
+        if self.accept(Token::Keyword("else"))? {
             otherwise = self.expression(level::OR)?;
         }
-        self.expect(Token::EndCase)?;
+        self.expect(Token::Keyword("end"))?;
         let height = height.max(otherwise.height) + 1;
         let otherwise = otherwise.expr;
         check_height(Node::Case(Box::new(Case { branches, otherwise })), height)

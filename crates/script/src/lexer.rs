@@ -9,38 +9,10 @@ use crate::vars::is_name_byte;
 pub(crate) enum Token<'t> {
     /// End of the line or of the text.
     End,
-    Plus,
-    Minus,
-    Star,
-    Slash,
-    Percent,
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-    ShiftLeft,
-    ShiftRight,
-    Pipe,
-    Ampersand,
-    Hash,
-    Tilde,
-    LeftParen,
-    RightParen,
-    Comma,
-    And,
-    Or,
-    Not,
-    Is,
-    IsNull,
-    NotNull,
-    Case,
-    When,
-    Then,
-    Else,
-    EndCase,
-    Null,
+    /// One of [`SYMBOLS`].
+    Symbol(&'static str),
+    /// One of [`KEYWORDS`].
+    Keyword(&'static str),
     Boolean(bool),
     Integer(i64),
     /// 9223372036854775808, which is an integer only after a minus sign.
@@ -49,6 +21,13 @@ pub(crate) enum Token<'t> {
     Variable(&'t str),
     Name(&'t str),
 }
+
+/// A symbol comes before those with which it begins.
+const SYMBOLS: [&str; 21] =
+    ["<>", "!=", "<=", ">=", "<<", ">>", "<", ">", "=", "+", "-", "*", "/", "%", "|", "&", "#", "~", "(", ")", ","];
+
+const KEYWORDS: [&str; 12] =
+    ["and", "or", "not", "is", "isnull", "notnull", "case", "when", "then", "else", "end", "null"];
 
 /// An invalid character or number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,13 +128,18 @@ impl<'t> Lexer<'t> {
             self.position += 1 + self.run_length(1, is_name_byte);
             return Ok(Token::Variable(&self.text[start + 1..self.position]));
         }
-        let Some((token, length)) = operator(first, self.peek(1)) else {
+        if first == b'\n' {
+            self.position += 1;
+            self.at_newline = true;
+            return Ok(Token::End);
+        }
+        let rest = &self.text.as_bytes()[start..];
+        let Some(symbol) = SYMBOLS.iter().find(|symbol| rest.starts_with(symbol.as_bytes())) else {
             self.position += 1;
             return Err(LexError { message: "unexpected character", detail: char::from(first).to_string() });
         };
-        self.position += length;
-        self.at_newline = first == b'\n';
-        Ok(token)
+        self.position += symbol.len();
+        Ok(Token::Symbol(symbol))
     }
 
     /// Parses digits; with a decimal point or an exponent, a double.
@@ -194,51 +178,11 @@ fn is_blank(byte: u8) -> bool {
 }
 
 fn keyword(name: &str) -> Option<Token<'static>> {
-    const KEYWORDS: [(&str, Token<'static>); 14] = [
-        ("and", Token::And),
-        ("or", Token::Or),
-        ("not", Token::Not),
-        ("is", Token::Is),
-        ("isnull", Token::IsNull),
-        ("notnull", Token::NotNull),
-        ("case", Token::Case),
-        ("when", Token::When),
-        ("then", Token::Then),
-        ("else", Token::Else),
-        ("end", Token::EndCase),
-        ("null", Token::Null),
-        ("true", Token::Boolean(true)),
-        ("false", Token::Boolean(false)),
-    ];
-    KEYWORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(name)).map(|(_, token)| *token)
-}
-
-/// The operator that begins with these bytes, and its length. A newline ends an expression.
-fn operator<'t>(first: u8, second: u8) -> Option<(Token<'t>, usize)> {
-    Some(match (first, second) {
-        (b'\n', _) => (Token::End, 1),
-        (b'<', b'>') | (b'!', b'=') => (Token::NotEqual, 2),
-        (b'<', b'=') => (Token::LessEqual, 2),
-        (b'>', b'=') => (Token::GreaterEqual, 2),
-        (b'<', b'<') => (Token::ShiftLeft, 2),
-        (b'>', b'>') => (Token::ShiftRight, 2),
-        (b'<', _) => (Token::Less, 1),
-        (b'>', _) => (Token::Greater, 1),
-        (b'=', _) => (Token::Equal, 1),
-        (b'+', _) => (Token::Plus, 1),
-        (b'-', _) => (Token::Minus, 1),
-        (b'*', _) => (Token::Star, 1),
-        (b'/', _) => (Token::Slash, 1),
-        (b'%', _) => (Token::Percent, 1),
-        (b'|', _) => (Token::Pipe, 1),
-        (b'&', _) => (Token::Ampersand, 1),
-        (b'#', _) => (Token::Hash, 1),
-        (b'~', _) => (Token::Tilde, 1),
-        (b'(', _) => (Token::LeftParen, 1),
-        (b')', _) => (Token::RightParen, 1),
-        (b',', _) => (Token::Comma, 1),
-        _ => return None,
-    })
+    match name.to_ascii_lowercase().as_str() {
+        "true" => Some(Token::Boolean(true)),
+        "false" => Some(Token::Boolean(false)),
+        name => KEYWORDS.into_iter().find(|keyword| *keyword == name).map(Token::Keyword),
+    }
 }
 
 #[cfg(test)]
@@ -258,13 +202,13 @@ mod tests {
 
     #[test]
     fn operators_take_the_longest_match() {
-        use Token::*;
-        assert_eq!(tokens("<<<=<><"), [ShiftLeft, LessEqual, NotEqual, Less]);
-        assert_eq!(tokens(">>>=>!=="), [ShiftRight, GreaterEqual, Greater, NotEqual, Equal]);
-        assert_eq!(
-            tokens("+-*/%|&#~(),"),
-            [Plus, Minus, Star, Slash, Percent, Pipe, Ampersand, Hash, Tilde, LeftParen, RightParen, Comma]
-        );
+        for (text, symbols) in [
+            ("<<<=<><", &["<<", "<=", "<>", "<"][..]),
+            (">>>=>!==", &[">>", ">=", ">", "!=", "="]),
+            ("+-*/%|&#~(),", &["+", "-", "*", "/", "%", "|", "&", "#", "~", "(", ")", ","]),
+        ] {
+            assert_eq!(tokens(text), symbols.iter().map(|symbol| Token::Symbol(symbol)).collect::<Vec<_>>());
+        }
     }
 
     #[test]
@@ -272,7 +216,7 @@ mod tests {
         use Token::*;
         assert_eq!(tokens("1 1.5 .5 1. 1e2"), [Integer(1), Double(1.5), Double(0.5), Double(1.0), Double(100.0)]);
         assert_eq!(tokens("1..2"), [Double(1.0), Double(0.2)]);
-        assert_eq!(tokens("1e+"), [Integer(1), Name("e"), Plus]);
+        assert_eq!(tokens("1e+"), [Integer(1), Name("e"), Symbol("+")]);
         assert_eq!(tokens("9223372036854775807"), [Integer(i64::MAX)]);
         assert_eq!(tokens("9223372036854775808"), [MaxIntPlusOne]);
     }
@@ -282,7 +226,7 @@ mod tests {
         use Token::*;
         assert_eq!(
             tokens("Ln nOtNull TRUE é :a :1x"),
-            [Name("Ln"), NotNull, Boolean(true), Name("é"), Variable("a"), Variable("1x")]
+            [Name("Ln"), Keyword("notnull"), Boolean(true), Name("é"), Variable("a"), Variable("1x")]
         );
     }
 
