@@ -1,7 +1,6 @@
 //! sysbench's own options: for scripts, for the connection, and those that pgdrive has under other names.
 
-use crate::option_kinds::Kind;
-use crate::option_spec::{OptionSpec, key};
+use crate::option_kinds::{Kind, OptionSpec, key};
 
 /// sysbench's own options that scripts depend on, with its defaults.
 const GENERAL: [(&str, Kind, Option<&str>, &str); 18] = [

@@ -15,7 +15,6 @@ mod general_options;
 mod lua_state;
 mod memory_limit;
 mod option_kinds;
-mod option_spec;
 mod options;
 mod random_string;
 mod script;

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, Lua, LuaOptions, StdLib, String as LuaString, Table, Thread, Value};
 
-use crate::option_kinds::OptionValue;
-use crate::option_spec::OptionSpec;
+use crate::option_kinds::{OptionSpec, OptionValue};
 use crate::options::{OptionValues, declared, sysbench_lines};
 use crate::random_string::Letters;
 use crate::script::{self, Script};

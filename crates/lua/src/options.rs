@@ -4,8 +4,7 @@ use mlua::Value;
 
 use crate::error::ScriptError;
 use crate::general_options::{elsewhere, general};
-use crate::option_kinds::{Kind, OptionValue};
-use crate::option_spec::{OptionSpec, key};
+use crate::option_kinds::{Kind, OptionSpec, OptionValue, key};
 
 pub(crate) type OptionValues = Vec<(String, OptionValue)>;
 
