@@ -2,23 +2,27 @@
 
 use std::ops::Range;
 
-/// A dataset: everything that a load needs.
-///
-/// Its rows depend only on its options: two loads with equal [`Dataset::identity`] create the same
-/// tables, whatever the number of workers, and even if one of them was interrupted.
-pub trait Dataset: Sync {
+/// What a dataset contains: two loads with the same name, version and options create the same tables, whatever the
+/// number of workers, and even if one of them was interrupted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
     /// Name of the dataset in `--dataset`.
-    fn name(&self) -> &'static str;
+    pub name: &'static str,
     /// Version of its rows and tables: increases whenever the same options give another result.
-    fn version(&self) -> u32;
+    pub version: u32,
     /// Size, in the dataset's own unit.
-    fn scale(&self) -> u64;
+    pub scale: u64,
     /// Seed of the random values; None if there are none.
-    fn seed(&self) -> Option<u64>;
+    pub seed: Option<u64>,
     /// All options that determine the contents, resolved, by their names on the command line.
-    fn options(&self) -> Vec<(&'static str, String)>;
+    pub options: Vec<(&'static str, String)>,
     /// Whether rows are lost after a crash of the server.
-    fn is_unlogged(&self) -> bool;
+    pub is_unlogged: bool,
+}
+
+/// A dataset: everything that a load needs.
+pub trait Dataset: Sync {
+    fn description(&self) -> Description;
 
     /// Tables, in the order in which they are filled.
     fn tables(&self) -> Vec<Table>;
@@ -29,19 +33,37 @@ pub trait Dataset: Sync {
     fn drop_tables(&self) -> Vec<String>;
     /// Statements that create tables, without their partitions.
     fn create_tables(&self) -> Vec<String>;
-    fn create_partitions(&self) -> Vec<String>;
+    fn create_partitions(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The statement that empties all tables together, so that foreign keys do not matter.
-    fn truncate(&self) -> String;
+    fn truncate(&self) -> String {
+        let names: Vec<String> = self.tables().into_iter().map(|table| table.name).collect();
+        format!("truncate table {}", names.join(", "))
+    }
+
     /// Statements that make all rows in the server, in order; None if the server cannot make them.
-    fn insert_selects(&self) -> Option<Vec<String>>;
+    fn insert_selects(&self) -> Option<Vec<String>> {
+        None
+    }
+
     /// Statements for after the rows, such as those for sequences; they run in the transaction of
     /// the last rows if there is a single one.
-    fn after_rows(&self) -> Vec<String>;
-    fn vacuum(&self, manner: Manner) -> Stages;
+    fn after_rows(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn vacuum(&self, manner: Manner) -> Stages {
+        in_manner(manner, self.tables().iter().map(|table| manner.vacuum(&table.name)).collect())
+    }
+
     /// Statements that create primary keys and indexes.
     fn primary_keys(&self, manner: Manner) -> Stages;
     /// Statements that create foreign keys; None if the dataset has none.
-    fn foreign_keys(&self) -> Option<Stages>;
+    fn foreign_keys(&self) -> Option<Stages> {
+        None
+    }
 }
 
 /// Stages of statements, one after the other; the statements of a stage may run in any order and in parallel.
@@ -54,6 +76,15 @@ pub enum Manner {
     Serial,
     /// Over several connections, with each partition separate.
     Parallel,
+}
+
+impl Manner {
+    pub(crate) fn vacuum(self, table: &str) -> String {
+        match self {
+            Self::Serial => format!("vacuum analyze {table}"),
+            Self::Parallel => format!("vacuum (freeze, analyze) {table}"),
+        }
+    }
 }
 
 /// Statements that are independent of each other: one after the other, or all in one stage.

@@ -7,7 +7,6 @@
 mod chunk;
 mod dataset;
 pub mod dataset_stamp;
-mod ledgered_statement;
 mod load;
 mod load_error;
 mod load_ledger;
@@ -23,7 +22,7 @@ mod table_guard;
 pub mod tpcc;
 pub mod tpch;
 
-pub use dataset::{Dataset, Manner, Part, RowSource, Stages, Table};
+pub use dataset::{Dataset, Description, Manner, Part, RowSource, Stages, Table};
 pub use dataset_stamp::Stamp;
 pub use load::load;
 pub use load_error::LoadError;

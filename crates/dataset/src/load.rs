@@ -12,9 +12,8 @@ use pgdyno_connect::{Session, SessionError};
 use crate::chunk::{Chunk, cut};
 use crate::dataset::{Dataset, Manner, Stages, Table};
 use crate::dataset_stamp;
-use crate::ledgered_statement::Undo;
 use crate::load_error::LoadError;
-use crate::load_ledger::{self, Identity, Ledger, SentAmount, Writer};
+use crate::load_ledger::{self, Identity, Ledger, SentAmount, Undo, Writer};
 use crate::load_order::{Beginning, Chunks, Connect, LoadMode, Order, Pieces};
 use crate::load_step::Step;
 use crate::load_watcher::Watcher;
@@ -80,7 +79,7 @@ impl<W: Watcher> Load<'_, W> {
         let order = self.order;
         let unknown = order.steps.iter().find(|step| !self.has(**step));
         if let Some(step) = unknown {
-            return Err(LoadError::NoSuchStep { dataset: self.dataset.name(), letter: step.letter() });
+            return Err(LoadError::NoSuchStep { dataset: self.dataset.description().name, letter: step.letter() });
         }
         if let LoadMode::Chunks(chunks) = order.mode {
             self.begin(chunks)?;
@@ -203,7 +202,7 @@ impl<W: Watcher> Load<'_, W> {
     fn open_ledger(&mut self, chunks: Chunks, position: usize) -> Result<Ledger, LoadError> {
         let mut ledger = Ledger::new(self.identity(chunks), position);
         let permitted = Ledger::is_permitted(self.session)?;
-        let unlogged = self.dataset.is_unlogged();
+        let unlogged = self.dataset.description().is_unlogged;
         self.execute("begin")?;
         let truncate = self.dataset.truncate();
         let mut all = || {

@@ -11,7 +11,7 @@ use pgdyno_connect::{Session, SessionError};
 use pgdyno_wire::TxStatus;
 use serde::{Deserialize, Serialize};
 
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Description};
 use crate::load_error::LoadError;
 use crate::load_step::Step;
 
@@ -39,11 +39,12 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub fn of(dataset: &dyn Dataset, steps: &[Step], chunk_rows: Option<u64>) -> Self {
-        let options = dataset.options().into_iter();
+        let Description { name, version, options, .. } = dataset.description();
+        let options = options.into_iter();
         Self {
             ledger: FORMAT,
-            dataset: dataset.name().to_owned(),
-            version: dataset.version(),
+            dataset: name.to_owned(),
+            version,
             options: options.map(|(name, value)| (name.to_owned(), value)).collect(),
             steps: steps.iter().map(|step| step.letter()).collect(),
             chunk_rows,
@@ -249,6 +250,41 @@ impl Writer {
             ),
         };
         execute(session, &format!("{line}commit")).map(drop)
+    }
+}
+
+/// What happens to a statement if it or its session fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undo {
+    /// It is rolled back: it runs in a transaction together with its entry in the ledger.
+    Transaction,
+    /// It can be repeated, and cannot run in a transaction.
+    Nothing,
+}
+
+impl Undo {
+    /// Runs the statement and writes its entry.
+    pub fn carry_out(
+        self, session: &mut Session, sql: &str, writer: Writer, position: usize, item: u64,
+    ) -> Result<(), LoadError> {
+        if self == Self::Nothing {
+            execute(session, sql)?;
+            if writer.begin(session, position, item)?.is_some() {
+                return Ok(());
+            }
+            return writer.commit(session, position, item, SentAmount::default());
+        }
+        if writer == Writer::Nobody {
+            return execute(session, sql).map(drop);
+        }
+        if writer.begin(session, position, item)?.is_some() {
+            return Ok(());
+        }
+        let result = execute(session, sql).and_then(|_| writer.commit(session, position, item, SentAmount::default()));
+        if result.is_err() {
+            roll_back(session);
+        }
+        result
     }
 }
 

@@ -5,7 +5,7 @@ mod row_writer;
 
 use std::ops::Range;
 
-use crate::dataset::{Dataset, Manner, RowSource, Stages, Table, in_manner};
+use crate::dataset::{Dataset, Description, Manner, RowSource, Stages, Table, in_manner};
 use row_writer::RowWriter;
 
 /// sysbench's tables, which all have the same columns.
@@ -26,37 +26,23 @@ impl Sbtest {
 }
 
 impl Dataset for Sbtest {
-    fn name(&self) -> &'static str {
-        "sbtest"
-    }
-
-    fn version(&self) -> u32 {
-        1
-    }
-
-    /// The scale is the number of rows of a table.
-    fn scale(&self) -> u64 {
-        u64::from(self.table_size)
-    }
-
-    fn seed(&self) -> Option<u64> {
-        Some(self.seed)
-    }
-
-    fn options(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("tables", self.tables.to_string()),
-            ("table-size", self.table_size.to_string()),
-            ("random-seed", self.seed.to_string()),
-        ]
-    }
-
-    fn is_unlogged(&self) -> bool {
-        false
+    fn description(&self) -> Description {
+        Description {
+            name: "sbtest",
+            version: 1,
+            scale: self.table_size.into(),
+            seed: Some(self.seed),
+            options: vec![
+                ("tables", self.tables.to_string()),
+                ("table-size", self.table_size.to_string()),
+                ("random-seed", self.seed.to_string()),
+            ],
+            is_unlogged: false,
+        }
     }
 
     fn tables(&self) -> Vec<Table> {
-        let table = |number| Table::of_rows(format!("sbtest{number}"), self.scale(), 0);
+        let table = |number| Table::of_rows(format!("sbtest{number}"), self.table_size.into(), 0);
         (1..=self.tables).map(table).collect()
     }
 
@@ -77,19 +63,6 @@ impl Dataset for Sbtest {
         })
     }
 
-    fn create_partitions(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn truncate(&self) -> String {
-        let tables: Vec<_> = self.each(|number| format!("sbtest{number}"));
-        format!("truncate table {}", tables.join(", "))
-    }
-
-    fn insert_selects(&self) -> Option<Vec<String>> {
-        None
-    }
-
     /// sysbench draws ids from the sequences, which are after the last row then.
     fn after_rows(&self) -> Vec<String> {
         let size = self.table_size;
@@ -98,22 +71,10 @@ impl Dataset for Sbtest {
         })
     }
 
-    fn vacuum(&self, manner: Manner) -> Stages {
-        let freeze = match manner {
-            Manner::Serial => "analyze",
-            Manner::Parallel => "(freeze, analyze)",
-        };
-        in_manner(manner, self.each(|number| format!("vacuum {freeze} sbtest{number}")))
-    }
-
     fn primary_keys(&self, manner: Manner) -> Stages {
         // building both indexes of a table in parallel would wait for each other's lock
         let keys = self.each(|number| format!("alter table sbtest{number} add primary key (id)"));
         let others = self.each(|number| format!("create index k_{number} on sbtest{number}(k)"));
         [in_manner(manner, keys), in_manner(manner, others)].concat()
-    }
-
-    fn foreign_keys(&self) -> Option<Stages> {
-        None
     }
 }

@@ -10,7 +10,7 @@ use tpchgen::generators::{
     RegionGenerator, SupplierGenerator,
 };
 
-use crate::dataset::{Dataset, Manner, RowSource, Stages, Table, in_manner};
+use crate::dataset::{Dataset, Description, Manner, RowSource, Stages, Table};
 use row_blocks::{RowBlocks, blocks};
 
 /// The words of the generator, from which parameters of queries are drawn, too.
@@ -60,29 +60,15 @@ impl Default for Tpch {
 }
 
 impl Dataset for Tpch {
-    fn name(&self) -> &'static str {
-        "tpch"
-    }
-
-    fn version(&self) -> u32 {
-        VERSION
-    }
-
-    /// The scale is in hundredths of the scale factor.
-    fn scale(&self) -> u64 {
-        u64::from(self.hundredths)
-    }
-
-    fn seed(&self) -> Option<u64> {
-        None
-    }
-
-    fn options(&self) -> Vec<(&'static str, String)> {
-        vec![("scale-factor", self.scale_factor().to_string())]
-    }
-
-    fn is_unlogged(&self) -> bool {
-        false
+    fn description(&self) -> Description {
+        Description {
+            name: "tpch",
+            version: VERSION,
+            scale: self.hundredths.into(),
+            seed: None,
+            options: vec![("scale-factor", self.scale_factor().to_string())],
+            is_unlogged: false,
+        }
     }
 
     /// A unit is a block of the generator's rows, or of the rows from which it derives others.
@@ -117,38 +103,13 @@ impl Dataset for Tpch {
     }
 
     fn drop_tables(&self) -> Vec<String> {
-        let names = schema::all_tables();
+        let names = schema::TABLES.each_ref().map(|table| table.name).join(", ");
         vec![schema::guard(), format!("set local client_min_messages = warning; drop table if exists {names}")]
     }
 
     fn create_tables(&self) -> Vec<String> {
         let create = |table: &schema::Table| format!("create table {}({})", table.name, table.columns);
         schema::TABLES.iter().map(create).collect()
-    }
-
-    fn create_partitions(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn truncate(&self) -> String {
-        format!("truncate table {}", schema::all_tables())
-    }
-
-    fn insert_selects(&self) -> Option<Vec<String>> {
-        None
-    }
-
-    fn after_rows(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn vacuum(&self, manner: Manner) -> Stages {
-        let options = match manner {
-            Manner::Serial => "analyze",
-            Manner::Parallel => "(freeze, analyze)",
-        };
-        let vacuum = |table: &schema::Table| format!("vacuum {options} {}", table.name);
-        in_manner(manner, schema::TABLES.iter().map(vacuum).collect())
     }
 
     fn primary_keys(&self, manner: Manner) -> Stages {
@@ -167,7 +128,7 @@ mod tests {
     #[test]
     fn a_scale_factor_has_two_decimals_and_limits() {
         for (scale, hundredths) in [(0.01, 1), (0.29, 29), (1.0, 100), (1_000.0, 100_000)] {
-            assert_eq!(Tpch::new(scale).map(|tpch| tpch.scale()), Some(hundredths));
+            assert_eq!(Tpch::new(scale).map(|tpch| tpch.description().scale), Some(hundredths));
         }
         for scale in [0.0, 0.001, 0.015, -1.0, 1_000.01, f64::NAN, f64::INFINITY] {
             assert_eq!(Tpch::new(scale), None, "{scale}");

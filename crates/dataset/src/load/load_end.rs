@@ -45,14 +45,15 @@ impl<W: Watcher> Load<'_, W> {
         let loaded_at = load_ledger::query_value(self.session, now)?;
         let wal_level = "select pg_catalog.current_setting('wal_level', true)";
         let wal_level = load_ledger::query_value(self.session, wal_level)?;
-        let options = self.dataset.options().into_iter();
+        let description = self.dataset.description();
+        let options = description.options.into_iter();
         let options: Map<String, Value> = options.map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
         let mut stamp = Stamp {
             format: dataset_stamp::FORMAT,
-            dataset: self.dataset.name().to_owned(),
-            version: self.dataset.version(),
-            scale: self.dataset.scale(),
-            seed: self.dataset.seed(),
+            dataset: description.name.to_owned(),
+            version: description.version,
+            scale: description.scale,
+            seed: description.seed,
             options,
             steps: self.order.steps.iter().map(|step| step.letter()).collect(),
             tables,

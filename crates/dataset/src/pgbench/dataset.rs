@@ -3,30 +3,15 @@
 use std::ops::Range;
 
 use super::{DROP, FOREIGN_KEYS, Method, Persistence, RowWriter, Schema, TRUNCATE, Table, VACUUM};
-use crate::dataset::{self, Dataset, Manner, Part, RowSource, Stages};
+use crate::dataset::{self, Dataset, Description, Manner, Part, RowSource, Stages};
 
 impl Dataset for Schema {
-    fn name(&self) -> &'static str {
-        "pgbench"
-    }
-
-    fn version(&self) -> u32 {
-        1
-    }
-
-    fn scale(&self) -> u64 {
-        u64::from(self.scale)
-    }
-
-    fn seed(&self) -> Option<u64> {
-        None
-    }
-
-    fn options(&self) -> Vec<(&'static str, String)> {
+    fn description(&self) -> Description {
+        let is_unlogged = self.persistence == Persistence::Unlogged;
         let mut options = vec![
             ("scale", self.scale.to_string()),
             ("fillfactor", self.fillfactor.to_string()),
-            ("unlogged-tables", Dataset::is_unlogged(self).to_string()),
+            ("unlogged-tables", is_unlogged.to_string()),
         ];
         if let Some(partitions) = self.partitions {
             options.push(("partitions", partitions.count.to_string()));
@@ -36,11 +21,7 @@ impl Dataset for Schema {
         for (name, space) in spaces {
             options.extend(space.iter().map(|space| (name, space.clone())));
         }
-        options
-    }
-
-    fn is_unlogged(&self) -> bool {
-        self.persistence == Persistence::Unlogged
+        Description { name: "pgbench", version: 1, scale: self.scale.into(), seed: None, options, is_unlogged }
     }
 
     fn tables(&self) -> Vec<dataset::Table> {
@@ -86,10 +67,6 @@ impl Dataset for Schema {
         Some(all.map(|table| table.insert_select(self.scale)).collect())
     }
 
-    fn after_rows(&self) -> Vec<String> {
-        Vec::new()
-    }
-
     fn vacuum(&self, manner: Manner) -> Stages {
         match manner {
             Manner::Serial => VACUUM.map(|sql| vec![sql.to_owned()]).into(),
@@ -120,9 +97,8 @@ impl Dataset for Schema {
 
 impl Schema {
     fn vacuum_at_once(&self) -> Stages {
-        let vacuum = |table: &str| format!("vacuum (freeze, analyze) {table}");
-        let tables = ["pgbench_branches", "pgbench_tellers", "pgbench_history"];
-        let mut statements: Vec<_> = tables.map(vacuum).into();
+        let vacuum = |table: &str| Manner::Parallel.vacuum(table);
+        let mut statements: Vec<_> = ["pgbench_branches", "pgbench_tellers", "pgbench_history"].map(vacuum).into();
         match self.partitions {
             None => {
                 // the longest statement first

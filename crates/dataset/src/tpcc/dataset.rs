@@ -4,38 +4,24 @@ use std::ops::Range;
 
 use super::row_writer::RowWriter;
 use super::{ITEMS, TableName, Tpcc, routines, schema};
-use crate::dataset::{Dataset, Manner, Part, RowSource, Stages, Table};
+use crate::dataset::{Dataset, Description, Manner, Part, RowSource, Stages, Table};
 
 impl Dataset for Tpcc {
-    fn name(&self) -> &'static str {
-        "tpcc"
-    }
-
-    fn version(&self) -> u32 {
-        super::VERSION
-    }
-
-    fn scale(&self) -> u64 {
-        u64::from(self.warehouses)
-    }
-
-    fn seed(&self) -> Option<u64> {
-        Some(self.seed)
-    }
-
-    fn options(&self) -> Vec<(&'static str, String)> {
+    fn description(&self) -> Description {
         let mut options = vec![
             ("warehouses", self.warehouses.to_string()),
             ("tpcc-profile", self.profile.name().to_owned()),
             ("random-seed", self.seed.to_string()),
         ];
-        let partitions = self.order_line_partitions.iter();
-        options.extend(partitions.map(|count| ("order-line-partitions", count.to_string())));
-        options
-    }
-
-    fn is_unlogged(&self) -> bool {
-        false
+        options.extend(self.order_line_partitions.map(|count| ("order-line-partitions", count.to_string())));
+        Description {
+            name: "tpcc",
+            version: super::VERSION,
+            scale: self.warehouses.into(),
+            seed: Some(self.seed),
+            options,
+            is_unlogged: false,
+        }
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -48,7 +34,7 @@ impl Dataset for Tpcc {
 
     fn drop_tables(&self) -> Vec<String> {
         let quietly = |sql: String| format!("set local client_min_messages = warning; {sql}");
-        let drop = format!("drop table if exists {}", schema::all_tables());
+        let drop = format!("drop table if exists {}", TableName::ALL.map(TableName::name).join(", "));
         vec![schema::guard(), quietly(drop), quietly(routines::drop())]
     }
 
@@ -62,28 +48,12 @@ impl Dataset for Tpcc {
         schema::create_partitions(self)
     }
 
-    fn truncate(&self) -> String {
-        format!("truncate table {}", schema::all_tables())
-    }
-
-    fn insert_selects(&self) -> Option<Vec<String>> {
-        None
-    }
-
-    fn after_rows(&self) -> Vec<String> {
-        Vec::new()
-    }
-
     fn vacuum(&self, manner: Manner) -> Stages {
         schema::vacuum(self, manner)
     }
 
     fn primary_keys(&self, manner: Manner) -> Stages {
         schema::keys(self, manner)
-    }
-
-    fn foreign_keys(&self) -> Option<Stages> {
-        None
     }
 }
 
@@ -95,7 +65,7 @@ impl Tpcc {
             other => other.rows_a_warehouse(),
         };
         let units_a_warehouse = units.unwrap_or(0);
-        let units = units.map_or(ITEMS, |units| units * self.scale());
+        let units = units.map_or(ITEMS, |units| units * u64::from(self.warehouses));
         let mut made = Table::of_rows(table.name(), units, 0);
         if table == TableName::OrderLine {
             made.exact = false;

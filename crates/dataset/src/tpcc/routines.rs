@@ -37,96 +37,58 @@ impl Transaction {
         }
     }
 
-    pub fn function(self) -> &'static str {
+    fn routine(self) -> &'static str {
         match self {
-            Self::NewOrder => "tpcc_new_order",
-            Self::Payment => "tpcc_payment",
-            Self::OrderStatus => "tpcc_order_status",
-            Self::Delivery => "tpcc_delivery",
-            Self::StockLevel => "tpcc_stock_level",
+            Self::NewOrder => "new_order",
+            Self::Payment => "payment",
+            Self::OrderStatus => "order_status",
+            Self::Delivery => "delivery",
+            Self::StockLevel => "stock_level",
         }
     }
 
-    pub fn procedure(self) -> &'static str {
-        match self {
-            Self::NewOrder => "tpcc_call_new_order",
-            Self::Payment => "tpcc_call_payment",
-            Self::OrderStatus => "tpcc_call_order_status",
-            Self::Delivery => "tpcc_call_delivery",
-            Self::StockLevel => "tpcc_call_stock_level",
-        }
+    pub fn function(self) -> String {
+        format!("tpcc_{}", self.routine())
+    }
+
+    pub fn procedure(self) -> String {
+        format!("tpcc_call_{}", self.routine())
     }
 
     /// Names and types of the inputs, in order.
-    pub fn inputs(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::NewOrder => &[
-                ("p_w_id", "int"),
-                ("p_d_id", "int"),
-                ("p_c_id", "int"),
-                ("p_items", "int[]"),
-                ("p_supplies", "int[]"),
-                ("p_quantities", "int[]"),
-            ],
-            Self::Payment => &[
-                ("p_w_id", "int"),
-                ("p_d_id", "int"),
-                ("p_c_w_id", "int"),
-                ("p_c_d_id", "int"),
-                ("p_c_id", "int"),
-                ("p_c_last", "text"),
-                ("p_amount", "numeric"),
-            ],
-            Self::OrderStatus => &[("p_w_id", "int"), ("p_d_id", "int"), ("p_c_id", "int"), ("p_c_last", "text")],
-            Self::Delivery => &[("p_w_id", "int"), ("p_carrier", "int")],
-            Self::StockLevel => &[("p_w_id", "int"), ("p_d_id", "int"), ("p_threshold", "int")],
-        }
+    pub fn inputs(self) -> Vec<&'static str> {
+        let inputs = match self {
+            Self::NewOrder => "p_w_id int, p_d_id int, p_c_id int, p_items int[], p_supplies int[], p_quantities int[]",
+            Self::Payment => {
+                "p_w_id int, p_d_id int, p_c_w_id int, p_c_d_id int, p_c_id int, p_c_last text, p_amount numeric"
+            }
+            Self::OrderStatus => "p_w_id int, p_d_id int, p_c_id int, p_c_last text",
+            Self::Delivery => "p_w_id int, p_carrier int",
+            Self::StockLevel => "p_w_id int, p_d_id int, p_threshold int",
+        };
+        inputs.split(", ").collect()
     }
 
     /// Names and types of the outputs, which are what the standard's terminals display.
-    pub fn outputs(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::NewOrder => &[
-                ("r_o_id", "int"),
-                ("r_c_last", "text"),
-                ("r_credit", "text"),
-                ("r_discount", "numeric"),
-                ("r_w_tax", "numeric"),
-                ("r_d_tax", "numeric"),
-                ("r_total", "numeric"),
-                ("r_names", "text[]"),
-                ("r_prices", "numeric[]"),
-                ("r_stocks", "int[]"),
-                ("r_brands", "text[]"),
-                ("r_amounts", "numeric[]"),
-            ],
-            Self::Payment => &[
-                ("r_c_id", "int"),
-                ("r_customer", "text"),
-                ("r_credit", "text"),
-                ("r_credit_limit", "numeric"),
-                ("r_discount", "numeric"),
-                ("r_balance", "numeric"),
-                ("r_data", "text"),
-                ("r_warehouse", "text"),
-                ("r_district", "text"),
-            ],
-            Self::OrderStatus => &[
-                ("r_c_id", "int"),
-                ("r_customer", "text"),
-                ("r_balance", "numeric"),
-                ("r_o_id", "int"),
-                ("r_entry_d", "timestamptz"),
-                ("r_carrier", "int"),
-                ("r_items", "int[]"),
-                ("r_supplies", "int[]"),
-                ("r_quantities", "int[]"),
-                ("r_amounts", "numeric[]"),
-                ("r_deliveries", "timestamptz[]"),
-            ],
-            Self::Delivery => &[("r_orders", "int[]")],
-            Self::StockLevel => &[("r_low", "int")],
-        }
+    pub fn outputs(self) -> Vec<&'static str> {
+        let outputs = match self {
+            Self::NewOrder => {
+                "r_o_id int, r_c_last text, r_credit text, r_discount numeric, r_w_tax numeric, r_d_tax numeric, \
+                 r_total numeric, r_names text[], r_prices numeric[], r_stocks int[], r_brands text[], \
+                 r_amounts numeric[]"
+            }
+            Self::Payment => {
+                "r_c_id int, r_customer text, r_credit text, r_credit_limit numeric, r_discount numeric, \
+                 r_balance numeric, r_data text, r_warehouse text, r_district text"
+            }
+            Self::OrderStatus => {
+                "r_c_id int, r_customer text, r_balance numeric, r_o_id int, r_entry_d timestamptz, r_carrier int, \
+                 r_items int[], r_supplies int[], r_quantities int[], r_amounts numeric[], r_deliveries timestamptz[]"
+            }
+            Self::Delivery => "r_orders int[]",
+            Self::StockLevel => "r_low int",
+        };
+        outputs.split(", ").collect()
     }
 
     fn body(self) -> &'static str {
@@ -181,10 +143,8 @@ fn create_procedure(transaction: Transaction, profile: Profile) -> String {
 }
 
 fn parameters(transaction: Transaction, out: &str) -> String {
-    let inputs = transaction.inputs().iter();
-    let outputs = transaction.outputs().iter();
-    let inputs = inputs.map(|(name, kind)| format!("{name} {kind}"));
-    let outputs = outputs.map(|(name, kind)| format!("{out} {name} {kind}"));
+    let inputs = transaction.inputs().into_iter().map(str::to_owned);
+    let outputs = transaction.outputs().into_iter().map(|output| format!("{out} {output}"));
     inputs.chain(outputs).collect::<Vec<_>>().join(", ")
 }
 

@@ -18,11 +18,6 @@ const OWN_COLUMNS: [(TableName, &str); 9] = [
     (TableName::OrderLine, "ol_dist_info"),
 ];
 
-/// Names of all tables, as a list in SQL.
-pub(super) fn all_tables() -> String {
-    TableName::ALL.map(TableName::name).join(", ")
-}
-
 /// A statement that fails if a table has the name of one of ours but other columns.
 pub(super) fn guard() -> String {
     table_guard::guard("TPC-C", &OWN_COLUMNS.map(|(table, column)| (table.name(), column)))
@@ -127,11 +122,7 @@ pub(super) fn create_partitions(tpcc: &Tpcc) -> Vec<String> {
 }
 
 pub(super) fn vacuum(tpcc: &Tpcc, manner: Manner) -> Stages {
-    let options = match manner {
-        Manner::Serial => "analyze",
-        Manner::Parallel => "(freeze, analyze)",
-    };
-    let whole = |table: TableName| format!("vacuum {options} {}", table.name());
+    let whole = |table: TableName| manner.vacuum(table.name());
     // the longest statement first
     let mut tables: Vec<TableName> = TableName::ALL.into();
     tables.reverse();

@@ -104,11 +104,6 @@ const REFERENCES: [(&str, &str, &str); 9] = [
     ("lineitem", "l_suppkey", "supplier"),
 ];
 
-/// Names of all tables, as a list in SQL.
-pub(super) fn all_tables() -> String {
-    TABLES.each_ref().map(|table| table.name).join(", ")
-}
-
 /// A statement that fails if a table has the name of one of ours but other columns.
 pub(super) fn guard() -> String {
     let first = |table: &'static Table| {

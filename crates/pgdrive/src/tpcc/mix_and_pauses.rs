@@ -29,7 +29,7 @@ pub fn call(transaction: Transaction, variant: Variant) -> String {
     let inputs = (1..=transaction.inputs().len()).map(|number| format!("${number}"));
     match variant {
         Variant::Procedures => {
-            let outputs = transaction.outputs().iter().map(|_| "null".to_owned());
+            let outputs = transaction.outputs().into_iter().map(|_| "null".to_owned());
             let all: Vec<String> = inputs.chain(outputs).collect();
             format!("call {}({})", transaction.procedure(), all.join(", "))
         }
