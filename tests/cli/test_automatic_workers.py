@@ -73,9 +73,3 @@ def test_called_pgbench_there_is_one_thread_and_nothing_said(run: Run, tmp_path:
     assert done.returncode == 0, done.stderr
     assert "number of threads: 1\n" in done.stdout
     assert "ceiling" not in done.stderr
-
-
-def test_threads_and_their_limit_exclude_each_other(run: Run) -> None:
-    done = run("pgdrive", "-j2", "--max-workers=4")
-    assert done.returncode == 1
-    assert "(-j) or their limit (--max-workers), not both" in done.stderr

@@ -33,7 +33,7 @@ def test_a_check_runs_nothing_of_a_script(tmp_path: Path, text: str) -> None:
     expected = 0 if text.startswith(("os", "ffi")) else 1
     for check in ("--check", "--check=statements"):
         # the option of earlier versions changes nothing
-        done = run(tmp_path, PGDRIVE, check, "--allow-lua-system", "--lua=mine.lua", "--lua-opt=any=1")
+        done = run(tmp_path, PGDRIVE, check, "--lua=mine.lua", "--lua-opt=any=1")
         assert done.returncode == expected, done.stderr
     for allowed in ("", "allow_lua_system = true\n"):
         (tmp_path / "lua.toml").write_text(PLAN + allowed)

@@ -5,8 +5,6 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Run
 from tests.cli.test_pgnull import Null, end_event, null, processed
 
@@ -68,21 +66,3 @@ def test_pauses_are_a_scripts_own(run: Run, null: NullServer, tmp_path: Path) ->
     assert "think time" not in blocks[1]
     assert " - think time (fixed, 1 ms) average = " in blocks[2]
     assert "keying time" not in blocks[2]
-
-
-@pytest.mark.parametrize("option", ["--think-time", "--keying-time"])
-def test_invalid_pauses_are_refused(run: Run, tmp_path: Path, option: str) -> None:
-    (tmp_path / "a.sql").write_text("SELECT 1;\n")
-    done = run("pgdrive", "-f", "a.sql", "-R", "10", f"{option}=1s")
-    assert done.returncode == 1
-    assert f"error: {option} cannot be used with a rate (-R/--rate)" in done.stderr
-    assert "transactions start on a schedule" in done.stderr
-    for script in ("b.sql", "2"):
-        done = run("pgdrive", "--check", "-f", "a.sql", f"{option}={script}=1s")
-        assert done.returncode == 1
-        assert f'error: {option} names an unknown script: "{script}"' in done.stderr
-        assert 'hint: The scripts are 1 "a.sql".' in done.stderr
-    done = run("pgdrive", f"{option}=soon")
-    assert done.returncode == 1
-    assert f'error: invalid time for {option}: "soon"' in done.stderr
-    assert 'hint: Give a time up to a day: "100ms", "2s", "fixed:2s" or "exponential:12s" (the mean).' in done.stderr

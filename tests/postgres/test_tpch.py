@@ -222,6 +222,11 @@ def test_a_run_has_a_power_run_streams_and_refresh_functions(place: Place) -> No
     assert exit_code == 2
     assert "a run has refreshed this database before" in said
     assert end["tpch"]["composite"] is None
+    # a table that was created again is another one
+    place.execute("DROP TABLE region CASCADE; CREATE TABLE region ()")
+    exit_code, _end, said = run(place, "-c2")
+    assert exit_code == 1
+    assert "no usable dataset stamp of tpch: region is not the table that was loaded" in said
 
 
 def test_a_database_without_the_tables_is_refused(server: Server) -> None:
@@ -230,21 +235,3 @@ def test_a_database_without_the_tables_is_refused(server: Server) -> None:
     assert exit_code == 1
     assert "the database has no dataset stamp of tpch" in said
     assert "pgdrive -i --dataset=tpch" in said
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("-i", "--dataset=tpch", "--scale-factor=0.001"), 'invalid scale factor "0.001"'),
-        (("-i", "--scale-factor=1"), "--scale-factor can only be used with --dataset=tpch"),
-        (("-i", "--dataset=tpch", "-s", "2"), "cannot be used with --dataset=tpch"),
-        (("--scale-factor=1",), "--scale-factor can only be used with -i or --tpch-queries"),
-        (("--workload=tpch", "-T", "5"), "-t and -T cannot be used with --workload=tpch"),
-        (("--workload=tpch", "-R", "5"), "cannot be used with --workload=tpch"),
-        (("--tpch-queries=x",), 'invalid stream "x"'),
-    ],
-)
-def test_wrong_options_are_refused(args: tuple[str, ...], message: str) -> None:
-    done = run_program([PGDRIVE, *args])
-    assert done.returncode == 1
-    assert message in done.stderr

@@ -236,8 +236,7 @@ impl Client {
             PauseReason::Schedule if shared.run.driven_sessions => self.take_step(now, shared),
             PauseReason::Schedule if shared.starts.phase_state.is_some() => self.begin_turn(now, shared),
             PauseReason::Schedule => self.begin_transaction(now, shared),
-            PauseReason::Keying => self.end_keying(now, shared),
-            PauseReason::Thinking => self.end_thinking(now, shared),
+            PauseReason::Keying | PauseReason::Thinking => self.end_pause(pause, now, shared),
         }
     }
 

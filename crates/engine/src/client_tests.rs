@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::clock::{Clock, Nanos};
 use crate::connect_record::Attempt;
 use crate::interval::Consequence;
-use crate::outage::OutageTracker;
+use crate::outage::SharedOutages;
 use crate::pacing::Pacing;
 use crate::poller::Next;
 use crate::reconnect::Refusal;
@@ -64,7 +64,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
 
 fn shared<'a>(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Shared<'a> {
     static DELAY: AtomicU64 = AtomicU64::new(0);
-    let outages = spec.on_loss.reconnects().then(|| Arc::new(OutageTracker::new(spec.clients)));
+    let outages = spec.on_loss.reconnects().then(|| Arc::new(SharedOutages::new(spec.clients)));
     Shared::new(0, Context { spec, templates, clock: Clock::start(), stop, delay: &DELAY, outages })
 }
 

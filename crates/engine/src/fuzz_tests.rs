@@ -16,7 +16,7 @@ use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
 use crate::client::Client;
 use crate::clock::{Clock, Nanos};
 use crate::connect_record::Attempt;
-use crate::outage::OutageTracker;
+use crate::outage::SharedOutages;
 use crate::pacing::Pacing;
 use crate::poller::Next;
 use crate::shared::{Context, Shared};
@@ -82,7 +82,7 @@ fn drive(recipe: &[u8], piece_bytes: usize, order: Order) -> String {
         }
         let shared = all[which].get_or_insert_with(|| {
             let (spec, templates) = &specs()[which];
-            let outages = spec.on_loss.reconnects().then(|| Arc::new(OutageTracker::new(spec.clients)));
+            let outages = spec.on_loss.reconnects().then(|| Arc::new(SharedOutages::new(spec.clients)));
             let mut shared =
                 Shared::new(0, Context { spec, templates, clock: Clock::start(), stop: &STOP, delay: &DELAY, outages });
             shared.run.prints_notices = false;

@@ -6,18 +6,16 @@ use std::sync::mpsc::Sender;
 
 use crate::clock::{Clock, Nanos};
 use crate::commit_ledger::ClientLedger;
-use crate::error::RunError;
 use crate::interval::{Merged, Merger};
 use crate::latencies::Moments;
-use crate::observer::Observer;
-use crate::outage::{OutageNote, OutageTracker};
+use crate::observer::{Observer, RunError};
+use crate::outage::{OutageNote, SharedOutages};
 use crate::phase_report::PhaseReport;
 use crate::recorder::ScriptRecord;
 use crate::report::{Outcome, Report, Totals};
 use crate::spec::{Spec, Window};
 use crate::timetable::Timetable;
-use crate::worker_channel::WorkerReceiver;
-use crate::worker_message::{WorkerEnd, WorkerMessage};
+use crate::worker_channel::{WorkerEnd, WorkerMessage, WorkerReceiver};
 
 /// What is known when the load begins.
 pub struct LoadStart<'a> {
@@ -29,7 +27,7 @@ pub struct LoadStart<'a> {
     /// How late the latest worker started, in nanoseconds.
     pub delay: &'a AtomicU64,
     /// Outages over all workers; None when a client whose connection is lost gives up.
-    pub outages: Option<Arc<OutageTracker>>,
+    pub outages: Option<Arc<SharedOutages>>,
 }
 
 pub struct Listener<'a, O> {
@@ -71,7 +69,8 @@ impl<'a, O: Observer> Listener<'a, O> {
                 self.hand_on(merged);
             }
             if let Some(outages) = self.start.outages.clone() {
-                while let Some(note) = outages.take_note(self.start.clock.now()) {
+                let clock = self.start.clock;
+                for note in std::iter::from_fn(|| outages.lock().take_note(clock.now())) {
                     self.report_outage(&note);
                 }
             }
@@ -126,7 +125,7 @@ impl<'a, O: Observer> Listener<'a, O> {
         }
         let now = self.start.clock.now();
         let outages = self.start.outages.clone().map(|outages| {
-            let (notes, outages) = outages.finish(now, self.start.timetable.measure);
+            let (notes, outages) = outages.lock().finish(now, self.start.timetable.measure);
             notes.iter().for_each(|note| self.report_outage(note));
             outages
         });

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// What one line of a log represents.
@@ -31,21 +31,6 @@ pub struct LogSpec {
 
 #[derive(Debug)]
 pub struct LogFile {
-    path: PathBuf,
-    file: File,
-}
-
-impl LogFile {
-    pub fn create(path: PathBuf) -> io::Result<Self> {
-        let file = File::create(&path)?;
-        Ok(Self { path, file })
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub fn file(&self) -> &File {
-        &self.file
-    }
+    pub path: PathBuf,
+    pub file: File,
 }

@@ -1,7 +1,11 @@
 //! What the engine reports while a load runs.
 
+use std::io;
+
+use pgdyno_connect::ConnectError;
+use pgdyno_wire::EncodeError;
+
 use crate::clock::{Clock, Nanos};
-use crate::error::RunError;
 use crate::interval::{ErrorNote, Merged};
 use crate::outage::OutageNote;
 
@@ -40,4 +44,21 @@ pub struct Connected {
     pub measure: Nanos,
     /// The poller's name, `epoll` or `io_uring`.
     pub io: &'static str,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("{error}\ncould not create connection for client {client}")]
+    Connect { client: usize, error: Box<ConnectError> },
+    #[error("could not send a statement: {0}")]
+    Statement(EncodeError),
+    /// The system refused a thread, a descriptor or the poller.
+    #[error("could not run the load: {0}")]
+    System(io::Error),
+    /// The requested start could not be kept.
+    #[error("{0}")]
+    Start(String),
+    /// The run was stopped before the load began.
+    #[error("interrupted while connecting")]
+    Interrupted,
 }

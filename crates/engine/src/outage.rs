@@ -4,7 +4,7 @@
 //! loses its connection, fails to reconnect, reconnects, or succeeds for the first time after that.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::clock::{Nanos, SECOND};
@@ -121,86 +121,25 @@ pub enum Leave {
     Done,
 }
 
-/// Keeps track of outages for all workers.
+/// The tracker that all workers share.
 #[derive(Debug)]
-pub struct OutageTracker {
-    inner: Mutex<Tracked>,
-}
+pub struct SharedOutages(Mutex<OutageTracker>);
 
-impl OutageTracker {
+impl SharedOutages {
     /// For this many clients, all of which are connected.
     pub fn new(clients: usize) -> Self {
-        Self { inner: Mutex::new(Tracked { running: clients as u64, ..Tracked::default() }) }
+        Self(Mutex::new(OutageTracker::new(clients)))
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Tracked) -> T) -> T {
+    pub fn lock(&self) -> MutexGuard<'_, OutageTracker> {
         // the counts remain usable even if a worker panicked while it held the lock
-        change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Records a lost connection; `note` describes it, and is called only if it is to be reported.
-    pub fn record_loss(
-        &self, now: Nanos, in_transaction: bool, sqlstate: Option<&str>, note: impl FnOnce() -> ErrorNote,
-    ) {
-        self.change(|all| {
-            all.record_loss(now, in_transaction);
-            all.tell_loss(sqlstate, note);
-        });
-    }
-
-    /// Records a failed attempt to connect, of a client disconnected `already` or that needs one for a transaction.
-    pub fn record_failed_attempt(&self, now: Nanos, already: bool) {
-        self.change(|all| all.record_failed_attempt(now, already));
-    }
-
-    pub fn record_return(&self, now: Nanos) {
-        self.change(|all| all.record_return(now));
-    }
-
-    /// Records the first success of a client after it reconnected.
-    pub fn record_success(&self, now: Nanos) {
-        self.change(|all| all.record_success(now));
-    }
-
-    pub fn record_leave(&self, now: Nanos, why: Leave) {
-        self.change(|all| all.record_leave(now, why));
-    }
-
-    /// Records that a connected client has stopped; the remaining ones may now all be disconnected.
-    pub fn record_stop(&self, now: Nanos) {
-        self.change(|all| {
-            all.running = all.running.saturating_sub(1);
-            all.check_whether_all_are_away(now);
-        });
-    }
-
-    /// The next event to report at `now`.
-    pub fn take_note(&self, now: Nanos) -> Option<OutageNote> {
-        self.change(|all| {
-            all.settle(now);
-            all.take_note(now)
-        })
-    }
-
-    /// Ends the run: returns the events that were not reported yet, and the outages not over before `measure`.
-    pub fn finish(&self, now: Nanos, measure: Nanos) -> (Vec<OutageNote>, Outages) {
-        self.change(|all| {
-            all.end(now);
-            let notes = std::iter::from_fn(|| all.take_note(now)).collect();
-            let mut outages = Outages::default();
-            for outage in std::mem::take(&mut all.settled) {
-                if outage.ended.is_none_or(|ended| ended >= measure) {
-                    outages.add(outage);
-                }
-            }
-            (notes, outages)
-        })
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The tracker's state, guarded by its lock.
+/// Keeps track of outages.
 #[derive(Debug, Default)]
-struct Tracked {
+pub struct OutageTracker {
     /// How many clients have not stopped.
     running: u64,
     away: u64,
@@ -232,13 +171,22 @@ struct Loss {
     clients: u64,
 }
 
-impl Tracked {
-    fn record_loss(&mut self, now: Nanos, in_transaction: bool) {
+impl OutageTracker {
+    /// For this many clients, all of which are connected.
+    pub fn new(clients: usize) -> Self {
+        Self { running: clients as u64, ..Self::default() }
+    }
+
+    /// Records a lost connection; `note` describes it, and is called only if it is to be reported.
+    pub fn record_loss(
+        &mut self, now: Nanos, in_transaction: bool, sqlstate: Option<&str>, note: impl FnOnce() -> ErrorNote,
+    ) {
         self.goes_away(now);
         if let Some(open) = &mut self.open {
             open.outage.tally.connections_lost += 1;
             open.outage.tally.transactions_lost += u64::from(in_transaction);
         }
+        self.tell_loss(sqlstate, note);
     }
 
     fn goes_away(&mut self, now: Nanos) {
@@ -300,7 +248,8 @@ impl Tracked {
         }
     }
 
-    fn record_failed_attempt(&mut self, now: Nanos, already: bool) {
+    /// Records a failed attempt to connect, of a client disconnected `already` or that needs one for a transaction.
+    pub fn record_failed_attempt(&mut self, now: Nanos, already: bool) {
         if !already {
             self.goes_away(now);
         }
@@ -309,7 +258,7 @@ impl Tracked {
         }
     }
 
-    fn record_return(&mut self, now: Nanos) {
+    pub fn record_return(&mut self, now: Nanos) {
         self.away = self.away.saturating_sub(1);
         self.check_whether_all_are_away(now);
         if let Some(open) = &mut self.open {
@@ -318,13 +267,14 @@ impl Tracked {
         }
     }
 
-    fn record_success(&mut self, now: Nanos) {
+    /// Records the first success of a client after it reconnected.
+    pub fn record_success(&mut self, now: Nanos) {
         if let Some(open) = &mut self.open {
             open.outage.first_success.get_or_insert(now);
         }
     }
 
-    fn record_leave(&mut self, now: Nanos, why: Leave) {
+    pub fn record_leave(&mut self, now: Nanos, why: Leave) {
         self.away = self.away.saturating_sub(1);
         if let Some(open) = &mut self.open {
             // the number of remaining clients is compared when they are counted off
@@ -335,6 +285,12 @@ impl Tracked {
             }
             open.outage.tally.never_back += u64::from(why == Leave::NeverBack);
         }
+    }
+
+    /// Records that a connected client has stopped; the remaining ones may now all be disconnected.
+    pub fn record_stop(&mut self, now: Nanos) {
+        self.running = self.running.saturating_sub(1);
+        self.check_whether_all_are_away(now);
     }
 
     fn settle(&mut self, now: Nanos) {
@@ -373,7 +329,22 @@ impl Tracked {
         self.pending_notes.extend(losses);
     }
 
-    fn take_note(&mut self, now: Nanos) -> Option<OutageNote> {
+    /// Ends the run: returns the events that were not reported yet, and the outages not over before `measure`.
+    pub fn finish(&mut self, now: Nanos, measure: Nanos) -> (Vec<OutageNote>, Outages) {
+        self.end(now);
+        let notes = std::iter::from_fn(|| self.take_note(now)).collect();
+        let mut outages = Outages::default();
+        for outage in std::mem::take(&mut self.settled) {
+            if outage.ended.is_none_or(|ended| ended >= measure) {
+                outages.add(outage);
+            }
+        }
+        (notes, outages)
+    }
+
+    /// The next event to report at `now`.
+    pub fn take_note(&mut self, now: Nanos) -> Option<OutageNote> {
+        self.settle(now);
         if self.pending_notes.is_empty() {
             if let Some(open) = self.open.as_mut().filter(|open| !open.is_reported) {
                 open.is_reported = true;

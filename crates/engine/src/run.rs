@@ -11,12 +11,10 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::clock::{Clock, Nanos, SECOND};
-use crate::connections::Connections;
-use crate::error::RunError;
-use crate::initial_connections::connect_clients;
+use crate::connections::{Connections, Purpose, Request};
 use crate::listener::{Listener, LoadStart};
-use crate::observer::{Connected, Observer};
-use crate::outage::OutageTracker;
+use crate::observer::{Connected, Observer, RunError};
+use crate::outage::SharedOutages;
 use crate::poller::{self, Epoll, Poller, Uring};
 use crate::recorder::ScriptRecord;
 use crate::report::Report;
@@ -26,8 +24,7 @@ use crate::statement_template::templates;
 use crate::timetable::{Planned, Timetable};
 pub use crate::worker::LONGEST_SHUTDOWN;
 use crate::worker::{Links, Worker};
-use crate::worker_channel::{WorkerSender, worker_channel};
-use crate::worker_message::{WorkerEnd, WorkerMessage};
+use crate::worker_channel::{WorkerEnd, WorkerMessage, WorkerSender, worker_channel};
 
 /// How long a worker that waits for its start sleeps before it checks whether it is to stop.
 const LONGEST_SLEEP: Nanos = SECOND / 10;
@@ -53,7 +50,7 @@ pub fn run(spec: &Spec, clock: Clock, stop: &AtomicBool, observer: &mut impl Obs
     let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
     let (work, io) = thread_function(spec)?;
     let delay = AtomicU64::new(0);
-    let outages = spec.on_loss.reconnects().then(|| Arc::new(OutageTracker::new(spec.clients)));
+    let outages = spec.on_loss.reconnects().then(|| Arc::new(SharedOutages::new(spec.clients)));
     let context = Context { spec, templates: &templates, clock, stop, delay: &delay, outages: outages.clone() };
     let messages = worker_channel();
     thread::scope(|scope| {
@@ -218,4 +215,35 @@ fn await_all(readiness: &Receiver<Ready>, workers: usize, stop: &AtomicBool) -> 
         }
     }
     failure.map_or(Ok(last.saturating_sub(first)), Err)
+}
+
+/// How often to check at least whether the run is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Connects the clients numbered in `share` that `begins_connected`; their tokens are their positions.
+pub fn connect_clients(
+    connections: &mut Connections<impl Poller>, share: Range<usize>, begins_connected: impl Fn(usize) -> bool,
+    stop: &AtomicBool,
+) -> Result<(), RunError> {
+    let tokens = share.clone().enumerate().filter(|(_, client)| begins_connected(*client));
+    tokens.for_each(|(token, _)| connections.dialer.request(Request { token, purpose: Purpose::Connect }));
+    while !connections.dialer.is_idle() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        let mut done = connections.dialer.advance(LOOK_EVERY).map_err(RunError::System)?;
+        // the others may have failed because of the first one, for example at a limit of connections
+        done.sort_by_key(|dialed| dialed.tag.token);
+        for dialed in done {
+            let token = dialed.tag.token;
+            let mut session = dialed.result.map_err(|error| match error.is_interrupted() {
+                true => RunError::Interrupted,
+                false => RunError::Connect { client: share.start + token, error: Box::new(error) },
+            })?;
+            session.print_notices();
+            let transport = session.into_transport().map_err(|error| RunError::System(io::Error::other(error)))?;
+            connections.add(token, transport).map_err(RunError::System)?;
+        }
+    }
+    Ok(())
 }

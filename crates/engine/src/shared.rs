@@ -8,7 +8,7 @@ mod starts;
 
 use pgdyno_wire::SqlState;
 
-use self::reports::Reports;
+use self::reports::{NoteLimit, Reports};
 use self::requests::Requests;
 use self::results::Results;
 use self::run_settings::RunSettings;
@@ -17,7 +17,6 @@ use self::starts::Starts;
 use crate::clock::{Clock, Nanos};
 use crate::connect_record::Attempt;
 use crate::driver::LoadTimes;
-use crate::note_limit::NoteLimit;
 use crate::spec::Window;
 use crate::timetable::Timetable;
 

@@ -26,8 +26,7 @@ use crate::run_queue::RunQueue;
 use crate::shared::Shared;
 use crate::timetable::Timetable;
 use crate::tls::TlsSessions;
-use crate::worker_channel::WorkerSender;
-use crate::worker_message::{WorkerEnd, WorkerMessage};
+use crate::worker_channel::{WorkerEnd, WorkerMessage, WorkerSender};
 
 pub use self::shutdown::LONGEST_SHUTDOWN;
 
@@ -138,11 +137,11 @@ impl<'a> Load<'a> {
         let is_over = self.shared.run.stops(now);
         if client.is_away() {
             let why = if client.has_aborted() || is_over { Leave::NeverBack } else { Leave::Done };
-            outages.record_leave(now, why);
+            outages.lock().record_leave(now, why);
         }
         // at the end of the run they stop one by one, which must not end the outage for the remaining ones
         if !is_over {
-            outages.record_stop(now);
+            outages.lock().record_stop(now);
         }
     }
 

@@ -1,13 +1,12 @@
 //! Runs a load, from its options to its exit code.
 
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 use pgdyno_engine::clock::Clock;
 
 use crate::early_stop::Lease;
 use crate::events::Events;
-use crate::exit::Exit;
+use crate::exit::{Exit, refuse};
 use crate::lua;
 use crate::measurement::{self, Run, exit_of_cut_events};
 use crate::messages::{Failure, Messages};
@@ -59,10 +58,9 @@ type Opened = (Lease, Option<Receiver<String>>, Events);
 
 /// Opens the lease, the lines of standard input that say when to begin, and the sink of events.
 fn open(options: &Benchmark, clock: Clock) -> Result<Opened, Failure> {
-    let lease = Lease::take().map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
+    let lease = Lease::take()?;
     let lines = options.parent_lease.then(|| lease.read_parent(options.lease));
-    let events = Events::open(options.events.as_ref(), clock)
-        .map_err(|error| Failure::new(format!("could not create the events file: {error}")))?;
+    let events = Events::open(options.events.as_ref(), clock)?;
     let start = lines.filter(|_| options.await_start);
     Ok((lease, start, events))
 }
@@ -74,20 +72,12 @@ fn prepare_and_measure(run: &Run<'_>, workload: Workload, mut events: Events, st
         Err(failure) => failure,
     };
     // the reader of events gets the failure, too; if the reader has ended, standard error has it
-    let reason = match run.lease.stop.load(Ordering::Relaxed) {
-        true => Reason::Interrupted,
-        false => Reason::NotPrepared,
-    };
+    let reason = if run.lease.is_over() { Reason::Interrupted } else { Reason::NotPrepared };
     let _ = end_without_report(events, reason, &failure);
     let exit = refuse(&failure, run.messages);
-    if run.lease.stop.load(Ordering::Relaxed) {
+    if run.lease.is_over() {
         run.lease.exit()
     } else {
         exit_of_cut_events(events, run.lease, run.messages).unwrap_or(exit)
     }
-}
-
-fn refuse(failure: &Failure, messages: &Messages) -> Exit {
-    failure.report(messages);
-    Exit::NotBegun
 }

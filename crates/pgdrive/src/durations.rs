@@ -6,7 +6,7 @@ const UNITS: [(&str, f64); 7] =
     [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0)];
 
 /// Longer than any load, and short enough for the engine's clock.
-const LONGEST_S: f64 = 366.0 * 86_400.0;
+pub const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 /// Parses a duration: `500us`, `10s`, `1m30s`, `1.5h`; None if it is invalid.
 pub fn parse(text: &str) -> Option<Duration> {
@@ -24,11 +24,9 @@ pub fn parse(text: &str) -> Option<Duration> {
         sum_s += number * unit_s;
         rest = unit_on[unit_end..].trim_start();
     }
-    if sum_s > LONGEST_S {
-        return None;
-    }
     // rounded to nanoseconds, because 0.1 has no finite binary form
-    Duration::try_from_secs_f64((sum_s * 1e9).round() / 1e9).ok()
+    let sum = Duration::try_from_secs_f64((sum_s * 1e9).round() / 1e9).ok()?;
+    (sum <= LONGEST).then_some(sum)
 }
 
 /// Formats a duration in a suitable unit: `500us`, `1.5ms`, `10s`.

@@ -9,12 +9,11 @@ use pgdyno_engine::interval::{Consequence, ErrorNote, Merged, Phase};
 use pgdyno_engine::latencies::Latencies;
 use pgdyno_engine::recorder::ScriptRecord;
 use pgdyno_engine::stall::Stretch;
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::generator_health;
-use crate::histogram_encoder::HistogramEncoder;
-use crate::host_counters::Steal;
+use crate::generator_health::{self, Steal};
+use crate::histogram_log::HistogramEncoder;
+use crate::messages::Failure;
 use crate::options::EventSink;
 
 pub const VERSION: u32 = 1;
@@ -41,7 +40,7 @@ pub struct Events {
 
 impl Events {
     /// Opens the sink; None writes nothing.
-    pub fn open(sink: Option<&EventSink>, clock: Clock) -> io::Result<Self> {
+    pub fn open(sink: Option<&EventSink>, clock: Clock) -> Result<Self, Failure> {
         let name = match sink {
             Some(EventSink::File(path)) => format!("events to \"{path}\""),
             _ => "events to standard output".to_owned(),
@@ -49,7 +48,11 @@ impl Events {
         let sink: Option<Box<dyn Write + Send>> = match sink {
             None => None,
             Some(EventSink::Stdout) => Some(Box::new(io::stdout())),
-            Some(EventSink::File(path)) => Some(Box::new(File::create(path)?)),
+            Some(EventSink::File(path)) => {
+                let file = File::create(path);
+                let file = file.map_err(|error| Failure::new(format!("could not create the events file: {error}")));
+                Some(Box::new(file?))
+            }
         };
         Ok(Self {
             sink,
@@ -167,7 +170,7 @@ impl Events {
         let mut script = counts(record);
         script["script"] = json!(id);
         if record.latency.moments.count > 0 {
-            script["latency_ns"] = json!(IntervalLatency::of(&record.latency));
+            script["latency_ns"] = interval_latency(&record.latency);
             script["histogram"] = json!(self.histogram(&record.latency.histogram));
         }
         script
@@ -219,6 +222,14 @@ impl Events {
     }
 }
 
+/// Where texts are written: on standard error if events go to standard output.
+pub fn text_out(sink: Option<&EventSink>) -> Box<dyn Write> {
+    match sink {
+        Some(EventSink::Stdout) => Box::new(io::stderr()),
+        _ => Box::new(io::stdout()),
+    }
+}
+
 /// The counts of a script, for both `interval` and `end`.
 pub fn counts(record: &ScriptRecord) -> Value {
     json!({
@@ -233,32 +244,18 @@ pub fn counts(record: &ScriptRecord) -> Value {
     })
 }
 
-#[derive(Debug, Serialize)]
-struct IntervalLatency {
-    sum: f64,
-    sum_of_squares: f64,
-    min: Nanos,
-    p50: Nanos,
-    p95: Nanos,
-    p99: Nanos,
-    p999: Nanos,
-    max: Nanos,
-}
-
-impl IntervalLatency {
-    fn of(latencies: &Latencies) -> Self {
-        let Latencies { moments, .. } = latencies;
-        Self {
-            sum: moments.sum,
-            sum_of_squares: moments.sum_of_squares,
-            min: moments.min,
-            p50: latencies.at_quantile(0.50),
-            p95: latencies.at_quantile(0.95),
-            p99: latencies.at_quantile(0.99),
-            p999: latencies.at_quantile(0.999),
-            max: moments.max,
-        }
-    }
+fn interval_latency(latencies: &Latencies) -> Value {
+    let Latencies { moments, .. } = latencies;
+    json!({
+        "sum": moments.sum,
+        "sum_of_squares": moments.sum_of_squares,
+        "min": moments.min,
+        "p50": latencies.at_quantile(0.50),
+        "p95": latencies.at_quantile(0.95),
+        "p99": latencies.at_quantile(0.99),
+        "p999": latencies.at_quantile(0.999),
+        "max": moments.max,
+    })
 }
 
 /// The latency of a whole run, for the `end` event; null if no transaction succeeded.

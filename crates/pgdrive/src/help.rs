@@ -4,6 +4,10 @@ use crate::called_as::CalledAs;
 use crate::getopt::{OPTIONAL, Syntax};
 use crate::options::sections;
 
+/// Where help texts begin, and where they end.
+const COLUMN: usize = 27;
+const WIDTH: usize = 80;
+
 pub fn text(program: &str) -> String {
     let what = match CalledAs::of(program) {
         CalledAs::Pgdrive => "load engine, with pgbench's options,",
@@ -42,11 +46,23 @@ fn entry(option: Syntax, help: &str) -> String {
         }
         head.push_str(argument);
     }
-    const COLUMN: usize = 27;
-    let mut text = if head.len() + 1 > COLUMN { format!("{head}\n{:COLUMN$}", "") } else { format!("{head:COLUMN$}") };
-    text.push_str(&help.replace('\n', &format!("\n{:COLUMN$}", "")));
-    text.push('\n');
-    text
+    if head.len() + 1 > COLUMN {
+        head.push('\n');
+        head.push_str(&" ".repeat(COLUMN));
+    }
+    let lines: Vec<String> = help.lines().flat_map(wrap).collect();
+    format!("{head:COLUMN$}{}\n", lines.join(&format!("\n{:COLUMN$}", "")))
+}
+
+fn wrap(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if COLUMN + line.len() + 1 + word.len() <= WIDTH => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]

@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use pgdyno_engine::clock::{Nanos, SECOND};
 use pgdyno_engine::interval::{Merged, Phase};
 use pgdyno_engine::latencies::Latencies;
-
-use crate::histogram_encoder::HistogramEncoder;
 
 /// Interval_Max is in milliseconds, as the format requires; histograms are in nanoseconds.
 const MAX_DIVISOR: f64 = 1e6;
@@ -82,5 +84,23 @@ impl HistogramLog {
             self.encoder.encode(&latency.histogram)?
         )?;
         self.out.flush()
+    }
+}
+
+/// Encodes one histogram after the other in the same memory.
+pub struct HistogramEncoder {
+    serializer: V2DeflateSerializer,
+    blob: Vec<u8>,
+}
+
+impl HistogramEncoder {
+    pub fn new() -> Self {
+        Self { serializer: V2DeflateSerializer::new(), blob: Vec::new() }
+    }
+
+    pub fn encode(&mut self, histogram: &Histogram<u64>) -> io::Result<String> {
+        self.blob.clear();
+        self.serializer.serialize(histogram, &mut self.blob).map_err(|error| io::Error::other(format!("{error:?}")))?;
+        Ok(STANDARD.encode(&self.blob))
     }
 }

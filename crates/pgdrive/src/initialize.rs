@@ -2,74 +2,37 @@
 
 pub mod load_progress;
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pgdyno_connect::{Params, Poolers, Session};
+use pgdyno_connect::{Poolers, Session};
 use pgdyno_dataset::{LoadError, LoadMode, Order, Step};
-use pgdyno_engine::clock::Clock;
-use serde_json::json;
 
-use crate::connection_params::resolve_params;
+use crate::database_setup::resolve_params;
 use crate::early_stop::Lease;
 use crate::events::Events;
 use crate::exit::Exit;
 use crate::messages::{Failure, Messages};
 use crate::options::Initialize;
-use crate::outputs::Outputs;
-use crate::run_events::cpu_us;
+use crate::run_events::run_with_events;
 use crate::setup_canceller::Canceller;
 use crate::tpcc;
 use load_progress::{Cadence, LoadReporter, print_line};
 
 /// Creates the dataset; reports every failure before it returns.
 pub fn run(options: &Initialize, messages: &Messages) -> Exit {
-    let clock = Clock::start();
-    let opened = Events::open(options.events.as_ref(), clock);
-    let mut events = match opened {
-        Ok(events) => events,
-        Err(error) => {
-            messages.error(format!("could not create the events file: {error}"));
-            return Exit::NotBegun;
-        }
-    };
-    let (exit, failure) = match load(options, messages, &mut events) {
-        Ok(exit) => (exit, None),
-        Err(failure) => (Exit::NotBegun, Some(failure)),
-    };
-    let fields = json!({
-        "outcome": match exit {
-            Exit::Well => "finished",
-            Exit::Signalled(_) => "interrupted",
-            Exit::NotBegun | Exit::Aborted | Exit::Refused | Exit::Unwritten => "failed",
-        },
-        "exit_code": exit.code(),
-        "message": failure.as_ref().map(|failure| &failure.message),
-        "hint": failure.as_ref().and_then(|failure| failure.hint.as_ref()),
-        "cpu_us": cpu_us(),
-    });
-    // Events keeps a failure, which is reported later
-    let _ = events.write("end", fields);
-    let mut outputs = Outputs::new(messages);
-    if let Some(error) = events.failure() {
-        outputs.report(events.name(), error);
-    }
-    outputs.exit(exit)
+    run_with_events(options.events.as_ref(), messages, |events| load(options, messages, events))
 }
 
-/// A failure was said before it is returned.
 fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Result<Exit, Failure> {
-    let said = |failure: Failure| {
-        failure.report(messages);
-        failure
-    };
-    let lease = take_lease(options).map_err(said)?;
-    let mut params = resolve_params(&options.connection, messages).map_err(said)?;
+    let lease = Lease::take_from(options.parent_lease)?;
+    let mut params = resolve_params(&options.connection, messages)?;
     params.interrupt = lease.interrupt();
     params.poolers = Poolers::Refused;
-    let mut session = match connect(&params, messages) {
-        Err(_) if lease.stop.load(Ordering::Relaxed) => return Ok(lease.exit()),
-        connected => connected?,
+    let mut session = match Session::connect(&params) {
+        Err(_) if lease.is_over() => return Ok(lease.exit()),
+        connected => {
+            connected.map_err(|error| Failure::new(error).also("could not create connection for initialization"))?
+        }
     };
     let canceller = Canceller::start(&params, &lease.stop);
     canceller.watch(&mut session);
@@ -80,11 +43,10 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         end_with_client(&mut session);
         Ok(session)
     };
-    let order = order(options);
+    let order = Order { steps: options.steps.clone(), mode: options.mode, program_version: env!("CARGO_PKG_VERSION") };
     let mut reporter = LoadReporter::new(cadence(options), events, messages);
     let dataset = options.dataset.dataset();
-    let stop = &lease.stop;
-    let result = pgdyno_dataset::load(&mut session, &further, dataset, &order, stop, &mut reporter);
+    let result = pgdyno_dataset::load(&mut session, &further, dataset, &order, &lease.stop, &mut reporter);
     let resumable = reporter.resumable();
     let checked = match (&options.check, &result) {
         (Some(check), Ok(_)) => tpcc::check::check(&mut session, check, events, &mut std::io::stderr()),
@@ -96,22 +58,10 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     match result {
         Ok(times) => {
             print_line(&times_line(&times));
-            checked.map_err(said).map(|is_consistent| exit_of_check(is_consistent, messages))
+            checked.map(|is_consistent| tpcc::check::exit(is_consistent, messages))
         }
         Err(error) => end_early(&error, resumable, &lease, messages),
     }
-}
-
-fn order(options: &Initialize) -> Order {
-    Order { steps: options.steps.clone(), mode: options.mode, program_version: env!("CARGO_PKG_VERSION") }
-}
-
-fn take_lease(options: &Initialize) -> Result<Lease, Failure> {
-    let lease = Lease::take().map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
-    if options.parent_lease {
-        lease.end_with_parent();
-    }
-    Ok(lease)
 }
 
 fn cadence(options: &Initialize) -> Cadence {
@@ -122,16 +72,7 @@ fn cadence(options: &Initialize) -> Cadence {
     }
 }
 
-fn exit_of_check(is_consistent: bool, messages: &Messages) -> Exit {
-    if is_consistent {
-        Exit::Well
-    } else {
-        messages.error("the database is not consistent");
-        Exit::Refused
-    }
-}
-
-/// Reports why a load ended early; returns the exit of the signal if that was the reason.
+/// Why a load ended early; if that was a signal, reports it and returns its exit.
 fn end_early(error: &LoadError, resumable: bool, lease: &Lease, messages: &Messages) -> Result<Exit, Failure> {
     if matches!(error, LoadError::Interrupted) {
         print_line(&error.to_string());
@@ -144,8 +85,8 @@ fn end_early(error: &LoadError, resumable: bool, lease: &Lease, messages: &Messa
     if failure.hint.is_none() && resumable {
         failure.hint = Some(RESUME.to_owned());
     }
-    failure.report(messages);
-    if lease.stop.load(Ordering::Relaxed) {
+    if lease.is_over() {
+        failure.report(messages);
         return Ok(lease.exit());
     }
     Err(failure)
@@ -155,16 +96,6 @@ fn end_early(error: &LoadError, resumable: bool, lease: &Lease, messages: &Messa
 const CHECKS_CLIENT_FROM_VERSION: i32 = 140_000;
 /// The remedy after an interrupted load.
 const RESUME: &str = "Run the same command with --resume to continue after what was committed.";
-
-/// Connects; a failure is reported with its reason and with its purpose, as in pgbench.
-fn connect(params: &Params, messages: &Messages) -> Result<Session, Failure> {
-    Session::connect(params).map_err(|error| {
-        let failure = Failure::new(error);
-        failure.report(messages);
-        messages.error("could not create connection for initialization");
-        failure
-    })
-}
 
 /// Lets the server check every second whether its client still exists (PostgreSQL 14 and later).
 ///

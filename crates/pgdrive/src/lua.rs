@@ -16,7 +16,7 @@ use pgdyno_script::Program;
 use serde_json::{Value, json};
 
 use crate::early_stop::Lease;
-use crate::exit::Exit;
+use crate::exit::{Exit, refuse};
 use crate::lua_reports;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Check, EventSink, LuaChoice, LuaSource, Seed};
@@ -133,21 +133,13 @@ pub fn without_server(options: &Benchmark, choice: &LuaChoice, messages: &Messag
         Ok(lines) => {
             if !lines.is_empty() {
                 // a closed output needs no report
-                let _ = writeln!(io::stdout(), "{}\n{}", heading(choice), lines.join("\n"));
+                let name = choice.name();
+                let _ = writeln!(io::stdout(), "options of {name}, with their defaults:\n{}", lines.join("\n"));
             }
             Exit::Well
         }
         Err(failure) => refuse(&failure, messages),
     })
-}
-
-fn refuse(failure: &Failure, messages: &Messages) -> Exit {
-    failure.report(messages);
-    Exit::NotBegun
-}
-
-fn heading(choice: &LuaChoice) -> String {
-    format!("options of {}, with their defaults:", choice.name())
 }
 
 /// Turns a load whose command is not `run` into one call of its function.

@@ -1,10 +1,8 @@
 //! pgdrive: a load engine for PostgreSQL with pgbench's command line.
 
-mod awaited_start;
 mod benchmark;
 mod called_as;
 mod commit_ledger;
-mod connection_params;
 mod database_setup;
 mod durations;
 mod early_stop;
@@ -13,25 +11,18 @@ mod exit;
 mod generator_health;
 mod getopt;
 mod help;
-mod histogram_encoder;
 mod histogram_log;
-mod host_counters;
 mod initialize;
 mod load_observer;
 mod lua;
 mod lua_reports;
 mod measurement;
 mod messages;
-mod open_files;
 mod options;
 mod outages;
-mod outputs;
-mod pauses;
 mod percentiles;
-mod phase_events;
 mod phase_summary;
 mod phases_file;
-mod pooled_sessions;
 mod prepared_load;
 mod progress;
 mod proxy;
@@ -50,7 +41,7 @@ mod workload;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use exit::Exit;
+use exit::{Exit, refuse};
 use messages::Messages;
 use options::{Information, Request, UsageError};
 
@@ -70,10 +61,7 @@ fn main() -> ExitCode {
             messages.hint(format!("Try \"{program} --help\" for more information."));
             Exit::NotBegun
         }
-        Err(UsageError::Failure(failure)) => {
-            failure.report(&messages);
-            Exit::NotBegun
-        }
+        Err(UsageError::Failure(failure)) => refuse(&failure, &messages),
     };
     exit.into()
 }

@@ -7,7 +7,6 @@ use std::sync::mpsc::Receiver;
 
 use pgdyno_engine::RunError;
 use pgdyno_engine::clock::Clock;
-use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{self, Report};
 use pgdyno_engine::run::LONGEST_SHUTDOWN;
 use pgdyno_engine::schedule::Arrivals;
@@ -16,23 +15,21 @@ use serde_json::Value;
 
 use crate::called_as::CalledAs;
 use crate::early_stop::Lease;
-use crate::events::Events;
-use crate::exit::Exit;
-use crate::generator_health::Footprint;
+use crate::events::{Events, text_out};
+use crate::exit::{Exit, Outputs, unwritten};
+use crate::generator_health::{Footprint, peak_resident_bytes};
 use crate::histogram_log::HistogramLog;
-use crate::host_counters::peak_resident_bytes;
 use crate::load_observer::{Reporter, Watcher};
 use crate::lua_reports::Reports;
 use crate::messages::{Failure, Messages, plain};
-use crate::options::{Benchmark, WorkloadChoice};
+use crate::options::Benchmark;
 use crate::outages::OutageReporter;
-use crate::outputs::{Outputs, unwritten};
-use crate::prepared_load::{Load, summary_out};
+use crate::prepared_load::Load;
 use crate::progress::{Columns, Progress};
 use crate::results::Results;
 use crate::run_events::{Reason, end_event, end_without_report};
 use crate::summary::{self, SummaryContext};
-use crate::worker_options::{Workers, warn_of_ceiling};
+use crate::worker_options::warn_of_ceiling;
 use crate::workload::Workload;
 
 pub struct Run<'a> {
@@ -244,26 +241,16 @@ impl Finished<'_> {
     }
 
     fn write_summary(&self, events: &Events) -> io::Result<()> {
-        let (options, load) = (self.run.options, self.load);
+        let options = self.run.options;
         let shown = SummaryContext {
-            spec: &load.spec,
-            scale: load.scale,
-            partitions: load.database.partitions.as_ref(),
-            latency_measured: options.progress_s.is_some()
-                || options.latency_limit.is_some()
-                || options.arrivals != Arrivals::Closed
-                || matches!(options.workload, WorkloadChoice::Replay(_))
-                || load.spec.pacing.iter().any(Pacing::pauses),
-            per_command: options.per_command,
-            failures_detailed: options.failures_detailed,
-            percentiles: options.percentiles.as_ref(),
-            origin: events.origin(),
+            options,
+            load: self.load,
+            report: self.report,
             results: &*self.results,
-            is_automatic: matches!(self.run.options.workers, Workers::Automatic { .. })
-                && self.run.messages.called_as() == CalledAs::Pgdrive,
+            origin: events.origin(),
+            called_as: self.run.messages.called_as(),
         };
-        let mut out = summary_out(options);
-        summary::write(&mut out, &shown, self.report)
+        summary::write(&mut text_out(options.events.as_ref()), &shown)
     }
 
     /// Warns if the results may be misleading.

@@ -28,7 +28,6 @@ const MOST_PHASES: usize = 100;
 #[derive(Debug)]
 pub struct PhaseContext {
     pub scripts: Vec<Script>,
-    /// -c
     pub clients: usize,
     /// -j, or the fewest threads
     pub workers: usize,
@@ -127,8 +126,7 @@ impl Reader<'_> {
         };
         let tables = all.get_ref().as_array();
         let Some(tables) = tables.filter(|tables| !tables.is_empty()) else {
-            let what = "is no list of tables; begin each phase with a line [[phase]]";
-            self.problem(all.span().start, "phase", what);
+            self.problem(all.span().start, "phase", "is no list of tables; begin each phase with a line [[phase]]");
             return Vec::new();
         };
         if let Some(table) = tables.get(MOST_PHASES) {
@@ -144,8 +142,7 @@ impl Reader<'_> {
                     phases.push((table.span().start, place, spec));
                 }
                 None => {
-                    let what = "is no table; begin each phase with a line [[phase]]";
-                    self.problem(table.span().start, &place, what);
+                    self.problem(table.span().start, &place, "is no table; begin each phase with a line [[phase]]");
                 }
             }
         }
@@ -187,18 +184,15 @@ impl Reader<'_> {
                     ),
                 },
                 _ => {
-                    let what = format!("is not known; a phase has {KEYS}");
-                    self.problem(key.span().start, &field, &what);
+                    self.problem(key.span().start, &field, &format!("is not known; a phase has {KEYS}"));
                 }
             }
         }
         if !fields.contains_key("name") {
-            let what = "is missing; write name = \"warm\"";
-            self.problem(at, &format!("{place}: name"), what);
+            self.problem(at, &format!("{place}: name"), "is missing; write name = \"warm\"");
         }
         if !fields.contains_key("duration") {
-            let what = "is missing; write duration = \"10s\"";
-            self.problem(at, &format!("{place}: duration"), what);
+            self.problem(at, &format!("{place}: duration"), "is missing; write duration = \"10s\"");
         }
         spec
     }
@@ -248,8 +242,7 @@ impl Reader<'_> {
         let one = |reader: &mut Self, field: &str, value: &Value<'_>| {
             let number = read(value.get_ref());
             if number.is_none() {
-                let what = format!("is not right; {right}");
-                reader.problem(value.span().start, field, &what);
+                reader.problem(value.span().start, field, &format!("is not right; {right}"));
             }
             number
         };
@@ -258,15 +251,13 @@ impl Reader<'_> {
         };
         for (key, _) in table {
             if !matches!(key.get_ref().as_ref(), "from" | "to") {
-                let what = format!("has {}, which is not known; {right}", key.get_ref());
-                self.problem(key.span().start, field, &what);
+                self.problem(key.span().start, field, &format!("has {}, which is not known; {right}", key.get_ref()));
             }
         }
         let mut end = |name: &str| match table.get(name) {
             Some(value) => one(self, &format!("{field}.{name}"), value),
             None => {
-                let what = format!("has no {name}; {right}");
-                self.problem(value.span().start, field, &what);
+                self.problem(value.span().start, field, &format!("has no {name}; {right}"));
                 None
             }
         };
@@ -304,8 +295,7 @@ impl Reader<'_> {
             }
         }
         if self.problems.len() == before && weights.iter().all(|weight| *weight == 0) {
-            let what = "has no weight above 0; give one script a weight";
-            self.problem(value.span().start, field, what);
+            self.problem(value.span().start, field, "has no weight above 0; give one script a weight");
         }
         weights
     }
@@ -340,8 +330,7 @@ impl Reader<'_> {
             None => {
                 let zero = Ramp::constant(0.0);
                 if phases.iter().all(|(_, _, spec)| spec.clients == zero) {
-                    let what = "uses no client in any phase; give one phase clients above 0";
-                    self.problem(0, "", what);
+                    self.problem(0, "", "uses no client in any phase; give one phase clients above 0");
                 }
             }
         }
@@ -381,8 +370,7 @@ impl Reader<'_> {
 
     fn results(&mut self, phases: &[Placed]) {
         if phases.iter().all(|(_, _, spec)| !spec.result) {
-            let what = "has no phase with a result; leave result = false out of one";
-            self.problem(0, "", what);
+            self.problem(0, "", "has no phase with a result; leave result = false out of one");
         }
     }
 }

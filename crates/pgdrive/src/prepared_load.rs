@@ -1,27 +1,25 @@
 //! A load that is ready to run: scripts compiled, facts about the database read, the engine's specification complete.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pgdyno_connect::{Params, Session};
+use pgdyno_connect::{Params, Pooler, Session};
 use pgdyno_engine::commit_ledger::CommitLedger;
 use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, WeightedProgram};
-use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
+use pgdyno_script::{QueryMode, Rng, SlotId, Symbols, valid_name};
 use pgdyno_wire::printable;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::commit_ledger;
-use crate::connection_params::resolve_params;
-use crate::database_setup::{self, Database};
+use crate::database_setup::{self, Database, resolve_params};
 use crate::early_stop::Lease;
-use crate::events::Events;
+use crate::events::{Events, text_out};
 use crate::lua;
 use crate::messages::{Failure, Messages, plain};
-use crate::open_files;
-use crate::options::{Benchmark, EventSink, Origin, Seed, WorkloadChoice};
-use crate::pooled_sessions;
+use crate::options::{Benchmark, Origin, Seed, WorkloadChoice};
 use crate::results::SetUp;
 use crate::run_events::start_event;
 use crate::scripts;
@@ -89,7 +87,7 @@ pub fn prepare(
     params.interrupt = lease.interrupt();
     let base = seed_value(options.seed, messages)?;
     let workers = options.workers.number(options.clients, options.phases.as_ref(), &params);
-    open_files::allow(options.clients, workers)?;
+    allow_open_files(options.clients, workers)?;
     let random = RandomSeeds::draw(options, base, workers);
     let workload = workload.open(options, &params, &random.seeds, lease, messages)?;
     say_start(options, &workload, workers, base, &scripts, events)?;
@@ -128,7 +126,7 @@ fn connect(
 ) -> Result<(Session, Canceller), Failure> {
     let (mut session, pooler) = database_setup::connect_first(params)?;
     if let Some(pooler) = pooler {
-        pooled_sessions::check(&mut session, &pooler, options, workload)?;
+        check_pooled(&mut session, &pooler, options, workload)?;
     }
     let canceller = Canceller::start(params, &lease.stop);
     canceller.watch(&mut session);
@@ -260,14 +258,6 @@ fn initial(
     Ok(initial)
 }
 
-/// Where the summary is written: on standard error if events go to standard output.
-pub fn summary_out(options: &Benchmark) -> Box<dyn Write> {
-    match options.events {
-        Some(EventSink::Stdout) => Box::new(io::stderr()),
-        _ => Box::new(io::stdout()),
-    }
-}
-
 /// Prints which server is used, and the length of the load.
 fn say_target(options: &Benchmark, params: &Params, messages: &Messages) {
     let (what, amount) = match options.limit {
@@ -286,5 +276,86 @@ fn say_target(options: &Benchmark, params: &Params, messages: &Messages) {
 fn banner(options: &Benchmark, messages: &Messages, server: &str) {
     let line = messages.called_as().banner(server);
     // a closed output is noticed when the summary is written
-    let _ = writeln!(summary_out(options), "{}", printable(&line));
+    let _ = writeln!(text_out(options.events.as_ref()), "{}", printable(&line));
+}
+
+/// How many descriptors pgbench needs in addition to one for each client.
+const LEAST: u64 = 3;
+/// How many descriptors are preferable in addition to one for each client: for pollers, logs and events.
+const COMFORTABLE: u64 = 64;
+
+/// Raises the limit for this many clients and workers as far as possible.
+///
+/// # Errors
+/// The limit is too low for the clients; in pgbench's words.
+fn allow_open_files(clients: usize, workers: usize) -> Result<(), Failure> {
+    let least = clients as u64 + LEAST;
+    let limit = getrlimit(Resource::Nofile);
+    let highest = limit.maximum.unwrap_or(u64::MAX);
+    if highest < least {
+        let message = format!("need at least {least} open files, but system limit is {highest}");
+        return Err(advise(Failure::new(message)));
+    }
+    let wanted = (clients + 4 * workers) as u64 + COMFORTABLE;
+    let current = limit.current.unwrap_or(u64::MAX);
+    if current >= wanted {
+        return Ok(());
+    }
+    let raised = Rlimit { current: Some(wanted.min(highest)), maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Err(error) if current < least => {
+            let why = plain(&error.into());
+            Err(advise(Failure::new(format!("need at least {least} open files, but couldn't raise the limit: {why}"))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn advise(failure: Failure) -> Failure {
+    failure.hint("Reduce number of clients, or use limit/ulimit to increase the system limit.")
+}
+
+/// What the clients of a load keep in their sessions.
+enum KeptState {
+    /// Prepared statements; the text is how the load does without them.
+    Statements(Option<&'static str>),
+    /// Whatever the captured sessions kept.
+    Anything,
+}
+
+impl KeptState {
+    /// None if the load needs nothing from one transaction to the next.
+    fn of(options: &Benchmark, workload: &Workload) -> Option<Self> {
+        match (&options.workload, workload) {
+            (WorkloadChoice::Replay(_), _) => Some(Self::Anything),
+            (WorkloadChoice::Tpcc(_), _) => Some(Self::Statements(None)),
+            (WorkloadChoice::Tpch | WorkloadChoice::Queries(_), _) => None,
+            (_, Workload::Lua(script)) => {
+                script.prepares().then_some(Self::Statements(Some("give --lua-opt=db-ps-mode=disable")))
+            }
+            _ => {
+                (options.mode == QueryMode::Prepared).then_some(Self::Statements(Some("give -M simple or -M extended")))
+            }
+        }
+    }
+}
+
+/// Refuses a load that would leave something in sessions of `pooler`, which belong to its other clients, too.
+fn check_pooled(
+    session: &mut Session, pooler: &Pooler, options: &Benchmark, workload: &Workload,
+) -> Result<(), Failure> {
+    let (what, way) = match KeptState::of(options, workload) {
+        None => return Ok(()),
+        // an error means that the pooler passes no transactions on
+        Some(KeptState::Statements(_)) if matches!(session.passes_names_on(), Ok(false)) => {
+            return Ok(());
+        }
+        Some(KeptState::Statements(way)) => ("prepared statements", way),
+        Some(KeptState::Anything) => ("what captured sessions leave, such as settings", None),
+    };
+    let message =
+        format!("the load would leave {what} in the sessions of a connection pooler, which other clients use, too");
+    let remedy = pooler.remedy();
+    let hint = way.map_or(remedy.clone(), |way| format!("{way}; or {remedy}"));
+    Err(Failure::new(message).detail(pooler).hint(hint))
 }

@@ -10,20 +10,14 @@ use pgdyno_proxy::{Control, Options, Summary};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::connection_params::resolve_params;
-use crate::exit::Exit;
+use crate::database_setup::resolve_params;
+use crate::exit::{Exit, refuse};
 use crate::messages::{Failure, Messages};
 use crate::options::{ProxyChoice, ProxyTls};
 
 /// Relays until a signal, and then until all sessions have ended; a second signal ends those that are idle, and soon all.
 pub fn run(choice: &ProxyChoice, messages: &Messages) -> Exit {
-    match relay(choice, messages) {
-        Ok(exit) => exit,
-        Err(failure) => {
-            failure.report(messages);
-            Exit::NotBegun
-        }
-    }
+    relay(choice, messages).unwrap_or_else(|failure| refuse(&failure, messages))
 }
 
 fn relay(choice: &ProxyChoice, messages: &Messages) -> Result<Exit, Failure> {

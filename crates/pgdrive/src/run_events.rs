@@ -4,10 +4,13 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_engine::RunError;
-use pgdyno_engine::clock::Clock;
+use pgdyno_engine::clock::{Clock, SECOND};
 use pgdyno_engine::connect_record::ConnectRecord;
-use pgdyno_engine::latencies::Latencies;
-use pgdyno_engine::pacing::Pacing;
+use pgdyno_engine::latencies::{Latencies, Moments};
+use pgdyno_engine::pacing::{Pacing, Pause};
+use pgdyno_engine::phase_report::PhaseReport;
+use pgdyno_engine::phases::{Phases, Ramp};
+use pgdyno_engine::recorder::ScriptRecord;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Limit, OnLoss, Pipelining, Spec, Tries, WeightedProgram};
@@ -16,14 +19,12 @@ use serde_json::{Value, json};
 
 use crate::commit_ledger;
 use crate::events::{self, Events};
-use crate::exit::Exit;
+use crate::exit::{Exit, Outputs, refuse};
 use crate::generator_health::{self, Footprint};
 use crate::lua;
-use crate::messages::Failure;
-use crate::options::Benchmark;
+use crate::messages::{Failure, Messages};
+use crate::options::{Benchmark, EventSink};
 use crate::outages;
-use crate::pauses;
-use crate::phase_events;
 
 pub fn start_event(
     options: &Benchmark, workers: usize, programs: &[WeightedProgram], pacing: &[Pacing], seed: u64, clock: Clock,
@@ -57,7 +58,7 @@ pub fn start_event(
         "rate_per_s": rate_per_s(options.arrivals),
         "arrivals": arrivals(options.arrivals),
         "timer_tick_us": (!options.timer_tick.is_zero()).then_some(options.timer_tick.as_micros() as u64),
-        "phases": phase_events::planned(options.phases.as_ref()),
+        "phases": planned_phases(options.phases.as_ref()),
         "latency_limit_ms": options.latency_limit.map(|limit| limit.as_secs_f64() * 1e3),
         "max_tries": match options.tries {
             Tries::AtMost(most) => most,
@@ -115,8 +116,8 @@ fn script_event(id: usize, script: &WeightedProgram, pacing: &Pacing) -> Value {
         "id": id,
         "name": script.program.name,
         "weight": script.weight,
-        "keying_time": pauses::event(pacing.keying, None),
-        "think_time": pauses::event(pacing.think, None),
+        "keying_time": pause_event(pacing.keying, None),
+        "think_time": pause_event(pacing.think, None),
         "statements": statements,
     })
 }
@@ -162,7 +163,7 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, footprint: &Footprint
         "latency_ns": events::latency(&latency),
         "histogram": (latency.moments.count > 0).then(|| events.histogram(&latency.histogram)),
         "scripts": scripts,
-        "phases": phase_events::ended(report, events),
+        "phases": ended_phases(report, events),
         "errors": errors,
         "connect": report.connects.as_deref().map(|connects| connect_field(connects, events)),
         "ledger": report.ledger.as_deref().map(commit_ledger::end_field),
@@ -205,15 +206,10 @@ fn connect_field(connects: &ConnectRecord, events: &mut Events) -> Value {
 fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) -> Value {
     let program = &spec.programs[number].program;
     let record = &report.scripts[number];
-    let mut script = events::counts(record);
-    script["script"] = json!(number);
+    let mut script = script(number, record, events);
     let pacing = &spec.pacing[number];
-    script["keying_time"] = pauses::event(pacing.keying, Some(&record.keying));
-    script["think_time"] = pauses::event(pacing.think, Some(&record.think));
-    script["latency_ns"] = events::latency(&record.latency);
-    if record.latency.moments.count > 0 {
-        script["histogram"] = json!(events.histogram(&record.latency.histogram));
-    }
+    script["keying_time"] = pause_event(pacing.keying, Some(&record.keying));
+    script["think_time"] = pause_event(pacing.think, Some(&record.think));
     let commands = program.commands.iter().zip(&report.commands[number]).enumerate();
     let statements: Vec<Value> = commands
         .filter(|(_, (command, _))| command.statement.is_some())
@@ -291,8 +287,40 @@ pub fn end_without_report(events: &mut Events, reason: Reason, failure: &Failure
     events.write("end", fields)
 }
 
+/// Runs what is no load (-i, --tpcc-check) with its events, and reports its failure.
+pub fn run_with_events(
+    sink: Option<&EventSink>, messages: &Messages, run: impl FnOnce(&mut Events) -> Result<Exit, Failure>,
+) -> Exit {
+    let mut events = match Events::open(sink, Clock::start()) {
+        Ok(events) => events,
+        Err(failure) => return refuse(&failure, messages),
+    };
+    let (exit, failure) = match run(&mut events) {
+        Ok(exit) => (exit, None),
+        Err(failure) => (refuse(&failure, messages), Some(failure)),
+    };
+    let fields = json!({
+        "outcome": match exit {
+            Exit::Well | Exit::Refused => "finished",
+            Exit::Signalled(_) => "interrupted",
+            Exit::NotBegun | Exit::Aborted | Exit::Unwritten => "failed",
+        },
+        "exit_code": exit.code(),
+        "message": failure.as_ref().map(|failure| &failure.message),
+        "hint": failure.as_ref().and_then(|failure| failure.hint.as_ref()),
+        "cpu_us": cpu_us(),
+    });
+    // Events keeps a failure, which is reported below
+    let _ = events.write("end", fields);
+    let mut outputs = Outputs::new(messages);
+    if let Some(error) = events.failure() {
+        outputs.report(events.name(), error);
+    }
+    outputs.exit(exit)
+}
+
 /// CPU time of the process so far, in microseconds.
-pub fn cpu_us() -> Value {
+fn cpu_us() -> Value {
     let ticks = |text: &str| text.parse::<u64>().unwrap_or(0) * 1_000_000 / rustix::param::clock_ticks_per_second();
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // the name in parentheses may contain blanks; utime and stime are fields 14 and 15
@@ -301,4 +329,94 @@ pub fn cpu_us() -> Value {
         (Some(user), Some(system)) => json!({ "user": ticks(user), "system": ticks(system) }),
         _ => Value::Null,
     }
+}
+
+/// The planned phases; null for a load without phases.
+fn planned_phases(phases: Option<&Phases>) -> Value {
+    let ramp = |ramp: Ramp| json!({ "from": ramp.from, "to": ramp.to });
+    phases.map_or(Value::Null, |phases| {
+        let specs = phases.specs().iter();
+        specs
+            .map(|spec| {
+                json!({
+                    "name": spec.name,
+                    "duration_s": spec.duration.as_secs_f64(),
+                    "rate_per_s": spec.rate_per_s.map(ramp),
+                    "clients": ramp(spec.clients),
+                    "weights": spec.weights,
+                    "result": spec.result,
+                })
+            })
+            .collect()
+    })
+}
+
+/// The results of each phase; null for a load without phases.
+fn ended_phases(report: &Report, events: &mut Events) -> Value {
+    if report.phases.is_empty() {
+        return Value::Null;
+    }
+    let origin = report.phases[0].from;
+    let phases = report.phases.iter();
+    phases
+        .map(|phase| {
+            let mut value = phase_field(phase, events);
+            value["from_us"] = json!((phase.from - origin) / 1000);
+            value
+        })
+        .collect()
+}
+
+fn phase_field(phase: &PhaseReport, events: &mut Events) -> Value {
+    let (counts, latency) = (phase.counts(), phase.latency());
+    let scripts: Vec<Value> = phase.scripts.iter().enumerate().map(|(id, record)| script(id, record, events)).collect();
+    json!({
+        "name": phase.name,
+        "result": phase.result,
+        "from_us": Value::Null,
+        "duration_s": phase.duration as f64 / SECOND as f64,
+        "measured_s": phase.measured_s(),
+        "scheduled": phase.scheduled(),
+        "succeeded": counts.succeeded,
+        "failed": counts.failed(),
+        "skipped": counts.skipped,
+        "in_flight": phase.in_flight,
+        "unstarted": phase.unstarted,
+        "late": counts.late,
+        "retried": counts.retried,
+        "retries": counts.retries,
+        "tps": phase.tps(),
+        "lag_ns": generator_health::lag(&phase.lag()),
+        "latency_ns": events::latency(&latency),
+        "histogram": (latency.moments.count > 0).then(|| events.histogram(&latency.histogram)),
+        "scripts": scripts,
+    })
+}
+
+fn script(id: usize, record: &ScriptRecord, events: &mut Events) -> Value {
+    let mut script = events::counts(record);
+    script["script"] = json!(id);
+    script["latency_ns"] = events::latency(&record.latency);
+    if record.latency.moments.count > 0 {
+        script["histogram"] = json!(events.histogram(&record.latency.histogram));
+    }
+    script
+}
+
+/// A pause for an event, with the time `spent` in it by the end; null without a pause.
+fn pause_event(pause: Pause, spent: Option<&Moments>) -> Value {
+    let (distribution, mean) = match pause {
+        Pause::None => return Value::Null,
+        Pause::Fixed(length) => ("fixed", length),
+        Pause::Exponential { mean } => ("exponential", mean),
+    };
+    let mut event = json!({ "distribution": distribution, "mean_s": mean.as_secs_f64() });
+    if let Some(spent) = spent {
+        event["count"] = json!(spent.count);
+        event["spent_ns"] = match spent.count {
+            0 => Value::Null,
+            _ => json!({ "mean": spent.mean(), "min": spent.min, "max": spent.max }),
+        };
+    }
+    event
 }

@@ -7,7 +7,7 @@ use pgdyno_script::{Builtin, Program, QueryMode, Source, Sql, Symbols, builtin, 
 use serde_json::json;
 
 use crate::commit_ledger;
-use crate::exit::Exit;
+use crate::exit::{Exit, refuse};
 use crate::lua;
 use crate::messages::{Failure, Messages, plain};
 use crate::options::{Benchmark, Check, Origin, ScriptChoice};
@@ -139,10 +139,7 @@ pub fn list() -> Exit {
 pub fn show(name: &str, messages: &Messages) -> Exit {
     match find(name) {
         Ok(builtin) => write_stderr(&format!("-- {}: {}\n{}\n", builtin.name, builtin.description, builtin.text)),
-        Err(failure) => {
-            failure.report(messages);
-            Exit::NotBegun
-        }
+        Err(failure) => refuse(&failure, messages),
     }
 }
 

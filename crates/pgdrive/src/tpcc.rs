@@ -5,7 +5,6 @@ pub mod client_sql;
 pub mod deferred;
 pub mod inputs;
 pub mod mix_and_pauses;
-pub mod prepared_statement;
 pub mod server_counts;
 pub mod terminal;
 pub mod tpcc_load;

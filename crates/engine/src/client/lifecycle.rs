@@ -9,7 +9,7 @@ use crate::client_abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::commit_ledger::CommitOutcome;
 use crate::interval::Consequence;
-use crate::log_entry::Entry;
+use crate::log::Entry;
 use crate::poller::Next;
 use crate::recorder::Ending;
 use crate::shared::Shared;
@@ -32,7 +32,7 @@ impl Client {
             format!("client {} executing script \"{name}\"", self.id)
         });
         if shared.run.pauses
-            && let Some(next) = self.start_keying(now, shared)
+            && let Some(next) = self.start_pause(PauseReason::Keying, now, shared)
         {
             return next;
         }
@@ -160,7 +160,7 @@ impl Client {
         }
         if shared.run.pauses
             && !shared.run.reconnects
-            && let Some(next) = self.start_thinking(now, shared)
+            && let Some(next) = self.start_pause(PauseReason::Thinking, now, shared)
         {
             return next;
         }
@@ -184,7 +184,7 @@ impl Client {
     }
 
     pub(super) fn pause_before_connecting(&mut self, now: Nanos, shared: &mut Shared<'_>) {
-        if !(shared.run.pauses && self.start_thinking(now, shared).is_some()) {
+        if !(shared.run.pauses && self.start_pause(PauseReason::Thinking, now, shared).is_some()) {
             self.enter(State::Paused(PauseReason::Yield));
             self.wake_at(now, shared);
         }

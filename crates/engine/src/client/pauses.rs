@@ -7,26 +7,16 @@ use crate::poller::Next;
 use crate::shared::Shared;
 
 impl Client {
-    /// Starts the keying time of the chosen transaction, whose intended start is its end; returns
-    /// None if there is no keying time.
-    pub(super) fn start_keying(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
-        let pause = shared.run.spec.pacing[self.transaction.script].keying;
+    /// Starts the keying time of the chosen transaction, whose intended start is its end, or the think time after one;
+    /// returns None without such a time.
+    pub(super) fn start_pause(&mut self, reason: PauseReason, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
+        let pacing = shared.run.spec.pacing[self.transaction.script];
+        let pause = if reason == PauseReason::Keying { pacing.keying } else { pacing.think };
         let length = pause.draw(&mut self.random.pacing);
-        self.pause(PauseReason::Keying, length, now, shared)
-    }
-
-    /// Starts the think time after a transaction; returns None without a think time.
-    pub(super) fn start_thinking(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
-        let pause = shared.run.spec.pacing[self.transaction.script].think;
-        let length = pause.draw(&mut self.random.pacing);
-        self.pause(PauseReason::Thinking, length, now, shared)
-    }
-
-    fn pause(&mut self, pause: PauseReason, length: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
         if length == 0 {
             return None;
         }
-        self.enter(State::Paused(pause));
+        self.enter(State::Paused(reason));
         let end = now.saturating_add(length);
         self.transaction.started = now;
         self.transaction.intended = end;
@@ -36,22 +26,16 @@ impl Client {
         Some(Next::Wait)
     }
 
-    pub(super) fn end_keying(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn end_pause(&mut self, reason: PauseReason, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.run.stops(now) {
             return self.finish(shared);
         }
         let paused = now.saturating_sub(self.transaction.started);
         let record = &mut shared.results.recorder.scripts[self.transaction.record];
-        record.keying.record(paused);
-        self.begin_transaction(now, shared)
-    }
-
-    pub(super) fn end_thinking(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if shared.run.stops(now) {
-            return self.finish(shared);
+        if reason == PauseReason::Keying {
+            record.keying.record(paused);
+            return self.begin_transaction(now, shared);
         }
-        let paused = now.saturating_sub(self.transaction.started);
-        let record = &mut shared.results.recorder.scripts[self.transaction.record];
         record.think.record(paused);
         self.choose_transaction(now, shared)
     }

@@ -45,7 +45,7 @@ impl Client {
                 self.error_note(message, vec![line], Consequence::Reconnecting, now, shared)
             };
             let sqlstate = sqlstate.as_ref().map(|state| state.as_str());
-            outages.record_loss(now, in_transaction, sqlstate, note);
+            outages.lock().record_loss(now, in_transaction, sqlstate, note);
             shared.reports.has_losses = true;
         }
         self.pass_turn_after_loss(now, shared);
@@ -206,7 +206,7 @@ impl Client {
 
     fn handle_failed_reconnect(&mut self, refusal: &Refusal, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if let Some(outages) = &shared.reports.outages {
-            outages.record_failed_attempt(now, self.is_away());
+            outages.lock().record_failed_attempt(now, self.is_away());
         }
         if !self.is_away() {
             self.begin_absence(now, true, shared);
@@ -230,7 +230,7 @@ impl Client {
         };
         absence.is_back = true;
         if let Some(outages) = &shared.reports.outages {
-            outages.record_return(now);
+            outages.lock().record_return(now);
         }
         absence.has_chosen
     }
@@ -256,7 +256,7 @@ impl Client {
     pub(super) fn end_absence(&mut self, now: Nanos, shared: &Shared<'_>) {
         self.absence = None;
         if let Some(outages) = &shared.reports.outages {
-            outages.record_success(now);
+            outages.lock().record_success(now);
         }
     }
 }

@@ -41,7 +41,7 @@ impl Bench<'_> {
 
     fn outages(&self) -> Outages {
         let tracker = self.shared.reports.outages.as_ref().expect("it is to come back");
-        tracker.finish(self.later(), 0).1
+        tracker.lock().finish(self.later(), 0).1
     }
 }
 
@@ -105,7 +105,7 @@ fn a_fatal_error_is_the_end_of_a_session() {
     bench.close();
     assert_eq!(bench.counts().lost, 1, "its end was known");
     let tracker = bench.shared.reports.outages.as_ref().expect("it is to come back");
-    let told: Vec<_> = std::iter::from_fn(|| tracker.take_note(0)).collect();
+    let told: Vec<_> = std::iter::from_fn(|| tracker.lock().take_note(0)).collect();
     match &told[1] {
         OutageNote::Lost { note, clients } => {
             assert_eq!((note.sqlstate.as_deref(), *clients), (Some("57P01"), 1));

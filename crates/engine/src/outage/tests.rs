@@ -23,25 +23,25 @@ fn note(client: usize) -> ErrorNote {
     }
 }
 
-fn lose(tracker: &OutageTracker, at: Nanos) {
+fn lose(tracker: &mut OutageTracker, at: Nanos) {
     tracker.record_loss(at, true, Some("57P01"), || note(0));
 }
 
-fn outages(tracker: &OutageTracker, now: Nanos) -> Outages {
+fn outages(tracker: &mut OutageTracker, now: Nanos) -> Outages {
     tracker.finish(now, 0).1
 }
 
 #[test]
 fn overlapping_absences_are_one_outage() {
-    let tracker = OutageTracker::new(3);
-    lose(&tracker, 100 * MS);
-    lose(&tracker, 150 * MS);
+    let mut tracker = OutageTracker::new(3);
+    lose(&mut tracker, 100 * MS);
+    lose(&mut tracker, 150 * MS);
     tracker.record_failed_attempt(200 * MS, true);
     tracker.record_return(250 * MS);
     tracker.record_success(260 * MS);
     tracker.record_success(265 * MS);
     tracker.record_return(300 * MS);
-    let all = outages(&tracker, 10 * SECOND);
+    let all = outages(&mut tracker, 10 * SECOND);
     let outage = &all.outages[0];
     assert_eq!((all.count, outage.number), (1, 1));
     assert_eq!((outage.began, outage.ended), (100 * MS, Some(300 * MS)));
@@ -54,14 +54,14 @@ fn overlapping_absences_are_one_outage() {
 #[test]
 fn losses_close_together_are_one_outage_and_others_are_not() {
     for (gap, count) in [(GAP - 1, 1), (GAP, 2)] {
-        let tracker = OutageTracker::new(2);
-        lose(&tracker, 0);
+        let mut tracker = OutageTracker::new(2);
+        lose(&mut tracker, 0);
         tracker.record_return(MS);
         tracker.record_success(2 * MS);
-        lose(&tracker, MS + gap);
+        lose(&mut tracker, MS + gap);
         tracker.record_return(2 * MS + gap);
         tracker.record_success(3 * MS + gap);
-        let all = outages(&tracker, 10 * SECOND);
+        let all = outages(&mut tracker, 10 * SECOND);
         assert_eq!(all.count, count);
         let last = all.outages.last().expect("there is one");
         assert_eq!(last.ended, Some(2 * MS + gap));
@@ -70,13 +70,13 @@ fn losses_close_together_are_one_outage_and_others_are_not() {
 
 #[test]
 fn a_server_that_takes_clients_only_to_drop_them_is_one_outage() {
-    let tracker = OutageTracker::new(1);
+    let mut tracker = OutageTracker::new(1);
     for second in 0..5 {
-        lose(&tracker, 2 * second * SECOND);
+        lose(&mut tracker, 2 * second * SECOND);
         tracker.record_return((2 * second + 1) * SECOND);
     }
     tracker.record_success(10 * SECOND);
-    let all = outages(&tracker, 20 * SECOND);
+    let all = outages(&mut tracker, 20 * SECOND);
     assert_eq!(all.count, 1);
     assert_eq!(all.outages[0].ended, Some(9 * SECOND));
     assert_eq!(all.outages[0].all_away, 5 * SECOND);
@@ -84,14 +84,14 @@ fn a_server_that_takes_clients_only_to_drop_them_is_one_outage() {
 
 #[test]
 fn time_in_which_all_are_away_is_summed() {
-    let tracker = OutageTracker::new(2);
-    lose(&tracker, 0);
-    lose(&tracker, 10 * MS);
+    let mut tracker = OutageTracker::new(2);
+    lose(&mut tracker, 0);
+    lose(&mut tracker, 10 * MS);
     tracker.record_return(30 * MS);
-    lose(&tracker, 40 * MS);
+    lose(&mut tracker, 40 * MS);
     tracker.record_return(45 * MS);
     tracker.record_return(50 * MS);
-    let outage = &outages(&tracker, SECOND).outages[0];
+    let outage = &outages(&mut tracker, SECOND).outages[0];
     assert_eq!(outage.all_away, 25 * MS);
     let lengths = outage.all_away_in.iter().map(|(from, to)| to - from);
     assert_eq!(lengths.sum::<Nanos>(), 25 * MS);
@@ -99,64 +99,64 @@ fn time_in_which_all_are_away_is_summed() {
 
 #[test]
 fn clients_that_have_stopped_are_not_waited_for() {
-    let tracker = OutageTracker::new(2);
-    lose(&tracker, 0);
+    let mut tracker = OutageTracker::new(2);
+    lose(&mut tracker, 0);
     tracker.record_stop(10 * MS);
     tracker.record_return(15 * MS);
-    assert_eq!(outages(&tracker, SECOND).outages[0].all_away, 5 * MS);
+    assert_eq!(outages(&mut tracker, SECOND).outages[0].all_away, 5 * MS);
 }
 
 #[test]
 fn one_that_never_comes_back_leaves_the_outage_without_an_end() {
-    let tracker = OutageTracker::new(2);
-    lose(&tracker, 0);
-    lose(&tracker, 0);
+    let mut tracker = OutageTracker::new(2);
+    lose(&mut tracker, 0);
+    lose(&mut tracker, 0);
     tracker.record_return(5 * MS);
     tracker.record_success(6 * MS);
     tracker.record_leave(SECOND, Leave::NeverBack);
     tracker.record_stop(SECOND);
-    let all = outages(&tracker, 2 * SECOND);
+    let all = outages(&mut tracker, 2 * SECOND);
     assert_eq!(all.outages[0].ended, None);
     assert_eq!(all.tally.never_back, 1);
 }
 
 #[test]
 fn one_that_has_nothing_more_to_do_is_not_waited_for() {
-    let tracker = OutageTracker::new(2);
-    lose(&tracker, 0);
-    lose(&tracker, 0);
+    let mut tracker = OutageTracker::new(2);
+    lose(&mut tracker, 0);
+    lose(&mut tracker, 0);
     tracker.record_leave(0, Leave::Done);
     tracker.record_stop(0);
     tracker.record_return(5 * MS);
-    let all = outages(&tracker, 2 * SECOND);
+    let all = outages(&mut tracker, 2 * SECOND);
     assert_eq!((all.outages[0].ended, all.tally.never_back), (Some(5 * MS), 0));
 }
 
 #[test]
 fn those_that_are_away_at_the_end_of_the_run_were_never_back() {
-    let tracker = OutageTracker::new(3);
-    lose(&tracker, SECOND);
-    lose(&tracker, SECOND);
-    let outage = &outages(&tracker, 4 * SECOND).outages[0];
+    let mut tracker = OutageTracker::new(3);
+    lose(&mut tracker, SECOND);
+    lose(&mut tracker, SECOND);
+    let outage = &outages(&mut tracker, 4 * SECOND).outages[0];
     assert_eq!((outage.ended, outage.tally.never_back), (None, 2));
 }
 
 #[test]
 fn a_first_connection_that_fails_begins_an_outage_without_a_loss() {
-    let tracker = OutageTracker::new(1);
+    let mut tracker = OutageTracker::new(1);
     tracker.record_failed_attempt(MS, false);
     tracker.record_failed_attempt(2 * MS, true);
     tracker.record_return(3 * MS);
-    let tally = outages(&tracker, SECOND).tally;
+    let tally = outages(&mut tracker, SECOND).tally;
     assert_eq!((tally.connections_lost, tally.failed_attempts), (0, 2));
     assert_eq!(tally.reconnects, 1);
 }
 
 #[test]
 fn outages_of_the_warm_up_are_left_out() {
-    let tracker = OutageTracker::new(1);
+    let mut tracker = OutageTracker::new(1);
     for begin in [0, 5 * SECOND] {
-        lose(&tracker, begin);
+        lose(&mut tracker, begin);
         tracker.record_return(begin + MS);
         tracker.record_success(begin + 2 * MS);
     }
@@ -167,7 +167,7 @@ fn outages_of_the_warm_up_are_left_out() {
 
 #[test]
 fn ten_thousand_losses_are_told_in_one_line() {
-    let tracker = OutageTracker::new(10_000);
+    let mut tracker = OutageTracker::new(10_000);
     for client in 0..10_000 {
         tracker.record_loss(MS, true, Some("57P01"), || note(client));
     }
@@ -182,10 +182,10 @@ fn ten_thousand_losses_are_told_in_one_line() {
 
 #[test]
 fn losses_are_told_at_most_once_a_second() {
-    let tracker = OutageTracker::new(10);
+    let mut tracker = OutageTracker::new(10);
     let mut told = Vec::new();
     for at in [0, 1, 2, 3, SECOND, SECOND + 1] {
-        lose(&tracker, at);
+        lose(&mut tracker, at);
         while let Some(note) = tracker.take_note(at) {
             told.push(note);
         }
@@ -203,8 +203,8 @@ fn losses_are_told_at_most_once_a_second() {
 
 #[test]
 fn an_outage_is_told_to_be_over_when_no_loss_can_join_it() {
-    let tracker = OutageTracker::new(1);
-    lose(&tracker, 0);
+    let mut tracker = OutageTracker::new(1);
+    lose(&mut tracker, 0);
     while tracker.take_note(0).is_some() {}
     tracker.record_return(MS);
     assert_eq!(tracker.take_note(MS + GAP), None, "nobody has succeeded yet");

@@ -3,8 +3,7 @@
 use pgdyno_script::Program;
 
 use crate::clock::{Clock, Nanos};
-use crate::log::Log;
-use crate::log_entry::Entry;
+use crate::log::{Entry, Log};
 use crate::recorder::Recorder;
 use crate::spec::{Sessions, Spec, Timing};
 use crate::stall::Stalls;

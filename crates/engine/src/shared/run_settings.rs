@@ -8,7 +8,7 @@ use pgdyno_script::QueryMode;
 use pgdyno_wire::printable;
 
 use crate::clock::{Clock, Nanos};
-use crate::outage::OutageTracker;
+use crate::outage::SharedOutages;
 use crate::pacing::Pacing;
 use crate::spec::{OnLoss, Pipelining, Preparing, Sessions, Spec, Timing};
 use crate::statement_template::Template;
@@ -24,7 +24,7 @@ pub struct Context<'a> {
     /// How late the latest worker started, in nanoseconds.
     pub delay: &'a AtomicU64,
     /// None when a lost connection is not replaced.
-    pub outages: Option<Arc<OutageTracker>>,
+    pub outages: Option<Arc<SharedOutages>>,
 }
 
 /// What a client does whose connection is lost.

@@ -22,12 +22,9 @@ use crate::worker_options::{BUSY_SHARE, Workers};
 /// What the clients run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum WorkloadChoice {
-    /// -b, -f, -N, -S
     #[default]
     Scripts,
-    /// --lua, --workload
     Lua(LuaChoice),
-    /// --replay
     Replay(ReplayChoice),
     /// --workload=tpcc
     Tpcc(TpccLoad),
@@ -43,70 +40,47 @@ pub struct Benchmark {
     pub connection: Connection,
     pub scripts: Vec<ScriptChoice>,
     pub workload: WorkloadChoice,
-    /// -c
     pub clients: usize,
-    /// -j, --max-workers
     pub workers: Workers,
     /// --worker-busy, a share of a core
     pub busy_share: f64,
-    /// -t or -T
     pub limit: Limit,
     pub drain_limit: Option<Duration>,
     pub warmup: Duration,
-    /// -M
     pub mode: QueryMode,
-    /// --auto-pipeline
     pub pipelining: Pipelining,
-    /// -s, if given
     pub scale: Option<i64>,
-    /// -D
     pub variables: Vec<(String, String)>,
-    /// -R
     pub arrivals: Arrivals,
-    /// --keying-time, --think-time
     pub pacing: PacingChoice,
-    /// --arrivals, if given
     pub spacing: Option<Spacing>,
     /// --timer-tick; zero for exact timers
     pub timer_tick: Duration,
-    /// --phases, a file
     pub phases_file: Option<String>,
     /// The contents of that file, from which limit and arrivals follow: see `phases_file::apply`.
     pub phases: Option<Phases>,
-    /// -L
     pub latency_limit: Option<Duration>,
-    /// --max-tries
     pub tries: Tries,
     /// Which tables are vacuumed before the load.
     pub vacuum: Vacuum,
-    /// -P, seconds
     pub progress_s: Option<u64>,
     pub progress_timestamp: bool,
-    /// -l
     pub log: Option<LogChoice>,
-    /// -r
     pub per_command: bool,
     pub percentiles: Option<Percentiles>,
-    /// --histogram, a file
     pub histogram: Option<String>,
-    /// --json, a file
     pub json: Option<String>,
     pub failures_detailed: bool,
     pub verbose_errors: bool,
     pub debug: bool,
-    /// --continue-on-error
     pub on_error: OnError,
-    /// --reconnect, --count-refusals
     pub on_loss: OnLoss,
     pub ledger: bool,
-    /// -C
     pub sessions: Sessions,
     pub exit_on_abort: bool,
     pub io: Io,
-    /// --random-seed
     pub seed: Seed,
     pub events: Option<EventSink>,
-    /// --parent-lease, --lease
     pub parent_lease: bool,
     pub lease: Option<Duration>,
     /// --part; `clients` are those of this share
@@ -184,7 +158,6 @@ pub(super) struct BenchmarkOptions {
     pub vacuum_all: bool,
     pub log: LogOptions,
     pub reconnect: Option<Patience>,
-    /// --count-refusals
     pub counts_refusals: bool,
     /// Number of this generator, from 0, and how many there are.
     pub part: Option<(usize, usize)>,

@@ -1,7 +1,7 @@
 //! Options of every mode: the connection, debugging output, help and version.
 
 use super::option_row::Row;
-use super::option_values::{Connection, Information, scram_keys};
+use super::option_values::{Connection, Information, ScramKeys, choose};
 
 /// The options that were given.
 #[derive(Default)]
@@ -32,14 +32,13 @@ pub(super) const ROWS: &[Row<CommonOptions>] = &[
         given.connection.overrides.push(("user", value.text.to_owned()));
         Ok(())
     }),
-    row(
-        "scram-cache",
-        "keep the keys that SCRAM derives from the password\n\
-         for further connections (default: on)",
-    )
-    .takes("on|off")
-    .set(|given, value| scram_keys(value.text).map(|it| given.connection.scram_keys = it))
-    .not_in_pgbench(),
+    row("scram-cache", "keep the keys that SCRAM derives from the password for further connections (default: on)")
+        .takes("on|off")
+        .set(|given, value| {
+            let choices = [("on", ScramKeys::Kept), ("off", ScramKeys::Derived)];
+            choose(value.text, "invalid value of --scram-cache", &choices).map(|it| given.connection.scram_keys = it)
+        })
+        .not_in_pgbench(),
     row("debug", "print debugging output").flag(|given| &mut given.debug),
     row("version", "output version information, then exit")
         .short('V')

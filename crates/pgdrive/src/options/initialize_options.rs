@@ -50,11 +50,8 @@ pub struct Initialize {
     /// --dataset; for pgbench's with -s, -F, --unlogged-tables, and where tables lie and how they
     /// are divided
     pub dataset: DatasetChoice,
-    /// --load-workers, --load-chunk, --resume
     pub mode: LoadMode,
-    /// -q
     pub quiet: bool,
-    /// --tpcc-check
     pub check: Option<TpccCheck>,
     pub events: Option<EventSink>,
     pub parent_lease: bool,
@@ -63,7 +60,6 @@ pub struct Initialize {
 /// The options that were given.
 #[derive(Default)]
 pub(super) struct InitializeOptions {
-    /// -i
     pub wanted: bool,
     pub steps: Option<Vec<Step>>,
     pub fillfactor: Option<u32>,
@@ -128,69 +124,41 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     row("index-tablespace", "create indexes in the specified tablespace")
         .takes("TABLESPACE")
         .text(|given| &mut given.index_tablespace),
-    row(
-        "partition-method",
-        "partition pgbench_accounts with this method\n\
-         (default: range)",
-    )
-    .takes("(range|hash)")
-    .set(|given, value| partition_method(value.text).map(|it| given.partition_method = Some(it))),
-    row(
-        "partitions",
-        "partition pgbench_accounts into NUM parts\n\
-         (default: 0)",
-    )
-    .takes("NUM")
-    .set(|given, value| partitions(value).map(|it| given.partitions = it)),
+    row("partition-method", "partition pgbench_accounts with this method (default: range)")
+        .takes("(range|hash)")
+        .set(|given, value| partition_method(value.text).map(|it| given.partition_method = Some(it))),
+    row("partitions", "partition pgbench_accounts into NUM parts (default: 0)")
+        .takes("NUM")
+        .set(|given, value| partitions(value).map(|it| given.partitions = it)),
     row("tablespace", "create tables in the specified tablespace")
         .takes("TABLESPACE")
         .text(|given| &mut given.tablespace),
     row("unlogged-tables", "create tables as unlogged tables").flag(|given| &mut given.unlogged),
-    row(
-        "dataset",
-        "tables of pgbench, of sysbench's oltp scripts, of\n\
-         TPC-C or of TPC-H (default: pgbench)",
-    )
-    .takes("pgbench|sbtest|tpcc|tpch")
-    .text(|given| &mut given.dataset)
-    .not_in_pgbench(),
+    row("dataset", "tables of pgbench, of sysbench's oltp scripts, of TPC-C or of TPC-H (default: pgbench)")
+        .takes("pgbench|sbtest|tpcc|tpch")
+        .text(|given| &mut given.dataset)
+        .not_in_pgbench(),
     row("tables", "number of tables of dataset sbtest (default: 1)")
         .takes("NUM")
         .set(|given, value| value.integer(1, 100_000).map(|it| given.sizes.tables = Some(it as u32)))
         .in_any_mode()
         .not_in_pgbench(),
-    row(
-        "table-size",
-        "rows in each table of dataset sbtest\n\
-         (default: 10000)",
-    )
-    .takes("NUM")
-    .set(|given, value| value.integer(1, I32).map(|it| given.sizes.table_size = Some(it as u32)))
-    .in_any_mode()
-    .not_in_pgbench(),
-    row(
-        "load-workers",
-        "load over NUM connections (default: one for each CPU,\n\
-         at most 8; a table or partition each)",
-    )
-    .takes("NUM")
-    .set(|given, value| value.integer(1, 1_000).map(|it| given.workers = Some(it as usize)))
-    .not_in_pgbench(),
-    row(
-        "load-chunk",
-        "commit every NUM rows, so that a load can be resumed\n\
-         within a table (0: whole tables, frozen)",
-    )
-    .takes("NUM")
-    .set(|given, value| value.integer(0, I32).map(|it| given.chunk_rows = Some(it as u64)))
-    .not_in_pgbench(),
-    row(
-        "resume",
-        "resume an interrupted load that was started with the\n\
-         same options",
-    )
-    .flag(|given| &mut given.resume)
-    .not_in_pgbench(),
+    row("table-size", "rows in each table of dataset sbtest (default: 10000)")
+        .takes("NUM")
+        .set(|given, value| value.integer(1, I32).map(|it| given.sizes.table_size = Some(it as u32)))
+        .in_any_mode()
+        .not_in_pgbench(),
+    row("load-workers", "load over NUM connections (default: one for each CPU, at most 8; a table or partition each)")
+        .takes("NUM")
+        .set(|given, value| value.integer(1, 1_000).map(|it| given.workers = Some(it as usize)))
+        .not_in_pgbench(),
+    row("load-chunk", "commit every NUM rows, so that a load can be resumed within a table (0: whole tables, frozen)")
+        .takes("NUM")
+        .set(|given, value| value.integer(0, I32).map(|it| given.chunk_rows = Some(it as u64)))
+        .not_in_pgbench(),
+    row("resume", "resume an interrupted load that was started with the same options")
+        .flag(|given| &mut given.resume)
+        .not_in_pgbench(),
 ];
 
 impl SbtestSizes {

@@ -1,5 +1,6 @@
 //! `-l` and its related options: which combinations are allowed, and the files.
 
+use std::fs::File;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -80,10 +81,12 @@ impl LogChoice {
                 0 => format!("{}.{pid}", self.prefix),
                 _ => format!("{}.{pid}.{worker}", self.prefix),
             };
-            LogFile::create(path.clone().into())
-                .map_err(|error| Failure::new(format!("could not open logfile \"{path}\": {}", plain(&error))))
+            let file = File::create(&path);
+            let file =
+                file.map_err(|error| Failure::new(format!("could not open logfile \"{path}\": {}", plain(&error))));
+            Ok(LogFile { path: path.into(), file: file? })
         };
-        let files = (0..workers).map(create).collect::<Result<_, _>>()?;
+        let files = (0..workers).map(create).collect::<Result<_, Failure>>()?;
         Ok(LogSpec { files, detail: self.detail, failures_detailed, failure: OnceLock::new() })
     }
 }

@@ -7,7 +7,6 @@ use crate::messages::Failure;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LuaChoice {
     pub source: LuaSource,
-    /// --lua-command
     pub command: String,
     /// --lua-opt, --tables and --table-size
     pub options: Vec<(String, String)>,
@@ -24,25 +23,11 @@ pub enum Check {
     Statements,
 }
 
-impl Check {
-    /// Parses the optional argument.
-    pub fn parse(text: &str) -> Result<Self, Failure> {
-        match text {
-            "" => Ok(Self::Compile),
-            "execute" => Ok(Self::Execute),
-            "statements" => Ok(Self::Statements),
-            _ => Err(Failure::new(format!("invalid argument of --check: \"{text}\""))
-                .hint("Give --check, --check=execute or --check=statements.")),
-        }
-    }
-}
-
 /// Where a Lua script comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LuaSource {
     /// --lua, a file or the name of a script that is installed with sysbench
     File(String),
-    /// --workload
     Workload(String),
 }
 

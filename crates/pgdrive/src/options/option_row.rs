@@ -8,7 +8,6 @@ use crate::messages::Failure;
 /// An option whose value is stored in a `G`, the options of its section of the help.
 pub struct Row<G> {
     pub syntax: Syntax,
-    /// The help text; lines after the first are indented.
     pub help: &'static str,
     apply: Apply<G>,
     modes: Modes,
@@ -36,11 +35,9 @@ enum Modes {
 /// Parts of a load that options may exclude.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partner {
-    /// --phases
     Phases,
     /// --lua and --workload
     Lua,
-    /// --replay
     Replay,
 }
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::Method;
-use pgdyno_engine::schedule::Spacing;
-use pgdyno_engine::spec::{Io, Tries};
+use pgdyno_engine::spec::Tries;
 use pgdyno_script::QueryMode;
 
 use crate::called_as::CalledAs;
@@ -23,7 +22,6 @@ pub struct Connection {
     /// Keyword and value for each of -h, -p and -U; those of a Lua script's pgsql-... options come
     /// before them.
     pub overrides: Vec<(&'static str, String)>,
-    /// --scram-cache
     pub scram_keys: ScramKeys,
 }
 
@@ -73,7 +71,6 @@ pub enum Origin {
 /// Which tables are vacuumed before a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vacuum {
-    /// -n
     Nothing,
     /// pgbench_branches and pgbench_tellers; pgbench_history is emptied.
     Small,
@@ -95,13 +92,10 @@ pub enum Seed {
 /// Information that is printed in place of other work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Information {
-    /// --help
     Help,
-    /// --version
     Version,
     /// -b list
     Builtins,
-    /// --show-script
     Script(String),
 }
 
@@ -175,13 +169,11 @@ impl Value<'_> {
     }
 }
 
-/// -R
 pub(super) fn rate_per_s(value: &Value<'_>) -> Result<f64, Failure> {
     let hint = "Give transactions per second, from 1e-9 to 1e9.";
     within(value, "invalid rate limit", RATES_PER_S, hint)
 }
 
-/// -L
 pub(super) fn latency_limit(value: &Value<'_>) -> Result<Duration, Failure> {
     let complaint = "invalid latency limit";
     let hint = format!("Give milliseconds, from 1e-6 to {I32}000.");
@@ -224,32 +216,13 @@ pub(super) fn protocol(text: &str) -> Result<QueryMode, Failure> {
     }
 }
 
-pub(super) fn io(text: &str) -> Result<Io, Failure> {
-    match text {
-        "auto" => Ok(Io::Auto),
-        "epoll" => Ok(Io::Epoll),
-        "io_uring" => Ok(Io::IoUring),
-        _ => Err(Failure::new(format!("invalid I/O method (--io): \"{text}\""))
-            .hint("Valid methods are \"auto\", \"epoll\" and \"io_uring\".")),
-    }
-}
-
-pub(super) fn scram_keys(text: &str) -> Result<ScramKeys, Failure> {
-    match text {
-        "on" => Ok(ScramKeys::Kept),
-        "off" => Ok(ScramKeys::Derived),
-        _ => Err(Failure::new(format!("invalid value of --scram-cache: \"{text}\""))
-            .hint("Valid values are \"on\" and \"off\".")),
-    }
-}
-
-pub(super) fn spacing(text: &str) -> Result<Spacing, Failure> {
-    match text {
-        "poisson" => Ok(Spacing::Poisson),
-        "regular" => Ok(Spacing::Regular),
-        _ => Err(Failure::new(format!("invalid arrivals (--arrivals): \"{text}\""))
-            .hint("Valid arrivals are \"poisson\" and \"regular\".")),
-    }
+/// The value that `text` names; `complaint` says what is invalid otherwise.
+pub(super) fn choose<T: Copy>(text: &str, complaint: &str, choices: &[(&str, T)]) -> Result<T, Failure> {
+    let chosen = choices.iter().find(|(name, _)| *name == text);
+    chosen.map(|(_, choice)| *choice).ok_or_else(|| {
+        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+        Failure::new(format!("{complaint}: \"{text}\"")).hint(format!("Give one of {}.", names.join(", ")))
+    })
 }
 
 pub(super) fn timer_tick(text: &str) -> Result<Duration, Failure> {

@@ -22,7 +22,6 @@ pub enum ProxyTls {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProxyChoice {
     pub connection: Connection,
-    /// --proxy
     pub listen: SocketAddr,
     pub record: Option<PathBuf>,
     pub keeps_copy: bool,
@@ -44,15 +43,14 @@ const fn row(long: &'static str, help: &'static str) -> Row<ProxyOptions> {
 }
 
 pub(super) const ROWS: &[Row<ProxyOptions>] = &[
-    row("proxy", "relay sessions from this address to the server, and\nprint a line of JSON each second")
+    row("proxy", "relay sessions from this address to the server, and print a line of JSON each second")
         .takes("HOST:PORT")
         .text(|given| &mut given.listen),
     row("record", "record statements and their answers in this new file").takes("FILE").text(|given| &mut given.record),
     row("record-copy", "also record rows of COPY FROM STDIN").flag(|given| &mut given.keeps_copy),
     row(
         "proxy-tls",
-        "accept TLS from clients, with the certificate and\n\
-         key in this PEM file, or with a new certificate",
+        "accept TLS from clients, with the certificate and key in this PEM file, or with a new certificate",
     )
     .takes("FILE|new")
     .text(|given| &mut given.tls),

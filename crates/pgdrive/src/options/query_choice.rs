@@ -15,7 +15,6 @@ pub enum TpchSelection {
 pub struct TpchQueries {
     pub selection: TpchSelection,
     pub scale_factor: f64,
-    /// --random-seed
     pub seed: u64,
 }
 
@@ -28,6 +27,5 @@ pub struct QueriesChoice {
     pub tpch: Option<TpchQueries>,
     /// How many times each runs as it is.
     pub rounds: u64,
-    /// --changed-texts
     pub changes_texts: bool,
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pgdyno_engine::spec::{Limit, OnLoss};
 
+use crate::durations;
 use crate::messages::Failure;
 
 /// The default where nothing else would end a run whose server stays down.
@@ -32,23 +33,14 @@ impl Patience {
             "always" => return Ok(Self::Always),
             _ => {}
         }
-        let invalid = || {
-            Failure::new(format!("invalid time (--reconnect): \"{text}\""))
-                .hint("Give a time above 0 and up to 2147483647s, with ms, s, min or h, such as 60s; or always.")
+        let time = match text.parse() {
+            Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+            Err(_) => durations::parse(text),
         };
-        let number_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-        let (number, unit) = text.split_at(number_end);
-        let unit_s = match unit.trim() {
-            "ms" => 0.001,
-            "" | "s" => 1.0,
-            "min" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(invalid()),
-        };
-        let number: f64 = number.parse().map_err(|_| invalid())?;
-        match Duration::try_from_secs_f64(number * unit_s) {
-            Ok(time) if !time.is_zero() && time <= Duration::from_secs(i32::MAX as u64) => Ok(Self::GivenOptions(time)),
-            _ => Err(invalid()),
+        match time.filter(|time| !time.is_zero() && *time <= durations::LONGEST) {
+            Some(time) => Ok(Self::GivenOptions(time)),
+            None => Err(Failure::new(format!("invalid time (--reconnect): \"{text}\""))
+                .hint("Give a time above 0 and up to 366d, with ms, s, min or h, such as 60s; or always.")),
         }
     }
 
@@ -77,7 +69,7 @@ mod tests {
             let time = Patience::GivenOptions(Duration::from_millis(ms));
             assert_eq!(Patience::parse(text), Ok(time), "{text}");
         }
-        for text in ["0", "0s", "s", "-1s", "1d", "1s2", "1..5s", "999999999999h"] {
+        for text in ["0", "0s", "s", "-1s", "1s2", "1..5s", "999999999999h"] {
             assert!(Patience::parse(text).is_err(), "{text}");
         }
     }

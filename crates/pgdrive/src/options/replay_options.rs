@@ -14,7 +14,6 @@ const MOST: f64 = 1e6;
 /// A replay file, and how fast it is replayed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayChoice {
-    /// --replay
     pub path: PathBuf,
     pub pace: Pace,
 }
@@ -22,7 +21,6 @@ pub struct ReplayChoice {
 /// The options that were given.
 #[derive(Debug, Default)]
 pub(super) struct ReplayOptions {
-    /// --replay
     pub path: Option<String>,
     pub pace: Option<Pace>,
 }

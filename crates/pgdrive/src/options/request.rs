@@ -17,7 +17,6 @@ pub enum Request {
     /// `--tpcc-check` without `-i`
     TpccCheck(TpccCheck),
     TpchQueries(TpchQueries),
-    /// `--proxy`
     Proxy(Box<ProxyChoice>),
     Benchmark(Box<Benchmark>),
 }

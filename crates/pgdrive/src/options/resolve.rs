@@ -222,7 +222,6 @@ fn agree_with_phases(given: &GivenOptions, load: &Benchmark) -> Result<(), Failu
     Ok(())
 }
 
-/// -t or -T
 fn limit(given: &BenchmarkOptions, load: &Benchmark) -> Result<Limit, Failure> {
     let limit = match (given.transactions, given.duration) {
         (Some(_), Some(_)) => {

@@ -6,7 +6,7 @@ use pgdyno_dataset::tpcc::conditions::Depth;
 use pgdyno_engine::schedule::Arrivals;
 
 use super::option_row::Row;
-use super::option_values::{Connection, EventSink, I32, Origin, ScriptChoice};
+use super::option_values::{Connection, EventSink, I32, Origin, ScriptChoice, choose};
 use crate::messages::Failure;
 use crate::tpcc::Variant;
 use crate::tpcc::mix_and_pauses::commands;
@@ -16,62 +16,46 @@ use crate::tpcc::transaction_kind::Kind;
 const WAREHOUSES_MOST: i64 = I32;
 
 const fn row(long: &'static str, help: &'static str) -> Row<TpccOptions> {
-    Row::new(long, help)
+    Row::new(long, help).not_in_pgbench()
 }
 
 pub(super) const ROWS: &[Row<TpccOptions>] = &[
     row(
         "tpcc-profile",
-        "follow the rules of HammerDB's newest release, of a\n\
-         release (hammerdb-6.0, hammerdb-6.1, hammerdb-6.1.1)\n\
-         or of the standard (default: hammerdb)",
+        "follow the rules of HammerDB's newest release, of a release (hammerdb-6.0, hammerdb-6.1, hammerdb-6.1.1) or \
+         of the standard (default: hammerdb)",
     )
     .takes("PROFILE")
-    .set(|given, value| profile(value.text).map(|it| given.profile = Some(it)))
-    .not_in_pgbench(),
-    row(
-        "tpcc-variant",
-        "send transactions as functions, procedures, sql or\n\
-         sql-pipelined (default: functions)",
-    )
-    .takes("VARIANT")
-    .set(|given, value| variant(value.text).map(|it| given.variant = Some(it)))
-    .not_in_pgbench(),
-    row(
-        "warehouses",
-        "number of warehouses to create (default: 1) or to use\n\
-         (default: all in the database)",
-    )
-    .takes("NUM")
-    .set(|given, value| value.integer(1, WAREHOUSES_MOST).map(|it| given.warehouses = Some(it as u32)))
-    .not_in_pgbench(),
-    row("all-warehouses", "choose a warehouse for each transaction")
-        .flag(|given| &mut given.all_warehouses)
-        .not_in_pgbench(),
-    row(
-        "tpcc-pauses",
-        "pause for the standard's keying and think times\n\
-         (default: on for spec, off for hammerdb)",
-    )
-    .takes("on|off")
-    .set(|given, value| pauses(value.text).map(|it| given.pauses = Some(it)))
-    .not_in_pgbench(),
-    row(
-        "order-line-partitions",
-        "with -i: partition order_line into NUM ranges of\n\
-         warehouses (default: none)",
-    )
-    .takes("NUM")
-    .set(|given, value| value.integer(1, 10_000).map(|it| given.order_line_partitions = Some(it as u32)))
-    .not_in_pgbench(),
+    .set(|given, value| {
+        let mut profiles = vec![(Profile::NEWEST_HAMMERDB, Profile::HAMMERDB)];
+        profiles.extend(Profile::ALL.map(|profile| (profile.name(), profile)));
+        choose(value.text, "unrecognized TPC-C profile", &profiles).map(|it| given.profile = Some(it))
+    }),
+    row("tpcc-variant", "send transactions as functions, procedures, sql or sql-pipelined (default: functions)")
+        .takes("VARIANT")
+        .set(|given, value| {
+            let variants = Variant::ALL.map(|variant| (variant.name(), variant));
+            choose(value.text, "unrecognized TPC-C variant", &variants).map(|it| given.variant = Some(it))
+        }),
+    row("warehouses", "number of warehouses to create (default: 1) or to use (default: all in the database)")
+        .takes("NUM")
+        .set(|given, value| value.integer(1, WAREHOUSES_MOST).map(|it| given.warehouses = Some(it as u32))),
+    row("all-warehouses", "choose a warehouse for each transaction").flag(|given| &mut given.all_warehouses),
+    row("tpcc-pauses", "pause for the standard's keying and think times (default: on for spec, off for hammerdb)")
+        .takes("on|off")
+        .set(|given, value| {
+            choose(value.text, "invalid value of --tpcc-pauses", &[("on", true), ("off", false)])
+                .map(|it| given.pauses = Some(it))
+        }),
+    row("order-line-partitions", "with -i: partition order_line into NUM ranges of warehouses (default: none)")
+        .takes("NUM")
+        .set(|given, value| value.integer(1, 10_000).map(|it| given.order_line_partitions = Some(it as u32))),
     row(
         "tpcc-check",
-        "check the standard's consistency conditions 1 to 4,\n\
-         with -i after the load; exit with 3 if one is broken",
+        "check the standard's consistency conditions 1 to 4, with -i after the load; exit with 3 if one is broken",
     )
-    .flag(|given| &mut given.check)
-    .not_in_pgbench(),
-    row("thorough", "with --tpcc-check: all 12 conditions").flag(|given| &mut given.thorough).not_in_pgbench(),
+    .flag(|given| &mut given.check),
+    row("thorough", "with --tpcc-check: all 12 conditions").flag(|given| &mut given.thorough),
 ];
 
 /// The options that were given.
@@ -92,13 +76,10 @@ pub(super) struct TpccOptions {
 pub struct TpccLoad {
     /// --warehouses; None for all in the database.
     pub warehouses: Option<u32>,
-    /// --tpcc-profile
     pub profile: Profile,
-    /// --tpcc-variant
     pub variant: Variant,
     /// Whether a client stays in one warehouse, which --all-warehouses prevents.
     pub is_bound: bool,
-    /// --tpcc-pauses
     pauses: Option<bool>,
 }
 
@@ -150,7 +131,6 @@ pub struct TpccCheck {
     pub warehouses: Option<u32>,
     /// --tpcc-profile; None for the profile in the dataset stamp.
     pub profile: Option<Profile>,
-    /// --thorough
     pub depth: Depth,
     pub events: Option<EventSink>,
     pub parent_lease: bool,
@@ -220,29 +200,5 @@ impl TpccOptions {
             events: None,
             parent_lease: false,
         }
-    }
-}
-
-fn profile(name: &str) -> Result<Profile, Failure> {
-    Profile::from_name(name).ok_or_else(|| {
-        let names = Profile::ALL.map(Profile::name).join(", ");
-        Failure::new(format!("unrecognized TPC-C profile \"{name}\""))
-            .hint(format!("Valid profiles are {}, {names}.", Profile::NEWEST_HAMMERDB))
-    })
-}
-
-fn variant(name: &str) -> Result<Variant, Failure> {
-    let mut all = Variant::ALL.into_iter();
-    all.find(|variant| variant.name() == name).ok_or_else(|| {
-        let names = Variant::ALL.map(Variant::name).join(", ");
-        Failure::new(format!("unrecognized TPC-C variant \"{name}\"")).hint(format!("There are {names}."))
-    })
-}
-
-fn pauses(text: &str) -> Result<bool, Failure> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(Failure::new("--tpcc-pauses is either \"on\" or \"off\"")),
     }
 }

@@ -15,27 +15,20 @@ use crate::tpch::refresh::PAIRS;
 use crate::tpch::stream::Step;
 
 const fn row(long: &'static str, help: &'static str) -> Row<TpchOptions> {
-    Row::new(long, help)
+    Row::new(long, help).not_in_pgbench()
 }
 
 pub(super) const ROWS: &[Row<TpchOptions>] = &[
-    row(
-        "scale-factor",
-        "with -i: size of dataset tpch, 0.01 to 1000: about\n\
-         1 GB of text each (default: 1)",
-    )
-    .takes("NUM")
-    .set(|given, value| scale(value.text).map(|it| given.scale = Some(it)))
-    .not_in_pgbench(),
+    row("scale-factor", "with -i: size of dataset tpch, 0.01 to 1000: about 1 GB of text each (default: 1)")
+        .takes("NUM")
+        .set(|given, value| scale(value.text).map(|it| given.scale = Some(it))),
     row(
         "tpch-queries",
-        "print the queries of a stream (0: the power run), or\n\
-         those of the specification's validation, or one of\n\
+        "print the queries of a stream (0: the power run), or those of the specification's validation, or one of \
          them, and exit; with --workload=queries: run them",
     )
     .takes("STREAM|validation|Q1...")
-    .set(|given, value| selection(value.text).map(|it| given.queries = Some(it)))
-    .not_in_pgbench(),
+    .set(|given, value| selection(value.text).map(|it| given.queries = Some(it))),
 ];
 
 /// The options that were given.

@@ -1,91 +1,53 @@
 //! `--tpcc-check`: checks the standard's consistency conditions, with one line for each.
 
 use std::io::{self, Write};
-use std::sync::atomic::Ordering;
 
 use pgdyno_connect::Session;
 use pgdyno_dataset::tpcc::Profile;
 use pgdyno_dataset::tpcc::conditions::{Condition, Verdict, conditions};
 use pgdyno_dataset::{LoadError, Stamp, dataset_stamp::Reading};
-use pgdyno_engine::clock::Clock;
 use serde_json::json;
 
-use crate::connection_params::resolve_params;
 use crate::database_setup;
+use crate::database_setup::resolve_params;
 use crate::early_stop::Lease;
-use crate::events::Events;
+use crate::events::{Events, text_out};
 use crate::exit::Exit;
 use crate::messages::{Failure, Messages};
-use crate::options::{EventSink, TpccCheck};
-use crate::outputs::Outputs;
+use crate::options::TpccCheck;
+use crate::run_events::run_with_events;
 use crate::setup_canceller::Canceller;
 use crate::tpcc::tpcc_load::profile_of;
 
 /// Checks a database; reports every failure before it returns.
 pub fn run(options: &TpccCheck, messages: &Messages) -> Exit {
-    let mut events = match Events::open(options.events.as_ref(), Clock::start()) {
-        Ok(events) => events,
-        Err(error) => {
-            messages.error(format!("could not create the events file: {error}"));
-            return Exit::NotBegun;
-        }
-    };
-    let mut out: Box<dyn Write> = match options.events {
-        Some(EventSink::Stdout) => Box::new(io::stderr()),
-        _ => Box::new(io::stdout()),
-    };
-    let (exit, failure) = match carry_out(options, messages, &mut events, &mut out) {
-        Ok(exit) => (exit, None),
-        Err(failure) => {
-            failure.report(messages);
-            (Exit::NotBegun, Some(failure))
-        }
-    };
-    let end = json!({
-        "outcome": match exit {
-            Exit::Well | Exit::Refused => "finished",
-            Exit::Signalled(_) => "interrupted",
-            Exit::NotBegun | Exit::Aborted | Exit::Unwritten => "failed",
-        },
-        "exit_code": exit.code(),
-        "message": failure.as_ref().map(|failure| &failure.message),
-        "hint": failure.as_ref().and_then(|failure| failure.hint.as_ref()),
-    });
-    // Events keeps a failure, which is reported later
-    let _ = events.write("end", end);
-    let mut outputs = Outputs::new(messages);
-    if let Some(error) = events.failure() {
-        outputs.report(events.name(), error);
-    }
-    outputs.exit(exit)
+    run_with_events(options.events.as_ref(), messages, |events| check_alone(options, messages, events))
 }
 
-fn carry_out(
-    options: &TpccCheck, messages: &Messages, events: &mut Events, out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let lease = Lease::take().map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
-    if options.parent_lease {
-        lease.end_with_parent();
-    }
+fn check_alone(options: &TpccCheck, messages: &Messages, events: &mut Events) -> Result<Exit, Failure> {
+    let lease = Lease::take_from(options.parent_lease)?;
     let mut params = resolve_params(&options.connection, messages)?;
     params.interrupt = lease.interrupt();
     let canceller = Canceller::start(&params, &lease.stop);
     let checked = database_setup::connect_first(&mut params).and_then(|(mut session, _)| {
         canceller.watch(&mut session);
-        let holds = check(&mut session, options, events, out)?;
+        let holds = check(&mut session, options, events, &mut text_out(options.events.as_ref()))?;
         // the server logs a TLS session that ends without Terminate; a failure has no other effect
         let _ = session.close();
         Ok(holds)
     });
     match checked {
-        Err(_) if lease.stop.load(Ordering::Relaxed) => Ok(lease.exit()),
-        Ok(false) => {
-            messages.error("the database is not consistent");
-            Ok(Exit::Refused)
-        }
-        Ok(true) => Ok(Exit::Well),
-        Err(failure) => Err(failure),
+        Err(_) if lease.is_over() => Ok(lease.exit()),
+        checked => checked.map(|is_consistent| exit(is_consistent, messages)),
     }
+}
+
+pub fn exit(is_consistent: bool, messages: &Messages) -> Exit {
+    if is_consistent {
+        return Exit::Well;
+    }
+    messages.error("the database is not consistent");
+    Exit::Refused
 }
 
 /// Checks the session's database and reports each verdict; returns whether all conditions hold.

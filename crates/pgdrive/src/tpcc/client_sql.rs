@@ -4,16 +4,35 @@ pub mod client_statement;
 
 use pgdyno_dataset::tpcc::Profile;
 use pgdyno_engine::driver::{Answer, Outgoing};
-use pgdyno_wire::{BindTemplate, EncodeError};
+use pgdyno_wire::{BindTemplate, Columns, EncodeError};
 
 use super::inputs::{Inputs, Line, MOST_LINES, NewOrder, Payment, Who, push, push_cents, push_last_name};
-use super::prepared_statement::Prepared;
 use super::transaction_kind::Kind;
 use client_statement::Statement;
 
 const DISTRICTS: usize = 10;
 const DIST_INFO: usize = 24;
 const MOST_PARAMETERS: usize = 9;
+
+/// A statement that every session prepares.
+#[derive(Debug)]
+pub struct Prepared {
+    pub name: String,
+    pub sql: String,
+    pub template: BindTemplate,
+}
+
+impl Prepared {
+    /// Statements with their numbers of parameters; each is named by its index.
+    pub fn all(statements: Vec<(String, u16)>) -> Result<Vec<Self>, EncodeError> {
+        let one = |(place, (sql, parameters)): (usize, (String, u16))| {
+            let name = format!("tpcc{place}");
+            let template = BindTemplate::new(&name, parameters, Columns::Undescribed)?;
+            Ok(Self { name, sql, template })
+        };
+        statements.into_iter().enumerate().map(one).collect()
+    }
+}
 
 /// The progress of a transaction.
 #[derive(Debug)]

@@ -9,12 +9,10 @@ use pgdyno_engine::driver::{Answer, Driver, Drivers, Event, Outgoing, Refused, R
 use pgdyno_wire::EncodeError;
 
 use super::Variant;
-use super::client_sql::{ClientSql, Progress};
+use super::client_sql::{ClientSql, Prepared, Progress};
 use super::deferred::Delivery;
-
 use super::inputs::{Inputs, NewOrder, Rules, User, Who, push, push_cents, push_last_name};
 use super::mix_and_pauses::call;
-use super::prepared_statement::Prepared;
 use super::transaction_kind::Kind;
 
 const NOT_ROLLED_BACK: &str = "an order with an unused item was not rolled back, or another one was";

@@ -1,11 +1,12 @@
 //! Benchmarking options that only pgdrive has.
 
-use pgdyno_engine::spec::Pipelining;
+use pgdyno_engine::schedule::Spacing;
+use pgdyno_engine::spec::{Io, Pipelining};
 
 use super::super::benchmark_options::BenchmarkOptions;
 use super::super::lua_options::{Check, LuaSource, script_option};
 use super::super::option_row::{Conflict, Partner, Row};
-use super::super::option_values::{EventSink, I32, io, part, spacing, timer_tick};
+use super::super::option_values::{EventSink, I32, choose, part, timer_tick};
 use super::super::pause_options::PauseChoice;
 use super::super::reconnect_option::{Patience, is_patience};
 use super::super::replay_options::pace;
@@ -21,56 +22,35 @@ const fn row(long: &'static str, help: &'static str) -> Row<BenchmarkOptions> {
 }
 
 pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
-    row(
-        "percentiles",
-        "show latency percentiles (default:\n\
-         50,90,95,99,99.9,99.99), with -r also per statement",
-    )
-    .may_take("[=LIST]", percentiles::is_list)
-    .set(|given, value| Percentiles::parse(value.text).map(|it| given.load.percentiles = Some(it))),
+    row("percentiles", "show latency percentiles (default: 50,90,95,99,99.9,99.99), with -r also per statement")
+        .may_take("[=LIST]", percentiles::is_list)
+        .set(|given, value| Percentiles::parse(value.text).map(|it| given.load.percentiles = Some(it))),
     row("histogram", "write an HdrHistogram interval log, a line per second")
         .takes("FILE")
         .text(|given| &mut given.load.histogram),
-    row(
-        "lua",
-        "run a Lua script of sysbench: a file, or the name of\n\
-         an installed one (oltp_read_write)",
-    )
-    .takes("SCRIPT")
-    .set(|given, value| {
-        given.lua.add(LuaSource::File(value.text.to_owned()));
-        Ok(())
-    })
-    .not_in_pgbench()
-    .not_in_replays("the file has its own statements"),
-    row(
-        "lua-command",
-        "run (default), prepare, cleanup, prewarm, help or\n\
-         a command of the script",
-    )
-    .takes("COMMAND")
-    .text(|given| &mut given.lua.command)
-    .not_in_pgbench()
-    .not_in_replays("the file has its own statements"),
+    row("lua", "run a Lua script of sysbench: a file, or the name of an installed one (oltp_read_write)")
+        .takes("SCRIPT")
+        .set(|given, value| {
+            given.lua.add(LuaSource::File(value.text.to_owned()));
+            Ok(())
+        })
+        .not_in_pgbench()
+        .not_in_replays("the file has its own statements"),
+    row("lua-command", "run (default), prepare, cleanup, prewarm, help or a command of the script")
+        .takes("COMMAND")
+        .text(|given| &mut given.lua.command)
+        .not_in_pgbench()
+        .not_in_replays("the file has its own statements"),
     row("lua-opt", "set an option of the script")
         .takes("NAME=VALUE")
         .set(|given, value| script_option(value.text).map(|it| given.lua.options.push(it)))
         .not_in_pgbench()
         .not_in_replays("the file has its own statements"),
     row(
-        "allow-lua-system",
-        "no effect: Lua scripts may start programs, write\n\
-         files and call C",
-    )
-    .not_in_pgbench()
-    .not_in_replays("the file has its own statements"),
-    row(
         "workload",
-        "run a workload of sysbench on dataset sbtest\n\
-         (oltp-read-write, oltp-point-select...; with --tables\n\
-         and --table-size), tpcc or tpch: see their options;\n\
-         queries: the SQL files of -f, or --tpch-queries, each\n\
-         by itself, in as many rounds as -t",
+        "run a workload of sysbench on dataset sbtest (oltp-read-write, oltp-point-select...; with --tables and \
+         --table-size), tpcc or tpch: see their options; queries: the SQL files of -f, or --tpch-queries, each by \
+         itself, in as many rounds as -t",
     )
     .takes("NAME")
     .set(|given, value| {
@@ -86,28 +66,19 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .not_in_replays("the file has its own statements"),
     row(
         "changed-texts",
-        "with --workload=queries: run each query again with\n\
-         another constant, unknown to a cache of results",
+        "with --workload=queries: run each query again with another constant, unknown to a cache of results",
     )
     .flag(|given| &mut given.changed_texts)
     .not_in_pgbench()
     .not_in_replays("the file has its own statements"),
-    row(
-        "replay",
-        "replay a captured load: the sessions of a replay\n\
-         file, at their times",
-    )
-    .takes("FILE")
-    .text(|given| &mut given.replay.path)
-    .not_in_pgbench(),
-    row(
-        "pace",
-        "with --replay: divide captured times by FACTOR\n\
-         (default: 1), or leave out all pauses (max)",
-    )
-    .takes("FACTOR|max")
-    .set(|given, value| pace(value.text).map(|it| given.replay.pace = Some(it)))
-    .not_in_pgbench(),
+    row("replay", "replay a captured load: the sessions of a replay file, at their times")
+        .takes("FILE")
+        .text(|given| &mut given.replay.path)
+        .not_in_pgbench(),
+    row("pace", "with --replay: divide captured times by FACTOR (default: 1), or leave out all pauses (max)")
+        .takes("FACTOR|max")
+        .set(|given, value| pace(value.text).map(|it| given.replay.pace = Some(it)))
+        .not_in_pgbench(),
     row("json", "write the results to FILE as a JSON object").takes("FILE").text(|given| &mut given.load.json),
     row("warmup", "run the load for SECONDS before measuring begins")
         .takes("SECONDS")
@@ -117,19 +88,14 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
                 .unless(|given| given.load.warmup.is_zero()),
         )
         .not_in_replays("a replay is measured from its first session on"),
-    row(
-        "auto-pipeline",
-        "send statements that need no earlier result in one\n\
-         round trip",
-    )
-    .call(|given| given.load.pipelining = Pipelining::Auto)
-    .not_with(Conflict::new(Partner::Lua, "A Lua script waits for every answer."))
-    .not_in_pgbench()
-    .not_in_replays("a replay sends what the application sent"),
+    row("auto-pipeline", "send statements that need no earlier result in one round trip")
+        .call(|given| given.load.pipelining = Pipelining::Auto)
+        .not_with(Conflict::new(Partner::Lua, "A Lua script waits for every answer."))
+        .not_in_pgbench()
+        .not_in_replays("a replay sends what the application sent"),
     row(
         "keying-time",
-        "pause before every transaction (100ms, 2s, fixed:2s,\n\
-         exponential:12s), of all scripts or one by name or\n\
+        "pause before every transaction (100ms, 2s, fixed:2s, exponential:12s), of all scripts or one by name or \
          number; latency counts from its end",
     )
     .takes("[SCRIPT=]TIME")
@@ -143,113 +109,94 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .not_with(PAUSES)
         .not_in_pgbench()
         .not_in_replays("the file has its own times"),
-    row(
-        "drain-limit",
-        "abort clients still busy SECONDS after -T\n\
-         (default: 60)",
-    )
-    .takes("SECONDS")
-    .set(|given, value| value.seconds_or_zero().map(|it| given.load.drain_limit = Some(it))),
-    row("io", "use this interface of the kernel (default: auto)")
-        .takes("auto|epoll|io_uring")
-        .set(|given, value| io(value.text).map(|it| given.load.io = it)),
+    row("drain-limit", "abort clients still busy SECONDS after -T (default: 60)")
+        .takes("SECONDS")
+        .set(|given, value| value.seconds_or_zero().map(|it| given.load.drain_limit = Some(it))),
+    row("io", "use this interface of the kernel (default: auto)").takes("auto|epoll|io_uring").set(|given, value| {
+        let pollers = [("auto", Io::Auto), ("epoll", Io::Epoll), ("io_uring", Io::IoUring)];
+        choose(value.text, "invalid I/O method (--io)", &pollers).map(|it| given.load.io = it)
+    }),
     row(
         "reconnect",
-        "reconnect clients that lose their connection, and\n\
-         abort them after TIME (60s, 500ms, always; default:\n\
-         the end of the run, with -t 60s)",
+        "reconnect clients that lose their connection, and abort them after TIME (60s, 500ms, always; default: the \
+         end of the run, with -t 60s)",
     )
     .may_take("[=TIME]", is_patience)
     .set(|given, value| Patience::parse(value.text).map(|it| given.reconnect = Some(it)))
     .not_in_replays("a replay opens a new connection for each session"),
     row(
         "count-refusals",
-        "with -C: count a connection that fails as a failed\n\
-         transaction, instead of aborting the client",
+        "with -C: count a connection that fails as a failed transaction, instead of aborting the client",
     )
     .flag(|given| &mut given.counts_refusals)
     .not_in_pgbench()
     .not_in_replays("a replay counts sessions without a connection"),
     row(
         "ledger",
-        "store the number of every write transaction in table\n\
-         pgdyno_ledger, and report which were acknowledged",
+        "store the number of every write transaction in table pgdyno_ledger, and report which were acknowledged",
     )
     .flag(|given| &mut given.load.ledger)
     .not_in_pgbench()
     .not_in_replays("the file has its own statements"),
     row("arrivals", "set the spacing of starts (default: poisson)")
         .takes("poisson|regular")
-        .set(|given, value| spacing(value.text).map(|it| given.load.spacing = Some(it)))
+        .set(|given, value| {
+            let spacings = [("poisson", Spacing::Poisson), ("regular", Spacing::Regular)];
+            choose(value.text, "invalid arrivals (--arrivals)", &spacings).map(|it| given.load.spacing = Some(it))
+        })
         .not_in_pgbench()
         .not_in_replays("the file has its own times"),
     row(
         "timer-tick",
-        "wake sleeping clients at multiples of TIME (\"1ms\"):\n\
-         less CPU, more schedule lag (default: exact times)",
+        "wake sleeping clients at multiples of TIME (\"1ms\"): less CPU, more schedule lag (default: exact times)",
     )
     .takes("TIME")
     .set(|given, value| timer_tick(value.text).map(|it| given.load.timer_tick = it))
     .not_in_pgbench(),
-    row(
-        "phases",
-        "change rate, clients and scripts over time as the\n\
-         TOML file defines",
-    )
-    .takes("FILE")
-    .text(|given| &mut given.load.phases_file)
-    .not_in_pgbench()
-    .not_in_replays("the file has its own times"),
-    row(
-        "events",
-        "write events as JSON Lines (\"-\": to standard output,\n\
-         and the summary to standard error)",
-    )
-    .takes("FILE")
-    .set(|given, value| {
-        given.load.events = Some(match value.text {
-            "-" => EventSink::Stdout,
-            path => EventSink::File(path.to_owned()),
-        });
-        Ok(())
-    })
-    .in_any_mode(),
+    row("phases", "change rate, clients and scripts over time as the TOML file defines")
+        .takes("FILE")
+        .text(|given| &mut given.load.phases_file)
+        .not_in_pgbench()
+        .not_in_replays("the file has its own times"),
+    row("events", "write events as JSON Lines (\"-\": to standard output, and the summary to standard error)")
+        .takes("FILE")
+        .set(|given, value| {
+            given.load.events = Some(match value.text {
+                "-" => EventSink::Stdout,
+                path => EventSink::File(path.to_owned()),
+            });
+            Ok(())
+        })
+        .in_any_mode(),
     row("max-workers", "limit the automatic number of threads")
         .takes("NUM")
         .set(|given, value| value.integer(1, I32).map(|it| given.max_workers = Some(it as usize))),
-    row(
-        "worker-busy",
-        "print a warning when a thread uses more than this\n\
-         percentage of a core (default: 70)",
-    )
-    .takes("PERCENT")
-    .set(|given, value| value.integer(1, 100).map(|it| given.load.busy_share = it as f64 / 100.0)),
+    row("worker-busy", "print a warning when a thread uses more than this percentage of a core (default: 70)")
+        .takes("PERCENT")
+        .set(|given, value| value.integer(1, 100).map(|it| given.load.busy_share = it as f64 / 100.0)),
     row(
         "check",
-        "read and compile the scripts, then exit; with execute\n\
-         also run a Lua script's top level and its init();\n\
+        "read and compile the scripts, then exit; with execute also run a Lua script's top level and its init(); \
          with statements print their SQL with $1 for variables",
     )
     .may_take("[=execute|statements]", no_word)
-    .set(|given, value| Check::parse(value.text).map(|it| given.load.check = Some(it))),
+    .set(|given, value| {
+        let checks = [("", Check::Compile), ("execute", Check::Execute), ("statements", Check::Statements)];
+        choose(value.text, "invalid argument of --check", &checks).map(|it| given.load.check = Some(it))
+    }),
     row("parent-lease", "stop when standard input closes").flag(|given| &mut given.load.parent_lease).in_any_mode(),
     row("lease", "also stop when no line has arrived for SECONDS")
         .takes("SECONDS")
         .set(|given, value| value.seconds().map(|it| given.load.lease = Some(it)))
         .not_in_pgbench(),
-    row(
-        "part",
-        "run as generator K of N of one load, with a share of\n\
-         the clients (-c) and of the rate",
-    )
-    .takes("K/N")
-    .set(|given, value| part(value.text).map(|it| given.part = Some(it)))
-    .not_in_pgbench()
-    .not_in_replays("one generator replays the whole file"),
+    row("part", "run as generator K of N of one load, with a share of the clients (-c) and of the rate")
+        .takes("K/N")
+        .set(|given, value| part(value.text).map(|it| given.part = Some(it)))
+        .not_in_pgbench()
+        .not_in_replays("one generator replays the whole file"),
     row(
         "await-start",
-        "wait for a line \"start INSTANT\" on standard input\n\
-         when connected (in microseconds since 1970)",
+        "wait for a line \"start INSTANT\" on standard input when connected (in microseconds since 1970)",
     )
     .flag(|given| &mut given.load.await_start)
     .not_in_pgbench(),

@@ -20,47 +20,35 @@ const fn row(long: &'static str, help: &'static str) -> Row<BenchmarkOptions> {
 }
 
 pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
-    row(
-        "builtin",
-        "add builtin script NAME weighted at W (default: 1)\n\
-         (use \"-b list\" to list available scripts)",
-    )
-    .short('b')
-    .takes("NAME[@W]")
-    .set(|given, value| {
-        if value.text == "list" {
-            given.information = Some(Information::Builtins);
-        } else {
-            given.load.scripts.push(script(value.text, Origin::Builtin)?);
-        }
-        Ok(())
-    })
-    .not_with(SCRIPTS)
-    .not_in_replays("the file has its own statements"),
+    row("builtin", "add builtin script NAME weighted at W (default: 1) (use \"-b list\" to list available scripts)")
+        .short('b')
+        .takes("NAME[@W]")
+        .set(|given, value| {
+            if value.text == "list" {
+                given.information = Some(Information::Builtins);
+            } else {
+                given.load.scripts.push(script(value.text, Origin::Builtin)?);
+            }
+            Ok(())
+        })
+        .not_with(SCRIPTS)
+        .not_in_replays("the file has its own statements"),
     row("file", "add script FILENAME weighted at W (default: 1)")
         .short('f')
         .takes("FILENAME[@W]")
         .set(|given, value| script(value.text, Origin::File).map(|it| given.load.scripts.push(it)))
         .not_with(SCRIPTS)
         .not_in_replays("the file has its own statements"),
-    row(
-        "skip-some-updates",
-        "skip updates of pgbench_tellers and pgbench_branches\n\
-         (same as \"-b simple-update\")",
-    )
-    .short('N')
-    .call(|given| given.load.scripts.push(ScriptChoice::builtin("simple-update")))
-    .not_with(SCRIPTS)
-    .not_in_replays("the file has its own statements"),
-    row(
-        "select-only",
-        "perform SELECT-only transactions\n\
-         (same as \"-b select-only\")",
-    )
-    .short('S')
-    .call(|given| given.load.scripts.push(ScriptChoice::builtin("select-only")))
-    .not_with(SCRIPTS)
-    .not_in_replays("the file has its own statements"),
+    row("skip-some-updates", "skip updates of pgbench_tellers and pgbench_branches (same as \"-b simple-update\")")
+        .short('N')
+        .call(|given| given.load.scripts.push(ScriptChoice::builtin("simple-update")))
+        .not_with(SCRIPTS)
+        .not_in_replays("the file has its own statements"),
+    row("select-only", "perform SELECT-only transactions (same as \"-b select-only\")")
+        .short('S')
+        .call(|given| given.load.scripts.push(ScriptChoice::builtin("select-only")))
+        .not_with(SCRIPTS)
+        .not_in_replays("the file has its own statements"),
     row("client", "number of concurrent database clients (default: 1)")
         .short('c')
         .takes("NUM")
@@ -76,14 +64,10 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .set(|given, value| definition(value.text).map(|it| given.load.variables.push(it)))
         .not_with(Conflict::new(Partner::Lua, "Give options of the script with --lua-opt NAME=VALUE."))
         .not_in_replays("the file has its own statements"),
-    row(
-        "jobs",
-        "number of threads (default: automatic; 1 under the\n\
-         name pgbench)",
-    )
-    .short('j')
-    .takes("NUM")
-    .set(|given, value| value.integer(1, I32).map(|it| given.jobs = Some(it as usize))),
+    row("jobs", "number of threads (default: automatic; 1 under the name pgbench)")
+        .short('j')
+        .takes("NUM")
+        .set(|given, value| value.integer(1, I32).map(|it| given.jobs = Some(it as usize))),
     row("log", "write transaction times to log file").short('l').flag(|given| &mut given.log.wanted),
     row("latency-limit", "count transactions lasting more than NUM ms as late")
         .short('L')
@@ -109,16 +93,12 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .set(|given, value| rate_per_s(value).map(|it| given.rate_per_s = Some(it)))
         .not_with(Conflict::new(Partner::Phases, "give each phase its rate in the file"))
         .not_in_replays("the file has its own times, which --pace=FACTOR divides"),
-    row(
-        "scale",
-        "scaling factor: with -i, of the tables; otherwise\n\
-         reported for custom scripts",
-    )
-    .short('s')
-    .takes("NUM")
-    .set(|given, value| value.integer(1, I32).map(|it| given.load.scale = Some(it)))
-    .in_any_mode()
-    .not_in_replays("the file has its own statements"),
+    row("scale", "scaling factor: with -i, of the tables; otherwise reported for custom scripts")
+        .short('s')
+        .takes("NUM")
+        .set(|given, value| value.integer(1, I32).map(|it| given.load.scale = Some(it)))
+        .in_any_mode()
+        .not_in_replays("the file has its own statements"),
     row("transactions", "number of transactions each client runs (default: 10)")
         .short('t')
         .takes("NUM")
@@ -149,13 +129,9 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("exit-on-abort", "exit when any client is aborted").flag(|given| &mut given.load.exit_on_abort),
     row("failures-detailed", "report the failures grouped by basic types")
         .flag(|given| &mut given.load.failures_detailed),
-    row(
-        "log-prefix",
-        "prefix for transaction time log file\n\
-         (default: \"pgbench_log\")",
-    )
-    .takes("PREFIX")
-    .text(|given| &mut given.log.prefix),
+    row("log-prefix", "prefix for transaction time log file (default: \"pgbench_log\")")
+        .takes("PREFIX")
+        .text(|given| &mut given.log.prefix),
     row("max-tries", "max number of tries to run transaction (default: 1)")
         .takes("NUM")
         .set(|given, value| tries(value).map(|it| given.tries = Some(it)))

@@ -26,7 +26,7 @@ fn a_lua_script_is_the_only_script_of_its_load() {
 fn a_check_executes_a_script_only_when_asked_to() {
     assert_eq!(load(&["--lua=a"]).check, None);
     assert_eq!(load(&["--lua=a", "--check"]).check, Some(Check::Compile));
-    let checked = load(&["--lua=a", "--check=execute", "--allow-lua-system"]);
+    let checked = load(&["--lua=a", "--check=execute"]);
     assert_eq!(checked.check, Some(Check::Execute));
     let listed = load(&["--check=statements"]);
     assert_eq!(listed.check, Some(Check::Statements));

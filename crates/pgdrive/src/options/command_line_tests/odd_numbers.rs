@@ -84,7 +84,7 @@ fn a_refusal_names_the_limit() {
         (&["-j", "-99999999999999999999"], "in range 1..2147483647"),
         (&["--think-time=1e300s"], "up to a day"),
         (&["--keying-time=25h"], "up to a day"),
-        (&["--reconnect=99999999999h"], "up to 2147483647s"),
+        (&["--reconnect=99999999999h"], "up to 366d"),
         (&["--timer-tick=2s"], "from 1us to 1s"),
         (&["--max-tries=4294967296"], "to 4294967295"),
         (&["--sampling-rate=2", "-l"], "up to 1"),

@@ -35,80 +35,30 @@ pub enum Statement {
 
 impl Statement {
     /// All statements, in the order of their numbers.
-    pub const ALL: [Self; 24] = [
-        Self::Begin,
-        Self::Commit,
-        Self::Rollback,
-        Self::NewOrderCustomer,
-        Self::NewOrderDistrict,
-        Self::NewOrderItem,
-        Self::NewOrderStock,
-        Self::NewOrderOrder,
-        Self::NewOrderOpen,
-        Self::NewOrderLine,
-        Self::CustomerByName,
-        Self::PaymentWarehouse,
-        Self::PaymentDistrict,
-        Self::PaymentCustomer,
-        Self::PaymentHistory,
-        Self::StatusCustomer,
-        Self::StatusOrder,
-        Self::StatusLines,
-        Self::DeliveryOpen,
-        Self::DeliveryOrder,
-        Self::DeliveryLines,
-        Self::DeliveryCustomer,
-        Self::StockDistrict,
-        Self::StockCount,
-    ];
+    pub const ALL: [Self; 24] = {
+        use Statement::*;
+        [
+            Begin, Commit, Rollback, NewOrderCustomer, NewOrderDistrict, NewOrderItem, NewOrderStock, NewOrderOrder,
+            NewOrderOpen, NewOrderLine, CustomerByName, PaymentWarehouse, PaymentDistrict, PaymentCustomer,
+            PaymentHistory, StatusCustomer, StatusOrder, StatusLines, DeliveryOpen, DeliveryOrder, DeliveryLines,
+            DeliveryCustomer, StockDistrict, StockCount,
+        ]
+    };
 
     pub fn of(kind: Kind) -> &'static [Self] {
+        use Statement::*;
         match kind {
             Kind::NewOrder => &[
-                Self::Begin,
-                Self::NewOrderCustomer,
-                Self::NewOrderDistrict,
-                Self::NewOrderItem,
-                Self::NewOrderStock,
-                Self::NewOrderOrder,
-                Self::NewOrderOpen,
-                Self::NewOrderLine,
-                Self::Commit,
+                Begin, NewOrderCustomer, NewOrderDistrict, NewOrderItem, NewOrderStock, NewOrderOrder, NewOrderOpen,
+                NewOrderLine, Commit,
             ],
-            Kind::RolledBack => &[
-                Self::Begin,
-                Self::NewOrderCustomer,
-                Self::NewOrderDistrict,
-                Self::NewOrderItem,
-                Self::NewOrderStock,
-                Self::Rollback,
-            ],
-            Kind::Payment => &[
-                Self::Begin,
-                Self::PaymentWarehouse,
-                Self::PaymentDistrict,
-                Self::CustomerByName,
-                Self::PaymentCustomer,
-                Self::PaymentHistory,
-                Self::Commit,
-            ],
-            Kind::OrderStatus => &[
-                Self::Begin,
-                Self::CustomerByName,
-                Self::StatusCustomer,
-                Self::StatusOrder,
-                Self::StatusLines,
-                Self::Commit,
-            ],
-            Kind::Delivery => &[
-                Self::Begin,
-                Self::DeliveryOpen,
-                Self::DeliveryOrder,
-                Self::DeliveryLines,
-                Self::DeliveryCustomer,
-                Self::Commit,
-            ],
-            Kind::StockLevel => &[Self::Begin, Self::StockDistrict, Self::StockCount, Self::Commit],
+            Kind::RolledBack => &[Begin, NewOrderCustomer, NewOrderDistrict, NewOrderItem, NewOrderStock, Rollback],
+            Kind::Payment => {
+                &[Begin, PaymentWarehouse, PaymentDistrict, CustomerByName, PaymentCustomer, PaymentHistory, Commit]
+            }
+            Kind::OrderStatus => &[Begin, CustomerByName, StatusCustomer, StatusOrder, StatusLines, Commit],
+            Kind::Delivery => &[Begin, DeliveryOpen, DeliveryOrder, DeliveryLines, DeliveryCustomer, Commit],
+            Kind::StockLevel => &[Begin, StockDistrict, StockCount, Commit],
         }
     }
 
