@@ -1,8 +1,6 @@
-//! The answers to statements, of which all connections share one copy.
+//! The answers to statements, of which all sessions share one copy.
 
-use pgdyno_wire::TxStatus;
-
-use crate::encode::{self, Column, Format, Type};
+use crate::encode::{bare, complete, cstr, message};
 
 /// How a statement is answered. Its text decides that when it is parsed, never when it is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,9 +10,9 @@ pub enum Answer {
     Done(&'static str),
     /// A command with this tag that changes a row.
     Changed(&'static str),
-    Rows(RowSet),
-    /// A transaction block begins, with this tag.
-    Begin(&'static str),
+    /// Rows, and the tag.
+    Rows(RowSet, &'static str),
+    Begin,
     /// A transaction block ends with a commit, if it has not failed.
     Commit,
     Rollback,
@@ -26,38 +24,24 @@ pub enum Answer {
 
 impl Answer {
     /// Whether it is allowed in a failed transaction block.
-    pub fn ends_failure(self) -> bool {
-        matches!(self, Self::Commit | Self::Rollback | Self::RollbackToSavepoint)
+    pub fn is_allowed_in_failed(self) -> bool {
+        matches!(self, Self::Empty | Self::Commit | Self::Rollback | Self::RollbackToSavepoint)
     }
 
-    /// Whether it is part of a load, and so may be made to fail: transaction control and the
+    /// Whether it is part of a load, and so may be made to fail: transaction control, utility commands and the
     /// queries that generators send before a load are not.
     pub fn is_load(self) -> bool {
-        match self {
-            Self::Changed(_) => true,
-            Self::Rows(set) => set.is_load(),
-            _ => false,
-        }
+        matches!(self, Self::Changed(_) | Self::Rows(RowSet::Number | RowSet::Characters, _))
     }
 }
 
-macro_rules! row_sets {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum RowSet {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl RowSet {
-            /// All sets of rows, in the order of their numbers.
-            pub const ALL: &[Self] = &[$(Self::$name,)*];
-        }
-    };
-}
-
-row_sets! {
-    /// For SELECT: a row with one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowSet {
+    /// A row with the number 1.
     Number,
+    /// The same for what is no load: SHOW, EXPLAIN, FETCH, and pgdrive's question whether the session is the server's
+    /// own.
+    Fact,
     /// For SELECT c FROM sbtest: a row with 120 characters, in sysbench's format.
     Characters,
     /// For count(*) of pgbench_branches: its number of rows.
@@ -66,55 +50,110 @@ row_sets! {
     Unpartitioned,
     /// For a query of the catalog for partitioned tables: no row.
     NoPartitionedTable,
-    /// For pgdrive's question whether the session is the server's own: it is.
-    OwnSession,
-    Setting,
-    Plan,
-    Fetched,
-    Inserted,
-    Updated,
-    Deleted,
-    Merged,
 }
 
-impl RowSet {
-    fn is_load(self) -> bool {
-        matches!(self, Self::Number | Self::Characters | Self::Inserted | Self::Updated | Self::Deleted | Self::Merged)
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Text,
+    Binary,
+}
 
-    /// The columns, the row if there is one, and the command's tag.
-    fn contents(self, scale: u32) -> (&'static [Column], Option<Vec<Option<String>>>, &'static str) {
-        let one = |value: &str| Some(vec![Some(value.to_owned())]);
-        match self {
-            Self::Number => (NUMBER, one("1"), "SELECT 1"),
-            Self::Characters => (CHARACTERS, one(&eleven_groups()), "SELECT 1"),
-            Self::Branches => (COUNT, one(&scale.to_string()), "SELECT 1"),
-            Self::Unpartitioned => {
-                let row = vec![Some("1".into()), None, Some("0".into())];
-                (PARTITIONS, Some(row), "SELECT 1")
-            }
-            Self::NoPartitionedTable => (&PARTITIONS[1..], None, "SELECT 0"),
-            Self::OwnSession => (NUMBER, one("1"), "SELECT 1"),
-            Self::Setting => (SETTING, one("on"), "SHOW"),
-            Self::Plan => (PLAN, one("Result"), "EXPLAIN"),
-            Self::Fetched => (NUMBER, one("1"), "FETCH 1"),
-            Self::Inserted => (NUMBER, one("1"), "INSERT 0 1"),
-            Self::Updated => (NUMBER, one("1"), "UPDATE 1"),
-            Self::Deleted => (NUMBER, one("1"), "DELETE 1"),
-            Self::Merged => (NUMBER, one("1"), "MERGE 1"),
+impl Format {
+    /// The common format of a Bind request's codes, 2 bytes each, where none means text; None if they differ.
+    pub fn of_all(codes: &[u8]) -> Option<Self> {
+        let mut codes = codes.chunks_exact(2);
+        let first = codes.next().unwrap_or(&[0, 0]);
+        match first {
+            _ if codes.any(|code| code != first) => None,
+            [0, 0] => Some(Self::Text),
+            [0, 1] => Some(Self::Binary),
+            _ => None,
         }
     }
 }
 
-const NUMBER: &[Column] = &[column("value", Type::Int4)];
-const CHARACTERS: &[Column] = &[column("c", Type::Char120)];
-const COUNT: &[Column] = &[column("count", Type::Int8)];
-const PARTITIONS: &[Column] = &[column("n", Type::Int4), column("partstrat", Type::Char), column("count", Type::Int8)];
-const SETTING: &[Column] = &[column("setting", Type::Text)];
-const PLAN: &[Column] = &[column("QUERY PLAN", Type::Text)];
+#[derive(Debug, Clone, Copy)]
+enum Type {
+    Int4,
+    Int8,
+    Text,
+}
 
-const fn column(name: &'static str, kind: Type) -> Column {
-    Column { name, kind }
+impl Type {
+    /// OID, and the size of a value in bytes, negative if it varies.
+    fn description(self) -> (u32, i16) {
+        match self {
+            Self::Int4 => (23, 4),
+            Self::Int8 => (20, 8),
+            Self::Text => (25, -1),
+        }
+    }
+
+    fn encode(self, text: &str, format: Format) -> Vec<u8> {
+        let number = text.parse::<i64>().unwrap_or_default();
+        match (self, format) {
+            (Self::Int4, Format::Binary) => (number as i32).to_be_bytes().into(),
+            (Self::Int8, Format::Binary) => number.to_be_bytes().into(),
+            _ => text.into(),
+        }
+    }
+}
+
+struct Column {
+    name: &'static str,
+    kind: Type,
+    /// None is NULL.
+    value: Option<String>,
+}
+
+impl RowSet {
+    const ALL: [Self; 6] =
+        [Self::Number, Self::Fact, Self::Characters, Self::Branches, Self::Unpartitioned, Self::NoPartitionedTable];
+
+    fn columns(self, scale: u32) -> Vec<Column> {
+        let column = |name, kind, value: &str| Column { name, kind, value: Some(value.to_owned()) };
+        let null = |name, kind| Column { name, kind, value: None };
+        match self {
+            Self::Number | Self::Fact => vec![column("value", Type::Int4, "1")],
+            Self::Characters => vec![column("c", Type::Text, &eleven_groups())],
+            Self::Branches => vec![column("count", Type::Int8, &scale.to_string())],
+            Self::Unpartitioned => {
+                vec![column("n", Type::Int4, "1"), null("partstrat", Type::Text), column("count", Type::Int8, "0")]
+            }
+            Self::NoPartitionedTable => vec![null("partstrat", Type::Text), null("count", Type::Int8)],
+        }
+    }
+
+    fn encode(self, scale: u32, format: Format) -> Encoded {
+        let columns = self.columns(scale);
+        let count = (columns.len() as u16).to_be_bytes();
+        let mut encoded = Encoded::default();
+        message(&mut encoded.description, b'T', |out| {
+            out.extend_from_slice(&count);
+            for Column { name, kind, .. } in &columns {
+                let (oid, bytes) = kind.description();
+                cstr(out, name);
+                // the columns belong to no table
+                out.extend_from_slice(&[0; 6]);
+                out.extend_from_slice(&oid.to_be_bytes());
+                out.extend_from_slice(&bytes.to_be_bytes());
+                // no type modifier
+                out.extend_from_slice(&[0xff; 4]);
+                out.extend_from_slice(&(format as u16).to_be_bytes());
+            }
+        });
+        if self != Self::NoPartitionedTable {
+            message(&mut encoded.row, b'D', |out| {
+                out.extend_from_slice(&count);
+                for Column { kind, value, .. } in &columns {
+                    let value = value.as_ref().map(|text| kind.encode(text, format));
+                    out.extend_from_slice(&value.as_ref().map_or(-1, |value| value.len() as i32).to_be_bytes());
+                    out.extend(value.unwrap_or_default());
+                }
+            });
+        }
+        encoded
+    }
 }
 
 /// Ten groups of eleven digits with hyphens between, blank-padded to 120: the format of sysbench's column c.
@@ -123,164 +162,55 @@ fn eleven_groups() -> String {
     format!("{:120}", groups.join("-"))
 }
 
-#[derive(Debug)]
-pub struct Answers {
-    /// Indexed by the number of the row set, in text format.
-    text: Vec<Canned>,
-    /// Indexed by the number of the row set, in binary format.
-    binary: Vec<Canned>,
-    session_start: Vec<u8>,
-    copy_out: Vec<u8>,
+/// RowDescription and DataRow.
+#[derive(Debug, Default)]
+pub struct Encoded {
+    pub description: Vec<u8>,
+    /// Empty without a row.
+    pub row: Vec<u8>,
 }
 
-/// RowDescription, DataRow and CommandComplete, one after the other.
 #[derive(Debug)]
-struct Canned {
-    bytes: Vec<u8>,
-    /// Where the description ends.
-    rows_at: usize,
+pub struct Answers {
+    /// By row set and format.
+    rows: [[Encoded; 2]; RowSet::ALL.len()],
+    /// AuthenticationOk and the parameters of the server.
+    pub session_start: Vec<u8>,
+    /// A complete COPY to the client, of one row.
+    pub copy_out: Vec<u8>,
 }
 
 impl Answers {
     /// The answers of a server whose pgbench_branches has `scale` rows.
     pub fn new(scale: u32) -> Self {
-        let canned = |format| {
-            let of_set = |set: &RowSet| {
-                let (columns, row, tag) = set.contents(scale);
-                let mut bytes = Vec::new();
-                encode::row_description(&mut bytes, columns, format);
-                let rows_at = bytes.len();
-                if let Some(row) = row {
-                    encode::data_row(&mut bytes, columns, &row, format);
-                }
-                encode::complete(&mut bytes, tag);
-                Canned { bytes, rows_at }
-            };
-            RowSet::ALL.iter().map(of_set).collect()
-        };
-        Self {
-            text: canned(Format::Text),
-            binary: canned(Format::Binary),
-            session_start: session_start(),
-            copy_out: copy_out(),
+        let formats = [Format::Text, Format::Binary];
+        let mut session_start = Vec::new();
+        message(&mut session_start, b'R', |out| out.extend_from_slice(&[0; 4]));
+        for (name, value) in [
+            ("server_version", "18.0 (pgnull)"),
+            ("server_encoding", "UTF8"),
+            ("client_encoding", "UTF8"),
+            ("DateStyle", "ISO, MDY"),
+            ("integer_datetimes", "on"),
+            ("standard_conforming_strings", "on"),
+            ("TimeZone", "UTC"),
+        ] {
+            message(&mut session_start, b'S', |out| {
+                cstr(out, name);
+                cstr(out, value);
+            });
         }
+        let mut copy_out = Vec::new();
+        // in text format, with one text column
+        message(&mut copy_out, b'H', |out| out.extend_from_slice(&[0, 0, 1, 0, 0]));
+        message(&mut copy_out, b'd', |out| out.extend_from_slice(b"1\n"));
+        bare(&mut copy_out, b'c');
+        complete(&mut copy_out, "COPY 1");
+        Self { rows: RowSet::ALL.map(|set| formats.map(|format| set.encode(scale, format))), session_start, copy_out }
     }
 
     #[inline]
-    pub(crate) fn description(&self, set: RowSet, format: Format) -> &[u8] {
-        let canned = self.find_canned(set, format);
-        &canned.bytes[..canned.rows_at]
-    }
-
-    /// The rows and the end of the command, without the RowDescription.
-    #[inline]
-    pub(crate) fn rows(&self, set: RowSet, format: Format) -> &[u8] {
-        let canned = self.find_canned(set, format);
-        &canned.bytes[canned.rows_at..]
-    }
-
-    #[inline]
-    fn find_canned(&self, set: RowSet, format: Format) -> &Canned {
-        match format {
-            Format::Text => &self.text[set as usize],
-            Format::Binary => &self.binary[set as usize],
-        }
-    }
-
-    /// The RowDescription, the rows and the end of the command, as in the simple protocol.
-    #[inline]
-    pub fn described_rows(&self, set: RowSet) -> &[u8] {
-        &self.text[set as usize].bytes
-    }
-
-    /// A complete COPY to the client, of one row.
-    pub fn copy_out(&self) -> &[u8] {
-        &self.copy_out
-    }
-
-    /// Appends the messages that start a session, for connection `number`.
-    pub fn start_session(&self, number: u32, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.session_start);
-        encode::message(out, b'K', |out| {
-            out.extend_from_slice(&number.to_be_bytes());
-            // no statement runs long enough to be cancelled, so the key need not be secret
-            out.extend_from_slice(&number.to_be_bytes());
-        });
-        encode::ready(out, TxStatus::Idle);
-    }
-}
-
-/// AuthenticationOk and the parameters of the server.
-fn session_start() -> Vec<u8> {
-    let mut out = Vec::new();
-    encode::message(&mut out, b'R', |out| out.extend_from_slice(&[0; 4]));
-    for (name, value) in [
-        ("server_version", "18.0 (pgnull)"),
-        ("server_encoding", "UTF8"),
-        ("client_encoding", "UTF8"),
-        ("DateStyle", "ISO, MDY"),
-        ("integer_datetimes", "on"),
-        ("standard_conforming_strings", "on"),
-        ("TimeZone", "UTC"),
-    ] {
-        encode::parameter_status(&mut out, name, value);
-    }
-    out
-}
-
-fn copy_out() -> Vec<u8> {
-    let mut out = Vec::new();
-    // in text format, with one text column
-    encode::message(&mut out, b'H', |out| out.extend_from_slice(&[0, 0, 1, 0, 0]));
-    encode::message(&mut out, b'd', |out| out.extend_from_slice(b"1\n"));
-    encode::bare(&mut out, b'c');
-    encode::complete(&mut out, "COPY 1");
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pgdyno_wire::{Capture, Exchange, Reply};
-
-    /// Names of the columns, values of the row, and the tag.
-    fn read(bytes: &[u8]) -> (Vec<String>, Vec<Option<String>>, String) {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (mut columns, mut row, mut tag) = (Vec::new(), Vec::new(), String::new());
-        let mut exchange = Exchange::new(Capture::Rows, true);
-        let mut chunk = bytes;
-        while let Some(reply) = exchange.next(&mut chunk).expect("well-formed messages") {
-            match reply {
-                Reply::RowDescription(described) => {
-                    columns = described.fields().map(|field| text(field.name)).collect();
-                }
-                Reply::Row(values) => row = values.values().map(|value| value.map(text)).collect(),
-                Reply::Complete(complete) => tag = complete.to_text(),
-                other => panic!("unexpected {other:?}"),
-            }
-        }
-        (columns, row, tag)
-    }
-
-    #[test]
-    fn every_row_has_as_many_values_as_columns() {
-        let answers = Answers::new(10);
-        for &set in RowSet::ALL {
-            let (columns, row, tag) = read(answers.described_rows(set));
-            assert!(!columns.is_empty(), "{set:?}");
-            assert!(row.is_empty() == tag.ends_with(" 0"), "{set:?}: {tag}");
-            assert!(row.is_empty() || row.len() == columns.len(), "{set:?}");
-            let halves = [answers.description(set, Format::Text), answers.rows(set, Format::Text)].concat();
-            assert_eq!(halves, answers.described_rows(set), "{set:?}");
-        }
-    }
-
-    #[test]
-    fn the_scale_and_sysbenchs_column_are_as_promised() {
-        let answers = Answers::new(42);
-        let (columns, row, _) = read(answers.described_rows(RowSet::Branches));
-        assert_eq!((columns, row), (vec!["count".into()], vec![Some("42".into())]));
-        let (_, row, _) = read(answers.described_rows(RowSet::Characters));
-        assert_eq!(row[0].as_ref().map(String::len), Some(120));
+    pub fn rows(&self, set: RowSet, format: Format) -> &Encoded {
+        &self.rows[set as usize][format as usize]
     }
 }

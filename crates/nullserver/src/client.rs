@@ -1,199 +1,121 @@
-//! Connected clients by token: their sockets, sessions and unsent bytes.
+//! A connected client: its socket, its session, and the answers that are not sent yet.
 
+use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::os::fd::OwnedFd;
 
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::connection::Connection;
+use crate::session::{Session, Turn};
+use crate::shared::{Nanos, Shared};
 
 /// The server stops reading from a client with more unsent bytes than this.
 const MOST_WAITING_BYTES: usize = 1024 * 1024;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Open,
-    /// It closes after answers that are delayed; nothing more is read.
-    Ending,
-    /// It closes when everything is sent.
-    Closing,
-}
+/// The events that report input, and its end.
+pub const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     pub socket: OwnedFd,
-    pub connection: Connection,
-    pub fate: Fate,
+    session: Session,
+    /// Set when the session has ended: what is left is sent, and nothing more is read.
+    is_ending: bool,
     /// Bytes that the kernel did not take.
     unsent: Vec<u8>,
-    /// Size of the delayed answers.
-    pub held_bytes: usize,
-    /// Whether there may be more to read.
-    pub unread: bool,
-    generation: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SendResult {
-    All,
-    /// The kernel takes no more for now.
-    Stuck,
-    Broken,
+    /// Answers that wait for their time, in its order.
+    held: VecDeque<(Nanos, Box<[u8]>)>,
+    held_bytes: usize,
 }
 
 impl Client {
-    pub fn send(&mut self, bytes: &[u8]) -> SendResult {
-        if !self.unsent.is_empty() {
-            self.unsent.extend_from_slice(bytes);
-            return SendResult::Stuck;
-        }
-        match send_some(&self.socket, bytes) {
-            Ok(count) if count == bytes.len() => SendResult::All,
-            Ok(count) => {
-                self.unsent.extend_from_slice(&bytes[count..]);
-                SendResult::Stuck
-            }
-            Err(_) => SendResult::Broken,
-        }
-    }
-
-    pub fn flush(&mut self) -> SendResult {
-        match send_some(&self.socket, &self.unsent) {
-            Ok(count) if count == self.unsent.len() => {
-                self.unsent = Vec::new();
-                SendResult::All
-            }
-            Ok(count) => {
-                self.unsent.drain(..count);
-                SendResult::Stuck
-            }
-            Err(_) => SendResult::Broken,
-        }
-    }
-
-    /// Whether bytes wait for room in the kernel.
-    pub fn is_stuck(&self) -> bool {
-        !self.unsent.is_empty()
-    }
-
-    /// Whether too many bytes are unsent.
-    pub fn is_clogged(&self) -> bool {
-        self.unsent.len() + self.held_bytes > MOST_WAITING_BYTES
-    }
-}
-
-/// Sends until everything is sent or the kernel takes no more; returns how many bytes were sent.
-fn send_some(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match send(socket, &bytes[sent..], SendFlags::NOSIGNAL) {
-            Ok(count) => sent += count,
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => break,
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(sent)
-}
-
-/// All clients of a thread. Tokens are not reused, so that an event of a removed client finds none.
-#[derive(Debug, Default)]
-pub(crate) struct Clients {
-    slots: Vec<Option<Client>>,
-    free: Vec<u32>,
-    generation: u32,
-}
-
-impl Clients {
-    /// Adds a client; returns its token, which is never below 2^32.
-    pub fn add(&mut self, socket: OwnedFd, connection: Connection) -> u64 {
-        self.generation = self.generation.checked_add(1).unwrap_or(1);
-        let client = Client {
+    pub fn new(socket: OwnedFd) -> Self {
+        Self {
             socket,
-            connection,
-            fate: Fate::Open,
+            session: Session::default(),
+            is_ending: false,
             unsent: Vec::new(),
+            held: VecDeque::new(),
             held_bytes: 0,
-            unread: false,
-            generation: self.generation,
-        };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index as usize] = Some(client);
-                index
-            }
-            None => {
-                self.slots.push(Some(client));
-                (self.slots.len() - 1) as u32
-            }
-        };
-        u64::from(self.generation) << 32 | u64::from(index)
-    }
-
-    pub fn get(&mut self, token: u64) -> Option<&mut Client> {
-        let client = self.slots.get_mut(index(token))?.as_mut()?;
-        (u64::from(client.generation) == token >> 32).then_some(client)
-    }
-
-    pub fn remove(&mut self, token: u64) {
-        if self.get(token).is_some() {
-            self.slots[index(token)] = None;
-            self.free.push(index(token) as u32);
         }
     }
-}
 
-fn index(token: u64) -> usize {
-    (token & u64::from(u32::MAX)) as usize
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read;
-    use std::os::unix::net::UnixStream;
-
-    fn add(clients: &mut Clients) -> (u64, UnixStream) {
-        let (ours, theirs) = UnixStream::pair().expect("a socket pair");
-        ours.set_nonblocking(true).expect("a socket of ours");
-        (clients.add(ours.into(), Connection::new(1)), theirs)
-    }
-
-    #[test]
-    fn the_token_of_a_client_that_is_gone_finds_no_other() {
-        let mut clients = Clients::default();
-        let (first, _theirs) = add(&mut clients);
-        let (second, _theirs) = add(&mut clients);
-        clients.remove(first);
-        let (third, _theirs) = add(&mut clients);
-        assert_eq!(index(first), index(third));
-        assert!(clients.get(first).is_none());
-        assert!(clients.get(second).is_some());
-        assert!(clients.get(third).is_some());
-        clients.remove(first);
-        assert!(clients.get(third).is_some());
-    }
-
-    #[test]
-    fn what_the_kernel_does_not_take_is_sent_in_order_later() {
-        let mut clients = Clients::default();
-        let (token, mut theirs) = add(&mut clients);
-        let client = clients.get(token).expect("just added");
-        let bytes: Vec<u8> = (0..3_000_000u32).map(|n| n as u8).collect();
-        assert_eq!(client.send(&bytes), SendResult::Stuck);
-        assert_eq!(client.send(b"end"), SendResult::Stuck);
-        assert!(client.is_stuck() && client.is_clogged());
-        let mut received = Vec::new();
-        let mut chunk = vec![0; 65_536];
-        while received.len() < bytes.len() + 3 {
-            let count = theirs.read(&mut chunk).expect("something to read");
-            received.extend_from_slice(&chunk[..count]);
-            assert_ne!(client.flush(), SendResult::Broken);
+    /// What to wait for; None if the client is done.
+    pub fn interest(&self) -> Option<EventFlags> {
+        if self.is_ending && self.unsent.is_empty() && self.held.is_empty() {
+            return None;
         }
-        assert!(received.starts_with(&bytes) && received.ends_with(b"end"));
-        assert!(!client.is_stuck());
-        drop(theirs);
-        assert_eq!(client.send(b"nobody"), SendResult::Broken);
+        // a change of what is waited for reports again what is there
+        let mut interest = EventFlags::ET;
+        interest.set(READ, self.is_read());
+        interest.set(EventFlags::OUT, !self.unsent.is_empty());
+        Some(interest)
+    }
+
+    /// Whether more messages are taken.
+    pub fn is_read(&self) -> bool {
+        !self.is_ending && self.unsent.len() + self.held_bytes <= MOST_WAITING_BYTES
+    }
+
+    /// Reads once, and sends the answer; returns how many bytes were read, and when to send the answer if that is later.
+    /// `input` and `out` are buffers.
+    ///
+    /// # Errors
+    /// The client has closed the connection.
+    pub fn read(
+        &mut self, input: &mut [u8], out: &mut Vec<u8>, shared: &Shared, now: Nanos,
+    ) -> io::Result<(usize, Option<Nanos>)> {
+        let bytes = match recv(&self.socket, &mut *input, RecvFlags::empty()) {
+            Ok((_, 0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((_, bytes)) => bytes,
+            Err(Errno::AGAIN) => return Ok((0, None)),
+            Err(error) => return Err(error.into()),
+        };
+        let in_session = self.session.has_begun;
+        out.clear();
+        self.is_ending = self.session.receive(&input[..bytes], shared, out) == Turn::Close;
+        // a message without an answer, such as Terminate, does not begin a stall
+        let due = if out.is_empty() { now } else { shared.due(now, in_session) };
+        if due <= now {
+            self.send(out)?;
+            return Ok((bytes, None));
+        }
+        self.held_bytes += out.len();
+        self.held.push_back((due, out.as_slice().into()));
+        Ok((bytes, Some(due)))
+    }
+
+    /// Sends the answers that are due.
+    pub fn release(&mut self, now: Nanos) -> io::Result<()> {
+        while self.held.front().is_some_and(|(due, _)| *due <= now)
+            && let Some((_, answer)) = self.held.pop_front()
+        {
+            self.held_bytes -= answer.len();
+            self.send(&answer)?;
+        }
+        Ok(())
+    }
+
+    /// Sends again what the kernel did not take.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let unsent = mem::take(&mut self.unsent);
+        self.send(&unsent)
+    }
+
+    /// Sends what the kernel takes, and keeps the rest.
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while self.unsent.is_empty() && !bytes.is_empty() {
+            match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.unsent.extend_from_slice(bytes);
+        Ok(())
     }
 }

@@ -3,28 +3,29 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::ServeError;
 use crate::options::Options;
 
 /// How many connections may wait to be accepted; the kernel may lower it.
 const BACKLOG: i32 = 65_535;
 
-/// The listening sockets; a unix socket's file is removed when they are dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Listeners {
-    tcp: Option<(TcpListener, SocketAddr)>,
-    unix: Option<(UnixListener, SocketFile)>,
+    pub sockets: Vec<OwnedFd>,
+    /// As text, for clients.
+    pub addresses: Vec<String>,
+    pub file: Option<SocketFile>,
 }
 
+/// The file of a unix socket, which is removed when this is dropped.
 #[derive(Debug)]
-struct SocketFile(PathBuf);
+pub struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
@@ -34,50 +35,44 @@ impl Drop for SocketFile {
 }
 
 /// Opens the sockets of the options. A port of 0 becomes the one that the system chose.
-pub fn open(options: &Options) -> Result<Listeners, ServeError> {
+///
+/// # Errors
+/// A message that names the socket.
+pub fn open(options: &Options) -> Result<Listeners, String> {
+    let mut listeners = Listeners::default();
     let mut port = options.port;
-    let mut tcp = None;
+    let mut addresses = Vec::new();
     if let Some(address) = options.listen {
         let asked = SocketAddr::new(address, port);
-        let failed = |cause| ServeError::new(format!("listening on {asked}"), cause);
-        let listener = TcpListener::bind(asked).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        prepare(&listener).map_err(failed)?;
+        let (socket, address) = open_tcp(asked).map_err(|cause| format!("listening on {asked} failed: {cause}"))?;
         port = address.port();
-        tcp = Some((listener, address));
+        listeners.sockets.push(socket);
+        addresses.push(address.to_string());
     }
-    let mut unix = None;
     if let Some(folder) = &options.socket_dir {
         let path = folder.join(format!(".s.PGSQL.{port}"));
-        let failed = |cause| {
-            let doing = format!("listening on socket \"{}\"", path.display());
-            ServeError::new(doing, cause)
-        };
+        let shown = path.display().to_string();
+        let failed = |cause| format!("listening on socket \"{shown}\" failed: {cause}");
         remove_stale(&path).map_err(failed)?;
-        let listener = UnixListener::bind(&path).map_err(failed)?;
-        let file = SocketFile(path.clone());
+        let socket = UnixListener::bind(&path).map_err(failed)?;
+        listeners.file = Some(SocketFile(path.clone()));
         // with PostgreSQL's permissions: the file does not decide who may connect
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).map_err(failed)?;
-        prepare(&listener).map_err(failed)?;
-        unix = Some((listener, file));
+        prepare(&socket).map_err(failed)?;
+        listeners.sockets.push(socket.into());
+        addresses.insert(0, shown);
     }
-    Ok(Listeners { tcp, unix })
+    listeners.addresses = addresses;
+    Ok(listeners)
 }
 
-impl Listeners {
-    /// The addresses on which clients can connect, as text.
-    pub fn addresses(&self) -> String {
-        let unix = self.unix.iter().map(|(_, file)| file.0.display().to_string());
-        let tcp = self.tcp.iter().map(|(_, address)| address.to_string());
-        unix.chain(tcp).collect::<Vec<_>>().join(" and ")
-    }
-
-    /// The sockets, and whether each is TCP.
-    pub(crate) fn sockets(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        let unix = self.unix.iter().map(|(listener, _)| (listener.as_fd(), false));
-        let tcp = self.tcp.iter().map(|(listener, _)| (listener.as_fd(), true));
-        unix.chain(tcp)
-    }
+fn open_tcp(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+    let socket = TcpListener::bind(address)?;
+    let address = socket.local_addr()?;
+    // accepted sockets inherit it
+    rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
+    prepare(&socket)?;
+    Ok((socket.into(), address))
 }
 
 /// Raises the limit of open files as far as the hard limit allows, so that many thousand clients can connect.
@@ -91,19 +86,15 @@ pub fn raise_descriptor_limit() {
 /// Makes a socket non-blocking, with a longer queue than the standard library requests.
 fn prepare(listener: impl AsFd) -> io::Result<()> {
     rustix::io::ioctl_fionbio(listener.as_fd(), true)?;
-    rustix::net::listen(listener, BACKLOG)?;
-    Ok(())
+    Ok(rustix::net::listen(listener, BACKLOG)?)
 }
 
-/// Removes the socket file of a server that has ended.
+/// Removes the socket file of a server that has ended; that of a running one makes bind fail.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    if is_socket {
-        match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)?,
-            // bind reports that the address is in use
-            _ => {}
-        }
+    let answer = UnixStream::connect(path).map_err(|error| error.kind());
+    match answer {
+        Err(io::ErrorKind::ConnectionRefused) if is_socket => fs::remove_file(path),
+        _ => Ok(()),
     }
-    Ok(())
 }

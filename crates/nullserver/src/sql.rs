@@ -1,213 +1,189 @@
-//! The part of SQL's lexical rules that is needed here: ends of quotes and comments, words, statements.
+//! The part of SQL's lexical rules that is needed here: ends of quotes and comments, words, parameters, statements.
 
 /// The tag in `$tag$` is an identifier, whose length is limited.
 const LONGEST_TAG_BYTES: usize = 63;
 
-/// The first statement of `sql`, and what follows its semicolon.
-pub(crate) fn split(sql: &[u8]) -> (&[u8], &[u8]) {
-    let Some(first) = sql.iter().position(|&byte| byte == b';') else {
-        return (sql, &[]);
-    };
-    // the common case does not require a search for quotes
-    if is_blank(&sql[first + 1..]) {
-        return (&sql[..first], &[]);
-    }
-    let mut at = 0;
-    while at < sql.len() {
-        match quoted_end(sql, at) {
-            Some(end) => at = end,
-            None if sql[at] == b';' => return (&sql[..at], &sql[at + 1..]),
-            None => at += 1,
-        }
-    }
-    (sql, &[])
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Token<'t> {
+    Word(&'t [u8]),
+    /// `$n`
+    Parameter(u16),
+    Semicolon,
+    /// Quoted text, or another character.
+    Other,
 }
 
-pub(crate) fn is_blank(sql: &[u8]) -> bool {
-    let mut at = 0;
-    while at < sql.len() {
-        if is_space(sql[at]) {
-            at += 1;
-        } else if sql[at..].starts_with(b"--") || sql[at..].starts_with(b"/*") {
-            at = quoted_end(sql, at).unwrap_or(sql.len());
-        } else {
-            return false;
+/// The tokens of a text in order; blanks and comments are skipped.
+#[derive(Debug, Clone, Copy)]
+pub struct Tokens<'t> {
+    /// The text after the last token.
+    pub rest: &'t [u8],
+}
+
+impl<'t> Iterator for Tokens<'t> {
+    type Item = Token<'t>;
+
+    fn next(&mut self) -> Option<Token<'t>> {
+        while let Some(bytes @ 1..) = blank_bytes(self.rest) {
+            self.rest = &self.rest[bytes.min(self.rest.len())..];
         }
+        let text = self.rest;
+        let (token, bytes) = match *text.first()? {
+            b';' => (Token::Semicolon, 1),
+            b'\'' => (Token::Other, 2 + run(&text[1..], |byte| byte != b'\'')),
+            b'"' => (Token::Other, 2 + run(&text[1..], |byte| byte != b'"')),
+            b'e' | b'E' if text.get(1) == Some(&b'\'') => (Token::Other, 2 + escaped_bytes(&text[2..])),
+            b'$' => dollar(text),
+            first if is_word(first) => {
+                let bytes = run(text, |byte| is_word(byte) || byte == b'$');
+                (Token::Word(&text[..bytes]), bytes)
+            }
+            _ => (Token::Other, 1),
+        };
+        self.rest = &text[bytes.min(text.len())..];
+        Some(token)
     }
-    true
+}
+
+impl<'t> Tokens<'t> {
+    pub fn of(sql: &'t [u8]) -> Self {
+        Self { rest: sql }
+    }
+
+    pub fn next_word(&mut self) -> Option<&'t [u8]> {
+        self.find_map(|token| match token {
+            Token::Word(word) => Some(word),
+            _ => None,
+        })
+    }
+
+    /// Whether this word, in any case, is among the following.
+    pub fn has(mut self, wanted: &str) -> bool {
+        self.any(|token| matches!(token, Token::Word(word) if word.eq_ignore_ascii_case(wanted.as_bytes())))
+    }
+}
+
+/// The first statement of `sql`, and what follows its semicolon.
+pub fn split(sql: &[u8]) -> (&[u8], &[u8]) {
+    let first = run(sql, |byte| byte != b';');
+    // the common case does not require a search for quotes
+    if first == sql.len() || is_blank(&sql[first + 1..]) {
+        return (&sql[..first], &[]);
+    }
+    let mut tokens = Tokens::of(sql);
+    match tokens.find(|token| *token == Token::Semicolon) {
+        Some(_) => (&sql[..sql.len() - tokens.rest.len() - 1], tokens.rest),
+        None => (sql, &[]),
+    }
+}
+
+pub fn is_blank(sql: &[u8]) -> bool {
+    Tokens::of(sql).next().is_none()
 }
 
 /// The greatest n of the parameters $n.
-pub(crate) fn parameters(sql: &[u8]) -> u16 {
-    let mut highest = 0;
+pub fn parameters(sql: &[u8]) -> u16 {
     if !sql.contains(&b'$') {
-        return highest;
+        return 0;
     }
+    let number = |token| if let Token::Parameter(number) = token { number } else { 0 };
+    Tokens::of(sql).map(number).max().unwrap_or(0)
+}
+
+/// How many bytes at the front are blank, or belong to one comment; None without any.
+fn blank_bytes(text: &[u8]) -> Option<usize> {
+    match text {
+        [b'-', b'-', ..] => Some(run(text, |byte| byte != b'\n')),
+        [b'/', b'*', ..] => Some(comment_bytes(text)),
+        _ => Some(run(text, |byte| byte.is_ascii_whitespace() || byte == 0x0b)).filter(|bytes| *bytes > 0),
+    }
+}
+
+fn run(text: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
+    text.iter().position(|&byte| !belongs(byte)).unwrap_or(text.len())
+}
+
+/// Comments nest.
+fn comment_bytes(text: &[u8]) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while at < text.len() {
+        match text[at..] {
+            [b'/', b'*', ..] => (depth, at) = (depth + 1, at + 2),
+            [b'*', b'/', ..] => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+/// Length of a string with backslashes, up to and including its quote.
+fn escaped_bytes(text: &[u8]) -> usize {
     let mut at = 0;
-    while at < sql.len() {
-        if let Some(end) = quoted_end(sql, at) {
-            at = end;
-            continue;
-        }
-        let digits = digits_after_dollar(sql, at);
-        let number = digits.iter().fold(0u16, |n, d| n.saturating_mul(10).saturating_add(u16::from(d - b'0')));
-        highest = highest.max(number);
-        at += 1 + digits.len();
-    }
-    highest
-}
-
-fn digits_after_dollar(sql: &[u8], at: usize) -> &[u8] {
-    if sql[at] != b'$' || (at > 0 && is_word(sql[at - 1])) {
-        return &[];
-    }
-    let rest = &sql[at + 1..];
-    let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    &rest[..count]
-}
-
-/// The words of a statement in order; quoted text, comments and other characters are skipped.
-#[derive(Debug, Clone)]
-pub(crate) struct Words<'t> {
-    sql: &'t [u8],
-    at: usize,
-}
-
-impl<'t> Words<'t> {
-    pub fn of(sql: &'t [u8]) -> Self {
-        Self { sql, at: 0 }
-    }
-
-    /// The text after the last word.
-    pub fn rest(&self) -> &'t [u8] {
-        &self.sql[self.at..]
-    }
-}
-
-impl<'t> Iterator for Words<'t> {
-    type Item = &'t [u8];
-
-    fn next(&mut self) -> Option<&'t [u8]> {
-        while self.at < self.sql.len() {
-            if is_word(self.sql[self.at]) {
-                let rest = &self.sql[self.at..];
-                let length = rest.iter().take_while(|&&byte| is_word(byte)).count();
-                self.at += length;
-                // a letter before a quote belongs to the quoted text: e'', b'', x''
-                return Some(&rest[..length]);
-            }
-            self.at = quoted_end(self.sql, self.at).unwrap_or(self.at + 1);
-        }
-        None
-    }
-}
-
-/// Where the quoted text or comment that begins at `at` ends; None if none begins there.
-fn quoted_end(sql: &[u8], at: usize) -> Option<usize> {
-    let next = sql.get(at + 1).copied().unwrap_or(0);
-    match (sql[at], next) {
-        (b'\'', _) => Some(string_end(sql, at)),
-        (b'"', _) => Some(find(sql, at + 1, |byte| byte == b'"') + 1),
-        (b'-', b'-') => Some(find(sql, at, |byte| byte == b'\n')),
-        (b'/', b'*') => Some(comment_end(sql, at)),
-        (b'$', _) => dollar_end(sql, at),
-        _ => return None,
-    }
-    .map(|end| end.min(sql.len()))
-}
-
-fn find(sql: &[u8], from: usize, wanted: impl Fn(u8) -> bool) -> usize {
-    let from = from.min(sql.len());
-    let found = sql[from..].iter().position(|&byte| wanted(byte));
-    found.map_or(sql.len(), |offset| from + offset)
-}
-
-fn string_end(sql: &[u8], at: usize) -> usize {
-    let letter = at.checked_sub(1).map(|before| sql[before]);
-    let alone = at.checked_sub(2).is_none_or(|before| !is_word(sql[before]));
-    if !(matches!(letter, Some(b'e' | b'E')) && alone) {
-        return find(sql, at + 1, |byte| byte == b'\'') + 1;
-    }
-    let mut at = at + 1;
     loop {
-        at = find(sql, at, |byte| matches!(byte, b'\'' | b'\\'));
-        match sql.get(at) {
+        at += run(text.get(at..).unwrap_or_default(), |byte| byte != b'\'' && byte != b'\\');
+        match text.get(at) {
             Some(b'\\') => at += 2,
             _ => return at + 1,
         }
     }
 }
 
-fn comment_end(sql: &[u8], at: usize) -> usize {
-    let mut depth = 1;
-    let mut at = at + 2;
-    while depth > 0 && at < sql.len() {
-        match (sql[at], sql.get(at + 1)) {
-            (b'/', Some(b'*')) => (depth, at) = (depth + 1, at + 2),
-            (b'*', Some(b'/')) => (depth, at) = (depth - 1, at + 2),
-            _ => at += 1,
-        }
+/// A parameter, or a string in dollar quotes.
+fn dollar(text: &[u8]) -> (Token<'_>, usize) {
+    let name = &text[1..];
+    let digits = &name[..run(name, |byte| byte.is_ascii_digit())];
+    if !digits.is_empty() {
+        let number = digits.iter().fold(0u16, |n, digit| n.saturating_mul(10).saturating_add(u16::from(digit - b'0')));
+        return (Token::Parameter(number), 1 + digits.len());
     }
-    at
-}
-
-fn dollar_end(sql: &[u8], at: usize) -> Option<usize> {
-    if at > 0 && is_word(sql[at - 1]) {
-        return None;
+    let bytes = run(name, is_word);
+    if name.get(bytes) != Some(&b'$') || bytes > LONGEST_TAG_BYTES {
+        return (Token::Other, 1);
     }
-    let name = &sql[at + 1..];
-    let length = name.iter().take_while(|&&byte| is_word(byte)).count();
-    let is_tag = name.get(length) == Some(&b'$') && length <= LONGEST_TAG_BYTES && !name[0].is_ascii_digit();
-    if !is_tag {
-        return None;
-    }
-    let tag = &sql[at..at + length + 2];
-    let body = at + tag.len();
-    let found = sql[body..].windows(tag.len()).position(|text| text == tag);
-    Some(found.map_or(sql.len(), |offset| body + offset + tag.len()))
+    let (tag, body) = text.split_at(bytes + 2);
+    let end = body.windows(tag.len()).position(|found| found == tag);
+    (Token::Other, end.map_or(text.len(), |end| end + 2 * tag.len()))
 }
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn statements(sql: &str) -> Vec<String> {
-        let mut rest = sql.as_bytes();
-        let mut all = Vec::new();
-        while !rest.is_empty() {
-            let (one, tail) = split(rest);
-            all.push(String::from_utf8_lossy(one).trim().to_owned());
-            rest = tail;
-        }
-        all
-    }
-
     #[test]
     fn statements_end_at_semicolons_outside_of_quotes() {
-        assert_eq!(statements("a"), ["a"]);
-        assert_eq!(statements("a; "), ["a"]);
-        assert_eq!(statements("a; -- b"), ["a"]);
-        assert_eq!(statements("a;b;"), ["a", "b"]);
-        for quoted in ["'x;''y'", "e'x\\';y'", "\"x;\"\"y\"", "/* ; /* ; */ ; */", "$$;$$", "$t$;$$;$t$", "-- ;\n"] {
+        let statements = |sql: &str| {
+            let mut rest = sql.as_bytes();
+            let mut all = Vec::new();
+            while !rest.is_empty() {
+                let (one, tail) = split(rest);
+                all.push(String::from_utf8_lossy(one).trim().to_owned());
+                rest = tail;
+            }
+            all
+        };
+        for alone in ["a", "a; ", "a; -- b"] {
+            assert_eq!(statements(alone), ["a"], "{alone}");
+        }
+        for quoted in [
+            "'x;''y'", "e'x\\';y'", "e'\\\\'", "\"x;\"\"y\"", "/* ; /* ; */ ; */", "$$;$$", "$t$;$$;$t$", "-- ;\n",
+            "'unlike e'';'", "b$1",
+        ] {
             let sql = format!("a {quoted} b; c");
-            let expected = [format!("a {quoted} b"), "c".to_owned()];
-            assert_eq!(statements(&sql), expected, "{sql}");
+            assert_eq!(statements(&sql), [format!("a {quoted} b"), "c".to_owned()], "{sql}");
         }
         assert_eq!(statements("a 'not closed; b; c"), ["a 'not closed; b; c"]);
-        assert_eq!(statements("a$1;$1 b; c"), ["a$1", "$1 b", "c"]);
     }
 
     #[test]
-    fn parameters_are_counted_outside_of_quotes() {
-        let cases = [
+    fn parameters_and_words_are_found_outside_of_quotes_and_comments() {
+        for (sql, count) in [
             ("select 1", 0),
             ("select $1, $12", 12),
             ("select '$2', $1", 1),
@@ -215,15 +191,11 @@ mod tests {
             ("select a$5", 0),
             ("select $99999", u16::MAX),
             ("select $", 0),
-        ];
-        for (sql, count) in cases {
+        ] {
             assert_eq!(parameters(sql.as_bytes()), count, "{sql}");
         }
-    }
-
-    #[test]
-    fn words_are_found_behind_comments() {
-        let words: Vec<&[u8]> = Words::of(b"/* a */ (Select -- b\n 'c' d)").collect();
+        let mut tokens = Tokens::of(b"/* a */ (Select -- b\n 'c' d)");
+        let words: Vec<&[u8]> = std::iter::from_fn(|| tokens.next_word()).collect();
         assert_eq!(words, [&b"Select"[..], b"d"]);
     }
 }

@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Acceptor, Params, Stream, reach};
+use pgdyno_wire::Parts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
 
-use crate::requests::Parts;
 use crate::session::{Opened, fatal};
 
 const SSL_REQUEST: u32 = (1234 << 16) | 5679;

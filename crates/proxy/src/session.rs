@@ -4,10 +4,11 @@ use std::io;
 use std::os::fd::AsFd;
 
 use pgdyno_connect::Stream;
+use pgdyno_wire::Parts;
 use rustix::event::epoll::EventFlags;
 
 use crate::record::Reason;
-use crate::requests::{Parts, startup_settings, text};
+use crate::requests::{startup_settings, text};
 use crate::tracker::Tracker;
 
 /// Longest message before a session begins.

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use pgdyno_wire::{CommandTag, Row, RowDescription, ServerError};
+use pgdyno_wire::{CommandTag, Parts, Row, RowDescription, ServerError};
 
 use crate::framer::{Framer, Sink};
 use crate::record::{LONGEST_KEY, Reason, Statement, TEXT, Value, can_be_key, utf8};
-use crate::requests::{Binding, Column, Columns, Parameters, Parts, Portal, Prepared, Request, bind, format_of, text};
+use crate::requests::{Binding, Column, Columns, Parameters, Portal, Prepared, Request, bind, format_of, text};
 
 /// Rows of an answer that are kept, and about how many bytes of them.
 const ANSWER_ROWS: u64 = 100;

@@ -1,6 +1,7 @@
 //! Bodies of the server's messages, read in place.
 
 use crate::error::ProtocolError;
+use crate::parts::Parts;
 
 /// The transaction status in a ReadyForQuery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,13 +70,13 @@ impl<'a> Row<'a> {
     /// The lengths of the values do not fit the body.
     pub fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
         let bad = malformed(b'D', "lengths of values do not fit the row");
-        let (columns, values) = split_u16(body).ok_or(bad)?;
-        let mut rest = values;
+        let mut parts = Parts(body);
+        let columns = parts.u16().ok_or(bad)?;
+        let values = parts.0;
         for _ in 0..columns {
-            let (_, tail) = split_value(rest).ok_or(bad)?;
-            rest = tail;
+            parts.value().ok_or(bad)?;
         }
-        if rest.is_empty() { Ok(Row { columns, values }) } else { Err(bad) }
+        if parts.0.is_empty() { Ok(Row { columns, values }) } else { Err(bad) }
     }
 
     /// Appends the body for a later [`Row::parse`].
@@ -86,12 +87,8 @@ impl<'a> Row<'a> {
 
     /// The values; `None` is NULL.
     pub fn values(&self) -> impl Iterator<Item = Option<&'a [u8]>> + use<'a> {
-        let mut rest = self.values;
-        (0..self.columns).map_while(move |_| {
-            let (value, tail) = split_value(rest)?;
-            rest = tail;
-            Some(value)
-        })
+        let mut parts = Parts(self.values);
+        (0..self.columns).map_while(move |_| parts.value())
     }
 
     /// The value of a column, from 0; the outer `None` means that there is no such column.
@@ -124,13 +121,13 @@ impl<'a> RowDescription<'a> {
     /// Reads the body of a RowDescription; checks all lengths once.
     pub fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
         let bad = malformed(b'T', "descriptions of columns do not fit the message");
-        let (columns, fields) = split_u16(body).ok_or(bad)?;
-        let mut rest = fields;
+        let mut parts = Parts(body);
+        let columns = parts.u16().ok_or(bad)?;
+        let fields = parts.0;
         for _ in 0..columns {
-            let (_, tail) = split_field(rest).ok_or(bad)?;
-            rest = tail;
+            field(&mut parts).ok_or(bad)?;
         }
-        if rest.is_empty() { Ok(RowDescription { columns, fields }) } else { Err(bad) }
+        if parts.0.is_empty() { Ok(RowDescription { columns, fields }) } else { Err(bad) }
     }
 
     pub fn column_count(&self) -> usize {
@@ -138,63 +135,25 @@ impl<'a> RowDescription<'a> {
     }
 
     pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
-        let mut rest = self.fields;
-        (0..self.columns).map_while(move |_| {
-            let (field, tail) = split_field(rest)?;
-            rest = tail;
-            Some(field)
-        })
+        let mut parts = Parts(self.fields);
+        (0..self.columns).map_while(move |_| field(&mut parts))
     }
-}
-
-/// Takes a zero-terminated string off the front.
-pub(crate) fn split_cstr(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.iter().position(|&b| b == 0)?;
-    Some((&bytes[..end], &bytes[end + 1..]))
-}
-
-/// Takes a 32-bit number off the front.
-pub(crate) fn split_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
-    let (number, rest) = bytes.split_first_chunk()?;
-    Some((u32::from_be_bytes(*number), rest))
 }
 
 pub(crate) const fn malformed(kind: u8, what: &'static str) -> ProtocolError {
     ProtocolError::Malformed { kind, what }
 }
 
-fn split_u16(bytes: &[u8]) -> Option<(u16, &[u8])> {
-    let (number, rest) = bytes.split_first_chunk()?;
-    Some((u16::from_be_bytes(*number), rest))
-}
-
-fn split_value(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
-    let (length, rest) = split_u32(bytes)?;
-    if length == u32::MAX {
-        return Some((None, rest));
-    }
-    let (value, rest) = rest.split_at_checked(length as usize)?;
-    Some((Some(value), rest))
-}
-
-fn split_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
-    let (name, rest) = split_cstr(bytes)?;
-    let (table_oid, rest) = split_u32(rest)?;
-    let (table_column, rest) = split_u16(rest)?;
-    let (type_oid, rest) = split_u32(rest)?;
-    let (type_bytes, rest) = split_u16(rest)?;
-    let (type_modifier, rest) = split_u32(rest)?;
-    let (format, rest) = split_u16(rest)?;
-    let field = Field {
-        name,
-        table_oid,
-        table_column: table_column.cast_signed(),
-        type_oid,
-        type_bytes: type_bytes.cast_signed(),
-        type_modifier: type_modifier.cast_signed(),
-        format: format.cast_signed(),
-    };
-    Some((field, rest))
+fn field<'a>(parts: &mut Parts<'a>) -> Option<Field<'a>> {
+    Some(Field {
+        name: parts.cstr()?,
+        table_oid: parts.u32()?,
+        table_column: parts.u16()?.cast_signed(),
+        type_oid: parts.u32()?,
+        type_bytes: parts.u16()?.cast_signed(),
+        type_modifier: parts.u32()?.cast_signed(),
+        format: parts.u16()?.cast_signed(),
+    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The hot path of a load engine: scans the server's answers as a stream.
 
 use crate::assembler::{Assembler, Kept, Skips};
-use crate::backend::{CommandTag, Row, RowDescription, TxStatus, malformed, split_cstr};
+use crate::backend::{CommandTag, Row, RowDescription, TxStatus, malformed};
 use crate::error::{ProtocolError, ServerError};
 use crate::message_limits::MAX_ERROR_BYTES;
+use crate::parts::Parts;
 
 /// Whether rows are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -158,10 +159,7 @@ fn reply(kind: u8, body: &[u8]) -> Result<Reply<'_>, ProtocolError> {
 
 /// Reads the body of a ParameterStatus: name and value.
 pub(crate) fn parameter_status(body: &[u8]) -> Result<(&[u8], &[u8]), ProtocolError> {
-    let strings = || {
-        let (name, rest) = split_cstr(body)?;
-        let (value, rest) = split_cstr(rest)?;
-        rest.is_empty().then_some((name, value))
-    };
-    strings().ok_or(malformed(b'S', "not a name and a value"))
+    let mut parts = Parts(body);
+    let pair = parts.cstr().zip(parts.cstr()).filter(|_| parts.0.is_empty());
+    pair.ok_or(malformed(b'S', "not a name and a value"))
 }

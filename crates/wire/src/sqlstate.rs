@@ -21,6 +21,7 @@ impl SqlState {
     pub const INVALID_AUTHORIZATION_SPECIFICATION: SqlState = SqlState(*b"28000");
     pub const INVALID_PASSWORD: SqlState = SqlState(*b"28P01");
     pub const INVALID_CATALOG_NAME: SqlState = SqlState(*b"3D000");
+    pub const INVALID_CURSOR_NAME: SqlState = SqlState(*b"34000");
     pub const SERIALIZATION_FAILURE: SqlState = SqlState(*b"40001");
     pub const DEADLOCK_DETECTED: SqlState = SqlState(*b"40P01");
     pub const INSUFFICIENT_PRIVILEGE: SqlState = SqlState(*b"42501");

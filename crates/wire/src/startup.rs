@@ -5,11 +5,12 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use crate::assembler::{Assembler, Kept, Skips};
-use crate::backend::{TxStatus, malformed, split_cstr, split_u32};
+use crate::backend::{TxStatus, malformed};
 use crate::binding::Binding;
 use crate::error::{EncodeError, ProtocolError, ServerError};
 use crate::exchange::parameter_status;
 use crate::message_limits::MAX_ERROR_BYTES;
+use crate::parts::Parts;
 use crate::require_auth::RequireAuth;
 use crate::scram::{KeyCache, ScramClient};
 use crate::startup_error::{AuthMethod, StartupError};
@@ -298,7 +299,8 @@ fn refusal(text: &mut Vec<u8>, input: &mut &[u8]) -> Result<Progress, StartupErr
 fn authenticate(
     params: &StartupParams, auth: &mut Auth, method: &mut Option<AuthMethod>, body: &[u8], out: &mut Vec<u8>,
 ) -> Result<(), StartupError> {
-    let (code, data) = split_u32(body).ok_or(malformed(b'R', "authentication request without a number"))?;
+    let mut parts = Parts(body);
+    let code = parts.u32().ok_or(malformed(b'R', "authentication request without a number"))?;
     let state = std::mem::replace(auth, Auth::Done);
     if let (Some(asked), Some(require)) = (AuthMethod::from_code(code), &params.require_auth) {
         let is_finished = matches!(state, Auth::PasswordSent | Auth::ScramVerified);
@@ -310,7 +312,7 @@ fn authenticate(
         *method = Some(asked);
         params.binding.check(asked)?;
     }
-    *auth = answer(params, (code, data), state, out)?;
+    *auth = answer(params, (code, parts.0), state, out)?;
     Ok(())
 }
 
@@ -371,36 +373,35 @@ fn begin_scram(params: &StartupParams, offered: &[u8], out: &mut Vec<u8>) -> Res
     Ok(client)
 }
 
-fn mechanisms(mut list: &[u8]) -> Result<Vec<String>, ProtocolError> {
+fn mechanisms(list: &[u8]) -> Result<Vec<String>, ProtocolError> {
+    let mut parts = Parts(list);
     let mut offered = Vec::new();
     loop {
-        let (name, rest) = split_cstr(list).ok_or(malformed(b'R', "list of mechanisms without an end"))?;
-        if name.is_empty() {
-            return Ok(offered);
+        match parts.cstr() {
+            None => return Err(malformed(b'R', "list of mechanisms without an end")),
+            Some(b"") => return Ok(offered),
+            Some(name) => offered.push(String::from_utf8_lossy(name).into_owned()),
         }
-        offered.push(String::from_utf8_lossy(name).into_owned());
-        list = rest;
     }
 }
 
 fn cancel_key(body: &[u8]) -> Result<CancelKey, ProtocolError> {
-    match split_u32(body) {
-        Some((pid, key)) if (4..=256).contains(&key.len()) => Ok(CancelKey { pid, key: key.to_vec() }),
+    let mut parts = Parts(body);
+    match parts.u32() {
+        Some(pid) if (4..=256).contains(&parts.0.len()) => Ok(CancelKey { pid, key: parts.0.to_vec() }),
         _ => Err(malformed(b'K', "not a process and a key")),
     }
 }
 
 fn parse_negotiation(body: &[u8]) -> Result<Negotiated, ProtocolError> {
     let parse = || {
-        let (newest_version, rest) = split_u32(body)?;
-        let (count, mut rest) = split_u32(rest)?;
+        let mut parts = Parts(body);
+        let newest_version = parts.u32()?;
         let mut unrecognized = Vec::new();
-        for _ in 0..count {
-            let (name, tail) = split_cstr(rest)?;
-            unrecognized.push(String::from_utf8_lossy(name).into_owned());
-            rest = tail;
+        for _ in 0..parts.u32()? {
+            unrecognized.push(String::from_utf8_lossy(parts.cstr()?).into_owned());
         }
-        rest.is_empty().then_some(Negotiated { newest_version, unrecognized })
+        parts.0.is_empty().then_some(Negotiated { newest_version, unrecognized })
     };
     parse().ok_or(malformed(b'v', "not a version and a list of options"))
 }

@@ -1,29 +1,28 @@
 //! Bytes in, bytes out; what comes out is read by the client's own protocol crate.
 
-use std::num::NonZeroU64;
-
-use pgdyno_wire::{Capture, Exchange, Progress, Reply, SqlState, Startup, StartupParams, TxStatus, frontend};
+use pgdyno_wire::{Capture, Exchange, Progress, Reply, Startup, StartupParams, frontend};
 use proptest::prelude::*;
 
 use super::*;
+use crate::options::tests::options;
 
-fn shared() -> SharedAnswers {
-    shared_with(Faults::new(None, SqlState::SERIALIZATION_FAILURE, None))
+fn shared() -> Shared {
+    shared_with("")
 }
 
-fn shared_with(faults: Faults) -> SharedAnswers {
-    SharedAnswers { answers: Answers::new(3), faults }
+fn shared_with(faults: &str) -> Shared {
+    Shared::new(options(&format!("--listen=::1 --scale=3 {faults}")).expect("good"))
 }
 
 /// A session that has begun.
-fn session() -> Connection {
-    let mut connection = Connection::new(1);
+fn session() -> Session {
+    let mut session = Session::default();
     let mut first = Vec::new();
     frontend::startup(&mut first, [("user", "u")]).expect("encodable");
     let mut out = Vec::new();
-    assert_eq!(connection.receive(&first, &shared(), &mut out), Turn::Open);
-    assert!(connection.in_session());
-    connection
+    assert_eq!(session.receive(&first, &shared(), &mut out), Turn::Open);
+    assert!(session.has_begun);
+    session
 }
 
 fn describe_statement(out: &mut Vec<u8>, name: &str) {
@@ -95,7 +94,7 @@ fn read(bytes: &[u8]) -> String {
     said.join(" ")
 }
 
-fn ask(connection: &mut Connection, input: &[u8]) -> String {
+fn ask(connection: &mut Session, input: &[u8]) -> String {
     let mut out = Vec::new();
     assert_eq!(connection.receive(input, &shared(), &mut out), Turn::Open);
     read(&out)
@@ -103,7 +102,7 @@ fn ask(connection: &mut Connection, input: &[u8]) -> String {
 
 #[test]
 fn a_session_starts_behind_requests_for_encryption() {
-    let mut connection = Connection::new(7);
+    let mut connection = Session::default();
     let (shared, mut out) = (shared(), Vec::new());
     connection.receive(&messages(frontend::ssl_request), &shared, &mut out);
     // GSSENCRequest
@@ -120,19 +119,19 @@ fn a_session_starts_behind_requests_for_encryption() {
     let facts = startup.into_facts();
     assert_eq!(facts.parameter("server_version"), Some("18.0 (pgnull)"));
     assert_eq!(facts.parameter("standard_conforming_strings"), Some("on"));
-    assert_eq!(facts.cancel_key.map(|key| key.pid), Some(7));
+    assert_eq!(facts.cancel_key.map(|key| key.pid), Some(1));
 }
 
 #[test]
 fn newer_minor_versions_are_negotiated_and_older_protocols_refused() {
     let (shared, mut out) = (shared(), Vec::new());
     let newer = b"\0\0\0\x19\0\x03\0\x02user\0u\0_pq_.x\0y\0\0";
-    let turn = Connection::new(1).receive(newer, &shared, &mut out);
+    let turn = Session::default().receive(newer, &shared, &mut out);
     assert_eq!(turn, Turn::Open);
     assert!(out.starts_with(b"v\0\0\0\x13\0\x03\0\0\0\0\0\x01_pq_.x\0R"));
     for refused in [&b"\0\0\0\x09\0\x02\0\0\0"[..], b"\0\0\0\x0d\0\x03\0\0user\0", b"\xff\xff\xff\xff", b"\0\0\0\x04"] {
         out.clear();
-        let turn = Connection::new(1).receive(refused, &shared, &mut out);
+        let turn = Session::default().receive(refused, &shared, &mut out);
         assert_eq!(turn, Turn::Close, "{refused:?}");
         assert!(read(&out).starts_with('!'), "{refused:?}");
     }
@@ -142,7 +141,7 @@ fn newer_minor_versions_are_negotiated_and_older_protocols_refused() {
 fn a_cancel_request_is_closed_without_a_word() {
     let cancel = messages(|out| frontend::cancel_request(out, 1, b"key!").expect("encodable"));
     let mut out = Vec::new();
-    let turn = Connection::new(1).receive(&cancel, &shared(), &mut out);
+    let turn = Session::default().receive(&cancel, &shared(), &mut out);
     assert_eq!((turn, out), (Turn::Close, Vec::new()));
 }
 
@@ -294,8 +293,7 @@ fn copied_rows_are_counted_whatever_the_chunks() {
 
 #[test]
 fn faults_fall_on_the_load_and_on_nothing_else() {
-    let every = NonZeroU64::new(2);
-    let shared = shared_with(Faults::new(every, SqlState::DEADLOCK_DETECTED, None));
+    let shared = shared_with("--error-every=2 --error-sqlstate=40P01");
     let mut connection = session();
     let mut out = Vec::new();
     let queries = [
@@ -312,7 +310,7 @@ fn faults_fall_on_the_load_and_on_nothing_else() {
 
 #[test]
 fn a_connection_that_is_closed_on_demand_sends_what_came_before() {
-    let shared = shared_with(Faults::new(None, SqlState::DEADLOCK_DETECTED, NonZeroU64::new(2)));
+    let shared = shared_with("--close-every=2");
     let pipeline = [parse("", "select 1"), execute("", &[]), execute("", &[])].concat();
     let mut out = Vec::new();
     assert_eq!(session().receive(&pipeline, &shared, &mut out), Turn::Close);
@@ -359,7 +357,7 @@ fn an_idle_session_is_small() {
     ask(&mut connection, &parse("s", "select $1"));
     ask(&mut connection, &execute("s", &["1"]));
     assert_eq!(connection.pending.capacity(), 0);
-    assert!(mem::size_of::<Connection>() <= 256);
+    assert!(mem::size_of::<Session>() <= 256);
 }
 
 /// An arbitrary message of a client.
@@ -410,7 +408,7 @@ proptest! {
 
     #[test]
     fn no_bytes_break_it(input in prop::collection::vec(any::<u8>(), 0..400), begun: bool) {
-        let mut connection = if begun { session() } else { Connection::new(1) };
+        let mut connection = if begun { session() } else { Session::default() };
         let mut out = Vec::new();
         let turn = connection.receive(&input, &shared(), &mut out);
         if begun {
