@@ -1,10 +1,11 @@
 //! Writes lines of JSON to standard output; the contract is `docs/reference/probe.md`, version 1.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::clock::{Clock, Stamp};
 use crate::probe_stop::Stop;
@@ -20,6 +21,8 @@ pub struct Output {
     written: AtomicU64,
     late: AtomicU64,
     failure: OnceLock<io::Error>,
+    /// Sources and messages of warnings so far.
+    warnings: Mutex<HashSet<(String, String)>>,
 }
 
 /// What a warning or a gap is about, for programs: the key `reason` of its line.
@@ -48,6 +51,7 @@ impl Output {
             written: AtomicU64::new(0),
             late: AtomicU64::new(0),
             failure: OnceLock::new(),
+            warnings: Mutex::default(),
         }
     }
 
@@ -70,18 +74,20 @@ impl Output {
     }
 
     /// Writes a line of the kind `event` for the instant `at`.
-    pub fn write(&self, event: &str, at: Stamp, fields: Map<String, Value>) {
-        let mut line = Map::new();
-        line.insert("event".into(), event.into());
-        line.insert("t_us".into(), at.t_us.into());
-        line.insert("wall_us".into(), at.wall_us.into());
-        line.extend(fields);
-        let mut text = Value::Object(line).to_string();
-        text.push('\n');
+    pub fn write(&self, event: &str, at: Stamp, fields: Value) {
+        let mut line = json!({"event": event, "t_us": at.t_us, "wall_us": at.wall_us});
+        if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
+            line.extend(fields);
+        }
+        let text = format!("{line}\n");
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         match sink.write_all(text.as_bytes()).and_then(|()| sink.flush()) {
             Ok(()) => drop(self.written.fetch_add(text.len() as u64, Ordering::Relaxed)),
-            Err(error) => self.cannot_write(error),
+            Err(error) => {
+                // only the first failure is kept
+                let _ = self.failure.set(error);
+                self.stop.now();
+            }
         }
     }
 
@@ -97,7 +103,10 @@ impl Output {
 
     /// Reports that a source lacks something, once for each problem.
     pub fn warning(&self, source: &str, message: &str, reason: Option<Reason>) {
-        self.about("warning", source, self.clock.now(), message, reason);
+        let mut known = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.insert((source.to_owned(), message.to_owned())) {
+            self.about("warning", source, self.clock.now(), message, reason);
+        }
     }
 
     /// Answers a line of the parent: `clock ID` requests the current time; other lines request nothing.
@@ -105,9 +114,7 @@ impl Output {
         // read first, because later work would count as part of the network delay
         let at = self.clock.now();
         if let Some(id) = line.strip_prefix("clock ") {
-            let mut fields = Map::new();
-            fields.insert("id".into(), id.into());
-            self.write("clock", at, fields);
+            self.write("clock", at, json!({"id": id}));
         }
     }
 
@@ -116,30 +123,21 @@ impl Output {
         self.about("gap", source, at, message, reason);
     }
 
-    /// Counts and reports samples that were left out.
+    /// Counts and reports samples that were left out, if any.
     pub fn missed(&self, source: &str, samples: u32) {
+        if samples == 0 {
+            return;
+        }
         self.late.fetch_add(samples.into(), Ordering::Relaxed);
         let message = format!("{samples} samples left out: their time had passed");
         self.gap(source, self.clock.now(), &message, None);
     }
 
     fn about(&self, event: &str, source: &str, at: Stamp, message: &str, reason: Option<Reason>) {
-        let mut fields = Map::new();
-        fields.insert("source".into(), source.into());
-        fields.insert("message".into(), message.into());
+        let mut fields = json!({"source": source, "message": message});
         if let Some(reason) = reason {
-            fields.insert("reason".into(), reason.name().into());
+            fields["reason"] = reason.name().into();
         }
         self.write(event, at, fields);
-    }
-
-    fn cannot_write(&self, error: io::Error) {
-        if !self.stop.is_set() {
-            // standard error may be closed, too
-            let _ = writeln!(io::stderr(), "pgprobe: error: could not write samples: {error}");
-        }
-        // only the first failure is kept
-        let _ = self.failure.set(error);
-        self.stop.now();
     }
 }

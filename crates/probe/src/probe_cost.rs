@@ -55,20 +55,18 @@ impl ProbeCost {
 
     pub fn sample(&mut self, output: &Output, queries: &Queries) {
         let at = output.clock().now();
-        let mut values = vec![
-            ("cpu", cpu_us()),
-            ("written", output.written() as f64),
-            ("queries", queries.number.load(Ordering::Relaxed) as f64),
-            ("query_time", queries.time_us.load(Ordering::Relaxed) as f64),
-            ("late", output.late_samples() as f64),
-        ];
-        if queries.session_seen.load(Ordering::Relaxed) {
-            let us = queries.session_us.load(Ordering::Relaxed);
-            values.push(("server_cpu", us as f64));
-        }
-        values.extend(resident_bytes().map(|bytes| ("resident", bytes)));
-        let reading = Reading { values, ..Reading::default() };
-        output.sample(&self.0.sample(at, vec![reading]));
+        let session_us = queries.session_seen.load(Ordering::Relaxed);
+        let session_us = session_us.then(|| queries.session_us.load(Ordering::Relaxed) as f64);
+        let reading = Reading::single(&[
+            ("cpu", Some(cpu_us())),
+            ("written", Some(output.written() as f64)),
+            ("queries", Some(queries.number.load(Ordering::Relaxed) as f64)),
+            ("query_time", Some(queries.time_us.load(Ordering::Relaxed) as f64)),
+            ("late", Some(output.late_samples() as f64)),
+            ("server_cpu", session_us),
+            ("resident", resident_bytes()),
+        ]);
+        output.sample(&self.0.sample(at, reading));
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Params, Poolers, parent_process};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::clock::Clock;
 use crate::host;
@@ -21,19 +21,12 @@ use crate::ticks::Ticks;
 /// How often counters are read.
 const PERIOD: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// All samples were written, or the reader has ended.
-    Whole,
-    /// The samples could not be written, as standard error reports.
-    Cut,
-}
-
 /// Samples until the probe is stopped.
 ///
 /// # Errors
-/// A message that says why sampling could not begin, or that the server is a connection pooler.
-pub fn run(options: &Options) -> Result<Ended, String> {
+/// A message that says why sampling could not begin, that the server is a connection pooler, or that samples could not
+/// be written.
+pub fn run(options: &Options) -> Result<(), String> {
     let clock = Clock::start();
     let stop = Stop::default();
     stop.at_signals().map_err(|error| format!("could not listen to signals: {error}"))?;
@@ -73,16 +66,10 @@ pub fn run(options: &Options) -> Result<Ended, String> {
         // a thread that has panicked has reported it
         sampling.map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())))
     });
-    let mut end = Map::new();
-    end.insert("cpu_us".into(), (cpu_us() as u64).into());
-    end.insert("written_bytes".into(), output.written().into());
-    end.insert("late".into(), output.late_samples().into());
+    let end = json!({"cpu_us": cpu_us() as u64, "written_bytes": output.written(), "late": output.late_samples()});
     output.write("end", clock.now(), end);
     sampled?;
-    Ok(match output.failure() {
-        None => Ended::Whole,
-        Some(_) => Ended::Cut,
-    })
+    output.failure().map_or(Ok(()), |error| Err(format!("could not write samples: {error}")))
 }
 
 /// Samples the probe itself until it is stopped, or until the deadline.
@@ -111,9 +98,9 @@ fn params(server: &Server, stop: &Stop) -> Result<Params, String> {
     Ok(params)
 }
 
-fn start(options: &Options) -> Map<String, Value> {
+fn start(options: &Options) -> Value {
     let host = options.host.as_ref();
-    let fields = json!({
+    json!({
         "v": VERSION,
         "pgprobe": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
@@ -123,9 +110,5 @@ fn start(options: &Options) -> Map<String, Value> {
         "server": options.server.is_some(),
         "data": host.and_then(|host| host.data.as_ref()),
         "wal": host.and_then(|host| host.wal.as_ref()),
-    });
-    match fields {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
+    })
 }

@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
-use crate::catalogue::{Kind, Metric, Side, Source};
+use crate::catalogue::{Kind, Metric, Side, Source, source};
 use crate::clock::Stamp;
 
 /// Names and values that identify a row of a source or describe it further.
 pub type Labels = Vec<(&'static str, String)>;
+
+/// Values by metric.
+pub type Values = Vec<(&'static str, f64)>;
 
 /// A row as it was read, with the current values of counters.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,16 +20,32 @@ pub struct Reading {
     pub key: Labels,
     /// Further labels, which may change from sample to sample.
     pub more: Labels,
-    /// Values by metric. Counters for averages are in microseconds.
-    pub values: Vec<(&'static str, f64)>,
+    /// Counters for averages are in microseconds.
+    pub values: Values,
+}
+
+impl Reading {
+    /// The row of a source that has no labels, without the values that could not be read.
+    pub fn single(values: &[(&'static str, Option<f64>)]) -> Vec<Self> {
+        vec![Self { values: present(values), ..Self::default() }]
+    }
+
+    /// A row with labels that identify it.
+    pub fn labelled(key: Labels, values: &[(&'static str, Option<f64>)]) -> Self {
+        Self { key, more: Labels::new(), values: present(values) }
+    }
+}
+
+pub fn present(values: &[(&'static str, Option<f64>)]) -> Values {
+    values.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect()
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
     /// The key and the further labels.
     pub labels: Labels,
-    /// Values by metric, in the catalogue's order.
-    pub values: Vec<(&'static str, f64)>,
+    /// In the catalogue's order.
+    pub values: Values,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +63,7 @@ pub struct Sample {
 #[derive(Debug)]
 pub struct Differ {
     source: &'static Source,
-    before: HashMap<Labels, Vec<(&'static str, f64)>>,
+    before: HashMap<Labels, Values>,
     at: Option<Stamp>,
 }
 
@@ -81,6 +100,16 @@ impl Differ {
     }
 }
 
+/// Remembers the last sample of each source.
+#[derive(Debug, Default)]
+pub struct Differs(HashMap<&'static str, Differ>);
+
+impl Differs {
+    pub fn sample(&mut self, name: &'static str, at: Stamp, readings: Vec<Reading>) -> Sample {
+        self.0.entry(name).or_insert_with(|| Differ::new(source(name))).sample(at, readings)
+    }
+}
+
 enum Before<'a> {
     Nothing,
     Zero,
@@ -94,10 +123,10 @@ struct Growth<'a> {
 }
 
 impl Growth<'_> {
-    fn values(&self, source: &Source, now: &[(&'static str, f64)], reset: &mut bool) -> Vec<(&'static str, f64)> {
+    fn values(&self, source: &Source, now: &[(&'static str, f64)], reset: &mut bool) -> Values {
         let mut values = Vec::with_capacity(now.len());
         for metric in source.metrics {
-            let Some(raw) = find(now, metric.name) else {
+            let Some(&raw) = find(now, metric.name) else {
                 continue;
             };
             let Some(value) = self.value(metric, raw, now, reset) else {
@@ -138,39 +167,31 @@ impl Growth<'_> {
         match self.before {
             Before::Nothing => None,
             Before::Zero => Some(0.0),
-            Before::Values(values) => find(values, name),
+            Before::Values(values) => find(values, name).copied(),
         }
     }
 }
 
-fn find(values: &[(&'static str, f64)], name: &str) -> Option<f64> {
-    let found = values.iter().find(|(known, _)| *known == name);
-    found.map(|(_, value)| *value)
+pub fn find<'a, T>(all: &'a [(&'static str, T)], name: &str) -> Option<&'a T> {
+    all.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 impl Sample {
     /// The fields of its line, except the times.
-    pub fn fields(&self) -> Map<String, Value> {
-        let mut fields = Map::new();
-        fields.insert("source".into(), self.source.name.into());
-        fields.insert("span_us".into(), self.span_us.into());
-        fields.insert("rows".into(), self.rows.iter().map(|row| Value::Object(row.json())).collect());
-        fields
+    pub fn fields(&self) -> Value {
+        let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
+        json!({"source": self.source.name, "span_us": self.span_us, "rows": rows})
     }
 }
 
 impl Row {
     /// The fields `labels` and `values`.
-    pub fn json(&self) -> Map<String, Value> {
-        let mut row = Map::new();
+    pub fn json(&self) -> Value {
+        let mut row = json!({});
         if !self.labels.is_empty() {
-            let labels = self.labels.iter();
-            let labels = labels.map(|(name, value)| ((*name).into(), value.as_str().into()));
-            row.insert("labels".into(), Value::Object(labels.collect()));
+            row["labels"] = self.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
         }
-        let values = self.values.iter();
-        let values = values.map(|(name, value)| ((*name).into(), number(*value)));
-        row.insert("values".into(), Value::Object(values.collect()));
+        row["values"] = self.values.iter().map(|(name, value)| (*name, number(*value))).collect();
         row
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::probe_stop::Stop;
+
 /// Instants at a fixed distance.
 #[derive(Debug)]
 pub struct Ticks {
@@ -22,6 +24,12 @@ pub struct Tick {
 impl Ticks {
     pub fn new(origin: Instant, period: Duration) -> Self {
         Self { origin, period, next: 0 }
+    }
+
+    /// Waits for the next tick; None if the probe ends.
+    pub fn wait(&mut self, stop: &Stop) -> Option<Tick> {
+        let tick = self.next(Instant::now());
+        (!stop.sleep_until(tick.due)).then_some(tick)
     }
 
     /// The next tick that is late by less than a period, or in the future.

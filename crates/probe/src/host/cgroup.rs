@@ -1,8 +1,7 @@
 //! Limits of the server's control group, and their effects.
 
 use super::files::{Files, field};
-use super::kernel::present;
-use crate::sample::Reading;
+use crate::sample::{Reading, Values, present};
 
 /// Greater limits of memory mean no limit: version 1 reports that as the greatest multiple of a page.
 const NO_LIMIT_BYTES: f64 = (1_u64 << 62) as f64;
@@ -17,7 +16,7 @@ pub fn cgroup(files: &Files, pid: &str) -> Result<Vec<Reading>, String> {
 }
 
 /// For version 2 alone; alongside version 1 its hierarchy has no controllers.
-fn version_2(files: &Files, groups: &str) -> Option<Vec<(&'static str, f64)>> {
+fn version_2(files: &Files, groups: &str) -> Option<Values> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     let own = Folder::new(files, "sys/fs/cgroup", path);
     let stat = own.text("cpu.stat")?;
@@ -43,7 +42,7 @@ fn version_2(files: &Files, groups: &str) -> Option<Vec<(&'static str, f64)>> {
     ]))
 }
 
-fn version_1(files: &Files, groups: &str) -> Vec<(&'static str, f64)> {
+fn version_1(files: &Files, groups: &str) -> Values {
     let folder = |controller: &str| {
         let path = groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);
@@ -119,17 +118,12 @@ fn lowest<'a>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::tests::files;
     use super::*;
 
-    fn made(made: &[(&str, &str)]) -> Vec<(&'static str, f64)> {
-        let folder = tempfile::tempdir().expect("a folder");
-        for (name, text) in made {
-            let path = folder.path().join(name);
-            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            std::fs::write(path, text).expect("a file");
-        }
-        let readings = cgroup(&Files::below(folder.path()), "7").expect("it is there");
-        readings.into_iter().next().expect("a row").values
+    fn made(made: &[(&str, &str)]) -> Values {
+        let (_folder, files) = files(made);
+        cgroup(&files, "7").expect("it is there").remove(0).values
     }
 
     #[test]

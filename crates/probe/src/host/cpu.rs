@@ -17,7 +17,7 @@ pub fn each(stat: &str, files: &Files) -> Vec<Reading> {
         let number = name.strip_prefix("cpu").filter(|number| !number.is_empty())?;
         let mut values = values(&modes, 1.0);
         values.extend(frequency_mhz(number, files).map(|mhz| ("frequency", mhz)));
-        Some(Reading { key: vec![("core", number.to_owned())], more: Vec::new(), values })
+        Some(Reading { key: vec![("core", number.to_owned())], values, ..Reading::default() })
     });
     cores.collect()
 }
@@ -55,6 +55,7 @@ fn frequency_mhz(core: &str, files: &Files) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::tests::files;
     use super::*;
 
     #[test]
@@ -73,11 +74,8 @@ mod tests {
             ("guest", 30.0 * tick),
         ];
         assert_eq!(all[0].values, expected);
-        let folder = tempfile::tempdir().expect("a folder");
-        let freq = folder.path().join("sys/devices/system/cpu/cpu1/cpufreq");
-        std::fs::create_dir_all(&freq).expect("a folder");
-        std::fs::write(freq.join("scaling_cur_freq"), "2500000\n").expect("a file");
-        let each = each(stat, &Files::below(folder.path()));
+        let (_folder, files) = files(&[("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "2500000\n")]);
+        let each = each(stat, &files);
         assert_eq!(each.len(), 2);
         assert_eq!(each[1].key, [("core", "1".to_owned())]);
         assert_eq!(each[1].values.last(), Some(&("frequency", 2500.0)));

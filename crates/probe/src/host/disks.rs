@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use super::files::{Files, word};
-use super::kernel::present;
 use super::mounts::{Mount, Place};
 use crate::sample::Reading;
 
@@ -72,28 +71,26 @@ fn disk_reading(name: &str, holds: &[&str], words: &[&str]) -> Reading {
     if !holds.is_empty() {
         key.push(("holds", holds.join(" ")));
     }
-    Reading { key, more: Vec::new(), values: present(&values) }
+    Reading::labelled(key, &values)
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
+    use super::super::files::tests::files;
     use super::*;
 
     #[test]
     fn partitions_are_there_only_when_they_hold_something() {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::create_dir_all(folder.path().join("proc")).expect("a folder");
-        std::fs::create_dir_all(folder.path().join("sys/block/vda")).expect("a folder");
-        std::fs::create_dir_all(folder.path().join("sys/block/loop0")).expect("a folder");
         let text = "   7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n\
                     254 0 vda 10 1 16 5 20 2 32 40 1 30 45 3 0 0 0 7 14\n\
                     254 1 vda1 1 1 16 5 20 2 32 40 0 30 45\n\
                     254 2 vda2 1 1 16 5 20 2 32 40 0 30 45\n";
-        std::fs::write(folder.path().join("proc/diskstats"), text).expect("a file");
+        let (_folder, files) =
+            files(&[("proc/diskstats", text), ("sys/block/vda/size", ""), ("sys/block/loop0/size", "")]);
         let place = Place { role: "wal", folder: PathBuf::new() };
-        let found = disks(&Files::below(folder.path()), &[(place, (254, 2))]).expect("it is there");
+        let found = disks(&files, &[(place, (254, 2))]).expect("it is there");
         let names: Vec<_> = found.iter().map(|row| row.key[0].1.as_str()).collect();
         assert_eq!(names, ["vda", "vda2"]);
         assert_eq!(found[1].key[1], ("holds", "wal".to_owned()));

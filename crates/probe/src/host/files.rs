@@ -56,3 +56,23 @@ pub fn field(text: &str, name: &str) -> Option<f64> {
 pub fn word(words: &[&str], number: usize) -> Option<f64> {
     words.get(number)?.parse().ok()
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Writes a file of the kernel below `folder`.
+    pub fn put(folder: &Path, name: &str, text: &str) {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+
+    /// A folder with these files, which is removed when it is dropped.
+    pub fn files(made: &[(&str, &str)]) -> (tempfile::TempDir, Files) {
+        let folder = tempfile::tempdir().expect("a folder");
+        made.iter().for_each(|(name, text)| put(folder.path(), name, text));
+        let files = Files::below(folder.path());
+        (folder, files)
+    }
+}

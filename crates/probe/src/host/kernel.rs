@@ -3,16 +3,12 @@
 use super::files::{Files, field, word};
 use crate::sample::Reading;
 
-fn single_reading(values: Vec<(&'static str, f64)>) -> Vec<Reading> {
-    vec![Reading { values, ..Reading::default() }]
-}
-
 /// The source `kernel`, from `/proc/stat` and `/proc/loadavg`.
 pub fn kernel(stat: &str, files: &Files) -> Result<Vec<Reading>, String> {
     let load = files.text("proc/loadavg")?;
     let words: Vec<&str> = load.split_whitespace().collect();
     let tasks = words.get(3).and_then(|word| word.split_once('/'));
-    let values = [
+    Ok(Reading::single(&[
         ("running", field(stat, "procs_running")),
         ("blocked", field(stat, "procs_blocked")),
         ("load_1m", word(&words, 0)),
@@ -20,8 +16,7 @@ pub fn kernel(stat: &str, files: &Files) -> Result<Vec<Reading>, String> {
         ("context_switches", field(stat, "ctxt")),
         ("interrupts", field(stat, "intr")),
         ("forks", field(stat, "processes")),
-    ];
-    Ok(single_reading(present(&values)))
+    ]))
 }
 
 pub fn pressure(files: &Files) -> Result<Vec<Reading>, String> {
@@ -31,11 +26,8 @@ pub fn pressure(files: &Files) -> Result<Vec<Reading>, String> {
             let line = text.lines().find(|line| line.starts_with(kind))?;
             line.rsplit_once("total=")?.1.trim().parse().ok()
         };
-        Ok(Reading {
-            key: vec![("resource", resource.to_owned())],
-            more: Vec::new(),
-            values: present(&[("some", total_us("some ")), ("full", total_us("full "))]),
-        })
+        let key = vec![("resource", resource.to_owned())];
+        Ok(Reading::labelled(key, &[("some", total_us("some ")), ("full", total_us("full "))]))
     });
     resources.into_iter().collect()
 }
@@ -46,7 +38,7 @@ pub fn memory(files: &Files) -> Result<Vec<Reading>, String> {
     let page = bytes("Hugepagesize").unwrap_or(0.0);
     let huge = |name| field(&text, name).map(|pages| pages * page);
     let swap_used = bytes("SwapTotal").zip(bytes("SwapFree"));
-    let values = [
+    Ok(Reading::single(&[
         ("total", bytes("MemTotal")),
         ("free", bytes("MemFree")),
         ("available", bytes("MemAvailable")),
@@ -64,8 +56,7 @@ pub fn memory(files: &Files) -> Result<Vec<Reading>, String> {
         ("huge_reserved", huge("HugePages_Rsvd")),
         ("huge_surplus", huge("HugePages_Surp")),
         ("swap_used", swap_used.map(|(total, free)| total - free)),
-    ];
-    Ok(single_reading(present(&values)))
+    ]))
 }
 
 pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
@@ -73,7 +64,7 @@ pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
     let page = rustix::param::page_size() as f64;
     let kib = |name| field(&text, name).map(|kib| kib * 1024.0);
     let pages = |name| field(&text, name).map(|pages| pages * page);
-    let values = [
+    Ok(Reading::single(&[
         ("read", kib("pgpgin")),
         ("written", kib("pgpgout")),
         ("swapped_in", pages("pswpin")),
@@ -81,29 +72,13 @@ pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
         ("faults", field(&text, "pgfault")),
         ("major_faults", field(&text, "pgmajfault")),
         ("direct_reclaim", field(&text, "pgsteal_direct")),
-    ];
-    Ok(single_reading(present(&values)))
-}
-
-pub fn present(values: &[(&'static str, Option<f64>)]) -> Vec<(&'static str, f64)> {
-    let there = values.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
-    there.collect()
+    ]))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::tests::files;
     use super::*;
-
-    fn files(made: &[(&str, &str)]) -> (tempfile::TempDir, Files) {
-        let folder = tempfile::tempdir().expect("a folder");
-        for (name, text) in made {
-            let path = folder.path().join(name);
-            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            std::fs::write(path, text).expect("a file");
-        }
-        let files = Files::below(folder.path());
-        (folder, files)
-    }
 
     #[test]
     fn pressure_of_old_kernels_has_no_full_line_for_cpu() {

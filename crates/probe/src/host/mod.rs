@@ -11,16 +11,14 @@ mod postmaster;
 mod processes;
 mod title;
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::catalogue::{Source, source};
 use crate::clock::Stamp;
 use crate::output::{Output, Reason};
 use crate::probe_cost::Queries;
 use crate::probe_stop::Stop;
-use crate::sample::{Differ, Reading};
+use crate::sample::{Differs, Reading};
 use crate::ticks::Ticks;
 use disks::Device;
 pub use files::Files;
@@ -50,14 +48,8 @@ pub struct Choice {
 pub fn run(choice: &Choice, period: Duration, output: &Output, queries: &Queries, stop: &Stop) {
     let mut host = Host::new(choice, output, queries);
     let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), period);
-    loop {
-        let tick = ticks.next(Instant::now());
-        if tick.missed > 0 {
-            output.missed("host", tick.missed);
-        }
-        if stop.sleep_until(tick.due) {
-            return;
-        }
+    while let Some(tick) = ticks.wait(stop) {
+        output.missed("host", tick.missed);
         host.sample();
     }
 }
@@ -70,8 +62,7 @@ struct Host<'a> {
     mounts: Vec<(Mount, Vec<&'static str>)>,
     postmaster: Postmaster,
     processes: Processes,
-    differs: HashMap<&'static str, Differ>,
-    said: HashSet<(&'static str, String)>,
+    differs: Differs,
 }
 
 impl<'a> Host<'a> {
@@ -80,7 +71,10 @@ impl<'a> Host<'a> {
         let places = mounts::places(choice.data.as_deref(), choice.wal.as_deref());
         let mounts = mounts::mounts(&files, &places);
         let (devices, problems) = disks::devices(places, &mounts);
-        let mut host = Self {
+        for problem in problems {
+            output.warning("disk", &problem, None);
+        }
+        Self {
             output,
             queries,
             files,
@@ -88,13 +82,8 @@ impl<'a> Host<'a> {
             mounts,
             postmaster: Postmaster::new(choice.server.clone()),
             processes: Processes::new(choice.most_clients),
-            differs: HashMap::new(),
-            said: HashSet::new(),
-        };
-        for problem in problems {
-            host.lacks("disk", problem);
+            differs: Differs::default(),
         }
-        host
     }
 
     fn sample(&mut self) {
@@ -115,7 +104,7 @@ impl<'a> Host<'a> {
                 }
                 Err(absent) => {
                     let reason = absent.is_down.then_some(Reason::ServerDown);
-                    return self.warn_once("process", absent.problem, reason);
+                    return self.output.warning("process", &absent.problem, reason);
                 }
             }
         }
@@ -126,7 +115,7 @@ impl<'a> Host<'a> {
         let at = self.output.clock().now();
         let stat = match self.files.text("proc/stat") {
             Ok(stat) => stat,
-            Err(problem) => return self.lacks("cpu", problem),
+            Err(problem) => return self.output.warning("cpu", &problem, None),
         };
         self.write_readings("cpu", at, cpu::all(&stat));
         self.write_readings("core", at, Ok(cpu::each(&stat, &self.files)));
@@ -140,8 +129,8 @@ impl<'a> Host<'a> {
             self.output.sample(&sample);
         }
         if self.processes.io_refused() {
-            let user = "run the probe as the server's user or as root";
-            self.lacks("process", format!("could not read what processes read and wrote: {user}"));
+            let message = "could not read what processes read and wrote: run the probe as the server's user or as root";
+            self.output.warning("process", message, None);
         }
     }
 
@@ -153,23 +142,8 @@ impl<'a> Host<'a> {
 
     fn write_readings(&mut self, name: &'static str, at: Stamp, readings: Result<Vec<Reading>, String>) {
         match readings {
-            Ok(readings) => {
-                let of: &'static Source = source(name);
-                let differ = self.differs.entry(name).or_insert_with(|| Differ::new(of));
-                self.output.sample(&differ.sample(at, readings));
-            }
-            Err(problem) => self.lacks(name, problem),
-        }
-    }
-
-    fn lacks(&mut self, name: &'static str, problem: String) {
-        self.warn_once(name, problem, None);
-    }
-
-    /// Writes one warning for each problem of a source.
-    fn warn_once(&mut self, name: &'static str, problem: String, reason: Option<Reason>) {
-        if self.said.insert((name, problem.clone())) {
-            self.output.warning(name, &problem, reason);
+            Ok(readings) => self.output.sample(&self.differs.sample(name, at, readings)),
+            Err(problem) => self.output.warning(name, &problem, None),
         }
     }
 }

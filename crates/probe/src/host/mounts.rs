@@ -95,44 +95,43 @@ pub fn room(mounts: &[(Mount, Vec<&'static str>)]) -> Result<Vec<Reading>, Strin
         let facts =
             rustix::fs::statvfs(point).map_err(|error| format!("could not look at {}: {error}", point.display()))?;
         let bytes = |blocks: u64| blocks as f64 * facts.f_frsize as f64;
-        Ok(Reading {
-            key: vec![
-                ("mount", point.display().to_string()),
-                ("holds", roles.join(" ")),
-                ("filesystem", mount.filesystem.clone()),
-                ("device", mount.source.clone()),
+        let key = vec![
+            ("mount", point.display().to_string()),
+            ("holds", roles.join(" ")),
+            ("filesystem", mount.filesystem.clone()),
+            ("device", mount.source.clone()),
+        ];
+        Ok(Reading::labelled(
+            key,
+            &[
+                ("size", Some(bytes(facts.f_blocks))),
+                ("free", Some(bytes(facts.f_bavail))),
+                ("files_free", Some(facts.f_favail as f64)),
             ],
-            more: Vec::new(),
-            values: vec![
-                ("size", bytes(facts.f_blocks)),
-                ("free", bytes(facts.f_bavail)),
-                ("files_free", facts.f_favail as f64),
-            ],
-        })
+        ))
     });
     readings.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::tests::files;
     use super::*;
 
     #[test]
     fn the_deepest_mount_holds_a_folder_and_both_roles_may_be_on_one() {
-        let root = tempfile::tempdir().expect("a folder");
-        fs::create_dir_all(root.path().join("proc/self")).expect("a folder");
         let text = "27 1 254:0 / / rw - ext4 /dev/vda rw\n\
                     43 27 0:39 / /srv/my\\040pg rw,relatime shared:1 - btrfs /dev/vdb rw,subvol=/\n\
                     44 27 0:40 / /srv/my rw - tmpfs none rw\n";
-        fs::write(root.path().join("proc/self/mountinfo"), text).expect("a file");
+        let (_root, files) = files(&[("proc/self/mountinfo", text)]);
         let place = |role, folder: &str| Place { role, folder: folder.into() };
         let places = [place("data", "/srv/my pg/18/main"), place("wal", "/srv/my pg/18/main/pg_wal")];
-        let found = mounts(&Files::below(root.path()), &places);
+        let found = mounts(&files, &places);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0.filesystem, "btrfs");
         assert_eq!(found[0].0.source, "/dev/vdb");
         assert_eq!(found[0].1, ["data", "wal"]);
-        let elsewhere = mounts(&Files::below(root.path()), &[place("wal", "/wal")]);
+        let elsewhere = mounts(&files, &[place("wal", "/wal")]);
         assert_eq!(elsewhere[0].0.point, Path::new("/"));
     }
 

@@ -1,7 +1,6 @@
 //! Interfaces, and TCP as a whole.
 
 use super::files::{Files, word};
-use super::kernel::present;
 use crate::sample::Reading;
 
 pub fn interfaces(files: &Files) -> Result<Vec<Reading>, String> {
@@ -10,6 +9,7 @@ pub fn interfaces(files: &Files) -> Result<Vec<Reading>, String> {
         let (name, counters) = line.split_once(':')?;
         let words: Vec<&str> = counters.split_whitespace().collect();
         let both = |first, second| Some(word(&words, first)? + word(&words, second)?);
+        let key = vec![("interface", name.trim().to_owned())];
         let values = [
             ("received", word(&words, 0)),
             ("sent", word(&words, 8)),
@@ -18,7 +18,7 @@ pub fn interfaces(files: &Files) -> Result<Vec<Reading>, String> {
             ("errors", both(2, 10)),
             ("drops", both(3, 11)),
         ];
-        Some(Reading { key: vec![("interface", name.trim().to_owned())], more: Vec::new(), values: present(&values) })
+        Some(Reading::labelled(key, &values))
     });
     Ok(lines.collect())
 }
@@ -28,15 +28,14 @@ pub fn tcp(files: &Files) -> Result<Vec<Reading>, String> {
     let more = files.text("proc/net/netstat")?;
     let overflows = named_figure(&more, "TcpExt:", "ListenOverflows");
     let drops = named_figure(&more, "TcpExt:", "ListenDrops");
-    let values = [
+    Ok(Reading::single(&[
         ("established", named_figure(&snmp, "Tcp:", "CurrEstab")),
         ("segments_sent", named_figure(&snmp, "Tcp:", "OutSegs")),
         ("retransmitted", named_figure(&snmp, "Tcp:", "RetransSegs")),
         ("timeouts", named_figure(&more, "TcpExt:", "TCPTimeouts")),
         // the drops include overflows
         ("listen_drops", drops.or(overflows)),
-    ];
-    Ok(vec![Reading { values: present(&values), ..Reading::default() }])
+    ]))
 }
 
 /// A figure from two lines with the same beginning: names in the first, figures in the second.

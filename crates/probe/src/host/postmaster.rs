@@ -132,29 +132,24 @@ pub fn children(files: &Files, pid: u32) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::tests::{files, put};
     use super::*;
 
     #[test]
     fn a_process_of_another_user_is_not_the_server_of_the_data() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let (folder, files) = files(&[("data/postmaster.pid", "1\n/data\n")]);
         let data = folder.path().join("data");
-        std::fs::create_dir_all(&data).expect("a folder");
         let own = std::fs::metadata(&data).expect("it is there").uid();
-        let files = Files::below(folder.path());
-        let mut postmaster = Postmaster::new(ServerIdentity::Data(data.clone()));
         for (pid, user) in [(1, own + 1), (7, own)] {
-            let process = folder.path().join(format!("proc/{pid}"));
-            std::fs::create_dir_all(&process).expect("a folder");
-            let status = format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n");
-            std::fs::write(process.join("status"), status).expect("a file");
+            put(folder.path(), &format!("proc/{pid}/status"), &format!("Name:\tx\nUid:\t{user}\t{user}\n"));
         }
-        std::fs::write(data.join("postmaster.pid"), "1\n/data\n").expect("a file");
+        let mut postmaster = Postmaster::new(ServerIdentity::Data(data));
         let absent = postmaster.pid(&files).expect_err("it is init");
         assert!(!absent.is_down);
         assert!(absent.problem.contains("give --postmaster"), "{}", absent.problem);
-        std::fs::write(data.join("postmaster.pid"), "7\n/data\n").expect("a file");
+        put(folder.path(), "data/postmaster.pid", "7\n/data\n");
         assert_eq!(postmaster.pid(&files).expect("it is the server's"), 7);
-        std::fs::write(data.join("postmaster.pid"), "8\n/data\n").expect("a file");
+        put(folder.path(), "data/postmaster.pid", "8\n/data\n");
         assert!(postmaster.pid(&files).expect_err("it has ended").is_down);
     }
 }

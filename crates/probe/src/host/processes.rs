@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::files::{Files, field, word};
-use super::kernel::present;
 use super::postmaster::{children, parent};
 use super::title;
 use crate::catalogue::source;
 use crate::clock::Stamp;
 use crate::probe_cost::Queries;
-use crate::sample::{Differ, Reading, Row, Sample};
+use crate::sample::{Differ, Labels, Reading, Row, Sample, Values, find, present};
 
 const CLIENT: &str = "client backend";
 
@@ -39,7 +38,7 @@ impl Processes {
 
     /// Counts the probe's own session with the probe, because it is not a part of the load.
     fn own_session(&mut self, pid: u32, reading: &Reading, queries: &Queries) {
-        let used = find(&reading.values, "cpu");
+        let used = find(&reading.values, "cpu").copied().unwrap_or(0.0);
         let (before, had_used) = self.own;
         queries.session_used((used - if before == pid { had_used } else { 0.0 }).max(0.0));
         self.own = (pid, used);
@@ -76,7 +75,7 @@ impl Processes {
             }
         }
         // a process that ends while it is read lacks its I/O, too
-        let lacks_io = |reading: &Reading| !reading.values.iter().any(|(name, _)| *name == "read");
+        let lacks_io = |reading: &Reading| find(&reading.values, "read").is_none();
         self.io_refused = !readings.is_empty() && readings.iter().all(lacks_io);
         let states = states(&readings);
         let mut each = self.differ.sample(at, readings);
@@ -107,7 +106,7 @@ fn process_reading(files: &Files, pid: u32, is_postmaster: bool) -> Option<Readi
     })
 }
 
-fn values(files: &Files, pid: u32, words: &[&str]) -> Vec<(&'static str, f64)> {
+fn values(files: &Files, pid: u32, words: &[&str]) -> Values {
     let us_a_tick = 1e6 / rustix::param::clock_ticks_per_second() as f64;
     let ticks_us = |number| word(words, number).map(|ticks| ticks * us_a_tick);
     let exact = files.text_if_any(&format!("proc/{pid}/schedstat")).unwrap_or_default();
@@ -177,22 +176,17 @@ fn keep_busiest(rows: &mut Vec<Row>, most: usize) {
     *rows = others;
 }
 
-fn label<'a>(labels: &'a [(&'static str, String)], name: &str) -> &'a str {
-    let found = labels.iter().find(|(known, _)| *known == name);
-    found.map_or("", |(_, value)| value.as_str())
+fn label<'a>(labels: &'a Labels, name: &str) -> &'a str {
+    find(labels, name).map_or("", String::as_str)
 }
 
 fn value(row: &Row, name: &str) -> f64 {
-    find(&row.values, name)
-}
-
-fn find(values: &[(&'static str, f64)], name: &str) -> f64 {
-    let found = values.iter().find(|(known, _)| *known == name);
-    found.map_or(0.0, |(_, value)| *value)
+    find(&row.values, name).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::tests::{files, put};
     use super::*;
 
     fn row(kind: &str, pid: &str, cpu: f64) -> Row {
@@ -204,13 +198,8 @@ mod tests {
 
     /// A folder with the files of a postmaster, number 7, and two children.
     fn server() -> (tempfile::TempDir, Files) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let put = |name: &str, text: &str| {
-            let path = folder.path().join("proc").join(name);
-            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            std::fs::write(path, text).expect("a file");
-        };
-        put("7/task/7/children", "8 9");
+        let (folder, files) = files(&[("proc/7/task/7/children", "8 9")]);
+        let put = |name: &str, text: &str| put(&folder.path().join("proc"), name, text);
         for (pid, parent, title) in [(7, 1, ""), (8, 7, "walwriter"), (9, 7, "checkpointer")] {
             let rest = "0 ".repeat(17);
             put(&format!("{pid}/stat"), &format!("{pid} (postgres) S {parent} {rest}55 0"));
@@ -218,7 +207,6 @@ mod tests {
             put(&format!("{pid}/io"), "read_bytes: 4096\n");
             put(&format!("{pid}/schedstat"), "900000000 0 0\n");
         }
-        let files = Files::below(folder.path());
         (folder, files)
     }
 

@@ -1,26 +1,17 @@
 //! Parses the messages of log_checkpoints about checkpoints and restartpoints.
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 /// The fields of a `checkpoint` line; None if the message is not about one.
-pub fn read(message: &str) -> Option<Map<String, Value>> {
+pub fn read(message: &str) -> Option<Value> {
     let (kind, after) = message.split_once(' ')?;
     let kind = Some(kind).filter(|kind| ["checkpoint", "restartpoint"].contains(kind))?;
-    let mut fields = Map::new();
-    let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     if let Some(reason) = after.strip_prefix("starting:") {
-        put("kind", kind.into());
-        put("phase", "started".into());
-        put("reason", reason.trim().into());
-        return Some(fields);
+        return Some(json!({"kind": kind, "phase": "started", "reason": reason.trim()}));
     }
-    let said = after.strip_prefix("complete:")?;
-    put("kind", kind.into());
-    put("phase", "completed".into());
-    for part in said.split([';', ',']).map(str::trim) {
-        if let Some((name, value)) = figure(part) {
-            put(name, value);
-        }
+    let mut fields = json!({"kind": kind, "phase": "completed"});
+    for (name, value) in after.strip_prefix("complete:")?.split([';', ',']).filter_map(|part| figure(part.trim())) {
+        fields[name] = value;
     }
     Some(fields)
 }
@@ -68,13 +59,12 @@ fn quantity(text: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn lines_of_old_and_new_versions() {
         let started = read("restartpoint starting: wal time").expect("it is one");
         let expected = json!({"kind": "restartpoint", "phase": "started", "reason": "wal time"});
-        assert_eq!(Value::Object(started), expected);
+        assert_eq!(started, expected);
         let old = "checkpoint complete: wrote 44 buffers (0.3%); 0 WAL file(s) added, 1 removed, 2 recycled; \
                    write=0.003 s, sync=0.002 s, total=1.013 s; sync files=11, longest=0.001 s, average=0.000 s; \
                    distance=1 kB, estimate=2 kB";
@@ -83,7 +73,7 @@ mod tests {
             "wal_recycled": 2, "write_ms": 3.0, "sync_ms": 2.0, "total_ms": 1013.0, "sync_files": 11,
             "longest_sync_ms": 1.0, "average_sync_ms": 0.0, "distance_bytes": 1024, "estimate_bytes": 2048,
         });
-        assert_eq!(Value::Object(read(old).expect("it is one")), expected);
+        assert_eq!(read(old), Some(expected));
         let new = read(
             "checkpoint complete: wrote 3 buffers (0.0%), wrote 2 SLRU buffers; 0 WAL file(s) added, 0 removed, \
              0 recycled; write=0.1 s, sync=0.0 s, total=0.1 s; sync files=2, longest=0.0 s, average=0.0 s; \

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -185,12 +185,8 @@ impl Entry {
         }
     }
 
-    pub fn fields(&self) -> Map<String, Value> {
-        Map::from_iter([
-            ("severity".to_owned(), self.severity.as_str().into()),
-            ("pid".to_owned(), self.pid.into()),
-            ("message".to_owned(), self.message.as_str().into()),
-        ])
+    pub fn fields(&self) -> Value {
+        json!({"severity": self.severity, "pid": self.pid, "message": self.message})
     }
 }
 

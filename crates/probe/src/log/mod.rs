@@ -5,9 +5,9 @@ mod file_tail;
 mod log_line;
 mod log_location;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::host::{Choice, Files, LogChoice, Postmaster, ServerIdentity};
 use crate::output::Output;
@@ -27,17 +27,14 @@ const MOST_A_SECOND: u32 = 20;
 pub fn run(choice: &Choice, output: &Output, stop: &Stop) {
     let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), PERIOD);
     let mut log = Log::new(choice, output);
-    loop {
-        let tick = ticks.next(Instant::now());
+    while let Some(tick) = ticks.wait(stop) {
         if tick.number.is_multiple_of(SEARCH_EVERY) {
             log.search();
         }
         log.read();
-        if stop.sleep_until(tick.due) {
-            // reads the lines that were written just before the end
-            return log.read();
-        }
     }
+    // reads the lines that were written just before the end
+    log.read();
 }
 
 struct Log<'a> {
@@ -48,7 +45,6 @@ struct Log<'a> {
     postmaster: Postmaster,
     tail: Option<(Tail, Format)>,
     passed_on: HashMap<Matter, u32>,
-    said: HashSet<String>,
 }
 
 impl<'a> Log<'a> {
@@ -61,7 +57,6 @@ impl<'a> Log<'a> {
             postmaster: Postmaster::new(choice.server.clone()),
             tail: None,
             passed_on: HashMap::new(),
-            said: HashSet::new(),
         }
     }
 
@@ -78,7 +73,7 @@ impl<'a> Log<'a> {
         };
         let (path, format) = match found {
             Ok(found) => found,
-            Err(problem) => return self.lacks(problem),
+            Err(problem) => return self.lacks(&problem),
         };
         if self.tail.as_ref().is_some_and(|(tail, _)| tail.is_of(&path)) {
             return;
@@ -88,7 +83,7 @@ impl<'a> Log<'a> {
         self.read();
         match Tail::open(path, is_first) {
             Ok(tail) => self.tail = Some((tail, format)),
-            Err(problem) => self.lacks(problem),
+            Err(problem) => self.lacks(&problem),
         }
     }
 
@@ -99,7 +94,7 @@ impl<'a> Log<'a> {
         let format = *format;
         let lines = match tail.lines() {
             Ok(lines) => lines,
-            Err(problem) => return self.lacks(problem),
+            Err(problem) => return self.lacks(&problem),
         };
         if lines.skipped > 0 {
             let message = format!("{} bytes of the server's log were not read", lines.skipped);
@@ -127,10 +122,8 @@ impl<'a> Log<'a> {
         }
     }
 
-    fn lacks(&mut self, problem: String) {
-        if self.said.insert(problem.clone()) {
-            self.output.warning("log", &problem, None);
-        }
+    fn lacks(&self, problem: &str) {
+        self.output.warning("log", problem, None);
     }
 }
 

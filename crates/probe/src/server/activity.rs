@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pgdyno_connect::ResultSet;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The statement that samples active sessions and background processes.
 ///
@@ -84,7 +84,7 @@ impl Look {
     }
 
     /// The fields of a `waits` line.
-    pub fn fields(&self, took_us: u64) -> Map<String, Value> {
+    pub fn fields(&self, took_us: u64) -> Value {
         let rows = self.active.iter().map(|([backend_type, wait_type, wait, query], sessions)| {
             json!({
                 "backend_type": backend_type,
@@ -94,13 +94,12 @@ impl Look {
                 "sessions": sessions,
             })
         });
-        let rows: Value = rows.collect();
-        Map::from_iter([("took_us".to_owned(), took_us.into()), ("rows".to_owned(), rows)])
+        json!({"took_us": took_us, "rows": rows.collect::<Value>()})
     }
 }
 
 /// The fields of a `blockers` line; None if nothing is blocked any more.
-pub fn blockers(answer: &ResultSet) -> Option<Map<String, Value>> {
+pub fn blockers(answer: &ResultSet) -> Option<Value> {
     let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i64>().ok());
     let rows = answer.rows.iter().filter_map(|row| {
         let [pid, lock, blocker, state, wait_type, wait] = row.as_slice() else {
@@ -116,7 +115,7 @@ pub fn blockers(answer: &ResultSet) -> Option<Map<String, Value>> {
         }))
     });
     let rows: Vec<Value> = rows.collect();
-    (!rows.is_empty()).then(|| Map::from_iter([("rows".to_owned(), rows.into())]))
+    (!rows.is_empty()).then(|| json!({"rows": rows}))
 }
 
 #[cfg(test)]

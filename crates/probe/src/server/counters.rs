@@ -1,35 +1,13 @@
-//! Counters of the server's views, once a second.
-
-use std::collections::HashMap;
+//! Counters of the server's views.
 
 use pgdyno_connect::ResultSet;
 
-use super::query::Query;
-use crate::catalogue::{Source, source};
-use crate::clock::Stamp;
-use crate::sample::{Differ, Labels, Reading, Sample};
-
-/// Remembers the last sample of each source.
-#[derive(Debug, Default)]
-pub struct Counters {
-    differs: HashMap<&'static str, Differ>,
-}
-
-impl Counters {
-    /// Forgets all samples, because the server may have been restarted, which resets its counters.
-    pub fn forget(&mut self) {
-        self.differs.clear();
-    }
-
-    pub fn sample(&mut self, query: &Query, at: Stamp, answer: &ResultSet) -> Sample {
-        let of = source(query.source);
-        let differ = self.differs.entry(of.name).or_insert_with(|| Differ::new(of));
-        differ.sample(at, readings(of, answer))
-    }
-}
+use crate::catalogue::source;
+use crate::sample::{Labels, Reading};
 
 /// Reads columns with the names of labels or metrics; others are ignored.
-pub(super) fn readings(source: &'static Source, answer: &ResultSet) -> Vec<Reading> {
+pub fn readings(source_name: &str, answer: &ResultSet) -> Vec<Reading> {
+    let source = source(source_name);
     let rows = answer.rows.iter().map(|row| {
         let cells = || answer.columns.iter().zip(row);
         let labels: Labels = source
@@ -44,7 +22,7 @@ pub(super) fn readings(source: &'static Source, answer: &ResultSet) -> Vec<Readi
             let (_, value) = cells().find(|(column, _)| *column == metric.name)?;
             Some((metric.name, value.as_deref()?.parse().ok()?))
         });
-        Reading { key: labels, more: Vec::new(), values: values.collect() }
+        Reading { key: labels, values: values.collect(), ..Reading::default() }
     });
     rows.collect()
 }

@@ -10,19 +10,19 @@ mod query;
 mod slow_queries;
 mod top_statements;
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Params, ResultSet, SessionError};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::output::{Output, Reason};
 use crate::probe_cost::Queries;
 use crate::probe_stop::Stop;
+use crate::sample::Differs;
 use crate::ticks::Ticks;
 use activity::Look;
 use cadence::Cadence;
-use counters::Counters;
+use counters::readings;
 use probe_session::{NoSession, PreparedSession};
 pub use queries::of_version;
 use top_statements::Statements;
@@ -63,12 +63,11 @@ struct Server<'a> {
     session: Option<PreparedSession>,
     next_attempt: Instant,
     next_blockers: Instant,
-    counters: Counters,
+    counters: Differs,
     cadence: Cadence,
     statements: Statements,
     next_statements: Instant,
     statements_every: Duration,
-    said: HashSet<(&'static str, String)>,
 }
 
 impl<'a> Server<'a> {
@@ -82,12 +81,11 @@ impl<'a> Server<'a> {
             session: None,
             next_attempt: now,
             next_blockers: now,
-            counters: Counters::default(),
+            counters: Differs::default(),
             cadence: Cadence::default(),
             statements: Statements::new(statements),
             next_statements: now,
             statements_every: top_statements::EVERY,
-            said: HashSet::new(),
         }
     }
 
@@ -96,13 +94,9 @@ impl<'a> Server<'a> {
         let origin = self.output.clock().at(Duration::ZERO);
         let mut ticks = Ticks::new(origin, rates.period / looks);
         let mut counters_at = 0;
-        loop {
-            let tick = ticks.next(Instant::now());
-            if tick.missed > 0 && self.session.is_some() {
+        while let Some(tick) = ticks.wait(self.stop) {
+            if self.session.is_some() {
                 self.output.missed("server", tick.missed);
-            }
-            if self.stop.sleep_until(tick.due) {
-                return Ok(());
             }
             if !self.is_connected()? {
                 continue;
@@ -117,6 +111,7 @@ impl<'a> Server<'a> {
                 counters_at = (round + 1) * looks;
             }
         }
+        Ok(())
     }
 
     /// Whether there is a session; connects if not, but not too often.
@@ -130,17 +125,11 @@ impl<'a> Server<'a> {
         match PreparedSession::connect(self.params) {
             Ok(mut session) => {
                 for (source, problem) in session.take_refused() {
-                    self.lacks(source, problem);
+                    self.output.warning(source, &problem, None);
                 }
-                let sources = session.sources().map(Value::from).collect::<Vec<_>>();
-                let fields = [
-                    ("server_version", session.version().into()),
-                    ("pid", session.pid().into()),
-                    ("sources", sources.into()),
-                ];
-                let fields = fields.map(|(name, value): (_, Value)| (name.to_owned(), value));
-                let now = self.output.clock().now();
-                self.output.write("connected", now, Map::from_iter(fields));
+                let sources: Value = session.sources().collect();
+                let fields = json!({"server_version": session.version(), "pid": session.pid(), "sources": sources});
+                self.output.write("connected", self.output.clock().now(), fields);
                 self.cadence = Cadence::new(session.queries());
                 self.queries.session_is(session.pid());
                 self.session = Some(session);
@@ -149,7 +138,7 @@ impl<'a> Server<'a> {
             Err(NoSession::Pooler(problem)) => Err(problem),
             Err(NoSession::Refused(problem)) => {
                 if !self.stop.is_set() {
-                    self.lacks("server", problem);
+                    self.output.warning("server", &problem, None);
                 }
                 self.next_attempt = Instant::now() + AGAIN_AFTER;
                 Ok(false)
@@ -167,7 +156,7 @@ impl<'a> Server<'a> {
         self.output.write("waits", at, look.fields(took_us));
         if look.hidden() > 0 {
             let right = "the role may not see other roles' sessions: GRANT pg_monitor to it";
-            self.lacks("waits", right.to_owned());
+            self.output.warning("waits", right, None);
         }
         if look.has_lock_waits() && Instant::now() >= self.next_blockers {
             self.blockers();
@@ -198,8 +187,8 @@ impl<'a> Server<'a> {
             let at = self.output.clock().now();
             if let Some((answer, took)) = self.ask(query.source, |session| session.counters(place)) {
                 self.cadence.answered(place, second, query, took);
-                let sample = self.counters.sample(query, at, &answer);
-                self.output.sample(&sample);
+                let readings = readings(query.source, &answer);
+                self.output.sample(&self.counters.sample(query.source, at, readings));
             }
         }
         if self.session.is_some() {
@@ -232,7 +221,7 @@ impl<'a> Server<'a> {
         self.output.sample(&sample);
         if hidden > 0 {
             let right = "the role may not see other roles' statements: GRANT pg_read_all_stats to it";
-            self.lacks("statements", right.to_owned());
+            self.output.warning("statements", right, None);
         }
     }
 
@@ -287,21 +276,15 @@ impl<'a> Server<'a> {
         if self.stop.is_set() {
             self.session = None;
         } else if matches!(error, SessionError::Server(_)) {
-            self.lacks(source, error.to_string());
+            self.output.warning(source, &error.to_string(), None);
         } else {
             let message = format!("the session was lost: {error}");
             let at = self.output.clock().now();
             self.output.gap("server", at, &message, Some(Reason::SessionLost));
             self.session = None;
-            self.counters.forget();
+            // the server may have been restarted, which resets its counters
+            self.counters = Differs::default();
             self.next_attempt = Instant::now();
-        }
-    }
-
-    /// Reports once why a source has no samples.
-    fn lacks(&mut self, source: &'static str, problem: String) {
-        if self.said.insert((source, problem.clone())) {
-            self.output.warning(source, &problem, None);
         }
     }
 }

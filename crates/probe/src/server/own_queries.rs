@@ -1,6 +1,5 @@
 //! Queries of the user, each in a read-only session of its own: one number becomes a series.
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Params, Session, SessionError};
@@ -32,24 +31,19 @@ pub fn run(params: &Params, own: &OwnQuery, output: &Output, queries: &Queries, 
     let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), own.every);
     let mut session = None;
     let mut next_attempt = Instant::now();
-    let mut said = HashSet::new();
     let (mut answers, mut spent, began) = (0, Duration::ZERO, Instant::now());
-    let mut warn = |problem: String| {
-        if !stop.is_set() && said.insert(problem.clone()) {
+    let warn = |problem: String| {
+        if !stop.is_set() {
             output.warning(SOURCE, &format!("{}: {problem}", own.name), None);
         }
     };
-    loop {
-        let tick = ticks.next(Instant::now());
-        if tick.missed > 0 && session.is_some() {
+    while let Some(tick) = ticks.wait(stop) {
+        if session.is_some() {
             output.missed(SOURCE, tick.missed);
-        }
-        if stop.sleep_until(tick.due) {
-            break;
         }
         if session.is_none() && Instant::now() >= next_attempt {
             next_attempt = Instant::now() + AGAIN_AFTER;
-            session = connect(params).map_err(&mut warn).ok();
+            session = connect(params).map_err(warn).ok();
         }
         let Some(open) = &mut session else { continue };
         let (at, asked) = (output.clock().now(), Instant::now());
@@ -59,8 +53,9 @@ pub fn run(params: &Params, own: &OwnQuery, output: &Output, queries: &Queries, 
         (answers, spent) = (answers + 1, spent + took);
         match answer {
             Ok(Some(value)) => {
-                let values = vec![("value", value), ("took", took.as_secs_f64() * 1e3)];
-                let reading = Reading { key: vec![("query", own.name.clone())], more: Vec::new(), values };
+                let took_ms = took.as_secs_f64() * 1e3;
+                let key = vec![("query", own.name.clone())];
+                let reading = Reading::labelled(key, &[("value", Some(value)), ("took", Some(took_ms))]);
                 output.sample(&differ.sample(at, vec![reading]));
             }
             Ok(None) => {}

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use pgdyno_connect::{ResultSet, SessionError};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::counters::readings;
-use crate::catalogue::{Source, source};
+use crate::catalogue::source;
 use crate::clock::Stamp;
-use crate::sample::{Differ, Labels, Row, Sample};
+use crate::sample::{Differ, Labels, Row, Sample, find};
 
 /// Time between two samples.
 pub const EVERY: Duration = Duration::from_secs(10);
@@ -21,6 +21,7 @@ const MOST_AT_THE_END: usize = 100;
 /// Length limit of a statement's text, in characters.
 const LONGEST_TEXT: usize = 2000;
 const BY: &str = "exec_time";
+const SOURCE: &str = "statements";
 
 /// Metrics, each with its possible columns: those of the newest extension first.
 const COLUMNS: &[(&str, &[&str])] = &[
@@ -103,7 +104,7 @@ pub struct Statements {
 impl Statements {
     /// Samples contain the `most` statements that took the longest.
     pub fn new(most: usize) -> Self {
-        Self { differ: Differ::new(of()), totals: HashMap::new(), first: None, most }
+        Self { differ: Differ::new(source(SOURCE)), totals: HashMap::new(), first: None, most }
     }
 
     pub fn are_wanted(&self) -> bool {
@@ -112,9 +113,9 @@ impl Statements {
 
     /// The sample that follows from the answer, and the number of statements that the role may not see.
     pub fn sample(&mut self, at: Stamp, answer: &ResultSet) -> (Sample, usize) {
-        let mut readings = readings(of(), answer);
+        let mut readings = readings(SOURCE, answer);
         let all = readings.len();
-        readings.retain(|reading| reading.key.iter().any(|(name, _)| *name == "query_id"));
+        readings.retain(|reading| id(&reading.key).is_some());
         let hidden = all - readings.len();
         self.first.get_or_insert(at);
         let mut sample = self.differ.sample(at, readings);
@@ -135,7 +136,7 @@ impl Statements {
     pub fn totals(&self) -> Option<(Stamp, Vec<Row>)> {
         let first = self.first?;
         let rows = self.totals.iter().map(|(labels, total)| {
-            let metrics = of().metrics.iter();
+            let metrics = source(SOURCE).metrics.iter();
             let values = metrics.filter_map(|metric| Some((metric.name, *total.get(metric.name)?)));
             Row { labels: labels.clone(), values: values.collect() }
         });
@@ -146,13 +147,8 @@ impl Statements {
     }
 }
 
-fn of() -> &'static Source {
-    source("statements")
-}
-
 fn value(values: &[(&'static str, f64)], name: &str) -> f64 {
-    let found = values.iter().find(|(known, _)| *known == name);
-    found.map_or(0.0, |(_, value)| *value)
+    find(values, name).copied().unwrap_or(0.0)
 }
 
 fn sort(rows: &mut [Row]) {
@@ -162,7 +158,7 @@ fn sort(rows: &mut [Row]) {
 /// The fields of a `statements` line. `query` gets the texts from the server; if it fails, they are missing.
 pub fn line(
     query: impl FnOnce(&str) -> Result<ResultSet, SessionError>, asking: &Asking, since: Stamp, rows: &[Row],
-) -> Map<String, Value> {
+) -> Value {
     let mut texts = HashMap::new();
     let ids: Vec<&str> = rows.iter().filter_map(|row| id(&row.labels)).collect();
     if !ids.is_empty() {
@@ -178,17 +174,15 @@ pub fn line(
         let of_metric = |metric: &&'static str| (*metric, value(&row.values, metric));
         let mut line =
             Row { labels: row.labels.clone(), values: asking.metrics.iter().map(of_metric).collect() }.json();
-        line.insert("text".into(), text.into());
-        Value::Object(line)
+        line["text"] = text.into();
+        line
     });
-    let rows: Value = rows.collect();
-    Map::from_iter([("since_us".to_owned(), since.t_us.into()), ("rows".to_owned(), rows)])
+    json!({"since_us": since.t_us, "rows": rows.collect::<Value>()})
 }
 
 /// The statement's identifier, as the server wrote it.
 fn id(labels: &Labels) -> Option<&str> {
-    let found = labels.iter().find(|(name, _)| *name == "query_id");
-    found.map(|(_, id)| id.as_str())
+    find(labels, "query_id").map(String::as_str)
 }
 
 #[cfg(test)]
