@@ -27,6 +27,7 @@ hostssl all only_tls all trust
 hostssl all pgdyno all scram-sha-256
 hostnossl all only_plain all trust
 host all by_scram all scram-sha-256
+host all by_md5 all md5
 host all by_password all password
 host all postgres,nobody_at_all all trust
 """
@@ -115,6 +116,8 @@ class TlsServer:
             for role in ("by_cert", "only_tls", "only_plain", "by_scram", "by_password"):
                 statement = f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD '{PASSWORD}'"
                 connection.execute(statement.encode())
+            connection.execute("SET password_encryption = 'md5'")
+            connection.execute(f"CREATE ROLE by_md5 LOGIN SUPERUSER PASSWORD '{PASSWORD}'".encode())
 
     def _keys_for_the_server(self) -> None:
         """Copies the keys, because the server's user must own its keys, and the clients' keys belong to their user."""

@@ -250,14 +250,14 @@ async fn start(
     let mut is_first = true;
     loop {
         let is_answer = !out.is_empty() && !std::mem::take(&mut is_first);
-        let sent = send_all(stream, &out, patience).await;
+        let sent = stream.send_all(&out, patience).await.map_err(io_cause);
         out.clear();
         if is_answer {
             answered = Some(Instant::now());
         }
         // A server that refuses immediately may close before it has read everything; its error
         // message is more useful than the broken connection.
-        let received = receive(stream, &mut buffer, patience).await;
+        let received = stream.receive(&mut buffer, patience).await.map_err(io_cause);
         let bytes = match (sent, received) {
             (_, Ok(bytes)) if bytes > 0 => bytes,
             (_, Err(cause @ Cause::Tls(_))) => return Err(cause),
@@ -275,32 +275,6 @@ async fn start(
         // the rest of a message that has arrived in part is awaited
         if let (Some(status), true) = (ready, startup.at_boundary()) {
             return Ok((status, answered));
-        }
-    }
-}
-
-pub(crate) async fn send_all(stream: &mut Stream, mut out: &[u8], patience: &Patience) -> Result<(), Cause> {
-    while !out.is_empty() {
-        match stream.try_send(out) {
-            Ok(sent) => out = out.get(sent..).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                stream.wait(true, patience).await.map_err(io_cause)?;
-            }
-            Err(error) => return Err(io_cause(error)),
-        }
-    }
-    Ok(())
-}
-
-pub(crate) async fn receive(stream: &mut Stream, buffer: &mut [u8], patience: &Patience) -> Result<usize, Cause> {
-    loop {
-        // checked for every message, because a server that never stops sending would otherwise escape the limit
-        patience.slice().map_err(io_cause)?;
-        match stream.try_recv(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                stream.wait(false, patience).await.map_err(io_cause)?;
-            }
-            received => return received.map_err(io_cause),
         }
     }
 }

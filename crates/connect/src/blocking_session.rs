@@ -31,7 +31,6 @@ pub struct ResultSet {
 /// Dropping it closes the socket; [`Session::close`] sends Terminate before.
 pub struct Session {
     link: Link,
-    out: Vec<u8>,
     status: TxStatus,
     usable: bool,
     cancel: Option<CancelToken>,
@@ -63,7 +62,6 @@ impl Session {
         let server_version = facts.parameter("server_version").unwrap_or("").to_owned();
         Session {
             link: Link::new(stream, facts, patience),
-            out: Vec::new(),
             status,
             usable: true,
             cancel,
@@ -132,13 +130,11 @@ impl Session {
 
     /// Sends messages that end with a Sync; returns a result for each statement.
     pub(crate) fn run_messages(&mut self, messages: &[u8]) -> Result<Vec<ResultSet>, SessionError> {
-        if !self.usable {
-            return Err(SessionError::Unusable);
-        }
-        self.usable = false;
-        self.link.begin_answer();
-        block_on(self.link.send(messages))?;
-        block_on(self.results())
+        block_on(async {
+            self.begin_answer()?;
+            self.link.send(messages).await?;
+            self.results().await
+        })
     }
 
     async fn results(&mut self) -> Result<Vec<ResultSet>, SessionError> {
@@ -246,11 +242,7 @@ impl Session {
     }
 
     /// The next event; after an error the session is unusable.
-    pub(crate) fn next(&mut self) -> Result<Event, SessionError> {
-        block_on(self.next_event())
-    }
-
-    async fn next_event(&mut self) -> Result<Event, SessionError> {
+    pub(crate) async fn next_event(&mut self) -> Result<Event, SessionError> {
         let event = self.link.next().await;
         self.usable &= event.is_ok();
         event
@@ -276,12 +268,8 @@ impl Session {
         self.usable = true;
     }
 
-    /// Refuses a COPY that was not requested.
-    pub(crate) fn send_copy_fail(&mut self, reason: &str) -> Result<(), SessionError> {
-        block_on(self.refuse_copy(reason))
-    }
-
-    async fn refuse_copy(&mut self, reason: &str) -> Result<(), SessionError> {
+    /// Makes a COPY fail.
+    pub(crate) async fn refuse_copy(&mut self, reason: &str) -> Result<(), SessionError> {
         let mut out = Vec::new();
         frontend::copy_fail(&mut out, reason)?;
         let sent = self.link.send(&out).await;
@@ -290,19 +278,19 @@ impl Session {
     }
 
     /// Sends a query. Until its answer is complete, the session counts as unusable.
-    pub(crate) fn send_query(&mut self, sql: &str) -> Result<(), SessionError> {
-        block_on(self.begin_query(sql))
+    pub(crate) async fn begin_query(&mut self, sql: &str) -> Result<(), SessionError> {
+        let mut out = Vec::new();
+        frontend::query(&mut out, sql)?;
+        self.begin_answer()?;
+        self.link.send(&out).await
     }
 
-    async fn begin_query(&mut self, sql: &str) -> Result<(), SessionError> {
-        if !self.usable {
+    fn begin_answer(&mut self) -> Result<(), SessionError> {
+        if !std::mem::replace(&mut self.usable, false) {
             return Err(SessionError::Unusable);
         }
-        self.out.clear();
-        frontend::query(&mut self.out, sql)?;
-        self.usable = false;
         self.link.begin_answer();
-        self.link.send(&self.out).await
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pgdyno_wire::frontend;
 
-use crate::attempt::{open, receive, send_all};
+use crate::attempt::{io_cause, open};
 use crate::cancel_token::{Address, CancelToken, Key};
 use crate::connect_error::Cause;
 use crate::dialer::{AT_ONCE, Dialer};
@@ -53,10 +53,10 @@ impl CancelToken {
         let mut message = Vec::new();
         // a key from a message is short enough
         frontend::cancel_request(&mut message, self.pid, key).map_err(|_| Cause::Closed)?;
-        send_all(&mut stream, &message, patience).await?;
+        stream.send_all(&message, patience).await.map_err(io_cause)?;
         let mut ignored = [0; ANSWER_BYTES];
         loop {
-            match receive(&mut stream, &mut ignored, patience).await {
+            match stream.receive(&mut ignored, patience).await.map_err(io_cause) {
                 Ok(1..) => {}
                 Err(cause @ (Cause::Timeout | Cause::Interrupted)) => return Err(cause),
                 // however it closes the connection, the server has read the request

@@ -29,7 +29,7 @@ fn parse_pairs(text: &str) -> Result<Settings, ParamError> {
         let shown = if after_secret && unknown { "***" } else { name };
         let after = rest[end..].trim_start_matches(is_space);
         let Some(after) = after.strip_prefix('=') else {
-            return Err(ParamError::Syntax(format!("missing \"=\" after \"{shown}\" in connection info string")));
+            return Err(ParamError::Other(format!("missing \"=\" after \"{shown}\" in connection info string")));
         };
         let (value, tail) = take_value(after.trim_start_matches(is_space))?;
         if unknown {
@@ -58,7 +58,7 @@ fn take_value(text: &str) -> Result<(String, &str), ParamError> {
         }
     }
     if quoted {
-        return Err(ParamError::Syntax("unterminated quoted string in connection info string".to_owned()));
+        return Err(ParamError::Other("unterminated quoted string in connection info string".to_owned()));
     }
     Ok((value, ""))
 }

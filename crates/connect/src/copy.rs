@@ -6,6 +6,7 @@ use pgdyno_wire::frontend;
 
 use crate::blocking_session::Session;
 use crate::message_stream::Event;
+use crate::patience::block_on;
 use crate::session_error::SessionError;
 
 /// How many bytes are collected before they are sent.
@@ -21,22 +22,11 @@ impl Session {
     /// # Errors
     /// The server refused it, it is another kind of statement, or the connection is lost.
     pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, SessionError> {
-        self.send_query(sql)?;
-        let mut failure = None;
-        loop {
-            match self.next()? {
-                Event::CopyIn => return Ok(CopyIn::new(self)),
-                Event::Ready(status) => {
-                    self.ready(status);
-                    return Err(failure.unwrap_or(SessionError::Unexpected(
-                        "could not start COPY: the statement is not COPY FROM STDIN",
-                    )));
-                }
-                Event::Error(error) => {
-                    failure.get_or_insert(SessionError::Server(error));
-                }
-                _ => {}
-            }
+        block_on(self.begin_query(sql))?;
+        let mut copy = CopyIn::new(self);
+        match copy.outcome()? {
+            None => Ok(copy),
+            Some(_) => Err(SessionError::Unexpected("could not start COPY: the statement is not COPY FROM STDIN")),
         }
     }
 }
@@ -96,7 +86,7 @@ impl<'a> CopyIn<'a> {
         let mut done = Vec::new();
         frontend::copy_done(&mut done);
         self.session.send(&done)?;
-        self.outcome()
+        Ok(self.outcome()?.unwrap_or(0))
     }
 
     /// Makes the COPY fail with this reason. The session remains usable.
@@ -107,7 +97,7 @@ impl<'a> CopyIn<'a> {
         if !self.open {
             return Ok(());
         }
-        self.session.send_copy_fail(reason)?;
+        block_on(self.session.refuse_copy(reason))?;
         match self.outcome() {
             Ok(_) | Err(SessionError::Server(_)) => Ok(()),
             Err(error) => Err(error),
@@ -142,14 +132,16 @@ impl<'a> CopyIn<'a> {
         Ok(())
     }
 
-    fn outcome(&mut self) -> Result<u64, SessionError> {
+    /// The number of rows at the end of the answer; None if the server waits for data.
+    fn outcome(&mut self) -> Result<Option<u64>, SessionError> {
         let mut copied = 0;
         let mut failure = None;
         loop {
-            match self.session.next()? {
+            match block_on(self.session.next_event())? {
+                Event::CopyIn => return Ok(None),
                 Event::Ready(status) => {
                     self.session.ready(status);
-                    return failure.map_or(Ok(copied), Err);
+                    return failure.map_or(Ok(Some(copied)), Err);
                 }
                 Event::Complete { rows, .. } => copied = rows.unwrap_or(0),
                 Event::Error(error) => {

@@ -121,8 +121,8 @@ impl std::fmt::Debug for Env {
 pub(crate) fn name_of(uid: u32) -> Result<String, ParamError> {
     match User::from_uid(Uid::from_raw(uid)) {
         Ok(Some(user)) => Ok(user.name),
-        Ok(None) => Err(ParamError::User(format!("local user with ID {uid} does not exist"))),
-        Err(errno) => Err(ParamError::User(format!("could not look up local user ID {uid}: {}", errno.desc()))),
+        Ok(None) => Err(ParamError::Other(format!("local user with ID {uid} does not exist"))),
+        Err(errno) => Err(ParamError::Other(format!("could not look up local user ID {uid}: {}", errno.desc()))),
     }
 }
 

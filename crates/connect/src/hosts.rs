@@ -96,14 +96,14 @@ pub(crate) fn resolve(settings: &Settings, env: &Env) -> Result<Vec<Host>, Param
     let ports = list(settings.get("port"));
     let count = addresses.len().max(names.len()).max(1);
     if !addresses.is_empty() && !names.is_empty() && names.len() != addresses.len() {
-        return Err(ParamError::HostLists(format!(
+        return Err(ParamError::Other(format!(
             "could not match {} host names to {} hostaddr values",
             names.len(),
             addresses.len()
         )));
     }
     if ports.len() > 1 && ports.len() != count {
-        return Err(ParamError::HostLists(format!("could not match {} port numbers to {count} hosts", ports.len())));
+        return Err(ParamError::Other(format!("could not match {} port numbers to {count} hosts", ports.len())));
     }
     let at = |list: &[&str], index: usize| list.get(index).map_or("", |text| *text).to_owned();
     (0..count)
@@ -130,7 +130,7 @@ fn place(name: String, address: String, env: &Env) -> Result<Place, ParamError> 
     if !address.is_empty() {
         let numbers = address.split('%').next().unwrap_or(&address);
         if numbers.parse::<IpAddr>().is_err() {
-            return Err(ParamError::HostLists(format!(
+            return Err(ParamError::Other(format!(
                 "could not parse network address \"{address}\": Name or service not known"
             )));
         }

@@ -135,20 +135,13 @@ impl Link {
     }
 
     async fn fill(&mut self) -> Result<(), SessionError> {
-        loop {
-            // checked for every message, because a server that never stops sending would otherwise escape the limit
-            self.patience.slice()?;
-            match self.stream.try_recv(&mut self.buffer) {
-                Ok(0) => return Err(SessionError::Closed(self.last_fatal.take())),
-                Ok(bytes) => {
-                    self.unread = 0..bytes;
-                    return Ok(());
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stream.wait(false, &self.patience).await?;
-                }
-                Err(error) => return Err(self.explained(error)),
+        match self.stream.receive(&mut self.buffer, &self.patience).await {
+            Ok(0) => Err(SessionError::Closed(self.last_fatal.take())),
+            Ok(bytes) => {
+                self.unread = 0..bytes;
+                Ok(())
             }
+            Err(error) => Err(self.explained(error)),
         }
     }
 

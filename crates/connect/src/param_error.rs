@@ -1,38 +1,23 @@
 //! Errors in connection parameters, in libpq's words.
 
-/// An error in the connection parameters. A `String` without more is the whole message.
+/// An error in the connection parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
     #[error("invalid connection option \"{0}\"")]
     UnknownOption(String),
     #[error("invalid URI query parameter: \"{0}\"")]
     UnknownUriParameter(String),
-    #[error("{0}")]
-    Syntax(String),
     #[error("invalid {option} value: \"{value}\"")]
     InvalidValue { option: &'static str, value: String },
     #[error("invalid integer value \"{value}\" for connection option \"{option}\"")]
     InvalidInteger { option: &'static str, value: String },
-    /// A value that requests something that is not supported.
-    #[error("{0}")]
-    Unsupported(String),
-    /// A `require_auth` that cannot be used.
-    #[error("{0}")]
-    RequireAuth(String),
-    /// Lists of hosts, addresses or ports that do not match.
-    #[error("{0}")]
-    HostLists(String),
     #[error("invalid port number: \"{0}\"")]
     InvalidPort(String),
-    #[error("{0}")]
-    Service(String),
     #[error("environment variable \"{0}\" is not UTF-8")]
     NotUtf8(String),
-    /// A password that is not UTF-8.
+    /// Another error, as the whole message.
     #[error("{0}")]
-    Password(String),
-    #[error("{0}")]
-    User(String),
+    Other(String),
 }
 
 /// The system's words for an error, without the number that Rust adds.

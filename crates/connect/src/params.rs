@@ -178,8 +178,7 @@ impl Params {
             require_peer: owned("requirepeer"),
             warnings: Vec::new(),
             interrupt: Interrupt::default(),
-            require_auth: RequireAuth::parse(given("require_auth").unwrap_or_default())
-                .map_err(ParamError::RequireAuth)?,
+            require_auth: RequireAuth::parse(given("require_auth").unwrap_or_default()).map_err(ParamError::Other)?,
             scram_keys: Some(KeyCache::default()),
             tls_config: TlsConfigCell::default(),
         };
@@ -296,7 +295,7 @@ fn application_name(settings: &Settings) -> Option<String> {
 
 fn not_utf8(host: &str, path: &Path) -> ParamError {
     let path = path.display();
-    ParamError::Password(format!("the password for host \"{host}\" in file \"{path}\" is not UTF-8"))
+    ParamError::Other(format!("the password for host \"{host}\" in file \"{path}\" is not UTF-8"))
 }
 
 fn gather(sources: Sources<'_>, env: &Env) -> Result<Settings, ParamError> {
@@ -336,7 +335,7 @@ fn set_all(settings: &mut Settings, pairs: &[(&str, String)]) -> Result<(), Para
 }
 
 fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
-    let refuse = |message: String| Err(ParamError::Unsupported(message));
+    let refuse = |message: String| Err(ParamError::Other(message));
     let gss = word(settings, "gssencmode", GssEncMode::Prefer, GssEncMode::parse)?;
     if gss == GssEncMode::Require {
         return refuse("gssencmode value \"require\" invalid when GSSAPI support is not compiled in".to_owned());

@@ -37,12 +37,12 @@ pub fn apply(settings: &mut Settings, env: &Env) -> Result<(), ParamError> {
             return Ok(());
         }
     }
-    Err(ParamError::Service(format!("definition of service \"{service}\" not found")))
+    Err(ParamError::Other(format!("definition of service \"{service}\" not found")))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> ParamError {
     let path = path.display();
-    ParamError::Service(match error.kind() {
+    ParamError::Other(match error.kind() {
         ErrorKind::NotFound => format!("service file \"{path}\" not found"),
         _ => format!("could not read service file \"{path}\": {}", system_message(error)),
     })
@@ -53,7 +53,7 @@ pub(crate) fn read_section(
     path: &Path, text: &[u8], service: &str, settings: &mut Settings,
 ) -> Result<bool, ParamError> {
     let shown = path.display();
-    let fail = |message: String| Err(ParamError::Service(message));
+    let fail = |message: String| Err(ParamError::Other(message));
     let mut found = false;
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let number = index + 1;
@@ -77,7 +77,7 @@ pub(crate) fn read_section(
             found = name.strip_prefix(service).is_some_and(|rest| rest.starts_with(']'));
         } else if found {
             read_setting(line, settings)
-                .map_err(|wrong| ParamError::Service(format!("{wrong} in service file \"{shown}\", line {number}")))?;
+                .map_err(|wrong| ParamError::Other(format!("{wrong} in service file \"{shown}\", line {number}")))?;
         }
     }
     Ok(found)

@@ -142,6 +142,30 @@ impl Stream {
         Ok(bytes)
     }
 
+    /// Sends all bytes, and waits where they do not fit.
+    pub(crate) async fn send_all(&mut self, mut bytes: &[u8], patience: &Patience) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.try_send(bytes) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(true, patience).await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes; returns how many were received, 0 when the other side has closed.
+    pub(crate) async fn receive(&mut self, buffer: &mut [u8], patience: &Patience) -> io::Result<usize> {
+        loop {
+            // checked for every message, because a server that never stops sending would otherwise escape the limit
+            patience.slice()?;
+            match self.try_recv(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(false, patience).await?,
+                received => return received,
+            }
+        }
+    }
+
     /// Whether bytes that were accepted are still to be sent.
     pub fn has_unsent(&self) -> bool {
         matches!(self, Stream::Tls(stream) if stream.has_unsent())

@@ -17,7 +17,7 @@ pub fn parse(uri: &str) -> Result<Settings, ParamError> {
     let mut settings = Settings::default();
     let body = PREFIXES.iter().find_map(|prefix| uri.strip_prefix(prefix)).ok_or_else(|| {
         let shown = mask(uri);
-        ParamError::Syntax(format!("invalid URI propagated to internal parser routine: \"{shown}\""))
+        ParamError::Other(format!("invalid URI propagated to internal parser routine: \"{shown}\""))
     })?;
     let rest = take_credentials(body, &mut settings)?;
     let rest = take_hosts(uri, rest, &mut settings)?;
@@ -84,17 +84,17 @@ fn take_host<'a>(uri: &str, rest: &'a str) -> Result<(&'a str, &'a str), ParamEr
         return Ok(rest.split_at(end));
     };
     let Some((host, tail)) = inside.split_once(']') else {
-        return Err(ParamError::Syntax(format!(
+        return Err(ParamError::Other(format!(
             "end of string reached when looking for matching \"]\" in IPv6 host address in URI: \"{}\"",
             mask(uri)
         )));
     };
     if host.is_empty() {
-        return Err(ParamError::Syntax(format!("IPv6 host address may not be empty in URI: \"{}\"", mask(uri))));
+        return Err(ParamError::Other(format!("IPv6 host address may not be empty in URI: \"{}\"", mask(uri))));
     }
     match tail.chars().next() {
         None | Some(':' | '/' | '?' | ',') => Ok((host, tail)),
-        Some(c) => Err(ParamError::Syntax(format!(
+        Some(c) => Err(ParamError::Other(format!(
             "unexpected character \"{c}\" at position {} in URI (expected \":\" or \"/\"): \"{}\"",
             uri.len() - tail.len() + 1,
             mask(uri)
@@ -110,12 +110,12 @@ fn take_query(query: &str, settings: &mut Settings) -> Result<(), ParamError> {
     let query = query.strip_suffix('&').unwrap_or(query);
     for pair in query.split('&') {
         let Some((name, value)) = pair.split_once('=') else {
-            return Err(ParamError::Syntax(format!(
+            return Err(ParamError::Other(format!(
                 "missing key/value separator \"=\" in URI query parameter: \"{pair}\""
             )));
         };
         if value.contains('=') {
-            return Err(ParamError::Syntax(format!(
+            return Err(ParamError::Other(format!(
                 "extra key/value separator \"=\" in URI query parameter: \"{name}\""
             )));
         }
@@ -140,7 +140,7 @@ pub(crate) fn is_secret(name: &str) -> bool {
 /// Decodes `%XX`; spaces around the text are dropped, those inside are refused, as libpq 18 does.
 /// an error displays `shown` in place of the text.
 fn decode(text: &str, shown: &str) -> Result<String, ParamError> {
-    let syntax = |message: String| Err(ParamError::Syntax(message));
+    let syntax = |message: String| Err(ParamError::Other(message));
     let bad_token = || syntax(format!("invalid percent-encoded token: \"{shown}\""));
     let trimmed = text.trim_matches(' ');
     let mut decoded = Vec::with_capacity(trimmed.len());

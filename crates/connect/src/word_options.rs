@@ -36,17 +36,11 @@ macro_rules! words {
 words! {
     /// Whether the connection is encrypted, and what is verified.
     SslMode of "sslmode" {
-        /// Never.
         Disable = "disable",
-        /// Only if the server insists.
         Allow = "allow",
-        /// If the server supports it.
         Prefer = "prefer",
-        /// Always.
         Require = "require",
-        /// Always, with a certificate of a trusted authority.
         VerifyCa = "verify-ca",
-        /// Always, and the certificate has the name of the host.
         VerifyFull = "verify-full",
     }
 }
@@ -55,7 +49,6 @@ words! {
     TargetSessionAttrs of "target_session_attrs" {
         Any = "any",
         ReadWrite = "read-write",
-        /// One that cannot write.
         ReadOnly = "read-only",
         /// One on a server that is not in hot standby.
         Primary = "primary",
@@ -68,7 +61,6 @@ words! {
 
 words! {
     LoadBalance of "load_balance_hosts" {
-        /// As they were given.
         Disable = "disable",
         Random = "random",
     }
@@ -77,11 +69,9 @@ words! {
 words! {
     /// Whether authentication is bound to the TLS channel.
     ChannelBindingMode of "channel_binding" {
-        /// Never.
         Disable = "disable",
         /// If the server and the connection support it.
         Prefer = "prefer",
-        /// Always.
         Require = "require",
     }
 }
@@ -99,11 +89,8 @@ words! {
 words! {
     /// Whether the client sends its own certificate.
     SslCertMode of "sslcertmode" {
-        /// Never.
         Disable = "disable",
-        /// If the server asks for it.
         Allow = "allow",
-        /// The server must ask for it.
         Require = "require",
     }
 }
@@ -111,11 +98,8 @@ words! {
 words! {
     /// Whether GSSAPI encrypts the connection.
     GssEncMode of "gssencmode" {
-        /// Never.
         Disable = "disable",
-        /// If it is possible.
         Prefer = "prefer",
-        /// Always.
         Require = "require",
     }
 }

@@ -22,17 +22,15 @@ pub(super) fn system_roots() -> Result<Vec<CertificateDer<'static>>, TlsError> {
 
 /// All certificates of a PEM file; at least one.
 pub(super) fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let failed = |why: String| {
-        let path = path.display();
-        TlsError::Setup(format!("could not read {what} \"{path}\": {why}"))
-    };
+    parts(path, what, "certificate")
+}
+
+/// The parts of a kind in a PEM file; at least one.
+fn parts<T: PemObject>(path: &Path, what: &str, part: &str) -> Result<Vec<T>, TlsError> {
+    let failed = |why| TlsError::Setup(format!("could not read {what} \"{}\": {why}", path.display()));
     let text = std::fs::read(path).map_err(|error| failed(system_message(&error)))?;
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    match read {
-        Ok(certificates) if certificates.is_empty() => Err(failed("no certificate in it".into())),
-        Ok(certificates) => Ok(certificates),
-        Err(error) => Err(failed(error.to_string())),
-    }
+    let parts = T::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>().map_err(|error| failed(error.to_string()))?;
+    if parts.is_empty() { Err(failed(format!("no {part} in it"))) } else { Ok(parts) }
 }
 
 pub(super) fn revocations(settings: &TlsSettings) -> Result<Vec<CertRevocationList<'static>>, TlsError> {
@@ -58,20 +56,10 @@ pub(super) fn revocations(settings: &TlsSettings) -> Result<Vec<CertRevocationLi
 }
 
 fn read_revocations(path: &Path, lists: &mut Vec<CertRevocationList<'static>>) -> Result<(), TlsError> {
-    let failed = |why: String| {
-        let path = path.display();
-        TlsError::Setup(format!("could not read certificate revocation list file \"{path}\": {why}"))
-    };
-    let text = std::fs::read(path).map_err(|error| failed(system_message(&error)))?;
-    let before = lists.len();
-    for list in CertificateRevocationListDer::pem_slice_iter(&text) {
-        let list = list.map_err(|error| failed(error.to_string()))?;
-        let list = OwnedCertRevocationList::from_der(&list);
-        let list = list.map_err(|error| failed(error.to_string()))?;
-        lists.push(CertRevocationList::from(list));
-    }
-    if lists.len() == before {
-        return Err(failed("no list in it".to_owned()));
+    let what = "certificate revocation list file";
+    for list in parts::<CertificateRevocationListDer>(path, what, "list")? {
+        let failed = |why| TlsError::Setup(format!("could not read {what} \"{}\": {why}", path.display()));
+        lists.push(OwnedCertRevocationList::from_der(&list).map_err(failed)?.into());
     }
     Ok(())
 }

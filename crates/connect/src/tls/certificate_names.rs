@@ -20,7 +20,7 @@ const IP_ADDRESS: TagNumber = TagNumber(7);
 /// # Errors
 /// The certificate has other names or none; in libpq's words.
 pub(super) fn check(certificate: &[u8], host: &str) -> Result<(), TlsError> {
-    let wrong = |text: String| Err(TlsError::WrongName(text));
+    let wrong = |text: String| Err(TlsError::Setup(text));
     if host.is_empty() {
         return wrong("host name must be specified for a verified SSL connection".to_owned());
     }
@@ -84,7 +84,7 @@ fn alternative_names<'a>(certificate: &Certificate<'a>) -> Result<Vec<AnyRef<'a>
 }
 
 fn unreadable() -> TlsError {
-    TlsError::WrongName("could not read the names of the server's certificate".to_owned())
+    TlsError::Setup("could not read the names of the server's certificate".to_owned())
 }
 
 /// Text that has no zero byte: one could end the name for other readers, but not here.
@@ -94,7 +94,7 @@ fn text(name: AnyRef<'_>) -> Result<&str, TlsError> {
     }
     let text = std::str::from_utf8(name.value()).map_err(|_| unreadable())?;
     if text.contains('\0') {
-        return Err(TlsError::WrongName("SSL certificate's name contains embedded null".to_owned()));
+        return Err(TlsError::Setup("SSL certificate's name contains embedded null".to_owned()));
     }
     Ok(text)
 }

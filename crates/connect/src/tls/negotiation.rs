@@ -10,7 +10,7 @@ use super::config::{PROTOCOL, TlsConfig};
 use super::tls_error::TlsError;
 use super::tls_stream::TlsStream;
 use super::{certificate_hash, certificate_names};
-use crate::attempt::{io_cause, receive, send_all};
+use crate::attempt::io_cause;
 use crate::connect_error::Cause;
 use crate::hosts::Host;
 use crate::params::Params;
@@ -46,10 +46,10 @@ pub(crate) async fn negotiate(
 async fn ask(stream: &mut Stream, patience: &Patience) -> Result<bool, Cause> {
     let mut request = Vec::new();
     frontend::ssl_request(&mut request);
-    send_all(stream, &request, patience).await?;
+    stream.send_all(&request, patience).await.map_err(io_cause)?;
     // exactly one byte: bytes after it belong to the handshake, or come from an attacker
     let mut answer = [0];
-    if receive(stream, &mut answer, patience).await? == 0 {
+    if stream.receive(&mut answer, patience).await.map_err(io_cause)? == 0 {
         return Err(Cause::Closed);
     }
     match answer {

@@ -13,7 +13,7 @@ pub enum TlsError {
     InvalidResponse(u8),
     #[error("direct SSL connection was established without ALPN protocol negotiation extension")]
     NoProtocol,
-    /// A file or a parameter is unusable; the whole message.
+    /// A file or a parameter is unusable, or the certificate does not belong to the host; the whole message.
     #[error("{0}")]
     Setup(String),
     #[error("SSL error: {}", words(.0))]
@@ -21,9 +21,6 @@ pub enum TlsError {
     /// The other side closed the connection during the handshake.
     #[error("SSL SYSCALL error: EOF detected")]
     Closed,
-    /// The certificate does not belong to the host; the whole message.
-    #[error("{0}")]
-    WrongName(String),
     /// The server did not ask for the certificate although it must; the whole message.
     #[error("{0}")]
     ClientCertificate(&'static str),

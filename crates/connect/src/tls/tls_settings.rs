@@ -104,7 +104,7 @@ impl TlsSettings {
 
     /// Refuses values that exclude each other.
     fn check(&self, mode: SslMode) -> Result<(), ParamError> {
-        let refuse = |message: String| Err(ParamError::Unsupported(message));
+        let refuse = |message: String| Err(ParamError::Other(message));
         let weak = |what: &str, strong: &str| {
             refuse(format!("weak sslmode \"{mode}\" may not be used with {what} (use {strong})"))
         };
@@ -137,7 +137,7 @@ fn version(text: Option<&str>, option: &'static str) -> Result<Option<TlsVersion
     match text.to_ascii_lowercase().as_str() {
         "tlsv1.2" => Ok(Some(TlsVersion::V1_2)),
         "tlsv1.3" => Ok(Some(TlsVersion::V1_3)),
-        "tlsv1" | "tlsv1.1" => Err(ParamError::Unsupported(format!(
+        "tlsv1" | "tlsv1.1" => Err(ParamError::Other(format!(
             "{option} value \"{text}\" is not supported: TLS is spoken from version 1.2 on (use \"TLSv1.2\" or \"TLSv1.3\")"
         ))),
         _ => Err(ParamError::InvalidValue { option, value: text.to_owned() }),

@@ -3,8 +3,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::event::PollFlags;
-
 use super::channel::TlsChannel;
 use super::tls_error::TlsError;
 use crate::patience::Patience;
@@ -44,7 +42,7 @@ impl TlsStream {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     sent?;
-                    self.wait(false, patience).await?;
+                    self.socket.wait(self.has_unsent(), patience).await?;
                 }
                 Err(error) => {
                     self.channel.flush(&mut self.sealed);
@@ -55,7 +53,7 @@ impl TlsStream {
         }
         self.channel.flush(&mut self.sealed);
         while !self.try_flush()? {
-            self.wait(true, patience).await?;
+            self.socket.wait(true, patience).await?;
         }
         Ok(())
     }
@@ -131,12 +129,6 @@ impl TlsStream {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    async fn wait(&self, write: bool, patience: &Patience) -> io::Result<()> {
-        let mut events = PollFlags::IN;
-        events.set(PollFlags::OUT, write || self.has_unsent());
-        patience.wait(&self.socket, events).await
     }
 
     /// Whether encrypted bytes are still to be sent.
