@@ -166,7 +166,7 @@ def test_only_experiment_imports_all_steps() -> None:
 FLOORS = {
     # values, then the model, then reading, then checks, then output
     "plan": (
-        ("values", "plan_document", "known_settings", "sql_comments", "own_data"),
+        ("values", "plan_document", "plan_text", "known_settings", "own_data"),
         ("sweeps", "hosts", "optional_sections", "targets", "workload_schema", "kinds"),
         ("scenario.groups",),
         ("model",),

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pgdyno.plan.sql_comments import BLANKS
+from pgdyno.capture.parser import BLANKS
 from pgdyno.synthesise.transactions import Kind, statement_kind
 from pgdyno.synthesise.variables import is_insert
 from tests.present import present

@@ -9,13 +9,20 @@ from enum import StrEnum
 from types import ModuleType
 
 from pgdyno.errors import UsageError
-from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.records.capture import CUT_OFF
 
 LONGEST = 1 << 20
 """Characters of a text that the parser is given; a longer one is a class of its own, with the beginning of its text."""
 _BEGINNING = 1000
 """Characters of that."""
+_COMMENT = r"/\*(?:[^*/]++|\*(?!/)|/(?!\*))*+\*/"
+for _ in range(2):
+    # comments nest in PostgreSQL: three levels are more than anybody writes
+    _COMMENT = rf"/\*(?:[^*/]++|\*(?!/)|/(?!\*)|{_COMMENT})*+\*/"
+# each alternative is atomic and begins with other characters: a text that does not match costs one pass, and not one
+# for each of the exponentially many ways to split it
+BLANKS = rf"(?>\s+|--[^\n]*+(?:\n|\Z)|{_COMMENT})*+"
+"""Matches all white space and comments at the beginning of a text; understood by Python alone."""
 
 
 class Effect(StrEnum):

@@ -69,7 +69,6 @@ class Looks:
 
     @property
     def ended(self) -> Literal["decided", "undecided"]:
-        """Return whether all points are decided."""
         return "undecided" if self._undecided else "decided"
 
     @property

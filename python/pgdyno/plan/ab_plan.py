@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -18,6 +17,7 @@ from pgdyno.errors import PlanError, UsageError
 from pgdyno.mounts import expanded
 from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 from pgdyno.plan.optional_sections import checked_margin
+from pgdyno.plan.plan_text import Table, plan_text
 from pgdyno.plan.values import NAME, refuse_undecodable, refused_option, repeats
 from pgdyno.plan.workload import ScriptChoice, parse_script
 from pgdyno.records.base import FEWEST_PAIRS
@@ -134,50 +134,46 @@ def ab_plan(asked: Question, folder: Path) -> str:
     questions = [f"{name} = {' or '.join(values)}" for name, values in settings.items()]
     questions += [" or ".join(targets)] if len(targets) > 1 else []
     description = "; ".join(questions) or "How long does each query take?"
-    lines = [f"# written by pgdyno {name}", f'name = "{name}"', f"description = {toml_text(description)}"]
-    for name, table in targets.items():
-        lines += ["", f"[target.{name}]", *table_lines(table)]
-        if asked.dsn and not asked.writes:
-            lines += ["", f"[target.{name}.session_settings]", f'{READ_ONLY} = "on"']
-    lines += ["", "[workload]", *_workload_lines(asked, folder)]
-    lines += ["", "[sweep]", f"clients = {asked.points[0] if len(asked.points) == 1 else asked.points}"]
-    lines += [] if asked.rate is None else [f"rate = {asked.rate!r}"]
-    if settings:
-        lines += ["", f"[sweep.{'session_settings' if asked.dsn else 'settings'}]"]
-        lines += [f"{toml_key(name)} = {toml_list(values)}" for name, values in settings.items()]
-    lines += ["", "[trial]"]
-    if asked.runs is None:
-        lines += [f"warmup = {toml_text(asked.warmup)}", f"duration = {toml_text(asked.duration)}"]
-    lines += [f"repeats = {json.dumps(pairs)}", *([f"margin = {toml_text(asked.margin)}"] if asked.margin else [])]
-    lines += ['order = "interleaved"', 'on_failure = "stop"', *(["control = true"] if asked.control else [])]
-    if asked.dsn:
-        lines += ["", "[reset]", "checkpoint = false      # a server in use makes its own checkpoints"]
-    lines += [] if asked.runs is None else ["", "[probe]", "plans = true"]
-    return "\n".join(lines) + "\n"
+    tables: dict[str, Table] = {f"target.{server}": table for server, table in targets.items()}
+    tables["workload"] = _workload(asked, folder)
+    tables["sweep"] = {"clients": asked.points[0] if len(asked.points) == 1 else asked.points}
+    if asked.rate is not None:
+        tables["sweep"]["rate"] = asked.rate
+    tables[f"sweep.{'session_settings' if asked.dsn else 'settings'}"] = dict(settings)
+    trial: Table = {"warmup": asked.warmup, "duration": asked.duration} if asked.runs is None else {}
+    trial |= {"repeats": pairs, **({"margin": asked.margin} if asked.margin else {})}
+    trial |= {"order": "interleaved", "on_failure": "stop", **({"control": True} if asked.control else {})}
+    tables |= {"trial": trial, **reset_of(asked), "probe": {} if asked.runs is None else {"plans": True}}
+    return plan_text(name, {"name": name, "description": description}, tables)
 
 
-def _workload_lines(asked: Question, folder: Path) -> list[str]:
-    scripts = '"tpch"' if asked.tpch is not None else toml_list(script_entries(asked, folder))
-    data = ['dataset = "none"'] if asked.dsn else [f"scale = {asked.scale or 10}"]
+def reset_of(asked: Question) -> dict[str, Table]:
+    """Return the section `reset` of a plan with a server of the user's."""
+    return {"reset": {"checkpoint": False}} if asked.dsn else {}
+
+
+def _workload(asked: Question, folder: Path) -> Table:
+    scripts: object = "tpch" if asked.tpch is not None else script_entries(asked, folder)
+    data: Table = {"dataset": "none"} if asked.dsn else {"scale": asked.scale or 10}
     if asked.setup:
-        data = [setup_line(asked, asked.setup, folder)]
+        data = setup_dataset(asked, asked.setup, folder)
     if asked.runs is None:
-        return [f"scripts = {scripts}", *data]
+        return {"scripts": scripts, **data}
     if asked.tpch is not None:
-        data = [f"scale_factor = {asked.tpch:g}", *(data if asked.dsn else [])]
+        data = {"scale_factor": asked.tpch, **(data if asked.dsn else {})}
     elif not asked.dsn and not asked.setup:
-        data.append('dataset = "pgbench"')
-    data += [*(['cache = "cold"'] if asked.cold else []), *(["instructions = true"] if asked.counted else [])]
-    return [f"queries = {scripts}", f"runs = {asked.runs}", *data]
+        data["dataset"] = "pgbench"
+    data |= {**({"cache": "cold"} if asked.cold else {}), **({"instructions": True} if asked.counted else {})}
+    return {"queries": scripts, "runs": asked.runs, **data}
 
 
-def setup_line(asked: Question, files: Sequence[str], folder: Path) -> str:
+def setup_dataset(asked: Question, files: Sequence[str], folder: Path) -> Table:
     """Return the dataset of the plan that the SQL `files` make, relative to `folder`. Raises UsageError."""
     if asked.dsn:
         hint = "run the file with psql"
         raise UsageError("--setup applies to servers that pgdyno starts: it loads nothing into yours", hint=hint)
     names = [os.path.relpath(_resolved_folder(Path(each)), folder.resolve()) for each in files]
-    return f'dataset = {{ name = "setup", sql = {toml_list(names)} }}'
+    return {"dataset": {"name": "setup", "sql": names}}
 
 
 def fitted(asked: Question, plan: Plan) -> Question:
@@ -300,14 +296,14 @@ def setting_values(given: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def server_tables(asked: Question) -> dict[str, dict[str, object]]:
+def server_tables(asked: Question) -> dict[str, Table]:
     """Return the tables of the plan's targets by name. Raises UsageError."""
     given = [name for name in ("dsn", "versions", "bins", "sources") if getattr(asked, name)]
     if len(given) != 1:
         hint = 'name your server, --dsn "host=db dbname=app", or let pgdyno start one: --version 18, or --bin FOLDER'
         raise UsageError("no server to measure" if not given else "servers of several kinds", hint=hint)
     if asked.dsn:
-        return _existing_targets(asked.dsn)
+        return _existing_targets(asked)
     if asked.versions:
         return {
             "pg" + re.sub(r"[^A-Za-z0-9]+", "-", each): {"kind": "embedded", "version": each}
@@ -331,7 +327,7 @@ def _names_of_folders(option: str, folders: Sequence[str]) -> list[str]:
     return _names([{str(at): part for at, part in enumerate(each)} for each in parts])
 
 
-def with_sources(asked: Question, targets: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+def with_sources(asked: Question, targets: dict[str, Table]) -> dict[str, Table]:
     """Return an arm of each target for each extension, commit and patch. Raises UsageError."""
     if not asked.sources and not asked.extensions:
         if asked.commits or asked.patches or asked.configure:
@@ -342,11 +338,11 @@ def with_sources(asked: Question, targets: dict[str, dict[str, object]]) -> dict
         raise UsageError("--extension needs --bin or --source: only these servers have headers")
     extensions = [_absolute(each) for each in asked.extensions]
     of_extension = dict(zip(extensions, _names_of_folders("--extension", extensions), strict=True)) or {"": ""}
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, Table] = {}
     for (server, table), (extension, name), commit, patches in product(
         targets.items(), of_extension.items(), asked.commits or [""], asked.patches or [""]
     ):
-        state: dict[str, object] = {"commit": commit} if commit else {}
+        state: Table = {"commit": commit} if commit else {}
         if patches not in ("", _NONE):
             state["patches"] = [_absolute(each) for each in patches.split(_SERIES)]
         made = {"extensions": [{"source": extension, **state}]} if extension else state
@@ -359,9 +355,7 @@ def with_sources(asked: Question, targets: dict[str, dict[str, object]]) -> dict
     return found
 
 
-def _with_poolers(
-    asked: Question, settings: Mapping[str, object], targets: dict[str, dict[str, object]]
-) -> dict[str, dict[str, object]]:
+def _with_poolers(asked: Question, settings: Mapping[str, object], targets: dict[str, Table]) -> dict[str, Table]:
     """Return an arm of each target for each pooler. Raises UsageError."""
     if asked.load_dsn is not None:
         if len(asked.dsn) != 1 or not asked.writes or settings:
@@ -374,13 +368,13 @@ def _with_poolers(
     if asked.dsn or set(asked.poolers) - {"none", "pgbouncer"} or len(set(asked.poolers)) < len(asked.poolers):
         raise UsageError("--pooler is none,pgbouncer, before servers that pgdyno starts", hint="yours: --load-dsn")
     most = max(asked.points)
-    room: dict[str, object] = {}
+    room: Table = {}
     if most >= DEFAULT_CONNECTIONS - SPARE and "max_connections" not in settings:
-        room = {"settings.max_connections": most + SPARE}
+        room = {"settings": {"max_connections": most + SPARE}}
     return {
         f"{name}-{'direct' if pooler == 'none' else pooler}": table
         | room
-        | ({} if pooler == "none" else {"pooler.kind": pooler})
+        | ({} if pooler == "none" else {"pooler": {"kind": pooler}})
         for name, table in targets.items()
         for pooler in asked.poolers
     }
@@ -392,13 +386,13 @@ def _refuse_repeated(option: str, values: Sequence[str]) -> Sequence[str]:
     return values
 
 
-def _existing_targets(given: Sequence[str]) -> dict[str, dict[str, object]]:
+def _existing_targets(asked: Question) -> dict[str, Table]:
     # loading libpq takes time, and other questions do not need it
     import psycopg
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     parsed = []
-    for each in given:
+    for each in asked.dsn:
         text = each if "=" in each or "://" in each else make_conninfo(dbname=each)
         try:
             parameters = {name: str(value) for name, value in conninfo_to_dict(text).items()}
@@ -417,8 +411,9 @@ def _existing_targets(given: Sequence[str]) -> dict[str, dict[str, object]]:
             raise UsageError("--dsn names no database", hint='such as --dsn "host=db dbname=app"')
         parsed.append((make_conninfo(**parameters, dbname=database), database, parameters))
     names = _names([parameters | {"dbname": database} for _, database, parameters in parsed])
+    reads_only: Table = {} if asked.writes else {"session_settings": {READ_ONLY: "on"}}
     return {
-        name: {"kind": "dsn", "dsn": text, "database": database, "allow_existing": True}
+        name: {"kind": "dsn", "dsn": text, "database": database, "allow_existing": True, **reads_only}
         for name, (text, database, _) in zip(names, parsed, strict=True)
     }
 
@@ -518,29 +513,3 @@ def _check_read_only(file: str) -> None:
     if found is not None:
         line, words = found
         raise UsageError(f'--script {file}: line {line} has "{words}", which is not read-only', hint=_ALLOW)
-
-
-def table_lines(table: Mapping[str, object]) -> list[str]:
-    """Return the keys of a table of the plan in TOML."""
-    return [f"{key} = {_toml_value(value)}" for key, value in table.items()]
-
-
-def _toml_value(value: object) -> str:
-    if isinstance(value, dict):
-        return f"{{ {', '.join(table_lines(value))} }}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    return json.dumps(value, ensure_ascii=False)
-
-
-def toml_list(values: Sequence[str]) -> str:
-    return f"[{', '.join(map(toml_text, values))}]"
-
-
-def toml_key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_text(name)
-
-
-def toml_text(text: str) -> str:
-    # JSON's strings are valid TOML
-    return json.dumps(text, ensure_ascii=False)

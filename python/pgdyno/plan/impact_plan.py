@@ -5,22 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.effect.read_only import READ_ONLY
 from pgdyno.errors import UsageError
 from pgdyno.plan.ab_plan import (
     Question,
     check_access,
     check_encoding,
+    reset_of,
     script_entries,
     server_tables,
     setting_values,
-    setup_line,
-    table_lines,
-    toml_key,
-    toml_list,
-    toml_text,
+    setup_dataset,
 )
 from pgdyno.plan.optional_sections import ACTIONS
+from pgdyno.plan.plan_text import Table, plan_text
 from pgdyno.plan.values import refuse_undecodable
 from pgdyno.units import format_duration, parse_duration_s
 
@@ -63,39 +60,32 @@ def impact_plan(asked: Question, operation: Operation, folder: Path) -> str:
         limit_s = parse_duration_s(operation.limit)
     except ValueError as error:
         raise UsageError(f"--limit: {error}") from error
-    lines = ["# written by pgdyno impact", 'name = "impact"', f"description = {toml_text(operation.do)}"]
-    for name, table in targets.items():
-        lines += ["", f"[target.{name}]", *table_lines(table)]
-        kept = {READ_ONLY: "on"} if asked.dsn and not asked.writes else {}
-        kept |= {each: values[0] for each, values in settings.items()}
-        if kept:
-            lines += ["", f"[target.{name}.{'session_settings' if asked.dsn else 'settings'}]"]
-            lines += [f"{toml_key(each)} = {toml_text(value)}" for each, value in kept.items()]
-    lines += [
-        "",
-        "[workload]",
-        f"scripts = {toml_list(script_entries(asked, folder))}",
-        _dataset(asked, operation, folder),
-    ]
-    lines += ["", "[sweep]", f"clients = {asked.clients}"]
-    lines += [] if asked.rate is None else [f"rate = {asked.rate!r}"]
-    lines += [f'variables.{CONTROL} = ["with", "without"]']
-    lines += ["", "[trial]", f"warmup = {toml_text(asked.warmup)}"]
-    lines += [f'duration = "{format_duration(AROUND_S + limit_s)}"     # at the longest', 'until = "recovered"']
-    lines += [f"repeats = {operation.repeats}", 'order = "as-listed"', 'on_failure = "stop"']
-    do = f"{{ sql = {toml_text(operation.do)} }}" if operation.is_sql else toml_text(operation.do)
-    lines += ["", "[[event]]", f'at = "{STEADY_S:g}s"', f"do = {do}"]
-    lines += [f"undo = {toml_text(operation.undo)}"] if operation.undo else []
-    lines += [f"limit = {toml_text(operation.limit)}", f'control = "{CONTROL}"']
-    lines += [f"max_rate = {toml_text(operation.max_rate)}"] if operation.max_rate else []
-    if asked.dsn:
-        lines += ["", "[reset]", "checkpoint = false      # a server in use makes its own checkpoints"]
-    return "\n".join(lines) + "\n"
+    group = "session_settings" if asked.dsn else "settings"
+    ((name, target),) = targets.items()
+    given = {each: values[0] for each, values in settings.items()}
+    kept = target.get(group)
+    target |= {group: (kept if isinstance(kept, dict) else {}) | given} if given else {}
+    event: Table = {"at": f"{STEADY_S:g}s", "do": {"sql": operation.do} if operation.is_sql else operation.do}
+    event |= {"undo": operation.undo} if operation.undo else {}
+    event |= {"limit": operation.limit, "control": CONTROL}
+    event |= {"max_rate": operation.max_rate} if operation.max_rate else {}
+    duration = format_duration(AROUND_S + limit_s)
+    tables: dict[str, Table] = {
+        f"target.{name}": target,
+        "workload": {"scripts": script_entries(asked, folder), **_dataset(asked, operation, folder)},
+        "sweep": {"clients": asked.clients, **({} if asked.rate is None else {"rate": asked.rate})}
+        | {"variables": {CONTROL: ["with", "without"]}},
+        "trial": {"warmup": asked.warmup, "duration": duration, "until": "recovered", "repeats": operation.repeats}
+        | {"order": "as-listed", "on_failure": "stop"},
+        "event": event,
+        **reset_of(asked),
+    }
+    return plan_text("impact", {"name": "impact", "description": operation.do}, tables)
 
 
-def _dataset(asked: Question, operation: Operation, folder: Path) -> str:
+def _dataset(asked: Question, operation: Operation, folder: Path) -> Table:
     if operation.setup is None:
-        return 'dataset = "none"' if asked.dsn else f"scale = {asked.scale or 10}"
+        return {"dataset": "none"} if asked.dsn else {"scale": asked.scale or 10}
     if asked.scale is not None and not asked.dsn:
         raise UsageError("--scale is the size of pgbench's tables, which --setup replaces", hint="remove one of them")
-    return setup_line(asked, [str(operation.setup)], folder)
+    return setup_dataset(asked, [str(operation.setup)], folder)

@@ -123,8 +123,6 @@ def _move_path(path: KeyPath, name: str) -> KeyPath:
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlan:
-    """A valid plan and its source."""
-
     plan: Plan
     source: str
     """The path or catalogue name that the user gave."""

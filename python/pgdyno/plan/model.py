@@ -481,5 +481,4 @@ def servers_of(plan: Plan) -> dict[str, TargetSpec]:
 
 
 def rented_targets(plan: Plan) -> dict[str, RentedTarget]:
-    """Return the plan's rented targets by name."""
     return {name: spec for name, spec in plan.target.items() if isinstance(spec, RentedTarget)}

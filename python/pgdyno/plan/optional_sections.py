@@ -151,7 +151,6 @@ class ProbeSpec(Model):
         return LOCAL_HZ if local else REMOTE_HZ
 
     def log_options(self) -> list[str]:
-        """Return pgprobe's options for the log."""
         if isinstance(self.log, str):
             return [f"--log={self.log}"]
         return [] if self.log else ["--no-log"]

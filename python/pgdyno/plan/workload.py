@@ -19,15 +19,12 @@ HIGHEST_WEIGHT = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ScriptChoice:
-    """One entry of `workload.scripts`."""
-
     name: str
     """A built-in, or a file relative to the plan's folder."""
     weight: int
 
     @property
     def builtin(self) -> bool:
-        """Whether it is one of the engine's scripts."""
         return self.name in BUILTIN_SCRIPTS
 
 

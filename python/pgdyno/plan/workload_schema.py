@@ -51,8 +51,6 @@ class Excluded(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement of a script."""
-
     script: int
     id: int
     """Number of its command in the script; both are as in events."""
@@ -268,7 +266,6 @@ class Workload(Model):
         return effect_of_script(name, folder) if self.written_scripts else None
 
     def engine_options(self) -> list[str]:
-        """Return the engine's options that choose the load."""
         return script_options(self.written_scripts)
 
     def listing_options(self, seed: int) -> list[str] | None:

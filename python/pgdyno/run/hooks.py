@@ -36,8 +36,6 @@ class HookError(PgdynoError):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One of the plan's commands."""
-
     name: str
     """before_run, after_run, before_trial, after_trial."""
     command: str | list[str]

@@ -100,7 +100,6 @@ def is_steady(seconds: Sequence[Second]) -> bool:
 
 
 def mean_latency_ns(seconds: Sequence[Second]) -> float | None:
-    """Return the mean of all transactions that succeeded in `seconds`."""
     count = sum(second.succeeded for second in seconds)
     return sum(second.latency_sum_ns for second in seconds) / count if count else None
 

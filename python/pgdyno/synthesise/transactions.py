@@ -15,10 +15,9 @@ from typing import Self
 
 import duckdb
 
-from pgdyno.capture.parser import Effect, parse
+from pgdyno.capture.parser import BLANKS, Effect, parse
 from pgdyno.effect import has_plan
 from pgdyno.errors import StoreError
-from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.records.capture import CAPTURE_FILE, StatementClass
 from pgdyno.store.duckdb_session import fetch_row, reading
 

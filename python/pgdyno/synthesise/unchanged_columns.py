@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pgdyno.plan.sql_comments import BLANKS
+from pgdyno.capture.parser import BLANKS
 from pgdyno.synthesise.constants import PLACE
 from pgdyno.synthesise.values_and_pauses import Site
 

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 
-from pgdyno.plan.sql_comments import BLANKS
+from pgdyno.capture.parser import BLANKS
 from pgdyno.synthesise.constants import Form, Value, literal
 from pgdyno.synthesise.distributions import Drawn, Integers, Uniform
 from pgdyno.synthesise.fit_values import ENOUGH, Fit, fit, tolerance

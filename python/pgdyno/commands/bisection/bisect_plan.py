@@ -16,13 +16,10 @@ from pgdyno.plan.ab_plan import (
     script_entries,
     server_tables,
     setting_values,
-    setup_line,
-    table_lines,
-    toml_key,
-    toml_list,
-    toml_text,
+    setup_dataset,
 )
 from pgdyno.plan.loaded_plan import load_text
+from pgdyno.plan.plan_text import Table, plan_text
 
 
 def load_asked(asked: Asked, good: str, *, is_server: bool) -> LoadedPlan:
@@ -47,7 +44,7 @@ def _text(asked: Asked, good: str, folder: Path, *, is_server: bool) -> str:
     )
     check_encoding(question)
     if asked.build is not None:
-        table: dict[str, object] = {"kind": "embedded", "version": "18"}
+        table: Table = {"kind": "embedded", "version": "18"}
     elif is_server:
         table = {"kind": "build", "source": asked.repo, "commit": good, "configure": asked.configure}
     elif not (asked.bin or asked.version):
@@ -63,19 +60,18 @@ def _text(asked: Asked, good: str, folder: Path, *, is_server: bool) -> str:
         raise UsageError(f"--set {several[0]} has several values", hint="every commit is measured with one")
     if counts:
         settings = {name: [value] for name, value in FIXED.items()} | settings
-    lines = ["# written by pgdyno bisect", 'name = "bisect"', "", "[target.server]", *table_lines(table)]
-    lines += ["", "[target.server.settings]"] if settings else []
-    lines += [f"{toml_key(name)} = {toml_text(value)}" for name, (value,) in settings.items()]
-    lines += ["", "[workload]", f"scripts = {toml_list(script_entries(question, folder))}"]
+    workload: Table = {"scripts": script_entries(question, folder)}
     if asked.setup is not None:
-        lines.append(setup_line(question, [asked.setup], folder))
+        workload |= setup_dataset(question, [asked.setup], folder)
     else:
-        lines.append(f"scale = {asked.scale or (1 if counts else 10)}")
+        workload["scale"] = asked.scale or (1 if counts else 10)
+    tables: dict[str, Table] = {"target.server": table, "workload": workload}
+    tables["target.server.settings"] = {name: value for name, (value,) in settings.items()}
     if counts:
-        lines += ["", "[sweep]", "clients = 1", "", "[trial]", 'measure = "instructions"', "transactions = 40"]
-        lines += ["", "[reset]", 'method = "snapshot"', "", "[probe]", "host = false", "waits_hz = 0"]
-        return "\n".join(lines) + "\n"
-    lines += ["", "[sweep]", f"clients = {asked.clients}"]
-    lines += [] if asked.rate is None else [f"rate = {asked.rate!r}"]
-    lines += ["", "[trial]", f"warmup = {toml_text(asked.warmup)}", f"duration = {toml_text(asked.duration)}"]
-    return "\n".join(lines) + "\n"
+        tables["sweep"] = {"clients": 1}
+        tables["trial"] = {"measure": "instructions", "transactions": 40}
+        tables |= {"reset": {"method": "snapshot"}, "probe": {"host": False, "waits_hz": 0}}
+    else:
+        tables["sweep"] = {"clients": asked.clients, **({} if asked.rate is None else {"rate": asked.rate})}
+        tables["trial"] = {"warmup": asked.warmup, "duration": asked.duration}
+    return plan_text("bisect", {"name": "bisect"}, tables)

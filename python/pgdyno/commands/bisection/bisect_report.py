@@ -43,7 +43,6 @@ def bisection_lines(file: JournalFile, layout: Layout, last: Sequence[str] = ())
 
 
 def bisection_page(file: JournalFile) -> str:
-    """Return the HTML page."""
     from pgdyno.report.html import render_sections
 
     journal = file.journal
@@ -155,7 +154,6 @@ def difference(of: Difference, by: str) -> str:
 
 
 def verdict(journal: Journal) -> tuple[str, ExitCode]:
-    """Return the answer, and the exit code."""
     found = journal.found
     if journal.ends is None:
         return "not finished: the good and the bad commit are not compared yet", ExitCode.INTERRUPTED

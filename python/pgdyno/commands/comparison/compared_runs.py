@@ -76,8 +76,6 @@ def total_of(prices: PriceList | None, target: str | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The arguments of a comparison."""
-
     first: str
     second: str | None
     runs: Path

@@ -13,12 +13,9 @@ from pgdyno.plan.ab_plan import (
     script_entries,
     server_tables,
     setting_values,
-    table_lines,
-    toml_key,
-    toml_list,
-    toml_text,
     with_sources,
 )
+from pgdyno.plan.plan_text import Table, plan_text
 
 FIXED = {"autovacuum": "off", "max_parallel_workers_per_gather": "0"}
 """Settings of each arm that --set does not name: nothing else runs, and one process executes the whole statement."""
@@ -26,8 +23,6 @@ FIXED = {"autovacuum": "off", "max_parallel_workers_per_gather": "0"}
 
 @dataclass(frozen=True, slots=True)
 class CountQuestion:
-    """The options of `pgdyno count`, as given."""
-
     servers: Question
     """Servers, settings and scripts, as those of `pgdyno ab`."""
     protocols: Sequence[str] = ("simple",)
@@ -51,22 +46,14 @@ def count_plan(asked: CountQuestion, folder: Path) -> str:
         hint = "give several values to one of --set NAME=A,B, --version A,B, --bin (twice) and --protocol A,B"
         raise UsageError("several questions at once", hint=hint)
     fixed = {name: value for name, value in FIXED.items() if name not in {each.lower() for each in settings}}
-    lines = ["# written by pgdyno count", 'name = "count"']
-    for name, table in targets.items():
-        lines += ["", f"[target.{name}]", *table_lines(table)]
-        lines += [f"settings.{key} = {toml_text(value)}" for key, value in fixed.items()]
-    lines += [
-        "",
-        "[workload]",
-        f"scripts = {toml_list(script_entries(question, folder))}",
-        f"scale = {asked.scale or 1}",
-    ]
-    lines += ["", "[sweep]", "clients = 1", f"protocol = {toml_list(asked.protocols)}"]
-    if settings:
-        lines += ["", "[sweep.settings]"]
-        lines += [f"{toml_key(name)} = {toml_list(values)}" for name, values in settings.items()]
-    lines += ["", "[trial]", 'measure = "instructions"', f"counter = {toml_text(asked.counter)}"]
-    lines += [f"transactions = {asked.transactions}", f"repeats = {asked.repeats}", 'on_failure = "stop"']
-    lines += ["", "[reset]", 'method = "snapshot"      # each trial begins with the same files']
-    lines += ["", "[probe]", "host = false", "waits_hz = 0", f"profile = {str(asked.stacks).lower()}"]
-    return "\n".join(lines) + "\n"
+    tables: dict[str, Table] = {f"target.{name}": table | {"settings": fixed} for name, table in targets.items()}
+    tables |= {
+        "workload": {"scripts": script_entries(question, folder), "scale": asked.scale or 1},
+        "sweep": {"clients": 1, "protocol": list(asked.protocols)},
+        "sweep.settings": dict(settings),
+        "trial": {"measure": "instructions", "counter": asked.counter, "transactions": asked.transactions}
+        | {"repeats": asked.repeats, "on_failure": "stop"},
+        "reset": {"method": "snapshot"},
+        "probe": {"host": False, "waits_hz": 0, "profile": asked.stacks},
+    }
+    return plan_text("count", {"name": "count"}, tables)

@@ -56,7 +56,6 @@ def save_plan(save: Path, text: str) -> None:
 
 
 def is_text(file: Path, text: str) -> bool:
-    """Return whether `file` holds exactly `text`."""
     try:
         return file.read_bytes() == text.encode()
     except OSError:

@@ -165,7 +165,6 @@ class CheapestSearch:
 
     @classmethod
     def of(cls, plan: Plan, prices: PriceList, records: Sequence[TrialRecord]) -> CheapestSearch:
-        """Return the state after the trials `records`."""
         search, shown = plan.search, {}
         assert search is not None
         assert search.latency is not None

@@ -81,8 +81,6 @@ def arms_to_profile(plan: Plan, folder: RunFolder) -> list[Arm]:
 
 
 class Profiles:
-    """Takes the profiles of a run."""
-
     def __init__(
         self,
         context: RunContext,

@@ -29,7 +29,6 @@ MOST_TRIALS = 100_000
 
 
 def check_sections(plan: Sections) -> Iterator[Problem]:
-    """Yield all problems of `plan`."""
     for check in (
         check_targets,
         check_workload,

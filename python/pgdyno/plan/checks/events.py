@@ -21,7 +21,6 @@ LEDGER_ROW = "INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledge
 
 
 def check_events(plan: Sections) -> Iterator[Problem]:
-    """Yield problems of the events, in a trial and at all targets."""
     phases_s = together_s(plan.phases)
     measured_s = phases_s if phases_s is not None else getattr(plan.trial, "duration", None)
     for place, event in enumerate(plan.events):

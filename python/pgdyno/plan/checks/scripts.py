@@ -21,7 +21,6 @@ DATASET = ("workload", "dataset")
 
 
 def check_workload(plan: Sections) -> Iterator[Problem]:
-    """Yield all problems of the workload."""
     workload = plan.workload
     if workload is None:
         return
@@ -79,7 +78,6 @@ def _own_data(dataset: SqlDataset, plan: Sections) -> Iterator[Problem]:
 
 
 def check_scripts(section: KeyPath, scripts: Sequence[str], dataset: str, plan: Sections) -> Iterator[Problem]:
-    """Yield problems of the `scripts` of a section on `dataset`."""
     choices: list[ScriptChoice] = []
     key = "queries" if plan.at((*section, "queries")) is not None else "scripts"
     for place, text in enumerate(scripts):

@@ -20,7 +20,6 @@ from pgdyno.registry import KINDS, SEARCHES
 
 
 def check_search(plan: Sections) -> Iterator[Problem]:
-    """Yield problems of any search over the points."""
     search, trial = plan.search, plan.trial
     if search is None:
         return
@@ -73,7 +72,6 @@ def _scripts(search: SearchSpec, plan: Sections) -> Iterator[Problem]:
 
 
 def check_cheapest(plan: Sections) -> Iterator[Problem]:
-    """Yield problems of a search for the cheapest target."""
     search, points = plan.search, plan.points
     if search is None:
         return

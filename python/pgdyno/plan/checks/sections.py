@@ -55,12 +55,10 @@ class Sections:
         return self.document.at(path)
 
     def problem(self, path: KeyPath, message: str, hint: str | None = None) -> Problem:
-        """Return a problem of the field `path` with its line."""
         return self.document.problem(path, message, hint)
 
 
 def read_sections(document: Document, folder: Path) -> Sections:
-    """Read each section of `document` separately."""
     tables, filled = document.data.get("target"), fill_groups(document.data)
     # without its invalid settings, a target would be checked against defaults
     read = {

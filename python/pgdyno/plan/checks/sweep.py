@@ -28,7 +28,6 @@ _VARIABLE = re.compile(r"(?:[A-Za-z0-9_]|[^\x00-\x7f])+")
 
 
 def check_sweep(plan: Sections) -> Iterator[Problem]:
-    """Yield all problems of the sweep, and of its points if it is valid."""
     sweep, space, targets = plan.sweep, plan.space, plan.targets
     if sweep is None:
         return

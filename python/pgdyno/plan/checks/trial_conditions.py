@@ -242,7 +242,6 @@ def check_stopping(plan: Sections) -> Iterator[Problem]:
 
 
 def check_trial_promises(plan: Sections) -> Iterator[Problem]:
-    """Yield problems of the promises of all trials."""
     if plan.trial is not None:
         phases = [phase.rate is not None for phase in plan.phases if phase.result]
         has_rate = all(phases) if phases else not plan.points or any(point.rate is not None for point in plan.points)

@@ -62,7 +62,6 @@ def executed(loaded: LoadedPlan) -> list[Executed]:
 
 
 def executed_lines(loaded: LoadedPlan) -> list[str]:
-    """Return the list as `plan check` prints it."""
     found = executed(loaded)
     if not found:
         return ["the plan has no hooks or commands that run on this host"]

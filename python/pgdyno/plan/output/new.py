@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.mounts import is_folder
-from pgdyno.plan.ab_plan import toml_text
 from pgdyno.plan.plan_document import suggestion
+from pgdyno.plan.plan_text import toml_text
 from pgdyno.plan.targets import PROGRAMS
 from pgdyno.plan.values import LONGEST_NAME, NAME, refuse_undecodable
 

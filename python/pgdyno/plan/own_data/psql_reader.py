@@ -59,16 +59,12 @@ _FUNCTION = re.compile(r"create (?:or replace )?(?:function|procedure)\b")
 
 
 class SqlFileError(Exception):
-    """A mistake in an SQL file."""
-
     def __init__(self, file: str, line: int | None, message: str, hint: str | None = None) -> None:
         super().__init__(f"{file}:{line}: {message}" if line is not None else f"{file}: {message}")
         self.hint = hint
 
 
 class Statement(NamedTuple):
-    """A statement to send."""
-
     file: str
     line: int
     """Of its first word, counted from 1."""

@@ -57,7 +57,6 @@ class SqlDataset(Model):
         return self.name
 
     def values(self, swept: Mapping[str, str]) -> dict[str, str]:
-        """Return its variables at a point that has `swept`."""
         return {name: swept.get(name, value) for name, value in self.variables.items()}
 
 

@@ -29,8 +29,6 @@ _IN_PLAIN_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A plan in the catalogue."""
-
     name: str
     description: str
 
@@ -49,7 +47,6 @@ class PlanFile:
 
 
 def catalogue() -> list[CatalogueEntry]:
-    """Return the plans in the catalogue by name."""
     entries = []
     for file in (each for package in _CATALOGUE for each in resources.files(package).iterdir()):
         if file.name.endswith(".toml"):

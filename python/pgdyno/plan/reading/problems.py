@@ -62,7 +62,6 @@ _DURATIONS = {"warmup", "duration", "pause", "timeout"}
 
 
 def schema_problems(error: ValidationError, document: Document) -> list[Problem]:
-    """Return a Problem for each error of pydantic."""
     return [_translate(dict(each), document) for each in error.errors(include_url=False)]
 
 

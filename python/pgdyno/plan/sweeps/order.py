@@ -21,8 +21,6 @@ Group = list[tuple[str, Point]]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A trial in the order."""
-
     target: str
     point: Point
     repeat: int
@@ -51,7 +49,6 @@ def resolved_order(order: Order | None, targets: Sequence[str], points: Sequence
 
 
 def by_chance(order: Order, targets: Sequence[str], points: Sequence[Point]) -> bool:
-    """Tells whether `order` is random."""
     return order == "randomised" or (order == "interleaved" and _has_several(_groups(targets, points)))
 
 

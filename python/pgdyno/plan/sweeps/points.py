@@ -27,8 +27,6 @@ Items = Mapping[str, tuple[Place, Item]]
 
 @dataclass(frozen=True, slots=True)
 class SweepProblem:
-    """A problem and its path in the sweep."""
-
     place: Place
     message: str
     hint: str | None = None
@@ -36,8 +34,6 @@ class SweepProblem:
 
 @dataclass(slots=True)
 class Space:
-    """A resolved sweep."""
-
     points: list[Point] = field(default_factory=list)
     """In the order of the product, with parameters that are expensive to change outermost; then the explicit points."""
     places: list[dict[str, Place]] = field(default_factory=list)
@@ -240,8 +236,6 @@ def _point(values: Mapping[str, Value], given: _Given) -> Point:
 
 
 class _WrongError(Exception):
-    """An item that has no value."""
-
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message

@@ -68,7 +68,6 @@ class Balances:
 
     @property
     def sums(self) -> dict[str, int]:
-        """Return the sums by their names in messages."""
         return {name: getattr(self, name) for name in BALANCES}
 
     def without_history(self) -> Balances:

@@ -103,8 +103,6 @@ _IDENTIFIER = "SELECT system_identifier::text FROM pg_catalog.pg_control_system(
 
 @dataclass(slots=True)
 class AttachedServer:
-    """A server with a journal of what its settings were."""
-
     server: Server
     spec: TargetSpec
     journal: Journal

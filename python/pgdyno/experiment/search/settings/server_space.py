@@ -29,8 +29,6 @@ _QUERY = """
 
 @dataclass(frozen=True, slots=True)
 class ServerSetting:
-    """A row of pg_settings."""
-
     context: str
     vartype: str
     """bool, integer, real, string or enum."""

@@ -101,8 +101,6 @@ class Untested(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the winner's configuration."""
-
     name: str
     value: str
     without: PointComparison | None = None
