@@ -32,7 +32,7 @@ from pgdyno.live.app import make_app
 from pgdyno.live.run_journal import JOURNAL
 from pgdyno.live.run_reader import Watched
 from pgdyno.plan import load_plan
-from pgdyno.report.full_report import report_html
+from pgdyno.report.full_report import whole_report
 from pgdyno.store import RunFolder, list_runs, load_run
 from pgdyno.store.duckdb_session import quote_text
 from pgdyno.store.parquet import write_tables
@@ -387,7 +387,7 @@ def test_events(tmp_path: Path, seconds: float) -> None:
                 folder.begin_trial(record.slug).commit(record, events=result.events, settings=SETTINGS)
                 loaded = load_run(folder.path)
                 audit(loaded)
-                report_html([loaded])
+                whole_report([loaded]).html()
         finally:
             shutil.rmtree(folder.path)
 

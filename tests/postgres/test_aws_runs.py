@@ -18,7 +18,7 @@ import boto3
 import pytest
 
 from pgdyno.records import CloudSource
-from pgdyno.report.full_report import report_html
+from pgdyno.report.full_report import whole_report
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients
@@ -182,7 +182,7 @@ def _was_told(amazon: Amazon, run: RunData) -> None:
     kinds = run.query("SELECT json_extract_string(detail, '$.phase') FROM cloud_events ORDER BY t_us").rows
     assert ("completed",) in kinds, amazon.hosts.log()[-2000:]
     assert "checkpoint starting" in (run.folder.trials_path / trial.slug / "log" / "server.log").read_text()
-    page = report_html([run])
+    page = whole_report([run]).html()
     assert "Processors (provider's metrics, by the minute): 42.5 % busy" in page
     assert "Active sessions (provider's samples): most in CPU" in page
 

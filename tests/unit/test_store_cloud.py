@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, Manifest, NetworkPathRecord
 from pgdyno.report.costs import rent_table
-from pgdyno.report.full_report import one_trial, report_html
+from pgdyno.report.full_report import one_trial, whole_report
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.store.cloud_metrics import stored_cloud, write_cloud
 from pgdyno.store.trial_tables import CloudEventRow, CloudSeriesRow
@@ -83,7 +83,7 @@ def test_a_step_has_the_minute_that_it_lies_in_and_a_gap_stays_one(run: RunData)
     assert (sessions.gaps, cpu.gaps) == ([[10, 20]], [[90, 150]])
     # no probe looked at the server's counters
     assert made.marks == [(33.0, "checkpoint (time)")]
-    assert "Storage (provider's metrics, by the minute): " in report_html([run])
+    assert "Storage (provider's metrics, by the minute): " in whole_report([run]).html()
 
 
 def test_hours_that_were_paid(run: RunData) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from typing import IO
 
@@ -54,7 +54,7 @@ class _State:
     before: Offset
     answered_s: float = inf
     """When it last answered, by the monotonic clock; infinite before the first call."""
-    lines: list[bytes] = field(default_factory=list)
+    is_ready: bool = False
     code: int | None = None
     start: Event | None = None
     connected: Event | None = None
@@ -173,7 +173,7 @@ class ClusterLoad:
             if event["event"] == "end" and not self._is_stopping and _was_cut_short(event):
                 raise LostError("its lease ran out and its engine stopped, because the driver contacted it too rarely")
             if event["event"] == "ready":
-                state.lines.append(b"ready")
+                state.is_ready = True
                 self._start_if_all_are_ready()
             for whole in self._merger.add(number, event):
                 yield self._name_scripts(whole)
@@ -202,7 +202,7 @@ class ClusterLoad:
                 state.latest_us = max(state.latest_us, late_us)
 
     def _start_if_all_are_ready(self) -> None:
-        if self._started or any(not state.lines for state in self._states):
+        if self._started or not all(state.is_ready for state in self._states):
             return
         self._started = True
         instant_us = time.time_ns() // 1000 + LEAD_US

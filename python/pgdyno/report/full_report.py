@@ -132,12 +132,6 @@ def whole_report(
         return WholeReport(Draft(of, extras, location or places), language)
 
 
-def report_html(runs: Sequence[RunData]) -> str:
-    """Return the English page of one run, or of several, the first as baseline. Raises StoreError and UsageError."""
-    with without_collector():
-        return whole_report(runs).html()
-
-
 def judged_run(run: RunData) -> tuple[Digest, Extras]:
     """Return what the answer of one run needs: its comparisons, findings and prices, without the probe's samples, which
     are slow to read.
