@@ -21,9 +21,9 @@ from pgdyno.audit.finding import Severity
 from pgdyno.audit.rules import duet as duet_rule
 from pgdyno.audit.rules import repeats_spread
 from pgdyno.audit.subject import AuditRun, Subject
-from pgdyno.errors import PlanError, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.experiment.trials.at_once import do_at_once, judged_together
-from pgdyno.plan import load_plan, planned_trials, time_needed_s
+from pgdyno.plan import planned_trials, time_needed_s
 from pgdyno.plan.sweeps.order import in_order
 from pgdyno.processors import halves, pin, running_on
 from pgdyno.records import DuetRecord, Failure, FailureId, Outcome, Point, Stage
@@ -35,32 +35,11 @@ from pgdyno.report.several_runs import unite_runs
 from pgdyno.run import TrialResult
 from tests.present import present
 from tests.unit.comparison_sample import arms_of
+from tests.unit.plan_sample import load, problems, small_plan, the_problem
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
-PLAN = """
-name = "duet"
-[target.a]
-kind = "embedded"
-version = "18"
-[target.b]
-kind = "embedded"
-version = "17"
-[workload]
-scripts = ["select-only"]
-[trial]
-order = "duet"
-duration = "10s"
-repeats = 6
-[sweep]
-clients = [1, 2]
-"""
+PLAN = small_plan(trial='order = "duet"\nduration = "10s"\nrepeats = 6', sweep="clients = [1, 2]", a="18", b="17")
 EVEN = pytest.mark.skipif(len(os.sched_getaffinity(0)) % 2 == 1, reason="an odd number of processors is refused")
-
-
-def plan_file(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "plan.toml"
-    path.write_text(text)
-    return path
 
 
 def test_halves_are_whole_cores_where_that_is_possible() -> None:
@@ -102,7 +81,7 @@ def test_every_other_repeat_swaps_the_halves() -> None:
 
 @EVEN
 def test_a_plan_of_pairs_takes_half_of_the_time(tmp_path: Path) -> None:
-    plan = load_plan(str(plan_file(tmp_path, PLAN))).plan
+    plan = load(tmp_path, PLAN)
     assert len(planned_trials(plan)) == 24
     assert time_needed_s(plan) == 120
     assert planned_trials(plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
@@ -125,17 +104,15 @@ def test_impossible_duets_are_refused(tmp_path: Path, old: str, new: str, at: st
     text = PLAN.replace(old, new, 1)
     if new.startswith("generators"):
         text = f'generators = ["ssh://x"]\n{PLAN}'
-    with pytest.raises(PlanError) as refused:
-        load_plan(str(plan_file(tmp_path, text)))
-    assert any(each.path == at and message in each.message for each in refused.value.problems), refused.value.problems
+    found = problems(tmp_path, text)
+    assert any(each.path == at and message in each.message for each in found), found
 
 
 def test_an_odd_number_of_processors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2})
-    with pytest.raises(PlanError) as refused:
-        load_plan(str(plan_file(tmp_path, PLAN)))
-    assert [each.path for each in refused.value.problems] == ["trial.order"]
-    assert "3 processors cannot be split" in refused.value.problems[0].message
+    problem = the_problem(tmp_path, PLAN)
+    assert problem.path == "trial.order"
+    assert "3 processors cannot be split" in problem.message
 
 
 def seconds(*counts: int, phase: str = "measure", first: int = 0, length_us: int = 1_000_000) -> list[dict[str, Any]]:
@@ -185,7 +162,7 @@ def result(outcome: Outcome, message: str = "") -> TrialResult:
 
 @EVEN
 def test_a_trial_whose_partner_failed_has_failed(tmp_path: Path) -> None:
-    trials = planned_trials(load_plan(str(plan_file(tmp_path, PLAN))).plan)[:2]
+    trials = planned_trials(load(tmp_path, PLAN))[:2]
     failed, stopped = result(Outcome.FAILED, "the server is gone"), result(Outcome.INTERRUPTED, "stopped")
     first, second = judged_together(trials, [failed, stopped])
     assert first is failed

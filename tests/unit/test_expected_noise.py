@@ -12,32 +12,17 @@ from pgdyno.commands.comparison import compare as commands
 from pgdyno.commands.plan import check
 from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_line
 from pgdyno.host import describe_host
-from pgdyno.plan.loaded_plan import load_text
 from pgdyno.records import Host, TargetRecord
 from pgdyno.store import RunFolder
 from tests.present import present
 from tests.unit.comparison_sample import arms_of
 from tests.unit.events_sample import sample_events
+from tests.unit.plan_sample import load, small_plan
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 
 pytestmark = pytest.mark.slow
 
-PLAN = """
-name = "two"
-[target.a]
-kind = "embedded"
-version = "18"
-[target.b]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = 4
-[trial]
-duration = "30s"
-repeats = 10
-"""
+PLAN = small_plan(sweep="clients = 4", trial='duration = "30s"\nrepeats = 10', a="18", b="18")
 
 
 def stored(
@@ -89,7 +74,7 @@ def test_the_grade_of_a_gate_is_that_of_a_difference_from_none() -> None:
 
 
 def test_the_last_such_run_on_this_machine_counts(tmp_path: Path) -> None:
-    plan = load_text(PLAN, tmp_path, "plan.toml").plan
+    plan = load(tmp_path, PLAN)
     assert expected_noise(plan, tmp_path / "none") is None
     here = describe_host()
     stored(tmp_path, host=here.model_copy(update={"cpu_model": "another"}))
@@ -106,8 +91,8 @@ def test_the_last_such_run_on_this_machine_counts(tmp_path: Path) -> None:
 
 
 def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_path: Path) -> None:
-    one = load_text(PLAN, tmp_path, "plan.toml").plan
-    three = load_text(PLAN.replace('version = "18"', 'version = "18"\ninstances = 3'), tmp_path, "plan.toml").plan
+    one = load(tmp_path, PLAN)
+    three = load(tmp_path, PLAN.replace('version = "18"', 'version = "18"\ninstances = 3'))
     stored(tmp_path)
     assert expected_noise(three, tmp_path) is None
     assert "on this machine with several instances yet" in expected_noise_line(three, tmp_path, None)
@@ -126,7 +111,7 @@ def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_p
     assert of_one.grade.detectable < 2 * calm.grade.detectable
     line = expected_noise_line(three, later, of_three)
     assert "with 10 pairs on 3 instances, as noisy as run " in line
-    single = load_text(PLAN[: PLAN.index("[target.b]")] + PLAN[PLAN.index("[workload]") :], tmp_path, "plan.toml").plan
+    single = load(tmp_path, PLAN[: PLAN.index("[target.b]")] + PLAN[PLAN.index("[workload]") :])
     target = single.target["a"].model_copy(update={"instances": 3})
     alone = present(expected_noise(single.model_copy(update={"target": {"a": target}}), later))
     assert (alone.grade.is_compared, alone.grade.instances) == (False, 3)

@@ -11,6 +11,7 @@ from pgdyno.plan.output.plan_output import total
 from pgdyno.plan.own_data.psql_reader import Reader, SqlFileError, Statement
 from pgdyno.plan.trials import planned_trials
 from tests.present import present
+from tests.unit.plan_sample import the_problem
 
 PLAN = """\
 name = "p"
@@ -151,10 +152,7 @@ def test_plan_check_says_what_is_wrong_with_the_files(tmp_path: Path) -> None:
             text = text.replace('"shop"', '"pgbench"')
         if name == "reset.consistency":
             text += '[reset]\nconsistency = "full"\n'
-        (tmp_path / "plan.toml").write_text(text)
-        with pytest.raises(PlanError) as raised:
-            load_plan(tmp_path / "plan.toml")
-        assert [each.path for each in raised.value.problems] == [name]
+        assert the_problem(tmp_path, text).path == name
 
 
 def loaded(folder: Path, **parts: str) -> LoadedPlan:

@@ -4,33 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError
-from pgdyno.plan import Plan, load_plan
+from pgdyno.plan import Plan
 from pgdyno.plan.output.plan_output import in_each_trial
 from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import trial_options
+from tests.unit.plan_sample import load, problems, small_plan, the_problem
 
-PLAN = """\
-name = "mine"
-[target.new]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["tpcb-like"]
-[sweep]
-clients = 1
-[trial]
-duration = "10s"
-"""
+PLAN = small_plan('scripts = ["tpcb-like"]', new="18")
 
 
-def load(folder: Path, text: str) -> Plan:
-    (folder / "plain.sql").write_text("INSERT INTO t VALUES (1);\n")
-    (folder / "books.sql").write_text("INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);\n")
-    path = folder / "mine.toml"
-    path.write_text(text)
-    return load_plan(path).plan
+@pytest.fixture(autouse=True)
+def sql_files(tmp_path: Path) -> None:
+    (tmp_path / "plain.sql").write_text("INSERT INTO t VALUES (1);\n")
+    (tmp_path / "books.sql").write_text("INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);\n")
 
 
 def event(text: str) -> str:
@@ -58,9 +45,7 @@ def options(plan: Plan) -> list[str]:
     ],
 )
 def test_errors_in_events_are_reported_with_their_line(tmp_path: Path, text: str, field: str, message: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, event(text))
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, event(text))
     assert problem.path == field
     assert message in problem.message
     assert problem.line is not None
@@ -74,9 +59,7 @@ FOLLOWED = PLAN.replace("[workload]", "[target.new.replicas]\ncount = 1\n[worklo
 @pytest.mark.parametrize("do", ["restart", "kill", "pause", "promote"])
 def test_events_that_need_an_own_server_are_refused_over_the_network(tmp_path: Path, do: str) -> None:
     lasts = 'for = "1s"\n' if do == "pause" else ""
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, f'{DSN}[[event]]\nat = "1s"\n{lasts}do = "{do}"\n')
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, f'{DSN}[[event]]\nat = "1s"\n{lasts}do = "{do}"\n')
     assert problem.path == "event[0].do"
     assert "is not possible at target new: pgdyno does not run that server" in problem.message
     assert problem.hint == 'use a command of your own: do = { command = "..." }'
@@ -105,9 +88,7 @@ def test_no_event_may_follow_a_promote(tmp_path: Path, before: str, after: str, 
     if wrong is None:
         assert len(load(tmp_path, text).event) == 2
         return
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, text)
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, text)
     assert problem.path == wrong
     assert "is after the promote at " in problem.message
     assert problem.line is not None
@@ -134,17 +115,13 @@ def test_the_time_for_reconnecting_can_be_limited(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("value", "message"), [("30", 'write "off"'), ('"soon"', "not a duration"), ('"0s"', "more")])
 def test_a_wrong_patience_is_said(tmp_path: Path, value: str, message: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, PLAN + f"reconnect = {value}\n")
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, PLAN + f"reconnect = {value}\n")
     assert (problem.path, problem.line) == ("trial.reconnect", PLAN.count("\n") + 1)
     assert message in problem.message + (problem.hint or "")
 
 
 def test_clients_may_not_stay_away_where_events_send_them(tmp_path: Path) -> None:
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, event('at = "3s"\ndo = "restart"').replace("[trial]", '[trial]\nreconnect = "off"'))
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, event('at = "3s"\ndo = "restart"').replace("[trial]", '[trial]\nreconnect = "off"'))
     assert (problem.path, problem.hint) == ("trial.reconnect", "remove it: clients then reconnect")
 
 
@@ -163,9 +140,7 @@ def test_a_ledger_that_nobody_writes_into_is_refused(tmp_path: Path, scripts: st
     if writes:
         assert "--ledger" in options(load(tmp_path, text))
         return
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, text)
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, text)
     assert (problem.path, problem.line) == ("trial.ledger", PLAN.count("\n") + 1)
     assert ":ledger_seq" in (problem.hint or "")
 
@@ -192,7 +167,5 @@ def test_a_load_that_connects_for_each_transaction_may_have_more_clients_than_th
     small = PLAN.replace("[workload]", "settings = { max_connections = 10 }\n[workload]").replace(
         "clients = 1", "clients = 40"
     )
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, small)
-    assert "40 clients are too many" in caught.value.problems[0].message
+    assert "40 clients are too many" in problems(tmp_path, small)[0].message
     assert load(tmp_path, small.replace("[sweep]", 'connect = "each"\n[sweep]')).workload.connect == "each"

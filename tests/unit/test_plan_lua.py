@@ -8,6 +8,7 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan, planned_trials
 from pgdyno.plan.model import Plan
 from pgdyno.run.engine import trial_options
+from tests.unit.plan_sample import load, problems, the_problem
 
 HEAD = """\
 name = "lua"
@@ -24,9 +25,7 @@ duration = "1s"
 
 
 def loaded(folder: Path, workload: str) -> Plan:
-    path = folder / "lua.toml"
-    path.write_text(HEAD + workload)
-    return load_plan(path, []).plan
+    return load(folder, HEAD + workload)
 
 
 def test_a_workload_has_its_tables_and_its_options(tmp_path: Path) -> None:
@@ -64,15 +63,11 @@ def test_a_script_needs_no_dataset(tmp_path: Path) -> None:
     ],
 )
 def test_senseless_keys_are_refused(tmp_path: Path, workload: str, message: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        loaded(tmp_path, workload)
-    assert any(message in problem.message for problem in caught.value.problems)
+    assert any(message in problem.message for problem in problems(tmp_path, HEAD + workload))
 
 
 def test_the_name_of_a_script_is_no_workload(tmp_path: Path) -> None:
-    with pytest.raises(PlanError) as caught:
-        loaded(tmp_path, 'name = "select-only"\nscale = 3\n')
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, HEAD + 'name = "select-only"\nscale = 3\n')
     assert problem.message == '"select-only" is a script, not a workload'
     assert problem.hint == 'set scripts = ["select-only"] instead'
 
@@ -80,14 +75,11 @@ def test_the_name_of_a_script_is_no_workload(tmp_path: Path) -> None:
 @pytest.mark.parametrize("points", [False, True])
 def test_how_statements_are_sent_is_the_scripts_business(tmp_path: Path, points: bool) -> None:
     for workload in ('lua = "mine.lua"\n', 'name = "oltp-insert"\n'):
-        path = tmp_path / "lua.toml"
         given = 'protocol = "prepared"\n[trial]'
         place = f"[[sweep.points]]\nclients = 4\n{given}" if points else given
-        path.write_text((HEAD + workload).replace("[trial]", place))
-        with pytest.raises(PlanError) as caught:
-            load_plan(path, [])
+        found = problems(tmp_path, (HEAD + workload).replace("[trial]", place))
         message = "a Lua script itself decides how to send its statements"
-        problem = next(problem for problem in caught.value.problems if message in problem.message)
+        problem = next(problem for problem in found if message in problem.message)
         assert problem.path.startswith("sweep.points" if points else "sweep.protocol")
         assert problem.line is not None
         assert "db_ps_mode" in str(problem.hint)
@@ -99,11 +91,8 @@ def test_other_plans_say_nothing_of_it(tmp_path: Path) -> None:
 
 
 def test_a_sweep_does_not_change_the_server(tmp_path: Path) -> None:
-    path = tmp_path / "lua.toml"
-    path.write_text(HEAD.replace("range_size = [10, 20]", "pgsql_port = [5432, 5433]") + 'lua = "a.lua"\n')
-    with pytest.raises(PlanError) as caught:
-        load_plan(path, [])
-    assert any(problem.message.startswith("pgsql_port names a server") for problem in caught.value.problems)
+    found = problems(tmp_path, HEAD.replace("range_size = [10, 20]", "pgsql_port = [5432, 5433]") + 'lua = "a.lua"\n')
+    assert any(problem.message.startswith("pgsql_port names a server") for problem in found)
 
 
 def test_a_ledger_is_refused(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError
-from pgdyno.plan import LoadedPlan, load_plan, time_needed_s
+from pgdyno.plan import time_needed_s
 from pgdyno.plan.output.show_plan import show_json
 from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run import phases_toml
 from pgdyno.run.engine import trial_options
+from tests.unit.plan_sample import loaded, the_problem
 
 PLAN = """\
 name = "spike"
@@ -39,20 +39,14 @@ mix = { "select-only" = 1, 1 = 3 }
 """
 
 
-def load(folder: Path, text: str) -> LoadedPlan:
-    file = folder / "plan.toml"
-    file.write_text(text)
-    return load_plan(file)
-
-
 def test_a_trial_is_as_long_as_its_phases(tmp_path: Path) -> None:
-    loaded = load(tmp_path, PLAN)
-    assert time_needed_s(loaded.plan) == 4 * 100
-    assert '"measuring_s": 400' in show_json(loaded)
+    plan = loaded(tmp_path, PLAN)
+    assert time_needed_s(plan.plan) == 4 * 100
+    assert '"measuring_s": 400' in show_json(plan)
 
 
 def test_the_engine_gets_what_the_plan_says(tmp_path: Path) -> None:
-    plan = load(tmp_path, PLAN).plan
+    plan = loaded(tmp_path, PLAN).plan
     assert tomllib.loads(phases_toml(plan.phase)) == {"phase": _with_defaults()}
     options = trial_options(plan, Point(clients=8, workers=2, protocol="simple", scale=1), 1, Path("/f/phases.toml"))
     assert "--phases=/f/phases.toml" in options
@@ -64,14 +58,14 @@ def _with_defaults() -> list[dict[str, object]]:
 
 
 def test_a_kept_plan_can_be_run_again(tmp_path: Path) -> None:
-    plan = load(tmp_path, PLAN).plan
-    again = load(tmp_path, plan_toml(plan.as_resolved())).plan
+    plan = loaded(tmp_path, PLAN).plan
+    again = loaded(tmp_path, plan_toml(plan.as_resolved())).plan
     assert again.as_resolved() == plan.as_resolved()
 
 
 def test_a_plan_without_phases_does_not_speak_of_them(tmp_path: Path) -> None:
     head = PLAN.split("[[phase]]", 1)[0]
-    assert "phase" not in load(tmp_path, head + 'duration = "1s"\n').plan.as_resolved()
+    assert "phase" not in loaded(tmp_path, head + 'duration = "1s"\n').plan.as_resolved()
 
 
 @pytest.mark.parametrize(
@@ -97,8 +91,6 @@ def test_a_plan_without_phases_does_not_speak_of_them(tmp_path: Path) -> None:
 )
 def test_mistakes_have_their_lines(tmp_path: Path, old: str, new: str, path: str, line: int, message: str) -> None:
     assert old in PLAN
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, PLAN.replace(old, new, 1))
-    [problem] = caught.value.problems
+    problem = the_problem(tmp_path, PLAN.replace(old, new, 1))
     assert (problem.path, problem.line) == (path, line)
     assert message in problem.message

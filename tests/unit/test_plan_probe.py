@@ -5,31 +5,16 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from pgdyno.errors import PlanError
-from pgdyno.plan import load_plan
 from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe import LocalProbe, ProbeOutput, StandbyProbes
 from pgdyno.records import ProbeRecord
+from tests.unit.plan_sample import load, small_plan, the_problem
 
-PLAN = """\
-name = "probed"
-[target.a]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["tpcb-like"]
-[sweep]
-clients = 3
-[trial]
-duration = "4s"
-[probe]
-"""
+PLAN = small_plan('scripts = ["tpcb-like"]', "clients = 3", 'duration = "4s"', a="18") + "[probe]\n"
 
 
 def spec(folder: Path, text: str) -> ProbeSpec:
-    path = folder / "probed.toml"
-    path.write_text(PLAN + text)
-    return load_plan(path, []).plan.probe
+    return load(folder, PLAN + text).probe
 
 
 def options(spec: ProbeSpec, data: Path | None = Path("/d")) -> set[str]:
@@ -66,9 +51,7 @@ def test_over_the_network_there_is_no_log_to_read(tmp_path: Path) -> None:
     ],
 )
 def test_senseless_keys_are_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        spec(tmp_path, text)
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, PLAN + text)
     assert message in problem.message
     assert problem.path.startswith("probe")
     assert problem.line is not None

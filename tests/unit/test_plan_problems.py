@@ -5,40 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import load_plan
+from tests.unit.plan_sample import problems, small_plan, the_problem
 
-GOOD = """\
-name = "mine"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = [1, 4]
-[trial]
-duration = "10s"
-"""
+GOOD = small_plan(sweep="clients = [1, 4]")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path
-
-
-def problems(folder: Path, text: str, *overrides: str) -> list[Problem]:
-    path = folder / "mine.toml"
-    path.write_text(text)
-    with pytest.raises(PlanError) as caught:
-        load_plan(path, overrides)
-    return caught.value.problems
-
-
-def the_problem(folder: Path, text: str, *overrides: str) -> Problem:
-    found = problems(folder, text, *overrides)
-    assert len(found) == 1, found
-    return found[0]
 
 
 def changed(old: str, new: str) -> str:

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError
-from pgdyno.plan import load_plan, planned_trials, time_needed_s
+from pgdyno.plan import planned_trials, time_needed_s
 from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.model import Plan
 from pgdyno.plan.output.plan_output import total
 from pgdyno.plan.output.show_plan import show_json
 from pgdyno.plan.reading.replayed_capture import read_replayed
 from pgdyno.plan.time_budget.time_and_disk import needed_s
+from tests.unit import plan_sample
 from tests.unit.capture_sample import write_capture
+from tests.unit.plan_sample import load, problems, small_plan, the_problem
 
 HEAD = """\
 name = "shop"
@@ -27,15 +28,11 @@ replay = "."
 def loaded(folder: Path, more: str = "", *overrides: str) -> LoadedPlan:
     if not (folder / "capture.json").exists():
         write_capture(folder)
-    path = folder / "plan.toml"
-    path.write_text(HEAD + more)
-    return load_plan(path, overrides)
+    return plan_sample.loaded(folder, HEAD + more, *overrides)
 
 
-def problems(folder: Path, more: str, *overrides: str) -> list[str]:
-    with pytest.raises(PlanError) as caught:
-        loaded(folder, more, *overrides)
-    return [f"{each.path}: {each.message}" for each in caught.value.problems]
+def refused(folder: Path, text: str = HEAD) -> list[str]:
+    return [f"{each.path}: {each.message}" for each in problems(folder, text)]
 
 
 def test_clients_length_and_rate_come_from_the_capture(tmp_path: Path) -> None:
@@ -110,77 +107,54 @@ def test_settings_are_swept(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_replay_excludes_is_named(tmp_path: Path, more: str, message: str) -> None:
-    found = problems(tmp_path, more)
+    write_capture(tmp_path)
+    found = refused(tmp_path, HEAD + more)
     assert any(each.startswith(message) for each in found), found
 
 
 def test_several_generators_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "plan.toml"
     write_capture(tmp_path)
-    path.write_text('generators = ["10.0.0.1", "10.0.0.2"]\n' + HEAD)
-    with pytest.raises(PlanError) as caught:
-        load_plan(path)
-    assert any("one engine replays all sessions" in each.message for each in caught.value.problems)
+    found = refused(tmp_path, 'generators = ["10.0.0.1", "10.0.0.2"]\n' + HEAD)
+    assert any("one engine replays all sessions" in each for each in found)
 
 
 def test_allowing_the_captured_server_needs_a_capture_and_is_kept(tmp_path: Path) -> None:
     resolved = loaded(tmp_path, "allow_captured = true\n").plan.as_resolved()
     assert Plan.from_resolved(resolved).workload.allow_captured
     assert "allow_captured" not in loaded(tmp_path, "").plan.as_resolved()["workload"]
-    path = tmp_path / "plan.toml"
-    path.write_text(HEAD.replace('replay = "."', 'scripts = ["select-only"]\nallow_captured = true'))
-    with pytest.raises(PlanError) as caught:
-        load_plan(path)
-    assert any("allow_captured needs a capture" in each.message for each in caught.value.problems)
+    found = refused(tmp_path, HEAD.replace('replay = "."', 'scripts = ["select-only"]\nallow_captured = true'))
+    assert any("allow_captured needs a capture" in each for each in found)
 
 
 def test_a_pace_needs_a_replay(tmp_path: Path) -> None:
-    path = tmp_path / "plan.toml"
-    path.write_text(
-        HEAD.replace('replay = "."', 'scripts = ["select-only"]\npace = 2')
-        + '[sweep]\nclients = 1\n[trial]\nduration = "1s"\n'
-    )
-    with pytest.raises(PlanError) as caught:
-        load_plan(path)
-    assert [(each.path, each.hint) for each in caught.value.problems] == [("workload.pace", "pace belongs to replay")]
+    problem = the_problem(tmp_path, small_plan('scripts = ["select-only"]\npace = 2'))
+    assert (problem.path, problem.hint) == ("workload.pace", "pace belongs to replay")
 
 
 def test_a_capture_must_be_complete_and_readable(tmp_path: Path) -> None:
-    assert problems_of(tmp_path / "none") == [f"workload.replay: there is no {tmp_path / 'none' / 'capture.json'}"]
+    (tmp_path / "none").mkdir()
+    assert refused(tmp_path / "none") == [f"workload.replay: there is no {tmp_path / 'none' / 'capture.json'}"]
     write_capture(tmp_path / "cut")
     cut = tmp_path / "cut" / "capture.parquet"
     cut.write_bytes(cut.read_bytes()[:-10])
-    assert problems_of(tmp_path / "cut") == [f"workload.replay: {cut} is cut off or not a Parquet file"]
+    assert refused(tmp_path / "cut") == [f"workload.replay: {cut} is cut off or not a Parquet file"]
     cut.unlink()
-    assert problems_of(tmp_path / "cut") == [
+    assert refused(tmp_path / "cut") == [
         f"workload.replay: {tmp_path / 'cut'} is incomplete: it has no capture.parquet"
     ]
     (tmp_path / "cut" / "capture.json").write_text('{"format": 1')
-    assert "is damaged" in problems_of(tmp_path / "cut")[0]
+    assert "is damaged" in refused(tmp_path / "cut")[0]
     write_capture(tmp_path / "views", source="pg_stat_statements")
-    assert "which has no single statements to replay" in problems_of(tmp_path / "views")[0]
+    assert "which has no single statements to replay" in refused(tmp_path / "views")[0]
     write_capture(tmp_path / "newer", format=2)
-    assert "is of format 2" in problems_of(tmp_path / "newer")[0]
+    assert "is of format 2" in refused(tmp_path / "newer")[0]
     write_capture(tmp_path / "empty", rows=(), calls=0, most_sessions=0)
-    assert "has no statements" in problems_of(tmp_path / "empty")[0]
-
-
-def problems_of(folder: Path) -> list[str]:
-    folder.mkdir(exist_ok=True)
-    path = folder / "plan.toml"
-    path.write_text(HEAD)
-    with pytest.raises(PlanError) as caught:
-        load_plan(path)
-    return [f"{each.path}: {each.message}" for each in caught.value.problems]
+    assert "has no statements" in refused(tmp_path / "empty")[0]
 
 
 def test_a_load_may_be_compared_with_a_capture(tmp_path: Path) -> None:
     write_capture(tmp_path)
-    path = tmp_path / "plan.toml"
-    rest = '[sweep]\nclients = 1\n[trial]\nduration = "1s"\n'
-    path.write_text(HEAD.replace('replay = "."', 'scripts = ["select-only"]\ncaptured = "capture.json"') + rest)
-    assert load_plan(path).plan.workload.capture == "capture.json"
-    path.write_text(HEAD.replace('replay = "."', 'scripts = ["select-only"]\ncaptured = "other.json"') + rest)
-    with pytest.raises(PlanError) as caught:
-        load_plan(path)
-    assert [each.message for each in caught.value.problems] == [f"there is no {tmp_path / 'other.json'}"]
+    text = small_plan('scripts = ["select-only"]\ncaptured = "capture.json"')
+    assert load(tmp_path, text).workload.capture == "capture.json"
+    problem = the_problem(tmp_path, text.replace("capture.json", "other.json"))
+    assert problem.message == f"there is no {tmp_path / 'other.json'}"

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError
-from pgdyno.plan import Plan, load_plan, planned_trials
+from pgdyno.plan import Plan, planned_trials
 from pgdyno.plan.output.plan_output import in_each_trial
 from pgdyno.plan.scenario.loads import background_groups
 from pgdyno.plan.workload import script_files
 from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import background_options
+from tests.unit.plan_sample import load, the_problem
 
 PLAN = """\
 name = "mine"
@@ -33,11 +33,9 @@ duration = "10s"
 LOAD = 'scripts = ["select-only@2", "read.sql"]\nclients = 5\nrate = 100\nprotocol = "prepared"\n'
 
 
-def load(folder: Path, text: str) -> Plan:
-    (folder / "read.sql").write_text("SELECT 1;\n")
-    path = folder / "mine.toml"
-    path.write_text(text)
-    return load_plan(path).plan
+@pytest.fixture(autouse=True)
+def script(tmp_path: Path) -> None:
+    (tmp_path / "read.sql").write_text("SELECT 1;\n")
 
 
 def test_a_load_is_read_shown_and_resolved(tmp_path: Path) -> None:
@@ -84,9 +82,7 @@ def test_the_engine_gets_its_options_and_the_variables(tmp_path: Path) -> None:
     ],
 )
 def test_errors_are_reported_with_their_line(tmp_path: Path, change: tuple[str, str], field: str, message: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, (PLAN + LOAD).replace(*change))
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, (PLAN + LOAD).replace(*change))
     assert problem.path == field
     assert message in problem.message
     assert problem.line is not None
@@ -96,8 +92,6 @@ def test_a_server_over_the_network_has_none(tmp_path: Path) -> None:
     text = PLAN.replace("[target.a.replicas]\ncount = 2\n", "").replace(
         'kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db.example.net"'
     )
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, text + LOAD)
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, text + LOAD)
     assert (problem.path, problem.line) == ("replica_load.on", text.count("\n"))
     assert "target a has no standby of its own" in problem.message

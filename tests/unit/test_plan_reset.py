@@ -5,47 +5,24 @@ from pathlib import Path
 import pytest
 
 import pgdyno.plan.checks.reset
-from pgdyno.errors import PlanError, Problem
-from pgdyno.plan import load_plan
+from pgdyno.errors import PlanError
 from pgdyno.plan.checks.reset import check_found
 from pgdyno.plan.output.plan_output import around_each_trial, before_each_trial
+from tests.unit.plan_sample import load, loaded, problems, small_plan
 
-PLAN = """\
-name = "mine"
-[target.old]
-kind = "embedded"
-version = "14"
-[target.new]
-kind = "embedded"
-version = "18.1"
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = 1
-[trial]
-duration = "10s"
-[reset]
-"""
+PLAN = small_plan(old="14", new="18.1") + "[reset]\n"
 FIRST = PLAN.count("\n") + 1
 """Line of the first key of [reset]."""
 NO_DATASET = PLAN.replace('scripts = ["select-only"]', 'scripts = ["x.sql"]\ndataset = "none"')
 
 
-def write(folder: Path, text: str) -> Path:
-    (folder / "x.sql").write_text("SELECT 1;\n")
-    path = folder / "mine.toml"
-    path.write_text(text)
-    return path
-
-
-def problems(folder: Path, text: str, *overrides: str) -> list[Problem]:
-    with pytest.raises(PlanError) as caught:
-        load_plan(write(folder, text), overrides)
-    return caught.value.problems
+@pytest.fixture(autouse=True)
+def script(tmp_path: Path) -> None:
+    (tmp_path / "x.sql").write_text("SELECT 1;\n")
 
 
 def test_without_reset_a_plan_vacuums_as_pgbench_does(tmp_path: Path) -> None:
-    plan = load_plan(write(tmp_path, PLAN)).plan
+    plan = load(tmp_path, PLAN)
     assert plan.as_resolved()["reset"] == {
         "method": "vacuum",
         "strategy": None,
@@ -128,10 +105,10 @@ def test_versions_that_are_known_only_when_the_run_starts(tmp_path: Path) -> Non
         (tmp_path / program).write_text("")
         (tmp_path / program).chmod(0o755)
     text = text.replace("BIN", str(tmp_path)) + 'method = "template"\nstrategy = "wal_log"\n'
-    loaded = load_plan(write(tmp_path, text))
-    check_found(loaded.plan, {"old": 15, "new": 18}, {}, loaded.source, loaded.document, loaded.folder)
+    read = loaded(tmp_path, text)
+    check_found(read.plan, {"old": 15, "new": 18}, {}, read.source, read.document, read.folder)
     with pytest.raises(PlanError) as caught:
-        check_found(loaded.plan, {"old": 13, "new": 18}, {}, loaded.source, loaded.document, loaded.folder)
+        check_found(read.plan, {"old": 13, "new": 18}, {}, read.source, read.document, read.folder)
     (found,) = caught.value.problems
     assert (found.path, found.line) == ("reset.strategy", FIRST + 1)
     assert "target old (13)" in found.message
@@ -162,7 +139,7 @@ def test_a_snapshot_that_a_file_system_cannot_make(
     (found,) = problems(tmp_path, plan + f'method = "snapshot"\nsnapshot = "{way}"')
     assert found.path == "reset.snapshot"
     assert f'"{way}" is not possible for target new: {said}' in found.message
-    load_plan(write(tmp_path, plan + 'method = "snapshot"\nsnapshot = "copy"'))
+    load(tmp_path, plan + 'method = "snapshot"\nsnapshot = "copy"')
 
 
 def test_a_snapshot_whose_program_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,16 +174,16 @@ WORDS = [
 
 @pytest.mark.parametrize(("lines", "words"), WORDS)
 def test_the_steps_of_a_reset_are_described(tmp_path: Path, lines: str, words: str) -> None:
-    assert before_each_trial(load_plan(write(tmp_path, PLAN + lines)).plan) == words
+    assert before_each_trial(load(tmp_path, PLAN + lines)) == words
 
 
 def test_a_copy_is_said_with_its_way(tmp_path: Path) -> None:
     text = PLAN.replace('"14"', '"18"') + 'method = "template"\nstrategy = "file_copy"\nfile_copy_method = "clone"'
-    said = before_each_trial(load_plan(write(tmp_path, text)).plan)
+    said = before_each_trial(load(tmp_path, text))
     assert said == "before each trial: copy the template database (file_copy, clone); checkpoint"
 
 
 def test_without_a_dataset_nothing_is_said_of_one(tmp_path: Path) -> None:
-    plan = load_plan(write(tmp_path, NO_DATASET + "checkpoint = false")).plan
+    plan = load(tmp_path, NO_DATASET + "checkpoint = false")
     assert before_each_trial(plan) == "before each trial: nothing"
     assert "checks" not in around_each_trial(plan)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError
-from pgdyno.plan import LoadedPlan, load_plan, planned_trials
+from pgdyno.plan import planned_trials
 from pgdyno.plan.output.plan_output import before_each_trial
 from pgdyno.plan.time_budget.time_and_disk import dataset_bytes
 from pgdyno.run.engine import trial_options
+from tests.unit.plan_sample import loaded, problems
 
 PLAN = """\
 name = "points"
@@ -27,25 +27,13 @@ table_size = 100000
 """
 
 
-def write(folder: Path, text: str) -> Path:
-    (folder / "point.sql").write_text("\\set id random(1, :table_size)\nSELECT c FROM sbtest1 WHERE id = :id;\n")
-    path = folder / "points.toml"
-    path.write_text(text)
-    return path
-
-
-def loaded(folder: Path, text: str = PLAN, *overrides: str) -> LoadedPlan:
-    return load_plan(write(folder, text), overrides)
-
-
-def problems(folder: Path, text: str) -> list[str]:
-    with pytest.raises(PlanError) as caught:
-        loaded(folder, text)
-    return [f"{each.path}: {each.message}" for each in caught.value.problems]
+@pytest.fixture(autouse=True)
+def script(tmp_path: Path) -> None:
+    (tmp_path / "point.sql").write_text("\\set id random(1, :table_size)\nSELECT c FROM sbtest1 WHERE id = :id;\n")
 
 
 def test_its_size_is_tables_and_rows_in_each(tmp_path: Path) -> None:
-    plan = loaded(tmp_path).plan
+    plan = loaded(tmp_path, PLAN).plan
     resolved = plan.as_resolved()["workload"]
     assert (resolved["tables"], resolved["table_size"]) == (10, 100_000)
     assert "scale" not in resolved
@@ -65,7 +53,7 @@ def test_a_sweep_over_scale_is_one_over_rows(tmp_path: Path) -> None:
 
 def test_its_bytes_are_those_of_all_tables(tmp_path: Path) -> None:
     # sysbench's 10 tables of 100,000 rows took 254,795,776 bytes when they were loaded
-    assert dataset_bytes(loaded(tmp_path).plan, 100_000) == pytest.approx(254_795_776, rel=0.05)
+    assert dataset_bytes(loaded(tmp_path, PLAN).plan, 100_000) == pytest.approx(254_795_776, rel=0.05)
 
 
 def test_a_plan_on_pgbench_s_tables_says_nothing_of_it(tmp_path: Path) -> None:
@@ -89,5 +77,5 @@ def test_a_plan_on_pgbench_s_tables_says_nothing_of_it(tmp_path: Path) -> None:
     ],
 )
 def test_impossible_keys_are_refused(tmp_path: Path, text: str, said: str) -> None:
-    found = problems(tmp_path, text)
+    found = [f"{each.path}: {each.message}" for each in problems(tmp_path, text)]
     assert any(said in each for each in found), found

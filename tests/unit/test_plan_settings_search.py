@@ -13,19 +13,9 @@ from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.plan.sweeps.settings_space import read_choice
 from pgdyno.records import Point
 from tests.present import present
+from tests.unit.plan_sample import load, small_plan
 
-PLAN = """\
-name = "tuned"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = 4
-[trial]
-duration = "1s"
-"""
+PLAN = small_plan(sweep="clients = 4", trial='duration = "1s"')
 SEARCH = """\
 [search]
 find = "settings"
@@ -42,16 +32,12 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def plan_of(folder: Path, text: str) -> Plan:
-    return load_plan(written(folder, text)).plan
-
-
 def test_pairs_and_a_fresh_instance_are_the_default(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, PLAN + SEARCH)
+    plan = load(tmp_path, PLAN + SEARCH)
     assert (plan.trial.repeats, plan.target["pg18"].instance_count) == (8, 2)
     again = Plan.from_resolved(plan.as_resolved())
     assert (again.search, again.target, again.trial.repeats) == (plan.search, plan.target, 8)
-    kept = plan_of(tmp_path, (PLAN + SEARCH).replace('"18"', '"18"\nkeep_data = true'))
+    kept = load(tmp_path, (PLAN + SEARCH).replace('"18"', '"18"\nkeep_data = true'))
     assert kept.target["pg18"].instance_count == 1
     assert search_lines(plan) == [
         "searches for better settings: random_page_cost 1..4; 8 pairs per comparison that confirms them"
@@ -60,7 +46,7 @@ def test_pairs_and_a_fresh_instance_are_the_default(tmp_path: Path) -> None:
 
 def test_a_condition_is_part_of_the_plan(tmp_path: Path) -> None:
     over = JIT + 'over.auto_explain.log_min_duration = "1..9"\nwhen.auto_explain.log_min_duration = \'jit == "on"\'\n'
-    plan = plan_of(tmp_path, PLAN + SEARCH + over)
+    plan = load(tmp_path, PLAN + SEARCH + over)
     assert present(plan.search).when == {"auto_explain.log_min_duration": 'jit == "on"'}
     assert Plan.from_resolved(plan.as_resolved()).search == present(plan.search)
     assert 'auto_explain.log_min_duration 1..9 when jit == "on"; 8 pairs' in search_lines(plan)[0]
@@ -71,9 +57,9 @@ PRICE = '[price]\ncurrency = "EUR"\ndate = 2026-11-01\nyears = 3\n[price.target.
 
 def test_the_price_of_a_million_is_a_goal_without_a_rate(tmp_path: Path) -> None:
     text = PLAN + SEARCH + 'goal = "price"\n' + PRICE
-    assert plan_of(tmp_path, text).price is not None
+    assert load(tmp_path, text).price is not None
     with pytest.raises(PlanError) as refused:
-        plan_of(tmp_path, text.replace("clients = 4", "clients = 4\nrate = 10"))
+        load(tmp_path, text.replace("clients = 4", "clients = 4\nrate = 10"))
     (problem,) = refused.value.problems
     assert problem.message == "is decided by the rate, which settings do not change"
 
@@ -105,17 +91,17 @@ def test_the_price_of_a_million_is_a_goal_without_a_rate(tmp_path: Path) -> None
 )
 def test_a_plan_that_cannot_be_searched_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(PlanError) as refused:
-        plan_of(tmp_path, text)
+        load(tmp_path, text)
     (problem,) = refused.value.problems
     assert words in problem.message
 
 
 def test_a_server_that_pgdyno_did_not_start_gets_settings_of_sessions_only(tmp_path: Path) -> None:
     point = Point(clients=4, settings={"random_page_cost": "1.1"})
-    theirs = plan_of(tmp_path, PLAN.replace(*DSN) + SEARCH)
+    theirs = load(tmp_path, PLAN.replace(*DSN) + SEARCH)
     assert theirs.server_settings("pg18", point) == {}
     assert theirs.session_settings("pg18", point) == {"random_page_cost": "1.1"}
-    ours = plan_of(tmp_path, PLAN + SEARCH)
+    ours = load(tmp_path, PLAN + SEARCH)
     assert ours.server_settings("pg18", point) == {"random_page_cost": "1.1"}
     assert ours.session_settings("pg18", point) == {}
 
@@ -125,15 +111,15 @@ MIXED = 'over.random_page_cost = "1..4"\nover.Shared_Buffers = "16MB..64MB"\nove
 
 
 def test_only_what_no_session_can_set_changes_a_server_that_restarts(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, PLAN.replace(*STAGING) + SEARCH.replace('over.random_page_cost = "1..4"', MIXED))
+    plan = load(tmp_path, PLAN.replace(*STAGING) + SEARCH.replace('over.random_page_cost = "1..4"', MIXED))
     point = Point(clients=4, settings={"random_page_cost": "2", "Shared_Buffers": "32MB", "max_wal_size": "2GB"})
     assert plan.system_names == {"Shared_Buffers", "max_wal_size"}
     assert plan.system_settings(point) == {"Shared_Buffers": "32MB", "max_wal_size": "2GB"}
     assert plan.session_settings("pg18", point) == {"random_page_cost": "2"}
     assert plan.server_settings("pg18", point) == {}
     assert Plan.from_resolved(plan.as_resolved()).system_names == plan.system_names
-    assert plan_of(tmp_path, PLAN.replace(*STAGING) + SEARCH).system_names == frozenset()
-    assert plan_of(tmp_path, PLAN + SEARCH.replace("random_page_cost", "cpu_tuple_cost")).system_names == frozenset()
+    assert load(tmp_path, PLAN.replace(*STAGING) + SEARCH).system_names == frozenset()
+    assert load(tmp_path, PLAN + SEARCH.replace("random_page_cost", "cpu_tuple_cost")).system_names == frozenset()
 
 
 def test_a_plan_lists_its_restart_command(tmp_path: Path) -> None:
@@ -153,14 +139,14 @@ def test_a_plan_lists_its_restart_command(tmp_path: Path) -> None:
 def test_a_restart_that_cannot_work_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
     text = PLAN.replace(*STAGING) + SEARCH.replace('random_page_cost = "1..4"', 'shared_buffers = "16MB..64MB"')
     with pytest.raises(PlanError) as refused:
-        plan_of(tmp_path, text.replace(old, new))
+        load(tmp_path, text.replace(old, new))
     (problem,) = refused.value.problems
     assert words in problem.message
 
 
 def test_a_reload_needs_no_restart_command(tmp_path: Path) -> None:
     text = PLAN.replace(*STAGING) + SEARCH.replace('random_page_cost = "1..4"', 'max_wal_size = "1GB..4GB"')
-    assert plan_of(tmp_path, text.replace("systemctl restart pg", "")).system_names == {"max_wal_size"}
+    assert load(tmp_path, text.replace("systemctl restart pg", "")).system_names == {"max_wal_size"}
 
 
 def test_a_budget_shortens_no_trial_of_the_search(tmp_path: Path) -> None:
@@ -198,5 +184,5 @@ def test_the_usual_space_fits_into_the_memory(memory_mb: int) -> None:
 
 def test_a_setting_is_searched_under_one_name(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
-        plan_of(tmp_path, PLAN + SEARCH + 'over.RANDOM_page_cost = "1..2"\n')
+        load(tmp_path, PLAN + SEARCH + 'over.RANDOM_page_cost = "1..2"\n')
     assert "search.over.RANDOM_page_cost" in [problem.path for problem in caught.value.problems]

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError, Problem
-from pgdyno.plan import Plan, load_plan
+from pgdyno.plan import Plan
 from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import trial_options
+from tests.unit import plan_sample
+from tests.unit.plan_sample import problems, the_problem
 
 HEAD = """\
 name = "mine"
@@ -23,24 +24,11 @@ FIRST = HEAD.count("\n") + 1
 
 
 def load(folder: Path, sweep: str, *overrides: str) -> Plan:
-    (folder / "mine.toml").write_text(HEAD + sweep + "\n")
-    return load_plan(folder / "mine.toml", overrides).plan
+    return plan_sample.load(folder, HEAD + sweep + "\n", *overrides)
 
 
 def points(folder: Path, sweep: str, *overrides: str) -> list[Point]:
     return load(folder, sweep, *overrides).points()
-
-
-def problems(folder: Path, sweep: str, *overrides: str) -> list[Problem]:
-    with pytest.raises(PlanError) as caught:
-        load(folder, sweep, *overrides)
-    return caught.value.problems
-
-
-def the_problem(folder: Path, sweep: str, *overrides: str) -> Problem:
-    found = problems(folder, sweep, *overrides)
-    assert len(found) == 1, found
-    return found[0]
 
 
 def test_clients_connect_once_or_for_each_transaction(tmp_path: Path) -> None:
@@ -89,7 +77,7 @@ def test_a_setting_by_override_in_both_forms(tmp_path: Path) -> None:
     sweep = 'clients = 1\nsettings.work_mem = "4MB"'
     for override in ("sweep.settings.work_mem=8MB", 'sweep."settings.work_mem"=8MB'):
         assert [point.settings for point in points(tmp_path, sweep, override)] == [{"work_mem": "8MB"}]
-    assert the_problem(tmp_path, sweep, 'sweep."settings.port"=1').line is None
+    assert the_problem(tmp_path, HEAD + sweep, 'sweep."settings.port"=1').line is None
 
 
 def test_points_beside_the_product_and_in_its_place(tmp_path: Path) -> None:
@@ -202,7 +190,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("sweep", "path", "line", "message", "hint"), WRONG)
 def test_errors_in_sweeps(tmp_path: Path, sweep: str, path: str, line: int, message: str, hint: str | None) -> None:
-    problem = the_problem(tmp_path, sweep)
+    problem = the_problem(tmp_path, HEAD + sweep)
     assert (problem.path, problem.line) == (f"sweep.{path}".rstrip("."), FIRST + line - 1)
     assert message in problem.message
     assert (hint or "") in (problem.hint or "")
@@ -213,7 +201,7 @@ def test_all_errors_of_a_sweep_are_reported_at_once(tmp_path: Path) -> None:
         'clients = [1, 4]\nworkers = "clients / 2"\nrate = "nothing"\nsettings.port = 1\n'
         'points = [{ clients = "scal" }]\nexclude = ["clents > 3"]'
     )
-    assert [(problem.line, problem.path) for problem in problems(tmp_path, sweep)] == [
+    assert [(problem.line, problem.path) for problem in problems(tmp_path, HEAD + sweep)] == [
         (FIRST + 1, "sweep.workers"),
         (FIRST + 2, "sweep.rate"),
         (FIRST + 3, "sweep.settings.port"),
@@ -225,11 +213,9 @@ def test_rates_and_phases_exclude_each_other(tmp_path: Path) -> None:
     phase = '\n[[phase]]\nname = "a"\nduration = "1s"'
     sweep = "clients = 1\nrate = 5\npoints = [{ clients = 2, rate = 3 }]" + phase
     text = HEAD.replace('trial.duration = "10s"\n', "trial.repeats = 1\n")
-    (tmp_path / "p.toml").write_text(text + sweep + "\n")
-    with pytest.raises(PlanError) as caught:
-        load_plan(tmp_path / "p.toml")
-    assert [problem.path for problem in caught.value.problems] == ["sweep.rate", "sweep.points[0].rate"]
-    assert "cannot be combined with phases" in caught.value.problems[0].message
+    found = problems(tmp_path, text + sweep)
+    assert [problem.path for problem in found] == ["sweep.rate", "sweep.points[0].rate"]
+    assert "cannot be combined with phases" in found[0].message
 
 
 def test_a_sweep_that_was_kept_comes_to_the_same(tmp_path: Path) -> None:

@@ -4,61 +4,39 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError
-from pgdyno.plan import Plan, load_plan
+from pgdyno.plan import Plan
 from pgdyno.run.engine import trial_options
-
-PLAN = """\
-name = "small"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[workload]
-name = "tpcc"
-warehouses = 3
-{workload}
-[sweep]
-clients = 4
-[trial]
-duration = "10s"
-{rest}
-"""
+from tests.unit.plan_sample import load, small_plan, the_problem
 
 
-def load(tmp_path: Path, workload: str = "", rest: str = "") -> Plan:
-    path = tmp_path / "small.toml"
-    path.write_text(PLAN.format(workload=workload, rest=rest))
-    return load_plan(str(path)).plan
+def plan(workload: str = "", rest: str = "") -> str:
+    return small_plan(f'name = "tpcc"\nwarehouses = 3\n{workload}', "clients = 4") + rest
 
 
 def test_a_name_says_scripts_dataset_and_how_data_is_brought_back(tmp_path: Path) -> None:
-    plan = load(tmp_path, 'variant = "sql"')
-    workload = plan.workload
+    read = load(tmp_path, plan('variant = "sql"'))
+    workload = read.workload
     assert (workload.scripts, workload.dataset, workload.scale) == (["tpcc"], "tpcc", 3)
-    assert plan.reset.method == "template"
-    assert plan.points()[0].scale == 3
+    assert read.reset.method == "template"
+    assert read.points()[0].scale == 3
     assert workload.engine_options() == ["--workload=tpcc", "--tpcc-profile=hammerdb-6.1.1", "--tpcc-variant=sql"]
-    options = trial_options(plan, plan.points()[0], seed=1, phases=tmp_path)
+    options = trial_options(read, read.points()[0], seed=1, phases=tmp_path)
     assert not any(option.startswith("--protocol") for option in options)
-    assert plan.as_resolved()["workload"]["name"] == "tpcc"
+    assert read.as_resolved()["workload"]["name"] == "tpcc"
 
 
 def test_hammerdb_is_the_newest_release_and_of_an_earlier_run_the_one_that_rolled_back(tmp_path: Path) -> None:
     for profile in ("", 'profile = "hammerdb"', 'profile = "hammerdb-6.1.1"'):
-        resolved = load(tmp_path, profile).as_resolved()
+        resolved = load(tmp_path, plan(profile)).as_resolved()
         assert resolved["workload"]["profile"] == "hammerdb-6.1.1"
         assert Plan.from_resolved(resolved).workload.dataset_options["profile"] == "hammerdb-6.1.1"
     resolved["workload"]["profile"] = "hammerdb"
     assert Plan.from_resolved(resolved).workload.dataset_options["profile"] == "hammerdb-6.1"
-    assert load(tmp_path, 'profile = "spec"').workload.dataset_options["profile"] == "spec"
+    assert load(tmp_path, plan('profile = "spec"')).workload.dataset_options["profile"] == "spec"
 
 
 def test_other_plans_stay_as_they_were(tmp_path: Path) -> None:
-    path = tmp_path / "other.toml"
-    path.write_text(
-        PLAN.replace('name = "tpcc"\nwarehouses = 3', 'scripts = ["tpcb-like"]').format(workload="", rest="")
-    )
-    resolved = load_plan(str(path)).plan.as_resolved()
+    resolved = load(tmp_path, small_plan()).as_resolved()
     assert not {"name", "profile", "variant"} & resolved["workload"].keys()
     assert resolved["reset"]["method"] == "vacuum"
 
@@ -74,9 +52,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("workload", "rest", "where", "said"), MISTAKES)
 def test_keys_that_do_not_fit_tpcc_are_refused(tmp_path: Path, workload: str, rest: str, where: str, said: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, workload, rest)
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, plan(workload, rest))
     assert problem.path == where
     assert said in problem.message
 
@@ -91,17 +67,12 @@ def test_keys_that_do_not_fit_tpcc_are_refused(tmp_path: Path, workload: str, re
     ],
 )
 def test_keys_that_would_have_no_effect_are_refused(tmp_path: Path, given: str, where: str, hint: str | None) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(PLAN.format(workload="", rest=""))
-    with pytest.raises(PlanError) as caught:
-        load_plan(str(path), [given])
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, plan(), given)
     assert problem.path == where
     assert hint is None or hint in str(problem.hint)
 
 
 def test_phases_name_the_transactions(tmp_path: Path) -> None:
     phase = '[[phase]]\nname = "a"\nduration = "5s"\nmix = { "New-Order" = 1, "Payment" = 1 }'
-    path = tmp_path / "small.toml"
-    path.write_text(PLAN.format(workload="", rest=phase).replace('duration = "10s"', ""))
-    assert load_plan(str(path)).plan.phase[0].mix == {"New-Order": 1, "Payment": 1}
+    read = load(tmp_path, plan(rest=phase).replace('duration = "10s"', ""))
+    assert read.phase[0].mix == {"New-Order": 1, "Payment": 1}

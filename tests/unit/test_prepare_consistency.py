@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.plan import load_plan
 from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare.dataset import Dataset
 from pgdyno.report.run_notes import preparation_line
@@ -18,6 +17,7 @@ from pgdyno.workloads.pgbench.consistency import (
     scope_for,
 )
 from tests.unit.events_sample import sample_events
+from tests.unit.plan_sample import load, small_plan
 from tests.unit.store_sample import sample_record
 
 START = Balances(accounts=10, tellers=20, branches=30, history=40, rows={"pgbench_history": 5})
@@ -37,30 +37,19 @@ def test_the_rule_of_a_mix(scripts: set[str], rule: Rule) -> None:
     assert rule_for(scripts) is rule
 
 
-PLAN = """\
-name = "mine"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["select-only@2", "tpcb-like@0"]
-[sweep]
-clients = 1
-[trial]
-"""
+PLAN = small_plan('scripts = ["select-only@2", "tpcb-like@0"]', trial="")
 
 
 def test_scripts_that_run_are_those_with_a_weight_in_use(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(PLAN + 'duration = "1s"')
-    assert scripts_that_run(load_plan(path).plan) == {"select-only"}
-    mix = 'mix = { "tpcb-like" = 1, "select-only" = 0 }'
-    path.write_text(f'{PLAN}[[phase]]\nname = "a"\nduration = "1s"\n{mix}\n')
-    assert scripts_that_run(load_plan(path).plan) == {"tpcb-like"}
-    path.write_text(f'{PLAN}[[phase]]\nname = "a"\nduration = "1s"\n{mix}\n[[phase]]\nname = "b"\nduration = "1s"\n')
-    assert scripts_that_run(load_plan(path).plan) == {"select-only", "tpcb-like"}
-    path.write_text(f'{PLAN}[[phase]]\nname = "a"\nduration = "1s"\nmix = {{ "2" = 1 }}\n')
-    assert scripts_that_run(load_plan(path).plan) == {"tpcb-like"}
+    phase = '[[phase]]\nname = "{}"\nduration = "1s"\n'
+    mixed = phase.format("a") + 'mix = { "tpcb-like" = 1, "select-only" = 0 }\n'
+    for more, scripts in (
+        ('duration = "1s"', {"select-only"}),
+        (mixed, {"tpcb-like"}),
+        (mixed + phase.format("b"), {"select-only", "tpcb-like"}),
+        (phase.format("a") + 'mix = { "2" = 1 }\n', {"tpcb-like"}),
+    ):
+        assert scripts_that_run(load(tmp_path, PLAN + more)) == scripts
 
 
 def later(accounts: int, tellers: int, branches: int, history: int, rows: int = 1) -> Balances:

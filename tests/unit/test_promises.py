@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from pgdyno.audit import Finding, Severity
-from pgdyno.errors import PlanError, StoreError
-from pgdyno.plan import load_plan, planned_trials
+from pgdyno.errors import StoreError
+from pgdyno.plan import planned_trials
 from pgdyno.plan.output.plan_output import in_each_trial
 from pgdyno.records import ErrorCount, Point
 from pgdyno.records.promise import FIGURES, parse_promise
@@ -24,24 +24,12 @@ from pgdyno.report.several_runs import arms_of, comparisons_of, unite_runs
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.report.translation import Language, use_language
 from tests.present import present
+from tests.unit.plan_sample import load, small_plan, the_problem
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html
 
-PLAN = """
-format = 1
-name = "promised"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["tpcb-like"]
-[sweep]
-clients = [16]
-rate = [500]
-[trial]
-duration = "10s"
-repeats = 3
-promise = "p99 < 20ms"
-"""
+PLAN = small_plan(
+    'scripts = ["tpcb-like"]', "clients = [16]\nrate = [500]", 'duration = "10s"\nrepeats = 3\npromise = "p99 < 20ms"'
+)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +87,8 @@ def test_a_mistake_in_a_promise_names_its_line_and_the_remedy(
     promise: str, message: str, hint: str, tmp_path: Path
 ) -> None:
     for written in (f'"{promise}"', f'["p50 < 1s", "{promise}"]'):
-        (tmp_path / "plan.toml").write_text(PLAN.replace('"p99 < 20ms"', written))
-        with pytest.raises(PlanError) as refused:
-            load_plan(str(tmp_path / "plan.toml"))
-        (problem,) = refused.value.problems
-        assert (problem.path, problem.line) == ("trial.promise[1]" if "[" in written else "trial.promise", 15)
+        problem = the_problem(tmp_path, PLAN.replace('"p99 < 20ms"', written))
+        assert (problem.path, problem.line) == ("trial.promise[1]" if "[" in written else "trial.promise", 13)
         assert message in problem.message
         assert hint in str(problem.hint)
 
@@ -139,24 +124,19 @@ def test_a_promise_is_about_what_is_measured(changes: dict[str, str], path: str,
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)
-    (tmp_path / "plan.toml").write_text(text)
-    with pytest.raises(PlanError) as refused:
-        load_plan(str(tmp_path / "plan.toml"))
-    (problem,) = refused.value.problems
+    problem = the_problem(tmp_path, text)
     assert problem.path == path
     assert message in problem.message
 
 
 def test_a_plan_keeps_its_promises_and_needs_none(tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text(PLAN.replace('"p99 < 20ms"', '["p99 < 20ms", "rate >= 95%"]'))
-    plan = load_plan(str(tmp_path / "plan.toml")).plan
+    plan = load(tmp_path, PLAN.replace('"p99 < 20ms"', '["p99 < 20ms", "rate >= 95%"]'))
     resolved = json.loads(json.dumps(plan.as_resolved()))
     assert resolved["trial"]["promise"] == ["p99 < 20ms", "rate >= 95%"]
     assert [each.figure for each in promises_at(resolved, plan.points()[0])] == ["p99", "rate"]
     assert [each.figure for each in promises_at(resolved, Point(clients=16))] == ["p99"]
     assert "promises at every point: p99 < 20ms, rate >= 95%" in in_each_trial(plan)
-    (tmp_path / "plan.toml").write_text(PLAN.replace('promise = "p99 < 20ms"\n', ""))
-    without = load_plan(str(tmp_path / "plan.toml")).plan.as_resolved()
+    without = load(tmp_path, PLAN.replace('promise = "p99 < 20ms"\n', "")).as_resolved()
     assert "promise" not in without["trial"]
     assert promises_at(without, plan.points()[0]) == promises_at({}, plan.points()[0]) == []
 
@@ -179,13 +159,10 @@ scripts = ["select-only"]
 def test_a_promise_on_the_rate_is_about_the_groups_that_have_one(by: str, tmp_path: Path) -> None:
     text = GROUPS.replace("p99 < 20ms", "rate >= 95%")
     swept = text.replace("rate = 200\n", "") + "[sweep]\ngroup.orders.rate = [100, 200]\n"
-    (tmp_path / "plan.toml").write_text(text if by == "its plan" else swept)
-    plan = load_plan(str(tmp_path / "plan.toml")).plan
+    plan = load(tmp_path, text if by == "its plan" else swept)
     promised = {trial.point.group: len(promises_at(plan.as_resolved(), trial.point)) for trial in planned_trials(plan)}
     assert promised == {"orders": 1, "reports": 0}
-    (tmp_path / "plan.toml").write_text(text.replace("rate = 200\n", ""))
-    with pytest.raises(PlanError, match="1 problem"):
-        load_plan(str(tmp_path / "plan.toml"))
+    the_problem(tmp_path, text.replace("rate = 200\n", ""))
 
 
 # ---- judgement ----

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno.analyse.pairs import Metric
-from pgdyno.errors import PlanError
 from pgdyno.experiment.search.capacity_search import meets
 from pgdyno.experiment.search.search_arm import Arm, arms_of
 from pgdyno.experiment.search.settings.settings_trials import SettingsSearch
-from pgdyno.plan import Plan, load_plan, planned_trials
+from pgdyno.plan import Plan, planned_trials
 from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.records import (
     ArchiveBacklog,
@@ -25,37 +24,16 @@ from pgdyno.records import (
     TrialRecord,
 )
 from tests.present import present
+from tests.unit.plan_sample import load, small_plan, the_problem
 
-PLAN = """\
-name = "mine"
-[target.a]
-kind = "embedded"
-version = "18"
-[target.b]
-kind = "embedded"
-version = "17"
-[workload]
-scripts = ["tpcb-like", "select-only@9"]
-[sweep]
-clients = [1, 8]
-scale = [1, 2]
-[trial]
-duration = "10s"
-repeats = 2
-[search]
-find = "peak"
-"""
+SCRIPTS = 'scripts = ["tpcb-like", "select-only@9"]'
+PLAN = small_plan(SCRIPTS, "clients = [1, 8]\nscale = [1, 2]", 'duration = "10s"\nrepeats = 2', a="18", b="17")
+PLAN += '[search]\nfind = "peak"\n'
 CAPACITY = (
     PLAN.replace("repeats = 2", "repeats = 3")
     .replace("clients = [1, 8]", "clients = 4\nrate = [100, 1000]")
     .replace('find = "peak"', 'find = "capacity"\nlatency = "p99 < 10 ms"')
 )
-
-
-def load(folder: Path, text: str) -> Plan:
-    path = folder / "mine.toml"
-    path.write_text(text)
-    return load_plan(path).plan
 
 
 def test_a_configuration_that_does_not_serve_its_rate_breaks_a_promise(tmp_path: Path) -> None:
@@ -274,9 +252,7 @@ def test_a_capacity_is_what_standbys_and_the_archive_can_follow(
     ],
 )
 def test_errors_in_searches_are_reported(tmp_path: Path, text: str, field: str, message: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, text)
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, text)
     assert problem.path == field
     assert message in problem.message
     assert problem.line is not None
