@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use pgdyno_connect::param_error::system_message;
+
 /// Batches that wait to be written; then the workers wait, and with them the sessions.
 const WAITING: usize = 64;
 
@@ -50,9 +52,8 @@ fn write(mut file: File, batches: &Receiver<Vec<u8>>, recording: &Recording) {
             Err(error) => {
                 // a part of a record cannot be read
                 let _ = file.set_len(before);
-                let text = error.to_string();
-                let text = text.split(" (os error").next().unwrap_or(&text).to_owned();
-                *recording.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+                let failure = Some(system_message(&error));
+                *recording.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
                 recording.has_ended.store(true, Ordering::Relaxed);
             }
         }

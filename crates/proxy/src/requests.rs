@@ -4,20 +4,13 @@ use std::sync::Arc;
 
 use pgdyno_wire::Parts;
 
-/// A Bind without the values' text.
-pub struct Bind<'a> {
-    pub portal: &'a [u8],
-    pub statement: &'a [u8],
-    pub formats: Vec<u16>,
-    pub values: Vec<Option<&'a [u8]>>,
-    pub answer_formats: Vec<u16>,
-}
-
-pub fn bind(body: &[u8]) -> Option<Bind<'_>> {
+pub fn bind(body: &[u8]) -> Option<Binding> {
     let mut parts = Parts(body);
-    let (portal, statement, formats) = (parts.cstr()?, parts.cstr()?, parts.codes()?);
-    let values = (0..parts.u16()?).map(|_| parts.value()).collect::<Option<_>>()?;
-    Some(Bind { portal, statement, formats, values, answer_formats: parts.codes()? })
+    let (portal, statement, codes) = (parts.cstr()?.to_vec(), parts.cstr()?.to_vec(), parts.codes()?);
+    let values = (0..usize::from(parts.u16()?))
+        .map(|number| Some((parts.value()?.map(<[u8]>::to_vec), format_of(&codes, number))))
+        .collect::<Option<_>>()?;
+    Some(Binding { portal, statement, formats: parts.codes()?, parameters: Some(values) })
 }
 
 /// The names and values of a startup packet.
@@ -63,7 +56,7 @@ pub struct Prepared {
     pub columns: Option<Columns>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Portal {
     pub statement: Prepared,
     pub columns: Option<Columns>,
@@ -74,11 +67,13 @@ pub struct Portal {
     pub has_begun: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Binding {
     pub portal: Vec<u8>,
     pub statement: Vec<u8>,
+    /// Of the answer's columns.
     pub formats: Vec<u16>,
+    /// None if they were too long.
     pub parameters: Option<Parameters>,
 }
 

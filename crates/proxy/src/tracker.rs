@@ -34,12 +34,6 @@ struct Answer {
     ended_at: Option<i64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transaction {
-    None,
-    Block,
-}
-
 /// The state of a session, and the statements that have ended since they were last taken.
 #[derive(Debug)]
 pub struct Tracker {
@@ -48,7 +42,7 @@ pub struct Tracker {
     state: State,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     keeps_copy: bool,
     is_utf8: bool,
@@ -65,29 +59,14 @@ struct State {
     /// When the statement before ended.
     ended: i64,
     now: i64,
-    transaction: Transaction,
+    is_in_block: bool,
     answer: Answer,
     done: Vec<Statement>,
 }
 
 impl Tracker {
     pub fn new(application: String, keeps_copy: bool, now: i64) -> Self {
-        let state = State {
-            keeps_copy,
-            is_utf8: true,
-            application,
-            statements: HashMap::new(),
-            portals: HashMap::new(),
-            requests: VecDeque::new(),
-            is_skipping: false,
-            is_copying: false,
-            began: None,
-            ended: 0,
-            now,
-            transaction: Transaction::None,
-            answer: Answer::default(),
-            done: Vec::new(),
-        };
+        let state = State { keeps_copy, is_utf8: true, application, now, ..State::default() };
         Tracker { client: Some(Framer::default()), server: Some(Framer::default()), state }
     }
 
@@ -121,7 +100,7 @@ impl Tracker {
 
     /// Whether the session neither runs a statement nor has an open transaction.
     pub fn is_idle(&self) -> bool {
-        self.client.is_some() && self.state.requests.is_empty() && self.state.transaction == Transaction::None
+        self.client.is_some() && self.state.requests.is_empty() && !self.state.is_in_block
     }
 
     /// The session has ended: a statement that still ran has no time.
@@ -195,23 +174,7 @@ impl State {
             }
             b'B' => {
                 self.began.get_or_insert(now);
-                Request::Bind(match body.and_then(bind) {
-                    Some(bind) => Binding {
-                        portal: bind.portal.to_vec(),
-                        statement: bind.statement.to_vec(),
-                        parameters: Some(
-                            bind.values
-                                .iter()
-                                .enumerate()
-                                .map(|(number, value)| (value.map(<[u8]>::to_vec), format_of(&bind.formats, number)))
-                                .collect(),
-                        ),
-                        formats: bind.answer_formats,
-                    },
-                    None => {
-                        Binding { portal: Vec::new(), statement: Vec::new(), formats: Vec::new(), parameters: None }
-                    }
-                })
+                Request::Bind(body.and_then(bind).unwrap_or_default())
             }
             b'D' | b'C' => {
                 let is_portal = parts.byte() == Some(b'P');
@@ -284,7 +247,7 @@ impl State {
             },
             b'E' => self.fail_statement(ServerError::parse(body).sqlstate().as_str()),
             b'Z' => {
-                self.transaction = if body == b"I" { Transaction::None } else { Transaction::Block };
+                self.is_in_block = body != b"I";
                 self.ready();
             }
             b'1' => {
@@ -486,7 +449,7 @@ impl State {
             }
         }
         let Some(statement) = prepared else { return };
-        let portal = Portal { statement, columns: None, formats: Vec::new(), parameters, has_begun: false };
+        let portal = Portal { statement, parameters, ..Portal::default() };
         self.finish_portal(&portal, at);
     }
 
@@ -506,7 +469,7 @@ impl State {
             }
         }
         self.is_copying = false;
-        if self.transaction == Transaction::None {
+        if !self.is_in_block {
             self.portals.clear();
         }
         self.next_answer();

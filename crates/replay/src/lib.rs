@@ -7,7 +7,6 @@
 //!            └ Slots (shared): values of answers, which later statements send
 //! ```
 
-mod check;
 mod driver;
 mod error;
 mod lines;
@@ -23,9 +22,9 @@ mod statement;
 #[cfg(test)]
 mod tests;
 
-pub use check::check;
 pub use error::ReplayError;
 pub use outcome::{Divergence, KINDS, Outcome, Tally};
 pub use pace_and_patience::Pace;
 pub use replay::Replay;
 pub use replay_file::{Header, ReplayFile};
+pub use session_reader::check;

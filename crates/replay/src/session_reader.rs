@@ -1,5 +1,6 @@
 //! Reads the statements of one session, a buffer at a time.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::ReplayError;
@@ -9,6 +10,20 @@ use crate::statement::Statement;
 
 /// How much of the file is read at a time: each running session has such a buffer.
 const CHUNK_BYTES: usize = 16 * 1024;
+
+/// Reads every line of the file at `path` without replaying it.
+///
+/// # Errors
+/// The first error.
+pub fn check(path: &Path) -> Result<(), ReplayError> {
+    let file = ReplayFile::open(path)?;
+    let mut statement = Statement::default();
+    for session in (0..).map_while(|number| SessionReader::open(&file, number)) {
+        let mut session = session?;
+        while session.next(&file, &mut statement)? {}
+    }
+    Ok(())
+}
 
 /// Reads the statements of one session.
 #[derive(Debug)]

@@ -3,9 +3,8 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::check::check;
 use crate::replay_file::ReplayFile;
-use crate::session_reader::SessionReader;
+use crate::session_reader::{SessionReader, check};
 use crate::statement::Statement;
 use crate::tests::samples::{Sample, Temporary, statement};
 
