@@ -13,24 +13,14 @@ from pgdyno.store.read_runs import RunData
 from pgdyno.store.safe_files import storing
 
 AMOUNTS = (
-    ("disk", "read"),
-    ("disk", "written"),
-    ("wal_position", "inserted"),
-    ("checkpoints", "timed"),
-    ("checkpoints", "requested"),
-    ("tables", "vacuums"),
-    ("tables", "autovacuums"),
-)
+    ("disk", "read"), ("disk", "written"), ("wal_position", "inserted"), ("checkpoints", "timed"),
+    ("checkpoints", "requested"), ("tables", "vacuums"), ("tables", "autovacuums"),
+)  # fmt: skip
 """Source and metric of counters, which are returned as a rate."""
 MEANS = (
-    ("cpu", "user"),
-    ("cpu", "system"),
-    ("cpu", "iowait"),
-    ("cpu", "irq"),
-    ("cpu", "steal"),
-    ("disk", "utilisation"),
+    ("cpu", "user"), ("cpu", "system"), ("cpu", "iowait"), ("cpu", "irq"), ("cpu", "steal"), ("disk", "utilisation"),
     ("queries", "value"),
-)
+)  # fmt: skip
 """Source and metric of shares and numbers averaged over time, which are returned as their mean."""
 FILES_AT_ONCE = 100
 """Trials per query: DuckDB opens all its files before it reads."""

@@ -82,9 +82,7 @@ _OF_STANDBYS: dict[str, tuple[type[Row], str]] = {
 def write_probed(folder: Path, trial: int, files: Sequence[PlacedLines]) -> None:
     """Write the tables of `trial` into `folder`. A truncated line is left out. Raises StoreError."""
     _write(folder, trial, _TABLES, [file for file in files if file.standby is None])
-    standbys = [file for file in files if file.standby is not None]
-    if standbys:
-        _write(folder, trial, _OF_STANDBYS, standbys)
+    _write(folder, trial, _OF_STANDBYS, [file for file in files if file.standby is not None])
 
 
 def _write(folder: Path, trial: int, tables: Mapping[str, tuple[type[Row], str]], files: Sequence[PlacedLines]) -> None:

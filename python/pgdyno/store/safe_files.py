@@ -47,7 +47,8 @@ def storing(doing: str, path: Path, option: str | None = "--runs") -> Iterator[N
         if not _is_of_duckdb(error):
             raise
         hint = _hint(doing, errno.ENOSPC, option) if "No space left" in str(error) else None
-        raise StoreError(f"cannot {doing} {path}: {_first_line(error)}", hint=hint) from error
+        first_line = str(error).strip().split("\n", 1)[0]
+        raise StoreError(f"cannot {doing} {path}: {first_line}", hint=hint) from error
 
 
 def _hint(doing: str, number: int | None, option: str | None) -> str | None:
@@ -61,10 +62,6 @@ def _is_of_duckdb(error: Exception) -> bool:
     # listing runs needs no database: only code that has loaded it can raise its errors
     duckdb = sys.modules.get("duckdb")
     return duckdb is not None and isinstance(error, duckdb.Error)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]
 
 
 def open_new(path: Path) -> BinaryIO:

@@ -141,7 +141,7 @@ def _check_log(connection: Connection, *, through_sql: bool, files_given: bool) 
             )
         )
     form = log_format(settings)
-    if not files_given and _current_value(connection, form) is None:
+    if not files_given and connection.execute(_CURRENT, [form]).fetchall() == [(None,)]:
         hint = "wait for its next message, or name the files: --log"
         raise UsageError(f"the server has no {form} file yet", hint=hint)
     return ServerLog(
@@ -153,11 +153,6 @@ def _check_log(connection: Connection, *, through_sql: bool, files_given: bool) 
         file_pattern(_value(settings, "log_filename"), form),
         notes,
     )
-
-
-def _current_value(connection: Connection, form: str) -> str | None:
-    ((path,),) = connection.execute(_CURRENT, [form]).fetchall()
-    return None if path is None else str(path)
 
 
 def _rights(connection: Connection, *, through_sql: bool) -> tuple[list[str], list[str], list[str]]:
