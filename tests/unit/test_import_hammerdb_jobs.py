@@ -317,12 +317,8 @@ def test_a_session_has_its_own_settings(tmp_path: Path) -> None:
 def test_runs_after_a_changed_setting(
     between: str, target: str, variables: dict[str, str] | None, tmp_path: Path
 ) -> None:
-    result = (
-        "Vuser 1:8 Active Virtual Users configured\n"
-        "Vuser 1:TEST RESULT : System achieved {} NOPM from 9 PostgreSQL TPM\n"
-    )
     begin = "HammerDB CLI v4.9\nVuser 1:Beginning rampup time of 2 minutes\n"
-    text = "".join([begin, result.format(1), f"{between}\n", result.format(2), result.format(3)])
+    text = "".join([begin, RESULT.format(1), f"{between}\n", RESULT.format(2), RESULT.format(3)])
     (tmp_path / "hammerdb.log").write_text(text)
     trials = load_run(import_files([tmp_path / "hammerdb.log"], tmp_path / "runs", target="pg").run).trials
     assert [trial.repeat for trial in trials] == ([1, 2, 3] if variables is None else [1, 1, 2])
