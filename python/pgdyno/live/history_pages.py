@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -52,8 +53,6 @@ class Shown:
 class Histories:
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._lock = threading.Lock()
-        self._known: OrderedDict[str, tuple[Key, RunData]] = OrderedDict()
 
     def routes(self) -> list[Route]:
         return [Route("/history", self.page)]
@@ -84,21 +83,17 @@ class Histories:
     def _load_runs(self, entries: Sequence[Entry]) -> dict[str, RunData]:
         runs = {}
         keyed = self._index.keyed()
-        with self._lock:
-            for each in entries:
-                known, key = self._known.get(each.name), keyed[each.name][0] if each.name in keyed else ()
-                if known is None or known[0] != key:
-                    try:
-                        known = key, load_run(self._index.path(each.name))
-                    except StoreError:
-                        # it was removed or damaged after it was listed
-                        continue
-                self._known[each.name] = known
-                self._known.move_to_end(each.name)
-                runs[each.name] = known[1]
-            while len(self._known) > MOST_RUNS:
-                self._known.popitem(last=False)
+        for each in entries:
+            # it may be removed or damaged after it was listed
+            with suppress(StoreError, KeyError):
+                runs[each.name] = _load(self._index.path(each.name), keyed[each.name][0])
         return runs
+
+
+@lru_cache(MOST_RUNS)
+def _load(run: Path, _key: Key) -> RunData:
+    """Return a run, which is read again when its key has changed."""
+    return load_run(run)
 
 
 def _fits(entry: Entry, asked: dict[str, str]) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from contextlib import ExitStack, suppress
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 
@@ -40,7 +40,6 @@ class RunPages:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._pages: OrderedDict[tuple[str, Key], str] = OrderedDict()
         # one page at a time, because reports need memory
         self._writing = threading.Lock()
 
@@ -67,23 +66,18 @@ class RunPages:
         return HTMLResponse(text, headers={"content-security-policy": f"{index_policy(served=True)}; {NO_FRAMES}"})
 
     def run(self, request: Request) -> Response:
-        name, key, run = self._requested(request)
+        name = request.path_params["name"]
+        key, _ = self._found(name)
         with self._writing:
-            text = self._pages.get((name, key))
-            if text is None:
-                raw = RawFiles(run)
-                text = run_page(whole_report([run], location=raw.folder), raw)
-                self._pages[name, key] = text
-                if len(self._pages) > PAGES_KEPT:
-                    self._pages.popitem(last=False)
+            text = _page_of(self._index.path(name), key)
         return HTMLResponse(text, headers={"content-security-policy": PAGE_POLICY})
 
     def csv(self, request: Request) -> Response:
-        text = visible(to_csv(self._requested(request)[2]))
+        text = visible(to_csv(self._requested(request)))
         return Response(text, media_type="text/csv", headers=_attachment(CSV))
 
     def raw(self, request: Request) -> Response:
-        raw = RawFiles(self._requested(request)[2])
+        raw = RawFiles(self._requested(request))
         with ExitStack() as stack, storing("write", Path(gettempdir()), None):
             file = stack.enter_context(TemporaryFile())
             raw.write_to(file)
@@ -108,15 +102,24 @@ class RunPages:
         context = {"base": entries[0].name, "other": entries[1].name, "metric": metric.value, "metrics": METRICS}
         return HTMLResponse(page("compare", headline=headline, shown=shown, **context))
 
-    def _requested(self, request: Request) -> tuple[str, Key, RunData]:
+    def _requested(self, request: Request) -> RunData:
         name = request.path_params["name"]
-        return name, self._found(name)[0], load_run(self._index.path(name))
+        self._found(name)
+        return load_run(self._index.path(name))
 
     def _found(self, name: str) -> Keyed:
         found = self._index.keyed().get(name)
         if found is None:
             raise HTTPException(404, "There is no such run.")
         return found
+
+
+@lru_cache(PAGES_KEPT)
+def _page_of(path: Path, _key: Key) -> str:
+    """Return the page of a run, which is written again when its key has changed."""
+    run = load_run(path)
+    raw = RawFiles(run)
+    return run_page(whole_report([run], location=raw.folder), raw)
 
 
 def _attachment(name: str) -> dict[str, str]:
