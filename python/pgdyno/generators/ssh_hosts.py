@@ -25,7 +25,7 @@ from pgdyno.generators.generator_protocol import AWAITING, GONE_S, RENEWAL, SILE
 from pgdyno.generators.shared_load import Share
 from pgdyno.host import cpu_model
 from pgdyno.programs import Engine
-from pgdyno.remote.connect import DEVNULL, Process, Reader, SshError, connect_host
+from pgdyno.remote.connect import DEVNULL, Process, SshError, connect_host
 from pgdyno.remote.install import Started, command_line, install, put, start
 from pgdyno.remote.program_files import pack
 from pgdyno.remote.remote_host import RemoteError, RemoteHost, relay_command
@@ -216,7 +216,7 @@ class SshGenerator:
 
     async def _read(self, started: Started, lines: Lines) -> None:
         with suppress(OSError, SshError):
-            said = asyncio.create_task(_read_all(started.process.stderr))
+            said = asyncio.create_task(started.process.stderr.read())
             rest = b""
             while chunk := await started.process.stdout.read(_CHUNK):
                 *whole, rest = (rest + chunk).split(b"\n")
@@ -238,7 +238,3 @@ class SshGenerator:
             if late:
                 started.tell("KILL")
         await started.forget()
-
-
-async def _read_all(stream: Reader[bytes]) -> bytes:
-    return await stream.read()

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 from pgdyno.errors import EngineError
 from pgdyno.plan.optional_sections import ProbeSpec
@@ -86,9 +85,7 @@ class LocalProbe:
                 return
             time.sleep(LOOK_S)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         process = self._process
         if process is None:
             return
@@ -149,9 +146,7 @@ class StandbyProbes:
             self._all.enter_context(probe)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._all.close()
 
     def added(self, said: ProbeOutput, events: Sequence[Event]) -> ProbeOutput:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from pgdyno.errors import EngineError, PgdynoError
@@ -189,9 +188,7 @@ class OverSsh:
         self._ready.wait(READY_S)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._leave is not None:
             loop, stop = self._leave
             # it may have ended by itself, with its event loop

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +12,16 @@ import asyncssh
 from asyncssh import DEVNULL, generate_private_key
 from asyncssh import Error as SshError
 from asyncssh import SSHClientConnection as Connection
-from asyncssh import SSHReader as Reader
 from asyncssh.process import SSHClientProcess as Process
 
+from pgdyno.errors import InvalidValueError
 from pgdyno.mounts import expanded
-from pgdyno.plan.hosts import SshSpec
+from pgdyno.plan.hosts import SshSpec, ssh_host
 from pgdyno.remote.remote_host import CommandError, RemoteError
 
 DEFAULT_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 """The defaults of ssh(1)."""
 SSH_PORT = 22
-MOST_PORT = 65535
 
 
 class KnownHosts:
@@ -102,22 +99,15 @@ KEEPALIVE_S, KEEPALIVES = 5, 3
 """Interval and number of unanswered keepalives after which a connection is closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Hop:
-    host: str
-    user: str | None
-    port: int | None
-
-
 @asynccontextmanager
 async def connect_host(spec: SshSpec) -> AsyncIterator[asyncssh.SSHClientConnection]:
     """Yield a connection to the host of `spec`, through its jump hosts. Raises RemoteError."""
     async with AsyncExitStack() as stack:
-        yield await _reach(_Hop(spec.host, spec.user, spec.port), spec, None, stack, MOST_JUMPS)
+        yield await _reach(spec, spec, None, stack, MOST_JUMPS)
 
 
 async def _reach(
-    hop: _Hop, spec: SshSpec, through: asyncssh.SSHClientConnection | None, stack: AsyncExitStack, jumps: int
+    hop: SshSpec, spec: SshSpec, through: asyncssh.SSHClientConnection | None, stack: AsyncExitStack, jumps: int
 ) -> asyncssh.SSHClientConnection:
     if jumps == 0:
         hint = "correct ProxyJump in the config file of ssh: a jump host may jump through itself"
@@ -156,7 +146,7 @@ async def _close(connection: asyncssh.SSHClientConnection) -> None:
         connection.abort()
 
 
-def _connect_options(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
+def _connect_options(hop: SshSpec, spec: SshSpec) -> dict[str, Any]:
     given: dict[str, Any] = {
         "host": hop.host,
         "password_auth": False,
@@ -172,7 +162,7 @@ def _connect_options(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
     return given
 
 
-async def _options(hop: _Hop, given: dict[str, Any]) -> asyncssh.SSHClientConnectionOptions:
+async def _options(hop: SshSpec, given: dict[str, Any]) -> asyncssh.SSHClientConnectionOptions:
     """Return options from the config file, keys and agent. Raises RemoteError."""
     try:
         options: asyncssh.SSHClientConnectionOptions = await asyncssh.SSHClientConnectionOptions.construct(**given)
@@ -183,22 +173,17 @@ async def _options(hop: _Hop, given: dict[str, Any]) -> asyncssh.SSHClientConnec
     return options
 
 
-_IN_BRACKETS = re.compile(r"\[(?P<address>[^]]+)\](?::(?P<port>.*))?")
-"""An address of IPv6 in ProxyJump, with or without a port."""
-
-
-def _jump(text: str) -> _Hop:
-    """Parse `[user@]host[:port]` of ProxyJump. Raises RemoteError."""
+def _jump(text: str) -> SshSpec:
+    """Parse `[user@]host[:port]` of ProxyJump, in which an IPv6 address needs no brackets. Raises RemoteError."""
     user, _, place = text.strip().removeprefix("ssh://").rpartition("@")
-    host, _, port = place.rpartition(":") if place.count(":") == 1 else (place, "", "")
-    if (in_brackets := _IN_BRACKETS.fullmatch(place)) is not None:
-        host, port = in_brackets["address"], in_brackets["port"] or ""
-    if port and not (port.isdigit() and int(port) <= MOST_PORT):
-        raise RemoteError(f"invalid jump host {text!r}", hint="correct ProxyJump in the config file of ssh")
-    return _Hop(host, user or None, int(port) if port else None)
+    try:
+        found = ssh_host(f"[{place}]" if place.count(":") > 1 and "[" not in place else place)
+    except InvalidValueError as error:
+        raise RemoteError(f"invalid jump host {text!r}", hint="correct ProxyJump in the config file of ssh") from error
+    return found.model_copy(update={"user": user or None})
 
 
-def _reason(hop: _Hop, user: str, error: Exception) -> RemoteError:
+def _reason(hop: SshSpec, user: str, error: Exception) -> RemoteError:
     match error:
         case asyncssh.PermissionDenied():
             hint = (
@@ -242,7 +227,7 @@ async def _ask(spec: SshSpec, command: str, within_s: float, text: str | None) -
     return out
 
 
-__all__ = ["DEVNULL", "Connection", "Process", "Reader", "SshError", "new_key"]
+__all__ = ["DEVNULL", "Connection", "Process", "SshError", "new_key"]
 
 
 def new_key(comment: str) -> tuple[str, str]:

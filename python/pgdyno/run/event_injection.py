@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from pgdyno.errors import PgdynoError
 from pgdyno.plan.model import EventSpec
@@ -134,9 +133,7 @@ class Injector:
     def __enter__(self) -> Injector:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop_and_undo()
 
     def handle(self, event: Event) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 from pgdyno.errors import EngineError, StoreError
 from pgdyno.programs import Engine
@@ -60,9 +59,7 @@ class ParallelLoad:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the engine and wait for its results."""
         self._is_stopping = True
         if self._process.poll() is None:

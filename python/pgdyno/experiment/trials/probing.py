@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pgdyno.experiment.run_progress import RunProgress
@@ -72,9 +71,7 @@ class Probing:
             self._running.enter_context(self._pooler)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._running.close()
 
     def read(

@@ -12,7 +12,6 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import psycopg
@@ -80,9 +79,7 @@ class ArchiveWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(_END_S)
         with suppress(TargetError, psycopg.Error), self._server.connect() as connection:

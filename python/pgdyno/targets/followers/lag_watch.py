@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, LiteralString
 
 import psycopg
@@ -65,9 +64,7 @@ class LagWatch:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         if self._thread.is_alive():
             self._thread.join(_END_S)

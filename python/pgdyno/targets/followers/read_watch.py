@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, LiteralString
 
 import psycopg
@@ -46,9 +45,7 @@ class ReadWatch:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         for session in list(self._sessions.values()):
             # a write may wait for a synchronous standby that is gone
