@@ -81,17 +81,6 @@ SCHEMA = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "path", "line", "message", "hint"), SCHEMA)
-def test_problems_that_the_schema_finds(
-    folder: Path, old: str, new: str, path: str, line: int | None, message: str, hint: str | None
-) -> None:
-    problem = the_problem(folder, changed(old, new))
-    assert (problem.path, problem.line) == (path, line)
-    assert message in problem.message
-    assert (hint or "") in (problem.hint or "")
-    assert "Input should" not in problem.message
-
-
 CHECKS = [
     ('"select-only"', '"selct-only"', "workload.scripts[0]", 6, "neither a built-in", "did you mean select-only?"),
     ('"select-only"', '"no.sql"', "workload.scripts[0]", 6, "neither a built-in", "tpcb-like"),
@@ -114,12 +103,15 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "path", "line", "message", "hint"), CHECKS)
-def test_further_checks(folder: Path, old: str, new: str, path: str, line: int, message: str, hint: str | None) -> None:
+@pytest.mark.parametrize(("old", "new", "path", "line", "message", "hint"), [*SCHEMA, *CHECKS])
+def test_each_mistake_is_one_problem_with_its_line(
+    folder: Path, old: str, new: str, path: str, line: int | None, message: str, hint: str | None
+) -> None:
     problem = the_problem(folder, changed(old, new))
     assert (problem.path, problem.line) == (path, line)
     assert message in problem.message
     assert (hint or "") in (problem.hint or "")
+    assert "Input should" not in problem.message
 
 
 def test_more_connections_make_room_for_more_clients(folder: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError, Problem
-from pgdyno.plan import Plan, load_plan
+from pgdyno.plan import Plan
 from pgdyno.plan.known_settings import NEEDS_RELOAD, NEEDS_START, network_refusal
+from tests.unit.plan_sample import load, the_problem
 
 REST = """\
 [workload]
@@ -24,20 +24,12 @@ DSN = 'kind = "dsn"\ndsn = "host=db.example.net user=bench"\n'
 EMBEDDED = 'kind = "embedded"\nversion = "18"\nsettings = { max_connections = 300 }\n'
 
 
-def write(folder: Path, target: str, reset: str = "") -> Path:
-    path = folder / "mine.toml"
-    path.write_text(HEAD + target + REST + ("[reset]\n" + reset if reset else ""))
-    return path
-
-
-def problems(folder: Path, target: str, reset: str = "") -> list[Problem]:
-    with pytest.raises(PlanError) as caught:
-        load_plan(write(folder, target, reset))
-    return caught.value.problems
+def plan_on(target: str, reset: str = "") -> str:
+    return HEAD + target + REST + ("[reset]\n" + reset if reset else "")
 
 
 def test_a_server_over_the_network(tmp_path: Path) -> None:
-    plan = load_plan(write(tmp_path, DSN + '[target.far.settings]\nwork_mem = "7MB"\n')).plan
+    plan = load(tmp_path, plan_on(DSN + '[target.far.settings]\nwork_mem = "7MB"\n'))
     assert plan.as_resolved()["target"]["far"] == {
         "kind": "dsn",
         "dsn": "host=db.example.net user=bench",
@@ -74,7 +66,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("target", "field", "line", "said", "hint"), REFUSED)
 def test_wrong_targets_are_refused(tmp_path: Path, target: str, field: str, line: int, said: str, hint: str) -> None:
-    (found,) = problems(tmp_path, target)
+    found = the_problem(tmp_path, plan_on(target))
     assert (found.path, found.line) == (f"target.far{'.' if field else ''}{field}", FIRST + line)
     assert said in found.message
     assert hint in (found.hint or "")
@@ -90,26 +82,26 @@ OVER_NETWORK = [
 
 @pytest.mark.parametrize(("reset", "field", "said"), OVER_NETWORK)
 def test_resets_that_are_impossible_over_the_network(tmp_path: Path, reset: str, field: str, said: str) -> None:
-    (found,) = problems(tmp_path, DSN, reset)
+    found = the_problem(tmp_path, plan_on(DSN, reset))
     assert found.path == f"reset.{field}"
     assert "target far is reached only over the network" in found.message
     assert said in found.message
 
 
 def test_a_database_of_somebody_is_not_dropped(tmp_path: Path) -> None:
-    (found,) = problems(tmp_path, DSN + 'database = "theirs"\nallow_existing = true\n', 'method = "template"')
+    found = the_problem(tmp_path, plan_on(DSN + 'database = "theirs"\nallow_existing = true\n', 'method = "template"'))
     assert (found.path, found.hint) == ("reset.method", 'set method = "reload", or remove allow_existing')
 
 
 def test_two_targets_with_one_database(tmp_path: Path) -> None:
-    (found,) = problems(tmp_path, DSN + f"[target.near]\n{DSN}")
+    found = the_problem(tmp_path, plan_on(DSN + f"[target.near]\n{DSN}"))
     assert found.path == "target.near"
     assert found.message == "target far has the same database on the same server"
 
 
 def test_an_existing_database_may_be_compared_with_itself(tmp_path: Path) -> None:
     theirs = DSN + 'database = "theirs"\nallow_existing = true\n'
-    plan = load_plan(write(tmp_path, theirs + f"[target.near]\n{theirs}", 'method = "none"')).plan
+    plan = load(tmp_path, plan_on(theirs + f"[target.near]\n{theirs}", 'method = "none"'))
     assert list(plan.target) == ["far", "near"]
 
 
@@ -136,7 +128,7 @@ ENVIRONMENT = [
 @pytest.mark.parametrize(("lines", "field", "said", "hint"), ENVIRONMENT)
 def test_an_environment_that_cannot_be_had(tmp_path: Path, lines: str, field: str, said: str, hint: str) -> None:
     text = EMBEDDED + "[target.far.environment]\n" + lines.replace("{folder}", str(tmp_path)) + "\n"
-    (found,) = problems(tmp_path, text)
+    found = the_problem(tmp_path, plan_on(text))
     assert found.path == f"target.far.environment.{field}"
     assert said in found.message
     assert hint in (found.hint or "")
@@ -151,13 +143,13 @@ def test_an_environment_that_cannot_be_had(tmp_path: Path, lines: str, field: st
 )
 def test_a_reset_that_the_environment_forbids(tmp_path: Path, lines: str, reset: str, path: str) -> None:
     text = EMBEDDED + "[target.far.environment]\n" + lines.replace("{folder}", str(tmp_path)) + "\n"
-    (found,) = problems(tmp_path, text, reset)
+    found = the_problem(tmp_path, plan_on(text, reset))
     assert found.path == path
 
 
 def test_data_elsewhere_is_not_kept(tmp_path: Path) -> None:
     text = EMBEDDED + f"keep_data = true\nenvironment = {{ data = '{tmp_path}' }}\n"
-    (found,) = problems(tmp_path, text)
+    found = the_problem(tmp_path, plan_on(text))
     assert found.path == "target.far.environment.data"
     assert "cannot be combined with keep_data" in found.message
 
@@ -173,12 +165,12 @@ def test_data_elsewhere_is_not_kept(tmp_path: Path) -> None:
 )
 def test_a_subscriber_of_a_new_cluster_alone(tmp_path: Path, lines: str, reset: str, says: str) -> None:
     target = 'kind = "embedded"\nversion = "18"\nsubscriber = {}\nsettings = { max_connections = 300 }\n'
-    plan = load_plan(write(tmp_path, target)).plan
+    plan = load(tmp_path, plan_on(target))
     assert plan.target["far"].describe() == "PostgreSQL 18, embedded, a logical subscriber"
     assert plan.target["far"].settings == {"max_connections": "300", "wal_level": "logical"}
     if "wal_level" in lines:
         target, lines = target.replace("max_connections = 300", lines), ""
-    (found,) = problems(tmp_path, target + lines + "\n", reset)
+    found = the_problem(tmp_path, plan_on(target + lines + "\n", reset))
     assert says in found.message
 
 
@@ -192,31 +184,29 @@ def test_prepared_statements_need_a_pgbouncer_that_keeps_them_apart(
     program.write_text(f"#!/bin/sh\necho 'PgBouncer {version}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    path = write(tmp_path, EMBEDDED + f'[target.far.pooler]\nkind = "pgbouncer"\n{settings}\n')
-    path.write_text(path.read_text().replace("[sweep]", '[sweep]\nprotocol = "prepared"'))
+    text = plan_on(EMBEDDED + f'[target.far.pooler]\nkind = "pgbouncer"\n{settings}\n')
+    text = text.replace("[sweep]", "[sweep]\nprotocol = 'prepared'")
     if not refused:
-        load_plan(path)
+        load(tmp_path, text)
         return
-    with pytest.raises(PlanError) as caught:
-        load_plan(path)
-    assert [each.path for each in caught.value.problems] == ["sweep.protocol"]
+    assert the_problem(tmp_path, text).path == "sweep.protocol"
 
 
 def test_replicas(tmp_path: Path) -> None:
-    plan = load_plan(write(tmp_path, EMBEDDED + "[target.far.replicas]\ncount = 2\n")).plan
+    plan = load(tmp_path, plan_on(EMBEDDED + "[target.far.replicas]\ncount = 2\n"))
     assert plan.target["far"].describe() == "PostgreSQL 18, embedded, 2 replicas"
-    (found,) = problems(tmp_path, EMBEDDED + "replicas = { count = 1 }\n", 'method = "snapshot"')
+    found = the_problem(tmp_path, plan_on(EMBEDDED + "replicas = { count = 1 }\n", 'method = "snapshot"'))
     assert "cannot follow a restored cluster" in found.message
-    (found,) = problems(tmp_path, EMBEDDED + "replicas = { synchronous = 'on' }\n")
+    found = the_problem(tmp_path, plan_on(EMBEDDED + "replicas = { synchronous = 'on' }\n"))
     assert (found.path, found.message) == ("target.far.replicas.count", "is missing")
     text = EMBEDDED.replace("max_", "synchronous_standby_names = '*', max_") + "replicas = { count = 1 }\n"
-    (found,) = problems(tmp_path, text)
+    found = the_problem(tmp_path, plan_on(text))
     assert found.path == "target.far.settings.synchronous_standby_names"
 
 
 def test_the_environment_is_looked_at_for_the_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_PASSWORD", "pw1")
-    plan = load_plan(write(tmp_path, DSN + 'password_env = "MY_PASSWORD"\n')).plan
+    plan = load(tmp_path, plan_on(DSN + 'password_env = "MY_PASSWORD"\n'))
     assert "pw1" not in str(plan.as_resolved())
     assert os.environ["MY_PASSWORD"] == "pw1"
 
@@ -230,7 +220,7 @@ host = "db1"
 
 
 def test_a_host_over_ssh(tmp_path: Path) -> None:
-    plan = load_plan(write(tmp_path, SSH + "port = 2222\n")).plan
+    plan = load(tmp_path, plan_on(SSH + "port = 2222\n"))
     assert plan.as_resolved()["target"]["far"]["ssh"] == {
         "host": "db1",
         "user": None,
@@ -259,17 +249,17 @@ def test_a_host_over_ssh(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_keys_of_a_host(line: str, key: str, message: str, tmp_path: Path) -> None:
-    (problem,) = problems(tmp_path, SSH + line + "\n")
+    problem = the_problem(tmp_path, plan_on(SSH + line + "\n"))
     assert (problem.path, problem.line, problem.message) == (f"target.far.ssh.{key}", FIRST + 4, message)
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=sh", "me@db1", "a b", "ssh://db1"])
 def test_malformed_host_names(host: str, tmp_path: Path) -> None:
-    (problem,) = problems(tmp_path, SSH.replace("db1", host))
+    problem = the_problem(tmp_path, plan_on(SSH.replace("db1", host)))
     assert (problem.path, problem.line) == ("target.far.ssh.host", FIRST + 3)
     assert "is not a host" in problem.message
 
 
 def test_a_host_over_ssh_is_that_of_a_server_over_the_network(tmp_path: Path) -> None:
-    (problem,) = problems(tmp_path, EMBEDDED + '[target.far.ssh]\nhost = "db1"\n')
+    problem = the_problem(tmp_path, plan_on(EMBEDDED + '[target.far.ssh]\nhost = "db1"\n'))
     assert problem.path == "target.far.ssh"

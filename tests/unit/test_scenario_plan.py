@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from pgdyno.effect import Effect
-from pgdyno.errors import PlanError
-from pgdyno.plan import LoadedPlan, Plan, load_plan, planned_trials
+from pgdyno.plan import Plan, planned_trials
 from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.scenario.loads import background_groups, delay_s, plan_of_load, steps_s
 from pgdyno.plan.workload import effect_of_plan
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import trial_options
+from tests.unit.plan_sample import load, loaded, problems
 
 TARGET = """
 name = "mixed"
@@ -58,20 +58,8 @@ seed = 1
 """
 
 
-def load_mixed(folder: Path, text: str) -> LoadedPlan:
-    path = folder / "mixed.toml"
-    path.write_text(TARGET + text)
-    return load_plan(path)
-
-
-def refusals(folder: Path, text: str) -> str:
-    with pytest.raises(PlanError) as caught:
-        load_mixed(folder, text)
-    return "\n".join(f"{each.path}: {each.message}\n    {each.hint}" for each in caught.value.problems)
-
-
 def test_each_group_with_a_load_has_a_trial_beside_the_others(tmp_path: Path) -> None:
-    plan = load_mixed(tmp_path, f"{GROUPS}{TRIAL}[sweep.group]\nreports.clients = [0, 2]\nsleepers.idle = 7\n").plan
+    plan = load(tmp_path, TARGET + f"{GROUPS}{TRIAL}[sweep.group]\nreports.clients = [0, 2]\nsleepers.idle = 7\n")
     trials = planned_trials(plan)
     assert [(each.place, each.point.group, each.point.clients) for each in trials if each.point.clients != 2] == [
         (1, "orders", 4), (2, "orders", 4),
@@ -85,7 +73,7 @@ def test_each_group_with_a_load_has_a_trial_beside_the_others(tmp_path: Path) ->
 
 
 def test_a_group_has_its_own_load_and_time(tmp_path: Path) -> None:
-    plan = load_mixed(tmp_path, GROUPS + TRIAL).plan
+    plan = load(tmp_path, TARGET + GROUPS + TRIAL)
     orders, reports = (each.point for each in planned_trials(plan))
     assert (plan_of_load(plan, orders).workload.scripts, delay_s(plan, orders)) == (["simple-update"], 0)
     later = plan_of_load(plan, reports)
@@ -96,7 +84,7 @@ def test_a_group_has_its_own_load_and_time(tmp_path: Path) -> None:
 
 
 def test_steps_have_their_loads_in_order(tmp_path: Path) -> None:
-    plan = load_mixed(tmp_path, GROUPS.replace('begin = "2s"', "") + STEPS).plan
+    plan = load(tmp_path, TARGET + GROUPS.replace('begin = "2s"', "") + STEPS)
     trials = planned_trials(plan)
     assert [(each.point.step, each.point.group, each.point.rate) for each in trials] == [
         ("fill", "orders", 200), ("both", "orders", 50), ("both", "reports", None),
@@ -107,13 +95,13 @@ def test_steps_have_their_loads_in_order(tmp_path: Path) -> None:
 
 def test_explicit_points_replace_the_product_of_groups(tmp_path: Path) -> None:
     points = '[sweep]\npoints = [{ "group.reports.clients" = 2 }, { "group.reports.clients" = 5 }]\n'
-    plan = load_mixed(tmp_path, GROUPS + TRIAL + points).plan
+    plan = load(tmp_path, TARGET + GROUPS + TRIAL + points)
     assert [point.groups["reports.clients"] for point in plan.points()] == ["2", "5"]
 
 
 def test_a_group_may_have_regular_arrivals(tmp_path: Path) -> None:
     for given, option in (("", False), ('arrivals = "regular"\n', True)):
-        plan = load_mixed(tmp_path, GROUPS.replace("rate = 200\n", f"rate = 200\n{given}") + TRIAL).plan
+        plan = load(tmp_path, TARGET + GROUPS.replace("rate = 200\n", f"rate = 200\n{given}") + TRIAL)
         orders, reports = (
             trial_options(plan, each.point, 1, tmp_path / "phases.toml") for each in planned_trials(plan)
         )
@@ -122,7 +110,7 @@ def test_a_group_may_have_regular_arrivals(tmp_path: Path) -> None:
 
 def test_a_checkpoint_step_needs_the_right_to_it(tmp_path: Path) -> None:
     text = GROUPS.replace('begin = "2s"', "") + STEPS.replace('do = "vacuum"', 'do = "checkpoint"')
-    of = load_mixed(tmp_path, f"{text}[reset]\ncheckpoint = false\n")
+    of = loaded(tmp_path, TARGET + f"{text}[reset]\ncheckpoint = false\n")
 
     def problems(*, may: bool) -> list[str]:
         able = Abilities(100, may_checkpoint=may, may_reset_statistics=True, may_make_databases=True, is_standby=False)
@@ -137,7 +125,7 @@ ROWS = "[workload]\nvariables = { rows = 4_030 }\n"
 
 def test_the_end_of_a_step_can_depend_on_variables(tmp_path: Path) -> None:
     text = ROWS + GROUPS.replace('begin = "2s"', "") + STEPS.replace("until = { transactions = 400 }", COMPUTED)
-    plan = load_mixed(tmp_path, f"{text}[sweep]\nvariables.rows = [4_030, 12]\n").plan
+    plan = load(tmp_path, TARGET + f"{text}[sweep]\nvariables.rows = [4_030, 12]\n")
     found = [plan_of_load(plan, each.point).trial.transactions for each in planned_trials(plan)]
     # 4,030 / 10 by 4 clients, rounded down; 12 rows are less than one for each
     assert [each for each in found if each is not None] == [100, 1]
@@ -148,11 +136,10 @@ def test_the_end_of_a_step_can_depend_on_variables(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [GROUPS + TRIAL, GROUPS.replace('begin = "2s"', "") + STEPS])
 def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
     for sweep in ("[sweep.group]\nreports.clients = [1, 2]\n", "[[sweep.points]]\ngroup.reports.clients = 2\n"):
-        plan = load_mixed(tmp_path, text + sweep).plan
+        plan = load(tmp_path, TARGET + text + sweep)
         assert {each.point.groups["reports.clients"] for each in planned_trials(plan)} <= {"1", "2"}
         assert planned_trials(Plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
-        (tmp_path / "again.toml").write_text(plan_toml(plan.as_resolved()))
-        assert planned_trials(load_plan(tmp_path / "again.toml").plan) == planned_trials(plan)
+        assert planned_trials(load(tmp_path, plan_toml(plan.as_resolved()))) == planned_trials(plan)
 
 
 MAIN = """
@@ -174,7 +161,7 @@ idle = 50
 
 def test_a_group_in_the_background_has_no_trial(tmp_path: Path) -> None:
     swept = MAIN.replace("clients = [1, 8]", "clients = [1, 8]\ngroup.reports.clients = [0, 2]")
-    plan = load_mixed(tmp_path, swept + REPORTS + TRIAL).plan
+    plan = load(tmp_path, TARGET + swept + REPORTS + TRIAL)
     trials = planned_trials(plan)
     assert {(each.point.group, each.point.clients, each.point.groups["reports.clients"]) for each in trials} == {
         (None, 1, "0"), (None, 1, "2"), (None, 8, "0"), (None, 8, "2"),
@@ -198,7 +185,7 @@ PHASES = '[[phase]]\nname = "a"\nduration = "2s"\n[[phase]]\nname = "b"\nduratio
 @pytest.mark.parametrize("more", [f"repeats = 2\n{SEARCH}", "ledger = true\n", PHASES])
 def test_searches_and_phases_may_have_a_background(tmp_path: Path, more: str) -> None:
     text = f"{PHASES}[trial]\nseed = 1\n" if more == PHASES else TRIAL + more
-    plan = load_mixed(tmp_path, MAIN + REPORTS + text).plan
+    plan = load(tmp_path, TARGET + MAIN + REPORTS + text)
     assert [each.name for each in background_groups(plan, plan.points()[0])] == ["reports", "sleepers"]
     assert not plan.has_group_trials
 
@@ -206,7 +193,7 @@ def test_searches_and_phases_may_have_a_background(tmp_path: Path, more: str) ->
 def test_a_load_in_the_background_that_writes_changes_the_data(tmp_path: Path) -> None:
     reads = MAIN.replace("tpcb-like", "select-only")
     for script, effect in (("select-only", Effect.READS), ("simple-update", Effect.WRITES)):
-        plan = load_mixed(tmp_path, reads + REPORTS.replace("select-only", script) + TRIAL).plan
+        plan = load(tmp_path, TARGET + reads + REPORTS.replace("select-only", script) + TRIAL)
         assert effect_of_plan(plan, tmp_path) is effect
 
 
@@ -250,4 +237,5 @@ def test_a_load_in_the_background_that_writes_changes_the_data(tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_what_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    assert said in refusals(tmp_path, text)
+    found = problems(tmp_path, TARGET + text)
+    assert said in "\n".join(f"{each.path}: {each.message}\n    {each.hint}" for each in found)

@@ -30,37 +30,25 @@ from pgdyno.report.translation import Language
 from pgdyno.store import RunFolder
 from pgdyno.targets.connection import Address
 from pgdyno.user_config import LANGUAGES, config_path, read_config
+from tests.unit.plan_sample import load, problems, small_plan
 from tests.unit.store_sample import sample_manifest
 from tests.unprivileged import unprivileged
 
-PLAN = """\
-name = "first"
-[target.pg]
-kind = "embedded"
-version = "{version}"
-[target.pg.settings]
-max_connections = 300
-[workload]
-scripts = ["{script}"]
-[sweep]
-clients = {clients}
-[trial]
-duration = "1s"
-repeats = {repeats}
-"""
+
+def plan(*, version: str = "18", script: str = "select-only", clients: int = 1, repeats: int = 3) -> str:
+    text = small_plan(
+        f'scripts = ["{script}"]', f"clients = {clients}", f'duration = "1s"\nrepeats = {repeats}', pg=version
+    )
+    return text.replace("[workload]", "[target.pg.settings]\nmax_connections = 300\n[workload]")
 
 
-def problem(folder: Path, **values: object) -> tuple[str, str, str | None]:
-    given = {"version": "18", "script": "select-only", "clients": 1, "repeats": 3} | values
-    (folder / "plan.toml").write_text(PLAN.format(**given))
-    with pytest.raises(PlanError) as caught:
-        load_plan(folder / "plan.toml")
-    first = caught.value.problems[0]
+def problem(folder: Path, text: str) -> tuple[str, str, str | None]:
+    first = problems(folder, text)[0]
     return first.path, first.message, first.hint
 
 
 def test_a_plan_has_at_most_a_hundred_thousand_trials(tmp_path: Path) -> None:
-    assert problem(tmp_path, repeats=1_800_000_000) == (
+    assert problem(tmp_path, plan(repeats=1_800_000_000)) == (
         "trial.repeats",
         "the plan has 1,800,000,000 trials; the maximum is 100,000",
         "reduce repeats, or the sweep",
@@ -68,7 +56,7 @@ def test_a_plan_has_at_most_a_hundred_thousand_trials(tmp_path: Path) -> None:
 
 
 def test_a_million_clients_are_more_than_any_server_accepts(tmp_path: Path) -> None:
-    path, message, hint = problem(tmp_path, clients=1_000_000)
+    path, message, hint = problem(tmp_path, plan(clients=1_000_000))
     assert path == "sweep.clients"
     assert message == "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043"
     assert hint == "use fewer clients"
@@ -76,18 +64,16 @@ def test_a_million_clients_are_more_than_any_server_accepts(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("version", ["9.6", "99"])
 def test_versions_that_cannot_be_downloaded(tmp_path: Path, version: str) -> None:
-    path, message, hint = problem(tmp_path, version=version)
+    path, message, hint = problem(tmp_path, plan(version=version))
     assert (path, hint) == ("target.pg.version", "use a version from 10 to 19")
     assert message == f"there is no PostgreSQL {version} to download"
 
 
 def test_a_byte_order_mark_is_skipped_in_a_plan_and_refused_in_a_script(tmp_path: Path) -> None:
-    text = PLAN.format(version="18", script="q.sql", clients=1, repeats=3)
-    (tmp_path / "plan.toml").write_text("\ufeff" + text, encoding="utf-8")
     (tmp_path / "q.sql").write_text("SELECT 1;\n")
-    assert load_plan(tmp_path / "plan.toml").plan.name == "first"
+    assert load(tmp_path, "\ufeff" + plan(script="q.sql")).name == "mine"
     (tmp_path / "q.sql").write_text("\ufeffSELECT 1;\n", encoding="utf-8")
-    _, message, hint = problem(tmp_path, script="q.sql")
+    _, message, hint = problem(tmp_path, plan(script="q.sql"))
     assert message.endswith("q.sql begins with a byte order mark, which the server would read")
     assert hint == "save it as UTF-8 without a byte order mark"
 
@@ -178,11 +164,7 @@ def test_a_report_of_one_run_twice_is_a_mistake(tmp_path: Path) -> None:
 
 
 def test_prices_without_their_keys_have_examples_of_prices(tmp_path: Path) -> None:
-    text = PLAN.format(version="18", script="select-only", clients=1, repeats=3)
-    (tmp_path / "plan.toml").write_text(f"{text}[price]\n")
-    with pytest.raises(PlanError) as caught:
-        load_plan(tmp_path / "plan.toml")
-    hints = {each.path: each.hint or "" for each in caught.value.problems}
+    hints = {each.path: each.hint or "" for each in problems(tmp_path, plan() + "[price]\n")}
     assert hints.keys() == {"price.currency", "price.date", "price.years", "price.target"}
     assert hints["price.target"].startswith("such as [price.target.NAME]")
     assert all(hints.values())
@@ -211,7 +193,7 @@ def test_a_port_without_a_server() -> None:
 
 
 def test_plan_check_as_json_has_problems_and_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "plan.toml").write_text(PLAN.format(version="99", script="select-only", clients=1, repeats=3))
+    (tmp_path / "plan.toml").write_text(plan(version="99"))
     assert check(str(tmp_path / "plan.toml"), json=True) is ExitCode.PLAN
     found = json.loads(capsys.readouterr().out)
     assert (found["valid"], found["problems"][0]["path"], found["problems"][0]["line"]) == (
@@ -357,28 +339,17 @@ def test_a_path_that_cannot_exist_in_a_plan_is_reported_with_its_line(tmp_path: 
             for key, value in others.items()
         },
     }
-    plan = PLAN.format(version="18", script="select-only", clients=1, repeats=6)
-    plan = plan.replace("[target.pg.settings]\nmax_connections = 300\n", "")
     for key, target in targets.items():
-        text = plan.replace('kind = "embedded"\nversion = "18"', target)
-        (tmp_path / "plan.toml").write_text(text)
-        with pytest.raises(PlanError) as caught:
-            load_plan(tmp_path / "plan.toml")
-        assert any(each.path.endswith(key) for each in caught.value.problems), key
-    (tmp_path / "plan.toml").write_text(plan.replace("select-only", path))
-    with pytest.raises(PlanError):
-        load_plan(tmp_path / "plan.toml")
-    (tmp_path / "plan.toml").write_text(f'extends = "{path}"\n[workload]\nscripts = ["{path}"]\n')
-    with pytest.raises(PlanError):
-        load_plan(tmp_path / "plan.toml")
+        text = small_plan().replace('kind = "embedded"\nversion = "18"', target)
+        assert any(each.path.endswith(key) for each in problems(tmp_path, text)), key
+    problems(tmp_path, small_plan(f'scripts = ["{path}"]'))
+    problems(tmp_path, f'extends = "{path}"\n[workload]\nscripts = ["{path}"]\n')
     (tmp_path / "plan.toml").write_text(f'extends = "quick"\n[workload]\nscripts = ["{path}"]\n')
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "plan.toml").write_text('extends = "../plan"\n')
     with pytest.raises(PlanError):
         load_plan(tmp_path / "below" / "plan.toml")
-    (tmp_path / "plan.toml").write_text('extends = "."\n')
-    with pytest.raises(PlanError):
-        load_plan(tmp_path / "plan.toml")
+    problems(tmp_path, 'extends = "."\n')
 
 
 @pytest.mark.parametrize(
