@@ -328,9 +328,10 @@ impl Client {
         let is_rollback = matches!(self.state, State::Running(Awaited::Rollback(_)));
         let abort = || Abort {
             cause: why.map(|error| describe_disconnect(Some(error))),
-            ..match is_rollback {
-                true => Abort::new(Form::While, format!("{ROLLING_BACK}; {BACKEND_DIED}")),
-                false => Abort::command("SQL", BACKEND_DIED),
+            ..if is_rollback {
+                Abort::new(Form::While, format!("{ROLLING_BACK}; {BACKEND_DIED}"))
+            } else {
+                Abort::command("SQL", BACKEND_DIED)
             }
         };
         self.lose_connection(&describe_disconnect(why), abort, shared);
@@ -352,9 +353,10 @@ impl Client {
     }
 
     fn expects_no_session(&self, shared: &Shared<'_>) -> bool {
-        let has_none = match shared.run.driven_sessions {
-            true => !self.has_driven_session(),
-            false => shared.run.reconnects && !self.transaction.begun,
+        let has_none = if shared.run.driven_sessions {
+            !self.has_driven_session()
+        } else {
+            shared.run.reconnects && !self.transaction.begun
         };
         self.is_stopped() || self.is_away() || has_none || self.replaces_session()
     }

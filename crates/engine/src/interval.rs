@@ -19,7 +19,7 @@ pub enum Phase {
 }
 
 /// An error of a server or a script, for the record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorNote {
     /// When it happened, since the engine's start.
     pub at: Nanos,
@@ -48,9 +48,10 @@ pub struct ErrorNote {
 }
 
 /// What an error did to its transaction or client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Consequence {
     /// The transaction failed; the client continues.
+    #[default]
     Failed,
     Retried,
     /// The client stops for good.

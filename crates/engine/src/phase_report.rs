@@ -1,8 +1,7 @@
 //! The results of each phase of a run: of the transactions that were due in it, whenever they ended.
 
 use crate::clock::{Nanos, SECOND};
-use crate::latencies::{Latencies, Moments};
-use crate::recorder::{Counts, ScriptRecord};
+use crate::recorder::ScriptRecord;
 
 /// The results of one phase. `scheduled() = succeeded + failed + skipped + in flight`.
 #[derive(Debug)]
@@ -22,22 +21,14 @@ pub struct PhaseReport {
 }
 
 impl PhaseReport {
-    pub fn counts(&self) -> Counts {
-        ScriptRecord::sum(&self.scripts).counts
-    }
-
-    pub fn latency(&self) -> Latencies {
-        ScriptRecord::sum(&self.scripts).latency
-    }
-
-    /// Schedule lag of all scripts together.
-    pub fn lag(&self) -> Moments {
-        ScriptRecord::sum(&self.scripts).lag
+    /// All scripts together.
+    pub fn total(&self) -> ScriptRecord {
+        ScriptRecord::sum(&self.scripts)
     }
 
     /// How many transactions were scheduled.
     pub fn scheduled(&self) -> u64 {
-        self.counts().ended() + self.in_flight
+        self.total().counts.ended() + self.in_flight
     }
 
     /// The length of the phase with what its clients were busy after it, seconds.
@@ -48,7 +39,7 @@ impl PhaseReport {
     /// Successful transactions per second; 0 when the run ended before the phase.
     pub fn tps(&self) -> f64 {
         let measured_s = self.measured_s();
-        if measured_s > 0.0 { self.counts().succeeded as f64 / measured_s } else { 0.0 }
+        if measured_s > 0.0 { self.total().counts.succeeded as f64 / measured_s } else { 0.0 }
     }
 }
 

@@ -9,11 +9,11 @@ use crate::connect_record::ConnectRecord;
 use crate::error_counts::{ErrorCount, ErrorCounts};
 use crate::health::Healths;
 use crate::interval::{ErrorNote, Merged, Phase};
-use crate::latencies::{Latencies, Moments};
+use crate::latencies::Moments;
 use crate::outage::Outages;
 use crate::phase_report::{PhaseReport, measured};
 use crate::phases::Phases;
-use crate::recorder::{Counts, ScriptRecord, Statements};
+use crate::recorder::ScriptRecord;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Outcome {
@@ -64,27 +64,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Statements of all scripts together; only for clients with a driver.
-    pub fn statements(&self) -> Statements {
-        ScriptRecord::sum(&self.scripts).statements
-    }
-
-    pub fn counts(&self) -> Counts {
-        ScriptRecord::sum(&self.scripts).counts
-    }
-
-    pub fn latency(&self) -> Latencies {
-        ScriptRecord::sum(&self.scripts).latency
-    }
-
-    /// Schedule lag of all scripts together.
-    pub fn lag(&self) -> Moments {
-        ScriptRecord::sum(&self.scripts).lag
-    }
-
-    /// Time to connect, of all scripts together (-C).
-    pub fn reconnecting(&self) -> Moments {
-        ScriptRecord::sum(&self.scripts).connecting
+    /// All scripts together.
+    pub fn total(&self) -> ScriptRecord {
+        ScriptRecord::sum(&self.scripts)
     }
 
     /// Transactions for which there was no connection; some of those that failed.
@@ -94,7 +76,7 @@ impl Report {
 
     /// How many transactions were scheduled.
     pub fn scheduled(&self) -> u64 {
-        self.counts().ended() + self.in_flight
+        self.total().counts.ended() + self.in_flight
     }
 
     /// Length of the measured part, seconds.
@@ -104,7 +86,7 @@ impl Report {
 
     /// Successful transactions per second; 0 when nothing was measured.
     pub fn tps(&self) -> f64 {
-        if self.measured == 0 { 0.0 } else { self.counts().succeeded as f64 / self.measured_s() }
+        if self.measured == 0 { 0.0 } else { self.total().counts.succeeded as f64 / self.measured_s() }
     }
 }
 

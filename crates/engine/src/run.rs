@@ -236,9 +236,12 @@ pub fn connect_clients(
         done.sort_by_key(|dialed| dialed.tag.token);
         for dialed in done {
             let token = dialed.tag.token;
-            let mut session = dialed.result.map_err(|error| match error.is_interrupted() {
-                true => RunError::Interrupted,
-                false => RunError::Connect { client: share.start + token, error: Box::new(error) },
+            let mut session = dialed.result.map_err(|error| {
+                if error.is_interrupted() {
+                    RunError::Interrupted
+                } else {
+                    RunError::Connect { client: share.start + token, error: Box::new(error) }
+                }
             })?;
             session.print_notices();
             let transport = session.into_transport().map_err(|error| RunError::System(io::Error::other(error)))?;

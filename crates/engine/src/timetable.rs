@@ -36,10 +36,7 @@ impl Timetable {
     pub fn phase(&self, instant: Nanos) -> (Phase, Nanos) {
         if let Some(number) = self.planned(instant) {
             let planned = self.planned[number];
-            return match planned.result {
-                true => (Phase::Measure, planned.from),
-                false => (Phase::WarmUp, planned.from),
-            };
+            return if planned.result { (Phase::Measure, planned.from) } else { (Phase::WarmUp, planned.from) };
         }
         match self.deadline {
             _ if instant < self.measure => (Phase::WarmUp, self.origin),

@@ -127,26 +127,9 @@ impl WorkerReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interval::{Consequence, ErrorNote};
 
     fn note() -> WorkerMessage {
-        WorkerMessage::Error(ErrorNote {
-            at: 0,
-            client: 0,
-            script: 0,
-            command: 0,
-            line: 1,
-            kind: "SQL".into(),
-            query: 0,
-            sqlstate: None,
-            severity: None,
-            message: String::new(),
-            lines: vec![],
-            detail: None,
-            hint: None,
-            planned: None,
-            consequence: Consequence::Failed,
-        })
+        WorkerMessage::Error(ErrorNote::default())
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn all_clients_wait_for_it_at_the_same_time() {
             let spec = Spec { sessions, on_loss, io, ..spec(&target) };
             let began = Instant::now();
             let report = run(&spec, Clock::start(), &AtomicBool::new(false), &mut Faultless(|| {}));
-            assert_eq!(report.expect("it begins").counts().ended(), 3 * CLIENTS as u64);
+            assert_eq!(report.expect("it begins").total().counts.ended(), 3 * CLIENTS as u64);
             sent += 3 * CLIENTS as u64;
             assert_eq!(server.counts().iter().sum::<u64>(), sent);
             // the transactions after the first begin at the host that answered

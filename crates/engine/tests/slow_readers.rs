@@ -90,7 +90,7 @@ fn drive(server: &Server, spec: &Spec, until: impl Fn(&[u64]) -> bool) -> (Repor
     let mut reader = SlowReader { server, until, has_waited: false, notes: 0, intervals: Vec::new(), ended: 0 };
     let stop = AtomicBool::new(false);
     let report = run(spec, Clock::start(), &stop, &mut reader).expect("it begins");
-    assert_eq!(report.counts().ended(), reader.ended);
+    assert_eq!(report.total().counts.ended(), reader.ended);
     assert_eq!(server.counts().iter().sum::<u64>(), reader.ended);
     let pairs = reader.intervals.windows(2);
     assert!(pairs.into_iter().all(|pair| pair[0].1 == pair[1].0));
@@ -105,7 +105,7 @@ fn a_load_of_errors_does_not_wait_for_their_reader() {
         let spec = Spec { limit: Limit::Transactions(each), notes_every_error, ..spec(&server, "SELECT fail;\n") };
         let all = each * CLIENTS as u64;
         let (report, notes) = drive(&server, &spec, |counts| counts.iter().sum::<u64>() == all);
-        assert_eq!(report.counts().failed(), all);
+        assert_eq!(report.total().counts.failed(), all);
         let [error] = &report.errors[..] else {
             panic!("one error, not {:?}", report.errors);
         };
@@ -135,6 +135,6 @@ fn phases_end_while_nobody_reads() {
         ..spec(&server, "SELECT fail;\n")
     };
     let (report, _) = drive(&server, &spec, |counts| counts.iter().all(|&one| one > 0));
-    let ended = report.phases.iter().map(|phase| phase.counts().failed());
+    let ended = report.phases.iter().map(|phase| phase.total().counts.failed());
     assert!(ended.into_iter().all(|failed| failed > 0));
 }

@@ -53,8 +53,8 @@ fn clients_in_use(tps: f64, mean_ns: f64) -> f64 {
 fn time_before_and_after_the_measured_part_counts_with_its_transactions() {
     let (warmup, duration) = (Duration::from_millis(200), Duration::from_millis(1000));
     let report = report("\\sleep 500 ms\n", |spec| Spec { warmup, limit: Limit::Duration(duration), ..spec });
-    assert_eq!(report.counts().succeeded, 3 * CLIENTS as u64);
-    let busy = clients_in_use(report.tps(), report.latency().moments.mean());
+    assert_eq!(report.total().counts.succeeded, 3 * CLIENTS as u64);
+    let busy = clients_in_use(report.tps(), report.total().latency.moments.mean());
     assert!((busy - CLIENTS as f64).abs() < 0.2, "{busy}");
 }
 
@@ -73,7 +73,8 @@ fn a_phase_is_as_long_as_its_clients_are_busy_and_not_as_its_last_transaction() 
     let duration = Limit::Duration(Duration::from_millis(1000));
     let report = report(script, |spec| Spec { phases: Some(phases), limit: duration, ..spec });
     let first = &report.phases[0];
-    assert_eq!(first.counts().succeeded, 1 + 3 * (CLIENTS as u64 - 1));
-    let busy = clients_in_use(first.tps(), first.latency().moments.mean());
+    let total = first.total();
+    assert_eq!(total.counts.succeeded, 1 + 3 * (CLIENTS as u64 - 1));
+    let busy = clients_in_use(first.tps(), total.latency.moments.mean());
     assert!((busy - CLIENTS as f64).abs() < 0.2, "{busy}");
 }

@@ -120,10 +120,7 @@ impl Session {
                 let sent = answer.rows(answer.results().len() - 1);
                 // the tags of SHOW, EXPLAIN and CALL have no number
                 let rows = result.affected.map_or(sent.len(), |rows| rows as usize);
-                let values = match sent.is_empty() {
-                    true => None,
-                    false => Some(self.state.lua.create_string(sent.as_bytes())?),
-                };
+                let values = if sent.is_empty() { None } else { Some(self.state.lua.create_string(sent.as_bytes())?) };
                 Word::Rows(rows, result.columns.unwrap_or(0), values)
             }
             _ => Word::Code(code::ANSWERED),

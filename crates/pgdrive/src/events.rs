@@ -187,13 +187,8 @@ impl Events {
         self.unreported_errors
     }
 
-    /// Writes an `error` event, unless there were too many in this second.
-    pub fn error(&mut self, note: &ErrorNote) -> io::Result<()> {
-        self.losses(note, 1)
-    }
-
     /// Writes an `error` event that affected this many clients, unless there were too many in this second.
-    pub fn losses(&mut self, note: &ErrorNote, clients: u64) -> io::Result<()> {
+    pub fn error(&mut self, note: &ErrorNote, clients: u64) -> io::Result<()> {
         let second = note.at / pgdyno_engine::clock::SECOND;
         if self.second_of_errors.0 != second {
             self.second_of_errors = (second, 0);

@@ -56,10 +56,12 @@ fn entry(option: Syntax, help: &str) -> String {
 
 fn wrap(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
+    // a default stays in one line
+    let text = text.replace("(default: ", "(default:\t");
+    for word in text.split(' ').map(|word| word.replace('\t', " ")) {
         match lines.last_mut() {
             Some(line) if COLUMN + line.len() + 1 + word.len() <= WIDTH => *line += &format!(" {word}"),
-            _ => lines.push(word.to_owned()),
+            _ => lines.push(word),
         }
     }
     lines

@@ -81,7 +81,7 @@ fn end_early(error: &LoadError, resumable: bool, lease: &Lease, messages: &Messa
         }
         return Ok(lease.exit());
     }
-    let mut failure = tpcc::check::failure(error);
+    let mut failure = Failure::from(error);
     if failure.hint.is_none() && resumable {
         failure.hint = Some(RESUME.to_owned());
     }

@@ -125,7 +125,7 @@ impl Observer for Watcher<'_> {
     }
 
     fn error(&mut self, note: &ErrorNote) {
-        let written = self.events.error(note);
+        let written = self.events.error(note, 1);
         self.check(written);
         match note.consequence {
             Consequence::ClientAborted | Consequence::ConnectionLost => {

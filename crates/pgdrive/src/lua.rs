@@ -33,11 +33,7 @@ const STUCK_LOOKS: u32 = (STUCK_AFTER.as_millis() / LOOK_EVERY.as_millis()) as u
 
 impl From<ScriptError> for Failure {
     fn from(error: ScriptError) -> Self {
-        let failure = Self::new(error.message);
-        match error.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
+        Self { hint: error.hint, ..Self::new(error.message) }
     }
 }
 
@@ -299,7 +295,7 @@ impl Results for LuaResults {
 
 /// Adds sysbench's lines to the summary.
 fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
-    let statements = report.statements();
+    let statements = report.total().statements;
     let per_s = |count: u64| count as f64 / report.measured_s().max(f64::MIN_POSITIVE);
     writeln!(
         out,
@@ -317,7 +313,7 @@ fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         per_s(statements.ignored_errors),
     )?;
     writeln!(out, "number of reconnects: {}", lua_reports::reconnects(report))?;
-    let p95_ms = report.latency().at_quantile(0.95) as f64 / 1e6;
+    let p95_ms = report.total().latency.at_quantile(0.95) as f64 / 1e6;
     writeln!(out, "latency 95th percentile = {p95_ms:.3} ms")?;
     let fairness = &report.fairness;
     writeln!(
@@ -332,7 +328,7 @@ fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 
 /// The figures of the summary, for the `end` event.
 pub fn end_fields(report: &Report) -> Value {
-    let statements = report.statements();
+    let statements = report.total().statements;
     let fairness = &report.fairness;
     json!({
         "reads": statements.reads,
@@ -341,7 +337,7 @@ pub fn end_fields(report: &Report) -> Value {
         "queries": statements.total(),
         "ignored_errors": statements.ignored_errors,
         "reconnects": lua_reports::reconnects(report),
-        "p95_ns": report.latency().at_quantile(0.95),
+        "p95_ns": report.total().latency.at_quantile(0.95),
         "fairness": {
             "mean": fairness.mean(),
             "stddev": fairness.stddev(),

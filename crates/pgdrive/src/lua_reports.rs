@@ -108,8 +108,8 @@ impl Sums {
 
 /// Calls the hook for the report of the whole load, if there is one.
 pub fn cumulative(workload: &Workload, report: &Report, threads: usize, messages: &Messages) {
-    let sums =
-        Sums { succeeded: report.counts().succeeded, statements: report.statements(), latency: report.latency() };
+    let total = report.total();
+    let sums = Sums { succeeded: total.counts.succeeded, statements: total.statements, latency: total.latency };
     let moments = &sums.latency.moments;
     let mut figures = sums.figures(threads, [report.measured_s(); 2], reconnects(report));
     figures.extend([
@@ -135,5 +135,5 @@ fn seconds(nanos: Nanos) -> f64 {
 pub fn reconnects(report: &Report) -> u64 {
     let outages = report.outages.as_ref();
     let lost = outages.map_or(0, |outages| outages.tally.reconnects);
-    lost + report.statements().reconnects
+    lost + report.total().statements.reconnects
 }

@@ -5,6 +5,7 @@ mod benchmark_rows;
 #[cfg(test)]
 mod command_line_tests;
 mod common_options;
+mod conflicts;
 mod initialize_options;
 mod log_options;
 mod lua_options;

@@ -59,7 +59,7 @@ impl OutageReporter {
                     };
                     messages.warning(format!("{who}, reconnecting: {words}"));
                 }
-                events.losses(note, *clients)
+                events.error(note, *clients)
             }
             OutageNote::Ended(outage) => {
                 if self.said <= MOST_SAID {

@@ -40,7 +40,7 @@ fn section(out: &mut impl Write, number: usize, spec: &PhaseSpec, phase: &PhaseR
 }
 
 fn write_counts(out: &mut impl Write, phase: &PhaseReport) -> io::Result<()> {
-    let counts = phase.counts();
+    let counts = phase.total().counts;
     writeln!(
         out,
         " - {} transactions scheduled: {} succeeded, {} failed, {} skipped, {} in flight",
@@ -60,7 +60,7 @@ fn write_counts(out: &mut impl Write, phase: &PhaseReport) -> io::Result<()> {
 }
 
 fn write_latency(out: &mut impl Write, phase: &PhaseReport) -> io::Result<()> {
-    let latency = phase.latency();
+    let latency = phase.total().latency;
     if latency.moments.count > 0 {
         let ms = |quantile| latency.at_quantile(quantile) as f64 / 1e6;
         writeln!(
@@ -73,7 +73,7 @@ fn write_latency(out: &mut impl Write, phase: &PhaseReport) -> io::Result<()> {
             latency.moments.max as f64 / 1e6
         )?;
     }
-    let lag = phase.lag();
+    let lag = phase.total().lag;
     if lag.count > 0 {
         let (mean_ms, max_ms) = (lag.mean() / 1e6, lag.max as f64 / 1e6);
         writeln!(out, " - rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms")?;

@@ -172,10 +172,7 @@ fn settings(options: &Benchmark, messages: &Messages) -> Spec {
         timer_tick: options.timer_tick,
         latency_limit: options.latency_limit,
         tries: options.tries,
-        timing: match options.per_command {
-            true => Timing::EveryCommand,
-            false => Timing::Statements,
-        },
+        timing: if options.per_command { Timing::EveryCommand } else { Timing::Statements },
         io: io_for(options.io, options.clients),
         on_error: options.on_error,
         on_loss: options.on_loss,

@@ -23,11 +23,7 @@ const MOST_SHOWN: usize = 10;
 
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
-        let failure = Self::new(&error);
-        match error.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
+        Self { hint: error.hint.map(|hint| hint.to_string()), ..Self::new(&error) }
     }
 }
 
@@ -90,7 +86,7 @@ pub struct ReplayResults {
 
 impl Results for ReplayResults {
     fn add_end_fields(&self, end: &mut Value, _spec: &Spec, report: &Report, _events: &mut Events) {
-        end["replay"] = end_field(&self.outcome, self.pace, &report.reconnecting());
+        end["replay"] = end_field(&self.outcome, self.pace, &report.total().connecting);
     }
 
     fn write(&self, place: Place, _report: &Report, out: &mut dyn Write) -> io::Result<()> {

@@ -124,8 +124,7 @@ fn script_event(id: usize, script: &WeightedProgram, pacing: &Pacing) -> Value {
 
 /// The `end` event, which is also the content of --json.
 pub fn end_event(spec: &Spec, report: &Report, exit: Exit, footprint: &Footprint, events: &mut Events) -> Value {
-    let latency = report.latency();
-    let counts = report.counts();
+    let ScriptRecord { counts, latency, .. } = report.total();
     let scripts: Vec<Value> = (0..spec.programs.len()).map(|number| script_end(spec, report, number, events)).collect();
     let errors: Vec<Value> = report
         .errors
@@ -368,7 +367,7 @@ fn ended_phases(report: &Report, events: &mut Events) -> Value {
 }
 
 fn phase_field(phase: &PhaseReport, events: &mut Events) -> Value {
-    let (counts, latency) = (phase.counts(), phase.latency());
+    let ScriptRecord { counts, latency, lag, .. } = phase.total();
     let scripts: Vec<Value> = phase.scripts.iter().enumerate().map(|(id, record)| script(id, record, events)).collect();
     json!({
         "name": phase.name,
@@ -386,7 +385,7 @@ fn phase_field(phase: &PhaseReport, events: &mut Events) -> Value {
         "retried": counts.retried,
         "retries": counts.retries,
         "tps": phase.tps(),
-        "lag_ns": generator_health::lag(&phase.lag()),
+        "lag_ns": generator_health::lag(&lag),
         "latency_ns": events::latency(&latency),
         "histogram": (latency.moments.count > 0).then(|| events.histogram(&latency.histogram)),
         "scripts": scripts,

@@ -41,7 +41,7 @@ pub fn write(out: &mut impl Write, shown: &SummaryContext<'_>) -> io::Result<()>
 
 fn write_common(out: &mut impl Write, shown: &SummaryContext<'_>) -> io::Result<()> {
     head(out, shown)?;
-    let counts = shown.report.counts();
+    let counts = shown.report.total().counts;
     length(out, shown, &counts)?;
     shown.results.write(Place::AfterLength, shown.report, out)?;
     let total = total(&counts);
@@ -55,7 +55,7 @@ fn write_common(out: &mut impl Write, shown: &SummaryContext<'_>) -> io::Result<
         write_pauses(out, "", pacing, record)?;
     }
     if let Some(percentiles) = &shown.options.percentiles {
-        percentiles.write(out, "", &shown.report.latency())?;
+        percentiles.write(out, "", &shown.report.total().latency)?;
     }
     throughput(out, shown)?;
     shown.results.write(Place::AfterThroughput, shown.report, out)?;
@@ -88,7 +88,7 @@ fn length(out: &mut impl Write, shown: &SummaryContext<'_>, counts: &Counts) -> 
 
 /// Writes the mean latency of `total` transactions, and the schedule lag.
 fn latency(out: &mut impl Write, shown: &SummaryContext<'_>, total: u64) -> io::Result<()> {
-    let counts = shown.report.counts();
+    let counts = shown.report.total().counts;
     if let Some(limit) = shown.load.spec.latency_limit {
         writeln!(
             out,
@@ -106,13 +106,13 @@ fn latency(out: &mut impl Write, shown: &SummaryContext<'_>, total: u64) -> io::
         || matches!(options.workload, WorkloadChoice::Replay(_))
         || shown.load.spec.pacing.iter().any(Pacing::pauses);
     if is_measured {
-        simple_stats(out, "latency", &shown.report.latency().moments)?;
+        simple_stats(out, "latency", &shown.report.total().latency.moments)?;
     } else {
         let including = if counts.given_up() > 0 { " (including failures)" } else { "" };
         let mean_ms = shown.report.measured_s() * 1e3 * shown.load.spec.clients as f64 / total as f64;
         writeln!(out, "latency average = {mean_ms:.3} ms{including}")?;
     }
-    let lag = shown.report.lag();
+    let lag = shown.report.total().lag;
     if lag.count > 0 {
         let (mean_ms, max_ms) = (lag.mean() / 1e6, lag.max as f64 / 1e6);
         writeln!(out, "rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms")?;
@@ -133,7 +133,7 @@ fn throughput(out: &mut impl Write, shown: &SummaryContext<'_>) -> io::Result<()
         Sessions::Kept | Sessions::Driven => {
             let connecting_ms = shown.report.connecting as f64 / 1e6;
             writeln!(out, "initial connection time = {connecting_ms:.3} ms")?;
-            let later = shown.report.reconnecting();
+            let later = shown.report.total().connecting;
             if later.count > 0 {
                 let mean_ms = later.mean() / 1e6;
                 writeln!(out, "average connection time of sessions = {mean_ms:.3} ms")?;
@@ -141,7 +141,7 @@ fn throughput(out: &mut impl Write, shown: &SummaryContext<'_>) -> io::Result<()
             writeln!(out, "tps = {tps:.6} (without initial connection time)")
         }
         Sessions::PerTransaction => {
-            let connecting_ms = shown.report.reconnecting().mean() / 1e6;
+            let connecting_ms = shown.report.total().connecting.mean() / 1e6;
             writeln!(out, "average connection time = {connecting_ms:.3} ms")?;
             if let (OnLoss::Count, Some(connects)) = (shown.load.spec.on_loss, &shown.report.connects) {
                 connecting(out, connects)?;

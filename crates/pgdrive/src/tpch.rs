@@ -6,7 +6,6 @@ pub mod queries;
 pub mod query_order;
 pub mod refresh;
 pub mod stream;
-pub mod tpch_load;
 
 use crate::exit::Exit;
 use crate::options::{TpchQueries, TpchSelection};

@@ -56,7 +56,7 @@ impl Workload {
     pub fn read_database(self, session: &mut Session, set_up: &SetUp<'_>) -> Result<Self, Failure> {
         Ok(match &set_up.options.workload {
             WorkloadChoice::Tpcc(load) => Self::Tpcc(Box::new(Ready::new(session, load, set_up)?)),
-            WorkloadChoice::Tpch => Self::Tpch(tpch::tpch_load::streams(session, set_up.options.clients, set_up.seed)?),
+            WorkloadChoice::Tpch => Self::Tpch(Streams::open(session, set_up.options.clients, set_up.seed)?),
             WorkloadChoice::Queries(choice) => Self::Queries(Queries::open(choice, set_up.seed)?),
             _ => self,
         })

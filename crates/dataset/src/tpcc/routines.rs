@@ -159,10 +159,7 @@ fn body(transaction: Transaction, profile: Profile, kind: RoutineKind, undo: &st
         ("/* payment count */", ", c_payment_cnt = c_payment_cnt + 1"),
         ("/* delivery count */", ", c_delivery_cnt = c_delivery_cnt + 1"),
     ];
-    let unused = match profile.commits_unused_item(kind) {
-        true => "null;",
-        false => undo,
-    };
+    let unused = if profile.commits_unused_item(kind) { "null;" } else { undo };
     let mut body = transaction.body().replace("/* unused item */", unused);
     for (place, counted) in counts {
         let text = match profile {

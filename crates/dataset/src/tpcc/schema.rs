@@ -107,9 +107,8 @@ pub(super) fn create_partitions(tpcc: &Tpcc) -> Vec<String> {
     let parts = partitions(tpcc).unwrap_or_default();
     let last = parts.len().saturating_sub(1);
     let create = |(place, part): (usize, &Part)| {
-        let edge = |is_open: bool, open: &str, warehouses: u64| match is_open {
-            true => open.to_owned(),
-            false => (warehouses + 1).to_string(),
+        let edge = |is_open: bool, open: &str, warehouses: u64| {
+            if is_open { open.to_owned() } else { (warehouses + 1).to_string() }
         };
         format!(
             "create table {} partition of order_line for values from ({}) to ({})",

@@ -161,10 +161,7 @@ impl Client {
                 self.finish(shared);
                 return Next::Close;
             }
-            let what = match shared.run.driven_sessions {
-                true => "opening a session",
-                false => "reconnecting",
-            };
+            let what = if shared.run.driven_sessions { "opening a session" } else { "reconnecting" };
             let waited_s = now.saturating_sub(absence.since) as f64 / 1e9;
             let mut why = Abort::new(Form::While, format!("{what}; there was no connection for {waited_s:.3} s"));
             why.cause = absence.refusal.clone();

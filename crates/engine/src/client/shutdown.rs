@@ -14,9 +14,10 @@ impl Client {
             State::Unconnected(_) | State::Stopping | State::Finished | State::Aborted => None,
             State::Paused(_) | State::Running(Awaited::Sleep | Awaited::SessionChange(_)) => {
                 // between two transactions with a connection each, the client has ended its session
-                let has_session = match shared.run.driven_sessions {
-                    true => self.has_driven_session(),
-                    false => !shared.run.reconnects || self.transaction.begun,
+                let has_session = if shared.run.driven_sessions {
+                    self.has_driven_session()
+                } else {
+                    !shared.run.reconnects || self.transaction.begun
                 };
                 has_session.then_some(Hold::Idle)
             }

@@ -24,10 +24,7 @@ fn phased(phases: Vec<PhaseSpec>) -> Spec {
 
 fn phased_for(clients: usize, phases: Vec<PhaseSpec>) -> Spec {
     let phases = Phases::new(phases);
-    let arrivals = match phases.is_open() {
-        true => Arrivals::Phased(Spacing::Regular),
-        false => Arrivals::Closed,
-    };
+    let arrivals = if phases.is_open() { Arrivals::Phased(Spacing::Regular) } else { Arrivals::Closed };
     let limit = Limit::Duration(Duration::from_nanos(phases.end()));
     let mut spec = spec("SELECT 1;\n", QueryMode::Simple, limit, Tries::AtMost(1), arrivals);
     let other = super::spec("SELECT 2;\n", QueryMode::Simple, limit, Tries::AtMost(1), arrivals);

@@ -4,23 +4,7 @@ use crate::interval::Consequence;
 const MS: Nanos = SECOND / 1000;
 
 fn note(client: usize) -> ErrorNote {
-    ErrorNote {
-        at: 0,
-        planned: None,
-        client,
-        script: 0,
-        command: 0,
-        line: 1,
-        kind: "SQL".to_owned(),
-        query: 0,
-        sqlstate: None,
-        severity: None,
-        message: String::new(),
-        lines: vec![],
-        detail: None,
-        hint: None,
-        consequence: Consequence::Reconnecting,
-    }
+    ErrorNote { client, consequence: Consequence::Reconnecting, ..ErrorNote::default() }
 }
 
 fn lose(tracker: &mut OutageTracker, at: Nanos) {

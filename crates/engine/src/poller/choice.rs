@@ -4,8 +4,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use super::handler::{Handler, Next, Poller, Released};
-use super::setup;
-use super::uring::Uring;
+use super::uring::{Uring, explain};
 use crate::clock::{Clock, Nanos, SECOND};
 use crate::spec::Io;
 
@@ -29,7 +28,7 @@ pub fn choose(io: Io, workers: usize, connections: usize) -> io::Result<PollerKi
         let clock = Clock::start();
         let rings = (0..workers.max(1)).map(|_| Uring::new(connections.max(1), clock));
         let mut rings = rings.collect::<io::Result<Vec<_>>>()?;
-        try_out(&mut rings[0], clock).map_err(setup::explain)?;
+        try_out(&mut rings[0], clock).map_err(explain)?;
         Ok(PollerKind::IoUring)
     };
     match io {

@@ -43,10 +43,7 @@ struct Socket {
 
 impl Socket {
     fn flags(&self) -> EventFlags {
-        match self.rest.is_empty() {
-            true => READ,
-            false => READ | EventFlags::OUT,
-        }
+        if self.rest.is_empty() { READ } else { READ | EventFlags::OUT }
     }
 }
 

@@ -366,10 +366,8 @@ impl<P: Poller> Play<P> {
         loop {
             self.turn_all();
             let links = &mut self.world.links;
-            let unsettled = links.iter_mut().filter_map(|link| match link.is_settled() {
-                true => None,
-                false => Some(link.number),
-            });
+            let unsettled =
+                links.iter_mut().filter_map(|link| if link.is_settled() { None } else { Some(link.number) });
             let unsettled: Vec<usize> = unsettled.collect();
             if unsettled.is_empty() {
                 return;
@@ -412,9 +410,10 @@ mod tests {
         let mut count = 0;
         for entry in fs::read_dir(folder).expect("a corpus") {
             let data = fs::read(entry.expect("an entry").path()).expect("a file");
-            match io_uring_is_to_work() {
-                true => pollers(&data),
-                false => drop(play::<Epoll>(&data)),
+            if io_uring_is_to_work() {
+                pollers(&data)
+            } else {
+                drop(play::<Epoll>(&data))
             }
             count += 1;
         }

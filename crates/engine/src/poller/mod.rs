@@ -10,7 +10,6 @@ mod epoll;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz_tests;
 mod handler;
-mod setup;
 #[cfg(test)]
 mod tests;
 mod uring;

@@ -66,10 +66,7 @@ impl<P: Poller> Worker<'_, P> {
             return self.load.shared.requests.change_session(id);
         }
         let ago = began.elapsed();
-        let took = match self.load.shared.run.reconnects {
-            true => time_share,
-            false => ago,
-        };
+        let took = if self.load.shared.run.reconnects { time_share } else { ago };
         let made = Attempt {
             began: self.load.shared.clock.now().saturating_sub(ago.as_nanos() as Nanos),
             took: took.as_nanos() as Nanos,
@@ -80,9 +77,12 @@ impl<P: Poller> Worker<'_, P> {
         let result = result.and_then(|transport| self.attach(token, transport).map_err(Refusal::passing));
         let result = result.as_ref().copied();
         let connects_later = self.load.shared.run.spec.connects_later();
-        self.step(token, |client, shared| match connects_later {
-            true => client.handle_reconnection(result, &made, shared),
-            false => client.handle_connection(result, &made, shared),
+        self.step(token, |client, shared| {
+            if connects_later {
+                client.handle_reconnection(result, &made, shared)
+            } else {
+                client.handle_connection(result, &made, shared)
+            }
         });
     }
 

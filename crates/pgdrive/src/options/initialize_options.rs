@@ -19,7 +19,6 @@ const CHUNK_ROWS_MOST: u64 = 1_000_000;
 /// The least number of chunks for each connection, so that all end at about the same time.
 const CHUNKS_A_WORKER: u64 = 4;
 const DEFAULT_TABLE_SIZE: u32 = 10_000;
-pub(super) const DEFAULT_SEED: u64 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatasetChoice {
@@ -201,43 +200,8 @@ impl InitializeOptions {
         })
     }
 
-    /// Whether an option was given that applies only to pgbench's tables.
-    fn has_of_pgbench(&self) -> bool {
-        self.scale.is_some()
-            || self.fillfactor.is_some()
-            || self.unlogged
-            || self.partitions > 0
-            || self.tablespace.is_some()
-            || self.index_tablespace.is_some()
-    }
-
-    /// Refuses options of datasets other than `name`.
-    fn refuse_others(&self, name: &str, has_seed: bool, tpcc: &TpccOptions, tpch: &TpchOptions) -> Result<(), Failure> {
-        let has_sizes = self.sizes.tables.is_some() || self.sizes.table_size.is_some();
-        for (is_given, options, owners) in [
-            (has_sizes, "--tables and --table-size", &["sbtest"][..]),
-            (has_seed, "--random-seed", &["sbtest", "tpcc"]),
-            (tpcc.of_load(), "--warehouses, --tpcc-profile, --order-line-partitions and --tpcc-check", &["tpcc"]),
-            (tpch.scale.is_some(), "--scale-factor", &["tpch"]),
-        ] {
-            if is_given && !owners.contains(&name) {
-                let owners = owners.join(" or --dataset=");
-                let message = format!("{options} can only be used with --dataset={owners}");
-                return Err(Failure::new(message));
-            }
-        }
-        if self.has_of_pgbench() && matches!(name, "sbtest" | "tpcc" | "tpch") {
-            let size = match name {
-                "sbtest" => "--tables and --table-size",
-                "tpch" => "--scale-factor",
-                _ => "--warehouses",
-            };
-            return Err(Failure::new(format!(
-                "-s, -F, --partitions, --unlogged-tables and tablespaces cannot be used with --dataset={name}"
-            ))
-            .hint(format!("Its size is given by {size}.")));
-        }
-        Ok(())
+    pub fn name(&self) -> &str {
+        self.dataset.as_deref().unwrap_or("pgbench")
     }
 
     /// The dataset; `seed` is None without --random-seed.
@@ -245,16 +209,8 @@ impl InitializeOptions {
         &self, seed: Option<Seed>, tpcc: &TpccOptions, tpch: &TpchOptions,
     ) -> Result<DatasetChoice, Failure> {
         let schema = self.schema()?;
-        let name = self.dataset.as_deref().unwrap_or("pgbench");
-        self.refuse_others(name, seed.is_some(), tpcc, tpch)?;
-        let seed = || match seed {
-            None | Some(Seed::Default) => Ok(DEFAULT_SEED),
-            Some(Seed::Fixed(seed)) => Ok(seed),
-            Some(Seed::Time | Seed::Strong) => {
-                Err(Failure::new("a load needs a number as its random seed, so that it can be repeated"))
-            }
-        };
-        match name {
+        let seed = || seed.unwrap_or(Seed::Default).number("a load");
+        match self.name() {
             "pgbench" => Ok(DatasetChoice::Pgbench(schema)),
             "sbtest" => Ok(DatasetChoice::Sbtest(Sbtest {
                 tables: self.sizes.tables.unwrap_or(1),
@@ -360,15 +316,15 @@ mod tests {
         assert_eq!(sbtest.expect("a load").dataset, DatasetChoice::Sbtest(expected));
         for (args, complaint) in [
             (&["--dataset=tpcds"][..], "unrecognized dataset"),
-            (&["--dataset=tpch", "-s2"], "cannot be used with --dataset=tpch"),
-            (&["--dataset=tpcc", "-s2"], "cannot be used with --dataset=tpcc"),
+            (&["--dataset=tpch", "-s2"], "--scale can only be used with --dataset=pgbench"),
+            (&["--dataset=tpcc", "-s2"], "--scale can only be used with --dataset=pgbench"),
             (&["--warehouses=2"], "can only be used with --dataset=tpcc"),
             (
                 &["--dataset=tpcc", "--warehouses=2", "--order-line-partitions=3"],
                 "at least as many warehouses as partitions",
             ),
             (&["--dataset=tpcc", "--tpcc-profile=tpc"], "unrecognized TPC-C profile"),
-            (&["--dataset=sbtest", "-s2"], "cannot be used with --dataset=sbtest"),
+            (&["--dataset=sbtest", "-s2"], "--scale can only be used with --dataset=pgbench"),
             (&["--tables=2"], "can only be used with --dataset=sbtest"),
             (&["--random-seed=2"], "can only be used with --dataset=sbtest"),
             (&["--dataset=sbtest", "--random-seed=time"], "needs a number"),

@@ -12,9 +12,6 @@ pub struct Row<G> {
     apply: Apply<G>,
     modes: Modes,
     is_in_pgbench: bool,
-    conflict: Option<Conflict<G>>,
-    /// The remedy where --replay excludes the option.
-    not_in_replays: Option<&'static str>,
 }
 
 enum Apply<G> {
@@ -32,40 +29,6 @@ enum Modes {
     AnyInPgdrive,
 }
 
-/// Parts of a load that options may exclude.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Partner {
-    Phases,
-    /// --lua and --workload
-    Lua,
-    Replay,
-}
-
-/// What an option cannot be combined with, and the remedy.
-pub struct Conflict<G> {
-    partner: Partner,
-    remedy: &'static str,
-    /// Name of the option in the message.
-    called: Option<&'static str>,
-    /// Whether the given value does no harm.
-    unless: fn(&G) -> bool,
-}
-
-impl<G> Conflict<G> {
-    pub const fn new(partner: Partner, remedy: &'static str) -> Self {
-        Self { partner, remedy, called: None, unless: |_| false }
-    }
-
-    /// Names the option together with others that have the same conflict.
-    pub const fn called(self, called: &'static str) -> Self {
-        Self { called: Some(called), ..self }
-    }
-
-    pub const fn unless(self, unless: fn(&G) -> bool) -> Self {
-        Self { unless, ..self }
-    }
-}
-
 impl<G> Row<G> {
     /// An option without a letter, an argument and an effect.
     pub const fn new(long: &'static str, help: &'static str) -> Self {
@@ -75,8 +38,6 @@ impl<G> Row<G> {
             apply: Apply::Call(|_| {}),
             modes: Modes::OfItsSection,
             is_in_pgbench: true,
-            conflict: None,
-            not_in_replays: None,
         }
     }
 
@@ -127,15 +88,6 @@ impl<G> Row<G> {
         Self { is_in_pgbench: false, ..self }
     }
 
-    pub const fn not_with(self, conflict: Conflict<G>) -> Self {
-        Self { conflict: Some(conflict), ..self }
-    }
-
-    /// Refuses the option in a replay; `remedy` continues "Leave it out: ".
-    pub const fn not_in_replays(self, remedy: &'static str) -> Self {
-        Self { not_in_replays: Some(remedy), ..self }
-    }
-
     pub fn is_known_as(&self, called_as: CalledAs) -> bool {
         self.is_in_pgbench || called_as == CalledAs::Pgdrive
     }
@@ -158,29 +110,5 @@ impl<G> Row<G> {
             Apply::Set(set) => set(given, value)?,
         }
         Ok(())
-    }
-
-    /// Refuses the option if `partner` excludes it.
-    pub fn refuse_with(&self, partner: Partner, given: &G) -> Result<(), Failure> {
-        if let (Partner::Replay, Some(remedy)) = (partner, self.not_in_replays) {
-            let option = self.syntax.to_string();
-            let hint = format!("Leave {option} out: {remedy}.");
-            return Err(Failure::new(format!("{option} cannot be used with --replay")).hint(hint));
-        }
-        let conflict = self.conflict.as_ref();
-        let Some(conflict) = conflict.filter(|it| it.partner == partner && !(it.unless)(given)) else {
-            return Ok(());
-        };
-        let called = match conflict.called {
-            Some(called) => called.to_owned(),
-            None => self.syntax.to_string(),
-        };
-        let remedy = conflict.remedy;
-        let (partner, hint) = match partner {
-            Partner::Phases => ("--phases", format!("Leave {called} out: {remedy}.")),
-            Partner::Lua => ("--lua and --workload", remedy.to_owned()),
-            Partner::Replay => ("--replay", remedy.to_owned()),
-        };
-        Err(Failure::new(format!("{called} cannot be used with {partner}")).hint(hint))
     }
 }

@@ -8,7 +8,7 @@ use super::benchmark_options::BenchmarkOptions;
 use super::benchmark_rows;
 use super::common_options::{self, CommonOptions};
 use super::initialize_options::{self, InitializeOptions};
-use super::option_row::{Partner, Row};
+use super::option_row::Row;
 use super::option_values::{Information, Value};
 use super::proxy_options::{self, ProxyOptions};
 use super::tpcc_options::{self, TpccOptions};
@@ -124,12 +124,6 @@ impl GivenOptions {
     fn has_of_mode<G: 'static>(&self, rows: impl IntoIterator<Item = &'static Row<G>>) -> bool {
         let mut of_mode = (rows.into_iter()).filter(|row| row.is_of_its_mode(self.called_as));
         of_mode.any(|row| self.has(row.syntax.long))
-    }
-
-    /// Refuses options that `partner` excludes.
-    pub fn refuse_with(&self, partner: Partner) -> Result<(), Failure> {
-        let mut given = benchmark_rows::all().filter(|row| self.has(row.syntax.long));
-        given.try_for_each(|row| row.refuse_with(partner, &self.load))
     }
 }
 

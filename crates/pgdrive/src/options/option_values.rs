@@ -99,6 +99,22 @@ pub enum Information {
     Script(String),
 }
 
+/// The seed of rows and queries without --random-seed.
+const DEFAULT_SEED: u64 = 1;
+
+impl Seed {
+    /// The number for `what`, which has to be repeatable.
+    pub(super) fn number(self, what: &str) -> Result<u64, Failure> {
+        match self {
+            Self::Default => Ok(DEFAULT_SEED),
+            Self::Fixed(seed) => Ok(seed),
+            Self::Time | Self::Strong => {
+                Err(Failure::new(format!("{what} needs a number as its random seed, so that it can be repeated")))
+            }
+        }
+    }
+}
+
 impl ScriptChoice {
     /// A built-in script with the weight 1.
     pub fn builtin(name: &str) -> Self {

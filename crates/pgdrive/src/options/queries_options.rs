@@ -11,17 +11,6 @@ use crate::tpch;
 const ROUNDS: u64 = 10;
 
 pub(super) fn shape(given: &BenchmarkOptions, tpch: Option<TpchQueries>, load: &mut Benchmark) -> Result<(), Failure> {
-    for (is_given, options) in [
-        (given.duration.is_some(), "-T"),
-        (given.rate_per_s.is_some(), "a rate (-R/--rate)"),
-        (load.phases_file.is_some(), "--phases"),
-        (given.part.is_some(), "--part"),
-    ] {
-        if is_given {
-            let message = format!("{options} cannot be used with --workload=queries");
-            return Err(Failure::new(message).hint("Each client runs all queries as many times as -t says."));
-        }
-    }
     let mut names = Vec::new();
     for script in std::mem::take(&mut load.scripts) {
         match script.origin {

@@ -5,8 +5,8 @@ use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Limit, OnError, OnLoss, Sessions, Tries};
 
 use super::benchmark_options::{Benchmark, BenchmarkOptions, WorkloadChoice};
+use super::conflicts::{LoadKind, check_dataset};
 use super::initialize_options::Initialize;
-use super::option_row::Partner;
 use super::option_sections::GivenOptions;
 use super::option_values::{ScramKeys, ScriptChoice, Vacuum};
 use super::queries_options;
@@ -59,6 +59,7 @@ fn initialize(given: GivenOptions) -> Result<Initialize, Failure> {
     }
     let load = &given.load.load;
     let seed = given.has("random-seed").then_some(load.seed);
+    check_dataset(given.initialize.name(), &given)?;
     let dataset = given.initialize.dataset(seed, &given.tpcc, &given.tpch)?;
     let connection = given.common.connection;
     let check = given.tpcc.check.then(|| TpccCheck { connection: connection.clone(), ..given.tpcc.checks() });
@@ -94,11 +95,11 @@ fn benchmark(mut given: GivenOptions) -> Result<Benchmark, Failure> {
     resolve_lua(&mut given, &mut load)?;
     resolve_tpcc(&given, &mut load)?;
     if given.load.tpch {
-        refuse_script_options(&given, "tpch", "Queries are sent in the simple protocol.")?;
-        tpch_options::shape(&given.load, &mut load)?;
+        LoadKind::Tpch.check(&given)?;
+        tpch_options::shape(&mut load);
     }
     if given.load.queries {
-        refuse_script_options(&given, "queries", "Queries are sent in the simple protocol, as they are.")?;
+        LoadKind::Queries.check(&given)?;
         queries_options::shape(&given.load, given.tpch.queries(false, load.seed)?, &mut load)?;
     }
     if load.scripts.is_empty() {
@@ -130,9 +131,10 @@ fn benchmark(mut given: GivenOptions) -> Result<Benchmark, Failure> {
     load.workers = Workers::resolve(given.load.jobs, given.load.max_workers, given.called_as)?;
     load.drain_limit = load.drain_limit.or(given.called_as.drain_limit());
     load.vacuum = vacuum(&given.load, &load);
-    load.on_loss = match given.load.counts_refusals {
-        true => count_refusals(&given.load, &load)?,
-        false => Patience::resolve(given.load.reconnect, load.limit),
+    load.on_loss = if given.load.counts_refusals {
+        count_refusals(&given.load, &load)?
+    } else {
+        Patience::resolve(given.load.reconnect, load.limit)
     };
     load.parent_lease |= load.lease.is_some();
     Ok(load)
@@ -154,7 +156,7 @@ fn resolve_replay(given: &GivenOptions, load: &mut Benchmark) -> Result<(), Fail
     let Some(replay) = given.load.replay.resolve()? else {
         return Ok(());
     };
-    given.refuse_with(Partner::Replay)?;
+    LoadKind::Replay.check(given)?;
     load.scripts.push(replay.script());
     load.sessions = Sessions::Driven;
     load.on_error = OnError::Continue;
@@ -169,7 +171,7 @@ fn resolve_lua(given: &mut GivenOptions, load: &mut Benchmark) -> Result<(), Fai
     let Some(lua) = std::mem::take(&mut given.load.lua).resolve(sizes)? else {
         return Ok(());
     };
-    given.refuse_with(Partner::Lua)?;
+    LoadKind::Lua.check(given)?;
     load.scripts.push(lua.script());
     // pgdrive's own options take precedence over a script's, because the last one of a name does
     load.connection.overrides.splice(..0, lua.connection());
@@ -186,35 +188,17 @@ fn resolve_tpcc(given: &GivenOptions, load: &mut Benchmark) -> Result<(), Failur
     if !given.load.tpcc {
         return Ok(());
     }
-    if !load.scripts.is_empty() {
-        return Err(Failure::new("-b, -f, -N and -S cannot be used with --workload=tpcc, which has its own scripts"));
-    }
-    refuse_script_options(given, "tpcc", "--tpcc-variant selects how statements are sent.")?;
+    LoadKind::Tpcc.check(given)?;
     let tpcc = given.tpcc.load();
     load.scripts = tpcc.scripts();
     load.workload = WorkloadChoice::Tpcc(tpcc);
     Ok(())
 }
 
-/// Refuses options of scripts, which would have no effect on a workload of pgdrive's own.
-fn refuse_script_options(given: &GivenOptions, workload: &str, protocol: &str) -> Result<(), Failure> {
-    for (long, option, hint) in [
-        ("protocol", "-M/--protocol", protocol),
-        ("auto-pipeline", "--auto-pipeline", protocol),
-        ("define", "-D/--define", "It has no variables."),
-    ] {
-        if given.has(long) {
-            let message = format!("{option} cannot be used with --workload={workload}");
-            return Err(Failure::new(message).hint(hint));
-        }
-    }
-    Ok(())
-}
-
 /// Refuses options whose values a file of phases contains, and --arrivals without a rate.
 fn agree_with_phases(given: &GivenOptions, load: &Benchmark) -> Result<(), Failure> {
     if load.phases_file.is_some() {
-        return given.refuse_with(Partner::Phases);
+        return LoadKind::Phases.check(given);
     }
     if load.spacing.is_some() && given.load.rate_per_s.is_none() {
         return Err(Failure::new("--arrivals needs a rate").hint("Give --rate=NUM, or --phases=FILE with rates."));

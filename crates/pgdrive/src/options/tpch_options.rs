@@ -5,7 +5,7 @@ use pgdyno_dataset::tpch::MOST_SCALE;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::Limit;
 
-use super::benchmark_options::{Benchmark, BenchmarkOptions, WorkloadChoice};
+use super::benchmark_options::{Benchmark, WorkloadChoice};
 use super::option_row::Row;
 use super::option_values::{Origin, ScriptChoice, Seed};
 use super::query_choice::{TpchQueries, TpchSelection};
@@ -52,32 +52,13 @@ impl TpchOptions {
             }
             return Ok(None);
         };
-        let seed = match seed {
-            Seed::Fixed(seed) => seed,
-            Seed::Default => super::initialize_options::DEFAULT_SEED,
-            Seed::Time | Seed::Strong => {
-                return Err(Failure::new("--tpch-queries needs a number as its random seed"));
-            }
-        };
+        let seed = seed.number("--tpch-queries")?;
         Ok(Some(TpchQueries { selection, scale_factor: self.dataset().scale_factor(), seed }))
     }
 }
 
 /// Makes `load` one of --workload=tpch: each client runs its stream once.
-pub(super) fn shape(given: &BenchmarkOptions, load: &mut Benchmark) -> Result<(), Failure> {
-    for (is_given, options) in [
-        (!load.scripts.is_empty(), "-b, -f, -N and -S"),
-        (given.transactions.is_some() || given.duration.is_some(), "-t and -T"),
-        (given.rate_per_s.is_some(), "a rate (-R/--rate)"),
-        (load.phases_file.is_some(), "--phases"),
-        (given.part.is_some(), "--part"),
-        (given.reconnect.is_some(), "--reconnect"),
-    ] {
-        if is_given {
-            let message = format!("{options} cannot be used with --workload=tpch");
-            return Err(Failure::new(message).hint("It runs its queries once; -c is the number of streams."));
-        }
-    }
+pub(super) fn shape(load: &mut Benchmark) {
     load.workload = WorkloadChoice::Tpch;
     load.scripts.push(ScriptChoice {
         origin: Origin::Driven { name: "TPC-H".to_owned(), commands: Step::all().map(Step::name).collect() },
@@ -87,7 +68,6 @@ pub(super) fn shape(given: &BenchmarkOptions, load: &mut Benchmark) -> Result<()
     load.arrivals = Arrivals::Closed;
     // the other clients would wait for the parts of one that has ended
     load.exit_on_abort = true;
-    Ok(())
 }
 
 fn scale(text: &str) -> Result<Tpch, Failure> {

@@ -57,7 +57,7 @@ pub fn check(
     let (warehouses, profile) = expected_dataset(session, options)?;
     let mut all_hold = true;
     for condition in conditions(warehouses, profile, options.depth) {
-        let verdict = condition.check(session).map_err(|error| failure(&error))?;
+        let verdict = condition.check(session).map_err(|error| Failure::from(&error))?;
         all_hold &= verdict.violations == 0;
         tell(&condition, &verdict, events, out)
             .map_err(|error| Failure::new(format!("could not write results: {error}")))?;
@@ -93,7 +93,7 @@ fn tell(condition: &Condition, verdict: &Verdict, events: &mut Events, out: &mut
 
 /// Warehouses and profile: those requested, otherwise those of the dataset stamp.
 fn expected_dataset(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile), Failure> {
-    let (warehouses, profile) = match Stamp::read(session).map_err(|error| failure(&error))? {
+    let (warehouses, profile) = match Stamp::read(session).map_err(|error| Failure::from(&error))? {
         Reading::Stamped(stamp) if stamp.dataset == "tpcc" => (Some(stamp.scale), profile_of(&stamp)),
         _ => (None, None),
     };
@@ -107,10 +107,8 @@ fn expected_dataset(session: &mut Session, options: &TpccCheck) -> Result<(u64, 
     Ok((warehouses, profile))
 }
 
-/// The message for an error of the dataset.
-pub fn failure(error: &LoadError) -> Failure {
-    let mut failure = Failure::new(error);
-    failure.detail = error.detail();
-    failure.hint = error.hint().map(ToOwned::to_owned);
-    failure
+impl From<&LoadError> for Failure {
+    fn from(error: &LoadError) -> Self {
+        Self { detail: error.detail(), hint: error.hint().map(ToOwned::to_owned), ..Self::new(error) }
+    }
 }

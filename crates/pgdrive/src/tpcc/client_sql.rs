@@ -367,10 +367,7 @@ impl ClientSql {
             self.plan.truncate(self.next);
             self.step(Statement::Rollback);
         }
-        match self.next < self.plan.len() {
-            true => Ok(Progress::More),
-            false => Ok(Progress::Done),
-        }
+        if self.next < self.plan.len() { Ok(Progress::More) } else { Ok(Progress::Done) }
     }
 
     /// Stores the results of a statement; None if it returned no row where one is required.

@@ -134,10 +134,7 @@ impl User {
         for line in &mut lines[..count] {
             let is_remote = self.rng.range_u64(1, 100) == 1;
             *line = Line {
-                supply: match is_remote {
-                    true => self.other_warehouse(warehouse),
-                    false => warehouse,
-                },
+                supply: if is_remote { self.other_warehouse(warehouse) } else { warehouse },
                 item: self.item(),
                 quantity: self.number(1, 10),
             };
@@ -154,9 +151,10 @@ impl User {
         let warehouse = self.warehouse();
         let district = self.number(1, DISTRICTS);
         let is_remote = self.rng.range_u64(1, 100) > 85;
-        let (customer_warehouse, customer_district) = match is_remote {
-            true => (self.other_warehouse(warehouse), self.number(1, DISTRICTS)),
-            false => (warehouse, district),
+        let (customer_warehouse, customer_district) = if is_remote {
+            (self.other_warehouse(warehouse), self.number(1, DISTRICTS))
+        } else {
+            (warehouse, district)
         };
         let cents = match self.rules.profile {
             Profile::Hammerdb(_) => 100 * self.number(1, 5_000),
@@ -179,10 +177,7 @@ impl User {
     }
 
     fn warehouse(&mut self) -> u32 {
-        match self.rules.is_bound {
-            true => self.home,
-            false => self.number(1, u64::from(self.rules.warehouses)),
-        }
+        if self.rules.is_bound { self.home } else { self.number(1, u64::from(self.rules.warehouses)) }
     }
 
     /// Any warehouse except `this`; `this` if there is no other.

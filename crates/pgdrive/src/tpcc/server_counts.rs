@@ -73,13 +73,6 @@ impl ServerCounts {
         Ok(Self { thread, window })
     }
 
-    /// For a generator that leaves the counts to the first one.
-    pub fn of_another() -> Self {
-        let (window, _) = channel();
-        let thread = thread::spawn(|| Err("the first generator counts".to_owned()));
-        Self { thread, window }
-    }
-
     /// Sets when measuring begins, and when it ends if that is known; otherwise it ends with [`Self::finish`].
     pub fn measure(&self, begin: Nanos, end: Option<Nanos>) {
         // if the thread has ended already, finish returns the reason

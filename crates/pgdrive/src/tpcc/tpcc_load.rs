@@ -37,8 +37,8 @@ pub struct Ready {
     pub pauses: bool,
     /// The queue of deliveries for which terminals do not wait.
     pub deferred: Option<Deferred>,
-    /// The server's own counts.
-    pub server: ServerCounts,
+    /// The server's own counts; None if they are left to the first generator.
+    pub server: Option<ServerCounts>,
     terminals: Arc<Terminals>,
 }
 
@@ -66,8 +66,8 @@ impl Ready {
             pauses: load.pauses(),
             deferred,
             server: match server_counts::is_asked_by(options.part, options.limit) {
-                true => ServerCounts::start(params, clock)?,
-                false => ServerCounts::of_another(),
+                true => Some(ServerCounts::start(params, clock)?),
+                false => None,
             },
             terminals: Arc::new(terminals),
         })
@@ -79,7 +79,9 @@ impl Ready {
             Limit::Duration(duration) => Some(from + duration.as_nanos() as Nanos),
             Limit::Transactions(_) | Limit::Driven => None,
         };
-        self.server.measure(from, end);
+        if let Some(server) = &self.server {
+            server.measure(from, end);
+        }
         if let Some(deferred) = &self.deferred {
             deferred.measure_from(from);
         }
@@ -98,14 +100,8 @@ pub fn pacing(load: &TpccLoad, given: &PacingChoice, programs: &[WeightedProgram
     }
     let standard = Kind::ALL.into_iter().map(pauses);
     let both = standard.zip(chosen).map(|(standard, chosen)| Pacing {
-        keying: match given.keying.is_empty() {
-            true => standard.keying,
-            false => chosen.keying,
-        },
-        think: match given.think.is_empty() {
-            true => standard.think,
-            false => chosen.think,
-        },
+        keying: if given.keying.is_empty() { standard.keying } else { chosen.keying },
+        think: if given.think.is_empty() { standard.think } else { chosen.think },
     });
     Ok(both.collect())
 }
@@ -154,7 +150,7 @@ fn warehouses(session: &mut Session) -> Result<u32, Failure> {
 }
 
 fn read_stamp(session: &mut Session) -> Result<Option<Stamp>, Failure> {
-    let reading = Stamp::read(session).map_err(|error| super::check::failure(&error))?;
+    let reading = Stamp::read(session).map_err(|error| Failure::from(&error))?;
     Ok(match reading {
         Reading::Stamped(stamp) if stamp.dataset == "tpcc" => Some(*stamp),
         _ => None,

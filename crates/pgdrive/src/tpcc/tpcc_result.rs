@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::deferred::{self, Delivered};
 use super::inputs::Rules;
 use super::mix_and_pauses::{Share, requirement};
-use super::server_counts::CountIncrease;
+use super::server_counts::{CountIncrease, ServerCounts};
 use super::tpcc_load::Ready;
 use super::transaction_kind::Kind;
 use crate::events::Events;
@@ -83,7 +83,7 @@ impl Figures {
             Outcome::Interrupted => Duration::ZERO,
             Outcome::Finished | Outcome::Aborted => spec.drain_limit.unwrap_or(PATIENCE),
         };
-        let server = ready.server.finish();
+        let server = ready.server.ok_or("the first generator counts".to_owned()).and_then(ServerCounts::finish);
         let sessions_of_deliveries = ready.deferred.as_ref().map_or(0, |one| one.sessions());
         let delivered = ready.deferred.map(|deferred| deferred.finish(patience));
         let counts: Vec<u64> = report.scripts.iter().map(|one| one.counts.succeeded).collect();
@@ -95,10 +95,7 @@ impl Figures {
             .map(|(count, program)| Share::new(*count, total, program.weight, weights, spec.clients));
         let types = Transaction::ALL.map(|transaction| sum_answers(transaction, report));
         let orders = [Kind::NewOrder, Kind::RolledBack].map(|kind| counts[kind as usize]);
-        let [committed, rolled_back] = match ready.load.commits_unused_item() {
-            true => [orders.iter().sum(), 0],
-            false => orders,
-        };
+        let [committed, rolled_back] = if ready.load.commits_unused_item() { [orders.iter().sum(), 0] } else { orders };
         let mut figures = Self {
             load: ready.load,
             rules: ready.rules,
@@ -153,14 +150,8 @@ impl Figures {
 
     fn write_lines(&self, out: &mut dyn Write) -> io::Result<()> {
         let Rules { warehouses, profile, is_bound, .. } = self.rules;
-        let binding = match is_bound {
-            true => "each client at its home warehouse",
-            false => "clients at all warehouses",
-        };
-        let pauses = match self.pauses {
-            true => "keying and think time",
-            false => "no keying or think time",
-        };
+        let binding = if is_bound { "each client at its home warehouse" } else { "clients at all warehouses" };
+        let pauses = if self.pauses { "keying and think time" } else { "no keying or think time" };
         writeln!(
             out,
             "derived from TPC-C: profile {}, variant {}, warehouses {warehouses}, {binding}, {pauses}",
@@ -284,10 +275,7 @@ impl Figures {
             "nopm": self.nopm(),
             "tpm": self.a_minute(self.transactions),
             "server": self.server_event(),
-            "unused_item": match self.load.commits_unused_item() {
-                true => "commits",
-                false => "rolls back",
-            },
+            "unused_item": if self.load.commits_unused_item() { "commits" } else { "rolls back" },
             "new_orders": { "committed": self.committed, "rolled_back": self.rolled_back },
             "types": self.type_events(),
             "mix": self.mix_events(),

@@ -43,10 +43,7 @@ impl Kind {
     /// The weight, in sums of 2,300 or 10,000: one of a hundred New-Orders has an unused item. If
     /// the server commits it, it is an ordinary New-Order.
     pub fn weight(self, profile: Profile, variant: Variant) -> u32 {
-        let rolled_back = match variant.commits_unused_item(profile) {
-            true => 0,
-            false => 10,
-        };
+        let rolled_back = if variant.commits_unused_item(profile) { 0 } else { 10 };
         match (profile, self) {
             (Profile::Hammerdb(_), Self::NewOrder) => 1_000 - rolled_back,
             (Profile::Hammerdb(_), Self::RolledBack) => rolled_back,

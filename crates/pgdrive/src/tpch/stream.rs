@@ -5,16 +5,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pgdyno_dataset::Tpch;
+use pgdyno_connect::Session;
+use pgdyno_dataset::dataset_stamp::Reading;
+use pgdyno_dataset::tpch::VERSION;
+use pgdyno_dataset::{Stamp, Tpch};
 use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::driver::{Answer, Driver, Drivers, Event, Outgoing, Refused, Request};
 
 use super::parameters::of_stream;
 use super::queries::QUERIES;
-use super::refresh;
+use super::refresh::{self, PAIRS};
+use crate::messages::Failure;
 
 /// How often a client that waits for others looks whether they have finished.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+const LOAD_IT: &str = "Load it by \"pgdrive -i --dataset=tpch --scale-factor=NUM\".";
 
 /// A query or a refresh function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +79,31 @@ pub struct Streams {
 impl Streams {
     pub fn new(tpch: Tpch, seed: u64, streams: usize) -> Self {
         Self { tpch, seed, streams, timings: Mutex::default(), complete: AtomicUsize::new(0) }
+    }
+
+    /// The streams of a run with as many of them as there are clients, on a database with a stamp.
+    pub fn open(session: &mut Session, clients: usize, seed: u64) -> Result<Arc<Self>, Failure> {
+        if clients >= PAIRS {
+            let message = format!("--workload=tpch runs at most {} clients", PAIRS - 1);
+            return Err(Failure::new(message).hint("Each stream refreshes orders of its own."));
+        }
+        let reading = Stamp::read(session).map_err(|error| Failure::from(&error))?;
+        let stamp = match reading {
+            Reading::Stamped(stamp) if stamp.dataset == "tpch" => stamp,
+            Reading::Refused(why) => {
+                let message = format!("the database has no usable dataset stamp of tpch: {why}");
+                return Err(Failure::new(message).hint(LOAD_IT));
+            }
+            _ => return Err(Failure::new("the database has no dataset stamp of tpch").hint(LOAD_IT)),
+        };
+        if stamp.version != VERSION {
+            let message =
+                format!("the database was loaded by another version of the dataset: {}, not {VERSION}", stamp.version);
+            return Err(Failure::new(message).hint(LOAD_IT));
+        }
+        let tpch = Tpch::of_stamp(stamp.scale)
+            .ok_or_else(|| Failure::new("the dataset stamp has no scale factor").hint(LOAD_IT))?;
+        Ok(Arc::new(Self::new(tpch, seed, clients)))
     }
 
     /// What has run, in the order in which it ended.

@@ -14,10 +14,7 @@ use crate::clock::{Nanos, SECOND};
 const LAST_ROUNDS: usize = 100;
 
 /// How often silent sockets are checked for their end.
-const LOOK_EVERY: Nanos = match cfg!(any(test, fuzzing)) {
-    true => SECOND / 50,
-    false => SECOND,
-};
+const LOOK_EVERY: Nanos = if cfg!(any(test, fuzzing)) { SECOND / 50 } else { SECOND };
 /// In how many parts the checks of all sockets are spread over that time: each is a system call,
 /// and replies wait for those that are made together.
 const PARTS: usize = 50;

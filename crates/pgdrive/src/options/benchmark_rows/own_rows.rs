@@ -5,17 +5,13 @@ use pgdyno_engine::spec::{Io, Pipelining};
 
 use super::super::benchmark_options::BenchmarkOptions;
 use super::super::lua_options::{Check, LuaSource, script_option};
-use super::super::option_row::{Conflict, Partner, Row};
+use super::super::option_row::Row;
 use super::super::option_values::{EventSink, I32, choose, part, timer_tick};
 use super::super::pause_options::PauseChoice;
 use super::super::reconnect_option::{Patience, is_patience};
 use super::super::replay_options::pace;
 use crate::getopt::no_word;
 use crate::percentiles::{self, Percentiles};
-
-const PAUSES: Conflict<BenchmarkOptions> =
-    Conflict::new(Partner::Phases, "phases say how many clients are in use, or a rate")
-        .called("--keying-time and --think-time");
 
 const fn row(long: &'static str, help: &'static str) -> Row<BenchmarkOptions> {
     Row::new(long, help)
@@ -34,18 +30,15 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
             given.lua.add(LuaSource::File(value.text.to_owned()));
             Ok(())
         })
-        .not_in_pgbench()
-        .not_in_replays("the file has its own statements"),
+        .not_in_pgbench(),
     row("lua-command", "run (default), prepare, cleanup, prewarm, help or a command of the script")
         .takes("COMMAND")
         .text(|given| &mut given.lua.command)
-        .not_in_pgbench()
-        .not_in_replays("the file has its own statements"),
+        .not_in_pgbench(),
     row("lua-opt", "set an option of the script")
         .takes("NAME=VALUE")
         .set(|given, value| script_option(value.text).map(|it| given.lua.options.push(it)))
-        .not_in_pgbench()
-        .not_in_replays("the file has its own statements"),
+        .not_in_pgbench(),
     row(
         "workload",
         "run a workload of sysbench on dataset sbtest (oltp-read-write, oltp-point-select...; with --tables and \
@@ -62,15 +55,13 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         }
         Ok(())
     })
-    .not_in_pgbench()
-    .not_in_replays("the file has its own statements"),
+    .not_in_pgbench(),
     row(
         "changed-texts",
         "with --workload=queries: run each query again with another constant, unknown to a cache of results",
     )
     .flag(|given| &mut given.changed_texts)
-    .not_in_pgbench()
-    .not_in_replays("the file has its own statements"),
+    .not_in_pgbench(),
     row("replay", "replay a captured load: the sessions of a replay file, at their times")
         .takes("FILE")
         .text(|given| &mut given.replay.path)
@@ -82,17 +73,10 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("json", "write the results to FILE as a JSON object").takes("FILE").text(|given| &mut given.load.json),
     row("warmup", "run the load for SECONDS before measuring begins")
         .takes("SECONDS")
-        .set(|given, value| value.seconds_or_zero().map(|it| given.load.warmup = it))
-        .not_with(
-            Conflict::new(Partner::Phases, "put a phase with result = false first")
-                .unless(|given| given.load.warmup.is_zero()),
-        )
-        .not_in_replays("a replay is measured from its first session on"),
+        .set(|given, value| value.seconds_or_zero().map(|it| given.load.warmup = it)),
     row("auto-pipeline", "send statements that need no earlier result in one round trip")
         .call(|given| given.load.pipelining = Pipelining::Auto)
-        .not_with(Conflict::new(Partner::Lua, "A Lua script waits for every answer."))
-        .not_in_pgbench()
-        .not_in_replays("a replay sends what the application sent"),
+        .not_in_pgbench(),
     row(
         "keying-time",
         "pause before every transaction (100ms, 2s, fixed:2s, exponential:12s), of all scripts or one by name or \
@@ -100,15 +84,11 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     )
     .takes("[SCRIPT=]TIME")
     .set(|given, value| PauseChoice::parse(value.text, "--keying-time").map(|it| given.load.pacing.keying.push(it)))
-    .not_with(PAUSES)
-    .not_in_pgbench()
-    .not_in_replays("the file has its own times"),
+    .not_in_pgbench(),
     row("think-time", "pause after every transaction, as for --keying-time")
         .takes("[SCRIPT=]TIME")
         .set(|given, value| PauseChoice::parse(value.text, "--think-time").map(|it| given.load.pacing.think.push(it)))
-        .not_with(PAUSES)
-        .not_in_pgbench()
-        .not_in_replays("the file has its own times"),
+        .not_in_pgbench(),
     row("drain-limit", "abort clients still busy SECONDS after -T (default: 60)")
         .takes("SECONDS")
         .set(|given, value| value.seconds_or_zero().map(|it| given.load.drain_limit = Some(it))),
@@ -122,30 +102,26 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          end of the run, with -t 60s)",
     )
     .may_take("[=TIME]", is_patience)
-    .set(|given, value| Patience::parse(value.text).map(|it| given.reconnect = Some(it)))
-    .not_in_replays("a replay opens a new connection for each session"),
+    .set(|given, value| Patience::parse(value.text).map(|it| given.reconnect = Some(it))),
     row(
         "count-refusals",
         "with -C: count a connection that fails as a failed transaction, instead of aborting the client",
     )
     .flag(|given| &mut given.counts_refusals)
-    .not_in_pgbench()
-    .not_in_replays("a replay counts sessions without a connection"),
+    .not_in_pgbench(),
     row(
         "ledger",
         "store the number of every write transaction in table pgdyno_ledger, and report which were acknowledged",
     )
     .flag(|given| &mut given.load.ledger)
-    .not_in_pgbench()
-    .not_in_replays("the file has its own statements"),
+    .not_in_pgbench(),
     row("arrivals", "set the spacing of starts (default: poisson)")
         .takes("poisson|regular")
         .set(|given, value| {
             let spacings = [("poisson", Spacing::Poisson), ("regular", Spacing::Regular)];
             choose(value.text, "invalid arrivals (--arrivals)", &spacings).map(|it| given.load.spacing = Some(it))
         })
-        .not_in_pgbench()
-        .not_in_replays("the file has its own times"),
+        .not_in_pgbench(),
     row(
         "timer-tick",
         "wake sleeping clients at multiples of TIME (\"1ms\"): less CPU, more schedule lag (default: exact times)",
@@ -156,8 +132,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("phases", "change rate, clients and scripts over time as the TOML file defines")
         .takes("FILE")
         .text(|given| &mut given.load.phases_file)
-        .not_in_pgbench()
-        .not_in_replays("the file has its own times"),
+        .not_in_pgbench(),
     row("events", "write events as JSON Lines (\"-\": to standard output, and the summary to standard error)")
         .takes("FILE")
         .set(|given, value| {
@@ -192,8 +167,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("part", "run as generator K of N of one load, with a share of the clients (-c) and of the rate")
         .takes("K/N")
         .set(|given, value| part(value.text).map(|it| given.part = Some(it)))
-        .not_in_pgbench()
-        .not_in_replays("one generator replays the whole file"),
+        .not_in_pgbench(),
     row(
         "await-start",
         "wait for a line \"start INSTANT\" on standard input when connected (in microseconds since 1970)",

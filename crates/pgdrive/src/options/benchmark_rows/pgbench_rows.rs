@@ -5,15 +5,12 @@ use std::time::Duration;
 use pgdyno_engine::spec::{OnError, Sessions};
 
 use super::super::benchmark_options::BenchmarkOptions;
-use super::super::option_row::{Conflict, Partner, Row};
+use super::super::option_row::Row;
 use super::super::option_values::{
     I32, Information, Origin, ScriptChoice, definition, latency_limit, protocol, rate_per_s, sampling_rate, script,
     seed, tries,
 };
 use crate::called_as::CalledAs;
-
-const SCRIPTS: Conflict<BenchmarkOptions> =
-    Conflict::new(Partner::Lua, "A Lua script is the only script of its load.").called("-f/--file and -b/--builtin");
 
 const fn row(long: &'static str, help: &'static str) -> Row<BenchmarkOptions> {
     Row::new(long, help)
@@ -30,40 +27,28 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
                 given.load.scripts.push(script(value.text, Origin::Builtin)?);
             }
             Ok(())
-        })
-        .not_with(SCRIPTS)
-        .not_in_replays("the file has its own statements"),
+        }),
     row("file", "add script FILENAME weighted at W (default: 1)")
         .short('f')
         .takes("FILENAME[@W]")
-        .set(|given, value| script(value.text, Origin::File).map(|it| given.load.scripts.push(it)))
-        .not_with(SCRIPTS)
-        .not_in_replays("the file has its own statements"),
+        .set(|given, value| script(value.text, Origin::File).map(|it| given.load.scripts.push(it))),
     row("skip-some-updates", "skip updates of pgbench_tellers and pgbench_branches (same as \"-b simple-update\")")
         .short('N')
-        .call(|given| given.load.scripts.push(ScriptChoice::builtin("simple-update")))
-        .not_with(SCRIPTS)
-        .not_in_replays("the file has its own statements"),
+        .call(|given| given.load.scripts.push(ScriptChoice::builtin("simple-update"))),
     row("select-only", "perform SELECT-only transactions (same as \"-b select-only\")")
         .short('S')
-        .call(|given| given.load.scripts.push(ScriptChoice::builtin("select-only")))
-        .not_with(SCRIPTS)
-        .not_in_replays("the file has its own statements"),
+        .call(|given| given.load.scripts.push(ScriptChoice::builtin("select-only"))),
     row("client", "number of concurrent database clients (default: 1)")
         .short('c')
         .takes("NUM")
-        .set(|given, value| value.integer(1, I32).map(|it| given.load.clients = it as usize))
-        .not_in_replays("the file says how many sessions there are"),
+        .set(|given, value| value.integer(1, I32).map(|it| given.load.clients = it as usize)),
     row("connect", "establish new connection for each transaction")
         .short('C')
-        .call(|given| given.load.sessions = Sessions::PerTransaction)
-        .not_in_replays("the file says when sessions begin and end"),
+        .call(|given| given.load.sessions = Sessions::PerTransaction),
     row("define", "define variable for use by custom script")
         .short('D')
         .takes("VARNAME=VALUE")
-        .set(|given, value| definition(value.text).map(|it| given.load.variables.push(it)))
-        .not_with(Conflict::new(Partner::Lua, "Give options of the script with --lua-opt NAME=VALUE."))
-        .not_in_replays("the file has its own statements"),
+        .set(|given, value| definition(value.text).map(|it| given.load.variables.push(it))),
     row("jobs", "number of threads (default: automatic; 1 under the name pgbench)")
         .short('j')
         .takes("NUM")
@@ -76,9 +61,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("protocol", "protocol for submitting queries (default: simple)")
         .short('M')
         .takes("simple|extended|prepared")
-        .set(|given, value| protocol(value.text).map(|it| given.load.mode = it))
-        .not_with(Conflict::new(Partner::Lua, "The script decides which statements are prepared."))
-        .not_in_replays("the file has its own statements"),
+        .set(|given, value| protocol(value.text).map(|it| given.load.mode = it)),
     row("no-vacuum", "do not run VACUUM before tests").short('n').flag(|given| &mut given.no_vacuum).in_any_mode(),
     row("progress", "show thread progress report every NUM seconds")
         .short('P')
@@ -90,42 +73,29 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("rate", "target rate in transactions per second")
         .short('R')
         .takes("NUM")
-        .set(|given, value| rate_per_s(value).map(|it| given.rate_per_s = Some(it)))
-        .not_with(Conflict::new(Partner::Phases, "give each phase its rate in the file"))
-        .not_in_replays("the file has its own times, which --pace=FACTOR divides"),
+        .set(|given, value| rate_per_s(value).map(|it| given.rate_per_s = Some(it))),
     row("scale", "scaling factor: with -i, of the tables; otherwise reported for custom scripts")
         .short('s')
         .takes("NUM")
         .set(|given, value| value.integer(1, I32).map(|it| given.load.scale = Some(it)))
-        .in_any_mode()
-        .not_in_replays("the file has its own statements"),
+        .in_any_mode(),
     row("transactions", "number of transactions each client runs (default: 10)")
         .short('t')
         .takes("NUM")
-        .set(|given, value| value.integer(1, I32).map(|it| given.transactions = Some(it as u64)))
-        .not_with(Conflict::new(Partner::Phases, "the duration of the run is the sum of its phases"))
-        .not_in_replays("a replay ends with its last session, or after --time=SECONDS"),
-    row("time", "duration of benchmark test in seconds")
-        .short('T')
-        .takes("NUM")
-        .set(|given, value| {
-            given.duration = Some(match value.called_as {
-                CalledAs::Pgbench => Duration::from_secs(value.integer(1, I32)? as u64),
-                CalledAs::Pgdrive => value.seconds()?,
-            });
-            Ok(())
-        })
-        .not_with(Conflict::new(Partner::Phases, "the duration of the run is the sum of its phases")),
-    row("vacuum-all", "vacuum all four standard tables before tests")
-        .short('v')
-        .flag(|given| &mut given.vacuum_all)
-        .not_in_replays("a replay does not know the tables of pgbench"),
+        .set(|given, value| value.integer(1, I32).map(|it| given.transactions = Some(it as u64))),
+    row("time", "duration of benchmark test in seconds").short('T').takes("NUM").set(|given, value| {
+        given.duration = Some(match value.called_as {
+            CalledAs::Pgbench => Duration::from_secs(value.integer(1, I32)? as u64),
+            CalledAs::Pgdrive => value.seconds()?,
+        });
+        Ok(())
+    }),
+    row("vacuum-all", "vacuum all four standard tables before tests").short('v').flag(|given| &mut given.vacuum_all),
     row("aggregate-interval", "aggregate data over NUM seconds")
         .takes("NUM")
         .set(|given, value| value.integer(1, I32).map(|it| given.log.interval_s = Some(it as u64))),
     row("continue-on-error", "continue running after an SQL error")
-        .call(|given| given.load.on_error = OnError::Continue)
-        .not_in_replays("a replay always continues after errors, and counts those that are new"),
+        .call(|given| given.load.on_error = OnError::Continue),
     row("exit-on-abort", "exit when any client is aborted").flag(|given| &mut given.load.exit_on_abort),
     row("failures-detailed", "report the failures grouped by basic types")
         .flag(|given| &mut given.load.failures_detailed),
@@ -134,8 +104,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .text(|given| &mut given.log.prefix),
     row("max-tries", "max number of tries to run transaction (default: 1)")
         .takes("NUM")
-        .set(|given, value| tries(value).map(|it| given.tries = Some(it)))
-        .not_in_replays("a replay repeats what the application did, including its retries"),
+        .set(|given, value| tries(value).map(|it| given.tries = Some(it))),
     row("progress-timestamp", "use Unix epoch timestamps for progress")
         .flag(|given| &mut given.load.progress_timestamp),
     row("random-seed", "set random seed (\"time\", \"rand\", integer)")

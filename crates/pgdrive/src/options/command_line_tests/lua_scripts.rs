@@ -43,7 +43,7 @@ fn sizes_of_tables_are_options_of_a_workload() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     for (args, message) in [
-        (&["--lua=a", "-S"][..], "-f/--file and -b/--builtin cannot be used with --lua and --workload"),
+        (&["--lua=a", "-S"][..], "-S/--select-only cannot be used with --lua and --workload"),
         (&["--lua=a", "-M", "prepared"], "-M/--protocol cannot be used with --lua and --workload"),
         (&["--lua=a", "--workload=oltp-insert"], "give one --lua or --workload: a load has one Lua script"),
         (&["--lua=a", "--tables=3"], "--tables and --table-size cannot be used with --lua"),
