@@ -149,19 +149,6 @@ def test_sql_that_fails_names_state_statement_and_client(loaded: Server, tmp_pat
     assert end["errors"] == [{"sqlstate": "42P01", "message": 'relation "nowhere" does not exist', "count": 2}]
 
 
-def test_gset_variables_and_pipelines(loaded: Server, tmp_path: Path) -> None:
-    script = tmp_path / "variables.sql"
-    script.write_text(
-        "SELECT 41 AS answer \\gset\n\\set answer :answer + 1\n\\startpipeline\nSELECT 1;\n"
-        "SELECT :answer / (:answer - 42 + 1);\n"
-        "\\endpipeline\n\\if :answer <> 42\nSELECT 1 / 0;\n\\endif\n"
-    )
-    for protocol in ("extended", "prepared"):
-        done = drive(loaded, "-f", str(script), "-n", "-t", "20", "-M", protocol)
-        assert done.returncode == 0, done.stderr
-        assert "actually processed: 20/20" in done.stdout
-
-
 def test_a_script_of_meta_commands_alone_ends_at_its_deadline(loaded: Server, tmp_path: Path) -> None:
     script = tmp_path / "idle.sql"
     script.write_text("\\set x 1\n")
