@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,28 @@ from pgdyno.errors import EngineError
 
 ENGINE = "pgdrive"
 ENVIRONMENT = "PGDYNO_PGDRIVE"
+
+
+def ask(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    limit_s: float | None = 30,
+    check: bool = True,
+) -> subprocess.CompletedProcess[str]:
+    """Return what a program printed, which may be in any encoding. Raises OSError, subprocess.SubprocessError."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=limit_s,
+        check=check,
+    )
 
 
 def locate(program: str, environment: str, what: str) -> Path:
@@ -70,9 +93,7 @@ def find_engine() -> Engine:
     """
     path = locate(ENGINE, ENVIRONMENT, "the load engine")
     try:
-        answer = subprocess.run(
-            [path, "--version"], capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=True
-        )
+        answer = ask([path, "--version"])
     except (OSError, subprocess.SubprocessError) as error:
         raise EngineError(f"cannot run the engine {path}: {error}", hint="reinstall pgdyno") from error
     return Engine(path, answer.stdout.split()[-1])

@@ -13,7 +13,8 @@ from pgdyno.targets import Home, LagWatch, SilentProgress, open_target
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.reconfigure import reconfigure
 from tests.postgres.runs import pgdyno, the_run
-from tests.postgres.test_target_replicas import QUICK, SMALL, on_replica, preparer, spec, step
+from tests.postgres.servers import on_replica, preparer
+from tests.postgres.test_target_replicas import QUICK, SMALL, spec, step
 from tests.present import present
 from tests.waiting import wait_until
 

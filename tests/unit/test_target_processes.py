@@ -10,7 +10,8 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.signals_and_exit import signals_deferred
-from pgdyno.targets.cluster.postmaster import free_port, make_socket_folder, remove_socket_folder
+from pgdyno.targets.cluster.folders import remove_places
+from pgdyno.targets.cluster.postmaster import free_port, make_socket_folder
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in, start_ticks
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.http_requests import public_url
@@ -90,24 +91,25 @@ def test_a_program_that_is_not_there() -> None:
         run_program(["/no/such/program"], OWN, {})
 
 
-def test_folders_for_sockets() -> None:
+def test_folders_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Path] = []
     folder = make_socket_folder(OWN, told.append)
     assert told == [folder]
     assert folder.stat().st_mode & 0o777 == 0o700
     # another user's is not ours to remove
-    assert not remove_socket_folder(folder, {os.geteuid() + 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: 4_000_000)
+        remove_places([str(folder)], None, Account("other", 4_000_001, 4_000_001, Relation.OTHER))
     assert folder.is_dir()
-    assert remove_socket_folder(folder, {os.geteuid()})
+    remove_places([str(folder)], None, OWN)
     assert not folder.exists()
-    assert not remove_socket_folder(folder, {os.geteuid()})
+    remove_places([str(folder)], None, OWN)
 
 
 def test_only_folders_for_sockets_are_removed(tmp_path: Path) -> None:
     link = tmp_path / "pgdyno-0123abcd"
     link.symlink_to(tmp_path)
-    assert not remove_socket_folder(link, {os.geteuid()})
-    assert not remove_socket_folder(tmp_path, {os.geteuid()})
+    remove_places([str(link), str(tmp_path)], None, OWN)
     assert link.is_symlink()
 
 

@@ -1,12 +1,12 @@
 """The commits of a git repository between a good one and a bad one. Nothing in the repository changes."""
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
 from pgdyno.mounts import is_folder
+from pgdyno.programs import ask
 
 GIT = "git"
 _FORMAT = "--format=%H%x00%h%x00%s"
@@ -92,14 +92,7 @@ class Repository:
         # the repository may belong to another user, which git refuses: only its own files are read
         options = ["-c", "safe.directory=*", "-c", "log.showSignature=false", "-C", str(self._folder)]
         try:
-            done = subprocess.run(
-                [GIT, *options, *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                check=False,
-            )
+            done = ask([GIT, *options, *arguments], limit_s=None, check=False)
         except OSError as error:
             raise UsageError(f"cannot run git: {(error.strerror or str(error)).lower()}", hint="install git") from error
         if done.returncode != 0:

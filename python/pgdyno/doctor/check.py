@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from pgdyno.messages import Message
@@ -48,28 +49,13 @@ def good(name: str, found: Message, measured: Values | None = None, means: Messa
     return _check(CheckVerdict.GOOD, name, found, means, "", measured)
 
 
-def unknown(name: str, found: Message, means: Message | None = None, change: str = "") -> Check:
-    """Return a check whose subject is not visible; `found` says why."""
-    return _check(CheckVerdict.UNKNOWN, name, found, means, change, None)
-
-
-def note(name: str, found: Message, means: Message, change: str = "", measured: Values | None = None) -> Check:
-    """Return a check to know before interpreting results."""
-    return _check(CheckVerdict.NOTE, name, found, means, change, measured)
-
-
-def warning(name: str, found: Message, means: Message, change: str = "", measured: Values | None = None) -> Check:
-    """Return a check for a condition that distorts the results."""
-    return _check(CheckVerdict.WARNING, name, found, means, change, measured)
-
-
-def stop(name: str, found: Message, means: Message, change: str, measured: Values | None = None) -> Check:
-    """Return a check for a condition under which the plan cannot run."""
-    return _check(CheckVerdict.STOP, name, found, means, change, measured)
-
-
 def _check(
-    verdict: CheckVerdict, name: str, found: Message, means: Message | None, change: str, measured: Values | None
+    verdict: CheckVerdict,
+    name: str,
+    found: Message,
+    means: Message | None = None,
+    change: str = "",
+    measured: Values | None = None,
 ) -> Check:
     return Check(
         id=name,
@@ -81,6 +67,16 @@ def _check(
         change=change,
         measured=dict(measured or {}),
     )
+
+
+unknown = partial(_check, CheckVerdict.UNKNOWN)
+"""Returns a check whose subject is not visible; `found` says why."""
+note = partial(_check, CheckVerdict.NOTE)
+"""Returns a check to know before interpreting results."""
+warning = partial(_check, CheckVerdict.WARNING)
+"""Returns a check for a condition that distorts the results."""
+stop = partial(_check, CheckVerdict.STOP)
+"""Returns a check for a condition under which the plan cannot run."""
 
 
 def grade_value(

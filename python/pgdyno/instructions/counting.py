@@ -112,7 +112,7 @@ def counting(
     command = valgrind_command(folder, callers=callers)
     _make_folder(folder, machine.data_directory)
     offset = server.log_size()
-    machine.control.wrap(command)
+    machine.wrap(command)
     try:
         server.stop()
         server.start()
@@ -127,7 +127,7 @@ def counting(
             raise CountError(f"{error.message}; under Valgrind: {said}", hint=error.hint) from error
         raise
     finally:
-        machine.control.wrap(())
+        machine.wrap(())
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
     server.start()

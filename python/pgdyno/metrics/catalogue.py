@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pgdyno.errors import EngineError
-from pgdyno.programs import locate
+from pgdyno.programs import ask, locate
 
 PREFIX = "pgdyno"
 _UNITS: Mapping[str, tuple[str, float]] = {
@@ -70,10 +70,8 @@ def read_catalogue() -> Catalogue:
     """Return the catalogue of the installed probe. Raises EngineError."""
     program = locate("pgprobe", "PGDYNO_PGPROBE", "the probe")
     try:
-        done = subprocess.run(
-            [program, "--describe"], capture_output=True, encoding="utf-8", errors="replace", check=True
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
+        done = ask([program, "--describe"])
+    except (OSError, subprocess.SubprocessError) as error:
         raise EngineError(f"{program} cannot describe its metrics: {error}") from error
     return Catalogue(done.stdout)
 

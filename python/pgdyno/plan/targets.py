@@ -17,6 +17,7 @@ from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.values import Model, Positive, Setting, Size
+from pgdyno.programs import ask
 from pgdyno.units import counted, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -231,12 +232,9 @@ def find_pgbouncer() -> str | None:
 def pgbouncer_version(path: str) -> str | None:
     """Return what the program prints of its version, `PgBouncer 1.18.0`; None if it is not PgBouncer."""
     try:
-        done = subprocess.run(
-            [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False
-        )
+        found = _VERSION.match(ask([path, "--version"], check=False).stdout)
     except (OSError, subprocess.SubprocessError):
         return None
-    found = _VERSION.match(done.stdout.decode(errors="replace"))
     return found[0] if found is not None else None
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import itertools
-import mmap
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,11 +16,12 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.checks.reset import DROP_CACHES
 from pgdyno.plan.model import Reset
 from pgdyno.targets import Server
-from pgdyno.targets.cluster.folders import sync_files
-from pgdyno.targets.cluster.snapshots.cluster_copy import files_below
+from pgdyno.targets.cluster import file_cache
+from pgdyno.targets.cluster.file_cache import cached_share
 from pgdyno.targets.home import storing
 from pgdyno.units import counted
 
+_PAGE_CACHE_ONLY = b"1\n"
 SEGMENT_BYTES = 1 << 30
 """Size of a relation's segment files in a default build."""
 
@@ -75,42 +73,19 @@ def dataset_relations(server: Server) -> list[Relation]:
         return list_relations(connection)
 
 
-_WINDOW_BYTES = 1 << 30
-"""Files are mapped in windows, because mincore needs a byte per page."""
-_PAGE_CACHE_ONLY = b"1\n"
-
-
 def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
     """Sync the cluster's files, then make the operating system drop them, or its whole cache.
 
     Returns a description. Raises TargetError.
     """
-    folders = [server.data_directory]
-    if (server.data_directory / "pg_wal").is_symlink():
-        folders.append((server.data_directory / "pg_wal").resolve())
-    for folder in folders:
-        sync_files(folder)
-    if what == "machine":
-        # also syncs other file systems, whose dirty pages would stay in the cache
-        os.sync()
-        with storing(DROP_CACHES, "cannot write"):
-            DROP_CACHES.write_bytes(_PAGE_CACHE_ONLY)
-        return "the machine's whole cache"
-    count = 0
-    for path in itertools.chain.from_iterable(files_below(folder) for folder in folders):
-        try:
-            # follows no link: the folder belongs to the server's user, and this process may be root
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise TargetError(f"cannot drop the page cache of {path}: {error.strerror}") from error
-        try:
-            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(handle)
-        count += 1
-    return f"{counted(count, 'file')} of the cluster"
+    count = file_cache.drop_cache(server.data_directory)
+    if what == "files":
+        return f"{counted(count, 'file')} of the cluster"
+    # also syncs other file systems, whose dirty pages would stay in the cache
+    os.sync()
+    with storing(DROP_CACHES, "cannot write"):
+        DROP_CACHES.write_bytes(_PAGE_CACHE_ONLY)
+    return "the machine's whole cache"
 
 
 def shared_buffers_share(server: Server, relations: Sequence[Relation]) -> float | None:
@@ -138,53 +113,8 @@ def shared_buffers_share(server: Server, relations: Sequence[Relation]) -> float
 
 
 def page_cache_share(data_directory: Path, relations: Sequence[Relation]) -> float | None:
-    """Return the share of the relations' main forks in the page cache.
-
-    None without permission: mincore(2) answers only owners of files, and root.
-    """
-    cached = pages = 0
-    try:
-        for relation in relations:
-            for path in relation.files(data_directory):
-                of_file = _resident_pages(path)
-                cached += of_file[0]
-                pages += of_file[1]
-    except OSError:
-        return None
-    return cached / pages if pages else None
-
-
-def _resident_pages(path: Path) -> tuple[int, int]:
-    """Return the cached pages and all pages of a file. Raises OSError."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        size = os.fstat(handle).st_size
-        cached = 0
-        for start in range(0, size, _WINDOW_BYTES):
-            cached += _resident_in(handle, start, min(_WINDOW_BYTES, size - start))
-        return cached, -(-size // mmap.PAGESIZE)
-    finally:
-        os.close(handle)
-
-
-def _resident_in(handle: int, start: int, length: int) -> int:
-    # Python's own mmap does not expose the address of a read-only map
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
-    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, handle, start)
-    if address == ctypes.c_void_p(-1).value:
-        raise OSError(ctypes.get_errno(), "cannot map")
-    pages = -(-length // mmap.PAGESIZE)
-    resident = ctypes.create_string_buffer(pages)
-    try:
-        if libc.mincore(address, length, resident) != 0:
-            raise OSError(ctypes.get_errno(), "mincore failed")
-    finally:
-        libc.munmap(address, length)
-    return pages - resident.raw.count(b"\0")
+    """Return the share of the relations' main forks in the page cache; None without permission."""
+    return cached_share(file for relation in relations for file in relation.files(data_directory))
 
 
 INSTALL = 'install PostgreSQL\'s contrib modules for this server, or set reset.prewarm to "read"'
@@ -195,13 +125,15 @@ def check_extension(target: str, server: Server, reset: Reset) -> None:
 
     Raises psycopg.Error.
     """
-    if reset.prewarm != "pg_prewarm":
-        return
-    with server.connect() as connection:
-        found = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'").fetchone()
-    if found is None:
+    if reset.prewarm == "pg_prewarm" and not _has_prewarm(server):
         message = f"target {target}: cannot prewarm with pg_prewarm: the server does not have this extension"
         raise TargetError(message, hint=INSTALL)
+
+
+def _has_prewarm(server: Server) -> bool:
+    query = "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'"
+    with server.connect() as connection:
+        return connection.execute(query).fetchone() is not None
 
 
 def prewarm_with_extension(server: Server) -> str:
@@ -211,9 +143,7 @@ def prewarm_with_extension(server: Server) -> str:
     """
     with server.connect() as connection:
         try:
-            # suppresses the notice that it already exists
-            connection.execute("SET client_min_messages = warning")
-            connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
+            _create_prewarm(connection)
         except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:
             raise TargetError(f"cannot prewarm with pg_prewarm: {str(error).splitlines()[0]}", hint=INSTALL) from error
         blocks = 0
@@ -223,14 +153,18 @@ def prewarm_with_extension(server: Server) -> str:
     return f"{blocks:,} blocks"
 
 
+def _create_prewarm(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    # suppresses the notice that it already exists
+    connection.execute("SET client_min_messages = warning")
+    connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
+
+
 def prewarm(server: Server) -> str:
     """Read all tables and indexes into shared buffers; without pg_prewarm, the tables alone.
 
     Raises TargetError, psycopg.Error.
     """
-    with server.connect() as connection:
-        found = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'").fetchone()
-    return prewarm_by_reading(server) if found is None else prewarm_with_extension(server)
+    return prewarm_with_extension(server) if _has_prewarm(server) else prewarm_by_reading(server)
 
 
 def prewarm_by_reading(server: Server) -> str:
@@ -238,14 +172,7 @@ def prewarm_by_reading(server: Server) -> str:
 
     Reads no indexes. Raises TargetError, psycopg.Error.
     """
-    with server.connect() as connection:
-        # the count must read the table instead of an index
-        connection.execute("SET enable_indexonlyscan = off")
-        tables = [relation for relation in list_relations(connection) if relation.is_table]
-        for table in tables:
-            name = sql.Identifier(table.schema, table.name)
-            connection.execute(sql.SQL("SELECT count(*) FROM {}").format(name))
-    return counted(len(tables), "table")
+    return _read_tables(server, server.dbname, dataset_relations(server), sessions=1)
 
 
 SESSIONS = 8
@@ -280,12 +207,10 @@ def _read(server: Server, dbname: str) -> str:
         had = connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'pg_prewarm'").fetchone() is not None
         relations = list_relations(connection)
         try:
-            connection.execute("SET client_min_messages = warning")
-            connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
+            _create_prewarm(connection)
         except psycopg.Error:
-            tables = [sql.Identifier(each.schema, each.name) for each in relations if each.is_table]
-            _by_queries(server, dbname, tables)
-            return f"{counted(len(tables), 'table')} by queries, no indexes: pg_prewarm is not available"
+            read = _read_tables(server, dbname, relations, SESSIONS)
+            return f"{read} by queries, no indexes: pg_prewarm is not available"
         size = int(connection.execute("SELECT current_setting('block_size')::int").fetchone()[0])  # type: ignore[index]
         pieces = [piece for each in relations for piece in _pieces(each.oid, each.main_bytes // size)]
         blocks = _by_pieces(server, dbname, pieces)
@@ -314,7 +239,9 @@ def _by_pieces(server: Server, dbname: str, pieces: Sequence[_Piece]) -> int:
         return sum(pool.map(read, [share for at in range(SESSIONS) if (share := pieces[at::SESSIONS])]))
 
 
-def _by_queries(server: Server, dbname: str, tables: Sequence[sql.Identifier]) -> None:
+def _read_tables(server: Server, dbname: str, relations: Sequence[Relation], sessions: int) -> str:
+    tables = [sql.Identifier(each.schema, each.name) for each in relations if each.is_table]
+
     def read(share: Sequence[sql.Identifier]) -> None:
         with server.connect(dbname) as connection:
             # the count must read the table instead of an index
@@ -322,5 +249,6 @@ def _by_queries(server: Server, dbname: str, tables: Sequence[sql.Identifier]) -
             for table in share:
                 connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table))
 
-    with ThreadPoolExecutor(SESSIONS) as pool:
-        list(pool.map(read, [share for at in range(SESSIONS) if (share := tables[at::SESSIONS])]))
+    with ThreadPoolExecutor(sessions) as pool:
+        list(pool.map(read, [share for at in range(sessions) if (share := tables[at::sessions])]))
+    return counted(len(tables), "table")

@@ -323,7 +323,7 @@ def run_engine(
 
     Raises TargetError if the server falls silent, or the exit code is not `accepted`; `doing` is what then failed.
     """
-    vigil, end = Vigil(server.quiet_at_work), Event()
+    vigil, end = Vigil(lambda: server.quiet(is_busy=True)), Event()
     with tempfile.TemporaryFile() as errors:
         with vigil.over(running_engine)(engine, options, server.environment(), errors, None) as (process, events):
             for event in events:

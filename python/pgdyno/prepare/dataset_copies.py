@@ -57,7 +57,9 @@ def make_room(server: Server, dataset: Dataset, keep_free_bytes: int) -> str | N
         free = shutil.disk_usage(folder).free
     if free - 2 * expected >= SPARE_BYTES + keep_free_bytes:
         return None
-    _drop(server, others)
+    with server.connect(server.maintenance) as connection:
+        for name in others:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
     return f"dropped {', '.join(others)}: {format_bytes(free)} were free"
 
 
@@ -76,7 +78,7 @@ def make_template(server: Server, reset: Reset) -> str:
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(template)))
         if server.machine is not None:
             check_room(server.machine.data_directory, size, f"create the database {template}")
-        _end_sessions(server)
+        end_sessions(server)
         _copy_database(connection, server.dbname, template, reset, allow_connections=False)
     write_comment(server, comment, template)
     return format_bytes(size)
@@ -88,7 +90,7 @@ def copy_template(server: Server, template: str, reset: Reset) -> str:
     Raises TargetError, psycopg.Error.
     """
     comment = read_comment(server, template)
-    _end_sessions(server)
+    end_sessions(server)
     with server.connect(server.maintenance) as connection:
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(server.dbname)))
         _copy_database(connection, template, server.dbname, reset, allow_connections=True)
@@ -120,12 +122,6 @@ def _name_for(server: Server) -> str:
     return next(name for name in names if taken.get(name) is None)
 
 
-def _drop(server: Server, names: list[str]) -> None:
-    with server.connect(server.maintenance) as connection:
-        for name in names:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
-
-
 def _check_template(server: Server, template: str) -> None:
     """Raise TargetError if a database called `template` exists that pgdyno may not have created."""
     if server.machine is not None:
@@ -154,7 +150,8 @@ def _copy_database(
     connection.execute(statement)
 
 
-def _end_sessions(server: Server) -> None:
+def end_sessions(server: Server) -> None:
+    """End all sessions in the workload's database. Raises TargetError, psycopg.Error."""
     with server.connect(server.maintenance) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",

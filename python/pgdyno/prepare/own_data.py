@@ -34,11 +34,12 @@ from pgdyno.prepare.dataset import (
     read_stamp,
     write_comment,
 )
+from pgdyno.prepare.dataset_copies import end_sessions
 from pgdyno.prepare.steps import Steps
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency
 from pgdyno.targets import Progress, Server
-from pgdyno.targets.dsn.reach import sign
+from pgdyno.targets.dsn.reach import create_signed
 from pgdyno.targets.operations.run_sql import run_statements
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -131,23 +132,13 @@ def _count_tables(server: Server) -> list[tuple[str, int, int]]:
 
 def _make_database_anew(server: Server) -> None:
     own_text = (read_comment(server) or "").partition(BEGIN)[0].rstrip("\n")
-    name = sql.Identifier(server.dbname)
+    end_sessions(server)
     with server.connect(server.maintenance) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
-            [server.dbname],
-        )
-        drop = sql.SQL("DROP DATABASE IF EXISTS {}").format(name)
-        connection.execute(drop)
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(server.dbname)))
         if server.machine is None:
-            try:
-                sign(server.address, server.dbname)
-            except BaseException:
-                # without its ownership comment, the next run would take it for another's
-                with suppress(psycopg.Error):
-                    connection.execute(drop)
-                raise
+            create_signed(connection, server.address, server.dbname)
+        else:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(server.dbname)))
     server.database_made()
     if own_text:
         write_comment(server, own_text)

@@ -61,11 +61,12 @@ class Preparer:
         if self._tables is not None:
             self._bring_back(self._tables, steps)
             steps.do("verify", "checking the dataset", self._verify)
-        if self.server.has_replicas:
+        replicas = self.server.replicas
+        if replicas is not None:
             steps.do("replicas", "checking the replicas", self.server.make_replicas)
         self._condition(steps)
-        if self.server.has_replicas:
-            steps.do("catch up", "waiting for the replicas", self.server.wait_for_replicas)
+        if replicas is not None:
+            steps.do("catch up", "waiting for the replicas", lambda: replicas.wait(self.server.address))
         shares = self._shares() if self._touches_caches() else (None, None, None)
         return Preparation(
             # without a dataset nothing is restored or vacuumed

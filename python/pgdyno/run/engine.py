@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from pgdyno.plan.plan_document import KeyPath
 from pgdyno.plan.scenario.groups import GroupSpec, group_workload
 from pgdyno.plan.scenario.loads import point_of_group
 from pgdyno.plan.workload_schema import Statement, Workload
-from pgdyno.programs import ENGINE, Engine
+from pgdyno.programs import ENGINE, Engine, ask
 from pgdyno.records import Point
 from pgdyno.registry import WORKLOADS
 
@@ -40,9 +39,7 @@ def _check(engine: Engine, options: Sequence[str], loaded: LoadedPlan, section: 
         # a replay has no scripts
         return
     command = [str(engine.path), "--check=execute" if execute else "--check", *options]
-    done = subprocess.run(
-        command, cwd=loaded.folder, capture_output=True, encoding="utf-8", errors="replace", check=False
-    )
+    done = ask(command, cwd=loaded.folder, limit_s=None, check=False)
     if done.returncode != 0:
         said = [line.removeprefix(f"{ENGINE}: error: ") for line in done.stderr.strip().splitlines()]
         start = f"{ENGINE}: hint: "
@@ -63,7 +60,7 @@ def planned_statements(engine: Engine, workload: Workload, seed: int, folder: Pa
         (load,) = workload.scripts
         raise UsageError(f"pgdyno explains statements of SQL scripts, and the statements of {load} are not in one")
     command = [str(engine.path), *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    done = ask(command, cwd=folder, limit_s=None, check=False)
     if done.returncode != 0:
         said = done.stderr.strip().removeprefix(f"{ENGINE}: error: ")
         raise EngineError(f"cannot list the statements of the load: {said}")

@@ -22,7 +22,7 @@ from pgdyno.plan.values import refuse_undecodable, refused_option
 from pgdyno.records.secret_values import MASK, SECRETS_WITHOUT_VARIABLE
 from pgdyno.targets import response_limits
 from pgdyno.targets.direct_session import ATTEMPTS, open_session
-from pgdyno.targets.response_limits import HINT, Look, SilentServerError, WatchedConnection, answering
+from pgdyno.targets.response_limits import HINT, Look, SilentServerError, answering
 
 CONNECT_TIMEOUT_S = 30
 _PROOF_S = 10
@@ -124,7 +124,7 @@ class Address:
         reached = make_conninfo(**shown) or "the server"
         limit_s = connecting_limit_s(values)
         try:
-            connection = open_session(WatchedConnection, values | {"password": self.password}, limit_s)
+            connection = open_session(values | {"password": self.password}, limit_s)
         except psycopg.errors.ConnectionTimeout as error:
             raise SilentServerError(f"cannot connect to {reached}: {str(error).strip()}", hint=HINT) from error
         except psycopg.Error as error:
@@ -159,7 +159,7 @@ class Address:
         values |= {"dbname": dbname, "application_name": "pgdyno", "password": self.password}
         limit_s = connecting_limit_s(values) or response_limits.ANSWER_S
         try:
-            with open_session(psycopg.Connection, values, limit_s) as connection, answering(connection):
+            with open_session(values, limit_s) as connection, answering(connection):
                 make_dependable(connection)
                 row = connection.execute(_STATES if pid is None else _STATE, None if pid is None else [pid]).fetchone()
         except (TimeoutError, psycopg.errors.ConnectionTimeout, TargetError):

@@ -12,12 +12,12 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import psycopg
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.response_limits import answering, connected_within
+from pgdyno.targets.response_limits import WatchedConnection, answering, connected_within
 
 _SESSION = """
     SELECT /* pgdyno */ pid, pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - backend_start)
@@ -37,15 +37,13 @@ _END_S = 1.0
 _servers: set[frozenset[tuple[str, str]]] = set()
 """The addresses at which this process has found a server."""
 
-_Session = TypeVar("_Session", bound=psycopg.Connection[Any])
-
 
 class PoolerError(TargetError):
     """An address is that of a connection pooler."""
 
 
-def open_session(kind: type[_Session], parameters: Mapping[str, Any], limit_s: float | None) -> _Session:
-    """Return a session in autocommit mode of class `kind`, in which nothing has been changed.
+def open_session(parameters: Mapping[str, Any], limit_s: float | None) -> WatchedConnection:
+    """Return a session in autocommit mode, in which nothing has been changed.
 
     `parameters` are libpq's, with the password; `limit_s` limits the time to connect, and None sets no limit. Raises
     psycopg.Error, TimeoutError, and TargetError for a pooler or for something that does not answer as PostgreSQL does.
@@ -54,21 +52,21 @@ def open_session(kind: type[_Session], parameters: Mapping[str, Any], limit_s: f
     if place not in _servers:
         _look(parameters, limit_s)
         _servers.add(place)
-    return _connect_directly(kind, parameters, limit_s)
+    return _connect_directly(parameters, limit_s)
 
 
-def open_pooled_session(parameters: Mapping[str, Any], limit_s: float | None) -> psycopg.Connection[tuple[Any, ...]]:
+def open_pooled_session(parameters: Mapping[str, Any], limit_s: float | None) -> WatchedConnection:
     """Return a session for questions alone at an address that may be a pooler's: it leaves nothing there.
 
     Raises psycopg.Error, TimeoutError.
     """
     values = {**parameters, **_UNSENT, "prepare_threshold": None, "autocommit": True}
-    return connected_within(limit_s, lambda: psycopg.Connection.connect(**values))
+    return connected_within(limit_s, lambda: WatchedConnection.connect(**values))
 
 
 def _look(parameters: Mapping[str, Any], limit_s: float | None) -> None:
     try:
-        connection = _connect_directly(psycopg.Connection, {**parameters, **_UNSENT}, limit_s)
+        connection = _connect_directly({**parameters, **_UNSENT}, limit_s)
     except psycopg.Error:
         if parameters.get("options") or os.environ.get("PGOPTIONS"):
             # some services need them to find the server: the second connection will show it
@@ -82,16 +80,16 @@ def _look(parameters: Mapping[str, Any], limit_s: float | None) -> None:
             pass
 
 
-def _connect_directly(kind: type[_Session], parameters: Mapping[str, Any], limit_s: float | None) -> _Session:
+def _connect_directly(parameters: Mapping[str, Any], limit_s: float | None) -> WatchedConnection:
     began = time.monotonic()
-    connection = connected_within(limit_s, lambda: kind.connect(**parameters, autocommit=True))
+    connection = connected_within(limit_s, lambda: WatchedConnection.connect(**parameters, autocommit=True))
     try:
         with answering(connection):
             _refuse_pooler(connection, began)
     except BaseException:
         connection.close()
         raise
-    return cast("_Session", connection)
+    return connection
 
 
 def _refuse_pooler(connection: psycopg.Connection[Any], began: float) -> None:

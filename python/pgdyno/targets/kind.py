@@ -16,10 +16,12 @@ from pgdyno.plan.targets import OwnTarget, TargetSpec
 from pgdyno.targets.build.extensions import add_extensions
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.instance import Instance
+from pgdyno.targets.cluster.standbys import drop_slots
 from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.home import Home, Progress
 from pgdyno.targets.lock import Use
-from pgdyno.targets.poolers.kind import pooler_kind
+from pgdyno.targets.poolers.load_path import check_same_database
+from pgdyno.targets.poolers.program import find_program
 from pgdyno.targets.server import Server
 
 S_contra = TypeVar("S_contra", bound=TargetSpec, contravariant=True)
@@ -53,7 +55,7 @@ class OwnKind(Generic[O_contra]):
         """Return the programs of `spec`, downloaded or built if necessary. Raises TargetError."""
         del use
         found = add_extensions(self.find(spec, home, progress), spec.extensions, home, progress)
-        return found if spec.pooler is None else replace(found, pooler=pooler_kind(spec.pooler).find(spec.pooler))
+        return found if spec.pooler is None else replace(found, pooler=find_program(spec.pooler))
 
     @contextmanager
     def open(
@@ -64,10 +66,26 @@ class OwnKind(Generic[O_contra]):
         instance = Instance(name, spec, found, home, progress)
         try:
             with name_target(name):
-                server = instance.open()
+                server = Server(instance.open(), instance.notes, instance, built=found.built)
+                server.prepare(set_password=instance.has_other_password, extensions=found.creates)
+                _try_pooler(server, progress)
+                if spec.keep_data:
+                    drop_slots(server.address)
             yield server
         finally:
             instance.close()
+
+
+def _try_pooler(server: Server, progress: Progress) -> None:
+    """Start the pooler once before the first trial, which would fail with a wrong configuration."""
+    if server.pooler is None:
+        return
+    progress.step("starting the connection pooler")
+    server.start_pooler()
+    with server.connect() as direct:
+        check_same_database(server.pooler.path, direct)
+    # each trial begins with an empty pool
+    server.stop_pooler()
 
 
 def kind_of(spec: TargetSpec) -> TargetKind[Any, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -18,6 +18,7 @@ from pgdyno.messages import Message
 from pgdyno.plan.targets import DATABASE
 from pgdyno.processors import pin
 from pgdyno.records import ServerFacts
+from pgdyno.targets.cluster.instance import Instance
 from pgdyno.targets.cluster.postmaster import CORRECT_SETTINGS, log_size
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.settings import set_settings
@@ -125,48 +126,6 @@ def _server_words(error: TargetError) -> str:
     return str(error.__cause__ or error.message).rpartition("FATAL:")[2].strip()
 
 
-class ServerControl(Protocol):
-    """Controls the server's process: state, stop and start."""
-
-    def is_alive(self) -> bool:
-        """Return whether the process runs."""
-
-    def restart(self, port: int) -> int:
-        """Restarts it; returns its new port."""
-
-    def stop(self) -> None:
-        """Shuts it down; the data directory is then consistent."""
-
-    def start(self, port: int) -> int:
-        """Start it after `stop`; return its port."""
-
-    def wrap(self, command: Sequence[str]) -> None:
-        """Start it by `command`, which replaces itself by the server, from the next start on; empty: as usual."""
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """Return the plan's settings in its configuration."""
-
-    def write_settings(self, settings: Mapping[str, str], port: int) -> None:
-        """Replace the plan's settings; they apply from the next reload or start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The files and the process of a server on this machine; a server over the network has none."""
-
-    data_directory: Path
-    socket_directory: Path
-    log_path: Path
-    control: ServerControl = field(repr=False)
-    copy: ClusterCopy
-    """The stopped copy of its data directory, whether it exists or not."""
-    replicas: ReplicaSet | None = None
-    """Its standbys; None if the plan has none."""
-    pooler: OwnPooler | None = None
-    """The connection pooler beside it; None if the plan has none."""
-
-
 _T = TypeVar("_T")
 
 
@@ -180,8 +139,8 @@ class Server:
     address: Address
     notes: list[Message]
     """Notes for the manifest about how it was found."""
-    machine: Machine | None
-    """None for a server over the network."""
+    machine: Instance | None
+    """Its files and its process on this machine; None for a server over the network."""
     dbname: str = DATABASE
     maintenance: str = MAINTENANCE
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -248,16 +207,14 @@ class Server:
         """Open a connection in autocommit mode. Raises TargetError."""
         return self.address.connect(dbname or self.dbname)
 
-    def quiet(self) -> Quiet:
-        """Watches a load, whose clients may be idle: checks the server when nothing was received for long."""
-        return Quiet(lambda: self._look_at_all().if_answered())
+    def quiet(self, *, is_busy: bool = False) -> Quiet:
+        """Watch a load, whose clients may be idle, or with `is_busy` a program that never lets the server wait."""
 
-    def quiet_at_work(self) -> Quiet:
-        """Watches a program that keeps the server busy all the time."""
-        return Quiet(self._look_at_all)
+        def look() -> Look:
+            found = self.address.look(self.dbname, None)
+            return Look.WORKS if found is Look.IDLE and not is_busy else found
 
-    def _look_at_all(self) -> Look:
-        return self.address.look(self.dbname, None)
+        return Quiet(look)
 
     def read_as_is(self, read: Callable[[psycopg.Connection[tuple[Any, ...]]], _T]) -> _T:
         """Return the result of `read` in a session with the settings that the load's sessions have.
@@ -281,7 +238,7 @@ class Server:
 
     @property
     def plan_settings(self) -> Mapping[str, str]:
-        return self.settings if self.machine is None else self.machine.control.settings
+        return self.settings if self.machine is None else self.machine.settings
 
     def facts(self) -> ServerFacts:
         """Read version, settings and size as they are now. Raises TargetError."""
@@ -323,8 +280,8 @@ class Server:
 
     # ---- files and process ----
 
-    def own(self, doing: str) -> Machine:
-        """Return its machine. Raises TargetError without one: `doing` ("restart the server") is not possible."""
+    def own(self, doing: str) -> Instance:
+        """Return its files and process. Raises TargetError without: `doing` ("restart the server") is not possible."""
         if self.machine is None:
             raise TargetError(f"cannot {doing}: pgdyno reaches the server only over the network")
         return self.machine
@@ -358,38 +315,43 @@ class Server:
         if self.machine is None:
             return True
         if self.promoted:
-            return self.machine.replicas is not None and self.machine.replicas.is_promoted_alive()
-        return self.machine.control.is_alive()
+            return self.replicas is not None and self.replicas.is_promoted_alive()
+        return self.machine.is_alive()
 
     def restart(self) -> None:
         """Restarts it; settings and data stay, `port` may change. Raises TargetError."""
-        self._listens_at(self.own("restart the server").control.restart(self.port))
+        self._listens_at(self.own("restart the server").restart(self.port))
 
     def stop(self) -> None:
         """Shuts it down with a checkpoint, until `start`. Raises TargetError."""
-        self.own("stop the server").control.stop()
+        self.own("stop the server").stop()
 
     def start(self) -> None:
         """Start it after `stop`; `port` may change. Raises TargetError."""
-        self._listens_at(self.own("start the server").control.start(self.port))
+        self._listens_at(self.own("start the server").start(self.port))
 
     def _listens_at(self, port: int) -> None:
         self.address.parameters["port"] = str(port)
 
+    @property
+    def pooler(self) -> OwnPooler | None:
+        """The pooler that pgdyno starts beside it; None if the plan has none."""
+        return None if self.machine is None else self.machine.pooler
+
     def start_pooler(self) -> None:
         """Start its pooler anew, with an empty pool, if the plan has one. Raises TargetError."""
-        if self.machine is not None and self.machine.pooler is not None:
-            self.machine.pooler.start(self.address, self.dbname)
-            self.path = self.machine.pooler.path
+        if self.pooler is not None:
+            self.pooler.start(self.address, self.dbname)
+            self.path = self.pooler.path
 
     def stop_pooler(self) -> None:
         """Stop its pooler with all sessions; does nothing without one. Raises TargetError."""
-        if self.machine is not None and self.machine.pooler is not None:
-            self.machine.pooler.stop()
+        if self.pooler is not None:
+            self.pooler.stop()
 
     def pooler_failure(self) -> str | None:
         """Return why its pooler ended by itself; None if it runs, or if pgdyno did not start one."""
-        return None if self.machine is None or self.machine.pooler is None else self.machine.pooler.failure()
+        return None if self.pooler is None else self.pooler.failure()
 
     @contextmanager
     def pinned(self, processors: Collection[int], every: Collection[int]) -> Iterator[None]:
@@ -404,8 +366,8 @@ class Server:
             self._pin(every)
 
     def _pin(self, processors: Collection[int]) -> None:
-        if self.machine is not None and self.machine.pooler is not None:
-            pin(self.machine.pooler.pids(), processors)
+        if self.pooler is not None:
+            pin(self.pooler.pids(), processors)
         for folder in (self.data_directory, *self.replica_directories()):
             # a backend that starts meanwhile inherits this from the postmaster, or the second search finds it
             for _ in range(2):
@@ -414,22 +376,22 @@ class Server:
     # ---- standbys ----
 
     @property
-    def has_replicas(self) -> bool:
-        """Return whether the plan has standbys."""
-        return self.machine is not None and self.machine.replicas is not None
+    def replicas(self) -> ReplicaSet | None:
+        """Its standbys, which may not exist yet; None if the plan has none."""
+        return None if self.machine is None else self.machine.replicas
 
     @property
     def has_subscriber(self) -> bool:
         """Return whether what follows it is a logical subscriber."""
-        return self.machine is not None and self.machine.replicas is not None and self.machine.replicas.is_logical
+        return self.replicas is not None and self.replicas.is_logical
 
     def end_subscription(self) -> None:
         """Remove its subscriber, which could not follow when tables are replaced, until `make_replicas`.
 
         Does nothing without one. Raises TargetError.
         """
-        if self.has_subscriber and self.machine is not None and self.machine.replicas is not None:
-            self.machine.replicas.discard()
+        if self.replicas is not None and self.replicas.is_logical:
+            self.replicas.discard()
 
     def make_replicas(self) -> str:
         """Create its standbys from its current content, or make existing ones follow. Returns the method in words.
@@ -438,12 +400,12 @@ class Server:
         """
         machine = self.own("make replicas")
         assert machine.replicas is not None
-        made = machine.replicas.create(self.address, machine.control.settings)
+        made = machine.replicas.create(self.address, machine.settings)
         if made is None:
             return "they were there"
         if machine.replicas.primary_settings():
             # synchronous commit is enabled only now: until the standbys stream, commits would wait for ever
-            machine.control.write_settings(machine.control.settings, self.port)
+            machine.write_settings(machine.settings, self.port)
             with self.connect() as connection:
                 connection.execute("SELECT pg_reload_conf()")
                 machine.replicas.wait_synchronous(connection)
@@ -451,32 +413,24 @@ class Server:
 
     def check_replicas(self) -> None:
         """Raise TargetError if one of its standbys, which it may wait for at each commit, has ended."""
-        if self.machine is not None and self.machine.replicas is not None:
-            self.machine.replicas.check_alive()
-
-    def wait_for_replicas(self) -> str:
-        """Wait until they show all that it has committed; return the initial lag. Raises TargetError."""
-        machine = self.own("wait for replicas")
-        assert machine.replicas is not None
-        return machine.replicas.wait(self.address)
+        if self.replicas is not None:
+            self.replicas.check_alive()
 
     def replica_environments(self) -> list[dict[str, str]]:
         """Return the variables with which programs connect to each standby; none before the standbys exist."""
-        if self.machine is None or self.machine.replicas is None:
-            return []
-        return self.machine.replicas.environments(self.dbname)
+        return [each.environment(self.dbname) for each in self.replica_addresses()]
 
     def replica_names(self) -> list[str]:
         """Return the name of each standby in pg_stat_replication, in the order of `replica_environments`."""
-        if self.machine is None or self.machine.replicas is None:
-            return []
-        return self.machine.replicas.names
+        return [] if self.replicas is None else self.replicas.names
 
     def replica_directories(self) -> list[Path]:
         """Return their data directories; none over the network, or before they exist."""
-        if self.machine is None or self.machine.replicas is None:
-            return []
-        return self.machine.replicas.data_directories
+        return [] if self.replicas is None else self.replicas.data_directories
+
+    def replica_addresses(self) -> list[Address]:
+        """Return the address of each standby; none before they exist."""
+        return [] if self.replicas is None else self.replicas.addresses
 
     def failover_environment(self) -> dict[str, str]:
         """Return the variables with which clients connect to the primary or, after a failover, to its successor."""
@@ -484,12 +438,6 @@ class Server:
         together = {name: ",".join(each[name] for each in addresses) for name in ("host", "port")}
         parameters = {**self.address.parameters, **together, "target_session_attrs": "read-write"}
         return Address(parameters, self.password).environment(self.dbname)
-
-    def replica_addresses(self) -> list[Address]:
-        """Return the address of each standby; none before they exist."""
-        if self.machine is None or self.machine.replicas is None:
-            return []
-        return self.machine.replicas.addresses()
 
     def followers(self) -> ReplicaSet:
         """Return its replicas, one of which can be promoted. Raises TargetError if it has none."""
@@ -520,7 +468,7 @@ class Server:
         assert self.primary_port is not None
         machine.replicas.discard()
         port, self.primary_port = self.primary_port, None
-        self._listens_at(machine.control.restart(port))
+        self._listens_at(machine.restart(port))
 
     def prepare(self, *, set_password: bool, extensions: Iterable[str] = ()) -> None:
         """Create the database, which has `extensions`, and set the password of a cluster that had another.
@@ -566,11 +514,10 @@ class LogParts:
         if server.machine is None:
             return cls(())
         logs = {PRIMARY: server.machine.log_path}
-        if server.machine.pooler is not None:
-            logs["pooler.log"] = server.machine.pooler.log_path
-        if server.machine.replicas is not None:
-            for place, path in enumerate(server.machine.replicas.log_paths, start=1):
-                logs[f"replica-{place}.log"] = path
+        if server.pooler is not None:
+            logs["pooler.log"] = server.pooler.log_path
+        if server.replicas is not None:
+            logs |= {f"replica-{place}.log": path for place, path in enumerate(server.replicas.log_paths, start=1)}
         return cls(tuple((name, path, log_size(path)) for name, path in logs.items()))
 
     def save(self, folder: Path) -> None:

@@ -11,7 +11,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.records import QueryRun
 from pgdyno.run.process import running_engine
 from pgdyno.targets import Server
-from pgdyno.targets.cluster.file_cache import cached_share, drop_cache
+from pgdyno.targets.cluster.file_cache import cached_share, cluster_files, drop_cache
 
 _BLOCKS_READ = "SELECT sum(blks_read)::bigint FROM pg_catalog.pg_stat_database"
 
@@ -36,7 +36,7 @@ class ColdQueries:
             server.restart()
             before = _blocks_read(server)
             drop_cache(folder)
-            share = cached_share(folder)
+            share = cached_share(cluster_files(folder))
             run = run_alone(self._context, query, 1, environment(), "the cold run")
             read = _blocks_read(server) - before
             yield run.model_copy(update={"cached_share": share, "blocks_read": read})

@@ -14,7 +14,7 @@ from pgdyno.targets import ArchiveWatch, ReadWatch, Server
 @contextmanager
 def reads_in_turn(plan: Plan, server: Server) -> Iterator[ReadWatch | None]:
     """Read from `server` and its standbys while clients keep a commit ledger; None without either."""
-    if not (plan.trial.ledger and server.has_replicas) or server.has_subscriber:
+    if not (plan.trial.ledger and server.replicas is not None) or server.has_subscriber:
         yield None
         return
     with ReadWatch(server.address, server.replica_addresses(), server.dbname) as watch:

@@ -98,7 +98,7 @@ def _of_trial(trial: PlannedTrial, partial: Path) -> dict[str, str]:
 
 def _of_server(server: Server) -> dict[str, str]:
     values = {} if server.machine is None else {"PGDYNO_DATA_DIRECTORY": str(server.machine.data_directory)}
-    if server.has_replicas:
+    if server.replicas is not None:
         values["PGDYNO_REPLICA_PORTS"] = " ".join(each["PGPORT"] for each in server.replica_environments())
         values["PGDYNO_REPLICA_DIRECTORIES"] = ":".join(map(str, server.replica_directories()))
     return {**server.commands_environment(), **values}

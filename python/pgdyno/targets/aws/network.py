@@ -144,7 +144,7 @@ def wait_until_it_answers(maker: Maker, spec: AwsTarget, place: Place, passwords
         maker.stop.check()
         try:
             parameters = conninfo_to_dict(place.dsn(passwords, root), connect_timeout=CONNECT_S, password=USE_FILE)
-            open_session(psycopg.Connection, parameters, None).close()
+            open_session(parameters, None).close()
         except psycopg.OperationalError as error:
             said = " ".join(str(error).split())
             if patience.over() or "certificate" in said:

@@ -305,7 +305,7 @@ def _prices(tally: Tally, found: Estimate) -> None:
 def _read_versions(rental: Rental, name: str) -> tuple[str, str, str | None]:
     """Return the version, work_mem, and the version of TLS. Raises psycopg.Error, TargetError."""
     parameters = conninfo_to_dict(rental.connection(name).dsn, password=USE_FILE)
-    with open_session(psycopg.Connection, parameters, None) as connection:
+    with open_session(parameters, None) as connection:
         row = connection.execute(_LOOK).fetchone()
     assert row is not None
     return row[0], row[1], row[2]

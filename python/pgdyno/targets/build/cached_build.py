@@ -14,6 +14,7 @@ from pathlib import Path
 from filelock import Timeout
 
 from pgdyno.errors import TargetError
+from pgdyno.programs import ask
 from pgdyno.targets.cluster.subprocesses import session
 from pgdyno.targets.home import FullDiskError, Home, Progress, ensure_folder, no_space_hint, storing
 
@@ -166,15 +167,7 @@ def compiler_version(variables: Mapping[str, str], environ: Mapping[str, str]) -
     """Return the first line of the compiler's version; empty if it cannot run, which configure then explains."""
     words = (variables.get("CC") or "cc").split()
     try:
-        done = subprocess.run(
-            [*words, "--version"],
-            env={"PATH": environ.get("PATH", os.defpath)},
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=30,
-            check=False,
-        )
+        done = ask([*words, "--version"], env={"PATH": environ.get("PATH", os.defpath)}, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.partition("\n")[0]

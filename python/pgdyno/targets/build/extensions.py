@@ -19,12 +19,12 @@ from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.mounts import expanded
 from pgdyno.plan.targets import Extension
+from pgdyno.programs import ask
 from pgdyno.targets.build.cached_build import CachedBuild, compiler_variables, compiler_version
 from pgdyno.targets.build.source_tree import Source, all_files, copy_files, copy_tree, read_tree
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.home import Home, Progress, storing
 
-_ASK_TIMEOUT_S = 30
 _FOLDERS = ("BINDIR", "INCLUDEDIR", "INCLUDEDIR-SERVER", "LIBDIR", "PKGINCLUDEDIR", "PKGLIBDIR", "SHAREDIR")
 """The folders that an extension is built with, as pg_config names them."""
 _PROGRAMS = re.compile(r"pg_\w+|postgres|initdb|psql")
@@ -125,16 +125,7 @@ def _ask_folders(found: Installation) -> dict[str, Path]:
         "downloaded servers have none"
     )
     try:
-        answer = subprocess.run(
-            [config],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=found.environment(),
-            encoding="utf-8",
-            errors="replace",
-            timeout=_ASK_TIMEOUT_S,
-            check=True,
-        )
+        answer = ask([config], env=found.environment())
     except (OSError, subprocess.SubprocessError) as error:
         raise TargetError(f"cannot build extensions for {found.bin}: it has no pg_config", hint=hint) from error
     named = dict(line.split(" = ", 1) for line in answer.stdout.splitlines() if " = " in line)

@@ -23,6 +23,7 @@ from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.mounts import expanded
 from pgdyno.plan.targets import TMPFS, Environment
+from pgdyno.programs import ask
 from pgdyno.targets.cluster.instance_record import Claim
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.home import storing
@@ -85,15 +86,7 @@ def run_tool(*command: str) -> None:
     """Run a tool as pgdyno's own user. Raises TargetError with its output."""
     doing = " ".join(command)
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        done = ask(command, limit_s=_TIMEOUT_S, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         raise TargetError(f"cannot run {doing}: {error}") from error
     if done.returncode != 0:
@@ -135,8 +128,8 @@ def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
     return places
 
 
-def remove_places(places: list[str], mount: str | None) -> None:
-    """Remove what `make_places` created, as recorded in the claim. Raises TargetError."""
+def remove_places(places: list[str], mount: str | None, account: Account) -> None:
+    """Remove folders outside of the home that pgdyno created, as recorded in the claim. Raises TargetError."""
     if mount is not None and os.path.ismount(mount):
         run_tool("umount", mount)
     for name in places:
@@ -146,7 +139,8 @@ def remove_places(places: list[str], mount: str | None) -> None:
         except FileNotFoundError:
             continue
         # a manipulated record must not make pgdyno remove anything else
-        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and _NAME.fullmatch(path.name):
+        is_own = stat.S_ISDIR(status.st_mode) and status.st_uid in (os.geteuid(), account.uid)
+        if is_own and _NAME.fullmatch(path.name):
             with storing(path, "cannot remove"):
                 shutil.rmtree(path)
 

@@ -194,19 +194,20 @@ PASSWORD_FILE = "pgpass"  # noqa: S105 - its name
 """The file with the password for the primary, next to a standby's data directory."""
 
 
-def write_access(data_directory: Path, also: str | None = None) -> None:
-    """Replace pg_hba.conf and pg_ident.conf of a cluster, which the system's user `also` may enter, too.
+def write_access(data_directory: Path, account: Account, *, enters: bool = False) -> None:
+    """Replace pg_hba.conf and pg_ident.conf of a cluster of `account`, which may enter it itself if it `enters`.
 
     Raises TargetError.
     """
-    names = dict.fromkeys([_own_name(), *([also] if also else [])])
+    names = dict.fromkeys([_own_name(), *([account.name] if enters else [])])
     lines = [
         f"local all {USER} peer map={_MAP}",
         "local all,replication all scram-sha-256",
         "host all,replication all 127.0.0.1/32 scram-sha-256",
     ]
-    _write(data_directory / "pg_hba.conf", lines)
-    _write(data_directory / "pg_ident.conf", [f"{_MAP} {_quote_name(name)} {USER}" for name in names])
+    mapped = [f'{_MAP} "{name.replace(chr(34), 2 * chr(34))}" {USER}' for name in names]
+    for name, written in (("pg_hba.conf", lines), ("pg_ident.conf", mapped)):
+        write_private(data_directory / name, _HEAD + "".join(f"{line}\n" for line in written), account)
 
 
 def write_password_file(path: Path, password: str, account: Account) -> None:
@@ -224,16 +225,3 @@ def _own_name() -> str:
     except KeyError:
         # initdb refuses such a user as well
         raise TargetError(f"user {uid} has no name on this host", hint="add the user to /etc/passwd") from None
-
-
-def _quote_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _write(path: Path, lines: list[str]) -> None:
-    with storing(path, "cannot write"):
-        # follows no link: the folder belongs to the server's user, and pgdyno may be root
-        handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.truncate()
-            file.write(_HEAD + "".join(f"{line}\n" for line in lines))

@@ -16,7 +16,7 @@ from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.home import storing
-from pgdyno.targets.poolers.kind import Program
+from pgdyno.targets.poolers.program import Program
 from pgdyno.targets.server_user import Account
 
 OLDEST_MAJOR = 10

@@ -15,31 +15,28 @@ from filelock import FileLock, Timeout
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import OwnTarget
 from pgdyno.signals_and_exit import signals_deferred
-from pgdyno.targets.cluster.folders import make_places, remove_places
+from pgdyno.targets.cluster.folders import make_places
 from pgdyno.targets.cluster.initdb import USER, ClusterTemplate, check_arguments, init_cluster, write_access
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.instance_record import Claim, make_claim, read_record
-from pgdyno.targets.cluster.leftovers import sweep_leftovers
+from pgdyno.targets.cluster.leftovers import remove_traces, sweep_leftovers
 from pgdyno.targets.cluster.postmaster import (
     HOST,
     KEPT_DEADLINES,
     Deadlines,
     Postmaster,
     make_socket_folder,
-    remove_socket_folder,
     start_at_free_port,
 )
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.settings import check_settings, own_settings, write_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
-from pgdyno.targets.cluster.standbys import ReplicaSet, drop_slots
+from pgdyno.targets.cluster.standbys import ReplicaSet
 from pgdyno.targets.cluster.subscriber import Subscriber
 from pgdyno.targets.connection import Address
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.home import Home, Progress, ensure_folder, storing
-from pgdyno.targets.poolers.load_path import check_same_database
 from pgdyno.targets.poolers.own_pooler import OwnPooler
-from pgdyno.targets.server import Machine, Server
 
 
 def cluster_key(installation: Installation, initdb: Sequence[str]) -> str:
@@ -96,8 +93,15 @@ class KeptCluster:
 class Instance:
     """One server and all that it leaves on the machine.
 
-    `close` undoes whatever has been done so far, at any point, and also runs when the interpreter exits.
+    `close` undoes whatever has been done so far, at any point, and also runs when the interpreter exits. Its paths stay
+    known after that.
     """
+
+    data_directory: Path
+    socket_directory: Path
+    log_path: Path
+    copy: ClusterCopy
+    """The stopped copy of its data directory, whether it exists or not."""
 
     def __init__(self, name: str, spec: OwnTarget, installation: Installation, home: Home, progress: Progress) -> None:
         self._name = name
@@ -105,69 +109,56 @@ class Instance:
         self._installation = installation
         self._home = home
         self._progress = progress
-        self._settings = dict(spec.settings)
-        self._notes = list(installation.notes)
+        self.settings: Mapping[str, str] = dict(spec.settings)
+        """The plan's settings in the server's configuration."""
+        self.notes = list(installation.notes)
         self._password = secrets.token_urlsafe(24)
-        self._has_other_password = False
+        self.has_other_password = False
+        """Whether the cluster is an earlier one or a copy, so that its superuser has another password."""
         self._pid = os.getpid()
         self._claim: Claim | None = None
         self._kept: KeptCluster | None = None
-        self._socket_folder: Path | None = None
         self._postmaster: Postmaster | None = None
-        self._copy: ClusterCopy | None = None
-        self._replicas: ReplicaSet | None = None
-        self._pooler: OwnPooler | None = None
+        self.replicas: ReplicaSet | None = None
+        """Its standbys; None if the plan has none."""
+        self.pooler: OwnPooler | None = None
+        """The connection pooler beside it; None if the plan has none."""
 
-    def open(self) -> Server:
-        """Create the cluster and start it. Raises TargetError; call `close` in any case."""
+    def open(self) -> Address:
+        """Create the cluster and start it; return its address. Raises TargetError; call `close` in any case."""
         check_settings(self._spec.settings)
         check_arguments(self._spec.initdb)
+        account = self._home.account
         # covers exceptions between a `with` and its block, or before the clean-up defers them
         atexit.register(self.close)
         with signals_deferred():
             claim = self._claim = make_claim(self._home, self._name)
-        data_directory, reused = self._get_cluster(claim)
+        self.log_path = claim.log_path
+        self.data_directory = self._get_cluster(claim)
         with signals_deferred():
-            self._socket_folder = make_socket_folder(
-                self._home.account, lambda folder: claim.note(socket_directory=str(folder))
-            )
-        self._postmaster = Postmaster(
-            self._installation,
-            data_directory,
-            claim.log_path,
-            self._home.account,
-            self._spec.environment.variables,
-        )
-        self._copy = ClusterCopy(data_directory, self._home.account, self._spec.keep_data)
+            self.socket_directory = make_socket_folder(account, lambda folder: claim.note(socket_directory=str(folder)))
+        variables = self._spec.environment.variables
+        self._postmaster = Postmaster(self._installation, self.data_directory, self.log_path, account, variables)
+        self.copy = ClusterCopy(self.data_directory, account, self._spec.keep_data)
         self._progress.step(f"starting PostgreSQL {self._installation.version}")
-        port = self._start(self._postmaster, claim, self._socket_folder, None)
-        host = str(self._socket_folder) if self._spec.connect == "unix" else HOST
+        port = self._start(self._postmaster, claim, None)
+        over_socket = self._spec.connect == "unix"
         if self._spec.replicas is not None:
             # nothing else would remove files that lie next to a kept cluster
-            parent = claim.folder if self._spec.keep_data else data_directory.parent
-            self._replicas = ReplicaSet(
+            parent = claim.folder if self._spec.keep_data else self.data_directory.parent
+            self.replicas = ReplicaSet(
                 self._spec.replicas, self._installation, self._home, claim, parent, self._progress
             )
         elif self._spec.subscriber is not None:
-            self._replicas = Subscriber(
-                self._spec.subscriber, self._installation, self._home, claim, data_directory.parent, self._progress
+            parent = self.data_directory.parent
+            self.replicas = Subscriber(
+                self._spec.subscriber, self._installation, self._home, claim, parent, self._progress
             )
         if self._spec.pooler is not None and self._installation.pooler is not None:
-            sockets = self._socket_folder if self._spec.connect == "unix" else None
-            self._pooler = OwnPooler(self._spec.pooler, self._installation.pooler, claim, self._home.account, sockets)
-        server = Server(
-            Address({"host": host, "port": str(port), "user": USER}, self._password),
-            self._notes,
-            Machine(
-                data_directory, self._socket_folder, claim.log_path, self, self._copy, self._replicas, self._pooler
-            ),
-            built=self._installation.built,
-        )
-        server.prepare(set_password=self._has_other_password, extensions=self._installation.creates)
-        self._try_pooler(server)
-        if reused:
-            drop_slots(server.address)
-        return server
+            sockets = self.socket_directory if over_socket else None
+            self.pooler = OwnPooler(self._spec.pooler, self._installation.pooler, claim, account, sockets)
+        host = str(self.socket_directory) if over_socket else HOST
+        return Address({"host": host, "port": str(port), "user": USER}, self._password)
 
     def close(self) -> None:
         """Stop the server and remove what was created, except a kept cluster. Raises TargetError."""
@@ -175,40 +166,20 @@ class Instance:
         if os.getpid() != self._pid:
             return
         with signals_deferred():
-            if self._pooler is not None:
-                self._pooler.stop()
-                self._pooler = None
+            if self.pooler is not None:
+                self.pooler.stop()
             if self._postmaster is not None:
                 self._postmaster.stop(KEPT_DEADLINES if self._spec.keep_data else Deadlines())
                 self._postmaster = None
-            if self._replicas is not None:
-                self._replicas.close()
-                self._replicas = None
-            if self._socket_folder is not None:
-                remove_socket_folder(self._socket_folder, {os.geteuid(), self._home.account.uid})
-                self._socket_folder = None
+            if self.replicas is not None:
+                self.replicas.close()
             if self._kept is not None:
                 self._kept.release()
-                self._kept = None
-            if self._copy is not None:
-                self._copy.release()
-                self._copy = None
             if self._claim is not None:
-                remove_places(self._claim.record.places, self._claim.record.mount)
+                remove_traces(self._claim.record, self._claim.folder, self._home)
                 self._claim.remove()
                 self._claim = None
             atexit.unregister(self.close)
-
-    def _try_pooler(self, server: Server) -> None:
-        """Start the pooler once before the first trial, which would fail with a wrong configuration."""
-        if self._pooler is None:
-            return
-        self._progress.step("starting the connection pooler")
-        server.start_pooler()
-        with server.connect() as direct:
-            check_same_database(self._pooler.path, direct)
-        # each trial begins with an empty pool
-        server.stop_pooler()
 
     def is_alive(self) -> bool:
         """Return whether the server's process runs."""
@@ -221,7 +192,7 @@ class Instance:
 
     def stop(self) -> None:
         """Shuts the server down; does nothing if it does not run. Raises TargetError."""
-        postmaster, _, _ = self._require_open("stop")
+        postmaster, _ = self._require_open("stop")
         with signals_deferred():
             postmaster.stop(KEPT_DEADLINES)
 
@@ -230,52 +201,45 @@ class Instance:
 
         First completes an interrupted restore of the data directory. Raises TargetError.
         """
-        postmaster, claim, folder = self._require_open("start")
-        if self._copy is not None:
-            self._copy.finish_restoring()
-        return self._start(postmaster, claim, folder, port)
+        postmaster, claim = self._require_open("start")
+        self.copy.finish_restoring()
+        return self._start(postmaster, claim, port)
 
     def wrap(self, command: Sequence[str]) -> None:
         """Start the server by `command` from the next start on; an empty one starts it as usual. Raises TargetError."""
-        postmaster, _, _ = self._require_open("wrap")
+        postmaster, _ = self._require_open("wrap")
         postmaster.wrapper = tuple(command)
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """The plan's settings in the server's configuration."""
-        return self._settings
 
     def write_settings(self, settings: Mapping[str, str], port: int) -> None:
         """Replace the plan's settings; they apply from the next reload or start. Raises TargetError."""
-        postmaster, _, folder = self._require_open("configure")
-        if self._replicas is not None:
-            self._replicas.before_settings(settings)
-        self._settings = dict(settings)
-        self._write(postmaster, folder, port)
+        self._require_open("configure")
+        if self.replicas is not None:
+            self.replicas.before_settings(settings)
+        self.settings = dict(settings)
+        self._write(port)
 
-    def _require_open(self, doing: str) -> tuple[Postmaster, Claim, Path]:
-        postmaster, claim, folder = self._postmaster, self._claim, self._socket_folder
-        if postmaster is None or claim is None or folder is None:
+    def _require_open(self, doing: str) -> tuple[Postmaster, Claim]:
+        if self._postmaster is None or self._claim is None:
             raise TargetError(f"cannot {doing} the server of target {self._name}: it was closed")
-        return postmaster, claim, folder
+        return self._postmaster, self._claim
 
-    def _get_cluster(self, claim: Claim) -> tuple[Path, bool]:
-        """Return the data directory, and whether it existed before."""
+    def _get_cluster(self, claim: Claim) -> Path:
+        """Return the data directory."""
         making = f"creating a cluster of PostgreSQL {self._installation.version}"
         if not self._spec.keep_data:
             self._progress.step(making)
             with signals_deferred():
                 places = make_places(self._spec.environment, claim, self._home.account)
-            self._notes += places.notes
+            self.notes += places.notes
             self._make_or_copy_cluster(places.data_directory, places.wal)
-            return places.data_directory, False
+            return places.data_directory
         kept = self._kept = KeptCluster(self._home, cluster_key(self._installation, self._spec.initdb))
         kept.acquire()
         copy = ClusterCopy(kept.data_directory, self._home.account, kept=True)
         if copy.is_restoring():
             self._progress.step("finishing the restore of the cluster, which an earlier run did not complete")
             copy.finish_restoring()
-        reused = self._has_other_password = kept.data_directory.is_dir()
+        reused = self.has_other_password = kept.data_directory.is_dir()
         if reused:
             self._free_from_leftovers(kept.data_directory)
         else:
@@ -285,7 +249,7 @@ class Instance:
         claim.note(data_directory=str(kept.data_directory), keep_data=True)
         if not reused:
             kept.adopt(claim.data_directory)
-        return kept.data_directory, reused
+        return kept.data_directory
 
     def _free_from_leftovers(self, data_directory: Path) -> None:
         if servers_in(data_directory):
@@ -307,8 +271,8 @@ class Instance:
             self._make_cluster(data_directory, durable=False, wal=wal)
             return
         template = ClusterTemplate(self._home, cluster_key(self._installation, self._spec.initdb))
-        self._has_other_password = template.copy_to(data_directory)
-        if not self._has_other_password:
+        self.has_other_password = template.copy_to(data_directory)
+        if not self.has_other_password:
             self._make_cluster(data_directory, durable=False)
             template.keep(data_directory)
 
@@ -323,26 +287,22 @@ class Instance:
             wal=wal,
         )
 
-    def _start(self, postmaster: Postmaster, claim: Claim, socket_folder: Path, wanted_port: int | None) -> int:
+    def _start(self, postmaster: Postmaster, claim: Claim, wanted_port: int | None) -> int:
         port = start_at_free_port(
-            postmaster,
-            lambda port: self._write(postmaster, socket_folder, port),
-            lambda: self._launch(postmaster, claim),
-            self._settings,
-            wanted_port,
+            postmaster, self._write, lambda: self._launch(postmaster, claim), self.settings, wanted_port
         )
-        if self._replicas is not None:
-            self._replicas.follow(port, self._settings)
+        if self.replicas is not None:
+            self.replicas.follow(port, self.settings)
         return port
 
-    def _write(self, postmaster: Postmaster, socket_folder: Path, port: int) -> None:
-        own = own_settings(port, socket_folder)
-        if self._replicas is not None:
-            own |= self._replicas.primary_settings()
-        write_settings(postmaster.data_directory, own, self._settings)
+    def _write(self, port: int) -> None:
+        own = own_settings(port, self.socket_directory)
+        if self.replicas is not None:
+            own |= self.replicas.primary_settings()
+        write_settings(self.data_directory, own, self.settings)
         # a pooler and a subscriber come as the server's user
-        also = self._spec.is_pooled or self._spec.subscriber is not None
-        write_access(postmaster.data_directory, self._home.account.name if also else None)
+        enters = self._spec.is_pooled or self._spec.subscriber is not None
+        write_access(self.data_directory, self._home.account, enters=enters)
 
     def _launch(self, postmaster: Postmaster, claim: Claim) -> None:
         with signals_deferred():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Set
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from pgdyno.targets.cluster.postmaster import (
     KEPT_DEADLINES,
     Deadlines,
     find_postmaster,
-    remove_socket_folder,
     stop_servers,
 )
 from pgdyno.targets.cluster.processes import end_copies, end_session, servers_in
@@ -87,15 +85,19 @@ def _sweep(folder: Path, lock: FileLock, home: Home, abandoned: Set[Path]) -> Me
     if not (is_kept and _is_used(data_directory, home, abandoned)):
         end_copies(data_directory.parent)
         stopped = is_running and _stop(data_directory, KEPT_DEADLINES if is_kept else Deadlines())
-    ClusterCopy(data_directory, home.account, is_kept).release()
     if record is not None:
-        # only within the folder: a record must not make pgdyno unmount anything else
-        mount = record.mount if record.mount is not None and Path(record.mount).parent == folder else None
-        remove_places(record.places, mount)
-    if record is not None and record.socket_directory is not None:
-        remove_socket_folder(Path(record.socket_directory), {os.geteuid(), home.account.uid})
+        remove_traces(record, folder, home)
     remove_folder(home, folder, lock)
     return _describe(folder, record, stopped)
+
+
+def remove_traces(record: InstanceRecord, folder: Path, home: Home) -> None:
+    """Remove what a stopped server has outside of its `folder`, except a kept cluster. Raises TargetError."""
+    ClusterCopy(Path(record.data_directory), home.account, record.keep_data).release()
+    # only within the folder: a record must not make pgdyno unmount anything else
+    mount = record.mount if record.mount is not None and Path(record.mount).parent == folder else None
+    sockets = [] if record.socket_directory is None else [record.socket_directory]
+    remove_places([*record.places, *sockets], mount, home.account)
 
 
 def _is_used(data_directory: Path, home: Home, abandoned: Set[Path]) -> bool:

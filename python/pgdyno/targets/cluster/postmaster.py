@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import secrets
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import tempfile
 import time
@@ -260,7 +258,6 @@ HOST = "127.0.0.1"
 MAX_SOCKET_PATH_BYTES = 107
 """Linux limits sun_path to 108 bytes with the terminating zero (unix(7))."""
 
-_FOLDER_NAME = re.compile(r"pgdyno-[0-9a-f]{8}")
 _LONGEST_SOCKET = "/.s.PGSQL.65535.lock"
 
 
@@ -277,32 +274,12 @@ def make_socket_folder(account: Account, announce: Callable[[Path], None]) -> Pa
 
     Calls `announce` with the path before it creates the folder. Raises TargetError.
     """
-    parent = _short_parent(account)
-    while True:
-        folder = parent / f"pgdyno-{secrets.token_hex(4)}"
-        if folder.exists():
-            continue
-        announce(folder)
-        with storing(folder, "cannot create the folder"):
-            try:
-                folder.mkdir(0o700)
-            except FileExistsError:
-                continue
-            account.take(folder)
-            return folder
-
-
-def remove_socket_folder(folder: Path, allowed_uids: set[int]) -> bool:
-    """Remove a folder that `make_socket_folder` created, and no other one. Returns whether it removed one."""
-    try:
-        status = folder.lstat()
-    except FileNotFoundError:
-        return False
-    ours = stat.S_ISDIR(status.st_mode) and status.st_uid in allowed_uids
-    if not ours or _FOLDER_NAME.fullmatch(folder.name) is None:
-        return False
-    shutil.rmtree(folder, ignore_errors=True)
-    return True
+    folder = _short_parent(account) / f"pgdyno-{secrets.token_hex(4)}"
+    announce(folder)
+    with storing(folder, "cannot create the folder"):
+        folder.mkdir(0o700)
+        account.take(folder)
+    return folder
 
 
 def _short_parent(account: Account) -> Path:

@@ -77,13 +77,13 @@ def is_zombie(pid: int) -> bool:
 
 def descendants(root: ProcessId) -> list[ProcessId]:
     """Return the living descendants of `root`."""
-    stats = {pid: stat for pid in _all_pids() if (stat := _read_stat(pid)) is not None}
+    living = list(_living())
     found: list[ProcessId] = []
     parents = {root.pid} if root.is_alive() else set()
     while parents:
-        below = {pid for pid, stat in stats.items() if stat.parent in parents}
-        found += [ProcessId(pid, stats[pid].start_ticks) for pid in below if stats[pid].state not in "ZX"]
-        parents = below
+        below = [process for process, stat in living if stat.parent in parents]
+        found += below
+        parents = {process.pid for process in below}
     return found
 
 
@@ -93,11 +93,8 @@ def session_members(leader: ProcessId) -> list[ProcessId]:
     if first is not None and first.start_ticks != leader.start_ticks:
         # the number is another process's now, and so no session of the leader's is left
         return []
-    stats = {pid: stat for pid in _all_pids() if (stat := _read_stat(pid)) is not None}
     return [
-        ProcessId(pid, stat.start_ticks)
-        for pid, stat in stats.items()
-        if stat.session == leader.pid and stat.state not in "ZX" and stat.start_ticks >= leader.start_ticks
+        process for process, stat in _living() if stat.session == leader.pid and stat.start_ticks >= leader.start_ticks
     ]
 
 
@@ -120,36 +117,23 @@ def servers_in(data_directory: Path) -> list[ProcessId]:
 
     Other processes in that directory, such as a shell, do not count.
     """
-    found = []
-    for pid in _all_pids():
-        stat = _read_stat(pid)
-        if stat is None or stat.state in "ZX" or stat.name not in SERVER_PROGRAMS:
-            continue
-        process = ProcessId(pid, stat.start_ticks)
-        if _works_in(process, data_directory):
-            found.append(process)
-    return found
+    name, within = os.fsencode(data_directory), str(data_directory)
+    # its working directory is still another one, or never changes: initdb, and a server in its first moments
+    return [
+        process
+        for process, stat in _living()
+        if stat.name in SERVER_PROGRAMS and (_working_folder(process) == within or name in _arguments(process))
+    ]
 
 
 def end_copies(folder: Path) -> None:
     """End every `cp` from or to a path below `folder` that a killed pgdyno left running."""
     below = os.fsencode(f"{folder}/")
-    for pid in _all_pids():
-        stat = _read_stat(pid)
-        if stat is None or stat.state in "ZX" or stat.name != "cp":
-            continue
-        process = ProcessId(pid, stat.start_ticks)
-        if any(argument.startswith(below) for argument in _arguments(process)):
+    for process, stat in _living():
+        if stat.name == "cp" and any(argument.startswith(below) for argument in _arguments(process)):
             process.send(signal.SIGKILL)
             while process.is_alive():
                 time.sleep(0.01)
-
-
-def _works_in(process: ProcessId, folder: Path) -> bool:
-    if _working_folder(process) == str(folder):
-        return True
-    # its working directory is still another one, or never changes: initdb, and a server in its first moments
-    return os.fsencode(folder) in _arguments(process)
 
 
 def _arguments(process: ProcessId) -> list[bytes]:
@@ -200,10 +184,11 @@ def _ask_as_owner(process: ProcessId) -> str | None:
     return _asked[process]
 
 
-def _all_pids() -> Iterator[int]:
+def _living() -> Iterator[tuple[ProcessId, _Stat]]:
     for entry in PROC.iterdir():
-        if entry.name.isdecimal():
-            yield int(entry.name)
+        stat = _read_stat(int(entry.name)) if entry.name.isdecimal() else None
+        if stat is not None and stat.state not in "ZX":
+            yield ProcessId(int(entry.name), stat.start_ticks), stat
 
 
 def _read_stat(pid: int) -> _Stat | None:

@@ -48,7 +48,7 @@ def reconfigure(server: Server, asked: Mapping[str, str]) -> Configured | None:
         return None
     if server.machine is None:
         return _configure_database(server, changed, asked)
-    control = server.machine.control
+    control = server.machine
     restart = _need_restart(server, changed)
     try:
         control.write_settings(asked, server.port)

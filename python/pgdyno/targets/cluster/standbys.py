@@ -94,20 +94,16 @@ class ReplicaSet:
         """Return settings for the primary's configuration; none until all standbys stream."""
         if not self._standbys or self._spec.synchronous == "off":
             return {}
-        names = ", ".join(self._names())
+        names = ", ".join(self.names)
         return {
             "synchronous_standby_names": f"{len(self._standbys)} ({names})",
             "synchronous_commit": self._spec.synchronous,
         }
 
-    def environments(self, dbname: str) -> list[dict[str, str]]:
-        """Return, for each standby, the variables with which libpq programs and pgdrive connect to it."""
-        return [standby.address.environment(dbname) for standby in self._standbys]
-
     @property
     def names(self) -> list[str]:
-        """Return their names in pg_stat_replication (application_name), in the order of `environments`."""
-        return self._names()
+        """Return their names in pg_stat_replication (application_name)."""
+        return [standby.name for standby in self._standbys]
 
     @property
     def data_directories(self) -> list[Path]:
@@ -119,6 +115,7 @@ class ReplicaSet:
         """Return their logs, in the same order."""
         return [standby.postmaster.log_path for standby in self._standbys]
 
+    @property
     def addresses(self) -> list[Address]:
         return [standby.address for standby in self._standbys]
 
@@ -151,7 +148,7 @@ class ReplicaSet:
         for standby in self._standbys:
             self._start(standby, None)
         with primary.connect(MAINTENANCE) as connection:
-            self._wait_for_all(connection, _STREAMING, self._names(), "do not stream")
+            self._wait_for_all(connection, _STREAMING, "do not stream")
         rate = f"{format_bytes(round(size / copied_s))}/s"
         return f"{self._spec.count}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
 
@@ -184,17 +181,12 @@ class ReplicaSet:
             assert row is not None
             behind = 0
             # a restart of the primary has disconnected them
-            self._wait_for_all(connection, _STREAMING, self._names(), "do not stream")
+            self._wait_for_all(connection, _STREAMING, "do not stream")
             for standby in self._standbys:
                 behind = max(behind, self._wait_one(standby, row[0]))
         return f"{format_bytes(behind)} behind"
 
     # ---- promotion and removal ----
-
-    @property
-    def promoted(self) -> bool:
-        """Return whether a standby has become the primary."""
-        return self._promoted is not None
 
     def is_promoted_alive(self) -> bool:
         """Return whether the promoted standby runs."""
@@ -304,7 +296,7 @@ class ReplicaSet:
             lines = [f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in follows.items()]
             self._write(data / "recovery.conf", "\n".join(["standby_mode = 'on'", *lines, ""]))
         write_settings(data, own, self._asked())
-        write_access(data)
+        write_access(data, self._home.account)
 
     def _asked(self) -> Mapping[str, str]:
         return self._settings
@@ -314,15 +306,12 @@ class ReplicaSet:
 
     # ---- waiting ----
 
-    def _names(self) -> list[str]:
-        return [standby.name for standby in self._standbys]
-
     def _wait_for_all(
-        self, connection: psycopg.Connection[tuple[Any, ...]], query: LiteralString, names: list[str], not_yet: str
+        self, connection: psycopg.Connection[tuple[Any, ...]], query: LiteralString, not_yet: str
     ) -> None:
-        """Wait until `query` counts all of `names`."""
+        """Wait until `query` counts all of them by their names."""
         end = time.monotonic() + CATCH_UP_S
-        while connection.execute(query, [names]).fetchone() != (len(names),):
+        while connection.execute(query, [self.names]).fetchone() != (len(self._standbys),):
             self.check_alive()
             if time.monotonic() > end:
                 raise TargetError(f"the replicas {not_yet} after {CATCH_UP_S:.0f} s", hint=self._logs())
@@ -330,7 +319,7 @@ class ReplicaSet:
 
     def wait_synchronous(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         """Wait until commits on the primary, which was told to reload, wait for the standbys. Raises TargetError."""
-        self._wait_for_all(connection, _SYNCHRONOUS, self._names(), "are not synchronous")
+        self._wait_for_all(connection, _SYNCHRONOUS, "are not synchronous")
 
     def _wait_one(self, standby: Standby, lsn: str) -> int:
         """Return its initial lag in bytes."""

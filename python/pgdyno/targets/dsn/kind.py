@@ -7,12 +7,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.cluster.reconfigure import database_values, refuse_others_database
 from pgdyno.targets.cluster.settings import reset_settings
-from pgdyno.targets.dsn.reach import Reached, check_signed, load_path, reach, sign
+from pgdyno.targets.dsn.reach import Reached, check_signed, create_signed, load_path, reach
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.home import Home, Progress
 from pgdyno.targets.kind import TargetKind, name_target
@@ -62,14 +61,7 @@ def get_database(server: Server, spec: DsnTarget, progress: Progress) -> bool:
         known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [server.dbname]).fetchone()
         if known is None:
             progress.step(f"creating the database {server.dbname}")
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(server.dbname)))
-            try:
-                sign(server.address, server.dbname)
-            except BaseException:
-                # without its ownership comment, the next run would take it for another's
-                with suppress(psycopg.Error):
-                    connection.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(server.dbname)))
-                raise
+            create_signed(connection, server.address, server.dbname)
             return True
     return check_signed(server.address, spec)
 

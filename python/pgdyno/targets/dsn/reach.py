@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,8 +42,19 @@ def is_signed(address: Address, dbname: str) -> bool:
     return row is not None and row[0] == _text(dbname)
 
 
-def sign(address: Address, dbname: str) -> None:
-    """Write the ownership comment into a new database. Raises TargetError, psycopg.Error."""
+def create_signed(connection: psycopg.Connection[tuple[Any, ...]], address: Address, dbname: str) -> None:
+    """Create a database with the ownership comment, or none. Raises TargetError, psycopg.Error."""
+    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(dbname)))
+    try:
+        _sign(address, dbname)
+    except BaseException:
+        # without its ownership comment, the next run would take it for another's
+        with suppress(psycopg.Error):
+            connection.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(dbname)))
+        raise
+
+
+def _sign(address: Address, dbname: str) -> None:
     with address.connect(dbname) as connection, connection.transaction():
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SCHEMA)))
         comment = sql.SQL("COMMENT ON SCHEMA {} IS {}")

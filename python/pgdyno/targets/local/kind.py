@@ -10,12 +10,11 @@ from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.mounts import expanded, is_folder
+from pgdyno.programs import ask
 from pgdyno.targets.cluster.installation import Installation, inspect_programs
 from pgdyno.targets.home import Home
 from pgdyno.targets.kind import OwnKind, TargetKind
 from pgdyno.targets.local.schema import LocalTarget
-
-_ASK_TIMEOUT_S = 30
 
 
 def find_local(spec: LocalTarget, home: Home, environ: Mapping[str, str] | None = None) -> Installation:
@@ -42,15 +41,7 @@ def _ask_pg_config(environ: Mapping[str, str]) -> tuple[str, Path]:
             hint="set bin to the folder with initdb and postgres",
         )
     try:
-        answer = subprocess.run(
-            [config, "--bindir"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_ASK_TIMEOUT_S,
-            check=True,
-        )
+        answer = ask([config, "--bindir"])
     except (OSError, subprocess.SubprocessError) as error:
         raise TargetError(
             f"cannot locate PostgreSQL with {config}: {error}", hint="set bin to the folder with initdb and postgres"

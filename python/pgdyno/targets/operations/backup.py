@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from pgdyno.errors import TargetError
+from pgdyno.programs import ask
 
 PROGRAM = "pg_basebackup"
 _DEBIAN = Path("/usr/lib/postgresql")
@@ -44,6 +44,5 @@ def _programs(major: int, folders: list[Path]) -> Iterator[str]:
 
 
 def _major_of(program: str) -> int | None:
-    done = subprocess.run([program, "--version"], capture_output=True, encoding="utf-8", errors="replace", check=False)
-    found = _MAJOR.search(done.stdout)
+    found = _MAJOR.search(ask([program, "--version"], check=False).stdout)
     return None if found is None else int(found[1])

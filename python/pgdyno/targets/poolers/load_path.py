@@ -27,8 +27,9 @@ _SAME = """
 """No two servers begin in the same microsecond, whereas copies of a cluster, such as standbys, share its system
 identifier.
 """
-_NAME = b"pgdyno_look"
-_COUNT = b"SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_statements WHERE name = 'pgdyno_look'"
+_FIRST = "_pg3_0"
+"""psycopg's name of the first statement that a connection prepares."""
+_COUNT = "SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_statements WHERE name = '_pg3_0'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +180,16 @@ def _check_same(pooled: psycopg.Connection[Any], direct: psycopg.Connection[Any]
 
 def _keeps_statements_apart(connection: psycopg.Connection[Any]) -> bool:
     """Return whether a prepared statement gets another name at the server; the transaction keeps the session."""
-    session = connection.pgconn
-    if session.exec_(b"BEGIN").status != pq.ExecStatus.COMMAND_OK:
+    connection.prepare_threshold = 0
+    try:
+        with connection.transaction(force_rollback=True):
+            passed_on = connection.execute(_COUNT).fetchone() != (0,)
+            if passed_on:
+                connection.execute(f"DEALLOCATE {_FIRST}", prepare=False)
+    except psycopg.Error:
         return False
-    prepared = session.prepare(_NAME, _COUNT).status == pq.ExecStatus.COMMAND_OK
-    passed_on = not prepared or session.exec_prepared(_NAME, []).get_value(0, 0) != b"0"
-    if prepared and passed_on:
-        session.exec_(b"DEALLOCATE " + _NAME)
-    session.exec_(b"ROLLBACK")
+    finally:
+        connection.prepare_threshold = None
     return not passed_on
 
 

@@ -18,8 +18,8 @@ from pgdyno.targets.cluster.processes import ProcessId, end_session, identify, s
 from pgdyno.targets.cluster.subprocesses import clean_environment, spawn
 from pgdyno.targets.connection import Address
 from pgdyno.targets.home import storing
-from pgdyno.targets.poolers.kind import Place, Program, pooler_kind
 from pgdyno.targets.poolers.load_path import LoadPath
+from pgdyno.targets.poolers.program import Place, Program, configure
 from pgdyno.targets.server_user import Account
 
 READY_S = 15.0
@@ -37,7 +37,6 @@ class OwnPooler:
         self._claim = claim
         self._account = account
         self._sockets = sockets
-        self._kind = pooler_kind(spec)
         self.log_path = claim.folder / "pooler.log"
         self._log_offset = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -62,7 +61,7 @@ class OwnPooler:
         password = server.password or ""
         place = Place(folder, self._account, host, port, server.host, server.port, server.parameters["user"],
                       password, dbname)  # fmt: skip
-        command, variables = self._kind.command(self._spec, self._program, place)
+        command, variables = configure(self._spec, self._program, place)
         self._log_offset = log_size(self.log_path)
         with storing(self.log_path, "cannot write"):
             log = self.log_path.open("ab")
