@@ -22,9 +22,10 @@ from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
 from pgdyno.store import load_run, query
-from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.json_schema import SCHEMA, validated
+from tests.postgres.servers import opened, value
 from tests.present import present
 
 Capture = pytest.CaptureFixture[str]
@@ -38,15 +39,15 @@ LEFT = """
 @pytest.fixture(scope="module")
 def theirs(home: Home) -> Iterator[Server]:
     spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off"}, connect="tcp")
-    with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, spec, "theirs") as server:
         yield server
 
 
 @pytest.fixture
 def dsn(theirs: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
-    for name, value in theirs.environment().items():
-        monkeypatch.setenv(name, value)
+    for name, given in theirs.environment().items():
+        monkeypatch.setenv(name, given)
     return f"host={theirs.host} port={theirs.port} user={theirs.user} dbname={theirs.dbname}"
 
 
@@ -106,7 +107,7 @@ def standby(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.chdir(tmp_path)
     given = {"kind": "embedded", "version": "18", "settings": {"fsync": "off"}, "replicas": {"count": 1}}
     spec = EmbeddedTarget.model_validate(given)
-    with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, spec, "theirs") as server:
         preparer = Preparer(server, find_engine(), SilentProgress(), Reset(), {"select-only"})
         preparer.prepare(Dataset("pgbench", 1))
         (environment,) = server.replica_environments()
@@ -198,8 +199,7 @@ def test_a_script_that_writes_names_the_option(theirs: Server, dsn: str, tmp_pat
     said = capsys.readouterr().out
     assert code is ExitCode.TRIALS_FAILED
     assert "to allow that, in transactions that commit: --writes" in said
-    with theirs.connect() as connection:
-        assert connection.execute("SELECT x FROM kept").fetchone() == (1,)
+    assert value(theirs, "SELECT x FROM kept") == 1
 
 
 def test_an_unknown_setting_is_corrected_not_run_again(dsn: str, tmp_path: Path, capsys: Capture) -> None:

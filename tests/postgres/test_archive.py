@@ -6,8 +6,9 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import Archive
-from pgdyno.targets import ArchiveWatch, Home, Server, SilentProgress, open_target
+from pgdyno.targets import ArchiveWatch, Home, Server
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.postgres.servers import embedded, opened, value
 from tests.waiting import wait_until
 
 FILES = 4
@@ -21,7 +22,7 @@ def finish_files(server: Server) -> None:
 
 
 def archived(version: str, **archive: str) -> tuple[Archive, EmbeddedTarget]:
-    spec = EmbeddedTarget.model_validate({"kind": "embedded", "version": version, "archive": archive})
+    spec = embedded(version, archive=archive)
     assert spec.archive is not None
     return spec.archive, spec
 
@@ -30,7 +31,7 @@ def archived(version: str, **archive: str) -> tuple[Archive, EmbeddedTarget]:
 @pytest.mark.parametrize("version", ["18", "10"])
 def test_a_folder_gets_the_files_at_its_rate_and_is_left_as_it_was(home: Home, scratch: Path, version: str) -> None:
     archive, spec = archived(version, folder=str(scratch), rate="32MB")
-    with open_target("t", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, spec) as server:
         with ArchiveWatch(archive, server, home.account) as watch:
             finish_files(server)
             wait_until(lambda: len(list(scratch.glob("pgdyno-archive-*/*"))) >= FILES)
@@ -39,13 +40,12 @@ def test_a_folder_gets_the_files_at_its_rate_and_is_left_as_it_was(home: Home, s
         assert backlog.waiting_max >= 1
         assert (backlog.failed, backlog.segment_bytes) == (0, 1 << 24)
         assert list(scratch.iterdir()) == []
-        with server.connect() as connection:
-            assert connection.execute("SHOW archive_command").fetchone() == ("true",)
+        assert value(server, "SHOW archive_command") == "true"
 
 
 def test_an_archive_that_fails_does_not_keep_up(home: Home) -> None:
     archive, spec = archived("18", command="false")
-    with open_target("t", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, spec) as server:
         with ArchiveWatch(archive, server, home.account) as watch:
             finish_files(server)
             wait_until(lambda: watch.backlog().failed > 0 and watch.backlog().waiting_last >= FILES)
@@ -57,7 +57,7 @@ def test_an_archive_that_fails_does_not_keep_up(home: Home) -> None:
 def test_a_folder_that_the_server_cannot_have_is_an_error(home: Home, tmp_path: Path) -> None:
     archive, spec = archived("18", folder=str(tmp_path / "absent"))
     with (
-        open_target("t", spec, home=home, progress=SilentProgress()) as server,
+        opened(home, spec) as server,
         pytest.raises(TargetError, match="cannot archive in"),
         ArchiveWatch(archive, server, home.account),
     ):

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgdyno.plan.model import Reset
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare import Dataset
 from pgdyno.run import find_engine
-from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.postgres.servers import execute, opened, preparer
 from tests.present import present
 
 SMALL = Dataset("pgbench", 1)
@@ -19,12 +19,8 @@ SMALL = Dataset("pgbench", 1)
 def loaded(home: Home) -> Iterator[Server]:
     settings = {"fsync": "off", "shared_buffers": "64MB"}
     spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
-    with open_target("books", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, spec, "books") as server:
         yield server
-
-
-def preparer(server: Server, *scripts: str, **reset: object) -> Preparer:
-    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), set(scripts))
 
 
 def run(server: Server, *scripts: str) -> None:
@@ -35,11 +31,6 @@ def run(server: Server, *scripts: str) -> None:
         capture_output=True,
         check=True,
     )
-
-
-def execute(server: Server, statement: str) -> None:
-    with server.connect() as connection:
-        connection.execute(statement)
 
 
 MIXES = [("tpcb-like",), ("simple-update",), ("select-only",), ("tpcb-like", "simple-update", "select-only")]

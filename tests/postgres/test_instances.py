@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.servers import embedded, opened, value
 
 PLAN = """\
 name = "instances"
@@ -48,8 +48,8 @@ with psycopg.connect() as connection, open("servers", "a") as file:
 
 @pytest.mark.long
 def test_repeats_take_turns_at_separate_servers(warm_home: Home, tmp_path: Path) -> None:
-    spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off", "shared_buffers": "16MB"})
-    opened = [open_target(name, spec, home=warm_home, progress=SilentProgress()) for name in ("first", "second")]
+    spec = embedded()
+    opened = [opened(warm_home, spec, name) for name in ("first", "second")]
     with opened[0] as first, opened[1] as second:
         text = PLAN.replace("PYTHON", sys.executable)
         for name, server in (("FIRST", first), ("SECOND", second)):
@@ -58,7 +58,9 @@ def test_repeats_take_turns_at_separate_servers(warm_home: Home, tmp_path: Path)
         (tmp_path / "one.sql").write_text("SELECT 1;\n")
         (tmp_path / "server.py").write_text(SERVER)
         done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
-        directories = [_data_directory(server) for server in (first, second)]
+        directories = [
+            value(server, "SELECT current_setting('data_directory')", "postgres") for server in (first, second)
+        ]
     assert done.returncode == ExitCode.OK, done.stderr
     trials = the_run(tmp_path).trials()
     served = [line.split() for line in (tmp_path / "servers").read_text().splitlines()]
@@ -71,10 +73,3 @@ def test_repeats_take_turns_at_separate_servers(warm_home: Home, tmp_path: Path)
     shown = json.loads(pgdyno(warm_home, tmp_path, "show", "latest", "--json").stdout)
     assert shown["answer"]["noise"]["instances"] == 2
     assert "one-instance" not in pgdyno(warm_home, tmp_path, "audit", "latest").stdout
-
-
-def _data_directory(server: Server) -> str:
-    with server.connect("postgres") as connection:
-        row = connection.execute("SELECT current_setting('data_directory')").fetchone()
-    assert row is not None
-    return str(row[0])

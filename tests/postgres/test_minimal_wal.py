@@ -15,17 +15,15 @@ import pytest
 import pgdyno.prepare.steps
 from pgdyno.errors import TargetError
 from pgdyno.fingerprint.collect import with_indexes, with_mark, with_server
-from pgdyno.plan.model import Reset
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare import Dataset
 from pgdyno.prepare.dataset import read_comment, read_stamp, stamped_dataset
 from pgdyno.prepare.steps import FROM_BYTES, SETTINGS, VARIABLE, is_worthwhile
 from pgdyno.records import Fingerprint, HostPrint, Preparation
-from pgdyno.run import find_engine
-from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server
 from pgdyno.targets.cluster.instance_record import RECORD
 from pgdyno.targets.cluster.processes import servers_in
-from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.runs import connect_by
+from tests.postgres.servers import embedded, execute, on_replica, opened, preparer, rows, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -51,14 +49,10 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def running(home: Home) -> Iterator[Server]:
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=PLANNED)
-    with open_target("t", spec, home=home, progress=SilentProgress()) as server:
+    spec = embedded(settings=PLANNED)
+    with opened(home, spec) as server:
         install_checks(server)
         yield server
-
-
-def preparer(server: Server, **reset: object) -> Preparer:
-    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), {"tpcb-like"})
 
 
 def reload(server: Server, dataset: Dataset = SMALL) -> Preparation:
@@ -68,22 +62,6 @@ def reload(server: Server, dataset: Dataset = SMALL) -> Preparation:
 def configured(prepared: Preparation) -> list[str | None]:
     """Returns the steps around a load without WAL; empty for other loads."""
     return [step.detail for step in prepared.steps if step.name == "configure"]
-
-
-def execute(server: Server, *statements: str) -> None:
-    with server.connect() as connection:
-        for statement in statements:
-            connection.execute(statement)
-
-
-def rows(server: Server, query: str) -> list[tuple[Any, ...]]:
-    with server.connect() as connection:
-        return connection.execute(query).fetchall()
-
-
-def number(server: Server, query: str) -> int:
-    ((found,),) = rows(server, query)
-    return int(found)
 
 
 def wal_level_of_load(server: Server) -> str | None:
@@ -158,10 +136,10 @@ def test_rows_are_not_in_the_wal(running: Server, monkeypatch: pytest.MonkeyPatc
     written = []
     for with_wal in ("0", "1"):
         monkeypatch.setenv(VARIABLE, with_wal)
-        before = number(running, "SELECT wal_bytes FROM pg_stat_wal")
+        before = value(running, "SELECT wal_bytes FROM pg_stat_wal")
         reload(running, dataset)
-        written.append(number(running, "SELECT wal_bytes FROM pg_stat_wal") - before)
-    size = number(running, "SELECT sum(pg_table_size(oid)) FROM pg_class WHERE relname IN ('sbtest1', 'sbtest2')")
+        written.append(value(running, "SELECT wal_bytes FROM pg_stat_wal") - before)
+    size = value(running, "SELECT sum(pg_table_size(oid)) FROM pg_class WHERE relname IN ('sbtest1', 'sbtest2')")
     # what there is are catalogs, and indexes below wal_skip_threshold
     assert written[0] < size / 2, written
     assert written[1] > size, written
@@ -177,7 +155,7 @@ def test_every_reset_goes_on_from_such_a_load(running: Server, method: str) -> N
     again = trials.prepare(SMALL)
     assert configured(again) == []
     assert wal_level_of_load(running) == "minimal"
-    assert number(running, "SELECT count(*) FROM pgbench_accounts") == 100_000
+    assert value(running, "SELECT count(*) FROM pgbench_accounts") == 100_000
 
 
 def test_the_fingerprint_says_how_it_was_loaded(running: Server) -> None:
@@ -231,26 +209,12 @@ def test_a_server_that_cannot_run_so_loads_with_wal(running: Server) -> None:
 
 @pytest.mark.long
 def test_standbys_are_made_of_it_and_later_loads_reach_them(home: Home) -> None:
-    given = {"kind": "embedded", "version": "18", "settings": {"shared_buffers": "16MB"}, "replicas": {"count": 1}}
-    with open_target("t", EmbeddedTarget.model_validate(given), home=home, progress=SilentProgress()) as server:
+    with opened(home, embedded(replicas={"count": 1})) as server:
         trials = preparer(server, method="reload")
         assert len(configured(trials.prepare(SMALL))) == 2
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
         assert configured(trials.prepare(Dataset("pgbench", 2))) == []
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 200_000
-
-
-def on_replica(server: Server, query: str) -> object:
-    variables = server.replica_environments()[0]
-    with psycopg.connect(
-        host=variables["PGHOST"],
-        port=variables["PGPORT"],
-        user=variables["PGUSER"],
-        password=variables["PGPASSWORD"],
-        dbname=variables["PGDATABASE"],
-    ) as connection:
-        row = connection.execute(query.encode()).fetchone()
-    return present(row)[0]
 
 
 # ---- interrupted ----
@@ -320,7 +284,7 @@ def assert_loads_anew(server: Server, whole: dict[str, object], settings: dict[s
     """Nothing of the interrupted load counts, and the next load leaves a complete dataset."""
     assert in_force(server) == settings
     assert stamped_dataset(server) is None
-    assert number(server, "SELECT count(*) FROM pgbench_accounts") == 0
+    assert value(server, "SELECT count(*) FROM pgbench_accounts") == 0
     execute(server, *LET_GO)
     assert len(configured(preparer(server, method="none").prepare(SMALL))) == 2
     assert wal_level_of_load(server) == "minimal"
@@ -364,8 +328,8 @@ def test_a_server_that_is_killed_while_it_loads(running: Server) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("dies", ["pgdyno", "pgdyno and its server"])
 def test_a_kept_cluster_whose_run_is_killed_while_it_loads(warm_home: Home, dies: str) -> None:
-    spec = EmbeddedTarget(kind="embedded", version="18", keep_data=True, settings=PLANNED)
-    with open_target("t", spec, home=warm_home, progress=SilentProgress()) as server:
+    spec = embedded(keep_data=True, settings=PLANNED)
+    with opened(warm_home, spec) as server:
         install_checks(server)
         reload(server)
         whole, settings = left_by_load(server), in_force(server)
@@ -385,7 +349,7 @@ def test_a_kept_cluster_whose_run_is_killed_while_it_loads(warm_home: Home, dies
     # a server that was killed is there for the next one until init has taken note
     wait_until(lambda: not any(Path(f"/proc/{process.pid}").exists() for process in killed))
     assert "wal_level = 'minimal'" in (cluster / "postgresql.conf").read_text()
-    with open_target("t", spec, home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, spec) as server:
         assert server.data_directory == cluster
         assert_loads_anew(server, whole, settings)
 

@@ -10,17 +10,17 @@ import pytest
 
 from pgdyno.errors import ExitCode, StoreError, TargetError
 from pgdyno.experiment.resume import loaded_of, refuse_changed_scripts
-from pgdyno.plan.model import Reset, Workload
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.plan.model import Workload
+from pgdyno.prepare import Dataset
 from pgdyno.prepare.dataset import read_comment, read_stamp, stamped_dataset
 from pgdyno.records import Point
-from pgdyno.run import find_engine
-from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.forked import PGDYNO
 from tests.postgres.conftest import FAST
 from tests.postgres.runs import environment, pgdyno, postmasters, the_run, without_look
+from tests.postgres.servers import opened, preparer, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -48,7 +48,7 @@ FILES = ["schema.sql", ["orders.sql", "items.sql"], "index.sql"]
 @pytest.fixture(scope="module")
 def own(home: Home) -> Iterator[Server]:
     spec = EmbeddedTarget(kind="embedded", version="18", settings=FAST, connect="tcp")
-    with open_target("own-data", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, spec, "own-data") as server:
         yield server
 
 
@@ -69,18 +69,8 @@ def dataset(folder: Path, sql: list[Any] = FILES, **swept: str) -> Dataset:
     return present(Dataset.of(Workload.model_validate(section), Point(clients=1, scale=1, variables=swept), folder))
 
 
-def preparer(server: Server, **reset: object) -> Preparer:
-    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), {"x.sql"})
-
-
-def ask(server: Server, query: str) -> object:
-    with server.connect() as connection:
-        row = connection.execute(query.encode()).fetchone()
-        return row[0] if row is not None else None
-
-
 def tables(server: Server) -> int:
-    return int(str(ask(server, "SELECT count(*) FROM pg_class WHERE oid >= 16384")))
+    return int(str(value(server, "SELECT count(*) FROM pg_class WHERE oid >= 16384")))
 
 
 def test_files_run_by_psql_s_rules_and_leave_a_stamp(own: Server, folder: Path) -> None:
@@ -89,17 +79,17 @@ def test_files_run_by_psql_s_rules_and_leave_a_stamp(own: Server, folder: Path) 
     assert [step.detail for step in done.steps if step.name == "load"] == [
         "shop with rows = 1000, parts = 4, note = it's"
     ]
-    assert ask(own, "SELECT count(*) FROM shop.orders WHERE note = 'it''s'") == 1000
-    assert ask(own, "SELECT string_agg(name, '|' ORDER BY id) FROM items") == "one|two;|three, or more"
-    assert ask(own, PARTITIONS) == 4
-    assert ask(own, "SELECT two()") == 2
-    assert ask(own, "SELECT reltuples FROM pg_class WHERE relname = 'items'") == 3
+    assert value(own, "SELECT count(*) FROM shop.orders WHERE note = 'it''s'") == 1000
+    assert value(own, "SELECT string_agg(name, '|' ORDER BY id) FROM items") == "one|two;|three, or more"
+    assert value(own, PARTITIONS) == 4
+    assert value(own, "SELECT two()") == 2
+    assert value(own, "SELECT reltuples FROM pg_class WHERE relname = 'items'") == 3
     stamp = present(read_stamp(read_comment(own)))
     assert {each.name: each.rows for each in stamp.tables} == {"shop.orders": 1000, "public.items": 3}
     # the stamped data are not loaded again, whoever asks
     again = preparer(own, method="none").prepare(dataset(folder))
     assert [step.detail for step in again.steps if step.name == "load"] == ["already loaded"]
-    ask(own, "DELETE FROM items WHERE id = 1 RETURNING id")
+    value(own, "DELETE FROM items WHERE id = 1 RETURNING id")
     checked = present(prepare.check())
     assert checked.changes == {"shop.orders": 0, "public.items": -1}
     assert present(preparer(own, method="none").prepare(dataset(folder)))
@@ -111,12 +101,12 @@ def test_every_reset_works_and_each_value_is_another_dataset(own: Server, folder
     prepare = preparer(own, method=method)
     for parts in ("2", "8", "2"):
         prepare.prepare(dataset(folder, parts=parts))
-        assert ask(
+        assert value(
             own, "SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = inhrelid AND relkind = 'r'"
         ) == int(parts)
-        assert ask(own, "SELECT count(*) FROM shop.orders") == 1000
+        assert value(own, "SELECT count(*) FROM shop.orders") == 1000
         if method != "vacuum":
-            ask(own, "DELETE FROM shop.orders WHERE id < 10 RETURNING id")
+            value(own, "DELETE FROM shop.orders WHERE id < 10 RETURNING id")
         assert present(prepare.check()).scope == "none"
     assert stamped_dataset(own) == dataset(folder, parts="2") != dataset(folder, parts="8")
 
@@ -238,17 +228,16 @@ def test_over_the_network_only_a_database_of_its_own_is_replaced(
     with own.connect("theirs") as connection:
         connection.execute("CREATE TABLE precious AS SELECT 1 AS n")
     with (
-        open_target("far", spec("theirs"), home=home, progress=SilentProgress()) as server,
+        opened(home, spec("theirs"), "far") as server,
         pytest.raises(TargetError, match="into the database theirs, which pgdyno did not create"),
     ):
         preparer(server, method="none", checkpoint=False).prepare(dataset(folder))
-    with own.connect("theirs") as connection:
-        assert connection.execute("SELECT n FROM precious").fetchone() == (1,)
+    assert value(own, "SELECT n FROM precious", "theirs") == 1
     for _ in range(2):
-        with open_target("far", spec("ours"), home=home, progress=SilentProgress()) as server:
+        with opened(home, spec("ours"), "far") as server:
             # the ownership comment stays in front of the stamp
             preparer(server, method="reload", checkpoint=False).prepare(dataset(folder))
-            assert ask(server, "SELECT count(*) FROM shop.orders") == 1000
+            assert value(server, "SELECT count(*) FROM shop.orders") == 1000
 
 
 def is_selecting(home: Home) -> bool:
@@ -312,5 +301,5 @@ def test_psql_makes_the_same_data(own: Server, folder: Path) -> None:
     every = "SELECT string_agg(n || '=' || t, E'\\n' ORDER BY n, t) FROM \"a;b\""
     with own.connect("by_psql") as connection:
         row = present(connection.execute(every.encode()).fetchone())
-    assert row[0] == ask(own, every)
+    assert row[0] == value(own, every)
     assert str(row[0]).count("\n") > 20

@@ -12,14 +12,12 @@ import pytest
 
 import pgdyno.prepare.cache
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import Reset
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare import Dataset
 from pgdyno.prepare.cache import dataset_relations, page_cache_share, shared_buffers_share
 from pgdyno.prepare.dataset import read_comment
 from pgdyno.prepare.dataset_copies import find_template
-from pgdyno.run import find_engine
-from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets import Home, Server
+from tests.postgres.servers import embedded, execute, opened, preparer, value
 from tests.present import present
 
 SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
@@ -31,8 +29,7 @@ Usage = namedtuple("Usage", "total used free")
 
 @pytest.fixture(scope="module")
 def running(home: Home) -> Iterator[Server]:
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
-    with open_target("reset", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, embedded(settings=SETTINGS), "reset") as server:
         yield server
 
 
@@ -44,16 +41,6 @@ def own_server(running: Server) -> Server:
     if running.copy.folder.exists():
         shutil.rmtree(running.copy.folder)
     return running
-
-
-def preparer(server: Server, scripts: tuple[str, ...] = ("tpcb-like",), **reset: object) -> Preparer:
-    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), set(scripts))
-
-
-def execute(server: Server, *statements: str) -> None:
-    with server.connect() as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 def content(server: Server) -> dict[str, Any]:
@@ -133,12 +120,11 @@ def test_vacuum_does_as_pgbench_and_none_does_nothing(own_server: Server) -> Non
     done = preparer(own_server, method="vacuum").prepare(SMALL)
     assert content(own_server)["pgbench_history"][0] == 0
     assert [step.name for step in done.steps] == ["load", "vacuum", "read sums", "verify", "checkpoint"]
-    with own_server.connect() as connection:
-        assert connection.execute("SELECT bbalance FROM pgbench_branches").fetchone() == (5,)
+    assert value(own_server, "SELECT bbalance FROM pgbench_branches") == 5
 
 
 def test_a_table_that_a_script_dropped_is_passed_over(own_server: Server) -> None:
-    prepare = preparer(own_server, ("mine.sql",))
+    prepare = preparer(own_server, "mine.sql")
     prepare.prepare(SMALL)
     execute(own_server, "DROP TABLE pgbench_history")
     steps = {step.name: step.detail for step in prepare.prepare(SMALL).steps}
@@ -196,7 +182,7 @@ def test_accounts_that_vanished_are_seen_by_their_size(own_server: Server) -> No
 
 
 def test_without_a_dataset_nothing_is_reset(own_server: Server) -> None:
-    done = preparer(own_server, ("mine.sql",)).prepare(None)
+    done = preparer(own_server, "mine.sql").prepare(None)
     assert [step.name for step in done.steps] == ["checkpoint"]
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from pgdyno.errors import ExitCode, TargetError
-from pgdyno.plan.model import Reset
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare import Dataset
 from pgdyno.prepare.dataset import load_dataset
 from pgdyno.run import find_engine
-from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.forked import run_pgdyno
 from tests.postgres.runs import environment
+from tests.postgres.servers import execute, opened, preparer
 
 SMALL = Dataset("sbtest", 2_000, 3)
 SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
@@ -25,18 +25,8 @@ SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
 @pytest.fixture(scope="module")
 def running(home: Home) -> Iterator[Server]:
     spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
-    with open_target("sbtest", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, spec, "sbtest") as server:
         yield server
-
-
-def preparer(server: Server, **reset: object) -> Preparer:
-    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), {"point.sql"})
-
-
-def execute(server: Server, *statements: str) -> None:
-    with server.connect() as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 def content(server: Server) -> list[Any]:

@@ -15,16 +15,13 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.mounts import mounted_at
-from pgdyno.plan.model import Reset
 from pgdyno.plan.optional_sections import SnapshotMethod
-from pgdyno.plan.targets import Environment
-from pgdyno.prepare import Dataset, Preparer
-from pgdyno.run import find_engine
-from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.prepare import Dataset
+from pgdyno.targets import Home, Server
 from pgdyno.targets.cluster.snapshots.btrfs import is_subvolume
 from pgdyno.targets.cluster.snapshots.cluster_copy import WORDS, best_method, refusal_of
-from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.file_systems import MountError, file_system
+from tests.postgres.servers import embedded, opened, preparer
 from tests.present import present
 
 SETTINGS = {"fsync": "off", "shared_buffers": "32MB", "autovacuum": "off", "max_wal_size": "64MB"}
@@ -46,14 +43,9 @@ def place_for(way: SnapshotMethod, scratch: Path) -> Iterator[Path]:
 
 @contextmanager
 def server_in(place: Path, home: Home) -> Iterator[Server]:
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS, environment=Environment(data=str(place)))
-    with open_target("snapshots", spec, home=home, progress=SilentProgress()) as server:
+    spec = embedded(settings=SETTINGS, environment={"data": str(place)})
+    with opened(home, spec, "snapshots") as server:
         yield server
-
-
-def preparer(server: Server, way: SnapshotMethod | None) -> Preparer:
-    reset = Reset(method="snapshot", snapshot=way)
-    return Preparer(server, find_engine(), SilentProgress(), reset, {"tpcb-like"})
 
 
 def balances(server: Server) -> tuple[int, int]:
@@ -86,10 +78,10 @@ def comes_back(way: SnapshotMethod, place: Path, home: Home) -> None:
     with server_in(place, home) as server:
         # found by itself where it is the best; then asked for by its name, which finds what was made
         for asked in (None, way):
-            first = preparer(server, asked).prepare(SMALL)
+            first = preparer(server, method="snapshot", snapshot=asked).prepare(SMALL)
             assert balances(server) == (100_000, 0)
             spoil(server)
-            second = preparer(server, asked).prepare(SMALL)
+            second = preparer(server, method="snapshot", snapshot=asked).prepare(SMALL)
             assert balances(server) == (100_000, 0)
             with server.connect() as connection:
                 assert connection.execute("SELECT 1 FROM pg_database WHERE datname = 'more'").fetchone() is None
@@ -120,7 +112,7 @@ def is_refused(way: SnapshotMethod, place: Path, home: Home) -> None:
         return
     with server_in(place, home) as server:
         with pytest.raises(TargetError, match=f'as snapshot = "{way}" requires: '):
-            preparer(server, way).prepare(SMALL)
+            preparer(server, method="snapshot", snapshot=way).prepare(SMALL)
         assert server.alive()
         assert balances(server) == (100_000, 0)
 

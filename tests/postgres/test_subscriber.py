@@ -3,10 +3,11 @@
 import pytest
 
 from pgdyno.prepare import Dataset
-from pgdyno.targets import Home, LagWatch, Server, SilentProgress, open_target
+from pgdyno.targets import Home, LagWatch, Server
 from pgdyno.targets.cluster.subscriber import NAME
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.postgres.test_target_replicas import QUICK, on_primary, on_replica, preparer, step
+from tests.postgres.servers import embedded, on_replica, opened, preparer, value
+from tests.postgres.test_target_replicas import step
 from tests.waiting import wait_until
 
 SMALL = Dataset("pgbench", 1)
@@ -17,8 +18,7 @@ SUMS = (
 
 
 def spec(version: str, **subscriber: object) -> EmbeddedTarget:
-    given = {"kind": "embedded", "version": version, "settings": QUICK, "subscriber": subscriber}
-    return EmbeddedTarget.model_validate(given)
+    return embedded(version, subscriber=subscriber)
 
 
 def write(server: Server) -> None:
@@ -39,7 +39,7 @@ def watched(server: Server) -> LagWatch:
 def test_a_subscriber_of_any_version_follows_and_is_renewed_with_the_tables(
     home: Home, version: str, method: str
 ) -> None:
-    with open_target("t", spec(version, settings={"work_mem": "9MB"}), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(version, settings={"work_mem": "9MB"})) as server:
         trials = preparer(server, method=method, restart=True)
         for _ in range(2):
             # the second time a copy or a load replaces the database
@@ -54,12 +54,12 @@ def test_a_subscriber_of_any_version_follows_and_is_renewed_with_the_tables(
             assert (lag.name, lag.is_logical, lag.sync_state) == (NAME, True, "async")
         server.end_subscription()
         remains = "SELECT (SELECT count(*) FROM pg_publication) + (SELECT count(*) FROM pg_replication_slots)"
-        assert on_primary(server, remains) == 0
+        assert value(server, remains) == 0
 
 
 def test_the_lag_of_a_subscriber_is_the_age_of_what_it_does_not_show(home: Home) -> None:
     streamed = {"options": {"streaming": "parallel", "binary": "true"}}
-    with open_target("t", spec("18", **streamed), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec("18", **streamed)) as server:
         preparer(server).prepare(SMALL)
         with server.replica_addresses()[0].connect(server.dbname) as blocker, watched(server) as watch:
             blocker.execute("BEGIN; LOCK pgbench_history")

@@ -7,16 +7,11 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets import Home, Server
 from tests.conninfo import conninfo
+from tests.postgres.servers import embedded, opened
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root's servers run as another user")
-
-
-def spec(**fields: object) -> EmbeddedTarget:
-    asked = {"kind": "embedded", "version": "18", "settings": {"shared_buffers": "16MB"}}
-    return EmbeddedTarget.model_validate({**asked, **fields})
 
 
 @contextmanager
@@ -42,7 +37,7 @@ def let_in(server: Server) -> bool:
 @AS_ROOT
 @pytest.mark.parametrize("keep", [False, True])
 def test_the_servers_user_is_not_let_in(warm_home: Home, keep: bool) -> None:
-    with open_target("t", spec(keep_data=keep), home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, embedded(keep_data=keep)) as server:
         assert let_in(server)
         assert 'Peer authentication failed for user "postgres"' in refused(server, warm_home)
         with server.connect() as connection:
@@ -54,11 +49,11 @@ def test_the_servers_user_is_not_let_in(warm_home: Home, keep: bool) -> None:
 
 
 def test_a_cluster_that_trusted_everybody_does_so_no_more(warm_home: Home) -> None:
-    kept = spec(keep_data=True)
-    with open_target("t", kept, home=warm_home, progress=SilentProgress()) as server:
+    kept = embedded(keep_data=True)
+    with opened(warm_home, kept) as server:
         hba = server.data_directory / "pg_hba.conf"
     hba.write_text("local all all trust\nhost all all 0.0.0.0/0 trust\n")
-    with open_target("t", kept, home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, kept) as server:
         assert "trust" not in hba.read_text()
         assert let_in(server)
         with pytest.raises(psycopg.OperationalError, match="no password supplied"):
@@ -67,7 +62,7 @@ def test_a_cluster_that_trusted_everybody_does_so_no_more(warm_home: Home) -> No
 
 
 def test_other_roles_need_their_password(warm_home: Home) -> None:
-    with open_target("t", spec(), home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, embedded()) as server:
         with server.connect() as connection:
             connection.execute("CREATE ROLE other LOGIN PASSWORD 'its own'")
         with pytest.raises(psycopg.OperationalError, match="no password supplied"):

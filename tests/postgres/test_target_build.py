@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets import Home, SilentProgress
 from pgdyno.targets.build.kind import find_build
 from pgdyno.targets.build.schema import BuildTarget
 from pgdyno.targets.build.source_tree import read_tree
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.home import ensure_folder
+from tests.postgres.servers import opened
 from tests.small_extension import commit_all, git, write_source_tree
 
 
@@ -50,7 +51,7 @@ def builds(tree: Path) -> int:
 
 def test_a_server_from_source(tree: Path, warm_home: Home, installed: Installation) -> None:
     for _ in range(2):
-        with open_target("built", spec(tree), home=warm_home, progress=SilentProgress()) as server:
+        with opened(warm_home, spec(tree), "built") as server:
             assert server.facts().version == installed.version
             (note,) = server.notes
     assert str(note).startswith(f"built from {tree}, files ")
@@ -65,7 +66,7 @@ def test_a_server_by_meson(tree: Path, warm_home: Home, installed: Installation)
     (tree / "meson_options.txt").write_text("option('luck', type: 'string', value: 'some')\n")
     meson = spec(tree, build_system="meson", configure=["-Dluck=more"])
     for _ in range(2):
-        with open_target("built", meson, home=warm_home, progress=SilentProgress()) as server:
+        with opened(warm_home, meson, "built") as server:
             assert server.facts().version == installed.version
             (note,) = server.notes
     assert str(note).startswith(f"built from {tree}, files ")

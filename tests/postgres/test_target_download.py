@@ -9,27 +9,23 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import pgdyno.targets.embedded.maven_repository
 from pgdyno.errors import TargetError
-from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets import Home, SilentProgress
 from pgdyno.targets.cluster.installation import Installation, Release, classifier
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.maven_repository import Mirror, read_pins
-from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.postgres.servers import embedded, opened
 from tests.present import present
 
 if TYPE_CHECKING:
     from tests.postgres.conftest import LocalMirror
 
 Archive = Callable[..., bytes]
-
-
-def embedded(version: str) -> EmbeddedTarget:
-    return EmbeddedTarget(kind="embedded", version=version)
 
 
 def fetch(home: Home, mirror: LocalMirror, version: str = "18") -> Installation:
@@ -74,10 +70,7 @@ def test_a_missing_version_offers_the_nearest(fresh_home: Home, mirror: LocalMir
 
 
 def test_the_real_mirror_offers_the_nearest(home: Home) -> None:
-    with (
-        pytest.raises(TargetError) as caught,
-        open_target("t", embedded("18.999"), home=home, progress=SilentProgress()),
-    ):
+    with pytest.raises(TargetError) as caught, opened(home, embedded("18.999")):
         pass
     assert caught.value.message == "target t: cannot get PostgreSQL 18.999: there is no such version"
     assert re.fullmatch(r"nearest: 18\.\d+, 18\.\d+, 18\.\d+", caught.value.hint or "")
@@ -191,13 +184,32 @@ def test_no_redirect_to_plain_http_is_followed(fresh_home: Home, mirror: LocalMi
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_cut_download_goes_on_where_it_was_cut(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    archive = small_archive()
-    path = mirror.publish("18.99.0", archive)
-    half = len(archive) // 2
-    mirror.answers[path] = [mirror.broken(cut_at=half), mirror.good]
+@pytest.mark.parametrize(
+    ("failures", "ranges", "asked"),
+    [
+        ([{"cut_at": 1000}], True, [None, "bytes=1000-"]),
+        # a server that cannot continue
+        ([{"cut_at": 1000}], False, [None, "bytes=1000-"]),
+        # the file has changed
+        ([{"cut_at": 1000, "body": b"another file" * 1000}], True, [None, "bytes=1000-"]),
+        # the part is longer than the file
+        ([{"cut_at": 1000}, {"status": 416}], True, [None, "bytes=1000-", None]),
+    ],
+    ids=["cut", "no ranges", "changed", "too long"],
+)
+def test_a_cut_download_is_completed(
+    fresh_home: Home,
+    mirror: LocalMirror,
+    small_archive: Archive,
+    failures: list[dict[str, Any]],
+    ranges: bool,
+    asked: list[str | None],
+) -> None:
+    path = mirror.publish("18.99.0", small_archive())
+    mirror.ranges = ranges
+    mirror.answers[path] = [*(mirror.broken(**each) for each in failures), mirror.good]
     assert fetch(fresh_home, mirror).version == "18.99"
-    assert [asked for requested, asked in mirror.requests if requested == path] == [None, f"bytes={half}-"]
+    assert [each for requested, each in mirror.requests if requested == path] == asked
 
 
 @pytest.mark.usefixtures("impatient")
@@ -207,31 +219,6 @@ def test_many_cuts_end_well_if_each_gains(fresh_home: Home, mirror: LocalMirror,
     mirror.answers[path] = [mirror.broken(cut_at=len(archive) // 20)]
     assert fetch(fresh_home, mirror).version == "18.99"
     assert mirror.count(path) >= 20
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_server_that_cannot_go_on_starts_anew(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.99.0", small_archive())
-    mirror.ranges = False
-    mirror.answers[path] = [mirror.broken(cut_at=1000), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.99"
-    assert mirror.count(path) == 2
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_changed_file_starts_anew(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.99.0", small_archive())
-    mirror.answers[path] = [mirror.broken(cut_at=1000, body=small_archive("1.1")), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.99"
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_part_longer_than_the_file_starts_anew(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    archive = small_archive()
-    path = mirror.publish("18.99.0", archive)
-    mirror.answers[path] = [mirror.broken(cut_at=1000), mirror.broken(status=416), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.99"
-    assert [asked for requested, asked in mirror.requests if requested == path] == [None, "bytes=1000-", None]
 
 
 @pytest.mark.usefixtures("impatient")
@@ -291,7 +278,7 @@ def test_a_real_server_comes_through_a_cut(
         def bytes(self, done: int, total: int | None) -> None:
             counts.append((done, total))
 
-    with open_target("t", embedded(installed_release.postgres), home=fresh_home, progress=Counting()) as server:
+    with opened(fresh_home, embedded(installed_release.postgres), progress=Counting()) as server:
         assert server.facts().version == installed_release.postgres
         assert server.notes == []
     assert mirror.count(path) == 2
@@ -306,7 +293,7 @@ def test_offline_an_exact_version_asks_nobody(
     warm_home: Home, mirror: LocalMirror, installed_release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGDYNO_MAVEN_URL", mirror.url)
-    with open_target("t", embedded(installed_release.postgres), home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, embedded(installed_release.postgres)) as server:
         assert server.facts().version == installed_release.postgres
         assert server.notes == []
     assert mirror.requests == []

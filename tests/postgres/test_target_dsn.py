@@ -12,19 +12,17 @@ from rich.console import Console
 from pgdyno.errors import PlanError, TargetError
 from pgdyno.experiment import run_experiment
 from pgdyno.plan import load_plan
-from pgdyno.plan.model import Reset
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare import Dataset
 from pgdyno.records import EventOutcome, Outcome
 from pgdyno.report.terminal.progress import live_view
-from pgdyno.run import find_engine
 from pgdyno.store import RunFolder
-from pgdyno.targets import Home, Server, SilentProgress, Use, WhenBusy, fetch_target, open_target
+from pgdyno.targets import Home, Server, SilentProgress, Use, WhenBusy, fetch_target
 from pgdyno.targets.cluster.reconfigure import reconfigure
 from pgdyno.targets.connection import Address
 from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.dsn.schema import DsnTarget
-from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.lock import LOCK_KEY, server_in_use
+from tests.postgres.servers import embedded, opened, preparer, value
 from tests.present import present
 
 PASSWORD = "only in the environment"
@@ -54,9 +52,7 @@ method = "template"
 
 @pytest.fixture(scope="module")
 def theirs(home: Home) -> Iterator[Server]:
-    settings = {"fsync": "off", "shared_buffers": "16MB"}
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings, connect="tcp")
-    with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, embedded(connect="tcp"), "theirs") as server:
         with server.connect() as connection:
             connection.execute(f"CREATE ROLE bench LOGIN CREATEDB PASSWORD '{PASSWORD}'")
         yield server
@@ -81,14 +77,9 @@ def spec(theirs: Server, **fields: object) -> DsnTarget:
     return DsnTarget.model_validate(values)
 
 
-def preparer(server: Server, **reset: object) -> Preparer:
-    asked = Reset.model_validate({"checkpoint": False, **reset})
-    return Preparer(server, find_engine(), SilentProgress(), asked, {"tpcb-like"})
-
-
 def test_pgdyno_creates_and_keeps_its_own_database(theirs: Server, home: Home) -> None:
     for _ in range(2):
-        with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
+        with opened(home, spec(theirs), "far") as server:
             assert server.machine is None
             assert server.alive()
             assert server.log_size() == 0
@@ -98,8 +89,7 @@ def test_pgdyno_creates_and_keeps_its_own_database(theirs: Server, home: Home) -
                 row = connection.execute("SELECT current_database(), current_user").fetchone()
             assert row == ("measured", "bench")
     assert facts.version.startswith("18.")
-    with theirs.connect("measured") as connection:
-        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+    assert value(theirs, "SELECT count(*) FROM kept", "measured") == 0
 
 
 def test_an_interrupt_leaves_no_unmarked_database(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,15 +97,15 @@ def test_an_interrupt_leaves_no_unmarked_database(theirs: Server, home: Home, mo
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pgdyno.targets.dsn.kind.sign", interrupted)
-        with pytest.raises(KeyboardInterrupt), open_target("far", spec(theirs), home=home, progress=SilentProgress()):
+        patch.setattr("pgdyno.targets.dsn.reach._sign", interrupted)
+        with pytest.raises(KeyboardInterrupt), opened(home, spec(theirs), "far"):
             pass
-    with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(theirs), "far") as server:
         assert server.owns_database
 
 
 def test_options_that_need_the_server_s_machine_are_refused(theirs: Server, home: Home) -> None:
-    with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(theirs), "far") as server:
         for work in (server.restart, server.stop, server.start):
             with pytest.raises(TargetError, match="pgdyno reaches the server only over the network"):
                 work()
@@ -129,8 +119,7 @@ def test_a_database_that_it_did_not_make_is_not_touched(theirs: Server, home: Ho
     with pytest.raises(TargetError, match="target far: cannot use the database measured: pgdyno did not create it"):
         # known before anything runs
         fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
-    with theirs.connect("measured") as connection:
-        assert connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'pgdyno'").fetchone() == (0,)
+    assert value(theirs, "SELECT count(*) FROM pg_namespace WHERE nspname = 'pgdyno'", "measured") == 0
 
 
 def test_a_role_that_may_not_make_databases(theirs: Server, home: Home) -> None:
@@ -145,13 +134,13 @@ def test_a_role_that_may_not_make_databases(theirs: Server, home: Home) -> None:
 
 
 def test_a_database_that_was_renamed_is_somebodys(theirs: Server, home: Home) -> None:
-    with open_target("far", spec(theirs), home=home, progress=SilentProgress()):
+    with opened(home, spec(theirs), "far"):
         pass
     with theirs.connect("postgres") as connection:
         connection.execute("ALTER DATABASE measured RENAME TO other")
     with (
         pytest.raises(TargetError, match="pgdyno did not create it"),
-        open_target("far", spec(theirs, database="other"), home=home, progress=SilentProgress()),
+        opened(home, spec(theirs, database="other"), "far"),
     ):
         pass
 
@@ -162,38 +151,35 @@ def test_another_database_is_used_when_the_plan_allows_it(theirs: Server, home: 
     with theirs.connect("measured") as connection:
         connection.execute("CREATE TABLE precious AS SELECT 1 AS n")
     allowed = spec(theirs, allow_existing=True)
-    with open_target("far", allowed, home=home, progress=SilentProgress()) as server:
-        assert preparer(server, method="reload").prepare(SMALL).method == "reload"
+    with opened(home, allowed, "far") as server:
+        assert preparer(server, checkpoint=False, method="reload").prepare(SMALL).method == "reload"
         with pytest.raises(TargetError, match="cannot change settings of the database measured"):
             reconfigure(server, {"work_mem": "9MB"})
-    with theirs.connect("measured") as connection:
-        assert connection.execute("SELECT n FROM precious").fetchone() == (1,)
+    assert value(theirs, "SELECT n FROM precious", "measured") == 1
     changed = allowed.model_copy(update={"settings": {"work_mem": "7MB"}})
     with (
         pytest.raises(TargetError, match="cannot change settings of the database measured"),
-        open_target("far", changed, home=home, progress=SilentProgress()),
+        opened(home, changed, "far"),
     ):
         pass
 
 
 def test_settings_are_the_databases_and_go_with_the_run(theirs: Server, home: Home) -> None:
     wanted = spec(theirs, settings={"work_mem": "7MB", "search_path": "public, pg_catalog"})
-    with open_target("far", wanted, home=home, progress=SilentProgress()) as server:
-        preparer(server, method="template").prepare(SMALL)
+    with opened(home, wanted, "far") as server:
+        preparer(server, checkpoint=False, method="template").prepare(SMALL)
         # the database was created again from the template since
-        with server.connect() as connection:
-            assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
-            # ours is without pg_catalog, so that it comes first
-            assert connection.execute("SHOW search_path").fetchone() == ("public",)
+        assert value(server, "SHOW work_mem") == "7MB"
+        # ours is without pg_catalog, so that it comes first
+        assert value(server, "SHOW search_path") == "public"
         with server.address.connect(server.dbname, as_is=True) as connection:
             assert connection.execute("SHOW search_path").fetchone() == ("public, pg_catalog",)
         assert server.facts().settings_changed["work_mem"] == "7MB"
-    with theirs.connect("measured") as connection:
-        assert connection.execute("SHOW work_mem").fetchone() == ("4MB",)
+    assert value(theirs, "SHOW work_mem", "measured") == "4MB"
 
 
 def test_settings_of_a_point_are_the_databases_too(theirs: Server, home: Home) -> None:
-    with open_target("far", spec(theirs, settings={"work_mem": "7MB"}), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(theirs, settings={"work_mem": "7MB"}), "far") as server:
         done = reconfigure(server, {"work_mem": "8192kB", "random_page_cost": "2"})
         assert done is not None
         assert (done.restarted, done.values) == (False, {"work_mem": "8MB", "random_page_cost": "2"})
@@ -201,9 +187,8 @@ def test_settings_of_a_point_are_the_databases_too(theirs: Server, home: Home) -
         with pytest.raises(TargetError, match="cannot set shared_buffers"):
             reconfigure(server, {"shared_buffers": "1GB"})
         reconfigure(server, {"work_mem": "7MB"})
-        with server.connect() as connection:
-            assert connection.execute("SHOW random_page_cost").fetchone() == ("4",)
-            assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
+        assert value(server, "SHOW random_page_cost") == "4"
+        assert value(server, "SHOW work_mem") == "7MB"
 
 
 @pytest.mark.parametrize(
@@ -223,20 +208,19 @@ def test_a_value_that_the_server_refuses(theirs: Server, home: Home) -> None:
     wanted = spec(theirs, settings={"work_mem": "much"})
     with (
         pytest.raises(TargetError, match=r"cannot change settings of the database measured: invalid value"),
-        open_target("far", wanted, home=home, progress=SilentProgress()),
+        opened(home, wanted, "far"),
     ):
         pass
 
 
 def test_a_value_that_the_server_refuses_leaves_the_settings_as_they_were(theirs: Server, home: Home) -> None:
     before = {"work_mem": "7MB", "random_page_cost": "2"}
-    with open_target("far", spec(theirs, settings=before), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(theirs, settings=before), "far") as server:
         with pytest.raises(TargetError, match="cannot change settings: invalid value"):
             reconfigure(server, {"work_mem": "9MB", "jit_above_cost": "much"})
         assert server.plan_settings == before
-        with server.connect() as connection:
-            assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
-            assert connection.execute("SHOW random_page_cost").fetchone() == ("2",)
+        assert value(server, "SHOW work_mem") == "7MB"
+        assert value(server, "SHOW random_page_cost") == "2"
 
 
 def test_a_setting_of_the_role_is_not_taken_for_the_plans(theirs: Server, home: Home) -> None:
@@ -245,9 +229,9 @@ def test_a_setting_of_the_role_is_not_taken_for_the_plans(theirs: Server, home: 
     with theirs.connect("postgres") as connection:
         connection.execute("ALTER ROLE bench SET work_mem = '5MB'")
     try:
-        with pytest.raises(TargetError, match=said), open_target("far", wanted, home=home, progress=SilentProgress()):
+        with pytest.raises(TargetError, match=said), opened(home, wanted, "far"):
             pass
-        with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
+        with opened(home, spec(theirs), "far") as server:
             with pytest.raises(TargetError, match=said):
                 reconfigure(server, {"work_mem": "7MB"})
             assert server.plan_settings == {}
@@ -263,11 +247,11 @@ def test_the_service_file_may_have_it(
     file.write_text(f"[far]\nhost={theirs.host}\nport={theirs.port}\nuser=bench\npassword={PASSWORD}\n")
     monkeypatch.setenv("PGSERVICEFILE", str(file))
     wanted = spec(theirs, dsn="service=far", password_env=None)
-    with open_target("far", wanted, home=home, progress=SilentProgress()) as server:
+    with opened(home, wanted, "far") as server:
         # resolved: the engine gets what the service says, and not its name
         assert "PGSERVICE" not in server.environment()
         assert PASSWORD not in repr(server)
-        assert preparer(server).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
+        assert preparer(server, checkpoint=False).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
 
 
 def test_passwords_from_the_file(theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,9 +259,9 @@ def test_passwords_from_the_file(theirs: Server, home: Home, tmp_path: Path, mon
     file.write_text(f"*:*:*:bench:{PASSWORD}\n")
     file.chmod(0o600)
     monkeypatch.setenv("PGPASSFILE", str(file))
-    with open_target("far", spec(theirs, password_env=None), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(theirs, password_env=None), "far") as server:
         assert "PGPASSWORD" not in server.environment()
-        assert preparer(server).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
+        assert preparer(server, checkpoint=False).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
 
 
 def test_a_server_of_pgdyno_has_its_password_in_its_file_alone(
@@ -289,10 +273,10 @@ def test_a_server_of_pgdyno_has_its_password_in_its_file_alone(
     monkeypatch.setenv("PGPASSWORD", "of another server")
     where = f"host={theirs.host} port={theirs.port} user=bench passfile={file}"
     made = DsnTarget.with_password_file(where, database="measured")
-    with open_target("far", made, home=home, progress=SilentProgress()) as server:
+    with opened(home, made, "far") as server:
         assert "PGPASSWORD" not in server.environment()
         assert server.commands_environment()["PGPASSWORD"] == ""
-        assert preparer(server).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
+        assert preparer(server, checkpoint=False).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
 
 
 def test_a_wrong_password_is_not_told(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +324,7 @@ def test_one_pgdyno_at_a_time(theirs: Server, home: Home) -> None:
             fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
         assert "--wait" in str(busy.value.hint)
         alongside = Use("far", WhenBusy.ALONGSIDE)
-        with open_target("far", spec(theirs), home=home, progress=SilentProgress(), use=alongside) as server:
+        with opened(home, spec(theirs), "far", use=alongside) as server:
             assert [note.id for note in server.notes] == ["alongside-at-server"]
     with server_in_use(reached.address, "postgres", Use("far"), SilentProgress()) as note:
         assert note is None
@@ -363,7 +347,7 @@ def test_waiting_for_another(theirs: Server, home: Home, monkeypatch: pytest.Mon
                     other.close()
 
         waiting = Use("far", WhenBusy.WAIT)
-        with open_target("far", spec(theirs), home=home, progress=Told(), use=waiting) as server:
+        with opened(home, spec(theirs), "far", progress=Told(), use=waiting) as server:
             assert server.notes == []
         assert len(Told.said) == 1
 
@@ -380,9 +364,8 @@ def run(theirs: Server, folder: Path, checkpoint: str = "false", plan: str = PLA
 
 def test_a_run_over_the_network(theirs: Server, tmp_path: Path) -> None:
     assert run(theirs, tmp_path) == [Outcome.FINISHED] * 2
-    with theirs.connect("measured") as connection:
-        assert connection.execute("SELECT count(*) FROM pgbench_history").fetchone() == (100,)
-        assert connection.execute("SHOW work_mem").fetchone() == ("4MB",)
+    assert value(theirs, "SELECT count(*) FROM pgbench_history", "measured") == 100
+    assert value(theirs, "SHOW work_mem", "measured") == "4MB"
 
 
 def test_options_of_the_connection_are_in_force_and_only_the_plan_keeps_them(theirs: Server, tmp_path: Path) -> None:
@@ -437,7 +420,7 @@ def test_a_template_of_somebodys_is_not_dropped(theirs: Server, home: Home) -> N
     with theirs.connect("postgres") as connection:
         connection.execute("CREATE DATABASE measured_template OWNER bench")
     with (
-        open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server,
+        opened(home, spec(theirs), "far") as server,
         pytest.raises(TargetError, match="one without a dataset stamp exists"),
     ):
-        preparer(server, method="template").prepare(SMALL)
+        preparer(server, checkpoint=False, method="template").prepare(SMALL)

@@ -11,18 +11,16 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
-from pgdyno.targets import Home, SilentProgress, open_target, sweep_leftovers
+from pgdyno.targets import Home, SilentProgress, sweep_leftovers
 from pgdyno.targets.cluster.folders import available_memory, remove_places
 from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.postgres.servers import embedded, opened
 
-QUICK = {"fsync": "off", "shared_buffers": "16MB"}
 
-
-def spec(**environment: object) -> EmbeddedTarget:
-    fields = {"kind": "embedded", "version": "18", "settings": QUICK, "environment": environment}
-    return EmbeddedTarget.model_validate(fields)
+def in_environment(**environment: object) -> EmbeddedTarget:
+    return embedded(environment=environment)
 
 
 def folder(scratch: Path, name: str) -> Path:
@@ -39,8 +37,8 @@ def only_precious(path: Path) -> bool:
 
 def test_data_and_wal_on_paths_of_the_plan(home: Home, scratch: Path) -> None:
     data, wal = folder(scratch, "data"), folder(scratch, "wal")
-    wanted = spec(data=str(data), wal=str(wal))
-    with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
+    wanted = in_environment(data=str(data), wal=str(wal))
+    with opened(home, wanted) as server:
         assert server.data_directory.parent.parent == data
         link = server.data_directory / "pg_wal"
         assert link.is_symlink()
@@ -57,7 +55,7 @@ def test_data_and_wal_on_paths_of_the_plan(home: Home, scratch: Path) -> None:
 
 
 def test_memory_without_a_size(home: Home) -> None:
-    with open_target("t", spec(data="tmpfs"), home=home, progress=SilentProgress()) as server:
+    with opened(home, in_environment(data="tmpfs")) as server:
         place = server.data_directory.parent
         assert place.parent == Path("/dev/shm")
         assert server.facts().data_checksums
@@ -65,7 +63,7 @@ def test_memory_without_a_size(home: Home) -> None:
 
 
 def test_memory_of_a_size(home: Home) -> None:
-    with open_target("t", spec(data="tmpfs", tmpfs_size="300MB"), home=home, progress=SilentProgress()) as server:
+    with opened(home, in_environment(data="tmpfs", tmpfs_size="300MB")) as server:
         place = server.data_directory.parent
         if os.path.ismount(place):
             # held to its size
@@ -81,7 +79,7 @@ def test_more_memory_than_there_is(home: Home, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pgdyno.targets.cluster.folders, "available_memory", lambda: 100 << 20)
     with (
         pytest.raises(TargetError, match=r"cannot reserve 300MB for a cluster in memory: 100\.0 MiB are available"),
-        open_target("t", spec(data="tmpfs", tmpfs_size="300MB"), home=home, progress=SilentProgress()),
+        opened(home, in_environment(data="tmpfs", tmpfs_size="300MB")),
     ):
         pass
     assert available_memory() > 100 << 20
@@ -96,15 +94,15 @@ def test_a_path_that_is_closed_to_the_servers_user(home: Home, scratch: Path) ->
         pytest.raises(
             TargetError, match=f"cannot put files of a server in {closed}: {closed} is closed to user nobody"
         ),
-        open_target("t", spec(data=str(closed)), home=home, progress=SilentProgress()),
+        opened(home, in_environment(data=str(closed))),
     ):
         pass
     assert only_precious(closed)
 
 
 def test_the_servers_own_variables(home: Home) -> None:
-    wanted = spec(variables={"MALLOC_ARENA_MAX": 2, "TZ": "Asia/Tokyo"})
-    with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
+    wanted = in_environment(variables={"MALLOC_ARENA_MAX": 2, "TZ": "Asia/Tokyo"})
+    with opened(home, wanted) as server:
         pid = (server.data_directory / "postmaster.pid").read_text().split()[0]
         seen = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         assert b"MALLOC_ARENA_MAX=2" in seen
@@ -116,7 +114,7 @@ def test_remains_of_a_killed_run_outside_the_home_are_removed(warm_home: Home, s
     pid = os.fork()
     if pid == 0:
         # a run that is killed while its server runs
-        with open_target("t", spec(data=str(data), wal=str(wal)), home=warm_home, progress=SilentProgress()):
+        with opened(warm_home, in_environment(data=str(data), wal=str(wal))):
             os.kill(os.getpid(), 9)
     os.waitpid(pid, 0)
     (place,) = [entry for entry in data.iterdir() if entry.name != "precious"]
@@ -132,7 +130,7 @@ def test_remains_of_a_killed_run_outside_the_home_are_removed(warm_home: Home, s
 def test_memory_that_a_killed_run_left_is_swept(warm_home: Home) -> None:
     pid = os.fork()
     if pid == 0:
-        with open_target("t", spec(data="tmpfs", tmpfs_size="300MB"), home=warm_home, progress=SilentProgress()):
+        with opened(warm_home, in_environment(data="tmpfs", tmpfs_size="300MB")):
             os.kill(os.getpid(), 9)
     os.waitpid(pid, 0)
     (record,) = [
@@ -148,8 +146,8 @@ def test_memory_that_a_killed_run_left_is_swept(warm_home: Home) -> None:
 
 def test_a_record_cannot_have_other_folders_removed(warm_home: Home, scratch: Path) -> None:
     precious = folder(scratch, "pgdyno-precious")
-    with open_target("t", spec(), home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, in_environment()) as server:
         record = InstanceRecord.model_validate_json((server.log_path.parent / RECORD).read_bytes())
     assert record.places == []
-    remove_places([str(precious), str(scratch / "none")], str(precious))
+    remove_places([str(precious), str(scratch / "none")], str(precious), warm_home.account)
     assert only_precious(precious)

@@ -7,13 +7,13 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import Extension
-from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets import Home, SilentProgress
 from pgdyno.targets.build.extensions import add_extensions
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.kind import fetch_target
 from pgdyno.targets.local.kind import find_local
 from pgdyno.targets.local.schema import LocalTarget
-from pgdyno.targets.server import Server
+from tests.postgres.servers import opened, value
 from tests.small_extension import change_rounds, commit_all, git, programs_with_headers, write_extension
 
 NAMES = "SELECT string_agg(extname || ' ' || extversion, ', ' ORDER BY extname) FROM pg_extension"
@@ -23,13 +23,6 @@ def target(*extensions: dict[str, Any], **fields: object) -> LocalTarget:
     return LocalTarget.model_validate(
         {"kind": "local", "bin": str(programs_with_headers()), "extensions": list(extensions), **fields}
     )
-
-
-def ask(server: Server, statement: str) -> object:
-    with server.connect() as connection:
-        row = connection.execute(statement.encode()).fetchone()
-    assert row is not None
-    return row[0]
 
 
 @pytest.fixture
@@ -42,36 +35,36 @@ def test_a_server_with_an_extension(tree: Path, fresh_home: Home) -> None:
     commit = commit_all(tree)
     before = sorted(tree.rglob("*"))
     spec = target({"source": str(tree)}, settings={"shared_preload_libraries": "busywork"})
-    with open_target("with", spec, home=fresh_home, progress=SilentProgress()) as server:
-        assert ask(server, NAMES) == "busywork 1.0, plpgsql 1.0"
-        assert ask(server, "SHOW busywork.extra_rounds") == "0"
-        one_round = ask(server, "SELECT busywork_mix(1)")
+    with opened(fresh_home, spec, "with") as server:
+        assert value(server, NAMES) == "busywork 1.0, plpgsql 1.0"
+        assert value(server, "SHOW busywork.extra_rounds") == "0"
+        one_round = value(server, "SELECT busywork_mix(1)")
         assert server.facts().built == f"busywork 1.0 ({tree}, commit {commit[:12]})"
         with server.connect(server.maintenance) as connection:
             # as a reset makes it
             connection.execute("DROP DATABASE pgdyno")
             connection.execute("CREATE DATABASE pgdyno")
-        assert ask(server, "SELECT busywork_mix(1)") == one_round
+        assert value(server, "SELECT busywork_mix(1)") == one_round
     assert sorted(tree.rglob("*")) == before
     assert git(tree, "status", "--porcelain") == ""
     # another amount of work: another build, another result
     change_rounds(tree, mix=2)
-    with open_target("with", spec, home=fresh_home, progress=SilentProgress()) as server:
-        assert ask(server, "SELECT busywork_mix(1)") != one_round
+    with opened(fresh_home, spec, "with") as server:
+        assert value(server, "SELECT busywork_mix(1)") != one_round
         assert str(server.facts().built).endswith(f"commit {commit[:12]}, changed)")
     # the first again, by its commit: kept
     old = target({"source": str(tree), "commit": commit, "create": False})
-    with open_target("with", old, home=fresh_home, progress=SilentProgress()) as server:
-        assert ask(server, NAMES) == "plpgsql 1.0"
+    with opened(fresh_home, old, "with") as server:
+        assert value(server, NAMES) == "plpgsql 1.0"
     assert len(list((fresh_home.root / "builds").glob("*[!g]"))) == 2
     assert not (programs_with_headers().parent / "lib" / "busywork.so").exists()
 
 
 def test_a_copy_of_the_programs_is_complete(tree: Path, fresh_home: Home) -> None:
     spec = target({"source": str(tree)}, replicas={"count": 1})
-    with open_target("with", spec, home=fresh_home, progress=SilentProgress()) as server:
+    with opened(fresh_home, spec, "with") as server:
         server.make_replicas()
-        assert ask(server, "SELECT count(*) FROM pg_stat_replication") == 1
+        assert value(server, "SELECT count(*) FROM pg_stat_replication") == 1
 
 
 @pytest.mark.parametrize(
@@ -118,10 +111,7 @@ def test_a_tree_that_is_no_extension(scratch: Path, fresh_home: Home) -> None:
 )
 def test_a_library_that_does_not_load(settings: dict[str, str], message: str, tree: Path, fresh_home: Home) -> None:
     spec = target({"source": str(tree)}, settings=settings)
-    with (
-        pytest.raises(TargetError) as caught,
-        open_target("with", spec, home=fresh_home, progress=SilentProgress()),
-    ):
+    with pytest.raises(TargetError) as caught, opened(fresh_home, spec, "with"):
         pass
     assert message in caught.value.message
     assert "shared_preload_libraries" in str(caught.value.hint)

@@ -17,7 +17,7 @@ import pytest
 from pgdyno.errors import ExitCode, TargetError
 from pgdyno.records import Outcome, Stage
 from pgdyno.store import RunFolder
-from pgdyno.targets import Home, Server, SilentProgress, fetch_target, open_target, response_limits
+from pgdyno.targets import Home, Server, SilentProgress, fetch_target, response_limits
 from pgdyno.targets.cluster.reconfigure import reconfigure
 from pgdyno.targets.connection import Address
 from pgdyno.targets.dsn.reach import Reached
@@ -40,6 +40,7 @@ from tests.cli.hostile import (
     refusal,
     row,
 )
+from tests.postgres.servers import opened, value
 from tests.postgres.silent_proxy import silent_proxy
 from tests.present import present
 from tests.waiting import wait_until
@@ -62,7 +63,7 @@ ROLE_SETTINGS = {
 @pytest.fixture(scope="module")
 def theirs(home: Home) -> Iterator[Server]:
     spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off"}, connect="tcp")
-    with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, spec, "theirs") as server:
         yield server
 
 
@@ -97,12 +98,11 @@ def spec(port: int, host: str = "127.0.0.1", **fields: object) -> DsnTarget:
     return DsnTarget.model_validate({**given, **fields})
 
 
-def opened(theirs: Server, home: Home) -> None:
+def reach_first_trial(theirs: Server, home: Home) -> None:
     """Runs everything that precedes the first trial of a run."""
-    with open_target("far", spec(theirs.port), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(theirs.port), "far") as server:
         assert server.facts().version.startswith("18.")
-        with server.connect() as connection:
-            assert connection.execute("SELECT count(*) FROM pg_database WHERE datname = 'measured'").fetchone() == (1,)
+        assert value(server, "SELECT count(*) FROM pg_database WHERE datname = 'measured'") == 1
 
 
 @pytest.mark.parametrize("setting", ROLE_SETTINGS)
@@ -110,15 +110,14 @@ def test_a_roles_setting_does_not_keep_pgdyno_off(theirs: Server, home: Home, se
     with theirs.connect("postgres") as connection:
         connection.execute(f"ALTER ROLE bench SET {setting} = '{ROLE_SETTINGS[setting]}'".encode())
     for _ in range(3):
-        opened(theirs, home)
+        reach_first_trial(theirs, home)
 
 
 def test_a_time_limit_that_is_lifted_is_still_told(theirs: Server, home: Home) -> None:
     with theirs.connect("postgres") as connection:
         connection.execute("ALTER ROLE bench SET statement_timeout = '30s'")
-    with open_target("far", spec(theirs.port), home=home, progress=SilentProgress()) as server:
-        with server.connect() as connection:
-            assert connection.execute("SHOW statement_timeout").fetchone() == ("0",)
+    with opened(home, spec(theirs.port), "far") as server:
+        assert value(server, "SHOW statement_timeout") == "0"
         assert server.facts().settings_changed["statement_timeout"] == "30s"
 
 
@@ -127,7 +126,7 @@ def test_a_limit_that_ends_sessions_is_lifted_too(theirs: Server, home: Home, li
     limit = f"{limit}_timeout"
     with theirs.connect("postgres") as connection:
         connection.execute(f"ALTER ROLE bench SET {limit} = '20s'".encode())
-    with open_target("far", spec(theirs.port), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(theirs.port), "far") as server:
         with server.connect() as connection:
             assert connection.execute(f"SHOW {limit}".encode()).fetchone() == ("0",)
         assert server.facts().settings_changed[limit] == "20s"
@@ -135,7 +134,7 @@ def test_a_limit_that_ends_sessions_is_lifted_too(theirs: Server, home: Home, li
 
 def test_a_time_limit_of_the_plan_is_in_force(home: Home) -> None:
     own = EmbeddedTarget(kind="embedded", version="18", settings={"statement_timeout": "20s"})
-    with open_target("t", own, home=home, progress=SilentProgress()) as server:
+    with opened(home, own) as server:
         assert server.facts().settings_changed["statement_timeout"] == "20s"
         done = reconfigure(server, {"statement_timeout": "25s", "lock_timeout": "26s"})
         assert done is not None
@@ -146,7 +145,7 @@ def test_a_role_that_may_only_read_is_refused(theirs: Server, home: Home) -> Non
     with theirs.connect("postgres") as connection:
         connection.execute("ALTER ROLE bench SET default_transaction_read_only = on")
     with pytest.raises(TargetError, match=r"target far: cannot create the database measured: .* read-only transaction"):
-        opened(theirs, home)
+        reach_first_trial(theirs, home)
 
 
 EVIL = """
@@ -170,7 +169,7 @@ ALTER ROLE bench SET search_path = evil, pg_catalog, "$user", public;
 def test_names_that_hide_the_servers_own_are_not_used(theirs: Server, home: Home) -> None:
     with theirs.connect("postgres") as connection:
         connection.execute(EVIL)
-        opened(theirs, home)
+        reach_first_trial(theirs, home)
         assert connection.execute("SELECT count(*) FROM evil.stolen").fetchone() == (0,)
 
 
@@ -463,13 +462,12 @@ def test_a_server_that_works_for_long_is_waited_for(theirs: Server, monkeypatch:
     looked = Address.look
     monkeypatch.setattr(Address, "look", look)
     monkeypatch.setattr(response_limits, "ANSWER_S", 2.0)
-    with theirs.connect() as connection:
-        assert connection.execute("SELECT 1 FROM pg_sleep(7)").fetchone() == (1,)
+    assert value(theirs, "SELECT 1 FROM pg_sleep(7)") == 1
     assert looks[:2] == [Look.WORKS, Look.WORKS]
 
 
 def test_an_answer_without_an_end_is_cut(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_target("far", spec(theirs.port), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(theirs.port), "far") as server:
         monkeypatch.setattr(response_limits, "ANSWER_BYTES", 1 << 20)
         with server.connect() as connection:
             statement = "SELECT repeat('x', 10000) FROM generate_series(1, 1000000)"

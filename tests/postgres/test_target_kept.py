@@ -4,35 +4,30 @@ import psycopg
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets import Home, SilentProgress, open_target, sweep_leftovers
+from pgdyno.targets import Home, sweep_leftovers
 from pgdyno.targets.cluster.instance_record import make_claim
 from pgdyno.targets.cluster.processes import servers_in
-from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.conninfo import conninfo
+from tests.postgres.servers import embedded, opened, value
 
-
-def kept(**fields: object) -> EmbeddedTarget:
-    asked = {"kind": "embedded", "version": "18", "keep_data": True, "settings": {"shared_buffers": "16MB"}}
-    return EmbeddedTarget.model_validate({**asked, **fields})
+KEPT = embedded(keep_data=True)
 
 
 def test_kept_data_is_used_again(warm_home: Home) -> None:
-    progress = SilentProgress()
-    with open_target("t", kept(), home=warm_home, progress=progress) as first:
+    with opened(warm_home, KEPT) as first:
         with first.connect() as connection:
             connection.execute("CREATE TABLE loaded AS SELECT 42 AS n")
         assert first.data_directory.is_relative_to(warm_home.clusters)
     assert servers_in(first.data_directory) == []
     assert list(warm_home.instances.iterdir()) == []
     assert not first.socket_directory.exists()
-    other = kept(settings={"shared_buffers": "24MB"}, connect="tcp")
-    with open_target("t", other, home=warm_home, progress=progress) as second:
+    other = embedded(keep_data=True, settings={"shared_buffers": "24MB"}, connect="tcp")
+    with opened(warm_home, other) as second:
         assert second.data_directory == first.data_directory
         # over TCP: the new password counts, the old one doesn't
-        with second.connect() as connection:
-            assert connection.execute("SELECT n FROM loaded").fetchone() == (42,)
-            # settings are those of this start alone
-            assert connection.execute("SHOW shared_buffers").fetchone() == ("24MB",)
+        assert value(second, "SELECT n FROM loaded") == 42
+        # settings are those of this start alone
+        assert value(second, "SHOW shared_buffers") == "24MB"
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             psycopg.connect(conninfo(second), password=first.password)
         assert (second.data_directory / "postgresql.conf").read_text().count("shared_buffers = '") == 1
@@ -40,29 +35,27 @@ def test_kept_data_is_used_again(warm_home: Home) -> None:
 
 
 def test_other_initdb_arguments_make_another_cluster(warm_home: Home) -> None:
-    progress = SilentProgress()
     with (
-        open_target("a", kept(), home=warm_home, progress=progress) as first,
-        open_target("b", kept(initdb=["--wal-segsize=4"]), home=warm_home, progress=progress) as second,
+        opened(warm_home, KEPT, "a") as first,
+        opened(warm_home, embedded(keep_data=True, initdb=["--wal-segsize=4"]), "b") as second,
     ):
         assert first.data_directory != second.data_directory
 
 
 def test_one_cluster_is_not_used_twice_at_once(warm_home: Home) -> None:
-    progress = SilentProgress()
-    with open_target("first", kept(), home=warm_home, progress=progress) as first:
-        with pytest.raises(TargetError) as caught, open_target("second", kept(), home=warm_home, progress=progress):
+    with opened(warm_home, KEPT, "first") as first:
+        with pytest.raises(TargetError) as caught, opened(warm_home, KEPT, "second"):
             pass
         assert caught.value.message.startswith("target second: cannot use the kept cluster ")
         assert "target first of process " in caught.value.message
         assert caught.value.hint == "wait until that run ends, or set keep_data = false"
         assert first.facts().version.startswith("18.")
-    with open_target("second", kept(), home=warm_home, progress=progress) as second:
+    with opened(warm_home, KEPT, "second") as second:
         assert second.data_directory == first.data_directory
 
 
 def test_leftovers_of_a_killed_run_do_not_stop_the_next_run_on_its_cluster(warm_home: Home) -> None:
-    with open_target("t", kept(), home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, KEPT) as server:
         for name in ("killed", "killed too"):
             # as a run leaves it that was killed after another one had looked for leftovers
             claim = make_claim(warm_home, name)
@@ -78,7 +71,7 @@ def test_leftovers_of_a_killed_run_do_not_stop_the_next_run_on_its_cluster(warm_
 def test_a_cluster_that_could_not_be_made_is_not_kept(warm_home: Home) -> None:
     with (
         pytest.raises(TargetError, match="cannot create a cluster"),
-        open_target("t", kept(initdb=["--encoding=NONE"]), home=warm_home, progress=SilentProgress()),
+        opened(warm_home, embedded(keep_data=True, initdb=["--encoding=NONE"])),
     ):
         pass
     assert list(warm_home.clusters.glob("*/data")) == []
@@ -86,13 +79,11 @@ def test_a_cluster_that_could_not_be_made_is_not_kept(warm_home: Home) -> None:
 
 
 def test_a_crashed_cluster_recovers(warm_home: Home) -> None:
-    progress = SilentProgress()
-    with open_target("t", kept(), home=warm_home, progress=progress) as first:
+    with opened(warm_home, KEPT) as first:
         with first.connect() as connection:
             connection.execute("CREATE TABLE loaded AS SELECT 42 AS n")
         for process in servers_in(first.data_directory):
             process.send(9)  # type: ignore[arg-type]
-    with open_target("t", kept(), home=warm_home, progress=progress) as second:
-        with second.connect() as connection:
-            assert connection.execute("SELECT n FROM loaded").fetchone() == (42,)
+    with opened(warm_home, KEPT) as second:
+        assert value(second, "SELECT n FROM loaded") == 42
         assert "automatic recovery in progress" in second.log_path.read_text()

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.local.kind import find_local
 from pgdyno.targets.local.schema import LocalTarget
+from tests.postgres.servers import opened
 
 
 def script(path: Path, text: str, mode: int = 0o755) -> Path:
@@ -27,7 +28,7 @@ def programs(folder: Path, initdb: str = "17.2", postgres: str = "17.2") -> Path
 
 def test_a_server_from_a_folder(warm_home: Home, installed: Installation) -> None:
     spec = LocalTarget(kind="local", bin=str(installed.bin), settings={"work_mem": "7MB"})
-    with open_target("mine", spec, home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, spec, "mine") as server:
         facts = server.facts()
     assert (facts.version, facts.settings_changed["work_mem"]) == (installed.version, "7MB")
     assert not server.data_directory.exists()
@@ -38,7 +39,7 @@ def test_a_server_that_pg_config_names(
 ) -> None:
     config = script(scratch / "path" / "pg_config", f'[ "$1" = --bindir ] && echo "{installed.bin}"')
     monkeypatch.setenv("PATH", f"{config.parent}:/usr/bin:/bin")
-    with open_target("mine", LocalTarget(kind="local"), home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, LocalTarget(kind="local"), "mine") as server:
         assert server.facts().version == installed.version
 
 
@@ -74,23 +75,21 @@ def test_a_folder_that_is_not_there(fresh_home: Home, scratch: Path) -> None:
     assert error.message == f"cannot use bin {scratch}/nowhere: there is no such folder"
 
 
-def test_a_program_that_is_not_executable(fresh_home: Home, scratch: Path) -> None:
-    folder = programs(scratch / "bin")
-    (folder / "postgres").chmod(0o644)
+@pytest.mark.parametrize(
+    ("initdb", "postgres", "mode", "message"),
+    [
+        ("17.2", "17.2", 0o644, "cannot run {folder}/postgres as user {user}: it is not executable"),
+        ("16.3", "17.2", 0o755, "cannot use {folder}: initdb is version 16.3, postgres 17.2"),
+        ("9.6.24", "9.6.24", 0o755, "cannot use {folder}: PostgreSQL 9.6.24 is older than 10"),
+    ],
+)
+def test_programs_that_cannot_be_used(
+    fresh_home: Home, scratch: Path, initdb: str, postgres: str, mode: int, message: str
+) -> None:
+    folder = programs(scratch / "bin", initdb, postgres)
+    (folder / "postgres").chmod(mode)
     error = refusal(LocalTarget(kind="local", bin=str(folder)), fresh_home)
-    assert error.message == (f"cannot run {folder}/postgres as user {fresh_home.account.name}: it is not executable")
-
-
-def test_programs_of_two_versions(fresh_home: Home, scratch: Path) -> None:
-    folder = programs(scratch / "bin", initdb="16.3")
-    error = refusal(LocalTarget(kind="local", bin=str(folder)), fresh_home)
-    assert error.message == f"cannot use {folder}: initdb is version 16.3, postgres 17.2"
-
-
-def test_programs_too_old(fresh_home: Home, scratch: Path) -> None:
-    folder = programs(scratch / "bin", initdb="9.6.24", postgres="9.6.24")
-    error = refusal(LocalTarget(kind="local", bin=str(folder)), fresh_home)
-    assert error.message == f"cannot use {folder}: PostgreSQL 9.6.24 is older than 10"
+    assert error.message == message.format(folder=folder, user=fresh_home.account.name)
 
 
 @pytest.mark.parametrize("version", ["15.5 (Debian 15.5-0+deb12u1)", "19devel", "18beta1"])

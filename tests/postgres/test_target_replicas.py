@@ -6,21 +6,19 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import Reset
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare import Dataset
 from pgdyno.records import Preparation
-from pgdyno.run import find_engine
-from pgdyno.targets import Home, ReadWatch, Server, SilentProgress, open_target, sweep_leftovers
+from pgdyno.targets import Home, ReadWatch, sweep_leftovers
 from pgdyno.targets.cluster import standbys
 from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.replication import copy_cluster
 from pgdyno.targets.cluster.standbys import ReplicaSet
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.postgres.servers import embedded, on_replica, opened, preparer, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -29,13 +27,7 @@ SMALL = Dataset("pgbench", 1)
 
 
 def spec(version: str = "18", **fields: object) -> EmbeddedTarget:
-    replicas = {"count": 1}
-    given = {"kind": "embedded", "version": version, "settings": QUICK, "replicas": replicas, **fields}
-    return EmbeddedTarget.model_validate(given)
-
-
-def preparer(server: Server, **reset: object) -> Preparer:
-    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), {"tpcb-like"})
+    return embedded(version, **{"settings": QUICK, "replicas": {"count": 1}, **fields})
 
 
 def step(prepared: Preparation, name: str) -> str:
@@ -43,29 +35,10 @@ def step(prepared: Preparation, name: str) -> str:
     return str(found.detail)
 
 
-def on_replica(server: Server, query: str, number: int = 0) -> object:
-    environment = server.replica_environments()[number]
-    with psycopg.connect(
-        host=environment["PGHOST"],
-        port=environment["PGPORT"],
-        user=environment["PGUSER"],
-        password=environment["PGPASSWORD"],
-        dbname=environment["PGDATABASE"],
-    ) as connection:
-        row = connection.execute(query.encode()).fetchone()
-    return present(row)[0]
-
-
-def on_primary(server: Server, query: str) -> object:
-    with server.connect() as connection:
-        row = connection.execute(query.encode()).fetchone()
-    return present(row)[0]
-
-
 @pytest.mark.long_cases("[10]", "[13]")
 @pytest.mark.parametrize("version", ["18", "13", "10"])
 def test_standbys_of_any_version_show_the_dataset(home: Home, version: str) -> None:
-    with open_target("t", spec(version), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(version)) as server:
         assert server.replica_environments() == []
         trials = preparer(server)
         made = step(trials.prepare(SMALL), "replicas")
@@ -89,11 +62,11 @@ def test_standbys_of_any_version_show_the_dataset(home: Home, version: str) -> N
 @pytest.mark.long
 def test_commits_wait_for_two_synchronous_standbys(home: Home) -> None:
     wanted = spec(replicas={"count": 2, "synchronous": "remote_apply"}, connect="tcp")
-    with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
+    with opened(home, wanted) as server:
         trials = preparer(server, restart=True, method="template")
         assert step(trials.prepare(SMALL), "replicas").startswith("2: ")
-        assert on_primary(server, "SHOW synchronous_standby_names") == "2 (pgdyno_1, pgdyno_2)"
-        assert on_primary(server, "SHOW synchronous_commit") == "remote_apply"
+        assert value(server, "SHOW synchronous_standby_names") == "2 (pgdyno_1, pgdyno_2)"
+        assert value(server, "SHOW synchronous_commit") == "remote_apply"
         for number in range(50):
             with server.connect() as connection:
                 connection.execute("UPDATE pgbench_branches SET bbalance = %s", [number])
@@ -102,14 +75,12 @@ def test_commits_wait_for_two_synchronous_standbys(home: Home) -> None:
                 assert on_replica(server, "SELECT bbalance FROM pgbench_branches", place) == number
         trials.prepare(SMALL)
         assert on_replica(server, "SELECT bbalance FROM pgbench_branches", 1) == 0
-        states = on_primary(server, "SELECT array_agg(sync_state) FROM pg_stat_replication")
+        states = value(server, "SELECT array_agg(sync_state) FROM pg_stat_replication")
         assert states == ["sync", "sync"]
 
 
 def test_standbys_find_a_primary_that_moved_to_another_port(home: Home) -> None:
-    with open_target(
-        "t", spec(replicas={"count": 1, "synchronous": "on"}), home=home, progress=SilentProgress()
-    ) as server:
+    with opened(home, spec(replicas={"count": 1, "synchronous": "on"})) as server:
         trials = preparer(server)
         trials.prepare(SMALL)
         before = server.port
@@ -120,19 +91,19 @@ def test_standbys_find_a_primary_that_moved_to_another_port(home: Home) -> None:
         assert server.port != before
         with server.connect() as connection:
             connection.execute("UPDATE pgbench_branches SET bbalance = 3")
-        server.wait_for_replicas()
+        present(server.replicas).wait(server.address)
         assert on_replica(server, "SELECT bbalance FROM pgbench_branches") == 3
 
 
 @pytest.mark.parametrize("delay_ms", [0, 300])
 def test_reads_of_all_servers_in_turn_show_a_standby_that_lags(home: Home, delay_ms: int) -> None:
     settings = {**QUICK, "recovery_min_apply_delay": f"{delay_ms}ms"}
-    with open_target("t", spec(settings=settings), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(settings=settings)) as server:
         server.make_replicas()
         with ReadWatch(server.address, server.replica_addresses(), server.dbname) as watch:
             wait_until(lambda: watch.order().reads > 40)
         order = watch.order()
-        assert on_primary(server, "SELECT to_regclass('pgdyno_clock')") is None
+        assert value(server, "SELECT to_regclass('pgdyno_clock')") is None
     if delay_ms:
         assert order.went_back > 5
         assert order.furthest_s > 0.2
@@ -142,14 +113,14 @@ def test_reads_of_all_servers_in_turn_show_a_standby_that_lags(home: Home, delay
 
 def test_a_kept_cluster_has_no_slots_left(warm_home: Home) -> None:
     kept = spec(keep_data=True)
-    with open_target("t", kept, home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, kept) as server:
         preparer(server).prepare(SMALL)
-        assert on_primary(server, "SELECT count(*) FROM pg_replication_slots") == 1
+        assert value(server, "SELECT count(*) FROM pg_replication_slots") == 1
     alone = kept.model_copy(update={"replicas": None})
-    with open_target("t", alone, home=warm_home, progress=SilentProgress()) as server:
-        assert on_primary(server, "SELECT count(*) FROM pg_replication_slots") == 0
-        assert not server.has_replicas
-    with open_target("t", kept, home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, alone) as server:
+        assert value(server, "SELECT count(*) FROM pg_replication_slots") == 0
+        assert server.replicas is None
+    with opened(warm_home, kept) as server:
         assert step(preparer(server).prepare(SMALL), "load") == "already loaded"
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
 
@@ -158,7 +129,7 @@ def test_a_kept_cluster_has_no_slots_left(warm_home: Home) -> None:
 def test_standbys_of_a_killed_run_are_removed(warm_home: Home) -> None:
     pid = os.fork()
     if pid == 0:
-        with open_target("t", spec(), home=warm_home, progress=SilentProgress()) as server:
+        with opened(warm_home, spec()) as server:
             preparer(server).prepare(SMALL)
             os.kill(os.getpid(), 9)
     os.waitpid(pid, 0)
@@ -175,7 +146,7 @@ def test_standbys_of_a_killed_run_are_removed(warm_home: Home) -> None:
 @pytest.mark.parametrize("synchronous", ["off", "on"])
 def test_a_standby_that_dies_is_told_of(home: Home, synchronous: str) -> None:
     replicas = {"count": 1, "synchronous": synchronous}
-    with open_target("t", spec(replicas=replicas), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(replicas=replicas)) as server:
         trials = preparer(server, method="template")
         trials.prepare(SMALL)
         data = server.data_directory.with_name("replica-1") / "data"
@@ -196,7 +167,7 @@ def test_a_promotion_that_fails_halfway_is_undone(home: Home, monkeypatch: pytes
         raise TargetError(f"cannot write {path}")
 
     replicas = {"count": 1, "synchronous": "on"}
-    with open_target("t", spec(replicas=replicas), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(replicas=replicas)) as server:
         trials = preparer(server)
         trials.prepare(SMALL)
         for process in servers_in(server.data_directory):
@@ -209,7 +180,7 @@ def test_a_promotion_that_fails_halfway_is_undone(home: Home, monkeypatch: pytes
         server.fail_back()
         trials.forget()
         trials.prepare(SMALL)
-        assert on_primary(server, "SELECT pg_is_in_recovery()") is False
+        assert value(server, "SELECT pg_is_in_recovery()") is False
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
 
 
@@ -227,7 +198,7 @@ def test_replicas_that_failed_are_made_anew(home: Home, monkeypatch: pytest.Monk
             raise TargetError("cannot copy the cluster: the disk is full")
         copy_cluster(*given)
 
-    with open_target("t", spec(replicas=replicas), home=home, progress=SilentProgress()) as server:
+    with opened(home, spec(replicas=replicas)) as server:
         trials = preparer(server)
         with monkeypatch.context() as patch:
             if failing == "copy_cluster":
@@ -238,6 +209,6 @@ def test_replicas_that_failed_are_made_anew(home: Home, monkeypatch: pytest.Monk
             with pytest.raises(TargetError):
                 trials.prepare(SMALL)
         server.restart()
-        assert on_primary(server, "SELECT current_setting('synchronous_standby_names')") == ""
+        assert value(server, "SELECT current_setting('synchronous_standby_names')") == ""
         trials.prepare(SMALL)
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts", 1) == 100_000

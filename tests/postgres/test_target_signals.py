@@ -16,10 +16,11 @@ import psycopg
 import pytest
 
 from pgdyno.messages import Message
-from pgdyno.targets import Home, SilentProgress, open_target, sweep_leftovers
+from pgdyno.targets import Home, sweep_leftovers
 from pgdyno.targets.cluster.instance_record import RECORD
 from pgdyno.targets.cluster.processes import PROC, ProcessId, descendants, identify, servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.postgres.servers import opened, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -197,7 +198,7 @@ def test_a_server_ends_with_its_pgdyno(hold: Hold, warm_home: Home) -> None:
 
 def test_a_server_outlives_the_thread_that_started_it(warm_home: Home) -> None:
     spec = EmbeddedTarget(kind="embedded", version="18", settings={"shared_buffers": "16MB"})
-    with open_target("t", spec, home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, spec) as server:
         thread = threading.Thread(target=server.restart)
         thread.start()
         thread.join()
@@ -278,9 +279,8 @@ def test_kept_data_of_a_killed_run_can_be_used_without_a_sweep(hold: Hold, warm_
 def hold_again(home: Home) -> str:
     """Opens the kept cluster of a holder; its folder."""
     spec = EmbeddedTarget(kind="embedded", version="18", keep_data=True)
-    with open_target("again", spec, home=home, progress=SilentProgress()) as server:
-        with server.connect() as connection:
-            assert connection.execute("SELECT n FROM loaded").fetchone() == (42,)
+    with opened(home, spec, "again") as server:
+        assert value(server, "SELECT n FROM loaded") == 42
         return str(server.data_directory)
 
 

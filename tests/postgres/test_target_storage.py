@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets import Home, SilentProgress
 from pgdyno.targets import home as home_module
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.processes import PROC, servers_in
@@ -21,6 +21,7 @@ from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.local.schema import LocalTarget
 from pgdyno.targets.server_user import Account, Relation
+from tests.postgres.servers import opened
 
 if TYPE_CHECKING:
     from tests.postgres.conftest import LocalMirror
@@ -67,7 +68,7 @@ def test_a_closed_home(as_unprivileged: AsUnprivileged, unprivileged_folder: Pat
         home = Home.locate(unprivileged_folder)
         unprivileged_folder.chmod(0o555)
         spec = LocalTarget(kind="local", bin=str(installed.bin))
-        return failure(lambda: open_target("t", spec, home=home, progress=SilentProgress()).__enter__())
+        return failure(lambda: opened(home, spec).__enter__())
 
     message, hint = as_unprivileged(start)
     assert message == f"target t: cannot create the folder {unprivileged_folder}/instances: permission denied"
@@ -108,7 +109,7 @@ from pgdyno.targets.local.schema import LocalTarget
 from pgdyno.targets import Home, SilentProgress, open_target
 home = Home.locate(Path(folder))
 try:
-    with open_target("t", LocalTarget(kind="local", bin=sys.argv[4]), home=home, progress=SilentProgress()):
+    with opened(home, LocalTarget(kind="local", bin=sys.argv[4])):
         pass
 except TargetError as error:
     print(error.message, error.hint, list(home.instances.iterdir()), sep="\\n")
@@ -210,7 +211,7 @@ def test_an_ordinary_user_runs_servers_itself(
 
     def run() -> tuple[str, list[int], int, bool]:
         home = Home.locate(unprivileged_folder / "home")
-        with open_target("t", spec, home=home, progress=SilentProgress()) as server:
+        with opened(home, spec) as server:
             version = server.facts().version
             uids = users_of_servers(server.data_directory)
         return version, uids, os.geteuid(), server.data_directory.exists()
@@ -226,7 +227,7 @@ def test_an_ordinary_user_runs_servers_itself(
 
 def test_servers_are_the_accounts_and_never_roots(warm_home: Home) -> None:
     spec = EmbeddedTarget(kind="embedded", version="18")
-    with open_target("t", spec, home=warm_home, progress=SilentProgress()) as server:
+    with opened(warm_home, spec) as server:
         status = server.data_directory.stat()
         uids = set(users_of_servers(server.data_directory))
     assert uids == {warm_home.account.uid} == {status.st_uid}

@@ -7,12 +7,10 @@ import psycopg
 import pytest
 
 from pgdyno.plan.known_settings import NEEDS_RELOAD, NEEDS_START, SINCE, UNTIL, why_unknown
-from pgdyno.plan.model import Reset
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare import Dataset
 from pgdyno.records.probe import WAIT_TYPES
-from pgdyno.run import find_engine
-from pgdyno.targets import Home, SilentProgress, open_target
-from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets import Home
+from tests.postgres.servers import embedded, opened, preparer
 
 SMALL = Dataset("pgbench", 1)
 QUICK = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "7MB"}
@@ -22,26 +20,16 @@ QUICK = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "7MB"}
 @pytest.mark.parametrize("method", ["vacuum", "template", "snapshot"])
 @pytest.mark.parametrize("version", ["10", "13", "18"])
 def test_every_version_is_prepared_and_checked_alike(home: Home, version: str, method: str) -> None:
-    spec = EmbeddedTarget(kind="embedded", version=version, settings=QUICK)
-    reset = Reset.model_validate(
-        {
-            "method": method,
-            "restart": True,
-            "drop_cache": "files",
-            "prewarm": "read",
-            "analyze": True,
-            "statistics": True,
-            "consistency": "full",
-        }
-    )
-    with open_target("t", spec, home=home, progress=SilentProgress()) as server:
-        preparer = Preparer(server, find_engine(), SilentProgress(), reset, {"tpcb-like"})
+    spec = embedded(version, settings=QUICK)
+    with opened(home, spec) as server:
+        trials = preparer(server, method=method, restart=True, drop_cache="files", prewarm="read", analyze=True,
+                          statistics=True, consistency="full")  # fmt: skip
         for _ in range(2):
-            prepared = preparer.prepare(SMALL)
+            prepared = trials.prepare(SMALL)
             assert (prepared.dataset_bytes or 0) > 10_000_000
             # the table is there, its index is not
             assert 0.5 < (prepared.page_cache_share or 0) < 1
-            found = preparer.check()
+            found = trials.check()
             assert found is not None
             assert (found.violations, found.counts["pgbench_accounts"]) == ([], 100_000)
         facts = server.facts()
@@ -53,8 +41,8 @@ def test_every_version_is_prepared_and_checked_alike(home: Home, version: str, m
 
 @pytest.mark.parametrize("version", ["10", "13", "18"])
 def test_the_settings_that_a_version_knows_are_those_of_the_table(home: Home, version: str) -> None:
-    spec = EmbeddedTarget(kind="embedded", version=version, settings=QUICK)
-    with open_target("t", spec, home=home, progress=SilentProgress()) as server, server.connect() as session:
+    spec = embedded(version, settings=QUICK)
+    with opened(home, spec) as server, server.connect() as session:
         known = {name for (name,) in session.execute("SELECT name FROM pg_settings")}
     told = {name for name in SINCE | UNTIL if why_unknown(name, int(version)) is None}
     assert told == known & (SINCE.keys() | UNTIL.keys())
@@ -96,6 +84,6 @@ def unknown_to_tables(session: psycopg.Connection[tuple[str]]) -> dict[str, set[
 
 
 def test_the_newest_server_reports_nothing_that_the_tables_lack(warm_home: Home) -> None:
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=QUICK)
-    with open_target("t", spec, home=warm_home, progress=SilentProgress()) as server, server.connect() as session:
+    spec = embedded("18", settings=QUICK)
+    with opened(warm_home, spec) as server, server.connect() as session:
         assert unknown_to_tables(session) == {}

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import Reset
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare import Dataset
 from pgdyno.records import Outcome
 from pgdyno.run import find_engine
 from pgdyno.store import RunFolder, list_runs
-from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.forked import run_pgdyno
 from tests.postgres.runs import environment
+from tests.postgres.servers import opened, preparer
 from tests.present import present
 
 SMALL = Dataset("tpcc", 1, profile="spec")
@@ -43,12 +43,8 @@ repeats = 2
 def server(home: Home) -> Iterator[Server]:
     settings = {"fsync": "off", "shared_buffers": "64MB"}
     spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
-    with open_target("tpcc", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, spec, "tpcc") as server:
         yield server
-
-
-def preparer(server: Server, **reset: object) -> Preparer:
-    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), {"tpcc"})
 
 
 def run(server: Server) -> None:
