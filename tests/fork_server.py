@@ -22,13 +22,15 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-import pgdyno.commands
+from pgdyno.plan.model import Plan
+from pgdyno.plan.targets import TargetSpec
 from pgdyno.records import Record
 from pgdyno.report import html
 from pgdyno.report.translation import current_language
 from pgdyno.targets.aws import boto3_clients
 
 PAGE = Path(html.__file__).parent / "page"
+PACKAGES = ("pgdyno.commands", "pgdyno.experiment", "pgdyno.metrics", "pgdyno.targets", "pgdyno.workloads")
 LIBRARIES = (
     "asyncssh", "boto3", "hdrh.codec", "jinja2", "pgdyno.analyse.history", "pgdyno.cli", "pgdyno.importers.write",
     "pgdyno.live.server.web_server", "pgdyno.metrics", "pgdyno.report.analysis", "pgdyno.synthesise.model_folder",
@@ -39,8 +41,9 @@ LIBRARIES = (
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    for module in pkgutil.walk_packages(pgdyno.commands.__path__, "pgdyno.commands."):
-        importlib.import_module(module.name)
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            importlib.import_module(module.name)
     for name in LIBRARIES:
         importlib.import_module(name)
     prepare()
@@ -109,8 +112,8 @@ class Running:
 
 
 def prepare() -> None:
-    """Makes what commands make on first use: the validators of records, and the templates of the report."""
-    for record in Record.__subclasses__():
+    """Makes what commands make on first use: the validators of records and plans, and the templates of the report."""
+    for record in (*Record.__subclasses__(), *TargetSpec.__subclasses__(), Plan):
         record.model_rebuild()
     environment = html.page_environment(current_language())
     for template in PAGE.rglob("*.j2"):

@@ -109,7 +109,7 @@ from pgdyno.targets.local.schema import LocalTarget
 from pgdyno.targets import Home, SilentProgress, open_target
 home = Home.locate(Path(folder))
 try:
-    with opened(home, LocalTarget(kind="local", bin=sys.argv[4])):
+    with open_target("t", LocalTarget(kind="local", bin=sys.argv[4]), home=home, progress=SilentProgress()):
         pass
 except TargetError as error:
     print(error.message, error.hint, list(home.instances.iterdir()), sep="\\n")
