@@ -22,6 +22,8 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
+from pydantic import BaseModel
+
 from pgdyno.plan.model import Plan
 from pgdyno.plan.targets import TargetSpec
 from pgdyno.records import Record
@@ -113,8 +115,9 @@ class Running:
 
 def prepare() -> None:
     """Makes what commands make on first use: the validators of records and plans, and the templates of the report."""
-    for record in (*Record.__subclasses__(), *TargetSpec.__subclasses__(), Plan):
-        record.model_rebuild()
+    models: list[type[BaseModel]] = [*Record.__subclasses__(), *TargetSpec.__subclasses__(), Plan]
+    for model in models:
+        model.model_rebuild()
     environment = html.page_environment(current_language())
     for template in PAGE.rglob("*.j2"):
         environment.get_template(str(template.relative_to(PAGE)))

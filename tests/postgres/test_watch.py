@@ -325,7 +325,7 @@ def silence(peer: Peer) -> None:
     ("misdeed", "complaint"),
     [
         (silence, "the server did not answer what pgdyno asked within 2 s"),
-        (rows_without_end, "the server sent more than 1.0 MiB in answer to a query that returns a few rows"),
+        (rows_without_end, "the server answered one statement with more than 1.0 MiB"),
     ],
 )
 def test_a_server_that_does_not_answer_is_an_error(misdeed: Misdeed, complaint: str) -> None:
