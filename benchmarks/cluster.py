@@ -16,7 +16,7 @@ from typing import Any
 from places import null_server
 
 from pgdyno.generators.generator_lifecycle import Cluster, open_cluster
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 
 OPTIONS = ["--events=-", "--parent-lease", "--no-vacuum", "--protocol=prepared", "-b", "select-only"]
 

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from pgdyno.analyse.comparison import Verdict, compare
 from pgdyno.analyse.pairs import Arms, Metric, PointPairs
 from pgdyno.messages import Message
+from pgdyno.programs import find_engine
 from pgdyno.records import Point
-from pgdyno.run import find_engine
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget

@@ -31,8 +31,8 @@ from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.capture.parser import parse
 from pgdyno.capture.server.server_session import reach_server
 from pgdyno.capture.server.wait_samples import WaitSamples
+from pgdyno.programs import find_engine
 from pgdyno.records.capture import Capture, Values
-from pgdyno.run import find_engine
 from pgdyno.synthesise.model_folder import write_model
 from pgdyno.synthesise.modelled_load import Model, model_log
 from pgdyno.targets import Home, Server, SilentProgress, open_target

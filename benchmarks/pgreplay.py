@@ -22,8 +22,8 @@ from measured import run_measured
 
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.capture.replay_file import write_replay_file
+from pgdyno.programs import find_engine
 from pgdyno.records.capture import STATEMENTS_FILE, Values
-from pgdyno.run import find_engine
 from pgdyno.store.duckdb_session import connect, quote_text
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget

@@ -12,7 +12,7 @@ from typing import Literal
 from programs import OLTP_ROWS, OLTP_TABLES
 from psycopg import sql
 
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 

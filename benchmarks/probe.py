@@ -30,12 +30,12 @@ from pgdyno.host import describe_host
 from pgdyno.messages import Message
 from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe import LocalProbe
+from pgdyno.programs import find_engine
 from pgdyno.records import PlacedLines, Point
 from pgdyno.report.answers.comparison import comparison_lines
 from pgdyno.report.sections.figures.comparison import compared_table
 from pgdyno.report.terminal.block_lines import block_lines
 from pgdyno.report.terminal.summary_file import Layout
-from pgdyno.run import find_engine
 from pgdyno.store.probe_tables import write_probed
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget

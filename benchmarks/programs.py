@@ -13,7 +13,7 @@ from typing import Literal
 
 from measured import run_measured
 
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 
 SCRIPTS = Path(__file__).parent / "scripts"
 BARE_LOOP = Path(__file__).parents[1] / "target/release/bare_loop"

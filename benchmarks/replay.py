@@ -16,7 +16,7 @@ from typing import Any
 from measured import Measured, run_measured
 from places import null_server
 
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 
 RESULTS = Path(__file__).parent / "results"
 SQL = "SELECT abalance FROM pgbench_accounts WHERE aid = "

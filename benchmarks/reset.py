@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pgdyno.plan.model import Reset
 from pgdyno.plan.targets import Environment
 from pgdyno.prepare import Dataset, Preparer
+from pgdyno.programs import find_engine
 from pgdyno.records import PrepareStep
-from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 

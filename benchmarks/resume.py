@@ -22,7 +22,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 

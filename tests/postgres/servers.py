@@ -6,7 +6,7 @@ from typing import Any
 from pgdyno.plan.model import Reset
 from pgdyno.plan.targets import TargetSpec
 from pgdyno.prepare import Preparer
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Progress, Server, SilentProgress, Use, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.present import present

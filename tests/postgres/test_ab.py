@@ -20,7 +20,7 @@ from pgdyno.plan import load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 from pgdyno.store import load_run, query
 from pgdyno.targets import Home, Server, SilentProgress
 from pgdyno.targets.embedded.schema import EmbeddedTarget

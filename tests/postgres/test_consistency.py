@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from pgdyno.prepare import Dataset
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.servers import execute, opened, preparer

@@ -8,8 +8,8 @@ from pgdyno.doctor import BRIEF, CHECKS, Needs, Place, examine
 from pgdyno.doctor.generator import round_trips
 from pgdyno.doctor.remote import reach_servers
 from pgdyno.plan import load_plan
+from pgdyno.programs import find_engine
 from pgdyno.records import CheckVerdict
-from pgdyno.run import find_engine
 from pgdyno.targets import Server
 from tests.unit.doctor_sample import ONLY_WHERE_ASKED
 

@@ -13,7 +13,7 @@ from pgdyno.generators.generator_protocol import EngineOutput
 from pgdyno.generators.merge_events import Event
 from pgdyno.generators.shared_load import Share, shared_out
 from pgdyno.programs import find_engine
-from pgdyno.run import check_ledger, pages
+from pgdyno.run.commit_ledger import check_ledger, pages
 from pgdyno.targets import Server
 from tests.postgres.generator_agents import Here, generators_here, run_load
 from tests.present import present

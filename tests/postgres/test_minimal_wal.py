@@ -253,7 +253,7 @@ import pgdyno.prepare.steps
 from pgdyno.plan.model import Reset
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.prepare import Dataset, Preparer
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 from pgdyno.targets import Home, SilentProgress, open_target
 
 pgdyno.prepare.steps.FROM_BYTES = 0

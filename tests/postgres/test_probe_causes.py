@@ -11,7 +11,7 @@ import pytest
 
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.probe_process import Probe, probing

@@ -11,7 +11,7 @@ import pytest
 from pgdyno.errors import ExitCode, TargetError
 from pgdyno.prepare import Dataset
 from pgdyno.prepare.dataset import load_dataset
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server, SilentProgress
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.forked import run_pgdyno

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from pgdyno.analyse.likeness import likeness, modelled_statements
+from pgdyno.programs import find_engine
 from pgdyno.records.capture import CAPTURE_FILE, Capture, Source, StatementClass, Values
-from pgdyno.run import find_engine
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.synthesise.distributions import Distribution, Histogram, ScatteredZipf, Uniform, Weighted, Zipf
 from pgdyno.synthesise.fit_values import fit, frequency_distance, tolerance, value_distance

@@ -10,7 +10,7 @@ import pgdyno.targets.cluster.folders
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
-from pgdyno.run import find_engine
+from pgdyno.programs import find_engine
 from pgdyno.targets import Home, SilentProgress, sweep_leftovers
 from pgdyno.targets.cluster.folders import available_memory, remove_places
 from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord

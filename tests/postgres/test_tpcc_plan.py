@@ -8,8 +8,8 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.prepare import Dataset
+from pgdyno.programs import find_engine
 from pgdyno.records import Outcome
-from pgdyno.run import find_engine
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home, Server
 from pgdyno.targets.embedded.schema import EmbeddedTarget

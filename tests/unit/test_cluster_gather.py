@@ -13,7 +13,7 @@ from pgdyno.generators.generator_protocol import LostError
 from pgdyno.plan import PlannedTrial, load_plan
 from pgdyno.plan.hosts import generators
 from pgdyno.records import Failure, FailureId, Outcome, Stage
-from pgdyno.run import TrialResult
+from pgdyno.run.run_trial import TrialResult
 
 
 def test_lists_of_generators() -> None:

@@ -11,8 +11,8 @@ from pgdyno.doctor.needs import needs_of_plan, size_of
 from pgdyno.errors import ExitCode, PreflightError
 from pgdyno.messages import Message
 from pgdyno.plan import load_plan
+from pgdyno.programs import Engine
 from pgdyno.records import Check
-from pgdyno.run import Engine
 from pgdyno.targets import Home
 
 PLAN = """\

@@ -32,7 +32,7 @@ from pgdyno.report.report_content import digest
 from pgdyno.report.report_tables import trial_table
 from pgdyno.report.sentences import conditions
 from pgdyno.report.several_runs import unite_runs
-from pgdyno.run import TrialResult
+from pgdyno.run.run_trial import TrialResult
 from tests.present import present
 from tests.unit.comparison_sample import arms_of
 from tests.unit.plan_sample import load, problems, small_plan, the_problem

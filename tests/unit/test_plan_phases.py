@@ -9,8 +9,7 @@ from pgdyno.plan import time_needed_s
 from pgdyno.plan.output.show_plan import show_json
 from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
-from pgdyno.run import phases_toml
-from pgdyno.run.engine import trial_options
+from pgdyno.run.engine import phases_toml, trial_options
 from tests.unit.plan_sample import loaded, the_problem
 
 PLAN = """\

@@ -38,9 +38,9 @@ def doctor(
     from pgdyno.doctor.remote import reach_servers
     from pgdyno.experiment.generators import generator_checks
     from pgdyno.plan import load_plan
+    from pgdyno.programs import find_engine
     from pgdyno.records import CheckVerdict
     from pgdyno.report.terminal.doctor_checks import check_lines
-    from pgdyno.run import find_engine
     from pgdyno.safe_output import print_json
     from pgdyno.targets import Home
 

@@ -22,12 +22,12 @@ from pgdyno.experiment.trials.trial_sequence import Finished, TrialSequence
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.workload import script_files
+from pgdyno.programs import Engine
 from pgdyno.records import BudgetRecord, Manifest, TargetRecord
 from pgdyno.records.price import PriceList
 from pgdyno.records.secret_values import masked_plan
 from pgdyno.report.run_events import Requests
 from pgdyno.report.terminal.progress import LiveView
-from pgdyno.run import Engine
 from pgdyno.store import RunFolder, read_capture_in
 from pgdyno.targets import Use
 from pgdyno.units import counted, duration_words

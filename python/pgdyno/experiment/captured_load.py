@@ -20,7 +20,7 @@ from pgdyno.plan import Plan
 from pgdyno.plan.targets import NetworkTarget
 from pgdyno.records import Likeness
 from pgdyno.records.capture import Capture, Source, as_reported
-from pgdyno.run import TrialResult
+from pgdyno.run.run_trial import TrialResult
 from pgdyno.store import read_capture_of
 from pgdyno.targets.dsn.reach import Reached
 

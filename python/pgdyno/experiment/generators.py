@@ -19,8 +19,8 @@ from pgdyno.probe.clock_offset import HERE, Ahead
 from pgdyno.records import Failure, FailureId, Outcome, Point, Stage, TrialRecord
 from pgdyno.remote.program_files import lua_files
 from pgdyno.remote.remote_host import RemoteHost
-from pgdyno.run import TrialResult
 from pgdyno.run.process import Running, running_engine
+from pgdyno.run.run_trial import TrialResult
 from pgdyno.units import counted
 
 if TYPE_CHECKING:

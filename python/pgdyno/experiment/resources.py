@@ -16,9 +16,10 @@ from pgdyno.plan import LoadedPlan
 from pgdyno.plan.checks.reset import check_found
 from pgdyno.plan.model import servers_of
 from pgdyno.plan.targets import TargetSpec
+from pgdyno.programs import Engine, find_engine
 from pgdyno.report.run_events import BytesDone, Noted, RowsDone, SetUp
 from pgdyno.report.terminal.progress import LiveView
-from pgdyno.run import Engine, check_scripts, find_engine
+from pgdyno.run.engine import check_scripts
 from pgdyno.targets import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
 from pgdyno.targets.rental import Rental
 

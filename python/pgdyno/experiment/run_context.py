@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
-from pgdyno.run import Engine
+from pgdyno.programs import Engine
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home
 

@@ -28,8 +28,8 @@ from pgdyno.report.run_events import (
     TrialStarted,
 )
 from pgdyno.report.terminal.progress import LiveView, figures
-from pgdyno.run import Interval, TrialResult
 from pgdyno.run.process import among
+from pgdyno.run.run_trial import Interval, TrialResult
 from pgdyno.store import RunFolder
 from pgdyno.units import counted, first_names
 

@@ -22,8 +22,8 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import PlannedTrial
 from pgdyno.programs import Engine
 from pgdyno.records import DuetRecord, Failure, FailureId, Outcome, Stage
-from pgdyno.run import Interval, TrialResult
 from pgdyno.run.process import Event, Load, Running
+from pgdyno.run.run_trial import Interval, TrialResult
 from pgdyno.signals_and_exit import signals_deferred
 
 CONNECT_S = 120.0

@@ -9,8 +9,8 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.trials.scenario import environment_of_group
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.scenario.loads import background_groups
-from pgdyno.run import ParallelLoad
 from pgdyno.run.engine import background_options
+from pgdyno.run.parallel_load import ParallelLoad
 from pgdyno.store import TrialWriter
 from pgdyno.targets import Server
 

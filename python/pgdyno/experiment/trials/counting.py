@@ -27,9 +27,8 @@ from pgdyno.records import (
     Stage,
     StatementInstructions,
 )
-from pgdyno.run import TrialResult
 from pgdyno.run.engine import trial_options
-from pgdyno.run.run_trial import run_trial
+from pgdyno.run.run_trial import TrialResult, run_trial
 from pgdyno.targets import Server
 
 LEAST_SHARE = 1 / 20_000

@@ -17,8 +17,10 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.records import EventOutcome, Failure, FailureId, LedgerRecord, Manifest, Stage, TrialRecord
-from pgdyno.run import Hook, Injector, TrialResult, check_ledger, pages, run_hook
-from pgdyno.run.event_injection import Operations
+from pgdyno.run.commit_ledger import check_ledger, pages
+from pgdyno.run.event_injection import Injector, Operations
+from pgdyno.run.hooks import Hook, run_hook
+from pgdyno.run.run_trial import TrialResult
 from pgdyno.store import TrialWriter
 from pgdyno.store.safe_files import storing
 from pgdyno.targets import Acts, Server, wait_accepting

@@ -27,7 +27,7 @@ from pgdyno.plan.trials import LONGEST_SLUG
 from pgdyno.probe.perf import HZ, PerfError, read_stacks, recording
 from pgdyno.records import Outcome, ProfileRecord, TrialRecord
 from pgdyno.report.terminal.progress import QuietView
-from pgdyno.run import TrialResult
+from pgdyno.run.run_trial import TrialResult
 from pgdyno.store import RunFolder
 from pgdyno.store.profiles import keep_profile
 from pgdyno.targets import Server

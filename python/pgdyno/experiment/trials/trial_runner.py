@@ -65,10 +65,11 @@ from pgdyno.records import (
     TrialRecord,
 )
 from pgdyno.records.secret_values import kept_value
-from pgdyno.run import HookError, Interval, TrialResult, failed_with, phases_toml
-from pgdyno.run.engine import trial_options
+from pgdyno.run.engine import phases_toml, trial_options
+from pgdyno.run.hooks import HookError
+from pgdyno.run.parallel_load import failed_with
 from pgdyno.run.process import Event, Vigil, among
-from pgdyno.run.run_trial import run_trial
+from pgdyno.run.run_trial import Interval, TrialResult, run_trial
 from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.store import TrialWriter
 from pgdyno.store.run_folder import SPOOL
