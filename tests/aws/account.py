@@ -17,10 +17,10 @@ from pgdyno.plan import Plan, load_plan
 from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws import rental as life
+from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental, begin
-from pgdyno.targets.aws.rental_journal import journals
-from pgdyno.targets.provider import Wanted
+from pgdyno.targets.rented.provider import Wanted
 from tests.aws.plans import write_plan
 from tests.aws.simulator import Simulator, simulated
 
@@ -34,32 +34,33 @@ def _loader(search_path: str | None = None) -> Loader:
     return create_loader(search_path)
 
 
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\n"
+"""The certificate of every host without a real server."""
+
+
+def use_account(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Directs this process to the account, in whose time it waits. Nothing answers at the addresses of its servers."""
+    for name, value in simulator.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.wait_until_set_up", lambda *_: None)
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.ask", lambda *_: CERTIFICATE)
+    monkeypatch.setattr(boto3_clients, "time", simulator.clock)
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=PAUSES.append))
+    # each session would parse the services' models again, which takes a third of these tests
+    monkeypatch.setattr("botocore.session.create_loader", _loader)
+    SAID.clear()
+    PAUSES.clear()
+
+
 @pytest.fixture
 def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulator]:
     """A simulated account without real servers."""
     monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
     with simulated() as simulator:
-        for name, value in simulator.environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.delenv("AWS_PROFILE", raising=False)
-        monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
-        monkeypatch.setattr(boto3_clients, "time", simulator.clock)
-        monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=PAUSES.append))
-        # each session would parse the services' models again, which takes a third of these tests
-        monkeypatch.setattr("botocore.session.create_loader", _loader)
-        SAID.clear()
-        PAUSES.clear()
+        use_account(simulator, monkeypatch)
         yield simulator
-
-
-CERTIFICATE = "-----BEGIN CERTIFICATE-----\n"
-"""The certificate of every host without a real server."""
-
-
-def without_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes pgdyno believe that a host is set up once it is known by its key: nothing answers at its address."""
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.wait_until_set_up", lambda *_: None)
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.ask", lambda *_: CERTIFICATE)
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def failed_blindly(tmp_path: Path, *targets: str) -> TargetError:
     """Returns the same error, without a search for what is left."""
     with pytest.raises(TargetError) as caught:
         bring_up(str(write_plan(tmp_path / "plan", *targets)), lasts="1h", yes=True)
-    assert list(journals(Home.locate().root)) == []
+    assert list(PROVIDER.journals(Home.locate().root)) == []
     return caught.value
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.aws.refusal import RefusedError
-from tests.aws.shapes import read_json_parameters
 
 SERVICE = "scheduler"
 ROLE = "pgdyno-dead-man"
@@ -45,7 +44,7 @@ class Schedules:
         given: Answer = json.loads(body) if body else {}
         given |= {key[0].upper() + key[1:]: value for key, value in parse_qsl(split.query)}
         given |= {"Name": name} if name else {}
-        return operation, read_json_parameters(SERVICE, operation, given)
+        return operation, given
 
     def CreateSchedule(self, asked: Answer) -> Answer:  # noqa: N802 - Amazon's names, here and below
         if asked["Name"] in self.all:

@@ -11,11 +11,10 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.targets.aws.hosts.schema import Ec2Target
 from pgdyno.targets.aws.hosts.user_data import Host, _config, new_nonce, server
-from tests.aws.account import amazon, rental, without_hosts
+from tests.aws.account import rental
 from tests.aws.plans import ec2, write_plan
 from tests.aws.simulator import Simulator
 
-__all__ = ["amazon"]
 AMAZON_LINUX = {"system": '"amazon-linux-2023"', "packages": '"distribution"', "version": '"16"'}
 RECORD = 'echo "$(basename "$0") $*" >> "$DID"'
 PROGRAMS = {
@@ -85,8 +84,7 @@ def test_the_server_comes_from_amazons_packages(tmp_path: Path) -> None:
     assert (tmp_path / "dev/console").read_text().count(f"pgdyno host key {nonce} ssh-ed25519 AAAAkey\n") == 6
 
 
-def test_its_image_is_asked_for(amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_hosts(monkeypatch)
+def test_its_image_is_asked_for(amazon: Simulator, tmp_path: Path) -> None:
     rented = rental(tmp_path, ec2(**AMAZON_LINUX))
     rented.up()
     (machine,) = amazon.machines.all.values()

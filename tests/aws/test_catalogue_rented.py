@@ -1,16 +1,14 @@
 """Every catalogue plan with rented servers: they come up and are removed in the simulated account, in its region."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from pgdyno.plan import load_plan
-from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws import rental as life
 from pgdyno.targets.aws.pricing.rental_costs import rented_targets
 from pgdyno.targets.aws.rental import begin
-from tests.aws.account import without_hosts
+from tests.aws.account import use_account
 from tests.aws.simulator import simulated
 
 REGIONS = {
@@ -31,16 +29,10 @@ def test_the_list_is_complete() -> None:
 @pytest.mark.parametrize("name", REGIONS)
 def test_a_plan_of_the_catalogue_passes(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.7")
-    without_hosts(monkeypatch)
     monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
-    monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
     monkeypatch.setattr(life, "tls_root", lambda *_: tmp_path / "root.pem")
     with simulated(region=REGIONS[name]) as simulator:
-        for key, value in simulator.environment.items():
-            monkeypatch.setenv(key, value)
-        monkeypatch.delenv("AWS_PROFILE", raising=False)
-        monkeypatch.setattr(boto3_clients, "time", simulator.clock)
-        monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+        use_account(simulator, monkeypatch)
         said: list[str] = []
         rental = begin(load_plan(name).plan, tmp_path, said.append, 24 * 3600)
         rental.up()

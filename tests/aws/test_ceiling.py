@@ -26,14 +26,13 @@ from pgdyno.targets.aws.pricing.rental_costs import (
     io_usage,
     items_of,
 )
-from pgdyno.targets.estimate import RESERVE
-from pgdyno.targets.rental import GENERATOR, Load
-from tests.aws.account import amazon, plan, rental, root
+from pgdyno.targets.rented.estimate import RESERVE
+from pgdyno.targets.rented.rental import GENERATOR, Load
+from tests.aws.account import plan, rental
 from tests.aws.plans import aurora, ec2, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
 from tests.present import present
 
-__all__ = ["amazon", "root"]
 CATALOGUE = ("graviton-pgbench", "aurora-sysbench", "pgecons-queries", "pgecons-tprocc")
 
 

@@ -1,5 +1,6 @@
 """Late data from Amazon: pgdyno waits for it, places it by one clock, and asks again for what is missing."""
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,8 +24,9 @@ from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.observe.reports import ask_until_complete
 from pgdyno.targets.aws.rental import Rental
-from pgdyno.targets.aws.rental_journal import Journal
-from pgdyno.targets.rental import Observed
+from pgdyno.targets.rented.rental import Observed
+from pgdyno.targets.rented.rental_journal import Journal
+from tests.aws.account import use_account
 from tests.aws.instances import make_instance
 from tests.aws.plans import rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated
@@ -50,9 +52,8 @@ class Recorder(CloudRecorder):
 def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
     """An account with the instance that a run made."""
     with simulated() as simulator:
-        for name, value in simulator.environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.delenv("AWS_PROFILE", raising=False)
+        use_account(simulator, monkeypatch)
+        monkeypatch.setattr(boto3_clients, "time", time)
         monkeypatch.setattr(boto3_clients, "FIRST_S", 0.01)
         simulator.administrator = True
         make_instance(f"pgdyno-{BEGUN}-1")
@@ -178,7 +179,7 @@ def _seconds(moment: Any) -> float:
 def test_a_servers_clock_against_that_of_a_rented_generator(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are measured from here: the server 5 ms ahead, the generator's clock is 2 s behind."""
     monkeypatch.setattr(over_ssh, "measure_ahead", lambda _spec: Ahead(-2_000_000.0, 120.5))
-    rental = SimpleNamespace(generator_ssh=lambda: "a host")
+    rental = SimpleNamespace(load_hosts=lambda: [SimpleNamespace(ssh="a host")])
     generators = Generators(cast("Any", None), None, [])
     way = NetworkPathRecord(round_trips=50, least_us=300, median_us=350, clock_ahead_us=5_000, clock_uncertainty_us=150)
     assert network_path._clock(generators, cast("Any", rental), way) == {

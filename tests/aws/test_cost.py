@@ -3,7 +3,6 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -16,19 +15,10 @@ from pgdyno.plan import Plan, load_plan
 from pgdyno.targets.aws.pricing.duration import hours_of
 from pgdyno.targets.aws.pricing.prices import INSTANCES, Prices, Usage, list_prices
 from pgdyno.targets.aws.pricing.rental_costs import estimate
-from pgdyno.targets.estimate import HOURS_A_MONTH, Origin, price_list
+from pgdyno.targets.rented.estimate import HOURS_A_MONTH, Origin, price_list
 from tests.aws.plans import aurora, rds, write_plan
-from tests.aws.simulator import REGION, Simulator, simulated
+from tests.aws.simulator import REGION, Simulator
 from tests.present import present
-
-
-@pytest.fixture
-def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulator]:
-    with simulated() as simulator:
-        for name, value in simulator.environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
-        yield simulator
 
 
 def plan(tmp_path: Path, *targets: str) -> Plan:

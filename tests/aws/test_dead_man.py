@@ -13,17 +13,16 @@ from pgdyno.plan import Plan, load_plan
 from pgdyno.targets.aws import removal
 from pgdyno.targets.aws.boto3_clients import AwsError
 from pgdyno.targets.aws.databases import dead_man
+from pgdyno.targets.aws.inventory import OWNER, Kind, by_key
 from pgdyno.targets.aws.policy import dead_man_policy, policy
+from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import begin
-from pgdyno.targets.aws.rental_journal import OWNER, Kind, by_key, journals
-from pgdyno.targets.provider import Wanted
-from pgdyno.targets.rental import take_down
-from tests.aws.account import SAID, amazon, failed_blindly, rental, root
+from pgdyno.targets.rented.provider import Wanted
+from pgdyno.targets.rented.rental import take_down
+from tests.aws.account import SAID, failed_blindly, rental
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import Fault, Simulator
-
-__all__ = ["amazon", "root"]
 
 
 def test_databases_are_gone_after_their_expiry_without_pgdyno(amazon: Simulator, tmp_path: Path, root: Path) -> None:
@@ -99,7 +98,7 @@ def test_removal_repeats_what_failed_and_goes_on_with_the_rest(amazon: Simulator
         Fault("DeleteSchedule", "SomethingStrange", times=99, when=lambda asked: asked["Name"].endswith("-cluster")),
     ]
     (left,) = rented.down()
-    assert (left.resource.kind, "SomethingStrange" in str(left.why)) == (Kind.SCHEDULE, True)
+    assert (left.resource.kind, "SomethingStrange" in str(left.message)) == (Kind.SCHEDULE, True)
     assert amazon.left() == [left.resource.id]
     amazon.faults = []
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
@@ -141,7 +140,7 @@ def test_what_was_not_removed_is_named(
     for name in amazon.left():
         assert any(line.startswith("still there") and name in line for line in said), name
     assert said[-1] == f"try again: pgdyno reap --run {rented.journal.run}"
-    assert [each.run for each in journals(tmp_path / "home")] == [rented.journal.run]
+    assert [each.run for each in PROVIDER.journals(tmp_path / "home")] == [rented.journal.run]
     with pytest.raises(AwsError, match="rejects the credentials"):
         Reaper(tmp_path / "home")
     for name, value in amazon.credentials.renew().items():

@@ -14,35 +14,29 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.targets.aws.boto3_clients import CapacityError, NotThereError
 from pgdyno.targets.aws.hosts.ec2 import wait_until_set_up
-from pgdyno.targets.aws.hosts.user_data import verifier
+from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, host
 from pgdyno.targets.aws.observe.reports import ask_until_complete
 from pgdyno.targets.aws.policy import actions
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import estimate, hourly_costs
+from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
-from pgdyno.targets.aws.rental import standing
-from pgdyno.targets.aws.rental_journal import Kind, journals
-from pgdyno.targets.estimate import price_list
-from pgdyno.targets.provider import Wanted
-from pgdyno.targets.rental import SECOND_US, Span, stamp
-from tests.aws.account import CERTIFICATE, SAID, amazon, failed, kill_at, plan, rental, root, without_hosts
+from pgdyno.targets.rented.estimate import price_list
+from pgdyno.targets.rented.packaged_server import verifier
+from pgdyno.targets.rented.provider import Wanted
+from pgdyno.targets.rented.rental import SECOND_US, Span
+from pgdyno.targets.rented.rental_journal import stamp
+from tests.aws.account import CERTIFICATE, SAID, failed, kill_at, plan, rental
 from tests.aws.ec2 import CONSOLE_LATE_S, CONSOLE_POSTED_S, Machine
 from tests.aws.plans import ec2, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
 from tests.present import present
 
-__all__ = ["amazon", "root"]
 VOLUMES = {
     "data": '{ size = "200GB", iops = 6000, throughput = 500, file_system = "xfs", mount_options = ["noatime"] }',
     "wal": '{ size = "50GB", type = "io2", iops = 40000 }',
 }
-
-
-@pytest.fixture(autouse=True)
-def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
-    del amazon
-    without_hosts(monkeypatch)
 
 
 def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tmp_path: Path) -> None:
@@ -104,9 +98,9 @@ def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Simulator
     amazon.faults = [Fault("RunInstances", "InsufficientInstanceCapacity")]
     rented = rental(tmp_path, ec2(**VOLUMES, zones='["eu-central-1a", "eu-central-1b"]'))
     rented.up()
-    cloud, _ = rented.observed("ec2")
-    assert len(rented.requests("ec2")) == 2
-    subjects = host(cloud, rented.requests("ec2"))
+    cloud = rented.clouds[REGION]
+    assert len(rented.tokens("ec2")) == 2
+    subjects = host(cloud, rented.tokens("ec2"))
     at_us = 1_763_769_600 * SECOND_US
     found = cloudwatch_figures(cloud, subjects, Span(at_us, at_us + 120 * SECOND_US))
     assert found.complete
@@ -128,7 +122,7 @@ def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Simulator
     # a host is looked up once, however often its figures are asked for
     amazon.telling.late, looks = 3, amazon.calls.count("ec2:DescribeInstances")
     asks = amazon.calls.count("cloudwatch:GetMetricData")
-    ask = asking_of_host(cloud, rented.requests("ec2"), Span(at_us, at_us + 120 * SECOND_US))
+    ask = asking_of_host(cloud, rented.tokens("ec2"), Span(at_us, at_us + 120 * SECOND_US))
     assert ask_until_complete(ask, 60.0, lambda: None).figures == found.figures
     assert amazon.calls.count("cloudwatch:GetMetricData") > asks + 1
     assert amazon.calls.count("ec2:DescribeInstances") == looks + 1
@@ -136,7 +130,7 @@ def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Simulator
     assert [each.asked["Monitoring"] for each in amazon.machines.all.values()] == [{"Enabled": True}]
     rented.down()
     with pytest.raises(NotThereError, match="the instance no longer exists"):
-        host(cloud, rented.requests("ec2"))
+        host(cloud, rented.tokens("ec2"))
 
 
 def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_path: Path) -> None:
@@ -164,7 +158,7 @@ def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Simulat
     assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
     assert amazon.left() == []
     assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []
-    assert list(journals(tmp_path / "home")) == []
+    assert list(PROVIDER.journals(tmp_path / "home")) == []
 
 
 def test_generators_on_spot_instances(amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +167,7 @@ def test_generators_on_spot_instances(amazon: Simulator, tmp_path: Path, monkeyp
     rented = rental(tmp_path, ec2(instance=f'"{here}"'), generator(instance=f'"{here}"', spot="true"))
     rented.up()
     rented.journal.release()
-    found = present(standing(rented.plan, tmp_path / "home", SAID.append))
+    found = present(PROVIDER.standing(rented.plan, tmp_path / "home", SAID.append))
     found.journal.release()
     markets = [each.asked.get("InstanceMarketOptions") for each in amazon.machines.all.values()]
     # a one-time request ends with its instance; the server is never on one
@@ -255,7 +249,7 @@ def test_killed_at_any_call_of_its_generators_nothing_is_lost(amazon: Simulator,
     assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
     assert amazon.left() == []
     assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []
-    assert list(journals(tmp_path / "home")) == []
+    assert list(PROVIDER.journals(tmp_path / "home")) == []
 
 
 def test_a_host_that_has_ended_itself_is_no_more_of_it(amazon: Simulator, tmp_path: Path) -> None:

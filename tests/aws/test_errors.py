@@ -14,17 +14,15 @@ from pgdyno.plan import load_plan
 from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError
+from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
-from pgdyno.targets.aws.rental import Rental, begin, is_standing, standing
-from pgdyno.targets.aws.rental_journal import journals
-from pgdyno.targets.provider import Wanted
-from pgdyno.targets.rental import stamp
-from tests.aws.account import PAUSES, SAID, amazon, failed, failed_blindly, plan, rental, root
+from pgdyno.targets.aws.rental import Rental, begin
+from pgdyno.targets.rented.provider import Wanted
+from pgdyno.targets.rented.rental_journal import stamp
+from tests.aws.account import PAUSES, SAID, failed, failed_blindly, plan, rental
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import Fault, Simulator
 from tests.present import present
-
-__all__ = ["amazon", "root"]
 
 
 def test_no_credentials(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,28 +52,28 @@ def test_servers_of_another_account_are_let_alone_and_lost_ones_forgotten(
     text = rented.journal.path.read_text()
     rented.journal.path.write_text(text.replace("123456789012", "210987654321"))
     with pytest.raises(AwsError, match="belongs to account 210987654321, but these credentials belong to 123456789012"):
-        standing(asked, home, SAID.append)
+        PROVIDER.standing(asked, home, SAID.append)
     rented.journal.path.write_text(text)
-    found = present(standing(asked, home, SAID.append))
+    found = present(PROVIDER.standing(asked, home, SAID.append))
     found.journal.release()
     # by tags alone, from another machine
     assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
     assert amazon.left() == []
     # the costs of new servers need consent, which is_standing decides first
-    assert not is_standing(asked, home)
-    assert standing(asked, home, SAID.append) is None
-    assert list(journals(home)) == []
+    assert not PROVIDER.is_standing(asked, home)
+    assert PROVIDER.standing(asked, home, SAID.append) is None
+    assert list(PROVIDER.journals(home)) == []
 
 
 def test_an_expired_server_is_not_taken_for_one_that_is_up(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     rented = left_up(tmp_path, root)
     asked, home = rented.plan, tmp_path / "home"
-    assert is_standing(asked, home)
+    assert PROVIDER.is_standing(asked, home)
     # as its dead-man switch does, which leaves what costs nothing
     rented.release("rds")
     rented.journal.path.write_text("".join(rented.journal.path.read_text().splitlines(keepends=True)[:-1]))
-    with pytest.raises(AwsError, match=f"servers of run {rented.journal.run} no longer exist") as caught:
-        standing(asked, home, SAID.append)
+    with pytest.raises(TargetError, match=f"servers of run {rented.journal.run} no longer exist") as caught:
+        PROVIDER.standing(asked, home, SAID.append)
     assert caught.value.hint == f"remove them: pgdyno reap --run {rented.journal.run}"
     rented.down()
     assert amazon.left() == []
@@ -97,7 +95,7 @@ def test_a_configuration_that_is_none(monkeypatch: pytest.MonkeyPatch, name: str
     if name == "AWS_ENDPOINT_URL":
         monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     with pytest.raises(AwsError, match=f"boto3 cannot use its configuration: .*{value}"):
-        boto3_clients.Cloud().account()
+        boto3_clients.Cloud().identity()
 
 
 @pytest.mark.parametrize("action", ["ec2:CreateSecurityGroup", "rds:CreateDBInstance"])
@@ -116,7 +114,7 @@ def test_a_removal_that_cannot_be_looked_at_names_the_run_and_hides_no_reason(
     with pytest.raises(TargetError, match="the permission rds:CreateDBInstance is missing"):
         bring_up(str(write_plan(tmp_path / "plan", rds(root))), lasts="1h", yes=True)
     home = Home.locate().root
-    (journal,) = journals(home)
+    (journal,) = PROVIDER.journals(home)
     said = capsys.readouterr().err
     assert "the permission ec2:DescribeSnapshots is missing" in said
     assert f"try again: pgdyno reap --run {journal.run}" in said
@@ -138,7 +136,7 @@ def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Simulator, tmp_
     assert "the permission rds:AddTagsToResource is missing" in SAID[-1]
     assert f"pgdyno reap --run {present(found).journal.run}" in SAID[-1]
     # the journal promises no more than the tags
-    (journal,) = journals(home)
+    (journal,) = PROVIDER.journals(home)
     assert stamp(journal.expires) == until
     assert Reaper(home).reap(Wanted(), SAID.append).left == []
 
@@ -232,7 +230,7 @@ def test_a_run_that_cannot_rent_leaves_nothing(amazon: Simulator, tmp_path: Path
     with pytest.raises(TargetError, match="a quota of the account is used up"), renting:
         pytest.fail("it was rented")
     assert amazon.left() == []
-    assert list(journals(home)) == []
+    assert list(PROVIDER.journals(home)) == []
 
 
 def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Simulator, tmp_path: Path, root: Path) -> None:
@@ -283,8 +281,8 @@ def test_parameters_that_the_service_does_not_take_make_nothing(amazon: Simulato
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        (lambda root: rds(root, snapshot='"gone"'), "there is no snapshot gone of an instance in eu-central-1"),
-        (lambda root: aurora(root, snapshot='"gone"'), "there is no snapshot gone of a cluster in eu-central-1"),
+        (lambda root: rds(root, snapshot='"gone"'), "there is no database snapshot gone in eu-central-1"),
+        (lambda root: aurora(root, snapshot='"gone"'), "there is no cluster snapshot gone in eu-central-1"),
         (lambda root: aurora(root, clone_of='"gone"'), "there is no database cluster gone in eu-central-1"),
         (
             lambda root: rds(root, version='"11"', extended_support="true"),

@@ -1,7 +1,6 @@
 """Amazon's data about a server under load: read, aligned in time, with gaps left as gaps."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,27 +10,22 @@ from pgdyno.targets.aws.observe.cloudwatch import DATABASE, HOST, LATENCIES, VOL
 from pgdyno.targets.aws.observe.reports import METRICS as INSIGHTS
 from pgdyno.targets.aws.observe.reports import insights_figures
 from pgdyno.targets.aws.observe.server_log import checkpoint_of, line_us, log_part
-from pgdyno.targets.rental import SECOND_US, Span, missing
+from pgdyno.targets.rented.rental import SECOND_US, Span, missing
 from tests.aws.instances import make_instance
 from tests.aws.simulated_metrics import PORTION
-from tests.aws.simulator import REGION, Simulator, simulated
+from tests.aws.simulator import REGION, Simulator
 from tests.aws.visibility import HIDDEN_S
 
 AT = 1_763_769_600
 """2025-11-22 00:00:00 UTC."""
 
 
-@pytest.fixture
-def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
-    """An account with one instance, `mine`."""
-    with simulated() as simulator:
-        for name, value in simulator.environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.delenv("AWS_PROFILE", raising=False)
-        simulator.administrator = True
-        make_instance("mine")
-        simulator.clock.sleep(HIDDEN_S)
-        yield simulator
+@pytest.fixture(autouse=True)
+def mine(amazon: Simulator) -> None:
+    """One instance, `mine`."""
+    amazon.administrator = True
+    make_instance("mine")
+    amazon.clock.sleep(HIDDEN_S)
 
 
 def span(begin_s: float, end_s: float) -> Span:

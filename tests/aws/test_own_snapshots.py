@@ -10,19 +10,19 @@ from pgdyno.plan import load_plan
 from pgdyno.plan.output.plan_output import before_each_trial
 from pgdyno.targets.aws.boto3_clients import AwsError
 from pgdyno.targets.aws.databases import dead_man
+from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import estimate, hourly_costs
+from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
-from pgdyno.targets.aws.rental import Rental, standing
-from pgdyno.targets.aws.rental_journal import Kind, journals
-from pgdyno.targets.provider import Wanted
-from tests.aws.account import SAID, amazon, failed, kill_at, plan, rental, root
+from pgdyno.targets.aws.rental import Rental
+from pgdyno.targets.rented.provider import Wanted
+from tests.aws.account import SAID, failed, kill_at, plan, rental
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulated_snapshots import CLUSTERS, INSTANCES
 from tests.aws.simulator import REGION, Fault, Simulator
 from tests.present import present
 
-__all__ = ["amazon", "root"]
 DATASET, OTHER = "Dataset(name='pgbench', scale=1)", "Dataset(name='pgbench', scale=2)"
 MADE = {"rds": rds, "aurora": aurora}
 TAKEN = {"rds": "rds:CreateDBSnapshot", "aurora": "rds:CreateDBClusterSnapshot"}
@@ -43,7 +43,7 @@ def asked(amazon: Simulator, action: str, key: str) -> list[str]:
     return [given[key] for name, given in calls if name == action]
 
 
-def left_elsewhere(tmp_path: Path, rented: Rental) -> set[Kind]:
+def left_elsewhere(tmp_path: Path, rented: Rental) -> set[str]:
     """What another machine finds of the run, by tags alone."""
     return {each.kind for each in Reaper(tmp_path / "another home").find(Wanted(rented.journal.run))}
 
@@ -70,11 +70,11 @@ def test_it_is_taken_once_for_each_dataset_and_deleted(
     rented.restore(kind, OTHER)
     assert asked(amazon, *RESTORED[kind]) == [first, first, f"{rented.server_id(kind)}-s2"]
     assert KINDS[kind] in left_elsewhere(tmp_path, rented)
-    (journal,) = journals(tmp_path / "home")
+    (journal,) = PROVIDER.journals(tmp_path / "home")
     assert journal.snapshots == rented.journal.snapshots
     assert rented.down() == []
     assert amazon.left() == []
-    assert list(journals(tmp_path / "home")) == []
+    assert list(PROVIDER.journals(tmp_path / "home")) == []
 
 
 @pytest.mark.long_cases("[rds]")
@@ -84,7 +84,7 @@ def test_servers_that_are_up_keep_it_for_the_next_run(amazon: Simulator, tmp_pat
     rented.up()
     rented.take_snapshot(kind, DATASET)
     rented.journal.release()
-    again = present(standing(rented.plan, tmp_path / "home", SAID.append))
+    again = present(PROVIDER.standing(rented.plan, tmp_path / "home", SAID.append))
     assert again.has_snapshot(kind, DATASET)
     assert not again.has_snapshot(kind, OTHER)
     assert again.wants_restore(kind)

@@ -8,13 +8,12 @@ import pytest
 from moto.ec2.models import ec2_backends
 
 from pgdyno.errors import TargetError
-from tests.aws.account import SAID, amazon, failed, rental, root, without_hosts
+from tests.aws.account import SAID, failed, rental
 from tests.aws.identity import ACCOUNT
 from tests.aws.offers import IO2, STANDARD, STANDARD_SPOT
 from tests.aws.plans import aurora, ec2, generator, rds
 from tests.aws.simulator import REGION, Simulator
 
-__all__ = ["amazon", "root"]
 HERE = "c7i.large"
 
 
@@ -22,7 +21,6 @@ HERE = "c7i.large"
 def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
     """No real host answers at the addresses, and this machine has programs for each of them."""
     del amazon
-    without_hosts(monkeypatch)
     monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
     monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts._check_programs", lambda *_: None)
 

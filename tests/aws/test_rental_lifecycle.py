@@ -12,18 +12,17 @@ from pgdyno.errors import ExitCode, TargetError
 from pgdyno.targets import Home
 from pgdyno.targets.aws import network, removal
 from pgdyno.targets.aws import rental as life
+from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.policy import actions
+from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import begin
-from pgdyno.targets.aws.rental_journal import Kind, journals
-from pgdyno.targets.provider import Wanted
-from pgdyno.targets.rental import Load
-from tests.aws.account import SAID, amazon, kill_at, plan, rental, root, without_hosts
+from pgdyno.targets.rented.provider import Wanted
+from pgdyno.targets.rented.rental import Load
+from tests.aws.account import SAID, kill_at, plan, rental
 from tests.aws.plans import aurora, ec2, rds, write_plan
 from tests.aws.simulator import Simulator
 from tests.present import present
-
-__all__ = ["amazon", "root"]
 
 
 def test_both_kinds_come_up_as_asked_and_go_without_a_trace(amazon: Simulator, tmp_path: Path, root: Path) -> None:
@@ -78,7 +77,7 @@ def test_a_released_server_goes_first_and_is_paid_no_longer(amazon: Simulator, t
     assert "rds:DeleteDBCluster" not in asked
     assert {each.kind for each in rented.existing()} >= {Kind.DB_CLUSTER, Kind.DB_INSTANCE}
     # the rest is not what a later run could use
-    assert life.standing(rented.plan, tmp_path / "home", SAID.append) is None
+    assert PROVIDER.standing(rented.plan, tmp_path / "home", SAID.append) is None
     assert rented.journal.ready.keys() == {"rds", "aurora"}
     released, later = rented.released["aurora"], rented.released["aurora"] + timedelta(hours=10)
     load = Load(released, 3600.0, 0.0)
@@ -161,7 +160,7 @@ def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(
     done = Reaper(tmp_path / "home").reap(Wanted(), SAID.append)
     assert (done.left, amazon.left()) == ([], [])
     assert {each.run for each in done.found} == killed.keys()
-    assert list(journals(tmp_path / "home")) == []
+    assert list(PROVIDER.journals(tmp_path / "home")) == []
     # twice without harm
     assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []
 
@@ -176,8 +175,7 @@ def test_a_serverless_instance_has_the_capacity_of_the_plan(amazon: Simulator, t
     assert amazon.left() == []
 
 
-def test_the_plans_key_encrypts(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_hosts(monkeypatch)
+def test_the_plans_key_encrypts(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     key = {"kms_key": '"alias/mine"'}
     rented = rental(tmp_path, rds(root, **key), aurora(root, **key), ec2(**key))
     rented.up()
@@ -216,7 +214,7 @@ def test_reaping_takes_only_what_is_meant(tmp_path: Path, root: Path) -> None:
     done = Reaper(tmp_path / "home").reap(Wanted(expired=True), SAID.append)
     assert {each.run for each in done.found} == {over.journal.run}
     assert {each.run for each in Reaper(tmp_path / "home").find(Wanted())} == {going_on.journal.run}
-    assert [each.run for each in journals(tmp_path / "home")] == [going_on.journal.run]
+    assert [each.run for each in PROVIDER.journals(tmp_path / "home")] == [going_on.journal.run]
     assert going_on.down() == []
 
 
@@ -235,8 +233,8 @@ def test_a_resource_that_cannot_be_removed_is_named(amazon: Simulator, tmp_path:
     amazon.denied = {"ec2:DeleteSecurityGroup"}
     (left,) = rented.down()
     assert left.resource.kind is Kind.SECURITY_GROUP
-    assert "permission ec2:DeleteSecurityGroup is missing" in str(left.why)
-    assert [each.run for each in journals(tmp_path / "home")] == [rented.journal.run]
+    assert "permission ec2:DeleteSecurityGroup is missing" in str(left.message)
+    assert [each.run for each in PROVIDER.journals(tmp_path / "home")] == [rented.journal.run]
     amazon.denied = set()
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
 
@@ -248,11 +246,11 @@ def test_removal_does_not_wait_for_resources_that_a_remaining_one_uses(
     rented.up()
     amazon.denied = {"rds:DeleteDBCluster"}
     monkeypatch.setattr(removal, "USED_WITHIN_S", 0.1)
-    left = {each.resource.kind: str(each.why) for each in rented.down()}
+    left = {each.resource.kind: str(each.message) for each in rented.down()}
     # the instance went, and with it the use of its parameters
     assert left.keys() == {Kind.DB_CLUSTER, Kind.SECURITY_GROUP}
     assert "permission rds:DeleteDBCluster is missing" in left[Kind.DB_CLUSTER]
-    assert left[Kind.SECURITY_GROUP] == "resources that remain may use it"
+    assert left[Kind.SECURITY_GROUP].endswith(": resources that remain may use it")
     amazon.denied = set()
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
     assert amazon.left() == []
@@ -297,7 +295,7 @@ def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path, ro
     rented.up()
     file = rented.journal.path
     file.write_bytes(file.read_bytes() + b'{"at": "2026-01-01T00:00:00Z", "what": "maki')
-    (journal,) = journals(tmp_path / "home")
+    (journal,) = PROVIDER.journals(tmp_path / "home")
     assert (journal.noted, journal.ready) == (rented.journal.noted, rented.journal.ready)
     assert json.loads(file.read_bytes().splitlines()[0])["run"] == journal.run
     rented.journal.release()
@@ -315,10 +313,10 @@ def test_servers_in_another_region_than_the_configured_one_are_not_forgotten(
         f"servers of the plan rented are up in eu-central-1 .run {rented.journal.run}., and it now asks for us-east-1"
     )
     with pytest.raises(TargetError, match=said):
-        life.standing(rented.plan, tmp_path / "home", SAID.append)
+        PROVIDER.standing(rented.plan, tmp_path / "home", SAID.append)
     with pytest.raises(TargetError, match=said):
-        life.is_standing(rented.plan, tmp_path / "home")
+        PROVIDER.is_standing(rented.plan, tmp_path / "home")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    assert life.is_standing(rented.plan, tmp_path / "home")
+    assert PROVIDER.is_standing(rented.plan, tmp_path / "home")
     assert rented.down() == []
     assert amazon.left() == []

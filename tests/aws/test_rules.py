@@ -10,17 +10,9 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError
-from tests.aws.account import PAUSES, amazon, failed, rental, root, without_hosts
+from tests.aws.account import PAUSES, failed, rental
 from tests.aws.plans import aurora, ec2, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
-
-__all__ = ["amazon", "root"]
-
-
-@pytest.fixture(autouse=True)
-def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
-    del amazon
-    without_hosts(monkeypatch)
 
 
 def snapshot(amazon: Simulator, kind: str) -> None:

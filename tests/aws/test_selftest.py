@@ -8,7 +8,7 @@ import cloud_page
 from pgdyno.commands.rented.selftest import keys_of
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.targets.aws.selftest import ALL, CHECKS, Tally, checks_of, plan_of
-from pgdyno.targets.provider import Tried
+from pgdyno.targets.rented.provider import Tried
 
 
 def test_the_reference_lists_what_is_tried() -> None:
@@ -24,23 +24,24 @@ def test_a_failed_check_has_a_reason_and_skips_the_rest() -> None:
     with tally.trying("ssh", "volumes", "insights", "expiry"):
         tally.tell("ssh", True, "reached")
         raise TargetError("it has gone", hint="look again")
-    tally.leave_out_the_rest("it is over", but=("removed", "gone"))
+    tally.leave_out((each.key for each in CHECKS[:-2]), "it is over")
     assert said[:3] == [
         "ok: ssh: reached",
         "WRONG: volumes: it has gone (look again)",
         "left out: expiry: volumes is wrong",
     ]
     assert tally.wrong == ["volumes"]
-    assert tally.done | {"removed", "gone"} == {each.key for each in checks_of("ec2")}
+    assert tally.said.keys() | {"removed", "gone"} == {each.key for each in checks_of("ec2")}
 
 
 def test_mistakes_are_said_before_anything_is_rented() -> None:
     with pytest.raises(UsageError, match="--set login: there is no value"):
         keys_of(["login"])
-    with pytest.raises(UsageError, match="--snapshot applies only to rds and aurora"):
-        plan_of(Tried("ec2", "18", None, None, None, snapshot="mine"))
+    version = {"version": "18"}
+    with pytest.raises(UsageError, match=r"snapshot: extra inputs"):
+        plan_of(Tried("ec2", version | {"snapshot": "mine"}))
     with pytest.raises(UsageError, match=r"generator\.nothing: extra inputs"):
-        plan_of(Tried("rds", "18", None, None, None, more=keys_of(["generator.nothing=1"])))
-    plan = plan_of(Tried("rds", "18", None, None, None, snapshot="mine", more=keys_of(["public=false"])))
+        plan_of(Tried("rds", version | keys_of(["generator.nothing=1"])))
+    plan = plan_of(Tried("rds", version | {"snapshot": "mine"} | keys_of(["public=false"])))
     assert plan.target["rds"].model_dump()["snapshot"] == "mine"
     assert plan.generator is not None

@@ -44,7 +44,7 @@ def test_credentials_expire_at_any_call_and_are_renewed(
             monkeypatch.setenv(name, value)
         more = {"ServiceCode": "AmazonEC2"} if service == "pricing" else {}
         simulator.credentials.expire_at("*", 2)
-        Cloud(REGION).account()
+        Cloud(REGION).identity()
         for _ in range(2):
             with pytest.raises(AwsError, match=r"Amazon rejects the credentials: .* expired"):
                 Cloud(REGION).call(service, operation, **more)
@@ -53,4 +53,4 @@ def test_credentials_expire_at_any_call_and_are_renewed(
             monkeypatch.delenv(name)
         for name, value in simulator.credentials.profile(tmp_path / "aws", timedelta(hours=1)).items():
             monkeypatch.setenv(name, value)
-        assert Cloud(REGION).account()
+        assert Cloud(REGION).identity()

@@ -11,12 +11,11 @@ from moto.ec2.models import ec2_backends
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.remote_host import CommandError
 from pgdyno.targets.aws.hosts import generator_hosts
-from tests.aws.account import amazon, failed, without_hosts
+from tests.aws.account import failed
 from tests.aws.plans import ec2
 from tests.aws.plans import generator as generator_of
 from tests.aws.simulator import ACCOUNT, REGION, Simulator
 
-__all__ = ["amazon"]
 HERE = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
 SERVER = "198.51.100.1"
 """Where the simulator's first host is."""
@@ -60,7 +59,6 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
         made = Network(holder.pid)
         monkeypatch.setattr(generator_hosts, "ask", made.ask)
         monkeypatch.setattr(generator_hosts, "REACH_S", 1)
-        without_hosts(monkeypatch)
         yield made
     finally:
         holder.kill()

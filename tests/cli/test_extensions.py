@@ -91,7 +91,7 @@ from datetime import date
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import rented_targets
-from pgdyno.targets.estimate import Estimate, Item, Rate
+from pgdyno.targets.rented.estimate import Estimate, Item, Rate
 
 
 class Rack:

@@ -25,7 +25,7 @@ from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.aws.selftest import Tally, checks_of, plan_of, try_restore
 from pgdyno.targets.cluster.installation import Installation
-from pgdyno.targets.provider import Tried
+from pgdyno.targets.rented.provider import Tried
 from tests.aws.all_hosts import Everything
 from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.plans import aurora, generator, rds, write_plan
@@ -364,7 +364,8 @@ def test_selftest_makes_the_database_anew_from_a_snapshot(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(boto3_clients, "FIRST_S", 0.01)
     amazon.take_snapshot(kind)
-    tried = Tried(kind, "18", None, REGION, str(amazon.root), snapshot="loaded", more={"public": True})
+    keys = {"version": "18", "region": REGION, "tls_root": str(amazon.root), "snapshot": "loaded", "public": True}
+    tried = Tried(kind, keys)
     rental = begin(plan_of(tried).model_copy(update={"generator": None}), amazon.home.root, print, 3600)
     said: list[str] = []
     try:

@@ -69,7 +69,7 @@ class Rack:
         return said
 
     def journals(self) -> list[Path]:
-        return [*self.home.glob("**/pool/*")]
+        return [*self.home.glob("**/pool/*.jsonl")]
 
     def look(self) -> str:
         """Returns everything that a run may have changed."""
@@ -173,7 +173,7 @@ def what_a_killed_run_left_is_found(rack: Rack, before: str) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
     (run,) = rack.journals()
-    assert f"removed: host {rack.ssh.host} (target mine)" in rack.pgdyno("reap", "--run", run.name)
+    assert f"removed: host {rack.ssh.host} (target mine)" in rack.pgdyno("reap", "--run", run.stem)
     assert rack.look() == before
     assert rack.journals() == []
 
@@ -208,7 +208,7 @@ def what_is_up_is_one_plans_alone(rack: Rack) -> None:
 def a_host_that_nobody_returns_returns_itself(rack: Rack, before: str) -> None:
     (run,) = rack.journals()
     for seconds in ("7200", "3600"):
-        assert rack.host.run(f"bash /var/lib/pgdyno-pool/host.sh prolong {run.name} {seconds}") == "borrowed"
+        assert rack.host.run(f"bash /var/lib/pgdyno-pool/host.sh prolong {run.stem} {seconds}") == "borrowed"
     # as its timer would
     rack.host.run("systemctl start --wait pgdyno-pool-expiry.service")
     assert rack.look() == before

@@ -12,9 +12,9 @@ from pgdyno.plan import load_plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.targets.pool import provider, rental
 from pgdyno.targets.pool.host_script import _quote_value
-from pgdyno.targets.pool.loan_journal import Journal, journals
 from pgdyno.targets.pool.schema import PoolTarget
-from pgdyno.targets.provider import Wanted, provider_of
+from pgdyno.targets.rented.provider import Wanted, provider_of
+from pgdyno.targets.rented.rental_journal import Journal, Place
 from tests.unit.plan_sample import problems
 
 PLAN = """
@@ -78,7 +78,7 @@ def test_initdb_makes_nothing_that_the_clean_up_would_not_find(tmp_path: Path, a
     plan = load_plan(write(tmp_path, f'initdb = ["--wal-segsize=64", "{argument}"]')).plan
     with pytest.raises(TargetError, match=f"target db: cannot pass {argument} to initdb"):
         provider.PROVIDER.preflight(plan, tmp_path, print, 60)
-    assert list(journals(tmp_path)) == []
+    assert list(provider.PROVIDER.journals(tmp_path)) == []
 
 
 def test_your_host_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,26 +91,39 @@ def test_your_host_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert capsys.readouterr().out.startswith("the pool of hosts has no prices")
 
 
-def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
+def borrowed(home: Path, *hosts: str) -> Journal:
+    """The journal of a run that has these hosts, each for a target of the same name."""
     expires = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
-    journal = Journal.begin(tmp_path, "rack", "digest", expires)
-    journal.asking("db", SshSpec(host="db1", user="bench"))
-    journal.asking("db", SshSpec(host="db2"))
-    journal.refused()
-    journal.is_ready("db", {"host": "192.0.2.7"})
-    (read,) = journals(tmp_path)
-    assert (read.run, read.plan, read.digest, read.expires) == (journal.run, "rack", "digest", expires)
-    assert (read.asked, read.ready) == (journal.asked, journal.ready)
+    journal = Journal.begin(home / "pool", "rack", "digest", expires)
+    for host in hosts:
+        journal.making("host", host, "", host, ssh=SshSpec(host=host).model_dump(mode="json"))
+        journal.is_ready(host, Place(host, 5432, "pgdyno", "the pool", host, "17"))
+    return journal
+
+
+def test_a_host_that_is_given_back_is_neither_taken_for_up_nor_given_back_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = borrowed(tmp_path, "db1", "db2")
+    asked = []
+    monkeypatch.setattr(rental, "on_host", lambda ssh, command, *_, **__: asked.append((ssh.host, command)))
+    rental.Rental(load_plan(write(tmp_path)).plan, journal, print).release("db1")
+    assert asked == [("db1", "give-back")]
+    # the run still records what it was
+    assert list(journal.ready) == ["db1", "db2"]
+    (read,) = provider.PROVIDER.journals(tmp_path)
+    assert (read.run, read.plan, read.digest, read.expires) == (journal.run, "rack", "digest", journal.expires)
+    assert (read.noted, read.ready) == (journal.noted, {"db2": journal.ready["db2"]})
+    assert [rental.ssh_of(each) for each in read.noted] == [SshSpec(host="db2")]
     assert abs(read.begun - datetime.now(UTC)) < timedelta(minutes=1)
     assert not read.hold()
-    assert journal.path.stat().st_mode & 0o077 == 0
     reaper = provider.PROVIDER.reaper(tmp_path, [])
     said: list[str] = []
-    assert reaper.places == ["db1"]
+    assert reaper.places == ["db2"]
     assert reaper.reap(Wanted(journal.run), said.append).found == []
     assert said == [f"another pgdyno process uses run {journal.run}"]
     journal.close()
-    assert list(journals(tmp_path)) == []
+    assert list(provider.PROVIDER.journals(tmp_path)) == []
     assert not read.hold()
 
 
@@ -124,10 +137,8 @@ def test_texts_reach_the_host_as_they_are() -> None:
 
 def test_a_host_that_has_returned_itself_is_not_prolonged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = load_plan(write(tmp_path)).plan
-    expires = datetime.now(UTC) + timedelta(hours=1)
-    journal = Journal.begin(tmp_path / "home", plan.name, "0", expires)
-    for host in ("db1", "db2", "db3"):
-        journal.asking("db", SshSpec(host=host))
+    journal = borrowed(tmp_path, "db1", "db2", "db3")
+    expires = journal.expires
     asked = []
 
     def answer(ssh: SshSpec, command: str, *_: str) -> str:

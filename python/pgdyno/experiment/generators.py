@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pgdyno.plan.hosts import SshSpec
     from pgdyno.programs import Engine
     from pgdyno.records import Check
-    from pgdyno.targets.rental import Rental
+    from pgdyno.targets.rented.rental import Rental
 
 
 class KnownWorkers:
@@ -131,7 +131,8 @@ def open_cluster(
 ) -> Iterator[Cluster | None]:
     """Start the plan's generators, or connect to rented ones; None if one engine makes the load. Raises EngineError."""
     rented, places = rental.load_hosts() if rental is not None else [], generators(plan.generators)
-    hosts = rented or [RemoteHost(each) for each in places.ssh]
+    # the engine itself runs on a single rented host
+    hosts = rented if len(rented) > 1 else [RemoteHost(each) for each in places.ssh]
     if not hosts and not places.local:
         yield None
         return

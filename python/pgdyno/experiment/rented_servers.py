@@ -26,9 +26,10 @@ from pgdyno.store import RunFolder
 from pgdyno.store.cloud_metrics import stored_cloud, write_cloud
 from pgdyno.store.read_runs import RunData
 from pgdyno.store.trial_tables import CloudEventRow, CloudSeriesRow
-from pgdyno.targets.estimate import CURRENCY, RESERVE
-from pgdyno.targets.provider import provider_of
-from pgdyno.targets.rental import SECOND_US, Load, Note, Observed, Rental, SourceReport, Span, stamp, take_down
+from pgdyno.targets.rented.estimate import CURRENCY, RESERVE
+from pgdyno.targets.rented.provider import provider_of
+from pgdyno.targets.rented.rental import SECOND_US, Load, Note, Observed, Rental, SourceReport, Span, take_down
+from pgdyno.targets.rented.rental_journal import stamp
 from pgdyno.units import duration_words
 
 MARGIN_S = 4 * 3600.0
@@ -83,9 +84,13 @@ def rented(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> I
     try:
         rental.up()
         yield rental
-        keep = renting.keep_s is not None
+        keep = True
     finally:
-        _end(rental, note, renting.keep_s if keep else None)
+        if keep and renting.keep_s is not None:
+            _keep(rental, note, renting.keep_s)
+            rental.journal.release()
+        else:
+            take_down(rental, note)
 
 
 def lasts_s(plan: Plan) -> float:
@@ -143,14 +148,6 @@ def _prolong_for_run(rental: Rental, note: Note) -> None:
     )
 
 
-def _end(rental: Rental, note: Note, keep_s: float | None) -> None:
-    if keep_s is None:
-        take_down(rental, note)
-        return
-    _keep(rental, note, keep_s)
-    rental.journal.release()
-
-
 def _keep(rental: Rental, note: Note, keep_s: float) -> None:
     before, wanted = rental.journal.expires, duration_words(keep_s)
     try:
@@ -201,10 +198,6 @@ def spent_on(rented: Sequence[RentRecord]) -> float:
     return math.fsum(each.amount or 0.0 for each in rented)
 
 
-def _current_time() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(slots=True)
 class CostGuard:
     """Compares what a run has cost with its limit."""
@@ -212,7 +205,7 @@ class CostGuard:
     plan: Plan
     rental: Rental | None
     renting: Renting
-    now: Callable[[], datetime] = field(default=_current_time)
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     _loaded: set[str] = field(default_factory=set)
     """Servers whose first trial has loaded the data."""
     _busy_since: datetime | None = None
@@ -294,24 +287,23 @@ class _Collected:
 
     trial: int
     clock: _Clock
-    reports: list[SourceReport] = field(default_factory=list)
     sources: list[CloudReport] = field(default_factory=list)
-    """One for each of `reports`, in the form in which it is stored."""
     series: list[CloudSeriesRow] = field(default_factory=list)
     events: list[CloudEventRow] = field(default_factory=list)
     log: Sequence[str] = ()
 
-    def add(self, report: SourceReport) -> None:
-        self.reports.append(report)
+    def add(self, report: SourceReport) -> Sequence[CloudGap]:
+        """Take `report`, and return its gaps."""
         if report.observed is not None:
-            self.sources.append(self._figures(report.source, report.observed))
-        elif report.log is not None:
-            self.log = report.log
+            stored = self._figures(report.source, report.observed)
+        else:
+            self.log = self.log if report.log is None else report.log
             for t_us, detail in report.checkpoints:
                 self._event(t_us, "cloud_checkpoint", None, **detail)
-            self.sources.append(CloudReport(source=report.source, figures=len(report.log), message=_sentence(report)))
-        else:
-            self.sources.append(CloudReport(source=report.source, message=_sentence(report)))
+            why = None if report.message is None else str(report.message)
+            stored = CloudReport(source=report.source, figures=len(report.log or ()), message=why)
+        self.sources.append(stored)
+        return stored.gaps
 
     def _event(self, t_us: int, kind: str, message: str | None, /, **detail: object) -> None:
         at_us = self.clock.engine_us(t_us)
@@ -395,7 +387,8 @@ class CloudRecorder:
             if record.attempt == self._context.attempt:
                 is_due = before is None
             else:
-                is_due = _is_same(rental, record, before) and (before is None or not _is_complete(before))
+                lacks = before is None or any(each.gaps or each.message for each in before.sources)
+                is_due = lacks and _is_same(rental, record, before)
             if is_due:
                 yield record
 
@@ -409,11 +402,9 @@ class CloudRecorder:
         end = begin + round((record.ended_at - record.started_at).total_seconds() * SECOND_US)
         collected = _Collected(record.number, clock)
         for report in rental.observe(record.server, Span(begin, end), late_s, self._progress.set_up):
-            collected.add(report)
+            self._note_missing(record, report, collected.add(report))
             for note in report.notes:
                 self._progress.note(Message("trial-cloud", "trial {trial}: {note}", trial=record.number, note=note))
-        for report, stored in zip(collected.reports, collected.sources, strict=True):
-            self._note_missing(record, report, stored.gaps)
         stored_record = CloudRecord(
             instance=rental.server_id(record.server), shift_us=clock.ahead_us, sources=collected.sources
         )
@@ -444,19 +435,11 @@ class CloudRecorder:
             )
 
 
-def _sentence(report: SourceReport) -> str | None:
-    return None if report.message is None else str(report.message)
-
-
 def _is_same(rental: Rental, record: TrialRecord, before: CloudRecord | None) -> bool:
     if before is not None:
         return before.instance == rental.server_id(record.server)
     since = rental.journal.begun
     return record.started_at is not None and since < record.started_at and not rental.is_restored_often(record.server)
-
-
-def _is_complete(report: CloudRecord) -> bool:
-    return not any(each.gaps or each.message for each in report.sources)
 
 
 def _clock(folder: RunFolder, record: TrialRecord) -> _Clock | None:

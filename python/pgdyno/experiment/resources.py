@@ -21,7 +21,7 @@ from pgdyno.report.run_events import BytesDone, Noted, RowsDone, SetUp
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run.engine import check_scripts
 from pgdyno.targets import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
-from pgdyno.targets.rental import Rental
+from pgdyno.targets.rented.rental import Rental
 
 if TYPE_CHECKING:
     from pgdyno.generators.generator_lifecycle import Cluster

@@ -31,8 +31,8 @@ from pgdyno.records.base import target_of
 from pgdyno.records.price import PriceList
 from pgdyno.targets import Server, fetch_target, open_target
 from pgdyno.targets.cluster.reconfigure import Configured, reconfigure
-from pgdyno.targets.estimate import CURRENCY
-from pgdyno.targets.rental import Rental, is_generator
+from pgdyno.targets.rented.estimate import CURRENCY
+from pgdyno.targets.rented.rental import Rental, is_generator
 from pgdyno.units import parse_bytes
 
 BACK_WITHIN_S = 30.0

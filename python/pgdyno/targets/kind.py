@@ -33,7 +33,7 @@ class TargetKind(Protocol[S_contra, F]):
     """The interface of `KIND` in the module `kind` next to the schema of a kind of target.
 
     The plan's schema (`pgdyno.plan.targets.TargetSpec`) defines the keys of such a target, with checks and
-    descriptions. Rented targets have a provider instead (`pgdyno.targets.provider`).
+    descriptions. Rented targets have a provider instead (`pgdyno.targets.rented.provider`).
     """
 
     def fetch(self, spec: S_contra, home: Home, progress: Progress, use: Use) -> F:

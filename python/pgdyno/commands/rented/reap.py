@@ -12,8 +12,8 @@ from pgdyno.errors import ExitCode, TargetError, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.console import Console
-    from pgdyno.targets.provider import Provider
-    from pgdyno.targets.rental import Resource
+    from pgdyno.targets.rented.provider import Provider
+    from pgdyno.targets.rented.rental import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ReapCommand:
 
     def __call__(self) -> ExitCode:
         from pgdyno.targets import Home
-        from pgdyno.targets.provider import needed_providers
+        from pgdyno.targets.rented.provider import needed_providers
 
         selected = (self.run is not None) + self.all_ + self.expired
         if selected != 1:
@@ -70,7 +70,7 @@ class ReapCommand:
 
     def _reap_of(self, provider: "Provider", root: Path) -> ExitCode:
         from pgdyno.console import Console
-        from pgdyno.targets.provider import Wanted
+        from pgdyno.targets.rented.provider import Wanted
 
         console = Console(stderr=True, soft_wrap=True)
         reaper = provider.reaper(root, tuple(self.regions or ()), all_regions=self.all_regions)
@@ -88,9 +88,9 @@ class ReapCommand:
         if not self.yes and wanted.run is None:
             _ask_about_others(reaper.of_others(reaper.find(wanted)), console)
         done = reaper.reap(wanted, console.print)
-        left = {each.resource.id for each in done.left}
+        left = {(each.resource.run, each.resource.id) for each in done.left}
         for each in done.found:
-            if each.id not in left:
+            if (each.run, each.id) not in left:
                 print(f"removed: {each.words}")
         for left_over in done.left:
             print(left_over.message)
@@ -122,7 +122,7 @@ def _ask_about_others(others: "Sequence[Resource]", console: "Console") -> None:
 
 
 def _resource_lines(there: "Sequence[Resource]") -> Iterator[str]:
-    from pgdyno.targets.rental import stamp
+    from pgdyno.targets.rented.rental_journal import stamp
 
     for run in dict.fromkeys(each.run for each in there):
         of_run = [each for each in there if each.run == run]

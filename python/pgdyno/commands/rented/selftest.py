@@ -12,7 +12,7 @@ from pgdyno.registry import kinds_that_are
 
 if TYPE_CHECKING:
     from pgdyno.plan import Plan
-    from pgdyno.targets.provider import Provider, SelftestTrial
+    from pgdyno.targets.rented.provider import Provider, SelftestTrial
 
     SelftestKind = str
 else:
@@ -66,9 +66,17 @@ def selftest(
     from pgdyno.commands.support.rental_cost import Consent, agree
     from pgdyno.console import Console
     from pgdyno.targets import Home
-    from pgdyno.targets.provider import Tried
+    from pgdyno.targets.rented.provider import Tried
 
-    tried = Tried(kind, version, instance, region, tls_root, generator, snapshot, duration, keys_of(keys or ()))
+    given = {
+        "version": version,
+        "instance": instance,
+        "region": region,
+        "tls_root": tls_root,
+        "snapshot": snapshot,
+        "generator.instance": generator,
+    }
+    tried = Tried(kind, {key: value for key, value in given.items() if value} | keys_of(keys or ()), duration)
     consent = Consent(yes, max_cost)
     passed = _provider_of(kind).selftest(
         tried,
@@ -105,7 +113,7 @@ def _run_trial(plan: "Plan", runs: Path) -> "SelftestTrial":
     from pgdyno.report.terminal.progress import PlainView
     from pgdyno.store.cloud_metrics import stored_cloud
     from pgdyno.targets import Use, WhenBusy
-    from pgdyno.targets.provider import SelftestTrial
+    from pgdyno.targets.rented.provider import SelftestTrial
 
     with PlainView(Console(stderr=True)) as view:
         loaded, use = LoadedPlan(plan, plan.name, "", Path.cwd()), Use(plan.name, WhenBusy.ALONGSIDE)
@@ -117,7 +125,7 @@ def _run_trial(plan: "Plan", runs: Path) -> "SelftestTrial":
 def _provider_of(kind: str) -> "Provider":
     from pgdyno.plan.kinds import TARGET_KINDS
     from pgdyno.plan.targets import RentedTarget
-    from pgdyno.targets.provider import provider
+    from pgdyno.targets.rented.provider import provider
 
     schema = TARGET_KINDS.get(kind)
     found = provider(schema.provider) if schema is not None and issubclass(schema, RentedTarget) else None

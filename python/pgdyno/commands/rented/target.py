@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pgdyno.plan import Plan
-    from pgdyno.targets.provider import Provider
-    from pgdyno.targets.rental import Rental
+    from pgdyno.targets.rented.provider import Provider
+    from pgdyno.targets.rented.rental import Rental
 
 NOTHING = (
     "this machine has rented no servers that are still up; to list those of other machines: pgdyno reap --all --dry-run"
@@ -43,7 +43,7 @@ def up(
     from pgdyno.commands.support.rental_cost import Consent, agree
     from pgdyno.console import Console
     from pgdyno.targets import Home
-    from pgdyno.targets.rental import take_down
+    from pgdyno.targets.rented.rental import take_down
     from pgdyno.units import parse_duration_s
 
     rented, provider = _rented_plan(plan, overrides or ())
@@ -79,7 +79,7 @@ def status(plan: options.Plan, overrides: options.Set = None, json: options.Json
     from pgdyno.console import Console
     from pgdyno.safe_output import print_json
     from pgdyno.targets import Home
-    from pgdyno.targets.rental import stamp
+    from pgdyno.targets.rented.rental_journal import stamp
 
     rented, provider = _rented_plan(plan, overrides or ())
     root = Home.locate().root
@@ -119,7 +119,7 @@ def down(plan: options.Plan, overrides: options.Set = None) -> ExitCode:
     """
     from pgdyno.console import Console
     from pgdyno.targets import Home
-    from pgdyno.targets.rental import remove_rental
+    from pgdyno.targets.rented.rental import remove_rental
 
     rented, provider = _rented_plan(plan, overrides or ())
     console = Console(stderr=True, soft_wrap=True)
@@ -178,7 +178,7 @@ def dead_man(yes: Annotated[bool, typer.Option("--yes", help="Create the role wi
     """
     from pgdyno.console import Console
     from pgdyno.safe_output import print_json
-    from pgdyno.targets.provider import needed_providers
+    from pgdyno.targets.rented.provider import needed_providers
 
     console = Console(stderr=True, soft_wrap=True)
     for provider in needed_providers():
@@ -203,7 +203,7 @@ def policy() -> None:
     The minimum, as an IAM identity policy.
     """
     from pgdyno.safe_output import print_json
-    from pgdyno.targets.provider import needed_providers
+    from pgdyno.targets.rented.provider import needed_providers
 
     policies = [found for provider in needed_providers() if (found := provider.policy())]
     if not policies:
@@ -219,7 +219,7 @@ def _rented_plan(source: str, overrides: "Sequence[str]") -> "tuple[Plan, Provid
     from pgdyno.plan import load_plan
     from pgdyno.plan.kinds import TARGET_KINDS
     from pgdyno.plan.targets import RentedTarget
-    from pgdyno.targets.provider import provider_of
+    from pgdyno.targets.rented.provider import provider_of
 
     loaded = load_plan(source, overrides)
     provider = provider_of(loaded.plan)
@@ -232,7 +232,8 @@ def _rented_plan(source: str, overrides: "Sequence[str]") -> "tuple[Plan, Provid
 
 def _say_where(rental: "Rental") -> None:
     from pgdyno.console import Console
-    from pgdyno.targets.rental import is_generator, stamp
+    from pgdyno.targets.rented.rental import is_generator
+    from pgdyno.targets.rented.rental_journal import stamp
 
     def login(place: dict[str, Any]) -> str:
         keys = journal.keys

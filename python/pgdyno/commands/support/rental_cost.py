@@ -16,8 +16,8 @@ from pgdyno.plan import Plan
 from pgdyno.records.price import PriceList
 from pgdyno.safe_output import print_json
 from pgdyno.targets import Home
-from pgdyno.targets.estimate import CURRENCY, ONCE, STALE_DAYS, Estimate, Item, Origin, price_list
-from pgdyno.targets.provider import provider_of, providers
+from pgdyno.targets.rented.estimate import CURRENCY, ONCE, STALE_DAYS, Estimate, Item, Origin, price_list
+from pgdyno.targets.rented.provider import provider_of, providers
 from pgdyno.units import duration_words
 
 

@@ -13,8 +13,8 @@ from pgdyno.plan import PlannedTrial
 from pgdyno.programs import Engine
 from pgdyno.records import NetworkPathRecord, Stage
 from pgdyno.targets import Server
-from pgdyno.targets.provider import own_zone
-from pgdyno.targets.rental import GENERATOR, Rental
+from pgdyno.targets.rented.provider import own_zone
+from pgdyno.targets.rented.rental import GENERATOR, Rental
 from pgdyno.targets.round_trip import measure_network_path
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def measure_path(
 
 def _clock(generators: Generators, rental: Rental, way: NetworkPathRecord) -> Fields:
     """Convert the server's clock offset, measured from here, to one from the rented generator. Raises TargetError."""
-    host = rental.generator_ssh()
-    assert host is not None
-    ahead = generators.measure_clock(host)
+    ahead = generators.measure_clock(rental.load_hosts()[0].ssh)
     if way.clock_ahead_us is None or way.clock_uncertainty_us is None:
         return {}
     return {

@@ -59,40 +59,6 @@ class Appearing:
         return found
 
 
-ROLE_HINT = (
-    "allow iam:CreateServiceLinkedRole to this identity, or create the role once: "
-    "aws iam create-service-linked-role --aws-service-name rds.amazonaws.com"
-)
-SETUP = "see `aws configure`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-_DENIED = {
-    "AccessDenied", "AccessDeniedException", "NotAuthorizedException", "UnauthorizedOperation",
-    "Client.UnauthorizedOperation", "OptInRequired",
-}  # fmt: skip
-_STRANGER = {
-    "AuthFailure", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidAccessKeyId",
-    "InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException",
-}  # fmt: skip
-_THROTTLED = {"Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled", "TooManyRequests"}
-_NOT_THERE = (
-    "NotFound", "NotFoundFault", "NoSuchEntity", "InvalidGroup.NotFound", "InvalidInstanceID.NotFound",
-    "InvalidVolume.NotFound", "InvalidSnapshot.NotFound", "InvalidGroupId.Malformed", "InvalidPlacementGroup.Unknown",
-    "ResourceNotFoundException",
-)  # fmt: skip
-_THERE_ALREADY = (
-    "AlreadyExists",
-    "AlreadyExistsFault",
-    "InvalidGroup.Duplicate",
-    "InvalidPermission.Duplicate",
-    "InvalidPlacementGroup.Duplicate",
-)
-_IN_USE = {
-    "DependencyViolation", "InvalidDBParameterGroupState", "InvalidDBParameterGroupStateFault",
-    "InvalidDBClusterSnapshotStateFault", "InvalidDBClusterStateFault", "InvalidDBInstanceState",
-    "InvalidDBInstanceStateFault", "InvalidDBSnapshotState", "InvalidDBSnapshotStateFault", "IncorrectInstanceState",
-    "InvalidPlacementGroup.InUse", "VolumeInUse",
-}  # fmt: skip
-
-
 class AwsError(TargetError):
     """Amazon refused a request, or the request did not reach Amazon."""
 
@@ -100,11 +66,6 @@ class AwsError(TargetError):
         """`code` is Amazon's error code, or pgdyno's own for errors that Amazon did not report."""
         super().__init__(message, hint=hint)
         self.code = code
-
-    @property
-    def is_denied(self) -> bool:
-        """Whether the identity lacks a permission."""
-        return self.code in _DENIED
 
 
 class DeniedError(AwsError):
@@ -135,6 +96,73 @@ class InUseError(AwsError):
     """The resource cannot be removed or changed while another resource uses it, or while it is being changed."""
 
 
+ROLE_HINT = (
+    "allow iam:CreateServiceLinkedRole to this identity, or create the role once: "
+    "aws iam create-service-linked-role --aws-service-name rds.amazonaws.com"
+)
+SETUP = "see `aws configure`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+_DENIED = {
+    "AccessDenied", "AccessDeniedException", "NotAuthorizedException", "UnauthorizedOperation",
+    "Client.UnauthorizedOperation", "OptInRequired",
+}  # fmt: skip
+_STRANGER = {
+    "AuthFailure", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidAccessKeyId",
+    "InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException",
+}  # fmt: skip
+_THROTTLED = {"Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled", "TooManyRequests"}
+_NOT_THERE = (
+    "NotFound", "NotFoundFault", "NoSuchEntity", "InvalidGroupId.Malformed", "InvalidPlacementGroup.Unknown",
+    "ResourceNotFoundException",
+)  # fmt: skip
+_THERE_ALREADY = ("AlreadyExists", "AlreadyExistsFault", ".Duplicate")
+_IN_USE = {
+    "DependencyViolation", "InvalidDBParameterGroupState", "InvalidDBParameterGroupStateFault",
+    "InvalidDBClusterSnapshotStateFault", "InvalidDBClusterStateFault", "InvalidDBInstanceState",
+    "InvalidDBInstanceStateFault", "InvalidDBSnapshotState", "InvalidDBSnapshotStateFault", "IncorrectInstanceState",
+    "InvalidPlacementGroup.InUse", "VolumeInUse",
+}  # fmt: skip
+
+
+def error_of_response(action: str, response: dict[str, Any]) -> AwsError:
+    """Return the error for Amazon's `response` to `action`, such as rds:CreateDBInstance."""
+    detail = response.get("Error", {})
+    code, said = str(detail.get("Code", "")), str(detail.get("Message", "")).strip()
+    kind, hint = AwsError, None
+    message = f"Amazon refuses {action} ({code}): {said}"
+    if code in _DENIED:
+        kind, message = DeniedError, f"the permission {action} is missing: {said}"
+        hint = f"allow {action} to this identity; `pgdyno target policy` prints all permissions that pgdyno needs"
+    elif code in _STRANGER:
+        kind, message, hint = CredentialsError, f"Amazon rejects the credentials: {said}", SETUP
+    elif code in _THROTTLED:
+        message = f"Amazon still throttles {action} after many attempts: {said}"
+        hint = "wait a while, and try again; `pgdyno reap` finds what was created"
+    elif "Quota" in code or code.endswith("LimitExceeded"):
+        message = f"a quota of the account is used up ({code}, {action}): {said}"
+        hint = "remove what you do not need, or request a higher quota in the console, under Service Quotas"
+    elif _is_capacity(code) or (code == "Unsupported" and "Availability Zone" in said):
+        kind, message = CapacityError, f"Amazon has no capacity for it at present ({code}): {said}"
+        hint = "name more zones, or more instance types: instead = [...]"
+    elif "service linked role" in said:
+        message = f"the account has no role for RDS, and this identity cannot create it: {said}"
+        kind, hint = RoleMissingError, ROLE_HINT
+    elif "Performance Insights" in said:
+        hint = "leave it out: insights = false"
+    else:
+        kind = _kind_of_state(code, said)
+        message = message if kind is AwsError else f"{action}: {said}"
+    return kind(message, code=code, hint=hint)
+
+
+def _kind_of_state(code: str, said: str) -> type[AwsError]:
+    # RDS has no code of its own for a security group that it does not find.
+    if code.endswith(_NOT_THERE) or said.startswith("Invalid security group"):
+        return NotThereError
+    if code.endswith(_THERE_ALREADY):
+        return ThereAlreadyError
+    return InUseError if code in _IN_USE else AwsError
+
+
 _IN_POLICIES = {"service-quotas": "servicequotas"}
 """Names of services in IAM policies, where boto3 has others."""
 
@@ -161,46 +189,6 @@ def explain_errors(service: str, operation: str) -> Iterator[None]:
         raise AwsError(message, code="Unreachable", hint="check the network and its proxy, and the region") from error
     except exceptions.BotoCoreError as error:
         raise AwsError(f"{action} fails: {_one_line(error)}", code=type(error).__name__) from error
-
-
-def error_of_response(action: str, response: dict[str, Any]) -> AwsError:
-    """Return the error for Amazon's `response` to `action`, such as rds:CreateDBInstance."""
-    detail = response.get("Error", {})
-    code, said = str(detail.get("Code", "")), str(detail.get("Message", "")).strip()
-    if code in _DENIED:
-        hint = f"allow {action} to this identity; `pgdyno target policy` prints all permissions that pgdyno needs"
-        return DeniedError(f"the permission {action} is missing: {said}", code=code, hint=hint)
-    if code in _STRANGER:
-        return CredentialsError(f"Amazon rejects the credentials: {said}", code=code, hint=SETUP)
-    if code in _THROTTLED:
-        hint = "wait a while, and try again; `pgdyno reap` finds what was created"
-        return AwsError(f"Amazon still throttles {action} after many attempts: {said}", code=code, hint=hint)
-    if "Quota" in code or code.endswith("LimitExceeded"):
-        hint = "remove what you do not need, or request a higher quota in the console, under Service Quotas"
-        return AwsError(f"a quota of the account is used up ({code}, {action}): {said}", code=code, hint=hint)
-    elsewhere = code == "Unsupported" and "Availability Zone" in said
-    if elsewhere or _is_capacity(code):
-        hint = "name more zones, or more instance types: instead = [...]"
-        return CapacityError(f"Amazon has no capacity for it at present ({code}): {said}", code=code, hint=hint)
-    return _refused_state(action, code, said)
-
-
-def _refused_state(action: str, code: str, said: str) -> AwsError:
-    if "service linked role" in said:
-        message = f"the account has no role for RDS, and this identity cannot create it: {said}"
-        return RoleMissingError(message, code=code, hint=ROLE_HINT)
-    if said.startswith("Invalid security group"):
-        # RDS has no code of its own for a security group that it does not find.
-        return NotThereError(f"{action}: {said}", code=code)
-    for kind, words in ((ThereAlreadyError, _THERE_ALREADY), (NotThereError, _NOT_THERE)):
-        if code.endswith(words):
-            return kind(f"{action}: {said}", code=code)
-    if "Performance Insights" in said:
-        hint = "leave it out: insights = false"
-        return AwsError(f"Amazon refuses {action} ({code}): {said}", code=code, hint=hint)
-    if code in _IN_USE:
-        return InUseError(f"{action}: {said}", code=code)
-    return AwsError(f"Amazon refuses {action} ({code}): {said}", code=code)
 
 
 def _one_line(error: Exception) -> str:
@@ -248,21 +236,18 @@ class Cloud:
         return answer
 
     def each(self, service: str, operation: str, key: str, **asked: object) -> Iterator[dict[str, Any]]:
-        """Yield all elements of the list `key` from all pages. Raises AwsError."""
+        """Yield all elements of the list `key`, a JMESPath expression, from all pages. Raises AwsError."""
         client = self._client(service)
         with explain_errors(service, client.meta.method_to_api_mapping[operation]):
-            for page in client.get_paginator(operation).paginate(**asked):
-                found = page
-                for part in key.split("."):
-                    found = found.get(part, [])
-                yield from found
-
-    def account(self) -> str:
-        """Return the account's number. Raises AwsError: this request shows whether the credentials are valid."""
-        return self.identity().account
+            if client.can_paginate(operation):
+                found = client.get_paginator(operation).paginate(**asked).search(f"{key}[]")
+            else:
+                found = getattr(client, operation)(**asked)[key]
+            # a page without the list yields None
+            yield from (each for each in found if each is not None)
 
     def identity(self) -> Identity:
-        """Return whose credentials these are. Raises AwsError."""
+        """Return whose credentials these are. Raises AwsError: this request shows whether they are valid."""
         found = self.call("sts", "get_caller_identity")
         return Identity(str(found["Account"]), str(found["Arn"]))
 

@@ -21,14 +21,14 @@ from pgdyno.targets.aws.boto3_clients import (
     ThereAlreadyError,
     retry_until_settled,
 )
-from pgdyno.targets.aws.inventory import Maker
-from pgdyno.targets.aws.location import Place
-from pgdyno.targets.aws.rental_journal import RUN, Kind
+from pgdyno.targets.aws.inventory import RUN, Kind
+from pgdyno.targets.aws.maker import Maker
 from pgdyno.targets.aws.schema import AwsMachine, AwsTarget
 from pgdyno.targets.connection import USE_FILE
 from pgdyno.targets.direct_session import open_session
 from pgdyno.targets.http_requests import Patience as WebPatience
 from pgdyno.targets.http_requests import fetch_text
+from pgdyno.targets.rented.rental_journal import Place
 
 ADDRESS_VARIABLE = "PGDYNO_ADDRESS"
 """This machine's public address, for machines that cannot ask Amazon for it."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pgdyno.targets.aws.databases.schema import DEAD_MAN_ROLE
-from pgdyno.targets.aws.rental_journal import EXPIRES, RUN
+from pgdyno.targets.aws.inventory import EXPIRES, RUN
 
 LOOK = {
     "cloudwatch": ("GetMetricData",),

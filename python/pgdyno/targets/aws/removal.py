@@ -6,14 +6,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pgdyno.messages import Message
-from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, CredentialsError, InUseError, NotThereError, Patience
-from pgdyno.targets.aws.inventory import Search, in_order
-from pgdyno.targets.aws.rental_journal import FREE, Journal, Kind, Resource, journals
-from pgdyno.targets.provider import Reaped, Wanted
+from pgdyno.targets.aws.boto3_clients import (
+    AwsError,
+    Cloud,
+    CredentialsError,
+    DeniedError,
+    InUseError,
+    NotThereError,
+    Patience,
+)
+from pgdyno.targets.aws.inventory import APIS, LAST_WAVE, Search, in_order, is_free, remove
+from pgdyno.targets.aws.schema import PROVIDER
+from pgdyno.targets.rented import provider
+from pgdyno.targets.rented.provider import Reaped, Wanted
+from pgdyno.targets.rented.rental import Left, Resource
+from pgdyno.targets.rented.rental_journal import Journal, journals
 from pgdyno.units import duration_words
 
 WITHIN_S = 3600.0
@@ -31,65 +41,21 @@ FIXED_WITHIN_S = 60.0
 """Likewise for credentials in environment variables, which only this process can change."""
 GOING = ("deleting", "shutting-down")
 """States of a resource that is being removed."""
-_WAVES = (
-    {Kind.DB_INSTANCE, Kind.INSTANCE},
-    {Kind.DB_CLUSTER},
-    {Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT, Kind.SNAPSHOT},
-    {Kind.VOLUME},
-    {Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP, Kind.PLACEMENT_GROUP, Kind.SCHEDULE},
-)
-"""The order of removal: resources of a wave may be used by those of earlier waves."""
 
 
-_Key = tuple[Kind, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A resource that could not be removed."""
-
-    resource: Resource
-    why: Message | str
-    """An error of Amazon's is a sentence."""
-
-    @property
-    def message(self) -> Message:
-        """That it is still there, and why."""
-        return Message(
+def _left(resource: Resource, why: Message | str) -> Left:
+    """Return what remains with the reason; an error of Amazon's is a sentence."""
+    return Left(
+        resource,
+        Message(
             "resource-left",
             "still there, at no cost: {resource}: {why}"
-            if self.resource.kind in FREE
+            if is_free(resource.kind)
             else "still there, and billed: {resource}: {why}",
-            resource=self.resource.words,
-            why=self.why,
-        )
-
-
-class _Fresh:
-    """The wait for fresh credentials, after Amazon has stopped accepting those that pgdyno has."""
-
-    def __init__(self, clouds: Mapping[str, Cloud], say: Callable[[str], None]) -> None:
-        self._clouds, self._say = clouds, say
-        self._patience: Patience | None = None
-
-    def come(self, error: CredentialsError) -> bool:
-        if self._patience is None:
-            fixed = any(each.has_fixed_credentials for each in self._clouds.values())
-            within_s = FIXED_WITHIN_S if fixed else FRESH_WITHIN_S
-            self._patience = Patience(within_s)
-            self._say(f"{error.message}; waiting up to {duration_words(within_s)} for others: {error.hint}")
-        if self._patience.over():
-            return False
-        self._patience.pause()
-        for each in self._clouds.values():
-            # An error here is that of the next request.
-            with suppress(AwsError):
-                each.renew()
-        return True
-
-    def came(self) -> bool:
-        waited, self._patience = self._patience is not None, None
-        return waited
+            resource=resource.words,
+            why=why,
+        ),
+    )
 
 
 def remove_all(
@@ -105,26 +71,39 @@ def remove_all(
     longer valid, it waits for fresh ones. `clouds` are by region; `known` is what may exist if nobody can look.
     Repeated and concurrent calls do no harm. Raises AwsError if `find` does, and nothing is known.
     """
-    work, fresh, failed = _Removal(clouds, find, say, known), _Fresh(clouds, say), 0
-    work.patience = Patience(within_s)
+    work, failed = _Removal(clouds, find, say, known, Patience(within_s)), 0
+    fresh: Patience | None = None
     while True:
         try:
             left = work.turn()
-            if fresh.came():
+            if fresh is not None:
                 say("the credentials are valid again")
-                work.patience = Patience(within_s)
+                work.patience, fresh = Patience(within_s), None
             if left is not None:
                 return left
             failed = 0
         except CredentialsError as error:
-            if not fresh.come(error):
+            fresh = fresh or _announce_wait(clouds, say, error)
+            if fresh.over():
                 return work.unseen(error)
+            fresh.pause()
+            for each in clouds.values():
+                # An error here is that of the next request.
+                with suppress(AwsError):
+                    each.renew()
             continue
         except AwsError as error:
             failed += 1
-            if error.is_denied or failed >= TRIES or work.patience.over():
+            if isinstance(error, DeniedError) or failed >= TRIES or work.patience.over():
                 return work.unseen(error)
         work.patience.pause()
+
+
+def _announce_wait(clouds: Mapping[str, Cloud], say: Callable[[str], None], error: CredentialsError) -> Patience:
+    """Return how long to wait for fresh credentials, after Amazon has stopped accepting those that pgdyno has."""
+    within_s = FIXED_WITHIN_S if any(each.has_fixed_credentials for each in clouds.values()) else FRESH_WITHIN_S
+    say(f"{error.message}; waiting up to {duration_words(within_s)} for others: {error.hint}")
+    return Patience(within_s)
 
 
 def begin_removal(cloud: Cloud, found: Sequence[Resource], say: Callable[[str], None]) -> None:
@@ -143,34 +122,35 @@ class _Removal:
     say: Callable[[str], None]
     known: Sequence[Resource]
     """What existed when it was last seen."""
-    patience: Patience = field(default_factory=lambda: Patience(WITHIN_S))
+    patience: Patience
     _use_by_others: Patience | None = None
-    _asked: set[_Key] = field(default_factory=set)
-    _tries: Counter[_Key] = field(default_factory=Counter)
-    _refused: dict[_Key, Message | str] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
+    _tries: Counter[str] = field(default_factory=Counter)
+    _refused: dict[str, tuple[Resource, str]] = field(default_factory=dict)
 
     def turn(self) -> list[Left] | None:
         """Look, and request the removals that are next; return what is left once nothing more can be done.
 
         Raises AwsError if it cannot look, and CredentialsError.
         """
-        found = [each for each in self.find() if each.kind is not Kind.INSTANCE or each.state != "terminated"]
-        self.known = found
-        open_ = [each for each in found if (each.kind, each.id) not in self._refused]
-        stands = _may_be_in_use(open_, [key[0] for key in self._refused])
+        found = self.known = self.find()
+        open_ = [each for each in found if _key(each) not in self._refused]
+        refused = [each for each, _ in self._refused.values()]
+        stands = _may_be_in_use(open_, refused)
         self._use_by_others = (self._use_by_others or Patience(USED_WITHIN_S)) if stands else None
         if not open_ or self.patience.over() or (self._use_by_others is not None and self._use_by_others.over()):
             if self._use_by_others is None:
                 why = Message("still-being-removed", "it is still being removed")
             else:
                 why = Message("used-by-others", "resources that remain may use it")
-            return [Left(each, self._refused.get((each.kind, each.id), why)) for each in found]
+            reasons = {key: reason for key, (_, reason) in self._refused.items()}
+            return [_left(each, reasons.get(_key(each), why)) for each in found]
         for each in _first_wave(open_):
             self._request(each)
         return None
 
     def _request(self, each: Resource) -> None:
-        key = (each.kind, each.id)
+        key = _key(each)
         try:
             if _ask(self.clouds[each.region], each) and key not in self._asked:
                 self._asked.add(key)
@@ -179,71 +159,48 @@ class _Removal:
             raise
         except AwsError as error:
             self._tries[key] += 1
-            if error.is_denied or self._tries[key] >= TRIES:
-                self._refused[key] = error.message
+            if isinstance(error, DeniedError) or self._tries[key] >= TRIES:
+                self._refused[key] = each, error.message
 
     def unseen(self, error: AwsError) -> list[Left]:
         """Return what existed when it was last seen. Raises `error` if nothing did."""
         if not self.known:
             raise error
         why = Message("not-removed", "it was not removed: {error}", error=error.message)
-        return [Left(each, why) for each in self.known]
+        return [_left(each, why) for each in self.known]
 
 
-def _may_be_in_use(open_: Sequence[Resource], refused: Sequence[Kind]) -> bool:
+def _key(resource: Resource) -> str:
+    return f"{resource.kind} {resource.id}"
+
+
+def _may_be_in_use(open_: Sequence[Resource], refused: Sequence[Resource]) -> bool:
     """Return whether something in `refused` may use all of `open_`, of which nothing is being removed."""
-    first = min((_wave(kind) for kind in refused), default=len(_WAVES))
-    return all(_wave(each.kind) > first and each.state not in GOING for each in open_)
+    first = min((_wave(each) for each in refused), default=LAST_WAVE)
+    return all(_wave(each) > first and each.state not in GOING for each in open_)
 
 
-def _wave(kind: Kind) -> int:
-    return next(at for at, wave in enumerate(_WAVES) if kind in wave)
+def _wave(resource: Resource) -> int:
+    return APIS[resource.kind].wave
 
 
 def _first_wave(found: Sequence[Resource]) -> list[Resource]:
-    first = min((_wave(each.kind) for each in found), default=0)
-    return [each for each in found if _wave(each.kind) == first]
+    first = min(map(_wave, found), default=0)
+    return [each for each in found if _wave(each) == first]
 
 
 def _ask(cloud: Cloud, resource: Resource) -> bool:
     if resource.state in GOING:
         return False
     try:
-        _remove(cloud, resource)
+        remove(cloud, resource)
     except (InUseError, NotThereError):
         # The resource is changing, or is used by one that is being removed, or is gone.
         return False
     return True
 
 
-_HOW = {
-    # Only here does pgdyno discard data without a final snapshot: it created the database for the run, and the plan can
-    # load it again.
-    Kind.DB_INSTANCE: ("rds", "delete_db_instance", "DBInstanceIdentifier"),
-    Kind.DB_CLUSTER: ("rds", "delete_db_cluster", "DBClusterIdentifier"),
-    Kind.DB_SNAPSHOT: ("rds", "delete_db_snapshot", "DBSnapshotIdentifier"),
-    Kind.CLUSTER_SNAPSHOT: ("rds", "delete_db_cluster_snapshot", "DBClusterSnapshotIdentifier"),
-    Kind.DB_PARAMETERS: ("rds", "delete_db_parameter_group", "DBParameterGroupName"),
-    Kind.CLUSTER_PARAMETERS: ("rds", "delete_db_cluster_parameter_group", "DBClusterParameterGroupName"),
-    Kind.SNAPSHOT: ("ec2", "delete_snapshot", "SnapshotId"),
-    Kind.VOLUME: ("ec2", "delete_volume", "VolumeId"),
-    Kind.SECURITY_GROUP: ("ec2", "delete_security_group", "GroupId"),
-    Kind.PLACEMENT_GROUP: ("ec2", "delete_placement_group", "GroupName"),
-    Kind.SCHEDULE: ("scheduler", "delete_schedule", "Name"),
-}
-
-
-def _remove(cloud: Cloud, resource: Resource) -> None:
-    if resource.kind is Kind.INSTANCE:
-        cloud.call("ec2", "terminate_instances", InstanceIds=[resource.id])
-        return
-    service, operation, key = _HOW[resource.kind]
-    more = {"SkipFinalSnapshot": True} if resource.kind in (Kind.DB_INSTANCE, Kind.DB_CLUSTER) else {}
-    named = resource.name if resource.kind is Kind.PLACEMENT_GROUP else resource.id
-    cloud.call(service, operation, **{key: named}, **more)
-
-
-class Reaper:
+class Reaper(provider.Reaper):
     """Finds and removes resources in the regions of journals, in those requested, and in the configured one."""
 
     def __init__(self, root: Path, regions: Iterable[str] = (), *, all_regions: bool = False) -> None:
@@ -251,65 +208,53 @@ class Reaper:
 
         With `all_regions`, it also searches every region that is enabled for the account.
         """
-        self._journals = list(journals(root))
+        self._journals = list(journals(root / PROVIDER))
         named = [*regions, *(each.region for journal in self._journals for each in journal.noted)]
         first = _first_cloud(named)
-        who = first.identity()
-        self._account, self._owner = who.account, who.owner
+        self._who = first.identity()
         if all_regions:
             named += [each["RegionName"] for each in first.call("ec2", "describe_regions")["Regions"]]
         self.clouds = {region: first.in_region(region) for region in dict.fromkeys([first.region, *named])}
-
-    @property
-    def places(self) -> list[str]:
-        return list(self.clouds)
+        self.places = list(self.clouds)
 
     def find(self, wanted: Wanted) -> list[Resource]:
-        """Return the existing resources that `wanted` selects, in the order of removal. Raises AwsError."""
         return self._find_wanted(self._search(wanted), wanted)
 
     def reap(self, wanted: Wanted, say: Callable[[str], None], within_s: float = WITHIN_S) -> Reaped:
         """Remove what `wanted` selects, and the journals of runs that have nothing left. Raises TargetError."""
-        found: dict[tuple[Kind, str], Resource] = {}
+        found: dict[str, Resource] = {}
         search = self._search(wanted)
 
         def find() -> Sequence[Resource]:
             now = self._find_wanted(search, wanted)
-            found.update({(each.kind, each.id): each for each in now})
+            found.update({_key(each): each for each in now})
             return now
 
         left = remove_all(self.clouds, find, say, within_s)
-        self._close(wanted, {each.resource.run for each in left})
+        runs_left = {each.resource.run for each in left}
+        for journal in self._of_account():
+            if wanted.means(journal.run, journal.expires) and journal.run not in runs_left and journal.hold():
+                journal.close()
         return Reaped(in_order(found.values()), left)
 
     def _search(self, wanted: Wanted) -> Search:
-        meant = [each for each in self._of_account() if wanted.run in (None, each.run)]
-        return Search(self.clouds, [(each, journal.run) for journal in meant for each in journal.noted])
+        return Search(self.clouds, [each for each in self._of_account() if wanted.run in (None, each.run)])
 
     def _find_wanted(self, search: Search, wanted: Wanted) -> list[Resource]:
-        now = datetime.now(UTC)
         until = {journal.run: journal.expires for journal in self._journals}
         found = [replace(each, expires=each.expires or until.get(each.run)) for each in search.find()]
-        return [each for each in found if wanted.means(each, now)]
+        return [each for each in found if wanted.means(each.run, each.expires)]
 
     def of_others(self, found: Iterable[Resource]) -> list[Resource]:
         """Return those of `found` that another identity created, and this machine's journals do not name."""
         ours = {journal.run for journal in self._journals}
-        return [each for each in found if each.owner not in ("", self._owner) and each.run not in ours]
+        return [each for each in found if each.owner not in ("", self._who.owner) and each.run not in ours]
 
     def strangers(self) -> list[Journal]:
-        """Return journals of other accounts, whose resources these credentials cannot see."""
-        return [each for each in self._journals if each.account != self._account]
+        return [each for each in self._journals if each.account != self._who.account]
 
     def _of_account(self) -> list[Journal]:
-        return [each for each in self._journals if each.account == self._account]
-
-    def _close(self, wanted: Wanted, runs_left: set[str]) -> None:
-        now = datetime.now(UTC)
-        for journal in self._of_account():
-            asked = wanted.run in (None, journal.run) and (not wanted.expired or journal.expires <= now)
-            if asked and journal.run not in runs_left and journal.hold():
-                journal.close()
+        return [each for each in self._journals if each.account == self._who.account]
 
 
 def _first_cloud(named: Sequence[str]) -> Cloud:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,7 +14,6 @@ from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.model import Plan, servers_of
-from pgdyno.targets import rental
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.aurora import Aurora
 from pgdyno.targets.aws.databases.dead_man import move
@@ -25,8 +22,9 @@ from pgdyno.targets.aws.databases.schema import AuroraTarget, DatabaseTarget, Rd
 from pgdyno.targets.aws.databases.service import new_password
 from pgdyno.targets.aws.hosts.instances import KeyRing
 from pgdyno.targets.aws.hosts.schema import Ec2Target
-from pgdyno.targets.aws.inventory import Maker, Search, Stop, by_name, resources_of_name, side_by_side
-from pgdyno.targets.aws.location import Place, keep_password, tls_root
+from pgdyno.targets.aws.inventory import Kind, Search, by_name, change_expiry, describe
+from pgdyno.targets.aws.location import tls_root
+from pgdyno.targets.aws.maker import Maker, Stop, side_by_side
 from pgdyno.targets.aws.network import placement_group, wait_until_it_answers
 from pgdyno.targets.aws.preflight.storage_limits import instance_limit, limits_of
 from pgdyno.targets.aws.pricing.metering import RequestMeter, accrued_cost
@@ -39,13 +37,12 @@ from pgdyno.targets.aws.pricing.rental_costs import (
     items_of,
     rented_targets,
 )
-from pgdyno.targets.aws.removal import GOING, Left, begin_removal, remove_all
-from pgdyno.targets.aws.rental_journal import EXPIRES, Journal, Kind, Resource, journals
-from pgdyno.targets.aws.schema import AwsTarget
-from pgdyno.targets.dsn.schema import DsnTarget
-from pgdyno.targets.estimate import Estimate
-from pgdyno.targets.home import storing
-from pgdyno.targets.rental import GENERATOR, Load, SourceReport, Span, generator_names, stamp
+from pgdyno.targets.aws.removal import GOING, begin_removal, remove_all
+from pgdyno.targets.aws.schema import PROVIDER, AwsTarget
+from pgdyno.targets.rented import rental
+from pgdyno.targets.rented.estimate import Estimate
+from pgdyno.targets.rented.rental import Left, Load, Resource, Say, SourceReport, Span, digest_of
+from pgdyno.targets.rented.rental_journal import Journal
 from pgdyno.units import parse_duration_s
 
 if TYPE_CHECKING:
@@ -53,42 +50,17 @@ if TYPE_CHECKING:
     from pgdyno.targets.aws.hosts.ec2 import Ec2
     from pgdyno.targets.aws.hosts.generator_hosts import RentedGenerator
 
-Say = Callable[[str], None]
 _ZONE = "name one for all: zones = [...]"
 _DATABASES = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
-_SERVERS = (*_DATABASES, Kind.INSTANCE)
 _MACHINES = (Kind.DB_INSTANCE, Kind.INSTANCE)
 """The kinds without which a target has no server."""
 _SNAPSHOTS = (Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT)
-
-
-def is_restored(spec: AwsTarget) -> bool:
-    """Return whether the server is created from a snapshot or from the storage of another cluster."""
-    return isinstance(spec, DatabaseTarget) and spec.origin is not None
-
-
-def wanted_names(plan: Plan) -> set[str]:
-    """Return the names of all targets and generators that must be ready."""
-    return rented_targets(plan).keys() | set([] if plan.generator is None else generator_names(plan.generator.count))
-
-
-def digest_of(plan: Plan) -> str:
-    """Return a digest of what the plan rents; plans with the same servers have the same digest."""
-    asked: dict[str, object] = {
-        name: spec.model_dump(mode="json", exclude={"instances"}) for name, spec in rented_targets(plan).items()
-    }
-    if plan.generator is not None:
-        asked[GENERATOR] = plan.generator.model_dump(mode="json")
-    if plan.cloud.placement is not None:
-        asked["placement"] = plan.cloud.placement
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(slots=True)
 class Rental(rental.Rental):
     """The rented servers of one plan."""
 
-    journal: Journal
     root: Path = field(kw_only=True)
     """pgdyno's home."""
     clouds: dict[str, Cloud] = field(default_factory=dict)
@@ -104,7 +76,11 @@ class Rental(rental.Rental):
 
     def __post_init__(self) -> None:
         """Treats restored servers as unread: even those that are already up may have been restored just before."""
-        self.unread |= {name for name, spec in rented_targets(self.plan).items() if is_restored(spec)}
+        self.unread |= {name for name, spec in self.specs.items() if isinstance(spec, DatabaseTarget) and spec.origin}
+
+    @property
+    def specs(self) -> dict[str, AwsTarget]:
+        return rented_targets(self.plan)
 
     def up(self) -> None:
         """Create everything, the servers in parallel. Raises TargetError, and then leaves what it has created."""
@@ -116,7 +92,7 @@ class Rental(rental.Rental):
         generators = self._generators()
         if generators:
             self.generator_group = generators[0].group()
-        side_by_side({name: partial(self._create_target, name) for name in rented_targets(self.plan)}, self.stop)
+        side_by_side({name: partial(self._create_target, name) for name in self.specs}, self.stop)
         if generators:
             self._generators_up(generators)
 
@@ -124,7 +100,7 @@ class Rental(rental.Rental):
         """Create the placement group of each region with hosts, if the plan asks for it. Raises TargetError."""
         if self.plan.cloud.placement is None:
             return
-        specs = rented_targets(self.plan)
+        specs = self.specs
         hosts = [name for name, spec in specs.items() if isinstance(spec, Ec2Target)]
         # Generators are in the region of the first target.
         for maker in map(self._maker, [*hosts, *list(specs)[:1]] if self.plan.generator else hosts):
@@ -141,7 +117,7 @@ class Rental(rental.Rental):
 
         hours, left_s = hours_of(self.plan), (self.journal.expires - datetime.now(UTC)).total_seconds()
         lasts_s = left_s if hours is None else min(hours * 3600, left_s)
-        servers = {name: self._server(name, "") for name in rented_targets(self.plan)}
+        servers = {name: self._server(name, "") for name in self.specs}
         together = self.plan.cloud.placement == "cluster"
         self.zones = check_before_rental(servers, self._generators(), self._note, lasts_s, together=together)
 
@@ -152,7 +128,7 @@ class Rental(rental.Rental):
 
     @property
     def _has_hosts(self) -> bool:
-        specs = rented_targets(self.plan).values()
+        specs = self.specs.values()
         return self.plan.generator is not None or any(isinstance(spec, Ec2Target) for spec in specs)
 
     def _generators(self) -> list[RentedGenerator]:
@@ -162,7 +138,7 @@ class Rental(rental.Rental):
         # The SSH modules take long to import.
         from pgdyno.targets.aws.hosts.generator_hosts import generators_of
 
-        region = _region(self.clouds, next(iter(rented_targets(self.plan).values())))
+        region = _region(self.clouds, next(iter(self.specs.values())))
         placement = self.placement_groups.get(region)
         return generators_of(hosts, self.clouds[region], self.journal, self.say, self._note, self.stop, placement)
 
@@ -187,30 +163,14 @@ class Rental(rental.Rental):
             place = generator.up(self.generator_group, zone)
         except TargetError as error:
             raise type(error)(f"the generator: {error.message}", hint=error.hint) from error
-        self.journal.is_ready(name, place.as_kept())
-
-    def generator_ssh(self) -> SshSpec | None:
-        if self.plan.generator is None:
-            return None
-        return KeyRing(self.journal).ssh(Place(**self.journal.ready[GENERATOR]))
-
-    def through(self) -> tuple[str, ...]:
-        if self.plan.generator is None:
-            return ()
-        from pgdyno.remote.remote_host import relay_command
-        from pgdyno.targets.aws.hosts.generator_hosts import generator_host
-
-        file = self.journal.keys / "generator.json"
-        with storing(file, "cannot write"):
-            generator_host(self.journal).write(file)
-        return relay_command(file)
+        self.journal.is_ready(name, place)
 
     def load_hosts(self) -> list[RemoteHost]:
-        if self.plan.generator is None or self.plan.generator.count == 1:
+        if self.plan.generator is None:
             return []
-        from pgdyno.targets.aws.hosts.generator_hosts import all_generator_hosts
+        from pgdyno.targets.aws.hosts.generator_hosts import generator_hosts
 
-        return all_generator_hosts(self.journal)
+        return generator_hosts(self.journal)
 
     def _create_target(self, name: str) -> None:
         self.since[name] = datetime.now(UTC)
@@ -219,33 +179,24 @@ class Rental(rental.Rental):
         except TargetError as error:
             raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
 
-    def connection(self, name: str) -> DsnTarget:
-        spec = rented_targets(self.plan)[name]
-        place = Place(**self.journal.ready[name])
-        return DsnTarget.with_password_file(
-            place.dsn(self.journal.passwords, self._tls_root(name)),
-            ssh=KeyRing(self.journal).ssh(place),
-            **{
-                key: getattr(spec, key)
-                for key in ("database", "allow_existing", "settings")
-                if key in spec.model_fields_set
-            },
-        )
+    def ssh(self, name: str) -> SshSpec | None:
+        return KeyRing(self.journal).ssh(self.place(name))
 
-    def observed(self, name: str) -> tuple[Cloud, str]:
-        """Return the services of the region of target `name`, and the name of its database instance."""
-        maker = self._maker(name)
-        return maker.cloud, maker.name
+    def tls_root(self, name: str) -> Path:
+        spec = self.specs[name]
+        if isinstance(spec, DatabaseTarget):
+            return tls_root(spec, self.root)
+        return KeyRing(self.journal).certificate(name)
 
     def server_id(self, name: str) -> str:
         return self._maker(name).name
 
     def reads_first(self, name: str) -> bool:
-        spec = rented_targets(self.plan)[name]
+        spec = self.specs[name]
         return isinstance(spec, DatabaseTarget) and spec.first_touch == "read"
 
     def limits(self, name: str) -> list[Message]:
-        spec, instance = rented_targets(self.plan)[name], self.journal.ready[name]["instance"]
+        spec, instance = self.specs[name], self.journal.ready[name]["instance"]
         if not isinstance(spec, RdsTarget | Ec2Target):
             return []
         try:
@@ -261,7 +212,7 @@ class Rental(rental.Rental):
         got = {name: place["instance"] for name, place in self.journal.ready.items()}
         items = items_of(self.plan, Prices(self.root), configured_region(self.plan), got)
         since = {name: self.since.get(name, self.journal.begun) for name in self.journal.ready}
-        requests = {name: self._requests(name) for name in rented_targets(self.plan)}
+        requests = {name: self._requests(name) for name in self.specs}
         return accrued_cost(items, since, requests, now, load, self.released)
 
     def request_cost(self, name: str, now: datetime) -> float | None:
@@ -272,7 +223,7 @@ class Rental(rental.Rental):
 
     def _requests(self, name: str) -> RequestMeter | None:
         """Return the meter of requests to storage that are billed; None if they are not."""
-        spec = rented_targets(self.plan)[name]
+        spec = self.specs[name]
         if not isinstance(spec, AuroraTarget) or spec.storage_type != "standard":
             return None
         maker, got = self._maker(name), self.journal.ready[name]["instance"]
@@ -281,29 +232,22 @@ class Rental(rental.Rental):
 
     def generator_cost(self, name: str) -> Estimate:
         # The generator is in the region of the servers, which the name of a zone does not always contain.
-        region = self.observed(next(iter(rented_targets(self.plan))))[0].region
+        region = self._maker(next(iter(self.specs))).cloud.region
         return generator_estimate(self.plan, Prices(self.root), region, self.journal.ready[name]["instance"])
 
     def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
         from pgdyno.targets.aws.observe.reports import database_reports, host_reports
 
-        cloud, instance = self.observed(name)
-        if isinstance(rented_targets(self.plan)[name], Ec2Target):
+        maker = self._maker(name)
+        if isinstance(self.specs[name], Ec2Target):
             # On a host, the probe itself collects what Performance Insights and RDS's log would report.
-            yield from host_reports(cloud, self.requests(name), span, late_s, say)
+            yield from host_reports(maker.cloud, self.tokens(name), span, late_s, say)
         else:
-            yield from database_reports(cloud, instance, span, late_s, say)
+            yield from database_reports(maker.cloud, maker.name, span, late_s, say)
 
-    def requests(self, name: str) -> list[str]:
+    def tokens(self, name: str) -> list[str]:
         """Return the tokens of all requests for the instance of target `name`, one of which created it."""
-        return [each.name for each in self.journal.noted if each.target == name and each.kind is Kind.INSTANCE]
-
-    def is_restored_often(self, name: str) -> bool:
-        spec = rented_targets(self.plan).get(name)
-        return isinstance(spec, DatabaseTarget) and spec.restore == "each-trial"
-
-    def has_snapshot(self, name: str, dataset: str) -> bool:
-        return (name, dataset) in self.journal.snapshots
+        return [each.name for each in self.journal.noted if each.target == name and each.kind == Kind.INSTANCE]
 
     def take_snapshot(self, name: str, dataset: str) -> None:
         """Take a snapshot of the server of target `name`, which now has `dataset`. Raises TargetError."""
@@ -320,13 +264,11 @@ class Rental(rental.Rental):
         """Remove the server of target `name`, and create it again: from pgdyno's snapshot with `dataset`, or for None
         from the plan's snapshot or cluster. Raises TargetError.
         """
-        maker, spec = self._maker(name), rented_targets(self.plan)[name]
-        noted = [each for each in self.journal.noted if each.target == name and each.kind in _DATABASES]
-        within_s = parse_duration_s(spec.ready_within)
+        maker, within_s = self._maker(name), parse_duration_s(self.specs[name].ready_within)
         clouds = {maker.cloud.region: maker.cloud}
-        left = remove_all(clouds, lambda: by_name(maker.cloud, noted, self.journal.run), self.say, within_s)
+        left = remove_all(clouds, lambda: self._of_target(name, _DATABASES), self.say, within_s)
         if left:
-            raise AwsError(f"cannot restore {name}: {left[0].resource.words} is still there: {left[0].why}")
+            raise AwsError(f"cannot restore {name}: {left[0].message}")
         snapshot = None if dataset is None else self.journal.snapshots[name, dataset]
         self._make_ready(name, self._server(name, new_password(), snapshot), restore=True)
         self.unread.add(name)
@@ -335,58 +277,71 @@ class Rental(rental.Rental):
         """Request the removal of the server of target `name` without waiting for it, so that the run continues; `down`
         removes what else belongs to it. Raises TargetError.
         """
-        maker = self._maker(name)
-        noted = [each for each in self.journal.noted if each.target == name and each.kind in _SERVERS]
-        begin_removal(maker.cloud, by_name(maker.cloud, noted, self.journal.run), self.say)
+        begin_removal(self._maker(name).cloud, self._of_target(name, (*_DATABASES, Kind.INSTANCE)), self.say)
         self.journal.is_released(name)
         self.released[name] = datetime.now(UTC)
 
+    def _of_target(self, name: str, kinds: Collection[Kind]) -> list[Resource]:
+        noted = [each for each in self.journal.noted if each.target == name and each.kind in kinds]
+        return by_name(self._maker(name).cloud, noted, self.journal.run)
+
     def down(self) -> list[Left]:
         """Remove everything, and the journal if nothing is left; return what is left. Raises TargetError."""
-        search = self._search()
-        left = remove_all(self.clouds, lambda: self._find_own(search), self.say, known=self._noted_resources())
-        if not left:
-            self.journal.close()
-        return left
-
-    def existing(self) -> list[Resource]:
-        return self._find_own(self._search())
-
-    def _noted_resources(self) -> list[Resource]:
-        """Return what the journal names, which may exist or not."""
-        journal = self.journal
-        return [
+        journal, search = self.journal, Search(self.clouds, [self.journal])
+        known = [
             Resource(each.kind, each.name, each.name, each.region, journal.run, journal.expires)
             for each in dict.fromkeys(journal.noted)
         ]
+        left = remove_all(self.clouds, lambda: self._find_own(search), self.say, known=known)
+        if not left:
+            journal.close()
+        return left
 
-    def _search(self) -> Search:
-        return Search(self.clouds, [(each, self.journal.run) for each in self.journal.noted])
+    def existing(self) -> list[Resource]:
+        return self._find_own(Search(self.clouds, [self.journal]))
 
     def _find_own(self, search: Search) -> list[Resource]:
         return [each for each in search.find() if each.run == self.journal.run]
 
+    def is_up(self) -> bool:
+        """Return whether all servers and generators exist, which may have expired or been reaped.
+
+        Raises AwsError if they are not where the plan and boto3's configuration want them now.
+        """
+        wanted = _clouds(self.plan)
+        if there := {each.region for each in self.journal.noted} - wanted.keys():
+            message = (
+                f"servers of the plan {self.plan.name} are up in {', '.join(sorted(there))} (run {self.journal.run}), "
+                f"and it now asks for {', '.join(wanted)}, which is boto3's region"
+            )
+            hint = f"set AWS_DEFAULT_REGION to that region, or remove them: pgdyno reap --run {self.journal.run}"
+            raise AwsError(message, hint=hint)
+        exist = {
+            noted.target
+            for noted in self.journal.noted
+            if noted.kind in _MACHINES
+            and any(each.state not in GOING for each in describe(self.clouds[noted.region], noted.kind, noted.name))
+        }
+        return exist >= self.journal.ready.keys()
+
     def prolong(self, expires: datetime) -> None:
         """Give all resources another expiry. Raises TargetError; some may then still have the earlier one."""
         for each in self.existing():
-            _retag(self.clouds[each.region], each, self.journal.account, expires)
+            if each.kind == Kind.SCHEDULE:
+                move(self.clouds[each.region], each.id, expires)
+            else:
+                change_expiry(self.clouds[each.region], each, expires)
         # The journal is last, so that it never has a later expiry than a tag.
         self.journal.prolong(expires)
-
-    def _tls_root(self, name: str) -> Path:
-        spec = rented_targets(self.plan)[name]
-        return (
-            tls_root(spec, self.root) if isinstance(spec, DatabaseTarget) else KeyRing(self.journal).certificate(name)
-        )
 
     def _make_ready(self, name: str, server: Rds | Aurora | Ec2, *, restore: bool = False) -> None:
         # Only databases can be restored from a snapshot.
         place = server.restore() if restore and isinstance(server, (Rds, Aurora)) else server.up()
-        spec, passwords = rented_targets(self.plan)[name], self.journal.passwords
+        spec, passwords = self.specs[name], self.journal.passwords
         with self._lock:
-            keep_password(passwords, place, server.password)
-        wait_until_it_answers(server.maker, spec, place, passwords, self._tls_root(name))
-        self.journal.is_ready(name, place.as_kept())
+            self.journal.keep_password(place, server.password)
+        wait_until_it_answers(server.maker, spec, place, passwords, self.tls_root(name))
+        self.journal.is_ready(name, place)
         self.fresh.add(name)
 
     def _server(self, name: str, password: str, snapshot: str | None = None) -> Rds | Aurora | Ec2:
@@ -404,37 +359,17 @@ class Rental(rental.Rental):
         return Aurora(maker, spec, password)
 
     def _target_in_zones(self, name: str) -> AwsTarget:
-        spec = rented_targets(self.plan)[name]
+        spec = self.specs[name]
         before = self.journal.ready.get(name)
         zones = self.zones.get(name, spec.zones) if before is None else [before["zone"]]
         return spec if zones == spec.zones else spec.model_copy(update={"zones": zones})
 
     def _maker(self, name: str) -> Maker:
-        spec = rented_targets(self.plan)[name]
+        spec = self.specs[name]
         cloud = self.clouds[_region(self.clouds, spec)]
         place = 1 + list(servers_of(self.plan)).index(name)
         placement = self.placement_groups.get(cloud.region)
         return Maker(cloud, self.journal, name, place, self.say, self._note, self.stop, self.generator_group, placement)
-
-
-def _retag(cloud: Cloud, each: Resource, account: str, expires: datetime) -> None:
-    tag = [{"Key": EXPIRES, "Value": stamp(expires)}]
-    names = {
-        Kind.DB_INSTANCE: "db",
-        Kind.DB_CLUSTER: "cluster",
-        Kind.DB_SNAPSHOT: "snapshot",
-        Kind.CLUSTER_SNAPSHOT: "cluster-snapshot",
-        Kind.DB_PARAMETERS: "pg",
-        Kind.CLUSTER_PARAMETERS: "cluster-pg",
-    }
-    if each.kind in names:
-        arn = f"arn:{cloud.partition}:rds:{cloud.region}:{account}:{names[each.kind]}:{each.id}"
-        cloud.call("rds", "add_tags_to_resource", ResourceName=arn, Tags=tag)
-    elif each.kind is Kind.SCHEDULE:
-        move(cloud, each.id, expires)
-    elif each.kind in (Kind.SECURITY_GROUP, Kind.PLACEMENT_GROUP, Kind.INSTANCE, Kind.VOLUME):
-        # An instance reads its expiry from its own tag.
-        cloud.call("ec2", "create_tags", Resources=[each.id], Tags=tag)
 
 
 def _region(clouds: Mapping[str, Cloud], spec: AwsTarget) -> str:
@@ -454,93 +389,23 @@ def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
     clouds = _clouds(plan)
     who = next(iter(clouds.values())).identity()
     expires = datetime.now(UTC) + timedelta(seconds=lasts_s)
-    journal = Journal.begin(root, plan.name, digest_of(plan), who.account, expires, who.owner, plan.cloud.tags)
+    journal = Journal.begin(
+        root / PROVIDER,
+        plan.name,
+        digest_of(plan),
+        expires,
+        account=who.account,
+        owner=who.owner,
+        more_tags=plan.cloud.tags,
+    )
     return Rental(plan, journal, say, root=root, clouds=clouds)
 
 
-def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
-    """Return what `pgdyno target up` left running for this plan; None if nothing. Raises TargetError.
-
-    Raises AwsError if the servers belong to another version of the plan: a second set would be paid for as well.
-    """
-    for journal in journals(root):
-        if journal.plan != plan.name or not journal.ready:
-            continue
-        if journal.digest != digest_of(plan):
-            message = f"servers of a plan {plan.name} are up (run {journal.run}), but its targets have changed since"
-            raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
-        if journal.ready.keys() != wanted_names(plan):
-            continue
-        rental = _of_this_account(_in_its_regions(Rental(plan, journal, say, root=root, clouds=_clouds(plan))))
-        if not journal.hold():
-            raise AwsError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
-        if _has_servers(rental):
-            return rental
-        if rental.existing():
-            message = f"servers of run {journal.run} no longer exist, and other resources of it do"
-            raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
-        # Another machine has reaped the servers.
-        journal.close()
-    return None
-
-
-def _has_servers(rental: Rental) -> bool:
-    """Return whether all servers and generators exist, which may have expired or been reaped. Raises AwsError."""
-    machines = [each for each in rental.journal.noted if each.kind in _MACHINES]
-    there = {
-        noted.target
-        for noted in machines
-        if any(each.state not in GOING for each in resources_of_name(rental.clouds[noted.region], noted))
-    }
-    return there >= rental.journal.ready.keys()
-
-
-def _in_its_regions(rental: Rental) -> Rental:
-    """Return `rental` if its servers are where the plan and boto3's configuration want them now. Raises AwsError."""
-    there = {each.region for each in rental.journal.noted} - rental.clouds.keys()
-    if there:
-        message = (
-            f"servers of the plan {rental.plan.name} are up in {', '.join(sorted(there))} (run {rental.journal.run}), "
-            f"and it now asks for {', '.join(rental.clouds)}, which is boto3's region"
-        )
-        hint = f"set AWS_DEFAULT_REGION to that region, or remove them: pgdyno reap --run {rental.journal.run}"
-        raise AwsError(message, hint=hint)
-    return rental
-
-
-def _of_this_account(rental: Rental) -> Rental:
-    """Return `rental` if these credentials belong to its account. Raises AwsError."""
-    account = next(iter(rental.clouds.values())).account()
-    if account != rental.journal.account:
-        message = (
-            f"run {rental.journal.run} belongs to account {rental.journal.account}, but these credentials "
-            f"belong to {account}"
-        )
+def open_rental(plan: Plan, journal: Journal, root: Path, say: Say) -> Rental:
+    """Return what `journal` records. Raises AwsError if these credentials do not belong to its account."""
+    clouds = _clouds(plan) | {each.region: Cloud(each.region) for each in journal.noted}
+    account = next(iter(clouds.values())).identity().account
+    if account != journal.account:
+        message = f"run {journal.run} belongs to account {journal.account}, but these credentials belong to {account}"
         raise AwsError(message, hint="use those of the other account")
-    return rental
-
-
-def is_standing(plan: Plan, root: Path) -> bool:
-    """Return whether `standing` would return servers of `plan`, or refuse them. Raises TargetError."""
-    names = wanted_names(plan)
-    for journal in journals(root):
-        if journal.plan != plan.name or not journal.ready:
-            continue
-        if journal.digest != digest_of(plan):
-            return True
-        # A journal alone does not show that they exist: they may have expired, or another machine has reaped them.
-        if journal.ready.keys() == names:
-            found = Rental(plan, journal, lambda _: None, root=root, clouds=_clouds(plan))
-            if _of_this_account(_in_its_regions(found)).existing():
-                return True
-    return False
-
-
-def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
-    """Return all rentals of plans of that name, complete or not, also with other targets. Raises TargetError."""
-    found = []
-    for journal in journals(root):
-        if journal.plan == plan.name:
-            clouds = _clouds(plan) | {each.region: Cloud(each.region) for each in journal.noted}
-            found.append(_of_this_account(Rental(plan, journal, say, root=root, clouds=clouds)))
-    return found
+    return Rental(plan, journal, say, root=root, clouds=clouds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,10 +22,10 @@ from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental, begin
 from pgdyno.targets.connection import USE_FILE
 from pgdyno.targets.direct_session import open_session
-from pgdyno.targets.estimate import Estimate, Origin
-from pgdyno.targets.provider import SelftestTrial, Tried, Wanted
-from pgdyno.targets.rental import Say, take_down
-from pgdyno.units import duration_words
+from pgdyno.targets.rented.estimate import Estimate, Origin
+from pgdyno.targets.rented.provider import SelftestTrial, Tried, Wanted
+from pgdyno.targets.rented.rental import Say, take_down
+from pgdyno.units import counted, duration_words
 
 DATABASES, HOST = ("rds", "aurora"), ("ec2",)
 ALL = (*DATABASES, *HOST)
@@ -71,30 +71,27 @@ class Tally:
 
     kind: str
     notify: Callable[[str], None]
-    said: dict[str, bool] = field(default_factory=dict)
-    """Whether each check passed, by key; skipped checks are missing."""
-    done: set[str] = field(default_factory=set)
+    said: dict[str, bool | None] = field(default_factory=dict)
+    """Whether each check passed, by key; None for a skipped one."""
 
     @property
     def wrong(self) -> list[str]:
-        return [key for key, good in self.said.items() if not good]
+        return [key for key, good in self.said.items() if good is False]
+
+    def left_of(self, keys: Iterable[str]) -> list[str]:
+        """Return those of `keys` that the kind has, and that have no result yet."""
+        return [key for key in keys if key not in self.said and key in {each.key for each in checks_of(self.kind)}]
 
     def tell(self, key: str, good: bool, text: str) -> None:
         """Record and report the result of a check."""
         self.said[key] = good
-        self.done.add(key)
         self.notify(f"{'ok' if good else 'WRONG'}: {key}: {text}")
 
-    def leave_out(self, key: str, why: str) -> None:
-        """Report a skipped check and the reason."""
-        self.done.add(key)
-        self.notify(f"left out: {key}: {why}")
-
-    def leave_out_the_rest(self, why: str, but: Sequence[str]) -> None:
-        """Skips all checks without a result, except those in `but`."""
-        for each in checks_of(self.kind):
-            if each.key not in self.done and each.key not in but:
-                self.leave_out(each.key, why)
+    def leave_out(self, keys: Iterable[str], why: str) -> None:
+        """Report those of `keys` without a result as skipped, with the reason."""
+        for key in self.left_of(keys):
+            self.said[key] = None
+            self.notify(f"left out: {key}: {why}")
 
     @contextmanager
     def trying(self, *keys: str) -> Iterator[None]:
@@ -102,11 +99,9 @@ class Tally:
         try:
             yield
         except (PgdynoError, psycopg.Error) as error:
-            known = {each.key for each in checks_of(self.kind)}
-            first, *rest = [key for key in keys if key in known and key not in self.done]
+            first, *rest = self.left_of(keys)
             self.tell(first, False, _words(error))
-            for key in rest:
-                self.leave_out(key, f"{first} is wrong")
+            self.leave_out(rest, f"{first} is wrong")
 
 
 def _words(error: PgdynoError | psycopg.Error) -> str:
@@ -115,13 +110,13 @@ def _words(error: PgdynoError | psycopg.Error) -> str:
     return str(error).strip().replace("\n", "; ")
 
 
-def try_a_trial(tally: Tally, plan: Plan, rental: Rental, trial: Callable[[Plan], SelftestTrial]) -> None:
-    """Run `plan` with `trial` on the servers of `rental`, which stay up. Raises PgdynoError if not their fault."""
+def try_a_trial(tally: Tally, rental: Rental, trial: Callable[[Plan], SelftestTrial]) -> None:
+    """Run the plan with `trial` on the servers of `rental`, which stay up. Raises PgdynoError if not their fault."""
     with tally.trying("trial", "generator", "cloudwatch", "insights", "log"):
         # The run locks the journal of the existing servers itself.
         rental.journal.release()
         try:
-            done = trial(plan)
+            done = trial(rental.plan)
         finally:
             rental.journal.hold()
         record = done.record
@@ -186,47 +181,33 @@ _EXPIRY = "systemctl is-active pgdyno-expiry.service"
 
 def plan_of(tried: Tried) -> Plan:
     """Return the plan of one server with a changed parameter, and a generator. Raises UsageError."""
-    if tried.snapshot is not None and tried.kind == "ec2":
-        raise UsageError("--snapshot applies only to rds and aurora")
-    ahead = "generator."
-    target = {
+    target: dict[str, object] = {
         "kind": tried.kind,
-        "version": tried.version,
-        "instance": tried.instance or SMALLEST[tried.kind],
-        "region": tried.region,
+        "instance": SMALLEST[tried.kind],
         "parameters": {"work_mem": WORK_MEM},
-        **({"data": _DATA, "wal": _WAL} if tried.kind == "ec2" else {"tls_root": tried.tls_root}),
-        **({"snapshot": tried.snapshot} if tried.snapshot is not None else {}),
-        **{key: value for key, value in tried.more.items() if not key.startswith(ahead)},
     }
-    generator = {
-        "kind": "ec2",
-        "instance": tried.generator or GENERATORS.get(os.uname().machine, "t3.micro"),
-        **{key.removeprefix(ahead): value for key, value in tried.more.items() if key.startswith(ahead)},
+    target |= {"data": _DATA, "wal": _WAL} if tried.kind == "ec2" else {}
+    generator: dict[str, object] = {"kind": "ec2", "instance": GENERATORS.get(os.uname().machine, "t3.micro")}
+    for key, value in tried.keys.items():
+        of_generator = key.startswith("generator.")
+        (generator if of_generator else target)[key.removeprefix("generator.")] = value
+    plan = {
+        "name": "selftest",
+        "target": {tried.kind: target},
+        "generator": generator,
+        "workload": {"scripts": ["select-only"], "dataset": "pgbench", "scale": 1},
+        "sweep": {"clients": 1},
+        "trial": {"duration": tried.duration},
+        # The checkpoint makes the server write to its log; Aurora has no checkpoints.
+        **({"event": [{"at": "1s", "do": "checkpoint"}]} if tried.kind == "rds" else {}),
     }
-    return _validate_plan(
-        {
-            "name": "selftest",
-            "target": {tried.kind: target},
-            "generator": generator,
-            "workload": {"scripts": ["select-only"], "dataset": "pgbench", "scale": 1},
-            "sweep": {"clients": 1},
-            "trial": {"duration": tried.duration},
-            # The checkpoint makes the server write to its log; Aurora has no checkpoints.
-            **({"event": [{"at": "1s", "do": "checkpoint"}]} if tried.kind == "rds" else {}),
-        }
-    )
-
-
-def _validate_plan(plan: Mapping[str, object]) -> Plan:
     try:
         return Plan.model_validate(plan)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         at = ".".join(str(part) for part in first["loc"])
-        raise UsageError(
-            f"{at}: {first['msg'].lower()}", hint="see --set, --instance, --generator, --duration"
-        ) from error
+        hint = "see --set, --instance, --generator, --snapshot, --duration"
+        raise UsageError(f"{at}: {first['msg'].lower()}", hint=hint) from error
 
 
 def selftest(
@@ -244,17 +225,15 @@ def selftest(
         with tally.trying("up"):
             rental.up()
             tally.tell("up", True, f"rented within {duration_words(time.monotonic() - began)}")
-            _try_all(tally, plan, rental, tried, trial)
-        tally.leave_out_the_rest("it did not come up", but=("removed", "gone"))
+            _try_all(tally, rental, tried, trial)
+        tally.leave_out((each.key for each in CHECKS[:-2]), "it did not come up")
     finally:
         left = take_down(rental, print)
-    told = (
-        "all of it" if left == 0 else "unknown, because the search failed" if left is None else f"{_things(left)} left"
-    )
-    tally.tell("removed", left == 0, told)
+    remains = "unknown, because the search failed" if left is None else f"{counted(left, 'thing')} left"
+    tally.tell("removed", left == 0, remains if left != 0 else "all of it")
     with tally.trying("gone"):
         there = Reaper(root, tuple(rental.clouds)).find(Wanted(rental.journal.run))
-        tally.tell("gone", not there, f"{_things(len(there)) if there else 'nothing'} of it found")
+        tally.tell("gone", not there, f"{counted(len(there), 'thing') if there else 'nothing'} of it found")
     took = duration_words(time.monotonic() - began)
     print(f"{'failed: ' + ', '.join(tally.wrong) if tally.wrong else 'passed'} after {took}")
     return not tally.wrong
@@ -265,11 +244,7 @@ def _limit(plan: Plan) -> str:
     return "after which nothing removes a database without a dead-man switch" if unguarded else "the very most"
 
 
-def _things(count: int) -> str:
-    return f"{count} thing{'' if count == 1 else 's'}"
-
-
-def _try_all(tally: Tally, plan: Plan, rental: Rental, tried: Tried, trial: Callable[[Plan], SelftestTrial]) -> None:
+def _try_all(tally: Tally, rental: Rental, tried: Tried, trial: Callable[[Plan], SelftestTrial]) -> None:
     with tally.trying("tls", "version", "parameters"):
         _server(tally, rental, tried)
     if tried.kind == "ec2":
@@ -279,20 +254,20 @@ def _try_all(tally: Tally, plan: Plan, rental: Rental, tried: Tried, trial: Call
         found = Reaper(Path(elsewhere), tuple(rental.clouds)).find(Wanted(rental.journal.run))
         tagged, known = ({each.id for each in there} for there in (found, rental.existing()))
         tally.tell("tags", tagged == known, f"{len(tagged & known)} of {len(known)} things are found")
-    try_a_trial(tally, plan, rental, trial)
+    try_a_trial(tally, rental, trial)
     if tried.kind != "ec2":
         try_restore(tally, rental, tried)
 
 
 def try_restore(tally: Tally, rental: Rental, tried: Tried) -> None:
     """Restores the database from its snapshot, and checks that the new password works."""
-    if tried.snapshot is None:
-        tally.leave_out("restore", "use --snapshot NAME")
+    if "snapshot" not in tried.keys:
+        tally.leave_out(["restore"], "use --snapshot NAME")
         return
     with tally.trying("restore"):
         rental.restore(tried.kind)
         _, work_mem, _ = _read_versions(rental, tried.kind)
-        tally.tell("restore", work_mem == WORK_MEM, f"from {tried.snapshot}, with work_mem of {work_mem}")
+        tally.tell("restore", work_mem == WORK_MEM, f"from {tried.keys['snapshot']}, with work_mem of {work_mem}")
 
 
 def _prices(tally: Tally, found: Estimate) -> None:
@@ -314,8 +289,8 @@ def _read_versions(rental: Rental, name: str) -> tuple[str, str, str | None]:
 def _server(tally: Tally, rental: Rental, tried: Tried) -> None:
     version, work_mem, tls = _read_versions(rental, tried.kind)
     tally.tell("tls", tls is not None, f"the connection is encrypted ({tls}), its certificate checked")
-    same = f"{version}.".startswith(f"{tried.version}.")
-    tally.tell("version", same, f"PostgreSQL {version}; requested: {tried.version}")
+    wanted = tried.keys["version"]
+    tally.tell("version", f"{version}.".startswith(f"{wanted}."), f"PostgreSQL {version}; requested: {wanted}")
     tally.tell("parameters", work_mem == WORK_MEM, f"work_mem is {work_mem}, and its parameters say {WORK_MEM}")
 
 

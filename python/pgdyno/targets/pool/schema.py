@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from pgdyno.errors import Problem
 from pgdyno.plan.hosts import SshSpec, check_ssh
-from pgdyno.plan.known_settings import SETTING_NAME
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import PlanPath, RentedTarget, TargetSpec, Version
 from pgdyno.plan.values import Lasting, Setting
+from pgdyno.targets.rented.packaged_server import RESERVED, check_major, check_settings
 
 PROVIDER = "pool"
-_OURS = "pgdyno decides where the cluster is and how clients reach it"
-RESERVED = {
-    "config_file": _OURS,
-    "data_directory": _OURS,
-    "external_pid_file": _OURS,
-    "hba_file": _OURS,
-    "ident_file": _OURS,
-    "listen_addresses": _OURS,
-    "port": "use the target's key port",
-    "ssl": "use the target's key tls",
-    "ssl_cert_file": _OURS,
-    "ssl_key_file": _OURS,
-    "unix_socket_directories": _OURS,
-}
-"""Settings that a plan cannot set, with the reason."""
 
 
 class PoolTarget(RentedTarget):
@@ -81,35 +66,17 @@ class PoolTarget(RentedTarget):
             if each in self.hosts[:number]:
                 yield document.problem((*where, "hosts", number), f"{each.host} is listed twice", "remove one of them")
         yield from _check_count(where, self, targets, document)
-        if not self.version.isdigit():
-            message = f"{self.version} cannot be chosen: packages come in their newest minor version"
-            hint = f'write version = "{self.version.partition(".")[0]}"'
-            yield document.problem((*where, "version"), message, hint)
+        yield from check_major(where, self.version, document)
         if not self.folder.startswith("/"):
             yield document.problem(
                 (*where, "folder"), f"{self.folder} is not an absolute path", 'such as "/srv/pgdyno"'
             )
-        yield from _networks(where, self.allow, document)
-        yield from _parameters(where, self.parameters, document)
-
-
-def _networks(where: PlanPath, allow: Sequence[str], document: Document) -> Iterator[Problem]:
-    for number, network in enumerate(allow):
-        try:
-            ipaddress.ip_network(network)
-        except ValueError as error:
-            yield document.problem((*where, "allow", number), str(error), 'such as "192.0.2.0/24"')
-
-
-def _parameters(where: PlanPath, parameters: Mapping[str, str], document: Document) -> Iterator[Problem]:
-    for name, value in parameters.items():
-        at = (*where, "parameters", name)
-        if SETTING_NAME.fullmatch(name) is None or name.lower().startswith("include"):
-            yield document.problem(at, "is not the name of a setting", "remove it")
-        elif (reason := RESERVED.get(name.lower())) is not None:
-            yield document.problem(at, f"cannot be set: {reason}", "remove it")
-        elif "\n" in value or "\0" in value:
-            yield document.problem(at, "must be a single line")
+        for number, network in enumerate(self.allow):
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as error:
+                yield document.problem((*where, "allow", number), str(error), 'such as "192.0.2.0/24"')
+        yield from check_settings(where, self.parameters, RESERVED, document)
 
 
 def _check_count(

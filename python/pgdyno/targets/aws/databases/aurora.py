@@ -2,117 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.targets.aws.boto3_clients import Cloud
-from pgdyno.targets.aws.databases.dead_man import guard
-from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, make_group, values_for
+from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, Level
 from pgdyno.targets.aws.databases.schema import AuroraTarget, Capacity
 from pgdyno.targets.aws.databases.service import (
+    PORT,
     Database,
     Release,
-    check_snapshot,
+    described,
     find_release,
     insights,
     lifecycle,
-    one,
     place_of,
-    take_snapshot,
     wait_for,
     wait_for_instance,
     with_choices,
     without_none,
 )
-from pgdyno.targets.aws.location import USER, Place
-from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
-from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.targets.aws.inventory import Kind
+from pgdyno.targets.rented.packaged_server import USER
+from pgdyno.targets.rented.rental_journal import Place
 
-ENGINE = "aurora-postgresql"
-PORT = 5432
 STORAGE = {"standard": "aurora", "io-optimized": "aurora-iopt1"}
 """Amazon's names of the plan's storage types."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    security: str
-    instance: str | None
-    cluster: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Aurora(Database):
     spec: AuroraTarget
 
-    def up(self) -> Place:
-        """Create the server and all that it needs, and wait until it is available. Raises AwsError, TargetError."""
-        cloud, spec = self.maker.cloud, self.spec
-        # Errors in the plan must be reported before anything is created.
-        release = self.release()
-        of_instance = values_for(cloud, INSTANCE, release.family, spec.parameters)
-        of_cluster = values_for(cloud, CLUSTER, release.family, spec.cluster_parameters)
-        vpc = vpc_of(cloud, spec.subnet_group)
-        allowed = allowed_networks(spec.allow)
-        guard(self.maker, spec.dead_man, (Kind.DB_INSTANCE, Kind.DB_CLUSTER))
-        groups = _Groups(
-            security_group(self.maker, vpc, allowed, [PORT]),
-            make_group(self.maker, INSTANCE, release.family, of_instance),
-            make_group(self.maker, CLUSTER, release.family, of_cluster),
-        )
-        return self._create_server(release, groups)
+    engine = "aurora-postgresql"
+    kinds = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
+    snapshot_kind = Kind.CLUSTER_SNAPSHOT
+    create_snapshot = "create_db_cluster_snapshot"
 
-    def restore(self) -> Place:
-        """Create the removed server again from its snapshot or the origin of its clone, with its existing groups.
-
-        Raises AwsError.
-        """
-        name, spec = self.maker.name, self.spec
-        security = group_named(self.maker.cloud, name)
-        groups = _Groups(security, name if spec.parameters else None, name if spec.cluster_parameters else None)
-        return self._create_server(self.release(), groups)
-
-    def take_snapshot(self, name: str) -> None:
-        """Take a snapshot called `name` of the cluster. Raises AwsError."""
-        take_snapshot(self.maker, self.spec, Kind.CLUSTER_SNAPSHOT, name)
+    @property
+    def parameters(self) -> list[tuple[Level, Mapping[str, str]]]:
+        return [(INSTANCE, self.spec.parameters), (CLUSTER, self.spec.cluster_parameters)]
 
     def release(self) -> Release:
-        """Return the version that the service has for the plan or the snapshot. Raises AwsError."""
-        cloud, spec = self.maker.cloud, self.spec
-        if spec.snapshot is not None:
-            asked = {"DBClusterSnapshotIdentifier": spec.snapshot}
-            listed = cloud.each("rds", "describe_db_cluster_snapshots", "DBClusterSnapshots", **asked)
-            found = one(listed, f"snapshot {spec.snapshot} of a cluster in {cloud.region}")
-            check_snapshot(found, spec, ENGINE)
-            return find_release(cloud, ENGINE, found["EngineVersion"])
-        if spec.clone_of is not None:
-            return find_release(cloud, ENGINE, cluster_of(cloud, spec.clone_of)["EngineVersion"])
-        return find_release(cloud, ENGINE, spec.version)
+        if self.spec.clone_of is None:
+            return Database.release(self)
+        origin = described(self.maker.cloud, Kind.DB_CLUSTER, self.spec.clone_of)
+        return find_release(self.maker.cloud, self.engine, origin["EngineVersion"])
 
-    def _create_server(self, release: Release, groups: _Groups) -> Place:
+    def create(self, release: Release, security: str, groups: Sequence[str | None]) -> Place:
         maker = self.maker
+        of_instance, of_cluster = groups
         maker.note(Kind.DB_CLUSTER)
-        self._request_cluster(release, groups)
+        self._request_cluster(release, security, of_cluster)
         self._wait()
         maker.note(Kind.DB_INSTANCE)
         with_choices(
-            maker, self.spec, lambda instance, zone: self._request_instance(groups, instance, zone), self.spec.zones
+            maker, self.spec, lambda name, zone: self._request_instance(of_instance, name, zone), self.spec.zones
         )
-        writer = wait_for_instance(maker, self.spec, groups.instance)
-        if self._is_copy:
+        writer = wait_for_instance(maker, self.spec, of_instance)
+        if self.spec.origin is not None:
             self.take_over("modify_db_cluster", self.spec.backup_days, DBClusterIdentifier=maker.name)
         cluster = self._wait()
         return place_of(writer, cluster["Endpoint"], cluster["Port"], cluster["MasterUsername"])
 
-    @property
-    def _is_copy(self) -> bool:
-        return self.spec.snapshot is not None or self.spec.clone_of is not None
-
-    def _request_cluster(self, release: Release, groups: _Groups) -> None:
+    def _request_cluster(self, release: Release, security: str, parameters: str | None) -> None:
         spec = self.spec
         asked: dict[str, Any] = {
             "DBClusterIdentifier": self.maker.name,
-            "VpcSecurityGroupIds": [groups.security],
+            "VpcSecurityGroupIds": [security],
             "StorageType": STORAGE[spec.storage_type],
             "Port": PORT,
             "Tags": self.maker.tags,
@@ -120,7 +77,7 @@ class Aurora(Database):
             **without_none(
                 ServerlessV2ScalingConfiguration=_scaling(spec.capacity),
                 DBSubnetGroupName=spec.subnet_group,
-                DBClusterParameterGroupName=groups.cluster,
+                DBClusterParameterGroupName=parameters,
                 KmsKeyId=spec.kms_key,
             ),
         }
@@ -128,7 +85,7 @@ class Aurora(Database):
             origin = {"SourceDBClusterIdentifier": spec.clone_of, "RestoreType": "copy-on-write"}
             self.request("restore_db_cluster_to_point_in_time", **asked, **origin, UseLatestRestorableTime=True)
             return
-        asked |= {"Engine": ENGINE, "EngineVersion": release.version}
+        asked |= {"Engine": self.engine, "EngineVersion": release.version}
         if spec.snapshot is not None:
             self.request("restore_db_cluster_from_snapshot", **asked, SnapshotIdentifier=spec.snapshot)
             return
@@ -136,25 +93,25 @@ class Aurora(Database):
         more = {"StorageEncrypted": spec.encrypted, "BackupRetentionPeriod": spec.backup_days}
         self.request("create_db_cluster", **asked, **first, **more)
 
-    def _request_instance(self, groups: _Groups, instance: str, zone: str | None) -> None:
+    def _request_instance(self, parameters: str | None, instance: str, zone: str | None) -> None:
         self.request(
             "create_db_instance",
             DBInstanceIdentifier=self.maker.name,
             DBClusterIdentifier=self.maker.name,
             DBInstanceClass=instance,
-            Engine=ENGINE,
+            Engine=self.engine,
             PubliclyAccessible=self.spec.public,
             AutoMinorVersionUpgrade=False,
             Tags=self.maker.tags,
             **insights(self.spec),
-            **without_none(AvailabilityZone=zone, DBParameterGroupName=groups.instance),
+            **without_none(AvailabilityZone=zone, DBParameterGroupName=parameters),
         )
 
     def _wait(self) -> dict[str, Any]:
         """Return the cluster once it is available. Raises AwsError."""
 
         def look() -> tuple[str, dict[str, Any]]:
-            found = cluster_of(self.maker.cloud, self.maker.name)
+            found = described(self.maker.cloud, Kind.DB_CLUSTER, self.maker.name)
             waits = found["Status"] == "available" and bool(found.get("PendingModifiedValues"))
             return "modifying" if waits else found["Status"], found
 
@@ -163,9 +120,3 @@ class Aurora(Database):
 
 def _scaling(capacity: Capacity | None) -> dict[str, float] | None:
     return None if capacity is None else {"MinCapacity": capacity.min, "MaxCapacity": capacity.max}
-
-
-def cluster_of(cloud: Cloud, name: str) -> dict[str, Any]:
-    """Return RDS's description of the cluster. Raises NotThereError, AwsError."""
-    found = cloud.each("rds", "describe_db_clusters", "DBClusters", DBClusterIdentifier=name)
-    return one(found, f"database cluster {name} in {cloud.region}")

@@ -14,27 +14,14 @@ from typing import Any
 from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError
 from pgdyno.targets.aws.databases.schema import DEAD_MAN_ROLE
-from pgdyno.targets.aws.inventory import Maker
+from pgdyno.targets.aws.inventory import APIS, Kind
+from pgdyno.targets.aws.maker import Maker
 from pgdyno.targets.aws.policy import dead_man_policy, dead_man_trust
-from pgdyno.targets.aws.rental_journal import Kind
 
 EVERY = "rate(15 minutes)"
 REPEATS_FOR = timedelta(days=1)
 NONE = "none"
 """The plan's value for databases without a dead-man switch."""
-_REMOVE = {
-    # EventBridge Scheduler writes RDS's parameters as the AWS SDK for Java does: Db, not DB.
-    Kind.DB_INSTANCE: ("deleteDBInstance", "DbInstanceIdentifier"),
-    Kind.DB_CLUSTER: ("deleteDBCluster", "DbClusterIdentifier"),
-    Kind.DB_SNAPSHOT: ("deleteDBSnapshot", "DbSnapshotIdentifier"),
-    Kind.CLUSTER_SNAPSHOT: ("deleteDBClusterSnapshot", "DbClusterSnapshotIdentifier"),
-}
-_SUFFIX = {
-    Kind.DB_INSTANCE: "instance",
-    Kind.DB_CLUSTER: "cluster",
-    Kind.DB_SNAPSHOT: "snapshot",
-    Kind.CLUSTER_SNAPSHOT: "snapshot",
-}
 _SERVERS = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
 _THERE_ALREADY = "ConflictException"
 _KEPT = ("Description", "FlexibleTimeWindow", "Name", "ScheduleExpression", "Target")
@@ -65,7 +52,8 @@ def guard(maker: Maker, role: str, kinds: tuple[Kind, ...], name: str | None = N
         return
     name = name or maker.name
     for kind in kinds:
-        schedule = f"{name}-{_SUFFIX[kind]}"
+        # instance, cluster or snapshot
+        schedule = f"{name}-{kind.rpartition(' ')[2]}"
         maker.note(Kind.SCHEDULE, schedule)
         try:
             maker.cloud.call("scheduler", "create_schedule", Name=schedule, **_schedule(maker, role, kind, name))
@@ -83,7 +71,9 @@ def _remedy(role: str) -> str:
 
 
 def _schedule(maker: Maker, role: str, kind: Kind, name: str) -> dict[str, Any]:
-    operation, parameter = _REMOVE[kind]
+    resource = APIS[kind].key.removesuffix("Identifier")
+    # EventBridge Scheduler writes RDS's parameters as the AWS SDK for Java does: Db, not DB.
+    parameter = f"Db{resource.removeprefix('DB')}Identifier"
     declined = {"SkipFinalSnapshot": True} if kind in _SERVERS else {}
     return {
         "Description": f"removes a {kind} of pgdyno, run {maker.journal.run}, once it has expired",
@@ -91,7 +81,7 @@ def _schedule(maker: Maker, role: str, kind: Kind, name: str) -> dict[str, Any]:
         **_schedule_from(maker.journal.expires),
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "Target": {
-            "Arn": f"arn:{maker.cloud.partition}:scheduler:::aws-sdk:rds:{operation}",
+            "Arn": f"arn:{maker.cloud.partition}:scheduler:::aws-sdk:rds:delete{resource}",
             "RoleArn": role_arn(maker.cloud.partition, maker.journal.account, role),
             "Input": json.dumps({parameter: name, **declined}),
             # The next repetition comes soon enough.
@@ -120,7 +110,7 @@ class DeadManRole:
     def __init__(self, cloud: Cloud) -> None:
         """Asks for the account. Raises AwsError."""
         self._cloud = cloud
-        self.documents = {"trust": dead_man_trust(cloud.account()), "policy": dead_man_policy()}
+        self.documents = {"trust": dead_man_trust(cloud.identity().account), "policy": dead_man_policy()}
 
     def create(self) -> str:
         """Create the role, or correct the existing one; return what it did. Raises AwsError."""

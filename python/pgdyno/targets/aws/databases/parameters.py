@@ -7,7 +7,7 @@ for what `parameter_rules` does not know (IsModifiable of DescribeEngineDefaultP
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +15,8 @@ from typing import Any
 
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError, retry_until_settled
 from pgdyno.targets.aws.databases.parameter_rules import in_own_unit
-from pgdyno.targets.aws.inventory import Maker
-from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.targets.aws.inventory import Kind
+from pgdyno.targets.aws.maker import Maker
 
 AT_ONCE = 20
 """The most parameters that one request can change."""
@@ -103,14 +103,8 @@ def _refusal(known: Mapping[str, Any] | None, name: str, family: str) -> str | N
 
 
 def _defaults(cloud: Cloud, level: Level, family: str) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    marker: dict[str, str] = {}
-    while True:
-        answer = cloud.call("rds", level.defaults, DBParameterGroupFamily=family, **marker)["EngineDefaults"]
-        found |= {each["ParameterName"]: each for each in answer.get("Parameters", [])}
-        if not answer.get("Marker"):
-            return found
-        marker = {"Marker": answer["Marker"]}
+    listed = cloud.each("rds", level.defaults, "EngineDefaults.Parameters", DBParameterGroupFamily=family)
+    return {each["ParameterName"]: each for each in listed}
 
 
 def make_group(maker: Maker, level: Level, family: str, values: Mapping[str, str]) -> str | None:
@@ -123,16 +117,13 @@ def make_group(maker: Maker, level: Level, family: str, values: Mapping[str, str
     # Names are random: an existing group comes from our own first attempt, whose response was lost.
     with suppress(ThereAlreadyError):
         cloud.call("rds", level.create, **group, Tags=maker.tags)
-    for some in _pieces([_value(name, value) for name, value in values.items()]):
-        change = partial(cloud.call, "rds", level.modify, **{level.name: maker.name, "Parameters": some})
+    # The server starts with the group, so that static parameters take effect as well.
+    changes = [
+        {"ParameterName": name, "ParameterValue": value, "ApplyMethod": "pending-reboot"}
+        for name, value in values.items()
+    ]
+    for at in range(0, len(changes), AT_ONCE):
+        some = {level.name: maker.name, "Parameters": changes[at : at + AT_ONCE]}
+        change = partial(cloud.call, "rds", level.modify, **some)
         retry_until_settled(maker.stop.check, change)
     return maker.name
-
-
-def _value(name: str, value: str) -> dict[str, str]:
-    # The server starts with the group, so that static parameters take effect as well.
-    return {"ParameterName": name, "ParameterValue": value, "ApplyMethod": "pending-reboot"}
-
-
-def _pieces(values: Sequence[dict[str, str]]) -> list[Sequence[dict[str, str]]]:
-    return [values[at : at + AT_ONCE] for at in range(0, len(values), AT_ONCE)]

@@ -3,80 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.targets.aws.databases.dead_man import guard
-from pgdyno.targets.aws.databases.parameters import INSTANCE, make_group, values_for
 from pgdyno.targets.aws.databases.schema import RdsTarget
 from pgdyno.targets.aws.databases.service import (
+    PORT,
     Database,
     Release,
-    check_snapshot,
-    find_release,
+    described,
     insights,
     lifecycle,
-    one,
     place_of,
-    take_snapshot,
     wait_for_instance,
     with_choices,
     without_none,
 )
-from pgdyno.targets.aws.location import USER, Place
-from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
-from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.targets.aws.inventory import Kind
+from pgdyno.targets.rented.packaged_server import USER
+from pgdyno.targets.rented.rental_journal import Place
 from pgdyno.units import parse_bytes
-
-ENGINE = "postgres"
-PORT = 5432
 
 
 @dataclass(frozen=True, slots=True)
 class Rds(Database):
     spec: RdsTarget
 
-    def up(self) -> Place:
-        """Create the server and all that it needs, and wait until it is available. Raises AwsError, TargetError."""
-        cloud, spec = self.maker.cloud, self.spec
-        # Errors in the plan must be reported before anything is created.
-        release = self.release()
-        values = values_for(cloud, INSTANCE, release.family, spec.parameters)
-        vpc = vpc_of(cloud, spec.subnet_group)
-        allowed = allowed_networks(spec.allow)
-        guard(self.maker, spec.dead_man, (Kind.DB_INSTANCE,))
-        group = security_group(self.maker, vpc, allowed, [PORT])
-        parameters = make_group(self.maker, INSTANCE, release.family, values)
-        return self._create_server(release, group, parameters)
+    engine = "postgres"
+    kinds = (Kind.DB_INSTANCE,)
+    snapshot_kind = Kind.DB_SNAPSHOT
+    create_snapshot = "create_db_snapshot"
 
-    def restore(self) -> Place:
-        """Create the removed server again from its snapshot, with its existing groups. Raises AwsError."""
-        cloud = self.maker.cloud
-        group = group_named(cloud, self.maker.name)
-        return self._create_server(self.release(), group, self.maker.name if self.spec.parameters else None)
+    def create(self, release: Release, security: str, groups: Sequence[str | None]) -> Place:
+        (parameters,) = groups
 
-    def take_snapshot(self, name: str) -> None:
-        """Take a snapshot called `name` of the server. Raises AwsError."""
-        take_snapshot(self.maker, self.spec, Kind.DB_SNAPSHOT, name)
-
-    def release(self) -> Release:
-        """Return the version that the service has for the plan or the snapshot. Raises AwsError."""
-        spec, cloud = self.spec, self.maker.cloud
-        if spec.snapshot is None:
-            return find_release(cloud, ENGINE, spec.version)
-        found = self._snapshot()
-        check_snapshot(found, spec, ENGINE)
-        return find_release(cloud, ENGINE, found["EngineVersion"])
-
-    def _snapshot(self) -> dict[str, Any]:
-        """Return RDS's description of the snapshot from which the server is restored. Raises AwsError."""
-        cloud, name = self.maker.cloud, self.spec.snapshot
-        listed = cloud.each("rds", "describe_db_snapshots", "DBSnapshots", DBSnapshotIdentifier=name)
-        return one(listed, f"snapshot {name} of an instance in {cloud.region}")
-
-    def _create_server(self, release: Release, group: str, parameters: str | None) -> Place:
         def create_in(instance: str, zone: str | None) -> dict[str, Any]:
-            self._request(release, group, parameters, instance, zone)
+            self._request(release, security, parameters, instance, zone)
             return wait_for_instance(self.maker, self.spec, parameters)
 
         self.maker.note(Kind.DB_INSTANCE)
@@ -93,7 +56,7 @@ class Rds(Database):
         asked: dict[str, Any] = {
             "DBInstanceIdentifier": self.maker.name,
             "DBInstanceClass": instance,
-            "Engine": ENGINE,
+            "Engine": self.engine,
             "VpcSecurityGroupIds": [group],
             "PubliclyAccessible": spec.public,
             "MultiAZ": False,
@@ -110,7 +73,8 @@ class Rds(Database):
         }
         if spec.snapshot is not None:
             # Otherwise, RDS takes the size and the port of the server of the snapshot.
-            size = max(gibibytes(spec.storage), int(self._snapshot().get("AllocatedStorage", 0)))
+            origin = described(self.maker.cloud, Kind.DB_SNAPSHOT, spec.snapshot)
+            size = max(gibibytes(spec.storage), int(origin.get("AllocatedStorage", 0)))
             asked |= {"DBSnapshotIdentifier": spec.snapshot, "StorageType": spec.storage_type}
             asked |= {"AllocatedStorage": size, "Port": PORT}
             self.request("restore_db_instance_from_db_snapshot", **asked)

@@ -1,13 +1,13 @@
-"""What RDS and Aurora have in common: versions, waiting, the first user's password, and snapshots of loaded servers."""
+"""What RDS and Aurora have in common: servers from creation to restore, versions, waiting, snapshots."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pgdyno.targets.aws.boto3_clients import (
     Appearing,
@@ -20,60 +20,16 @@ from pgdyno.targets.aws.boto3_clients import (
     retry_until_settled,
 )
 from pgdyno.targets.aws.databases.dead_man import NONE, guard
+from pgdyno.targets.aws.databases.parameters import INSTANCE, Level, make_group, values_for
 from pgdyno.targets.aws.databases.schema import DatabaseTarget
-from pgdyno.targets.aws.inventory import Maker
-from pgdyno.targets.aws.location import Place
-from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.targets.aws.inventory import APIS, Kind, tags_of
+from pgdyno.targets.aws.maker import Maker
+from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
 from pgdyno.targets.aws.schema import AwsMachine
+from pgdyno.targets.rented.rental_journal import Place
 from pgdyno.units import duration_words, parse_duration_s
 
-
-@dataclass(frozen=True, slots=True)
-class _Requests:
-    """Amazon's names for the snapshots of one service."""
-
-    create: str
-    describe: str
-    listed: str
-    snapshot: str
-    """The key of the snapshot's name."""
-    server: str
-    """The key of the name of what it is taken of."""
-
-
-_REQUESTS = {
-    Kind.DB_SNAPSHOT: _Requests(
-        "create_db_snapshot", "describe_db_snapshots", "DBSnapshots", "DBSnapshotIdentifier", "DBInstanceIdentifier"
-    ),
-    Kind.CLUSTER_SNAPSHOT: _Requests(
-        "create_db_cluster_snapshot",
-        "describe_db_cluster_snapshots",
-        "DBClusterSnapshots",
-        "DBClusterSnapshotIdentifier",
-        "DBClusterIdentifier",
-    ),
-}
-
-
-def take_snapshot(maker: Maker, spec: DatabaseTarget, kind: Kind, name: str) -> None:
-    """Take a snapshot called `name` of the target's server, and wait until it is available. Raises AwsError."""
-    asked = _REQUESTS[kind]
-    if spec.dead_man != NONE:
-        guard(maker, spec.dead_man, (kind,), name)
-    maker.note(kind, name)
-    identified = {asked.server: maker.name, asked.snapshot: name}
-    # Names are random: an existing snapshot comes from our own first attempt, whose response was lost.
-    with suppress(ThereAlreadyError):
-        change(maker, spec, asked.create, **identified, Tags=maker.journal.tags(maker.target, name))
-
-    def look() -> tuple[str, dict[str, Any]]:
-        listed = maker.cloud.each("rds", asked.describe, asked.listed, **{asked.snapshot: name})
-        found = one(listed, f"snapshot {name} in {maker.cloud.region}")
-        return found["Status"], found
-
-    wait_for(maker, spec, look, f"the {kind} {name}")
-
-
+PORT = 5432
 _FAILED = (
     "failed", "inaccessible-encryption-credentials", "inaccessible-encryption-credentials-recoverable",
     "incompatible-create", "incompatible-network", "incompatible-option-group", "incompatible-parameters",
@@ -114,18 +70,13 @@ def new_password() -> str:
     return secrets.token_hex(16)
 
 
-def one(found: Iterator[dict[str, Any]], what: str) -> dict[str, Any]:
-    """Return the first element of `found`. Raises NotThereError, which names `what`, if there is none."""
+def described(cloud: Cloud, kind: Kind, name: str) -> dict[str, Any]:
+    """Return RDS's description of what is called `name`. Raises NotThereError, AwsError."""
+    api = APIS[kind]
     with suppress(NotThereError):
-        for each in found:
+        for each in cloud.each("rds", api.describe, api.listed, **{api.key: name}):
             return each
-    raise NotThereError(f"there is no {what}")
-
-
-def instance_of(cloud: Cloud, name: str) -> dict[str, Any]:
-    """Return RDS's description of the instance. Raises NotThereError, AwsError."""
-    found = cloud.each("rds", "describe_db_instances", "DBInstances", DBInstanceIdentifier=name)
-    return one(found, f"database instance {name}")
+    raise NotThereError(f"there is no {kind} {name} in {cloud.region}")
 
 
 def wait_for(maker: Maker, spec: AwsMachine, look: Callable[[], tuple[str, T]], what: str) -> T:
@@ -176,7 +127,7 @@ def wait_for_instance(maker: Maker, spec: DatabaseTarget, parameters: str | None
 
     def look() -> tuple[str, dict[str, Any]]:
         nonlocal rebooted
-        found = instance_of(maker.cloud, maker.name)
+        found = described(maker.cloud, Kind.DB_INSTANCE, maker.name)
         waits = _waits_for(found, parameters) if found["DBInstanceStatus"] in _READY else None
         if waits == _REBOOT and not rebooted:
             # A restored instance may start with the parameters of its snapshot.
@@ -215,6 +166,69 @@ class Database:
     spec: DatabaseTarget
     password: str
 
+    engine: ClassVar[str]
+    kinds: ClassVar[tuple[Kind, ...]]
+    """What the service bills as the server: the instance, and on Aurora the cluster, of which snapshots are taken."""
+    snapshot_kind: ClassVar[Kind]
+    create_snapshot: ClassVar[str]
+
+    @property
+    def parameters(self) -> list[tuple[Level, Mapping[str, str]]]:
+        """The plan's parameters by their level."""
+        return [(INSTANCE, self.spec.parameters)]
+
+    def up(self) -> Place:
+        """Create the server and all that it needs, and wait until it is available. Raises AwsError, TargetError."""
+        cloud, spec = self.maker.cloud, self.spec
+        # Errors in the plan must be reported before anything is created.
+        release = self.release()
+        values = [(level, values_for(cloud, level, release.family, asked)) for level, asked in self.parameters]
+        vpc = vpc_of(cloud, spec.subnet_group)
+        allowed = allowed_networks(spec.allow)
+        guard(self.maker, spec.dead_man, self.kinds)
+        security = security_group(self.maker, vpc, allowed, [PORT])
+        groups = [make_group(self.maker, level, release.family, asked) for level, asked in values]
+        return self.create(release, security, groups)
+
+    def restore(self) -> Place:
+        """Create the removed server again from its snapshot or the origin of its clone, with its existing groups.
+
+        Raises AwsError.
+        """
+        name = self.maker.name
+        groups = [name if asked else None for _, asked in self.parameters]
+        return self.create(self.release(), group_named(self.maker.cloud, name), groups)
+
+    def create(self, release: Release, security: str, groups: Sequence[str | None]) -> Place:
+        """Create the server in the security group, with its parameter groups. Raises AwsError."""
+        raise NotImplementedError
+
+    def release(self) -> Release:
+        """Return the version that the service has for the plan or the snapshot. Raises AwsError."""
+        cloud, version = self.maker.cloud, self.spec.version
+        if self.spec.snapshot is not None:
+            found = described(cloud, self.snapshot_kind, self.spec.snapshot)
+            _check_snapshot(found, self.spec, self.engine)
+            version = found["EngineVersion"]
+        return find_release(cloud, self.engine, version)
+
+    def take_snapshot(self, name: str) -> None:
+        """Take a snapshot called `name` of the server, and wait until it is available. Raises AwsError."""
+        maker, spec, kind = self.maker, self.spec, self.snapshot_kind
+        if spec.dead_man != NONE:
+            guard(maker, spec.dead_man, (kind,), name)
+        maker.note(kind, name)
+        identified = {APIS[self.kinds[-1]].key: maker.name, APIS[kind].key: name}
+        # Names are random: an existing snapshot comes from our own first attempt, whose response was lost.
+        with suppress(ThereAlreadyError):
+            change(maker, spec, self.create_snapshot, **identified, Tags=tags_of(maker.journal, maker.target, name))
+
+        def look() -> tuple[str, dict[str, Any]]:
+            found = described(maker.cloud, kind, name)
+            return found["Status"], found
+
+        wait_for(maker, spec, look, f"the {kind} {name}")
+
     def request(self, operation: str, **asked: object) -> None:
         """Request a creation until Amazon knows all that it names. Raises AwsError."""
         # Names are random: an existing one comes from our own first attempt, whose response was lost.
@@ -227,7 +241,7 @@ class Database:
         change(self.maker, self.spec, operation, **named, **kept, ApplyImmediately=True)
 
 
-def check_snapshot(found: dict[str, Any], spec: DatabaseTarget, engine: str) -> None:
+def _check_snapshot(found: dict[str, Any], spec: DatabaseTarget, engine: str) -> None:
     """Raise AwsError if the plan's server cannot be restored from this snapshot."""
     name, version = spec.snapshot, found["EngineVersion"]
     if found["Engine"] != engine:

@@ -14,11 +14,10 @@ from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, 
 from pgdyno.targets.aws.hosts.schema import DATA_DEVICE, WAL_DEVICE, Ec2Target, Host
 from pgdyno.targets.aws.hosts.user_data import REACHED_WITHIN_S, new_nonce, public_host_key, server, user_data
 from pgdyno.targets.aws.hosts.user_data import Host as HostData
-from pgdyno.targets.aws.inventory import Maker
-from pgdyno.targets.aws.location import USER, Place
+from pgdyno.targets.aws.maker import Maker
 from pgdyno.targets.aws.network import allowed_networks, security_group, what_blocks
-from pgdyno.targets.aws.rental_journal import Journal
-from pgdyno.targets.rental import stamp
+from pgdyno.targets.rented.packaged_server import USER
+from pgdyno.targets.rented.rental_journal import Journal, Place, stamp
 from pgdyno.units import duration_words, parse_duration_s
 
 STATE = "cat ~/state"

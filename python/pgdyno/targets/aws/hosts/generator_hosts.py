@@ -17,11 +17,11 @@ from pgdyno.targets.aws.hosts.ec2 import HostKeys, place_of_host, wait_until_rea
 from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
 from pgdyno.targets.aws.hosts.schema import Architecture, Ec2Generator
 from pgdyno.targets.aws.hosts.user_data import generator, user_data
-from pgdyno.targets.aws.inventory import Maker, Stop
-from pgdyno.targets.aws.location import Place
+from pgdyno.targets.aws.inventory import RUN
+from pgdyno.targets.aws.maker import Maker, Stop
 from pgdyno.targets.aws.network import allowed_networks, security_group
-from pgdyno.targets.aws.rental_journal import RUN, Journal
-from pgdyno.targets.rental import GENERATOR, Note, generator_names, is_generator
+from pgdyno.targets.rented.rental import Note, generator_names, is_generator
+from pgdyno.targets.rented.rental_journal import Journal, Place
 
 Say = Callable[[str], None]
 REACH_S = 10
@@ -86,17 +86,16 @@ def _check_programs(architecture: Architecture, instance: str) -> None:
             raise TargetError(message, hint=hint)
 
 
-def generator_host(journal: Journal, name: str = GENERATOR) -> RemoteHost:
-    """Return how to reach a generator of the journal's run, and the addresses by which it reaches the servers."""
-    place = Place(**journal.ready[name])
-    ssh = KeyRing(journal).ssh(place)
-    assert ssh is not None
-    return RemoteHost(ssh, _inner(journal.ready), place.zone, place.instance)
-
-
-def all_generator_hosts(journal: Journal) -> list[RemoteHost]:
-    """Return the same for every generator of the run."""
-    return [generator_host(journal, name) for name in generator_names(len(journal.ready)) if name in journal.ready]
+def generator_hosts(journal: Journal) -> list[RemoteHost]:
+    """Return how to reach the generators of the journal's run, and the addresses by which they reach the servers."""
+    found = []
+    for name in generator_names(len(journal.ready)):
+        if name in journal.ready:
+            place = Place(**journal.ready[name])
+            ssh = KeyRing(journal).ssh(place)
+            assert ssh is not None
+            found.append(RemoteHost(ssh, _inner(journal.ready), place.zone, place.instance))
+    return found
 
 
 def _inner(ready: Mapping[str, dict[str, Any]]) -> dict[str, str]:
@@ -106,7 +105,7 @@ def _inner(ready: Mapping[str, dict[str, Any]]) -> dict[str, str]:
 
 def check_reach(cloud: Cloud, journal: Journal) -> None:
     """Raise TargetError if a generator does not reach a server; it says whether security group or route block it."""
-    for far in all_generator_hosts(journal):
+    for far in generator_hosts(journal):
         _check_reach(far, cloud, journal)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +12,12 @@ from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, Not
 from pgdyno.targets.aws.databases.rds import gibibytes
 from pgdyno.targets.aws.databases.service import wait_for, with_choices, without_none
 from pgdyno.targets.aws.hosts.schema import Architecture, Host, System
-from pgdyno.targets.aws.inventory import Maker
-from pgdyno.targets.aws.location import Place
+from pgdyno.targets.aws.inventory import Kind
+from pgdyno.targets.aws.maker import Maker
 from pgdyno.targets.aws.network import vpc_of
-from pgdyno.targets.aws.rental_journal import Journal, Kind
 from pgdyno.targets.aws.volumes import Volume
-from pgdyno.targets.home import ensure_folder, storing
+from pgdyno.targets.home import storing
+from pgdyno.targets.rented.rental_journal import Journal, Place
 
 IMAGES: Mapping[System, str] = {
     "debian-12": "/aws/service/debian/release/12/latest/{}",
@@ -224,9 +223,8 @@ def _end_error(instance: str, found: dict[str, Any]) -> AwsError:
 
 def instance_of(cloud: Cloud, instance: str) -> dict[str, Any]:
     """Return EC2's description of the instance. Raises NotThereError, AwsError."""
-    for reservation in cloud.each("ec2", "describe_instances", "Reservations", InstanceIds=[instance]):
-        for each in reservation["Instances"]:
-            return dict(each)
+    for each in cloud.each("ec2", "describe_instances", "Reservations[].Instances[]", InstanceIds=[instance]):
+        return each
     raise NotThereError(f"there is no instance {instance}")
 
 
@@ -238,6 +236,7 @@ class KeyRing:
 
     def __init__(self, journal: Journal) -> None:
         """Names the folder of the journal's run; nothing is written yet."""
+        self._journal = journal
         self.folder = journal.keys
         self.config = self.folder / "config"
         """A config file for ssh(1) that names the key of `own`."""
@@ -250,18 +249,17 @@ class KeyRing:
 
     def own(self) -> str:
         """Return the public half of the run's own key, which the first call generates. Raises TargetError."""
-        with storing(self.folder, "cannot write"):
-            if not (self.folder / "key.pub").exists():
-                ensure_folder(self.folder)
-                self.folder.chmod(0o700)
-                # asyncssh takes long to import.
-                from pgdyno.remote.connect import new_key
+        if not (self.folder / "key.pub").exists():
+            # asyncssh takes long to import.
+            from pgdyno.remote.connect import new_key
 
-                private, public = new_key("pgdyno")
-                _write(self.folder / "key", private)
-                _write(self.config, f'Host *\n  IdentityFile "{self.folder / "key"}"\n  IdentitiesOnly yes\n')
-                # This file must be the last: its existence says that the others are complete.
-                _write(self.folder / "key.pub", public)
+            private, public = new_key("pgdyno")
+            self._journal.keep_key("key", private)
+            config = f'Host *\n  IdentityFile "{self.folder / "key"}"\n  IdentitiesOnly yes\n'
+            self._journal.keep_key("config", config)
+            # This file must be the last: its existence says that the others are complete.
+            self._journal.keep_key("key.pub", public)
+        with storing(self.folder, "cannot read"):
             return (self.folder / "key.pub").read_text(encoding="utf-8")
 
     def ssh(self, place: Place) -> SshSpec | None:
@@ -278,8 +276,7 @@ class KeyRing:
 
     def trust(self, target: str, certificate: str) -> None:
         """Write the certificate by which clients recognize the server of `target`. Raises TargetError."""
-        with storing(self.folder, "cannot write"):
-            _write(self.certificate(target), certificate)
+        self._journal.keep_key(self.certificate(target).name, certificate)
 
     def know(self, address: str, port: int, public: str) -> None:
         """Add the host key of `address` to the known hosts. Raises TargetError."""
@@ -288,9 +285,3 @@ class KeyRing:
             file.write(
                 f"[{address}]:{port} {algorithm} {key}\n" if port != SSH_PORT else f"{address} {algorithm} {key}\n"
             )
-
-
-def _write(file: Path, text: str) -> None:
-    handle = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)

@@ -9,12 +9,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from pgdyno.errors import Problem
-from pgdyno.plan.known_settings import SETTING_NAME
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import PlanPath, RentedHosts, TargetSpec
 from pgdyno.plan.values import Lasting
 from pgdyno.targets.aws.schema import PROVIDER, AwsMachine, AwsTarget, check_networks
 from pgdyno.targets.aws.volumes import DataVolume, Volume, check_volume
+from pgdyno.targets.rented.packaged_server import RESERVED, check_major, check_settings
 from pgdyno.units import parse_bytes
 
 LOGIN = "pgdyno"
@@ -36,24 +36,10 @@ LEAST_ROOT = 8 * 1024**3
 """The size of the images, and therefore the smallest root volume."""
 COUNTS_HUGE_PAGES = 15
 """The first major version that reports how many huge pages it needs (shared_memory_size_in_huge_pages)."""
-_PLACE = "pgdyno places the cluster"
-_REACHED = "pgdyno decides how the server is reached"
-RESERVED = {
+_RESERVED = RESERVED | {
     "cluster_name": "it marks the servers of pgdyno",
-    "config_file": _PLACE,
-    "data_directory": _PLACE,
-    "external_pid_file": _PLACE,
-    "hba_file": _REACHED,
     "huge_pages": "use the target's key huge_pages",
-    "ident_file": _REACHED,
-    "listen_addresses": _REACHED,
-    "port": "use the target's key port",
-    "ssl": "use the target's key tls",
-    "ssl_cert_file": _REACHED,
-    "ssl_key_file": _REACHED,
-    "unix_socket_directories": _REACHED,
 }
-"""Settings that a plan cannot set, with the reason."""
 
 
 class Host(AwsMachine):
@@ -109,7 +95,7 @@ class Ec2Target(Host, AwsTarget):
         yield from super().check(name, targets, document)
         where = ("target", name)
         yield from self._check_version(where, document)
-        yield from self._check_parameters((*where, "parameters"), document)
+        yield from check_settings(where, self.parameters, _RESERVED, document)
         yield from self.check_host(where, document)
         for key, volume in (("data", self.data), ("wal", self.wal)):
             if volume is not None:
@@ -127,8 +113,7 @@ class Ec2Target(Host, AwsTarget):
 
     def _check_version(self, where: PlanPath, document: Document) -> Iterator[Problem]:
         if not self.version.isdigit():
-            message = f"{self.version} cannot be chosen: packages come in their newest minor version"
-            yield document.problem((*where, "version"), message, f'write version = "{self.version.partition(".")[0]}"')
+            yield from check_major(where, self.version, document)
             return
         theirs = DISTRIBUTED[self.system]
         if self.packages == "pgdg" and self.system == "amazon-linux-2023":
@@ -138,15 +123,6 @@ class Ec2Target(Host, AwsTarget):
             message = f"{self.system} has packages of PostgreSQL {', '.join(theirs)}, not {self.version}"
             other = "another system" if self.system == "amazon-linux-2023" else 'packages = "pgdg", or another system'
             yield document.problem((*where, "version"), message, f"use {other}")
-
-    def _check_parameters(self, where: PlanPath, document: Document) -> Iterator[Problem]:
-        for name, value in self.parameters.items():
-            if SETTING_NAME.fullmatch(name) is None or name.lower().startswith("include"):
-                yield document.problem((*where, name), "is not the name of a setting", "remove it")
-            elif (reason := RESERVED.get(name.lower())) is not None:
-                yield document.problem((*where, name), f"cannot be set: {reason}", "remove it")
-            elif "\n" in value or "\0" in value:
-                yield document.problem((*where, name), "must be a single line")
 
 
 class Ec2Generator(Host, RentedHosts):

@@ -10,9 +10,6 @@ image or an earlier boot has left there is taken for it.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import json
 import re
 import secrets
@@ -25,9 +22,9 @@ from typing import Any
 from pgdyno.errors import TargetError
 from pgdyno.targets.aws.boto3_clients import AwsError, NotThereError, Patience
 from pgdyno.targets.aws.hosts.schema import DATA_DEVICE, WAL_DEVICE, Ec2Target
-from pgdyno.targets.aws.inventory import Maker
-from pgdyno.targets.aws.location import USER
+from pgdyno.targets.aws.maker import Maker
 from pgdyno.targets.aws.volumes import DataVolume
+from pgdyno.targets.rented.packaged_server import USER, settings_text, verifier
 
 REACHED_WITHIN_S = 600.0
 """The time limit for a running instance to boot until it has printed its key, and again until SSH answers."""
@@ -80,24 +77,6 @@ def _silence_error(instance: str, console: str) -> TargetError:
     shown = "".join(f"\n  {line[:200]}" for line in last) or " (Amazon shows no console output)"
     message = f"the instance {instance} has not printed its SSH key on its console:{shown}"
     return TargetError(message, hint="it failed to boot, or takes too long: try again, or choose another type")
-
-
-ITERATIONS = 4096
-"""The default of PostgreSQL's scram_iterations."""
-_SALT = 16
-
-
-def verifier(password: str, salt: bytes | None = None) -> str:
-    """Return `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey` for CREATE ROLE … PASSWORD. Passwords must be ASCII."""
-    salt = secrets.token_bytes(_SALT) if salt is None else salt
-    salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, ITERATIONS)
-    stored = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
-    parts = [base64.b64encode(each).decode() for each in (salt, stored, _hmac(salted, b"Server Key"))]
-    return f"SCRAM-SHA-256${ITERATIONS}:{parts[0]}${parts[1]}:{parts[2]}"
-
-
-def _hmac(key: bytes, text: bytes) -> bytes:
-    return hmac.digest(key, text, "sha256")
 
 
 FOLDER = "/etc/pgdyno"
@@ -190,12 +169,7 @@ def settings_file(spec: Ec2Target) -> str:
         settings |= {"ssl_cert_file": f"{configuration}server.crt", "ssl_key_file": f"{configuration}server.key"}
     if spec.huge_pages:
         settings["huge_pages"] = "on"
-    return "".join(f"{name} = {_quote_setting(value)}\n" for name, value in (settings | spec.parameters).items())
-
-
-def _quote_setting(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"
+    return settings_text(settings | spec.parameters)
 
 
 def user_data(host: Host, job: Job) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, NotThereError
 from pgdyno.targets.aws.hosts.schema import DATA_DEVICE, WAL_DEVICE
-from pgdyno.targets.rental import SECOND_US, Figure, Observed, Span, is_complete, missing
+from pgdyno.targets.rented.rental import SECOND_US, Figure, Observed, Span, is_complete, missing
 
 PERIOD_S = 60
 """The finest period of these metrics; for hosts it needs detailed monitoring."""
@@ -119,10 +119,9 @@ def database(instance: str) -> list[Subject]:
 def host(cloud: Cloud, tokens: Iterable[str]) -> list[Subject]:
     """Return the running instance that a request with one of these tokens created, and its volumes. Raises AwsError."""
     filters = [{"Name": "client-token", "Values": list(tokens)}]
-    for reservation in cloud.each("ec2", "describe_instances", "Reservations", Filters=filters):
-        for each in reservation["Instances"]:
-            if each["State"]["Name"] == "running":
-                return [Subject("AWS/EC2", "InstanceId", each["InstanceId"], HOST), *_volumes(each)]
+    for each in cloud.each("ec2", "describe_instances", "Reservations[].Instances[]", Filters=filters):
+        if each["State"]["Name"] == "running":
+            return [Subject("AWS/EC2", "InstanceId", each["InstanceId"], HOST), *_volumes(each)]
     raise NotThereError("the instance no longer exists")
 
 

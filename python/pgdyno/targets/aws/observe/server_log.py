@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pgdyno.targets.aws.boto3_clients import Cloud
-from pgdyno.targets.rental import SECOND_US, Span
+from pgdyno.targets.rented.rental import SECOND_US, Span
 
 MOST_BYTES = 64 << 20
 """The most bytes of log that pgdyno stores for one trial."""

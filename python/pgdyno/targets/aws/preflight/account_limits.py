@@ -12,14 +12,13 @@ from typing import Any
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, DeniedError
-from pgdyno.targets.aws.databases.aurora import ENGINE as AURORA
 from pgdyno.targets.aws.databases.aurora import STORAGE as AURORA_STORAGE
-from pgdyno.targets.aws.databases.rds import ENGINE as POSTGRES
-from pgdyno.targets.aws.databases.rds import gibibytes
-from pgdyno.targets.aws.databases.schema import AuroraTarget, DatabaseTarget, RdsTarget
+from pgdyno.targets.aws.databases.aurora import Aurora
+from pgdyno.targets.aws.databases.rds import Rds, gibibytes
+from pgdyno.targets.aws.databases.schema import AuroraTarget, RdsTarget
 from pgdyno.targets.aws.databases.service import Release
 from pgdyno.targets.aws.volumes import Volume
-from pgdyno.targets.rental import is_generator
+from pgdyno.targets.rented.rental import is_generator
 
 ABORT = {"NoCredentials", "NoRegion", "Configuration", "Unreachable", "NoBoto3"}
 """Codes of errors that every further request would have as well."""
@@ -79,13 +78,12 @@ class Findings:
 Option = Mapping[str, Any]
 
 
-def zones_of_database(cloud: Cloud, spec: DatabaseTarget, release: Release) -> set[str]:
+def zones_of_database(cloud: Cloud, spec: RdsTarget | AuroraTarget, release: Release) -> set[str]:
     """Return the zones that offer all classes of `spec` with its storage. Raises AwsError if one has none, or if the
     storage is outside of the service's limits.
     """
-    aurora = isinstance(spec, AuroraTarget)
-    engine = AURORA if aurora else POSTGRES
-    kind = AURORA_STORAGE[spec.storage_type] if isinstance(spec, AuroraTarget) else _storage_type(spec)
+    engine = Aurora.engine if isinstance(spec, AuroraTarget) else Rds.engine
+    kind = AURORA_STORAGE.get(spec.storage_type, spec.storage_type)
     found: list[set[str]] = []
     for instance in (spec.instance, *spec.instead):
         asked = {"Engine": engine, "EngineVersion": release.version, "DBInstanceClass": instance, "Vpc": True}
@@ -104,10 +102,6 @@ def zones_of_database(cloud: Cloud, spec: DatabaseTarget, release: Release) -> s
             raise AwsError("; ".join(wrong), code="Offer", hint="change the target's keys; nothing was created")
         found.append({zone["Name"] for each in options for zone in each.get("AvailabilityZones", ())})
     return set.intersection(*found)
-
-
-def _storage_type(spec: DatabaseTarget) -> str:
-    return spec.storage_type if isinstance(spec, RdsTarget) else ""
 
 
 def _list_exceeded(spec: RdsTarget, option: Option) -> Iterator[str]:
@@ -254,11 +248,10 @@ def _amounts_in_use(cloud: Cloud, needed: Amounts) -> Amounts:
     found = Amounts()
     if needed.vcpu or needed.spot_vcpu:
         running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-        for reservation in cloud.each("ec2", "describe_instances", "Reservations", Filters=running):
-            for each in reservation["Instances"]:
-                cpu = each.get("CpuOptions", {})
-                vcpus = cpu.get("CoreCount", 0) * cpu.get("ThreadsPerCore", 1)
-                found.processors(each["InstanceType"], vcpus, spot=each.get("InstanceLifecycle") == "spot")
+        for each in cloud.each("ec2", "describe_instances", "Reservations[].Instances[]", Filters=running):
+            cpu = each.get("CpuOptions", {})
+            vcpus = cpu.get("CoreCount", 0) * cpu.get("ThreadsPerCore", 1)
+            found.processors(each["InstanceType"], vcpus, spot=each.get("InstanceLifecycle") == "spot")
         for each in cloud.each("ec2", "describe_volumes", "Volumes"):
             found.volume(each.get("VolumeType", ""), each.get("Iops", 0), each["Size"])
     return found

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import ROLE_HINT, AwsError, Cloud, DeniedError, NotThereError
 from pgdyno.targets.aws.databases.aurora import Aurora
-from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, values_for
+from pgdyno.targets.aws.databases.parameters import values_for
 from pgdyno.targets.aws.databases.rds import Rds, gibibytes
-from pgdyno.targets.aws.databases.schema import AuroraTarget, RdsTarget
+from pgdyno.targets.aws.databases.schema import RdsTarget
 from pgdyno.targets.aws.hosts.ec2 import Ec2
 from pgdyno.targets.aws.hosts.generator_hosts import RentedGenerator
 from pgdyno.targets.aws.hosts.instances import (
@@ -24,7 +24,7 @@ from pgdyno.targets.aws.hosts.instances import (
     network_of,
 )
 from pgdyno.targets.aws.hosts.schema import Ec2Generator, Ec2Target
-from pgdyno.targets.aws.inventory import Maker
+from pgdyno.targets.aws.maker import Maker
 from pgdyno.targets.aws.network import vpc_of
 from pgdyno.targets.aws.preflight.account_limits import (
     Amounts,
@@ -36,7 +36,7 @@ from pgdyno.targets.aws.preflight.account_limits import (
 )
 from pgdyno.targets.aws.preflight.storage_limits import Limit, attached_limit, instance_limit, volume_limit
 from pgdyno.targets.aws.volumes import Volume
-from pgdyno.targets.rental import GENERATOR, Note
+from pgdyno.targets.rented.rental import GENERATOR, Note
 from pgdyno.units import duration_words
 
 Server = Rds | Aurora | Ec2
@@ -93,11 +93,9 @@ class Checks:
             release = server.release()
         if release is None:
             return
-        with self.findings.of(name):
-            values_for(self.cloud, INSTANCE, release.family, spec.parameters)
-        if isinstance(spec, AuroraTarget):
+        for level, asked in server.parameters:
             with self.findings.of(name):
-                values_for(self.cloud, CLUSTER, release.family, spec.cluster_parameters)
+                values_for(self.cloud, level, release.family, asked)
         with self.findings.of(name):
             vpc, there = _network_of_database(self.cloud, spec.subnet_group)
             with self.findings.optional(Message("offered-classes", "which classes Amazon offers")):

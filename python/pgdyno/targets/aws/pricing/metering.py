@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, io_usage
-from pgdyno.targets.estimate import ONCE, Item
-from pgdyno.targets.rental import Load, is_generator
+from pgdyno.targets.rented.estimate import ONCE, Item
+from pgdyno.targets.rented.rental import Load, is_generator
 
 LEAST_H = 1 / 6
 """The hours that Amazon bills at least for a database server: ten minutes."""

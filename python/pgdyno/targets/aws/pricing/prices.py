@@ -17,9 +17,9 @@ from typing import Any
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.aws.boto3_clients import Cloud
-from pgdyno.targets.aws.rental_journal import FOLDER
-from pgdyno.targets.estimate import CURRENCY, Origin, Rate
+from pgdyno.targets.aws.schema import PROVIDER
 from pgdyno.targets.home import ensure_folder, write_whole
+from pgdyno.targets.rented.estimate import CURRENCY, Origin, Rate
 
 FILE = "list_prices.toml"
 
@@ -81,7 +81,7 @@ class Prices:
 
     @property
     def _file(self) -> Path:
-        return self.root / FOLDER / "prices.json"
+        return self.root / PROVIDER / "prices.json"
 
     def rate(self, usage: Usage) -> Rate | None:
         """Return the price of `usage`; None if it is unknown. Raises TargetError if the cache cannot be written.

@@ -15,14 +15,15 @@ from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.rds import gibibytes
 from pgdyno.targets.aws.databases.schema import AuroraTarget, DatabaseTarget, RdsTarget, extended_year
+from pgdyno.targets.aws.databases.service import described
 from pgdyno.targets.aws.hosts.schema import Ec2Generator, Ec2Target
+from pgdyno.targets.aws.inventory import Kind, is_free
 from pgdyno.targets.aws.pricing.duration import copies_data, hours_of, longest_trial_s, touched_bytes
 from pgdyno.targets.aws.pricing.prices import CLOUDWATCH, EC2, HOSTS, INSTANCES, METRIC, VPC, Prices, Usage
-from pgdyno.targets.aws.rental_journal import FREE, Kind, Resource
 from pgdyno.targets.aws.schema import AwsTarget
 from pgdyno.targets.aws.volumes import GP3_IOPS, GP3_MBS, Volume
-from pgdyno.targets.estimate import CURRENCY, ONCE, RESERVE, Estimate, Item
-from pgdyno.targets.rental import generator_names
+from pgdyno.targets.rented.estimate import CURRENCY, ONCE, RESERVE, Estimate, Item
+from pgdyno.targets.rented.rental import Resource, generator_names
 
 Host = Ec2Target | Ec2Generator
 _NAMES = {"gp3": "gp3", "io1": "piops", "io2": "io2"}
@@ -70,7 +71,7 @@ def monitoring_item(name: str, prices: Prices, region: str) -> Item:
 
 def part_items(each: Resource, prices: Prices) -> Iterator[Item]:
     """Yield the cost of an existing host or volume."""
-    if each.kind is Kind.INSTANCE:
+    if each.kind == Kind.INSTANCE:
         yield _instance(each.name, each.instance, prices, each.region)
     elif each.storage in _NAMES and each.size_gb is not None:
         yield _storage(each.name, each.storage, each.size_gb, prices, each.region)
@@ -334,14 +335,11 @@ def _snapshot_gb(spec: DatabaseTarget, region: str) -> int | None:
     """Return the GiB that a server from the plan's snapshot has at least, 0 without one; None if that is unknown."""
     if spec.snapshot is None:
         return 0
-    of = "DBClusterSnapshot" if isinstance(spec, AuroraTarget) else "DBSnapshot"
-    operation = "describe_db_cluster_snapshots" if isinstance(spec, AuroraTarget) else "describe_db_snapshots"
+    kind = Kind.CLUSTER_SNAPSHOT if isinstance(spec, AuroraTarget) else Kind.DB_SNAPSHOT
     try:
-        for each in Cloud(region).each("rds", operation, f"{of}s", **{f"{of}Identifier": spec.snapshot}):
-            return int(each.get("AllocatedStorage", 0))
+        return int(described(Cloud(region), kind, spec.snapshot).get("AllocatedStorage", 0))
     except AwsError:
         return None
-    return None
 
 
 _STORAGE = "Database Storage"
@@ -397,7 +395,7 @@ def hourly_costs(there: Sequence[Resource], prices: Prices) -> Message | None:
 
 
 def _items_of_resource(each: Resource, prices: Prices) -> Iterator[Item]:
-    if each.kind is Kind.DB_INSTANCE:
+    if each.kind == Kind.DB_INSTANCE:
         engine = "Aurora PostgreSQL" if each.size_gb is None else "PostgreSQL"
         usage = Usage(each.region, engine, INSTANCES, f"InstanceUsage:{each.instance}")
         yield Item(each.name, each.instance, 1, "hour", prices.rate(usage))
@@ -406,9 +404,9 @@ def _items_of_resource(each: Resource, prices: Prices) -> Iterator[Item]:
             yield Item(each.name, each.storage, each.size_gb, "GB", prices.rate(usage))
             yield from _provisioned_by_rds(each.name, each.storage, each.iops, each.throughput, prices, each.region)
     elif each.kind in (Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT):
-        engine = "PostgreSQL" if each.kind is Kind.DB_SNAPSHOT else "Aurora PostgreSQL"
+        engine = "PostgreSQL" if each.kind == Kind.DB_SNAPSHOT else "Aurora PostgreSQL"
         yield snapshot_item(each.name, each.size_gb or 0, prices, each.region, engine)
     elif each.kind in (Kind.INSTANCE, Kind.VOLUME):
         yield from part_items(each, prices)
-    elif each.kind is not Kind.DB_CLUSTER and each.kind not in FREE:
+    elif each.kind != Kind.DB_CLUSTER and not is_free(each.kind):
         yield Item(each.name, each.words, 1, "hour", None)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import secrets
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan
 from pgdyno.plan.hosts import SshSpec
+from pgdyno.plan.model import servers_of
+from pgdyno.plan.targets import RentedTarget
 from pgdyno.records import CloudSource
 from pgdyno.targets.dsn.schema import DsnTarget
-from pgdyno.targets.estimate import Estimate
-from pgdyno.targets.lock import JournalLock
+from pgdyno.targets.home import storing
+from pgdyno.targets.rented.estimate import Estimate
+from pgdyno.targets.rented.rental_journal import Journal, Place
 
 if TYPE_CHECKING:
     from pgdyno.remote.remote_host import RemoteHost
@@ -99,93 +103,74 @@ def is_generator(name: str) -> bool:
     return name.startswith(GENERATOR)
 
 
-def stamp(moment: datetime) -> str:
-    """Format a time as `2026-11-21T20:00:00Z`, which providers also accept in tags."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """An existing resource at a provider that has pgdyno's tags or that a journal names."""
 
-
-class Resource(Protocol):
-    """A resource at a provider that has pgdyno's tags, or that a journal names and that exists."""
-
-    @property
-    def id(self) -> str:
-        """The identifier by which it is removed."""
-
-    @property
-    def run(self) -> str:
-        """The run that created it."""
-
-    @property
-    def expires(self) -> datetime | None:
-        """The time of expiry; None if unknown."""
-
-    @property
-    def owner(self) -> str:
-        """The identity that created it; empty if unknown."""
+    kind: str
+    id: str
+    """The identifier that a request for its removal needs."""
+    name: str
+    region: str
+    """Empty for a host of a pool."""
+    run: str
+    """The run that created it."""
+    expires: datetime | None
+    """The time of expiry; None if unknown."""
+    state: str = ""
+    owner: str = ""
+    """The identity that created it; empty if unknown."""
+    instance: str = ""
+    """The instance class, which determines the price; empty for others."""
+    size_gb: int | None = None
+    """The size of its storage; None without one of its own."""
+    storage: str = ""
+    """The type of that storage: gp3; empty for a snapshot."""
+    iops: int = 0
+    throughput: int = 0
+    """The IOPS and MB/s of that storage, as far as its description has them."""
+    arn: str = ""
+    """Amazon's full name of it, where its tags need that."""
 
     @property
     def words(self) -> str:
-        """The type, name and location of the resource."""
+        """A description such as `database instance pgdyno-… (db.r8g.large, creating), eu-central-1`."""
+        size = "" if self.size_gb is None else f"{self.size_gb} GB {self.storage}".rstrip()
+        more = ", ".join(each for each in (self.instance, size, self.state) if each)
+        name = self.name if self.id == self.name else f"{self.name} {self.id}"
+        place = f", {self.region}" if self.region else ""
+        return f"{self.kind} {name}{f' ({more})' if more else ''}{place}"
 
 
-class Left(Protocol):
+@dataclass(frozen=True, slots=True)
+class Left:
     """A resource that could not be removed."""
 
-    @property
-    def resource(self) -> Resource:
-        """The resource itself."""
-
-    @property
-    def message(self) -> Message:
-        """That it is still there, why, and whether it costs anything."""
+    resource: Resource
+    message: Message
+    """That it is still there, why, and whether it costs anything."""
 
 
-_NAMED = "%Y%m%d-%H%M%S"
-_STAMPED = len("20261122-093000")
+def rented_servers(plan: Plan) -> dict[str, RentedTarget]:
+    """Return the plan's rented servers by name: each instance of a target of several is one."""
+    return {name: spec for name, spec in servers_of(plan).items() if isinstance(spec, RentedTarget)}
 
 
-def new_run() -> str:
-    """Return a unique name of letters, digits and single dashes, which RDS requires for its names."""
-    return f"{datetime.now(UTC):{_NAMED}}-{secrets.token_hex(3)}"
+def wanted_names(plan: Plan) -> set[str]:
+    """Return the names of all rented servers and generators, which must be ready."""
+    return {*rented_servers(plan), *(generator_names(plan.generator.count) if plan.generator is not None else ())}
 
 
-@dataclass(slots=True)
-class Journal:
-    """The record of the resources of one run, which this machine wrote before it created them."""
-
-    path: Path
-    """Its file or folder, named after the run."""
-    plan: str
-    digest: str
-    """The digest of what the plan rents, by which a changed plan is recognized."""
-    expires: datetime
-    """The time after which `pgdyno reap --expired` removes it."""
-    account: str = ""
-    """The account that owns the resources; empty for hosts of a pool."""
-    ready: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The addresses of servers and generators, by target: instance, zone, version, host, login, ssh_port."""
-    _lock: JournalLock = field(default_factory=JournalLock, repr=False)
-
-    @property
-    def run(self) -> str:
-        return self.path.stem
-
-    @property
-    def begun(self) -> datetime:
-        """The start of the run to a second, from its name."""
-        return datetime.strptime(self.run[:_STAMPED], _NAMED).replace(tzinfo=UTC)
-
-    @property
-    def keys(self) -> Path:
-        """The folder with the keys of its hosts, which only its owner can read."""
-        return self.path
-
-    def hold(self) -> bool:
-        """Locks it until the process ends; returns False if another process has the lock, or closed it."""
-        return self._lock.hold(self.path)
-
-    def release(self) -> None:
-        self._lock.release()
+def digest_of(plan: Plan) -> str:
+    """Return a digest of what the plan rents; plans with the same servers have the same digest."""
+    asked: dict[str, object] = {
+        name: spec.model_dump(mode="json", exclude={"instances"}) for name, spec in rented_servers(plan).items()
+    }
+    if plan.generator is not None:
+        asked[GENERATOR] = plan.generator.model_dump(mode="json")
+    if plan.cloud.placement is not None:
+        asked["placement"] = plan.cloud.placement
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(slots=True)
@@ -242,8 +227,29 @@ class Rental(ABC):
         """Create all resources; after an error, those created so far still exist."""
 
     @abstractmethod
+    def is_up(self) -> bool:
+        """Return whether all servers and generators exist where the plan wants them."""
+
+    @abstractmethod
+    def ssh(self, name: str) -> SshSpec | None:
+        """Return how to log in to the host of `name`; None if nobody can."""
+
+    @abstractmethod
+    def tls_root(self, name: str) -> Path:
+        """Return the file of certificates that verify the server of target `name`."""
+
+    def place(self, name: str) -> Place:
+        return Place(**self.journal.ready[name])
+
     def connection(self, name: str) -> DsnTarget:
         """Return how to open the server of target `name`, as a target over the network."""
+        spec = rented_servers(self.plan)[name]
+        keys = ("database", "allow_existing", "settings")
+        return DsnTarget.with_password_file(
+            self.place(name).dsn(self.journal.passwords, self.tls_root(name)),
+            ssh=self.ssh(name),
+            **{key: getattr(spec, key) for key in keys if key in spec.model_fields_set},
+        )
 
     @abstractmethod
     def server_id(self, name: str) -> str:
@@ -251,8 +257,8 @@ class Rental(ABC):
 
     def is_restored_often(self, name: str) -> bool:
         """Return whether the server of target `name` is replaced before every trial."""
-        del name
-        return False
+        spec = rented_servers(self.plan).get(name)
+        return spec is not None and spec.restore_s > 0
 
     def wants_restore(self, name: str) -> bool:
         """Return whether the server must be restored before the next trial."""
@@ -260,20 +266,18 @@ class Rental(ABC):
 
     def has_snapshot(self, name: str, dataset: str) -> bool:
         """Return whether `take_snapshot` has taken one of the server of target `name` with `dataset`."""
-        del name, dataset
-        return False
+        return (name, dataset) in self.journal.snapshots
 
     def take_snapshot(self, name: str, dataset: str) -> None:
         """Take a snapshot of the server of target `name`, which now has `dataset`; `down` deletes it.
 
         pgdyno calls it for targets whose `takes_snapshot` is true.
         """
-        raise TargetError(f"target {name} cannot have a snapshot with {dataset}")
+        raise NotImplementedError
 
     def restore(self, name: str, dataset: str | None = None) -> None:
         """Replace the server by one from the snapshot with `dataset`, or for None from what the plan names."""
-        del dataset
-        raise TargetError(f"target {name} cannot be restored: its cluster lasts for the whole run")
+        raise NotImplementedError
 
     def reads_first(self, name: str) -> bool:
         """Return whether every page is to be read before the first trial after a restore."""
@@ -307,21 +311,25 @@ class Rental(ABC):
         del name, now
         return 0.0
 
-    @abstractmethod
     def generator_cost(self, name: str) -> Estimate:
         """Return the cost of the generator `name`."""
+        raise NotImplementedError
 
-    def generator_ssh(self) -> SshSpec | None:
-        """Return the SSH address of the first generator; None if the load comes from this machine."""
-        return None
+    def load_hosts(self) -> list[RemoteHost]:
+        """Return the generators; none if the load comes from this machine."""
+        return []
 
     def through(self) -> tuple[str, ...]:
         """Return the words that precede a program to run it on the first generator; none for this machine."""
-        return ()
+        hosts = self.load_hosts()
+        if not hosts:
+            return ()
+        from pgdyno.remote.remote_host import relay_command
 
-    def load_hosts(self) -> list[RemoteHost]:
-        """Return the generators if there are several, else none."""
-        return []
+        file = self.journal.keys / "generator.json"
+        with storing(file, "cannot write"):
+            hosts[0].write(file)
+        return relay_command(file)
 
     @abstractmethod
     def existing(self) -> Sequence[Resource]:
@@ -333,7 +341,7 @@ class Rental(ABC):
 
     @abstractmethod
     def release(self, name: str) -> None:
-        """Begins to remove the server of target `name`, which no further trial needs; `down` removes the rest."""
+        """Begin to remove the server of target `name`, which no further trial needs; `down` removes the rest."""
 
     @abstractmethod
     def down(self) -> Sequence[Left]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -19,8 +19,9 @@ from pgdyno.messages import Message
 from pgdyno.plan.model import Plan, rented_targets
 from pgdyno.records import CloudRecord, TrialRecord
 from pgdyno.registry import PROVIDERS, loaded
-from pgdyno.targets.estimate import Estimate
-from pgdyno.targets.rental import Journal, Left, Rental, Resource, Say
+from pgdyno.targets.rented.estimate import Estimate
+from pgdyno.targets.rented.rental import Left, Rental, Resource, Say, digest_of, wanted_names
+from pgdyno.targets.rented.rental_journal import Journal, journals
 
 # ---- leftover resources ----
 
@@ -34,11 +35,9 @@ class Wanted:
     expired: bool = False
     """Only resources of runs that have expired."""
 
-    def means(self, resource: Resource, now: datetime) -> bool:
-        if self.run is not None and resource.run != self.run:
-            return False
+    def means(self, run: str, expires: datetime | None) -> bool:
         # no run can still need a resource without a readable expiry
-        return not self.expired or resource.expires is None or resource.expires <= now
+        return self.run in (None, run) and (not self.expired or expires is None or expires <= datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +47,26 @@ class Reaped:
     """The resources that could not be removed."""
 
 
-class Reaper(Protocol):
+class Reaper(ABC):
     """Finds what runs left behind, by journals and by tags, and removes it. Methods raise TargetError."""
 
-    @property
-    def places(self) -> Sequence[str]:
-        """The regions that it searches."""
+    places: Sequence[str]
+    """The regions or hosts that it searches."""
 
     def strangers(self) -> Sequence[Journal]:
         """Return journals of other accounts, whose resources these credentials cannot see."""
+        return []
 
+    @abstractmethod
     def find(self, wanted: Wanted) -> Sequence[Resource]:
         """Return matching resources in the order of removal."""
 
-    def of_others(self, found: Sequence[Any]) -> Sequence[Resource]:
+    def of_others(self, found: Sequence[Resource]) -> Sequence[Resource]:
         """Return those of `found` that another identity created."""
+        del found
+        return []
 
+    @abstractmethod
     def reap(self, wanted: Wanted, say: Say) -> Reaped:
         """Remove matching resources."""
 
@@ -76,17 +79,10 @@ class Tried:
     """What `pgdyno target selftest` rents."""
 
     kind: str
-    version: str
-    instance: str | None
-    region: str | None
-    tls_root: str | None
-    generator: str | None = None
-    """The generator's instance type; None selects a small one of this machine's architecture."""
-    snapshot: str | None = None
+    keys: Mapping[str, object]
+    """Keys of the target, and of the generator with the prefix `generator.`."""
     duration: str = "1m"
     """The duration of the trial."""
-    more: Mapping[str, object] = field(default_factory=dict)
-    """Additional keys of the target, and of the generator with the prefix `generator.`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +114,16 @@ class Provider(ABC):
 
     title: ClassVar[str]
     """The name in messages: `Amazon`."""
-    journals: Callable[[Path], Iterator[Journal]]
-    """Yields the journals of a home, the newest first."""
+    folder: ClassVar[str]
+    """The folder of its journals in pgdyno's home."""
+
+    def journals(self, root: Path) -> Iterator[Journal]:
+        """Yield the journals of a home, the newest first."""
+        return journals(root / self.folder)
 
     @abstractmethod
     def price(self, plan: Plan, root: Path, hours: float | None = None) -> Estimate:
-        """Estimates the cost of `plan` for `hours`; None means the duration of its trials. `root` is pgdyno's home."""
+        """Estimate the cost of `plan` for `hours`; None means the duration of its trials. `root` is pgdyno's home."""
 
     def slower_s(self, plan: Plan) -> float:
         """Return the seconds that loading and copying the data of `plan` take beyond what a local disk needs."""
@@ -135,16 +135,48 @@ class Provider(ABC):
         """Check the credentials; return a new rental that expires in `lasts_s`, of which nothing exists yet."""
 
     @abstractmethod
+    def rental(self, plan: Plan, journal: Journal, root: Path, say: Say) -> Rental:
+        """Return what `journal` records of a plan with that name."""
+
     def standing(self, plan: Plan, root: Path, say: Say) -> Rental | None:
-        """Return what `pgdyno target up` created for exactly this plan and left running, or None."""
+        """Return what `pgdyno target up` created for exactly this plan and left running, or None.
 
-    @abstractmethod
+        Raises TargetError if the servers belong to another version of the plan: a second set would be paid for as well.
+        """
+        for journal in self.journals(root):
+            if journal.plan != plan.name or not journal.ready:
+                continue
+            hint = f"remove them: pgdyno reap --run {journal.run}"
+            if journal.digest != digest_of(plan):
+                message = (
+                    f"servers of a plan {plan.name} are up (run {journal.run}), but its targets have changed since"
+                )
+                raise TargetError(message, hint=hint)
+            if journal.ready.keys() != wanted_names(plan):
+                continue
+            rental = self.rental(plan, journal, root, say)
+            is_up = rental.is_up()
+            if not journal.hold():
+                raise TargetError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
+            if is_up:
+                return rental
+            if rental.existing():
+                message = f"servers of run {journal.run} no longer exist, and other resources of it do"
+                raise TargetError(message, hint=hint)
+            # they have expired, or another machine has reaped them
+            journal.close()
+        return None
+
     def is_standing(self, plan: Plan, root: Path) -> bool:
-        """Return whether `standing` would return a rental or raise an error."""
+        """Return whether `standing` returns a rental."""
+        found = self.standing(plan, root, lambda _: None)
+        if found is not None:
+            found.journal.release()
+        return found is not None
 
-    @abstractmethod
-    def left_of(self, plan: Plan, root: Path, say: Say) -> Sequence[Rental]:
-        """Return all rentals of plans of that name that journals record, complete or not."""
+    def left_of(self, plan: Plan, root: Path, say: Say) -> list[Rental]:
+        """Return all rentals of plans of that name that journals record, complete or not, also with other targets."""
+        return [self.rental(plan, each, root, say) for each in self.journals(root) if each.plan == plan.name]
 
     @abstractmethod
     def reaper(self, root: Path, regions: Sequence[str], *, all_regions: bool = False) -> Reaper:
@@ -163,7 +195,7 @@ class Provider(ABC):
         # a run of another machine has no journal here, but what it rented may have tags with its full name
         return text if len(found) != 1 else found[0]
 
-    def hourly_costs(self, there: Sequence[Any], root: Path) -> Message | None:
+    def hourly_costs(self, there: Sequence[Resource], root: Path) -> Message | None:
         """Says what existing resources cost per hour; None if they cost nothing."""
         del there, root
         return None
