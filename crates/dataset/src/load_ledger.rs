@@ -85,7 +85,6 @@ impl Identity {
     }
 }
 
-/// A load that was begun, as the server knows it.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub identity: Identity,

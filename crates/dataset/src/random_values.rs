@@ -8,7 +8,6 @@ pub(crate) fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The random values of one row, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draws {
     number: u64,
@@ -38,7 +37,6 @@ impl Draws {
     }
 }
 
-/// Appends a number in decimal.
 pub(crate) fn push_number(mut number: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let mut at = digits.len();

@@ -18,7 +18,6 @@ const BATCH_ROWS: u64 = 10_000;
 /// The first version whose COPY FREEZE marks pages as all-visible: only then is it useful.
 pub(crate) const FREEZE_FROM_VERSION: i32 = 140_000;
 
-/// The chunks to fill, and their progress.
 pub(crate) struct Filling<'a> {
     dataset: &'a dyn Dataset,
     tables: &'a [Table],
@@ -33,7 +32,6 @@ pub(crate) struct Filling<'a> {
     notices: Mutex<Vec<String>>,
 }
 
-/// What was sent to one table, in all chunks together.
 #[derive(Debug, Default)]
 struct Counter {
     rows: AtomicU64,

@@ -63,7 +63,6 @@ pub struct Client {
     ledger: Option<Box<ClientLedger>>,
 }
 
-/// The random sequences of a client.
 #[derive(Debug)]
 struct Random {
     /// Used by the functions of scripts.

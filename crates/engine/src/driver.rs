@@ -175,7 +175,6 @@ impl<'a> Outgoing<'a> {
         Self { out, asked: Asked::default() }
     }
 
-    /// Ends the pipeline, if one is open.
     pub(crate) fn close(mut self) -> Asked {
         if self.asked.unsynced {
             self.sync();

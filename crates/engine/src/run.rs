@@ -32,7 +32,6 @@ const LONGEST_SLEEP: Nanos = SECOND / 10;
 /// How many sets of records a worker of a run with phases has in reserve.
 const SPARE_RECORDS: usize = 2;
 
-/// Whether a worker can begin.
 enum Ready {
     Connected {
         /// When it began to connect.
@@ -73,7 +72,6 @@ fn thread_function(spec: &Spec) -> Result<(Work, &'static str), RunError> {
     })
 }
 
-/// Workers that connect their clients.
 struct BegunWorkers {
     /// Pass each worker its start.
     starts: Vec<Sender<Timetable>>,

@@ -17,7 +17,6 @@ use crate::watchdog::Watch;
 /// What a coroutine yields: a request and its arguments.
 type Asked = (i64, Value, Value, Value, Value, Value, Value);
 
-/// One client's script.
 pub(crate) struct Session {
     state: Arc<State>,
     thread: Thread,
@@ -47,7 +46,6 @@ enum Word {
     },
 }
 
-/// The result of a request.
 enum Step {
     /// The engine has to carry it out.
     Ask(Request),

@@ -14,7 +14,6 @@ pub struct Watch {
     last: Mutex<Last>,
 }
 
-/// What the last look found.
 #[derive(Debug, Default)]
 struct Last {
     visits: u64,

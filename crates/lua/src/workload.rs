@@ -188,7 +188,6 @@ impl Main {
         }
     }
 
-    /// Calls a global function of the script, if it exists.
     fn call(&self, name: &str) -> Result<(), ScriptError> {
         match self.global(name)? {
             Some(function) => self.run(function),

@@ -60,7 +60,6 @@ impl CalledAs {
         }
     }
 
-    /// The first line of a load's output.
     pub fn banner(self, server: &str) -> String {
         match self {
             Self::Pgdrive => {

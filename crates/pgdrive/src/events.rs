@@ -69,7 +69,6 @@ impl Events {
         })
     }
 
-    /// Whether there is a sink.
     pub fn wanted(&self) -> bool {
         self.sink.is_some()
     }
@@ -225,7 +224,6 @@ pub fn text_out(sink: Option<&EventSink>) -> Box<dyn Write> {
     }
 }
 
-/// The counts of a script, for both `interval` and `end`.
 pub fn counts(record: &ScriptRecord) -> Value {
     json!({
         "succeeded": record.counts.succeeded,

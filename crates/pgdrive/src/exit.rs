@@ -40,7 +40,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Reports why the load did not begin.
 pub fn refuse(failure: &Failure, messages: &Messages) -> Exit {
     failure.report(messages);
     Exit::NotBegun
@@ -66,7 +65,6 @@ impl Outputs {
         true
     }
 
-    /// Reports that `what` could not be written because of `error`.
     pub fn report(&mut self, what: impl Display, error: &io::Error) {
         self.failed = true;
         self.messages.error(format!("could not write {what}: {}", plain(error)));

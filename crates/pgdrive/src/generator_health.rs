@@ -19,7 +19,6 @@ impl Footprint {
         Self { steal_us, before_bytes, peak_bytes: peak_resident_bytes() }
     }
 
-    /// The field `memory` of the `end` event.
     pub fn memory(&self, clients: usize) -> Value {
         match (self.before_bytes, self.peak_bytes) {
             (Some(before), Some(peak)) => json!({
@@ -31,12 +30,10 @@ impl Footprint {
     }
 }
 
-/// The workers' loads in one interval.
 pub fn workers(workers: &[Health]) -> Value {
     workers.iter().map(worker).collect()
 }
 
-/// The workers' loads in the measured part.
 pub fn totals(healths: &Healths) -> Value {
     let totals = healths.workers.iter().map(|total| {
         let mut worker = worker(&total.health);
@@ -91,7 +88,6 @@ impl Steal {
         Some(now_us.saturating_sub(self.last_us.replace(now_us)?))
     }
 
-    /// Microseconds since the beginning.
     pub fn since_begun(&self) -> Option<u64> {
         Some(read()?.saturating_sub(self.first_us?))
     }

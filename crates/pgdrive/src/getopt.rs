@@ -9,7 +9,6 @@ use std::iter::Peekable;
 /// requires, or is the next word if that can be nothing else: see [`Syntax::may_take`].
 pub const OPTIONAL: &str = "[=";
 
-/// How an option is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Syntax {
     pub long: &'static str,

@@ -108,7 +108,6 @@ fn end_with_client(session: &mut Session) {
     }
 }
 
-/// The last line: the total time, and that of each step.
 fn times_line(times: &[(Step, Duration)]) -> String {
     let all: Duration = times.iter().map(|(_, time)| *time).sum();
     let steps: Vec<String> =

@@ -293,7 +293,6 @@ impl Results for LuaResults {
     }
 }
 
-/// Adds sysbench's lines to the summary.
 fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let statements = report.total().statements;
     let per_s = |count: u64| count as f64 / report.measured_s().max(f64::MIN_POSITIVE);
@@ -326,7 +325,6 @@ fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     )
 }
 
-/// The figures of the summary, for the `end` event.
 pub fn end_fields(report: &Report) -> Value {
     let statements = report.total().statements;
     let fairness = &report.fairness;

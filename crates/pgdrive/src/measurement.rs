@@ -138,7 +138,6 @@ fn drive(
     }
 }
 
-/// Reports why there are no results.
 fn say_unmeasured(failure: &Failure, reason: Reason, messages: &Messages, events: &mut Events) {
     // Events keeps its own failure
     let _ = end_without_report(events, reason, failure);
@@ -253,7 +252,6 @@ impl Finished<'_> {
         summary::write(&mut text_out(options.events.as_ref()), &shown)
     }
 
-    /// Warns if the results may be misleading.
     fn say_last_words(&self) {
         let (report, messages) = (self.report, self.run.messages);
         match report.outcome {
@@ -294,7 +292,6 @@ fn end_with(exit: Exit, end: Value, events: &mut Events, mut outputs: Outputs) -
     outputs.exit(exit)
 }
 
-/// Warns about statements that could not be ended in the server.
 fn warn_of_statements(count: u64, messages: &Messages) {
     let (statements, they) = match count {
         1 => ("1 statement".to_owned(), "it"),
@@ -307,7 +304,6 @@ fn warn_of_statements(count: u64, messages: &Messages) {
     messages.hint("pg_stat_activity shows them; pg_terminate_backend(pid) ends a session.");
 }
 
-/// The files other than the summary and the events.
 struct Files {
     histogram: Option<HistogramLog>,
     json: Option<(String, File)>,

@@ -7,14 +7,12 @@ use pgdyno_wire::printable;
 
 use crate::called_as::CalledAs;
 
-/// Prints messages in the program's name.
 #[derive(Debug, Clone)]
 pub struct Messages {
     program: String,
 }
 
 impl Messages {
-    /// For the name under which the program was called.
     pub fn new(program: &str) -> Self {
         Self { program: program.to_owned() }
     }
@@ -35,7 +33,6 @@ impl Messages {
         self.print("warning: ", text);
     }
 
-    /// Prints additional information about the last error.
     pub fn detail(&self, text: impl Display) {
         self.print("detail: ", text);
     }
@@ -90,7 +87,6 @@ impl Failure {
         self
     }
 
-    /// Adds a list of the possible choices.
     pub fn listing(mut self, text: String) -> Self {
         self.listing = Some(text);
         self

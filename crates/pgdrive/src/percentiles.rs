@@ -42,7 +42,6 @@ impl Percentiles {
         })
     }
 
-    /// Returns `50, 99.9`, for the header of a table.
     pub fn names(&self) -> String {
         let names: Vec<_> = self.0.iter().map(ToString::to_string).collect();
         names.join(", ")

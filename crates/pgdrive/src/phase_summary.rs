@@ -85,7 +85,6 @@ fn span(ramp: Ramp) -> String {
     if ramp.from == ramp.to { ramp.from.to_string() } else { format!("{} to {}", ramp.from, ramp.to) }
 }
 
-/// The line about `--timer-tick`, if it was given.
 pub fn timer_tick(out: &mut impl Write, tick: Duration) -> io::Result<()> {
     if tick.is_zero() {
         return Ok(());

@@ -33,7 +33,6 @@ pub struct PhaseContext {
     pub workers: usize,
 }
 
-/// A script, by the names that phases may use.
 #[derive(Debug)]
 pub struct Script {
     pub name: String,

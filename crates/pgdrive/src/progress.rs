@@ -8,7 +8,6 @@ use pgdyno_engine::interval::Merged;
 use pgdyno_engine::latencies::Moments;
 use pgdyno_engine::recorder::Counts;
 
-/// What the line contains in addition to throughput and latency.
 #[derive(Debug, Clone, Copy)]
 pub struct Columns {
     /// Schedule lag (-R).
@@ -21,7 +20,6 @@ pub struct Columns {
     pub timestamp: bool,
 }
 
-/// Adds up intervals until the next line.
 #[derive(Debug)]
 pub struct Progress {
     every: Nanos,
@@ -36,7 +34,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Prints a line every `every_s` seconds.
     pub fn new(every_s: u64, columns: Columns) -> Self {
         Self {
             every: every_s * SECOND,
@@ -56,7 +53,6 @@ impl Progress {
         self.from = origin;
     }
 
-    /// Adds a complete interval, and prints a line when one is due.
     pub fn interval(&mut self, merged: &Merged) {
         for script in &merged.scripts {
             self.counts.add(&script.counts);

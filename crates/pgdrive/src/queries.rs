@@ -29,7 +29,6 @@ pub struct Queries {
     timings: Mutex<Vec<Timing>>,
 }
 
-/// One execution of a query.
 #[derive(Debug, Clone, Copy)]
 struct Timing {
     client: usize,
@@ -57,7 +56,6 @@ impl Queries {
     }
 }
 
-/// Creates the drivers of a run.
 #[derive(Debug)]
 pub struct Clients(pub Arc<Queries>);
 
@@ -124,7 +122,6 @@ impl Driver for Client {
 }
 
 impl Client {
-    /// The next query of the round, by chance.
     fn draw(&mut self) -> usize {
         if self.left.is_empty() {
             self.left = (0..self.queries.texts.len()).collect();

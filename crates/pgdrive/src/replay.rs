@@ -78,7 +78,6 @@ pub fn start_field(replay: &Replay) -> Value {
     })
 }
 
-/// What was replayed, and how fast.
 pub struct ReplayResults {
     pub outcome: Outcome,
     pub pace: Pace,
@@ -129,7 +128,6 @@ fn kinds(counts: &[u64; KINDS.len()], all: bool) -> Value {
     some.map(|((name, _), count)| ((*name).to_owned(), Value::from(*count))).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The classes with the most disagreements.
 fn worst(by_class: &BTreeMap<u32, Divergence>) -> Vec<Value> {
     let mut classes: Vec<_> = by_class.iter().collect();
     classes.sort_by_key(|(_, one)| Reverse(one.total()));

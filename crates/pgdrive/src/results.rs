@@ -21,7 +21,6 @@ pub struct SetUp<'a> {
     pub messages: &'a Messages,
 }
 
-/// Where a workload's lines are in the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     AfterLength,

@@ -239,7 +239,6 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
     script
 }
 
-/// Why a load did not begin, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// A script, the dataset or the first connection.
@@ -273,7 +272,6 @@ impl From<&RunError> for Reason {
     }
 }
 
-/// Writes the `end` event of a load that did not begin.
 pub fn end_without_report(events: &mut Events, reason: Reason, failure: &Failure) -> io::Result<()> {
     let fields = json!({
         "outcome": "failed",
@@ -330,7 +328,6 @@ fn cpu_us() -> Value {
     }
 }
 
-/// The planned phases; null for a load without phases.
 fn planned_phases(phases: Option<&Phases>) -> Value {
     let ramp = |ramp: Ramp| json!({ "from": ramp.from, "to": ramp.to });
     phases.map_or(Value::Null, |phases| {
@@ -350,7 +347,6 @@ fn planned_phases(phases: Option<&Phases>) -> Value {
     })
 }
 
-/// The results of each phase; null for a load without phases.
 fn ended_phases(report: &Report, events: &mut Events) -> Value {
     if report.phases.is_empty() {
         return Value::Null;

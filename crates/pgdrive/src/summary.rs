@@ -23,7 +23,6 @@ use crate::prepared_load::Load;
 use crate::results::{Place, Results};
 use crate::worker_options::Workers;
 
-/// What the summary is about.
 pub struct SummaryContext<'a> {
     pub options: &'a Benchmark,
     pub load: &'a Load,

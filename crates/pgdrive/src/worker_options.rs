@@ -105,7 +105,6 @@ pub fn io_for(asked: Io, clients: usize) -> Io {
     }
 }
 
-/// The number of cores that this process may use.
 fn cores() -> usize {
     available_parallelism().map_or(1, NonZero::get)
 }

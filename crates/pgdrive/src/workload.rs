@@ -41,7 +41,6 @@ struct ScriptResults;
 impl Results for ScriptResults {}
 
 impl Workload {
-    /// Opens what needs no database.
     pub fn open(
         self, options: &Benchmark, params: &Params, seeds: &Seeds, lease: &Lease, messages: &Messages,
     ) -> Result<Self, Failure> {

@@ -57,7 +57,6 @@ fn syntax_error() -> ExprError {
     LexError { message: "syntax error", detail: String::new() }
 }
 
-/// An operator between two operands.
 #[derive(Clone, Copy)]
 enum Operator {
     And,
@@ -109,7 +108,6 @@ impl<'t> ExprParser<'_, 't> {
         Ok(token)
     }
 
-    /// Consumes a token if it is the expected one.
     fn accept(&mut self, wanted: Token<'_>) -> Result<bool, ExprError> {
         let found = self.peek()? == wanted;
         if found {
@@ -173,7 +171,6 @@ impl<'t> ExprParser<'_, 't> {
         if negated { wrap(is, |is| Node::Unary(Unary::Not, is)) } else { Ok(is) }
     }
 
-    /// Parses prefix operators and their operand.
     fn operand(&mut self) -> Result<Tree, ExprError> {
         match self.peek()? {
             Token::Symbol("+") => {

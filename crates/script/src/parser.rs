@@ -248,7 +248,6 @@ impl<'t> Parser<'t> {
         self.error_in(context, whole, error.message, detail, Some(place))
     }
 
-    /// The text of a command without the end of its line.
     fn command_text(&self, start: usize, end: usize) -> &'t str {
         self.text[start..end].trim_end_matches(['\n', '\r'])
     }

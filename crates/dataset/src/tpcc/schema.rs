@@ -23,7 +23,6 @@ pub(super) fn guard() -> String {
     table_guard::guard("TPC-C", &OWN_COLUMNS.map(|(table, column)| (table.name(), column)))
 }
 
-/// CREATE TABLE statements, without partitions.
 pub(super) fn create_tables(tpcc: &Tpcc) -> Vec<String> {
     // the standard's runs may be so long that one row is counted more than 32,767 times
     let count = match tpcc.profile {

@@ -30,7 +30,6 @@ fn write(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// How often a line about rows is printed, and what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cadence {
     Rows,
@@ -49,7 +48,6 @@ struct About {
     periods: u32,
 }
 
-/// Reports the progress of a load to the user and as events.
 pub struct LoadReporter<'a> {
     events: &'a mut Events,
     messages: &'a Messages,
@@ -65,7 +63,6 @@ pub struct LoadReporter<'a> {
 }
 
 impl<'a> LoadReporter<'a> {
-    /// Begins before the first step.
     pub fn new(cadence: Cadence, events: &'a mut Events, messages: &'a Messages) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self {
@@ -80,7 +77,6 @@ impl<'a> LoadReporter<'a> {
         }
     }
 
-    /// Whether the load could be resumed if it ended now.
     pub fn resumable(&self) -> bool {
         self.resumable
     }

@@ -19,7 +19,6 @@ use super::tpcc_options::TpccLoad;
 use crate::percentiles::Percentiles;
 use crate::worker_options::{BUSY_SHARE, Workers};
 
-/// What the clients run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum WorkloadChoice {
     #[default]

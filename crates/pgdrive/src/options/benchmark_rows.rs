@@ -6,7 +6,6 @@ mod pgbench_rows;
 use super::benchmark_options::BenchmarkOptions;
 use super::option_row::Row;
 
-/// All rows, in the order of the help.
 pub(super) fn all() -> impl Iterator<Item = &'static Row<BenchmarkOptions>> {
     pgbench_rows::ROWS.iter().chain(own_rows::ROWS)
 }

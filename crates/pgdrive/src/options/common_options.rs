@@ -3,7 +3,6 @@
 use super::option_row::Row;
 use super::option_values::{Connection, Information, ScramKeys, choose};
 
-/// The options that were given.
 #[derive(Default)]
 pub(super) struct CommonOptions {
     pub connection: Connection,

@@ -75,7 +75,6 @@ impl LoadKind {
         }
     }
 
-    /// Refuses options that this kind of load excludes.
     pub fn check(self, given: &GivenOptions) -> Result<(), Failure> {
         for row in benchmark_rows::all().filter(|row| given.has(row.syntax.long)) {
             let name = row.syntax.long;
@@ -101,7 +100,6 @@ const OF_DATASETS: &[(&[&str], &[&str])] = &[
     (&["scale", "fillfactor", "partitions", "unlogged-tables", "tablespace", "index-tablespace"], &["pgbench"]),
 ];
 
-/// Refuses options of datasets other than `name`.
 pub(super) fn check_dataset(name: &str, given: &GivenOptions) -> Result<(), Failure> {
     for (options, owners) in OF_DATASETS {
         if let (Some(option), false) = (options.iter().find(|option| given.has(option)), owners.contains(&name)) {

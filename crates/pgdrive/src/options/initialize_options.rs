@@ -39,7 +39,6 @@ impl DatasetChoice {
     }
 }
 
-/// The complete options of `-i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Initialize {
     /// The connection's options.
@@ -56,7 +55,6 @@ pub struct Initialize {
     pub parent_lease: bool,
 }
 
-/// The options that were given.
 #[derive(Default)]
 pub(super) struct InitializeOptions {
     pub wanted: bool,
@@ -161,7 +159,6 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
 ];
 
 impl SbtestSizes {
-    /// The sizes as options of a workload.
     pub fn of_workload(&self) -> Vec<(String, String)> {
         let sizes = [("tables", self.tables), ("table_size", self.table_size)];
         sizes.into_iter().filter_map(|(name, size)| Some((name.to_owned(), size?.to_string()))).collect()

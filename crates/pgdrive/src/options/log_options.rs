@@ -8,7 +8,6 @@ use pgdyno_engine::log_spec::{Detail, LogFile, LogSpec};
 
 use crate::messages::{Failure, plain};
 
-/// The options that were given.
 #[derive(Debug, Default)]
 pub(super) struct LogOptions {
     pub wanted: bool,
@@ -17,7 +16,6 @@ pub(super) struct LogOptions {
     pub interval_s: Option<u64>,
 }
 
-/// A log that is to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogChoice {
     /// The beginning of the files' names.

@@ -3,7 +3,6 @@
 use super::option_values::{Origin, ScriptChoice};
 use crate::messages::Failure;
 
-/// A Lua script with its command and options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LuaChoice {
     pub source: LuaSource,
@@ -12,7 +11,6 @@ pub struct LuaChoice {
     pub options: Vec<(String, String)>,
 }
 
-/// What `--check` does with scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
     /// Reads and compiles them without running them.
@@ -23,7 +21,6 @@ pub enum Check {
     Statements,
 }
 
-/// Where a Lua script comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LuaSource {
     /// --lua, a file or the name of a script that is installed with sysbench
@@ -31,7 +28,6 @@ pub enum LuaSource {
     Workload(String),
 }
 
-/// The options that were given.
 #[derive(Debug, Default)]
 pub(super) struct LuaOptions {
     source: Option<LuaSource>,
@@ -40,7 +36,6 @@ pub(super) struct LuaOptions {
     pub options: Vec<(String, String)>,
 }
 
-/// Reads the argument of --lua-opt.
 pub(super) fn script_option(text: &str) -> Result<(String, String), Failure> {
     let option = text.split_once('=').ok_or_else(|| {
         Failure::new(format!("invalid option of a script: \"{text}\"")).hint("Give --lua-opt NAME=VALUE.")
@@ -89,7 +84,6 @@ impl LuaChoice {
         pgdyno_lua::connection(&self.options)
     }
 
-    /// The load's only script.
     pub fn script(&self) -> ScriptChoice {
         ScriptChoice { origin: Origin::Lua(self.name().to_owned()), weight: 1 }
     }

@@ -55,22 +55,18 @@ impl<G> Row<G> {
         Self { syntax: self.syntax.may_take(argument, is_argument), ..self }
     }
 
-    /// Sets a flag.
     pub const fn flag(self, field: fn(&mut G) -> &mut bool) -> Self {
         Self { apply: Apply::Flag(field), ..self }
     }
 
-    /// Calls a function.
     pub const fn call(self, call: fn(&mut G)) -> Self {
         Self { apply: Apply::Call(call), ..self }
     }
 
-    /// Stores the argument as text.
     pub const fn text(self, field: fn(&mut G) -> &mut Option<String>) -> Self {
         Self { apply: Apply::Text(field), ..self }
     }
 
-    /// Parses the argument and stores it.
     pub const fn set(self, set: fn(&mut G, &Value<'_>) -> Result<(), Failure>) -> Self {
         Self { apply: Apply::Set(set), ..self }
     }
@@ -101,7 +97,6 @@ impl<G> Row<G> {
         }
     }
 
-    /// Parses `value` and stores it in `given`.
     pub fn apply(&self, given: &mut G, value: &Value<'_>) -> Result<(), Failure> {
         match self.apply {
             Apply::Flag(field) => *field(given) = true,

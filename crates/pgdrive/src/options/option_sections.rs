@@ -23,7 +23,6 @@ pub struct Section {
     pub options: Vec<(Syntax, &'static str)>,
 }
 
-/// The options that were given, before they are resolved.
 pub(super) struct GivenOptions {
     pub called_as: CalledAs,
     pub initialize: InitializeOptions,
@@ -101,7 +100,6 @@ impl GivenOptions {
         take(common_options::ROWS, &mut self.common, value)
     }
 
-    /// What to print, if an option requests it.
     pub fn information(&self) -> Option<Information> {
         let asked = self.common.information.as_ref();
         asked.or(self.load.information.as_ref()).cloned()
@@ -111,12 +109,10 @@ impl GivenOptions {
         self.names.contains(&name)
     }
 
-    /// Whether an option was given that only initialization accepts.
     pub fn has_of_initialization(&self) -> bool {
         self.has_of_mode(initialize_options::ROWS)
     }
 
-    /// Whether an option was given that only benchmarking accepts.
     pub fn has_of_benchmarking(&self) -> bool {
         self.has_of_mode(benchmark_rows::all())
     }

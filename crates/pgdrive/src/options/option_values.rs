@@ -14,7 +14,6 @@ use crate::durations;
 use crate::getopt::Syntax;
 use crate::messages::Failure;
 
-/// The connection's options on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Connection {
     /// Name of the database, or a connection string.
@@ -35,7 +34,6 @@ pub enum ScramKeys {
     Derived,
 }
 
-/// Where events are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventSink {
     /// To a file of this name.
@@ -44,14 +42,12 @@ pub enum EventSink {
     Stdout,
 }
 
-/// A script by name or file, with its weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptChoice {
     pub origin: Origin,
     pub weight: u32,
 }
 
-/// The source of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// Built in, by a prefix of its name.
@@ -68,7 +64,6 @@ pub enum Origin {
     },
 }
 
-/// Which tables are vacuumed before a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vacuum {
     Nothing,
@@ -78,7 +73,6 @@ pub enum Vacuum {
     All,
 }
 
-/// The seed of the random sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seed {
     /// The clock, without a message.
@@ -89,7 +83,6 @@ pub enum Seed {
     Fixed(u64),
 }
 
-/// Information that is printed in place of other work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Information {
     Help,
@@ -116,7 +109,6 @@ impl Seed {
 }
 
 impl ScriptChoice {
-    /// A built-in script with the weight 1.
     pub fn builtin(name: &str) -> Self {
         Self { origin: Origin::Builtin(name.to_owned()), weight: 1 }
     }

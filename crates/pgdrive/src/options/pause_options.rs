@@ -11,7 +11,6 @@ use crate::messages::Failure;
 
 const FORMS: &str = "Give a time up to a day: \"100ms\", \"2s\", \"fixed:2s\" or \"exponential:12s\" (the mean).";
 
-/// The value of one of the options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PauseChoice {
     /// Name or number of a script; None for all scripts.
@@ -26,7 +25,6 @@ pub struct PacingChoice {
 }
 
 impl PauseChoice {
-    /// Reads `[SCRIPT=]TIME`.
     pub fn parse(text: &str, option: &str) -> Result<Self, Failure> {
         // the name of a script may contain the sign, but a time does not
         let (script, time) = match text.rsplit_once('=') {

@@ -8,7 +8,6 @@ use super::option_row::Row;
 use super::option_values::Connection;
 use crate::messages::Failure;
 
-/// What clients get that ask for TLS.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProxyTls {
     Refused,
@@ -18,7 +17,6 @@ pub enum ProxyTls {
     File(PathBuf),
 }
 
-/// A proxy, and what it records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProxyChoice {
     pub connection: Connection,
@@ -29,7 +27,6 @@ pub struct ProxyChoice {
     pub parent_lease: bool,
 }
 
-/// The options that were given.
 #[derive(Default)]
 pub(super) struct ProxyOptions {
     listen: Option<String>,
@@ -57,7 +54,6 @@ pub(super) const ROWS: &[Row<ProxyOptions>] = &[
 ];
 
 impl ProxyOptions {
-    /// The proxy that was requested, if any.
     pub fn resolve(
         &self, connection: &Connection, load: &Benchmark, has_others: bool,
     ) -> Result<Option<ProxyChoice>, Failure> {

@@ -1,6 +1,5 @@
 //! Which single queries a load has: files, or those of TPC-H.
 
-/// Which of TPC-H's queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TpchSelection {
     Stream(usize),
@@ -10,7 +9,6 @@ pub enum TpchSelection {
     One(usize),
 }
 
-/// `--tpch-queries`: the queries to print or to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TpchQueries {
     pub selection: TpchSelection,
@@ -18,7 +16,6 @@ pub struct TpchQueries {
     pub seed: u64,
 }
 
-/// What `--workload=queries` runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueriesChoice {
     /// Files, or `Q1` to `Q22`.

@@ -26,7 +26,6 @@ pub fn is_patience(word: &str) -> bool {
 }
 
 impl Patience {
-    /// Parses the option's argument, which may be missing.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         match text {
             "" => return Ok(Self::Default),

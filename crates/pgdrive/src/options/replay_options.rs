@@ -11,14 +11,12 @@ use crate::messages::Failure;
 /// The highest factor of --pace; a larger one gives no load that a smaller one does not.
 const MOST: f64 = 1e6;
 
-/// A replay file, and how fast it is replayed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayChoice {
     pub path: PathBuf,
     pub pace: Pace,
 }
 
-/// The options that were given.
 #[derive(Debug, Default)]
 pub(super) struct ReplayOptions {
     pub path: Option<String>,
@@ -26,7 +24,6 @@ pub(super) struct ReplayOptions {
 }
 
 impl ReplayOptions {
-    /// The replay that was requested, if any.
     pub fn resolve(&self) -> Result<Option<ReplayChoice>, Failure> {
         match (&self.path, self.pace) {
             (None, None) => Ok(None),
@@ -37,7 +34,6 @@ impl ReplayOptions {
 }
 
 impl ReplayChoice {
-    /// When transactions begin.
     pub fn arrivals(&self) -> Arrivals {
         match self.pace {
             Pace::Factor(_) => Arrivals::Driven,
@@ -51,7 +47,6 @@ impl ReplayChoice {
     }
 }
 
-/// Reads the argument of --pace.
 pub(super) fn pace(text: &str) -> Result<Pace, Failure> {
     if text == "max" {
         return Ok(Pace::Max);

@@ -8,7 +8,6 @@ use super::query_choice::TpchQueries;
 use super::tpcc_options::TpccCheck;
 use crate::messages::Failure;
 
-/// What the command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
     /// `--help` and similar options.

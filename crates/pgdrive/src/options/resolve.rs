@@ -251,7 +251,6 @@ fn tries(given: &BenchmarkOptions, load: &Benchmark) -> Result<Tries, Failure> {
     Ok(tries)
 }
 
-/// -R and --arrivals
 fn arrivals(rate_per_s: Option<f64>, spacing: Option<Spacing>) -> Arrivals {
     match (rate_per_s, spacing) {
         (None, _) => Arrivals::Closed,

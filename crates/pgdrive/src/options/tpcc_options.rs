@@ -58,7 +58,6 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
     row("thorough", "with --tpcc-check: all 12 conditions").flag(|given| &mut given.thorough),
 ];
 
-/// The options that were given.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct TpccOptions {
     pub warehouses: Option<u32>,
@@ -71,7 +70,6 @@ pub(super) struct TpccOptions {
     pub pauses: Option<bool>,
 }
 
-/// The load of `--workload=tpcc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TpccLoad {
     /// --warehouses; None for all in the database.
@@ -109,7 +107,6 @@ impl TpccLoad {
         Err(Failure::new(message).hint("Give --tpcc-pauses=off."))
     }
 
-    /// The scripts of the load.
     pub(super) fn scripts(&self) -> Vec<ScriptChoice> {
         let script = |kind: Kind| ScriptChoice {
             origin: Origin::Driven {
@@ -122,7 +119,6 @@ impl TpccLoad {
     }
 }
 
-/// `--tpcc-check`: checks whether a database is consistent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TpccCheck {
     /// The connection's options.
@@ -137,7 +133,6 @@ pub struct TpccCheck {
 }
 
 impl TpccOptions {
-    /// Whether an option was given that only a load of TPC-C uses.
     pub fn of_load(&self) -> bool {
         *self != Self::default()
     }
@@ -165,7 +160,6 @@ impl TpccOptions {
         Ok(())
     }
 
-    /// The load of --workload=tpcc.
     pub fn load(&self) -> TpccLoad {
         TpccLoad {
             warehouses: self.warehouses,

@@ -31,7 +31,6 @@ pub(super) const ROWS: &[Row<TpchOptions>] = &[
     .set(|given, value| selection(value.text).map(|it| given.queries = Some(it))),
 ];
 
-/// The options that were given.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct TpchOptions {
     pub scale: Option<Tpch>,

@@ -14,7 +14,6 @@ const DISTRICTS: usize = 10;
 const DIST_INFO: usize = 24;
 const MOST_PARAMETERS: usize = 9;
 
-/// A statement that every session prepares.
 #[derive(Debug)]
 pub struct Prepared {
     pub name: String,
@@ -34,7 +33,6 @@ impl Prepared {
     }
 }
 
-/// The progress of a transaction.
 #[derive(Debug)]
 pub struct ClientSql {
     profile: Profile,
@@ -56,7 +54,6 @@ struct Step {
     waits: bool,
 }
 
-/// Results that later statements need.
 #[derive(Debug, Default)]
 struct EarlierResults {
     order: u32,
@@ -184,7 +181,6 @@ impl ClientSql {
         self.plan.push(Step { statement, number, waits });
     }
 
-    /// Appends what can be sent now.
     pub fn send(
         &mut self, kind: Kind, inputs: &Inputs, prepared: &[Prepared], out: &mut Outgoing<'_>,
     ) -> Result<(), EncodeError> {
@@ -344,7 +340,6 @@ impl ClientSql {
         }
     }
 
-    /// The customer's number, either given or found by name.
     fn customer(&self, who: Who) -> Value<'_> {
         match who {
             Who::Number(number) => Value::Int(number),

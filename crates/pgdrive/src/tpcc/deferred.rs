@@ -111,12 +111,10 @@ impl Deferred {
         self.sender.clone()
     }
 
-    /// Number of sessions that carry out deliveries.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Sets the instant from which queued deliveries count.
     pub fn measure_from(&self, instant: Nanos) {
         self.shared.measured_from.store(instant, Ordering::Relaxed);
     }
@@ -165,7 +163,6 @@ impl DeferredState {
         done
     }
 
-    /// Cancels a delivery that is no longer waited for.
     fn cancel(&self, token: Option<&CancelToken>) {
         let patience = Patience::from(Some(Instant::now() + CANCELLING));
         if let Some(token) = token {

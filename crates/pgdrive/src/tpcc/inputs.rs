@@ -21,7 +21,6 @@ pub struct Rules {
     pub c: Constants,
 }
 
-/// The constants `C` of NURand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Constants {
     pub last_name_of_load: u64,
@@ -60,7 +59,6 @@ pub struct Line {
     pub quantity: u32,
 }
 
-/// A customer, by number or by last name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// The number, from 1 to 3000.

@@ -24,7 +24,6 @@ pub fn commands(kind: Kind, variant: Variant, profile: Profile) -> Vec<String> {
     }
 }
 
-/// The statement that calls a routine.
 pub fn call(transaction: Transaction, variant: Variant) -> String {
     let inputs = (1..=transaction.inputs().len()).map(|number| format!("${number}"));
     match variant {
@@ -53,7 +52,6 @@ pub struct Requirement {
     pub think: Duration,
 }
 
-/// The standard's requirements for a type.
 pub fn requirement(transaction: Transaction) -> Requirement {
     let (least_percent, limit_s, keying_s, think_s) = match transaction {
         Transaction::NewOrder => (None, 5, 18, 12),
@@ -70,7 +68,6 @@ pub fn requirement(transaction: Transaction) -> Requirement {
     }
 }
 
-/// The standard's keying and think times for a script.
 pub fn pauses(kind: Kind) -> Pacing {
     let Requirement { keying, think, .. } = requirement(kind.transaction());
     Pacing { keying: Pause::Fixed(keying), think: Pause::Exponential { mean: think } }
@@ -102,7 +99,6 @@ impl Share {
         }
     }
 
-    /// Whether the percentage is compatible with chance.
     pub fn is_as_asked(&self) -> bool {
         let [least, most] = self.bounds_percent;
         (least..=most).contains(&self.percent)

@@ -34,12 +34,10 @@ pub struct CountIncrease {
 }
 
 impl CountIncrease {
-    /// New-Orders per minute.
     pub fn nopm(&self) -> f64 {
         self.new_orders as f64 * 60.0 / self.seconds
     }
 
-    /// Transactions per minute.
     pub fn tpm(&self) -> f64 {
         self.transactions as f64 * 60.0 / self.seconds
     }

@@ -17,7 +17,6 @@ use super::transaction_kind::Kind;
 
 const NOT_ROLLED_BACK: &str = "an order with an unused item was not rolled back, or another one was";
 
-/// The statements that a session of a variant prepares.
 pub fn prepared_statements(variant: Variant, rules: &Rules) -> Result<Vec<Prepared>, EncodeError> {
     Prepared::all(match variant {
         Variant::Functions | Variant::Procedures => {
@@ -74,7 +73,6 @@ struct Terminal {
     inputs: Inputs,
 }
 
-/// How transactions reach the server.
 enum Execution {
     /// By a function or a procedure.
     Routine(Variant),

@@ -49,7 +49,6 @@ pub struct Figures {
     refusal: Option<String>,
 }
 
-/// The response times of a type.
 #[derive(Debug)]
 struct Answered {
     transaction: Transaction,
@@ -349,7 +348,6 @@ impl Figures {
     }
 }
 
-/// Numbers of the scripts with this transaction type.
 fn scripts_of(transaction: Transaction) -> Vec<usize> {
     let kinds = Kind::ALL.into_iter();
     let own = kinds.filter(|kind| kind.transaction() == transaction);

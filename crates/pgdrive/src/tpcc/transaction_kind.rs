@@ -29,7 +29,6 @@ impl Kind {
         }
     }
 
-    /// The type in the standard.
     pub fn transaction(self) -> Transaction {
         match self {
             Self::NewOrder | Self::RolledBack => Transaction::NewOrder,

@@ -43,7 +43,6 @@ impl Results for Figures {
 }
 
 impl Figures {
-    /// Collects the figures of a run that has ended.
     pub fn new(streams: Arc<Streams>) -> Self {
         let (power, throughput_s) = {
             let timings = streams.timings();
@@ -67,7 +66,6 @@ impl Figures {
         }
     }
 
-    /// The geometric mean of both figures.
     fn composite(&self) -> Option<f64> {
         let both = self.power.zip(self.throughput);
         both.map(|(power, throughput)| (power * throughput).sqrt())

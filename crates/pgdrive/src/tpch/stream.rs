@@ -22,7 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 const LOAD_IT: &str = "Load it by \"pgdrive -i --dataset=tpch --scale-factor=NUM\".";
 
-/// A query or a refresh function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// A query, by its number from 1.
@@ -55,7 +54,6 @@ impl Step {
     }
 }
 
-/// When a step ran.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
     /// 0 for the power run; a refresh function of the throughput run has the number of its pair's stream.
@@ -141,7 +139,6 @@ impl Streams {
     }
 }
 
-/// Creates the drivers of a run.
 #[derive(Debug)]
 pub struct Clients(Arc<Streams>);
 
