@@ -13,7 +13,8 @@ from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.plan.time_budget.time_and_disk import trial_count
 from pgdyno.records import Outcome, Point, TrialRecord
 from tests.present import present
-from tests.unit.test_search_trials import load, record
+from tests.unit.plan_sample import load
+from tests.unit.test_search_trials import record
 
 PRICES = {"s": 1, "m": 2, "l": 4, "other": 3, "tie": 2}
 HEAD = """\

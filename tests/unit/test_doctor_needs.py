@@ -14,6 +14,7 @@ from pgdyno.plan import load_plan
 from pgdyno.programs import Engine
 from pgdyno.records import Check
 from pgdyno.targets import Home
+from tests.unit.plan_sample import loaded, small_plan
 
 PLAN = """\
 name = "two"
@@ -38,19 +39,10 @@ duration = "1s"
 method = "{method}"
 """
 
-SWEPT = """\
-name = "swept"
-[target.a]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["tpcb-like"]
-[sweep]
-clients = 2
-{settings}
-[trial]
-duration = "1s"
-"""
+
+def swept(folder: Path, sweep: str, more: str = "") -> Needs:
+    plan = small_plan('scripts = ["tpcb-like"]', f"clients = 2\n{sweep}", 'duration = "1s"', a="18")
+    return needs_of_plan(loaded(folder, plan + more), Home.locate(folder / "home"))
 
 
 def asked(folder: Path, *, script: str = "tpcb-like", method: str = "vacuum", fsync: str = "on") -> Needs:
@@ -69,36 +61,26 @@ def test_needs_of_a_plan(tmp_path: Path) -> None:
 
 
 def test_loads_on_standbys_have_sessions_of_their_own(tmp_path: Path) -> None:
-    path = tmp_path / "standbys.toml"
-    text = SWEPT.format(settings="") + "[target.a.replicas]\ncount = 2\n"
-    path.write_text(text)
-    home = Home.locate(tmp_path / "home")
-    alone = needs_of_plan(load_plan(path), home)
+    replicas = "[target.a.replicas]\ncount = 2\n"
+    alone = swept(tmp_path, "", replicas)
     assert (alone.servers, alone.background_clients, alone.sessions) == (3, 0, 2)
-    path.write_text(text + '[replica_load]\nscripts = ["select-only"]\nclients = 10\n')
-    needs = needs_of_plan(load_plan(path), home)
+    needs = swept(tmp_path, "", replicas + '[replica_load]\nscripts = ["select-only"]\nclients = 10\n')
     assert (needs.servers, needs.background_clients, needs.sessions) == (3, 10, 12)
 
 
 def test_commits_that_wait_for_no_disk(tmp_path: Path) -> None:
-    path = tmp_path / "fast.toml"
-    path.write_text(SWEPT.format(settings='"settings.fsync" = ["off"]'))
-    home = Home.locate(tmp_path / "home")
-    assert not needs_of_plan(load_plan(path), home).durable
-    path.write_text(SWEPT.format(settings='"settings.fsync" = ["off", "on"]'))
-    assert needs_of_plan(load_plan(path), home).durable
+    assert not swept(tmp_path, '"settings.fsync" = ["off"]').durable
+    assert swept(tmp_path, '"settings.fsync" = ["off", "on"]').durable
 
 
 def test_the_largest_swept_value_counts(tmp_path: Path) -> None:
-    path = tmp_path / "swept.toml"
-    path.write_text(SWEPT.format(settings='"settings.shared_buffers" = ["1GB", "4GB", "512MB"]\nrate = [100, 2500]'))
-    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"))
+    found = swept(tmp_path, '"settings.shared_buffers" = ["1GB", "4GB", "512MB"]\nrate = [100, 2500]')
     assert found.shared_buffers == (4 << 30,)
     assert found.rate_per_s == 2500
 
 
 @pytest.mark.parametrize(
-    ("settings", "swept", "huge_pages"),
+    ("settings", "sweep", "huge_pages"),
     [
         ('huge_pages = "TRY"', "", "try"),
         ('huge_pages = "Off"', "", "off"),
@@ -106,23 +88,18 @@ def test_the_largest_swept_value_counts(tmp_path: Path) -> None:
         ('huge_pages = "on"', '"settings.huge_pages" = ["off", "try"]', "try"),
     ],
 )
-def test_the_strictest_huge_pages_of_points_count(tmp_path: Path, settings: str, swept: str, huge_pages: str) -> None:
-    path = tmp_path / "huge.toml"
-    path.write_text(SWEPT.format(settings=swept) + f"[target.a.settings]\n{settings}\n")
-    assert needs_of_plan(load_plan(path), Home.locate(tmp_path / "home")).huge_pages == huge_pages
+def test_the_strictest_huge_pages_of_points_count(tmp_path: Path, settings: str, sweep: str, huge_pages: str) -> None:
+    found = swept(tmp_path, sweep, f"[target.a.settings]\n{settings}\n")
+    assert found.huge_pages == huge_pages
 
 
 def test_a_value_that_no_point_has_does_not_count(tmp_path: Path) -> None:
-    path = tmp_path / "smaller.toml"
-    swept = '"settings.shared_buffers" = ["1GB", "2GB"]'
-    path.write_text(SWEPT.format(settings=swept) + '[target.a.settings]\nshared_buffers = "64GB"\n')
-    assert needs_of_plan(load_plan(path), Home.locate(tmp_path / "home")).shared_buffers == (2 << 30,)
+    own = '[target.a.settings]\nshared_buffers = "64GB"\n'
+    assert swept(tmp_path, '"settings.shared_buffers" = ["1GB", "2GB"]', own).shared_buffers == (2 << 30,)
 
 
 def test_sessions_that_do_not_wait_for_the_disk(tmp_path: Path) -> None:
-    path = tmp_path / "sessions.toml"
-    path.write_text(SWEPT.format(settings="") + '[target.a.session_settings]\nsynchronous_commit = "off"\n')
-    assert not needs_of_plan(load_plan(path), Home.locate(tmp_path / "home")).durable
+    assert not swept(tmp_path, "", '[target.a.session_settings]\nsynchronous_commit = "off"\n').durable
 
 
 ELSEWHERE = """\

@@ -17,7 +17,9 @@ from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home
 from pgdyno.workloads.pgbench.consistency import Rule, rule_for
 from tests.sql_effects import READING, UNKNOWN, WRITING
+from tests.unit import plan_sample
 from tests.unit.audit_sample import FakeRun
+from tests.unit.plan_sample import small_plan
 from tests.unit.store_sample import sample_manifest
 
 CRATES = Path(__file__).parents[2] / "crates"
@@ -85,28 +87,13 @@ WORKLOADS = [
     ('lua = "mine.lua"', Effect.UNKNOWN),
     ('lua = "oltp_read_only"', READS),
 ]
-PLAN = """\
-name = "mine"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[workload]
-{workload}
-[sweep]
-clients = 1
-[trial]
-duration = "30s"
-"""
 
 
 def loaded(folder: Path, workload: str) -> LoadedPlan:
     for name, (text, _) in FILES.items():
         (folder / name).write_text(text)
     (folder / "mine.lua").write_text("function event() end\n")
-    text = PLAN.format(workload=workload)
-    path = folder / "mine.toml"
-    path.write_text(text.replace('duration = "30s"\n', "") if "tpch" in workload else text)
-    return load_plan(path)
+    return plan_sample.loaded(folder, small_plan(workload, trial="" if "tpch" in workload else 'duration = "30s"'))
 
 
 def warns_of_writes(plan: LoadedPlan) -> bool:
@@ -145,14 +132,14 @@ def paths_refused(path: Path, text: str) -> list[str]:
 def test_the_ledger_and_the_consistency_check_know_which_scripts_write(tmp_path: Path, name: str) -> None:
     reads = effect_of_name(name) is READS
     assert (rule_for({name}) is Rule.NOTHING_CHANGES) is reads
-    text = PLAN.format(workload=f'scripts = ["{name}"]') + "ledger = true\n"
+    text = small_plan(f'scripts = ["{name}"]', trial='duration = "30s"') + "ledger = true\n"
     assert paths_refused(tmp_path / "mine.toml", text) == (["trial.ledger"] if reads else [])
 
 
 @pytest.mark.parametrize("name", [*BUILTIN_SCRIPTS, *FILES])
 def test_a_standby_gets_no_script_that_writes(tmp_path: Path, name: str) -> None:
     effect = effect_of_plan(loaded(tmp_path, f'scripts = ["{name}"]').plan, tmp_path)
-    text = PLAN.format(workload='scripts = ["tpcb-like"]')
+    text = small_plan('scripts = ["tpcb-like"]', trial='duration = "30s"')
     text += f'[target.pg18.replicas]\ncount = 1\n[replica_load]\nclients = 1\nscripts = ["select-only", "{name}@2"]\n'
     refused = ["replica_load.scripts[1]"] if effect is WRITES else []
     assert paths_refused(tmp_path / "mine.toml", text) == refused
@@ -198,7 +185,7 @@ def test_an_imported_run_has_only_names(workload: str, effect: Effect) -> None:
 )
 def test_a_mix_of_phases_replaces_the_weights(tmp_path: Path, mixes: list[str], effect: Effect) -> None:
     path = tmp_path / "mine.toml"
-    text = PLAN.format(workload='name = "tpcc"').replace('duration = "30s"\n', "")
+    text = small_plan('name = "tpcc"', trial="")
     for number, mix in enumerate(mixes):
         text += f'[[phase]]\nname = "p{number}"\nduration = "10s"\nmix = {mix}\n'
     path.write_text(text)

@@ -13,7 +13,7 @@ from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.plan.sweeps.settings_space import read_choice
 from pgdyno.records import Point
 from tests.present import present
-from tests.unit.plan_sample import load, small_plan
+from tests.unit.plan_sample import load, loaded, small_plan, the_problem
 
 PLAN = small_plan(sweep="clients = 4", trial='duration = "1s"')
 SEARCH = """\
@@ -58,9 +58,7 @@ PRICE = '[price]\ncurrency = "EUR"\ndate = 2026-11-01\nyears = 3\n[price.target.
 def test_the_price_of_a_million_is_a_goal_without_a_rate(tmp_path: Path) -> None:
     text = PLAN + SEARCH + 'goal = "price"\n' + PRICE
     assert load(tmp_path, text).price is not None
-    with pytest.raises(PlanError) as refused:
-        load(tmp_path, text.replace("clients = 4", "clients = 4\nrate = 10"))
-    (problem,) = refused.value.problems
+    problem = the_problem(tmp_path, text.replace("clients = 4", "clients = 4\nrate = 10"))
     assert problem.message == "is decided by the rate, which settings do not change"
 
 
@@ -90,9 +88,7 @@ def test_the_price_of_a_million_is_a_goal_without_a_rate(tmp_path: Path) -> None
     ],
 )
 def test_a_plan_that_cannot_be_searched_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(PlanError) as refused:
-        load(tmp_path, text)
-    (problem,) = refused.value.problems
+    problem = the_problem(tmp_path, text)
     assert words in problem.message
 
 
@@ -123,8 +119,8 @@ def test_only_what_no_session_can_set_changes_a_server_that_restarts(tmp_path: P
 
 
 def test_a_plan_lists_its_restart_command(tmp_path: Path) -> None:
-    loaded = load_plan(written(tmp_path, PLAN.replace(*STAGING) + SEARCH))
-    assert [(each.field, each.what) for each in executed(loaded)] == [
+    found = loaded(tmp_path, PLAN.replace(*STAGING) + SEARCH)
+    assert [(each.field, each.what) for each in executed(found)] == [
         ("target.pg18.restart", "/bin/sh -c 'systemctl restart pg'")
     ]
 
@@ -138,9 +134,7 @@ def test_a_plan_lists_its_restart_command(tmp_path: Path) -> None:
 )
 def test_a_restart_that_cannot_work_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
     text = PLAN.replace(*STAGING) + SEARCH.replace('random_page_cost = "1..4"', 'shared_buffers = "16MB..64MB"')
-    with pytest.raises(PlanError) as refused:
-        load(tmp_path, text.replace(old, new))
-    (problem,) = refused.value.problems
+    problem = the_problem(tmp_path, text.replace(old, new))
     assert words in problem.message
 
 
@@ -150,15 +144,15 @@ def test_a_reload_needs_no_restart_command(tmp_path: Path) -> None:
 
 
 def test_a_budget_shortens_no_trial_of_the_search(tmp_path: Path) -> None:
-    loaded = within_budget(load_plan(written(tmp_path, PLAN + SEARCH)), "2h")
-    assert loaded.budget is None
-    assert (present(loaded.plan.search).budget, loaded.plan.trial.duration) == ("2h", 1.0)
+    found = within_budget(loaded(tmp_path, PLAN + SEARCH), "2h")
+    assert found.budget is None
+    assert (present(found.plan.search).budget, found.plan.trial.duration) == ("2h", 1.0)
 
 
 @pytest.mark.parametrize("budget", ["soon", "0s"])
 def test_a_budget_that_is_none_is_refused(tmp_path: Path, budget: str) -> None:
     with pytest.raises(UsageError, match="--budget"):
-        within_budget(load_plan(written(tmp_path, PLAN + SEARCH)), budget)
+        within_budget(loaded(tmp_path, PLAN + SEARCH), budget)
 
 
 @pytest.mark.parametrize("dsn", [False, True])

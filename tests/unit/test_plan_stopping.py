@@ -9,23 +9,9 @@ from pgdyno.plan import LoadedPlan, Plan, planned_trials
 from pgdyno.plan.loaded_plan import load_text
 from pgdyno.plan.output.plan_output import total
 from pgdyno.plan.time_budget.budget import Room, fit
+from tests.unit.plan_sample import small_plan
 
-TWO = """
-name = "two"
-[target.a]
-kind = "embedded"
-version = "18"
-[target.b]
-kind = "embedded"
-version = "17"
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = [1, 8]
-[trial]
-duration = "10s"
-repeats = "6..40"
-"""
+TWO = small_plan(sweep="clients = [1, 8]", trial='duration = "10s"\nrepeats = "6..40"', a="18", b="17")
 
 
 def loaded(text: str) -> LoadedPlan:
