@@ -198,21 +198,15 @@ impl Session {
     }
 
     /// The socket with its TLS session and cancel token, for code that moves bytes itself.
-    pub fn into_transport(mut self) -> Result<Transport, SessionError> {
-        let cancel = self.cancel.take();
-        let transport = self.into_stream()?.into_transport();
-        Ok(Transport { cancel, ..transport })
-    }
-
-    /// The socket alone.
     ///
     /// # Errors
     /// The session is unusable, or bytes were received that are not yet read.
-    pub fn into_stream(self) -> Result<Stream, SessionError> {
+    pub fn into_transport(self) -> Result<Transport, SessionError> {
         if !self.usable || !self.link.is_quiet() {
             return Err(SessionError::Unusable);
         }
-        self.link.into_stream()
+        let transport = self.link.into_stream()?.into_transport();
+        Ok(Transport { cancel: self.cancel, ..transport })
     }
 
     /// Sends Terminate and closes the socket.

@@ -17,29 +17,23 @@ const SYSTEM_CONFIG_DIRS: [&str; 2] = ["/etc/postgresql-common", "/etc"];
 #[derive(Clone)]
 pub struct Env {
     vars: HashMap<String, OsString>,
-    user: UserSource,
+    /// None means the system's user database, by effective user ID.
+    user: Option<String>,
     socket_dirs: Vec<PathBuf>,
-}
-
-#[derive(Clone)]
-enum UserSource {
-    /// The system's user database, by effective user ID.
-    System,
-    Fixed(String),
 }
 
 impl Env {
     pub fn from_process() -> Self {
         // no variable that has a meaning here has a name that is not UTF-8
         let vars = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
-        Env { vars, user: UserSource::System, socket_dirs: SOCKET_DIRS.iter().map(PathBuf::from).collect() }
+        Env { vars, user: None, socket_dirs: SOCKET_DIRS.iter().map(PathBuf::from).collect() }
     }
 
     /// An environment with this user and no variables.
     pub fn empty(user: impl Into<String>) -> Self {
         Env {
             vars: HashMap::new(),
-            user: UserSource::Fixed(user.into()),
+            user: Some(user.into()),
             socket_dirs: SOCKET_DIRS.iter().map(PathBuf::from).collect(),
         }
     }
@@ -82,10 +76,7 @@ impl Env {
     /// # Errors
     /// The user database has no such user, or cannot be read.
     pub fn user_name(&self) -> Result<String, ParamError> {
-        match &self.user {
-            UserSource::Fixed(name) => Ok(name.clone()),
-            UserSource::System => name_of(Uid::effective().as_raw()),
-        }
+        self.user.clone().map_or_else(|| name_of(Uid::effective().as_raw()), Ok)
     }
 
     /// The user's home directory: HOME, otherwise that of the user database.
@@ -94,8 +85,8 @@ impl Env {
             return Some(PathBuf::from(home));
         }
         match self.user {
-            UserSource::Fixed(_) => None,
-            UserSource::System => Some(User::from_uid(Uid::effective()).ok()??.dir),
+            Some(_) => None,
+            None => Some(User::from_uid(Uid::effective()).ok()??.dir),
         }
     }
 

@@ -127,14 +127,4 @@ mod tests {
     fn options_are_sorted_and_single() {
         assert!(KEYWORDS.is_sorted_by(|a, b| a.0 < b.0));
     }
-
-    #[test]
-    fn unknown_options_are_refused() {
-        let mut settings = Settings::default();
-        let error = settings.set("hots", "x").expect_err("unknown");
-        assert_eq!(error.to_string(), "invalid connection option \"hots\"");
-        assert_eq!(settings.set("host", "x"), Ok(()));
-        settings.set_default("host", "y");
-        assert_eq!(settings.get("host"), Some("x"));
-    }
 }

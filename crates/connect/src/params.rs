@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use pgdyno_wire::binding::{Binding, BindingPolicy, Channel};
+use pgdyno_wire::binding::{Binding, Channel};
 use pgdyno_wire::require_auth::RequireAuth;
 use pgdyno_wire::scram::KeyCache;
 use pgdyno_wire::{Startup, StartupParams};
@@ -22,7 +22,7 @@ use crate::pooler::Poolers;
 use crate::secret::Secret;
 use crate::service;
 use crate::tls::{TlsConfig, TlsConfigCell, TlsError, TlsSettings};
-use crate::word_options::{ChannelBindingMode, GssEncMode, LoadBalance, SslMode, TargetSessionAttrs};
+use crate::word_options::{LoadBalance, SslMode, TargetSessionAttrs};
 
 /// Settings that libpq takes from environment variables and sends when a session starts.
 const SESSION_VARIABLES: [(&str, &str); 3] = [("PGDATESTYLE", "datestyle"), ("PGTZ", "timezone"), ("PGGEQO", "geqo")];
@@ -40,18 +40,17 @@ pub struct Sources<'a> {
     pub overrides: &'a [(&'a str, String)],
 }
 
-/// TCP keepalives, which detect that the other side is gone.
+/// TCP keepalives, which detect that the other side is gone. None is the system's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalives {
-    /// Whether keepalives are sent at all.
     pub enabled: bool,
-    /// Idle time before the first probe; the system's default when `None`.
+    /// Idle time before the first probe.
     pub idle: Option<Duration>,
-    /// Time between probes; the system's default when `None`.
+    /// Time between probes.
     pub interval: Option<Duration>,
-    /// Probes before giving up; the system's default when `None`.
+    /// Probes before giving up.
     pub count: Option<u32>,
-    /// How long sent data may stay without an answer; the system's default when `None`.
+    /// How long sent data may stay without an answer.
     pub user_timeout: Option<Duration>,
 }
 
@@ -73,9 +72,7 @@ pub enum FullQueue {
 pub struct Params {
     /// The hosts to try; at least one.
     pub hosts: Vec<Host>,
-    /// Role to log in as.
     pub user: String,
-    /// Name of the database.
     pub dbname: String,
     /// The password that was given for all hosts; those from a password file are stored with the hosts.
     pub password: Option<Secret>,
@@ -85,7 +82,6 @@ pub struct Params {
     has_fallback_name: bool,
     /// Options for the server's command line.
     pub options: Option<String>,
-    /// The client's encoding.
     pub client_encoding: Option<String>,
     /// Replication mode, for a walsender.
     pub replication: Option<String>,
@@ -102,11 +98,9 @@ pub struct Params {
     pub target_session_attrs: TargetSessionAttrs,
     pub poolers: Poolers,
     pub full_queue: FullQueue,
-    /// The order in which hosts are tried.
     pub load_balance_hosts: LoadBalance,
     /// The number of connections so far that were spread over the hosts, of all clones together.
     pub(crate) spread: Arc<AtomicUsize>,
-    /// The settings of TCP keepalives.
     pub keepalives: Keepalives,
     /// The user as which the server must run, for a unix socket.
     pub require_peer: Option<String>,
@@ -239,14 +233,7 @@ impl Params {
             database: Some(self.dbname.clone()),
             settings,
             password: password.map(|text| Zeroizing::new(text.reveal().as_bytes().to_vec())),
-            binding: Binding {
-                channel,
-                wanted: match self.tls.binding {
-                    ChannelBindingMode::Disable => BindingPolicy::Never,
-                    ChannelBindingMode::Prefer => BindingPolicy::Preferred,
-                    ChannelBindingMode::Require => BindingPolicy::Required,
-                },
-            },
+            binding: Binding { channel, wanted: self.tls.binding },
             require_auth: self.require_auth.clone(),
             scram_keys: self.scram_keys.clone(),
         })
@@ -336,9 +323,12 @@ fn set_all(settings: &mut Settings, pairs: &[(&str, String)]) -> Result<(), Para
 
 fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
     let refuse = |message: String| Err(ParamError::Other(message));
-    let gss = word(settings, "gssencmode", GssEncMode::Prefer, GssEncMode::parse)?;
-    if gss == GssEncMode::Require {
-        return refuse("gssencmode value \"require\" invalid when GSSAPI support is not compiled in".to_owned());
+    match settings.get("gssencmode") {
+        None | Some("disable" | "prefer") => {}
+        Some("require") => {
+            return refuse("gssencmode value \"require\" invalid when GSSAPI support is not compiled in".to_owned());
+        }
+        Some(other) => return Err(ParamError::InvalidValue { option: "gssencmode", value: other.to_owned() }),
     }
     for (name, harmless) in [
         ("min_protocol_version", &["", "3.0"][..]),

@@ -122,9 +122,6 @@ impl Patience {
 
     /// How long to wait before calling this again: at least a millisecond, so that it cannot be mistaken for "no
     /// limit"; `None` for no limit.
-    ///
-    /// # Errors
-    /// `TimedOut` when the deadline has passed; see [`Interrupt::caused`] for the other error.
     pub(crate) fn slice(&self) -> io::Result<Option<Duration>> {
         if self.interrupt.is_set() {
             return Err(io::Error::other(Interrupted));

@@ -1,6 +1,6 @@
 //! The socket of a connection.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use rustix::net::{
 
 use crate::cancel_token::CancelToken;
 use crate::params::{FullQueue, Keepalives};
-use crate::patience::{Patience, block_on};
+use crate::patience::Patience;
 use crate::tls::{TlsChannel, TlsStream};
 
 pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
@@ -191,45 +191,6 @@ impl AsFd for Stream {
             Stream::Tcp(socket) => socket.as_fd(),
             Stream::Tls(stream) => stream.as_fd(),
         }
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(socket) => socket.read(buffer),
-            Stream::Tcp(socket) => socket.read(buffer),
-            Stream::Tls(_) => loop {
-                match self.try_recv(buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        block_on(self.wait(false, &Patience::default()))?;
-                    }
-                    received => return received,
-                }
-            },
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(socket) => socket.write(bytes),
-            Stream::Tcp(socket) => socket.write(bytes),
-            Stream::Tls(_) => {
-                self.flush()?;
-                let accepted = self.try_send(bytes)?;
-                self.flush()?;
-                Ok(accepted)
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        while !self.try_flush()? {
-            block_on(self.wait(true, &Patience::default()))?;
-        }
-        Ok(())
     }
 }
 

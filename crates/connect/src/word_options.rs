@@ -67,16 +67,6 @@ words! {
 }
 
 words! {
-    /// Whether authentication is bound to the TLS channel.
-    ChannelBindingMode of "channel_binding" {
-        Disable = "disable",
-        /// If the server and the connection support it.
-        Prefer = "prefer",
-        Require = "require",
-    }
-}
-
-words! {
     /// How TLS begins.
     SslNegotiation of "sslnegotiation" {
         /// The client asks the server whether it supports TLS.
@@ -91,15 +81,6 @@ words! {
     SslCertMode of "sslcertmode" {
         Disable = "disable",
         Allow = "allow",
-        Require = "require",
-    }
-}
-
-words! {
-    /// Whether GSSAPI encrypts the connection.
-    GssEncMode of "gssencmode" {
-        Disable = "disable",
-        Prefer = "prefer",
         Require = "require",
     }
 }

@@ -95,7 +95,7 @@ fn a_server_that_goes_away_is_named() {
     );
     let after = session.simple_query("select 1").expect_err("unusable");
     assert!(matches!(after, SessionError::Unusable));
-    assert!(session.into_stream().is_err());
+    assert!(session.into_transport().is_err());
     server.join().expect("the script");
 }
 

@@ -107,14 +107,7 @@ pub struct RowDescription<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     pub name: &'a [u8],
-    pub table_oid: u32,
-    pub table_column: i16,
     pub type_oid: u32,
-    /// Size of a value in bytes; negative if it varies.
-    pub type_bytes: i16,
-    pub type_modifier: i32,
-    /// Format: 0 for text, 1 for binary.
-    pub format: i16,
 }
 
 impl<'a> RowDescription<'a> {
@@ -145,15 +138,10 @@ pub(crate) const fn malformed(kind: u8, what: &'static str) -> ProtocolError {
 }
 
 fn field<'a>(parts: &mut Parts<'a>) -> Option<Field<'a>> {
-    Some(Field {
-        name: parts.cstr()?,
-        table_oid: parts.u32()?,
-        table_column: parts.u16()?.cast_signed(),
-        type_oid: parts.u32()?,
-        type_bytes: parts.u16()?.cast_signed(),
-        type_modifier: parts.u32()?.cast_signed(),
-        format: parts.u16()?.cast_signed(),
-    })
+    let (name, _table, _column) = (parts.cstr()?, parts.u32()?, parts.u16()?);
+    let type_oid = parts.u32()?;
+    let (_bytes, _modifier, _format) = (parts.u16()?, parts.u32()?, parts.u16()?);
+    Some(Field { name, type_oid })
 }
 
 #[cfg(test)]
@@ -200,8 +188,6 @@ mod tests {
         let fields: Vec<_> = description.fields().collect();
         assert_eq!(fields.len(), 1);
         assert_eq!((fields[0].name, fields[0].type_oid), (&b"id"[..], 23));
-        assert_eq!((fields[0].table_oid, fields[0].table_column), (7, 2));
-        assert_eq!((fields[0].type_bytes, fields[0].type_modifier), (4, -1));
         assert!(RowDescription::parse(&body[..body.len() - 1]).is_err());
         assert!(RowDescription::parse(b"\0\x01name without end").is_err());
     }

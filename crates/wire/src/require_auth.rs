@@ -7,36 +7,12 @@ use crate::startup_error::{AuthMethod, StartupError};
 pub struct RequireAuth {
     /// The original value, for messages.
     text: String,
-    listed: Vec<Method>,
+    listed: Vec<&'static str>,
     /// Whether the listed methods are those that are refused.
     is_negated: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Method {
-    Password,
-    Md5,
-    Gss,
-    Sspi,
-    ScramSha256,
-    Oauth,
-    None,
-}
-
-impl Method {
-    fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "password" => Method::Password,
-            "md5" => Method::Md5,
-            "gss" => Method::Gss,
-            "sspi" => Method::Sspi,
-            "scram-sha-256" => Method::ScramSha256,
-            "oauth" => Method::Oauth,
-            "none" => Method::None,
-            _ => return None,
-        })
-    }
-}
+const METHODS: [&str; 7] = ["password", "md5", "gss", "sspi", "scram-sha-256", "oauth", "none"];
 
 impl RequireAuth {
     /// Reads the parameter's value; an empty one allows everything.
@@ -59,7 +35,8 @@ impl RequireAuth {
                     return Err(format!("require_auth method \"{part}\" cannot be mixed with negative methods"));
                 }
             };
-            let method = Method::parse(word).ok_or_else(|| format!("invalid require_auth value: \"{word}\""))?;
+            let known = METHODS.into_iter().find(|known| *known == word);
+            let method = known.ok_or_else(|| format!("invalid require_auth value: \"{word}\""))?;
             if listed.contains(&method) {
                 return Err(format!("require_auth method \"{part}\" is specified more than once"));
             }
@@ -68,7 +45,7 @@ impl RequireAuth {
         Ok(Some(RequireAuth { text: text.to_owned(), listed, is_negated }))
     }
 
-    fn allows(&self, method: Method) -> bool {
+    fn allows(&self, method: &str) -> bool {
         self.listed.contains(&method) != self.is_negated
     }
 
@@ -76,13 +53,13 @@ impl RequireAuth {
     /// an authentication exchange was completed before AuthenticationOk.
     pub(crate) fn check(&self, asked: AuthMethod, is_finished: bool) -> Result<(), StartupError> {
         let (is_allowed, why) = match asked {
-            AuthMethod::Trust => (is_finished || self.allows(Method::None), "server did not complete authentication"),
-            AuthMethod::Cleartext => (self.allows(Method::Password), "server requested a cleartext password"),
-            AuthMethod::Md5 => (self.allows(Method::Md5), "server requested a hashed password"),
-            AuthMethod::Gss => (self.allows(Method::Gss), "server requested GSSAPI authentication"),
-            AuthMethod::Sspi => (self.allows(Method::Sspi), "server requested SSPI authentication"),
+            AuthMethod::Trust => (is_finished || self.allows("none"), "server did not complete authentication"),
+            AuthMethod::Cleartext => (self.allows("password"), "server requested a cleartext password"),
+            AuthMethod::Md5 => (self.allows("md5"), "server requested a hashed password"),
+            AuthMethod::Gss => (self.allows("gss"), "server requested GSSAPI authentication"),
+            AuthMethod::Sspi => (self.allows("sspi"), "server requested SSPI authentication"),
             AuthMethod::ScramSha256 => {
-                (self.allows(Method::ScramSha256) || self.allows(Method::Oauth), "server requested SASL authentication")
+                (self.allows("scram-sha-256") || self.allows("oauth"), "server requested SASL authentication")
             }
             AuthMethod::Kerberos | AuthMethod::Crypt | AuthMethod::ScmCredential | AuthMethod::Other(_) => {
                 (false, "server requested an unknown authentication type")
@@ -93,7 +70,7 @@ impl RequireAuth {
 
     /// Refuses SCRAM if it is not the allowed SASL mechanism.
     pub(crate) fn check_scram(&self, mechanism: &str) -> Result<(), StartupError> {
-        if self.allows(Method::ScramSha256) {
+        if self.allows("scram-sha-256") {
             return Ok(());
         }
         Err(self.refusal(&format!("server requested {mechanism} authentication")))

@@ -12,7 +12,6 @@ pub struct SqlState([u8; 5]);
 impl SqlState {
     pub const PROTOCOL_VIOLATION: SqlState = SqlState(*b"08P01");
     pub const FEATURE_NOT_SUPPORTED: SqlState = SqlState(*b"0A000");
-    pub const INVALID_TEXT_REPRESENTATION: SqlState = SqlState(*b"22P02");
     pub const BAD_COPY_FILE_FORMAT: SqlState = SqlState(*b"22P04");
     pub const UNIQUE_VIOLATION: SqlState = SqlState(*b"23505");
     pub const NO_ACTIVE_SQL_TRANSACTION: SqlState = SqlState(*b"25P01");
@@ -32,7 +31,6 @@ impl SqlState {
     pub const QUERY_CANCELED: SqlState = SqlState(*b"57014");
     pub const ADMIN_SHUTDOWN: SqlState = SqlState(*b"57P01");
     pub const CANNOT_CONNECT_NOW: SqlState = SqlState(*b"57P03");
-    pub const INTERNAL_ERROR: SqlState = SqlState(*b"XX000");
     /// Stands for the code when the server sent none or a malformed one.
     pub const UNKNOWN: SqlState = SqlState(*b"?????");
 

@@ -66,17 +66,6 @@ fn a_good_answer_is_one_ready() {
 }
 
 #[test]
-fn a_pipeline_gives_its_replies_one_by_one() {
-    let answer = [ready(b'I'), ready(b'T'), ready(b'E')].concat();
-    let mut input = answer.as_slice();
-    let mut exchange = Exchange::new(Capture::None, false);
-    for status in [TxStatus::Idle, TxStatus::InBlock, TxStatus::Failed] {
-        assert_eq!(exchange.next(&mut input), Ok(Some(Reply::Ready(status))));
-    }
-    assert!(input.is_empty());
-}
-
-#[test]
 fn completions_and_rows_are_reported_when_wanted() {
     let mut exchange = capturing();
     let answer = [select_only(), select_only()].concat();
@@ -266,29 +255,5 @@ proptest! {
             }
         }
         prop_assert_eq!(replies(&mut make(), &chunks), whole);
-    }
-
-    #[test]
-    fn random_bytes_end_in_an_error_or_in_want_of_more(
-        stream in proptest::collection::vec(any::<u8>(), 0..400),
-        cut in 0usize..400,
-    ) {
-        let (a, b) = stream.split_at(cut.min(stream.len()));
-        // Both ways of reading must have the same result.
-        prop_assert_eq!(
-            replies(&mut capturing(), &[a, b]),
-            replies(&mut capturing(), &[&stream])
-        );
-    }
-
-    #[test]
-    fn random_bodies_never_panic(
-        kind in proptest::sample::select(b"DTCENSZGHWdcsI123ntAV".to_vec()),
-        body in proptest::collection::vec(prop_oneof![Just(0u8), Just(1), any::<u8>()], 0..60),
-    ) {
-        let stream = message(kind, &body);
-        if let Ok(seen) = replies(&mut capturing(), &[&stream]) {
-            prop_assert!(seen.len() <= 1);
-        }
     }
 }

@@ -8,7 +8,6 @@ use common::{auth, message, ready};
 use hmac::{Hmac, KeyInit, Mac};
 use pgdyno_wire::require_auth::RequireAuth;
 use pgdyno_wire::{AuthMethod, Progress, ProtocolError, SqlState, Startup, StartupError, StartupParams, TxStatus};
-use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -275,29 +274,6 @@ fn secrets_are_not_shown() {
     let shown = format!("{startup:?}");
     assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
     assert!(!shown.contains("104, 117, 110"), "{shown}");
-}
-
-proptest! {
-    #[test]
-    fn random_bytes_never_panic(
-        stream in proptest::collection::vec(prop_oneof![Just(0u8), Just(b'R'), any::<u8>()], 0..200),
-        cut in 0usize..200,
-    ) {
-        let feed = |chunks: &[&[u8]]| {
-            let mut startup = Startup::new(params(Some("x")));
-            let mut out = Vec::new();
-            let mut last = Ok(Progress::NeedMore);
-            for chunk in chunks {
-                last = startup.feed(&mut &chunk[..], &mut out);
-                if last != Ok(Progress::NeedMore) {
-                    break;
-                }
-            }
-            (last, out.len())
-        };
-        let (a, b) = stream.split_at(cut.min(stream.len()));
-        prop_assert_eq!(feed(&[a, b]), feed(&[&stream]));
-    }
 }
 
 #[test]

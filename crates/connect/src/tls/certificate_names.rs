@@ -16,9 +16,6 @@ const IP_ADDRESS: TagNumber = TagNumber(7);
 ///
 /// The alternative names count. The common name counts only if none of them is of the host's kind
 /// (address or name). A wildcard matches the first label.
-///
-/// # Errors
-/// The certificate has other names or none; in libpq's words.
 pub(super) fn check(certificate: &[u8], host: &str) -> Result<(), TlsError> {
     let wrong = |text: String| Err(TlsError::Setup(text));
     if host.is_empty() {

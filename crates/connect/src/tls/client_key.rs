@@ -20,10 +20,6 @@ use crate::param_error::system_message;
 use crate::word_options::SslCertMode;
 
 /// The certificate and the key, if there is a certificate.
-///
-/// # Errors
-/// The certificate cannot be read or has no key, or its key does not match or is accessible to
-/// others.
 pub(super) fn load(settings: &TlsSettings, provider: &CryptoProvider) -> Result<Option<Arc<CertifiedKey>>, TlsError> {
     if settings.certificate_mode == SslCertMode::Disable {
         return Ok(None);

@@ -18,9 +18,6 @@ const SERVER_USAGE: [usize; 3] = [0, 2, 4];
 const CERTIFICATE_SIGNING: usize = 5;
 
 /// Verifies a server's certificate with `roots`, at a time in seconds since 1970.
-///
-/// # Errors
-/// It is not valid at that time, not meant for a server, or not signed by a root.
 pub(super) fn verify(
     server: &[u8], roots: &[CertificateDer<'_>], algorithms: &[&dyn SignatureVerificationAlgorithm], now_s: i64,
 ) -> Result<(), CertificateError> {

@@ -25,9 +25,6 @@ pub(crate) enum Negotiated {
 }
 
 /// Asks the server for TLS, and performs the handshake if the server supports it.
-///
-/// # Errors
-/// The server sends another answer, the handshake fails, or the certificate is not trusted.
 pub(crate) async fn negotiate(
     params: &Params, host: &Host, mut stream: Stream, patience: &Patience,
 ) -> Result<Negotiated, Cause> {

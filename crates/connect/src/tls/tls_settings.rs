@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use pgdyno_wire::binding::BindingPolicy;
+
 use crate::env::Env;
 use crate::keyword::Settings;
 use crate::param_error::ParamError;
-use crate::word_options::{ChannelBindingMode, SslCertMode, SslMode, SslNegotiation};
+use crate::word_options::{SslCertMode, SslMode, SslNegotiation};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilePlace {
@@ -59,14 +61,11 @@ pub struct TlsSettings {
     pub oldest: TlsVersion,
     pub newest: TlsVersion,
     /// Whether authentication is bound to the channel.
-    pub binding: ChannelBindingMode,
+    pub binding: BindingPolicy,
 }
 
 impl TlsSettings {
     /// Reads the settings, together with `sslmode`, which depends on other parameters.
-    ///
-    /// # Errors
-    /// A value is invalid, or values exclude each other; in libpq's words.
     pub(crate) fn resolve(settings: &Settings, env: &Env) -> Result<(SslMode, TlsSettings), ParamError> {
         let given = |name| settings.get(name).filter(|text| !text.is_empty());
         let place = |name, file| place(given(name), file, env);
@@ -96,7 +95,14 @@ impl TlsSettings {
             sni: given("sslsni") != Some("0"),
             oldest: version(given("ssl_min_protocol_version"), "ssl_min_protocol_version")?.unwrap_or(TlsVersion::V1_2),
             newest: version(given("ssl_max_protocol_version"), "ssl_max_protocol_version")?.unwrap_or(TlsVersion::V1_3),
-            binding: given("channel_binding").map_or(Ok(ChannelBindingMode::Prefer), ChannelBindingMode::parse)?,
+            binding: match given("channel_binding") {
+                Some("disable") => BindingPolicy::Never,
+                None | Some("prefer") => BindingPolicy::Preferred,
+                Some("require") => BindingPolicy::Required,
+                Some(other) => {
+                    return Err(ParamError::InvalidValue { option: "channel_binding", value: other.to_owned() });
+                }
+            },
         };
         tls.check(mode)?;
         Ok((mode, tls))

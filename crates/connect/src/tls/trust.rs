@@ -8,9 +8,6 @@ use super::verifier::Trust;
 use crate::word_options::SslMode;
 
 /// The certificates of authorities, if there are any.
-///
-/// # Errors
-/// They are required and missing, or cannot be read.
 pub(super) fn trust(settings: &TlsSettings, mode: SslMode) -> Result<Option<Trust>, TlsError> {
     let certificates = match &settings.root {
         RootSource::System => certificate_files::system_roots()?,
