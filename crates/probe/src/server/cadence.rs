@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::query::Query;
+use super::queries::Query;
 
 /// A statement may use at most this fraction of the time, as a divisor.
 const MOST: u32 = 100;

@@ -6,8 +6,6 @@ mod counters;
 pub mod own_queries;
 mod probe_session;
 mod queries;
-mod query;
-mod slow_queries;
 mod top_statements;
 
 use std::time::{Duration, Instant};

@@ -3,8 +3,7 @@
 use pgdyno_connect::{ConnectError, Interrupt, Params, ResultSet, Session, SessionError};
 
 use super::activity;
-use super::queries::of_version;
-use super::query::{OLDEST, Query};
+use super::queries::{OLDEST, Query, of_version};
 use super::top_statements::{self, Asking};
 
 /// The SQLSTATE of pg_stat_statements without its library.

@@ -1,11 +1,28 @@
 //! The statement for each source, by version. Its columns have the names of metrics and labels.
 
-use super::query::{NEWEST, OLDEST, Query};
-use super::slow_queries::SLOW;
+/// A source in a range of versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Query {
+    pub source: &'static str,
+    /// The first major version.
+    pub from: i32,
+    pub to: i32,
+    /// Seconds between two answers.
+    pub every_s: u64,
+    pub sql: &'static str,
+}
+
+pub const OLDEST: i32 = 10;
+/// No last version yet.
+const NEWEST: i32 = i32::MAX;
 
 pub fn of_version(major: i32) -> impl Iterator<Item = &'static Query> {
-    let all = QUERIES.iter().chain(SLOW);
-    all.filter(move |query| (query.from..=query.to).contains(&major))
+    QUERIES.iter().filter(move |query| (query.from..=query.to).contains(&major))
+}
+
+/// One that costs more, or whose result changes slowly.
+const fn slow(source: &'static str, from: i32, to: i32, sql: &'static str) -> Query {
+    Query { every_s: 10, ..query(source, from, to, sql) }
 }
 
 const fn query(source: &'static str, from: i32, to: i32, sql: &'static str) -> Query {
@@ -71,6 +88,20 @@ macro_rules! slot {
 macro_rules! of_slots {
     () => {
         concat!(" FROM pg_replication_slots, (SELECT ", end_of_wal!(), " AS now_lsn) AS wal")
+    };
+}
+
+/// The tables with the most changes since statistics began; of equal ones the largest. Tables under
+/// an exclusive lock, or with a request for one, are left out, because reading a size takes a lock.
+macro_rules! busiest {
+    () => {
+        "(SELECT oid FROM pg_class
+          WHERE relkind IN ('r', 'm') AND relpersistence <> 't' AND relnamespace NOT IN (
+            SELECT oid FROM pg_namespace WHERE nspname IN ('pg_catalog', 'information_schema'))
+            AND NOT EXISTS (SELECT FROM pg_locks WHERE relation = pg_class.oid AND mode = 'AccessExclusiveLock'
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+          ORDER BY pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid)
+            + pg_stat_get_tuples_deleted(oid) DESC, relpages DESC LIMIT 30)"
     };
 }
 
@@ -263,6 +294,42 @@ const QUERIES: &[Query] = &[
         "SELECT archived_count AS archived, failed_count AS failed,
            extract(epoch FROM clock_timestamp() - last_archived_time) * 1000 AS since_archived
          FROM pg_stat_archiver",
+    ),
+    slow(
+        "relations",
+        OLDEST,
+        NEWEST,
+        concat!(
+            "SELECT oid::regclass::text AS table, pg_relation_size(oid) AS size, pg_indexes_size(oid) AS indexes,
+           pg_table_size(oid) - pg_relation_size(oid) AS others,
+           pg_stat_get_live_tuples(oid) AS live_rows, pg_stat_get_dead_tuples(oid) AS dead_rows,
+           pg_stat_get_tuples_inserted(oid) AS inserted, pg_stat_get_tuples_updated(oid) AS updated,
+           pg_stat_get_tuples_hot_updated(oid) AS hot_updated, pg_stat_get_tuples_deleted(oid) AS deleted,
+           pg_stat_get_numscans(oid) AS scans, pg_stat_get_tuples_returned(oid) AS scanned,
+           pg_stat_get_vacuum_count(oid) AS vacuums, pg_stat_get_autovacuum_count(oid) AS autovacuums
+         FROM ",
+            busiest!(),
+            " AS busiest"
+        ),
+    ),
+    slow(
+        "indexes",
+        OLDEST,
+        NEWEST,
+        concat!(
+            "SELECT indexrelid::regclass::text AS index, indrelid::regclass::text AS table,
+           pg_relation_size(indexrelid) AS size, pg_stat_get_numscans(indexrelid) AS scans,
+           pg_stat_get_tuples_returned(indexrelid) AS entries
+         FROM pg_index WHERE indrelid IN ",
+            busiest!(),
+            " ORDER BY size DESC LIMIT 50"
+        ),
+    ),
+    slow(
+        "archive_queue",
+        12,
+        NEWEST,
+        "SELECT count(*) AS waiting FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready'",
     ),
 ];
 
