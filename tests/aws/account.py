@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Protocol
 
 import pytest
 from botocore.loaders import Loader, create_loader
@@ -32,6 +33,12 @@ PAUSES: list[float] = []
 @functools.cache
 def _loader(search_path: str | None = None) -> Loader:
     return create_loader(search_path)
+
+
+class Rent(Protocol):
+    """Rents the servers of a plan with these targets."""
+
+    def __call__(self, *targets: str, repeats: int = 1) -> Rental: ...
 
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\n"
@@ -61,6 +68,21 @@ def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulato
     with simulated() as simulator:
         use_account(simulator, monkeypatch)
         yield simulator
+
+
+@pytest.fixture
+def rent(amazon: Simulator, tmp_path: Path) -> Iterator[Rent]:
+    """Rents servers, removes them after the test, and asserts that nothing of them is left."""
+    rented: list[Rental] = []
+
+    def up(*targets: str, repeats: int = 1) -> Rental:
+        rented.append(rental(tmp_path, *targets, repeats=repeats))
+        rented[-1].up()
+        return rented[-1]
+
+    yield up
+    assert [each.down() for each in rented] == [[]] * len(rented)
+    assert [each for each in amazon.left() if each.startswith("pgdyno-")] == []
 
 
 @pytest.fixture

@@ -5,13 +5,10 @@ import subprocess
 from importlib.resources import files
 from pathlib import Path
 
-import pytest
-
-from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.targets.aws.hosts.schema import Ec2Target
 from pgdyno.targets.aws.hosts.user_data import Host, _config, new_nonce, server
-from tests.aws.account import rental
+from tests.aws.account import Rent
 from tests.aws.plans import ec2, write_plan
 from tests.aws.simulator import Simulator
 
@@ -84,22 +81,7 @@ def test_the_server_comes_from_amazons_packages(tmp_path: Path) -> None:
     assert (tmp_path / "dev/console").read_text().count(f"pgdyno host key {nonce} ssh-ed25519 AAAAkey\n") == 6
 
 
-def test_its_image_is_asked_for(amazon: Simulator, tmp_path: Path) -> None:
-    rented = rental(tmp_path, ec2(**AMAZON_LINUX))
-    rented.up()
+def test_its_image_is_asked_for(amazon: Simulator, rent: Rent) -> None:
+    rent(ec2(**AMAZON_LINUX))
     (machine,) = amazon.machines.all.values()
     assert machine.asked["ImageId"] == "ami-al2023arm"
-    assert rented.down() == []
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"packages": '"pgdg"'}, "the PostgreSQL project has no packages for amazon-linux-2023"),
-        ({"version": '"14"'}, "amazon-linux-2023 has packages of PostgreSQL 15, 16, 17, not 14"),
-    ],
-)
-def test_packages_and_mounts_that_amazon_linux_lacks(tmp_path: Path, more: dict[str, str], said: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        load_plan(write_plan(tmp_path, ec2(**{**AMAZON_LINUX, **more})))
-    assert [each.message for each in caught.value.problems] == [said]

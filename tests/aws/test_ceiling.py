@@ -28,7 +28,7 @@ from pgdyno.targets.aws.pricing.rental_costs import (
 )
 from pgdyno.targets.rented.estimate import RESERVE
 from pgdyno.targets.rented.rental import GENERATOR, Load
-from tests.aws.account import plan, rental
+from tests.aws.account import Rent, plan
 from tests.aws.plans import aurora, ec2, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
 from tests.present import present
@@ -151,14 +151,13 @@ def test_the_dearest_of_instead_counts(tmp_path: Path, root: Path) -> None:
     assert found.most == highest_cost(dearest, 1.5 * present(found.hours))
 
 
-def test_accrued_cost_uses_the_price_of_the_created_instance(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_accrued_cost_uses_the_price_of_the_created_instance(amazon: Simulator, root: Path, rent: Rent) -> None:
     amazon.faults = [
         Fault(
             "CreateDBInstance", "InsufficientDBInstanceCapacity", when=lambda asked: "m7g" in asked["DBInstanceClass"]
         )
     ]
-    rented = rental(tmp_path, rds(root, instead='["db.m8g.large"]', public="false"), aurora(root, public="false"))
-    rented.up()
+    rented = rent(rds(root, instead='["db.m8g.large"]', public="false"), aurora(root, public="false"))
     now = datetime.now(UTC) + timedelta(hours=2)
     found = present(rented.accrued(now, Load(rented.journal.begun, 3600.0, 0.0)))
     rates = 0.3 + 0.1 * 20 / 730 + 0.3 + 0.12 / 730
@@ -172,7 +171,6 @@ def test_accrued_cost_uses_the_price_of_the_created_instance(amazon: Simulator, 
         if name == "rds:CreateDBInstance" and given["DBInstanceClass"] == "db.m8g.large"
     ]
     assert made["EngineLifecycleSupport"] == "open-source-rds-extended-support-disabled"
-    assert rented.down() == []
 
 
 def test_the_size_of_a_snapshot_counts_where_it_is_known(amazon: Simulator, tmp_path: Path, root: Path) -> None:

@@ -20,7 +20,7 @@ from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.rented.provider import Wanted
 from pgdyno.targets.rented.rental import take_down
-from tests.aws.account import SAID, failed_blindly, rental
+from tests.aws.account import SAID, Rent, failed_blindly, rental
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import Fault, Simulator
 
@@ -42,9 +42,8 @@ def test_databases_are_gone_after_their_expiry_without_pgdyno(amazon: Simulator,
     assert ({each.words.partition(" pgdyno")[0] for each in done.found}, done.left) == ({Kind.SECURITY_GROUP}, [])
 
 
-def test_a_switch_moves_with_the_expiry(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    rented = rental(tmp_path, rds(root))
-    rented.up()
+def test_a_switch_moves_with_the_expiry(amazon: Simulator, tmp_path: Path, root: Path, rent: Rent) -> None:
+    rented = rent(rds(root))
     before = rented.journal.expires
     rented.prolong(datetime.now(UTC) + timedelta(hours=9))
     amazon.time_comes(before + timedelta(hours=1))
@@ -52,11 +51,9 @@ def test_a_switch_moves_with_the_expiry(amazon: Simulator, tmp_path: Path, root:
     assert Reaper(tmp_path / "another home").find(Wanted(expired=True)) == []
     amazon.time_comes(rented.journal.expires + timedelta(minutes=1))
     assert dict(amazon.rds.databases) == {}
-    assert rented.down() == []
-    assert amazon.left() == []
 
 
-def test_without_its_role_nothing_is_rented_unasked(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_without_its_role_nothing_is_rented_unasked(amazon: Simulator, tmp_path: Path, root: Path, rent: Rent) -> None:
     amazon.schedules.roles = set()
     error = failed_blindly(tmp_path, rds(root))
     assert "the database gets no dead-man switch" in error.message
@@ -65,14 +62,14 @@ def test_without_its_role_nothing_is_rented_unasked(amazon: Simulator, tmp_path:
     assert 'dead_man = "none"' in error.hint
     assert not {"rds:CreateDBInstance", "ec2:CreateSecurityGroup"} & set(amazon.calls)
     assert amazon.left() == []
-    rented = rental(tmp_path, rds(root, dead_man='"none"'))
-    rented.up()
+    rented = rent(rds(root, dead_man='"none"'))
     assert f"{rented.server_id('rds')} has no dead-man switch" in "\n".join(SAID)
     assert amazon.schedules.all == {}
-    assert rented.down() == []
 
 
-def test_only_the_role_of_the_policy_may_be_passed_on(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_only_the_role_of_the_policy_may_be_passed_on(
+    amazon: Simulator, tmp_path: Path, root: Path, rent: Rent
+) -> None:
     amazon.schedules.roles = {"another-role"}
     other = rds(root, dead_man='"another-role"')
     assert "not authorized to perform: iam:PassRole" in failed_blindly(tmp_path, other).message
@@ -83,10 +80,7 @@ def test_only_the_role_of_the_policy_may_be_passed_on(amazon: Simulator, tmp_pat
     given["Condition"]["StringEquals"]["iam:PassedToService"] = "lambda.amazonaws.com"
     assert "not authorized to perform: iam:PassRole" in failed_blindly(tmp_path, other).message
     amazon.policy = policy(role="another-role")
-    rented = rental(tmp_path, other)
-    rented.up()
-    assert rented.down() == []
-    assert amazon.left() == []
+    rent(other)
 
 
 def test_removal_repeats_what_failed_and_goes_on_with_the_rest(amazon: Simulator, tmp_path: Path, root: Path) -> None:

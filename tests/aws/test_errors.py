@@ -19,7 +19,7 @@ from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental, begin
 from pgdyno.targets.rented.provider import Wanted
 from pgdyno.targets.rented.rental_journal import stamp
-from tests.aws.account import PAUSES, SAID, failed, failed_blindly, plan, rental
+from tests.aws.account import PAUSES, SAID, Rent, failed, failed_blindly, plan, rental
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import Fault, Simulator
 from tests.present import present
@@ -214,13 +214,6 @@ def test_a_run_of_unknown_length_says_when_servers_expire(amazon: Simulator, tmp
     assert amazon.left() == []
 
 
-def test_a_quota(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    amazon.faults = [Fault("CreateDBInstance", "InstanceQuotaExceeded", "DB instances: 40")]
-    error = failed(tmp_path, rds(root))
-    assert "a quota of the account is used up (InstanceQuotaExceeded" in error.message
-    assert amazon.left() == []
-
-
 @pytest.mark.parametrize("at", ["CreateDBInstance", "CreateDBParameterGroup", "AuthorizeSecurityGroupIngress"])
 def test_a_run_that_cannot_rent_leaves_nothing(amazon: Simulator, tmp_path: Path, root: Path, at: str) -> None:
     """As `pgdyno run` does it, at each kind of request."""
@@ -248,33 +241,24 @@ def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Simulator, t
     assert isinstance(failed(tmp_path, rds(root)), CapacityError)
 
 
-def test_throttling_is_waited_out_and_makes_nothing_twice(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_throttling_is_waited_out_and_makes_nothing_twice(amazon: Simulator, root: Path, rent: Rent) -> None:
     amazon.faults = [
         Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=2),
         Fault("CreateSecurityGroup", "InternalError", status=500, done=True),
         Fault("DescribeDBInstances", "RequestLimitExceeded", status=503),
     ]
-    rented = rental(tmp_path, rds(root))
-    rented.up()
+    rent(rds(root))
     assert amazon.calls.count("rds:CreateDBInstance") == 3
     assert amazon.calls.count("ec2:CreateSecurityGroup") == 2
     # the server, its security group, its dead-man switch
     assert len(amazon.left()) == 3
     assert len(PAUSES) == 4
-    assert rented.down() == []
 
 
 def test_throttling_without_end(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boto3_clients, "ATTEMPTS", 2)
     amazon.faults = [Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=99)]
     assert "Amazon still throttles " in failed(tmp_path, rds(root)).message
-
-
-def test_parameters_that_the_service_does_not_take_make_nothing(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    parameters = '{ ssl = "on", no_such = "1", work_mem = "4MB" }'
-    error = failed(tmp_path, rds(root, parameters=parameters))
-    assert "parameter ssl cannot be changed on postgres18; postgres18 has no parameter no_such" in error.message
-    assert not [each for each in amazon.calls if "Create" in each]
 
 
 @pytest.mark.long_cases("instance")
@@ -297,17 +281,17 @@ def test_a_missing_resource_creates_nothing(
     assert not [each for each in amazon.calls if "Create" in each]
 
 
-def test_a_class_without_performance_insights_says_so(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_a_class_without_performance_insights_says_so(
+    amazon: Simulator, tmp_path: Path, root: Path, rent: Rent
+) -> None:
     said = "Performance Insights not supported for this configuration, please disable this feature."
     amazon.faults.append(Fault("CreateDBInstance", "InvalidParameterCombination", said))
     error = failed(tmp_path, rds(root))
     assert said in error.message
     assert error.hint == "leave it out: insights = false"
-    rented = rental(tmp_path, rds(root, insights="false"))
-    rented.up()
+    rent(rds(root, insights="false"))
     asked = dict(zip(amazon.calls, amazon.parameters, strict=True))["rds:CreateDBInstance"]
     assert asked["EnablePerformanceInsights"] is False
-    assert rented.down() == []
 
 
 def test_a_rental_that_takes_too_long_is_abandoned(amazon: Simulator, tmp_path: Path, root: Path) -> None:

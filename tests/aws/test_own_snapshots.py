@@ -17,7 +17,7 @@ from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental
 from pgdyno.targets.rented.provider import Wanted
-from tests.aws.account import SAID, failed, kill_at, plan, rental
+from tests.aws.account import SAID, Rent, failed, kill_at, plan, rental
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulated_snapshots import CLUSTERS, INSTANCES
 from tests.aws.simulator import REGION, Fault, Simulator
@@ -125,20 +125,16 @@ def test_it_is_gone_after_its_expiry_without_pgdyno(amazon: Simulator, tmp_path:
     assert left_elsewhere(tmp_path, rented) == {Kind.SECURITY_GROUP}
 
 
-def test_without_a_dead_man_switch_it_has_none(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    rented = rental(tmp_path, target(root, "rds", dead_man='"none"'))
-    rented.up()
+def test_without_a_dead_man_switch_it_has_none(amazon: Simulator, root: Path, rent: Rent) -> None:
+    rented = rent(target(root, "rds", dead_man='"none"'))
     rented.take_snapshot("rds", DATASET)
     assert amazon.schedules.all == {}
-    assert rented.down() == []
-    assert amazon.left() == []
 
 
 @pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", MADE)
-def test_what_amazon_refuses_at_first_is_asked_again(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
-    rented = rental(tmp_path, target(root, kind))
-    rented.up()
+def test_what_amazon_refuses_at_first_is_asked_again(amazon: Simulator, root: Path, kind: str, rent: Rent) -> None:
+    rented = rent(target(root, kind))
     code = {"rds": "InvalidDBInstanceState", "aurora": "InvalidDBClusterStateFault"}[kind]
     operation = TAKEN[kind].partition(":")[2]
     amazon.faults = [
@@ -152,13 +148,10 @@ def test_what_amazon_refuses_at_first_is_asked_again(amazon: Simulator, tmp_path
     of = {"rds": INSTANCES, "aurora": CLUSTERS}[kind]
     assert list(amazon.snapshots.manual(amazon.rds, of)) == [f"{rented.server_id(kind)}-s1"]
     rented.restore(kind, DATASET)
-    assert rented.down() == []
-    assert amazon.left() == []
 
 
-def test_one_that_fails_or_has_no_room_leaves_nothing(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    rented = rental(tmp_path, target(root, "rds"))
-    rented.up()
+def test_one_that_fails_or_has_no_room_leaves_nothing(amazon: Simulator, root: Path, rent: Rent) -> None:
+    rented = rent(target(root, "rds"))
     amazon.snapshots.most = 0
     with pytest.raises(AwsError, match="a quota of the account is used up"):
         rented.take_snapshot("rds", DATASET)
@@ -166,8 +159,6 @@ def test_one_that_fails_or_has_no_room_leaves_nothing(amazon: Simulator, tmp_pat
     with pytest.raises(AwsError, match=r"database snapshot pgdyno-.*-s2 is failed"):
         rented.take_snapshot("rds", DATASET)
     assert not rented.has_snapshot("rds", DATASET)
-    assert rented.down() == []
-    assert amazon.left() == []
 
 
 def test_the_quota_of_snapshots_is_checked_first(amazon: Simulator, tmp_path: Path, root: Path) -> None:
@@ -196,14 +187,12 @@ def test_its_price_is_itemised_and_in_the_ceiling(tmp_path: Path, root: Path) ->
 
 
 @pytest.mark.usefixtures("amazon")
-def test_one_that_is_left_has_its_price(tmp_path: Path, root: Path) -> None:
-    rented = rental(tmp_path, target(root, "rds"))
-    rented.up()
+def test_one_that_is_left_has_its_price(tmp_path: Path, root: Path, rent: Rent) -> None:
+    rented = rent(target(root, "rds"))
     rented.take_snapshot("rds", DATASET)
     there = [each for each in rented.existing() if each.kind is Kind.DB_SNAPSHOT]
     line = str(hourly_costs(there, Prices(tmp_path)))
     assert line.startswith(f"this costs {20 * 0.095 / 730:.4f} USD an hour;")
-    assert rented.down() == []
 
 
 def test_without_a_dataset_there_is_nothing_to_take_one_of(tmp_path: Path, root: Path) -> None:

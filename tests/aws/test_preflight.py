@@ -8,7 +8,7 @@ import pytest
 from moto.ec2.models import ec2_backends
 
 from pgdyno.errors import TargetError
-from tests.aws.account import SAID, failed, rental
+from tests.aws.account import SAID, Rent, failed, rental
 from tests.aws.identity import ACCOUNT
 from tests.aws.offers import IO2, STANDARD, STANDARD_SPOT
 from tests.aws.plans import aurora, ec2, generator, rds
@@ -73,14 +73,12 @@ def test_running_instances_count_towards_the_quota(amazon: Simulator, tmp_path: 
     assert first.down() == []
 
 
-def test_spot_instances_have_a_quota_of_their_own(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_spot_instances_have_a_quota_of_their_own(amazon: Simulator, tmp_path: Path, root: Path, rent: Rent) -> None:
     amazon.offers.quotas |= {STANDARD: 2.0, STANDARD_SPOT: 2.0}
     hosts = generator(instance=f'"{HERE}"', spot="true")
-    rented = rental(tmp_path, ec2(instance=f'"{HERE}"'), hosts)
-    rented.up()
+    rent(ec2(instance=f'"{HERE}"'), hosts)
     with pytest.raises(TargetError, match="needs 2 vCPU of Spot instances, and 0 of the quota L-34B43A08 are free"):
         rental(tmp_path, rds(root), hosts).up()
-    assert rented.down() == []
 
 
 def test_limits_of_storage(amazon: Simulator, tmp_path: Path, root: Path) -> None:
@@ -143,20 +141,20 @@ def test_without_a_default_network(amazon: Simulator, tmp_path: Path, root: Path
     assert "subnet_group" in (error.hint or "")
 
 
-def test_credentials_must_last(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_must_last(
+    amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch, rent: Rent
+) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "a token")
     monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", (datetime.now(UTC) + timedelta(minutes=90)).isoformat())
     error = refused(amazon, tmp_path, rds(root))
     assert "the credentials expire within" in error.message
     assert "log in again" in (error.hint or "")
     monkeypatch.delenv("AWS_CREDENTIAL_EXPIRATION")
-    rented = rental(tmp_path, rds(root))
-    rented.up()
+    rent(rds(root))
     assert any("the credentials are temporary" in each for each in SAID)
-    assert rented.down() == []
 
 
-def test_the_role_of_a_fresh_account(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_the_role_of_a_fresh_account(amazon: Simulator, tmp_path: Path, root: Path, rent: Rent) -> None:
     amazon.role = False
     amazon.denied = {"iam:CreateServiceLinkedRole"}
     error = refused(amazon, tmp_path, rds(root))
@@ -164,10 +162,8 @@ def test_the_role_of_a_fresh_account(amazon: Simulator, tmp_path: Path, root: Pa
     assert "aws iam create-service-linked-role" in (error.hint or "")
     # who may not even ask leaves it to RDS, which refuses the first request for a server all the same
     amazon.denied = {"iam:GetRole"}
-    rented = rental(tmp_path, rds(root))
-    rented.up()
+    rent(rds(root))
     assert amazon.calls.count("rds:CreateDBInstance") == 2
-    assert rented.down() == []
 
 
 def test_a_request_that_the_policy_does_not_allow_is_tried_dry(amazon: Simulator, tmp_path: Path) -> None:
@@ -182,13 +178,11 @@ def test_a_spot_generator_is_tried_dry_as_one(amazon: Simulator, tmp_path: Path)
     assert said in refused(amazon, tmp_path, *hosts).message
 
 
-def test_a_missing_permission_of_a_check_alone_is_a_note(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_a_missing_permission_of_a_check_alone_is_a_note(amazon: Simulator, root: Path, rent: Rent) -> None:
     amazon.denied = {"servicequotas:GetServiceQuota", "rds:DescribeOrderableDBInstanceOptions"}
-    rented = rental(tmp_path, rds(root), ec2())
-    rented.up()
+    rented = rent(rds(root), ec2())
     assert any("not checked before renting: which classes Amazon offers" in each for each in SAID)
     assert any("the permission servicequotas:GetServiceQuota is missing" in each for each in SAID)
     # the run keeps them
     assert {each.parameters["what_id"] for each in rented.notes} == {"offered-classes", "quota"}
     assert [str(each) for each in rented.notes] == [each for each in SAID if each.startswith("not checked")]
-    assert rented.down() == []

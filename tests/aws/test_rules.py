@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError
-from pgdyno.plan import load_plan
 from pgdyno.targets.aws import boto3_clients
-from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError
-from tests.aws.account import PAUSES, failed, rental
-from tests.aws.plans import aurora, ec2, rds, write_plan
+from pgdyno.targets.aws.boto3_clients import CapacityError, Cloud, NotThereError
+from tests.aws.account import PAUSES, Rent, failed, rental
+from tests.aws.plans import aurora, ec2, rds
 from tests.aws.simulator import REGION, Fault, Simulator
 
 
@@ -53,14 +51,12 @@ def test_an_invisible_resource_is_requested_again(amazon: Simulator, tmp_path: P
     assert amazon.left() == []
 
 
-def test_a_group_that_instances_do_not_find_yet(amazon: Simulator, tmp_path: Path) -> None:
+def test_a_group_that_instances_do_not_find_yet(amazon: Simulator, rent: Rent) -> None:
     said = "The security group 'sg-1' does not exist"
     amazon.faults = [Fault("RunInstances", "InvalidGroup.NotFound", said, times=3)]
-    rented = rental(tmp_path, ec2())
-    rented.up()
+    rent(ec2())
     assert amazon.calls.count("ec2:RunInstances") == 4
     assert len(amazon.machines.all) == 1
-    assert rented.down() == []
 
 
 def test_a_resource_that_stays_invisible_is_an_error(amazon: Simulator, tmp_path: Path, root: Path) -> None:
@@ -71,39 +67,33 @@ def test_a_resource_that_stays_invisible_is_an_error(amazon: Simulator, tmp_path
 
 @pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", ["rds", "aurora"])
-def test_a_change_waits_until_a_backup_is_over(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
+def test_a_change_waits_until_a_backup_is_over(amazon: Simulator, root: Path, kind: str, rent: Rent) -> None:
     snapshot(amazon, kind)
     made = {"rds": rds, "aurora": aurora}[kind]
-    rented = rental(tmp_path, made(root, snapshot='"mine"', restore='"each-trial"'))
-    rented.up()
+    rented = rent(made(root, snapshot='"mine"', restore='"each-trial"'))
     change = {"rds": "rds:ModifyDBInstance", "aurora": "rds:ModifyDBCluster"}[kind]
     assert amazon.calls.count(change) > 1
     rented.restore(kind)
-    assert rented.down() == []
 
 
-def test_a_server_that_still_loads_its_blocks_is_used(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_a_server_that_still_loads_its_blocks_is_used(amazon: Simulator, root: Path, rent: Rent) -> None:
     amazon.databases.initializes = True
     snapshot(amazon, "rds")
-    rented = rental(tmp_path, rds(root, snapshot='"mine"'))
-    rented.up()
+    rented = rent(rds(root, snapshot='"mine"'))
     assert amazon.rds.databases[rented.server_id("rds")].simulated == "storage-initialization"
     assert rented.reads_first("rds")
-    assert rented.down() == []
 
 
 @pytest.mark.parametrize(("storage", "size"), [("20GB", 30), ("400GB", 400)])
 def test_a_restored_server_has_the_storage_of_the_plan_or_that_of_a_larger_snapshot(
-    amazon: Simulator, tmp_path: Path, root: Path, storage: str, size: int
+    amazon: Simulator, root: Path, storage: str, size: int, rent: Rent
 ) -> None:
     snapshot(amazon, "rds")
     amazon.rds.database_snapshots["mine"].allocated_storage = 30
-    rented = rental(tmp_path, rds(root, snapshot='"mine"', storage=f'"{storage}"'))
-    rented.up()
+    rent(rds(root, snapshot='"mine"', storage=f'"{storage}"'))
     asked = dict(zip(amazon.calls, amazon.parameters, strict=True))["rds:RestoreDBInstanceFromDBSnapshot"]
     # the security group lets clients in at this port alone
     assert (asked["AllocatedStorage"], asked["Port"]) == (size, 5432)
-    assert rented.down() == []
 
 
 def test_missing_capacity_is_not_asked_for_ten_times(amazon: Simulator, tmp_path: Path) -> None:
@@ -123,15 +113,6 @@ def test_missing_capacity_is_not_asked_for_ten_times(amazon: Simulator, tmp_path
     assert len(PAUSES) == 2
 
 
-def test_a_parameter_of_the_cluster_is_refused_when_the_plan_is_checked(tmp_path: Path, root: Path) -> None:
-    file = write_plan(tmp_path / "plan", aurora(root, parameters='{ autovacuum = "off" }'))
-    with pytest.raises(PlanError) as caught:
-        load_plan(file)
-    (problem,) = caught.value.problems
-    assert "belongs to the cluster on Aurora" in problem.message
-    assert "cluster_parameters" in (problem.hint or "")
-
-
 def test_parameters_at_the_wrong_level_and_with_wrong_values_create_nothing(
     amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,25 +123,6 @@ def test_parameters_at_the_wrong_level_and_with_wrong_values_create_nothing(
     assert "put those of the cluster under cluster_parameters" in (error.hint or "")
     error = failed(tmp_path, rds(root, parameters='{ checkpoint_timeout = "2h", work_mem = "1kB", autovacuum = "2" }'))
     assert "work_mem = 1 is outside of 64 to 2147483647; autovacuum = 2 is not one of 0, 1" in error.message
+    error = failed(tmp_path, rds(root, parameters='{ ssl = "on", no_such = "1", work_mem = "4MB" }'))
+    assert "parameter ssl cannot be changed on postgres18; postgres18 has no parameter no_such" in error.message
     assert not [each for each in amazon.calls if "Create" in each]
-
-
-def test_the_simulator_refuses_such_parameters_itself(amazon: Simulator) -> None:
-    amazon.administrator = True
-    cloud = Cloud(REGION)
-    cloud.call(
-        "rds",
-        "create_db_parameter_group",
-        DBParameterGroupName="mine",
-        DBParameterGroupFamily="aurora-postgresql17",
-        Description="mine",
-    )
-    amazon.visibility.hidden_s = 0.0
-    for name, value, method, said in (
-        ("autovacuum", "0", "pending-reboot", "Could not find parameter with name: autovacuum"),
-        ("work_mem", "1", "pending-reboot", "Invalid parameter value: 1 for: work_mem"),
-        ("max_connections", "9", "immediate", "cannot use immediate apply method for static parameter"),
-    ):
-        change = {"ParameterName": name, "ParameterValue": value, "ApplyMethod": method}
-        with pytest.raises(AwsError, match=said):
-            cloud.call("rds", "modify_db_parameter_group", DBParameterGroupName="mine", Parameters=[change])

@@ -48,6 +48,7 @@ def test_several_generators_are_rented_or_named(tmp_path: Path) -> None:
     )
 
 
+AMAZON_LINUX = '"amazon-linux-2023"'
 REFUSED = [
     ("rds", {"parameters": '{ fsync = "off" }'}, "parameters.fsync", "cannot be set: the service manages it itself"),
     ("aurora", {"parameters": '{ max_wal_size = "30GB" }'}, "parameters.max_wal_size", "neither WAL files"),
@@ -96,12 +97,29 @@ REFUSED = [
     ("rds", {"instance": '"m7g.large"'}, "instance", "pattern"),
     ("rds", {"tls_root": '"/nowhere.pem"'}, "tls_root", "there is no file"),
     ("rds", {"replicas": "{ count = 1 }"}, "replicas", "unknown key"),
+    ("aurora", {"parameters": '{ autovacuum = "off" }'}, "parameters.autovacuum", "belongs to the cluster on Aurora"),
+    ("ec2", {"version": '"17.4"'}, "version", "packages come in their newest minor version"),
+    ("ec2", {"packages": '"distribution"'}, "version", "debian-12 has packages of PostgreSQL 15, not 18"),
+    ("ec2", {"system": AMAZON_LINUX}, "packages", "the PostgreSQL project has no packages for amazon-linux-2023"),
+    (
+        "ec2",
+        {"system": AMAZON_LINUX, "packages": '"distribution"', "version": '"14"'},
+        "version",
+        "amazon-linux-2023 has packages of PostgreSQL 15, 16, 17, not 14",
+    ),
+    ("ec2", {"root": '{ size = "4GB" }'}, "root.size", "the minimum is 8GB"),
+    ("ec2", {"data": '{ size = "20GB", type = "io2" }'}, "data.iops", "io2 has the IOPS that you choose and pay for"),
+    ("ec2", {"data": '{ size = "20GB", mount_options = ["a b"] }'}, "data.mount_options[0]", "should match"),
+    ("ec2", {"parameters": '{ port = "1" }'}, "parameters.port", "use the target's key port"),
+    ("ec2", {"huge_pages": "true", "version": '"14"'}, "huge_pages", "PostgreSQL 14 does not report how many it needs"),
+    ("ec2", {"allow": '["0.0.0.0/0"]'}, "allow[0]", "would open the server to the internet"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "keys", "path", "said"), REFUSED)
 def test_wrong_rentals(tmp_path: Path, root: Path, kind: str, keys: dict[str, str], path: str, said: str) -> None:
-    (problem,) = problems(tmp_path, {"rds": rds, "aurora": aurora}[kind](root, **keys))
+    target = ec2(**keys) if kind == "ec2" else {"rds": rds, "aurora": aurora}[kind](root, **keys)
+    (problem,) = problems(tmp_path, target)
     assert problem.path == f"target.{kind}.{path}"
     assert said in problem.message
     assert problem.line is not None
