@@ -24,9 +24,7 @@ const ERRORS_A_SECOND: u32 = 20;
 /// Writes events; each line is flushed.
 pub struct Events {
     sink: Option<Box<dyn Write + Send>>,
-    /// Name of the sink in messages.
     name: String,
-    /// Why nothing more is written to the sink.
     failure: Option<io::Error>,
     clock: Clock,
     origin: Nanos,

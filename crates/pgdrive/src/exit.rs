@@ -15,9 +15,7 @@ pub enum Exit {
     Aborted,
     /// The load ended, but its result is invalid: the data or the mix are wrong.
     Refused,
-    /// A file or stream could not be written.
     Unwritten,
-    /// Stopped by this signal.
     Signalled(i32),
 }
 

@@ -4,7 +4,6 @@ use crate::called_as::CalledAs;
 use crate::getopt::{OPTIONAL, Syntax};
 use crate::options::sections;
 
-/// Where help texts begin, and where they end.
 const COLUMN: usize = 27;
 const WIDTH: usize = 80;
 

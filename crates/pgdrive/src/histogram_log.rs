@@ -22,9 +22,7 @@ pub struct HistogramLog {
     encoder: HistogramEncoder,
     /// The instant of the first transaction on the engine's clock.
     origin: Nanos,
-    /// Names of the phases, if the run has any.
     phases: Vec<String>,
-    /// The phase of the last line.
     phase: Option<usize>,
 }
 

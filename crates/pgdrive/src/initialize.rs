@@ -72,7 +72,6 @@ fn cadence(options: &Initialize) -> Cadence {
     }
 }
 
-/// Why a load ended early; if that was a signal, reports it and returns its exit.
 fn end_early(error: &LoadError, resumable: bool, lease: &Lease, messages: &Messages) -> Result<Exit, Failure> {
     if matches!(error, LoadError::Interrupted) {
         print_line(&error.to_string());

@@ -182,7 +182,6 @@ const LOOK: Duration = Duration::from_millis(100);
 enum Refusal {
     /// The load was stopped, or its parent has ended.
     Interrupted,
-    /// Another reason, as a message.
     Because(String),
 }
 

@@ -21,7 +21,6 @@ pub struct Reports {
     workload: Option<Arc<Workload>>,
     messages: Messages,
     every: Nanos,
-    /// Whether there is a rate.
     is_open: bool,
     origin: Nanos,
     from: Nanos,
@@ -58,7 +57,6 @@ impl Reports {
         self.from = origin;
     }
 
-    /// Adds a complete interval, and calls the hook when a report is due.
     pub fn interval(&mut self, merged: &Merged) {
         for script in &merged.scripts {
             self.sums.succeeded += script.counts.succeeded;
@@ -106,7 +104,6 @@ impl Sums {
     }
 }
 
-/// Calls the hook for the report of the whole load, if there is one.
 pub fn cumulative(workload: &Workload, report: &Report, threads: usize, messages: &Messages) {
     let total = report.total();
     let sums = Sums { succeeded: total.counts.succeeded, statements: total.statements, latency: total.latency };

@@ -41,12 +41,10 @@ pub struct Run<'a> {
 
 struct Ended {
     report: Report,
-    /// The client that gave up first.
     first_aborted: Option<usize>,
     outputs: Outputs,
     /// The exit of a load that ended because its events could not be written.
     cut: Option<Exit>,
-    /// Memory of the process before the load.
     before_bytes: Option<u64>,
 }
 
@@ -97,7 +95,6 @@ fn report_results(
     finished.write_results(exit, end, json, events, outputs)
 }
 
-/// Runs the engine; an error is reported, and returned as an exit.
 fn drive(
     run: &Run<'_>, load: &Load, histogram: Option<HistogramLog>, start: Option<Receiver<String>>, events: &mut Events,
 ) -> Result<Ended, Exit> {
@@ -219,7 +216,6 @@ impl Finished<'_> {
         end
     }
 
-    /// Writes the summary, --json and the last event, and prints warnings about the results.
     fn write_results(
         &self, exit: Exit, mut end: Value, json: Option<(String, File)>, events: &mut Events, mut outputs: Outputs,
     ) -> Exit {

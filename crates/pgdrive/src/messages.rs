@@ -62,7 +62,6 @@ pub struct Failure {
     pub hint: Option<String>,
     /// What could not be done because of it, as an error of its own.
     pub also: Option<String>,
-    /// A list of the possible choices, printed unchanged.
     pub listing: Option<String>,
 }
 

@@ -72,7 +72,6 @@ impl OutageReporter {
         }
     }
 
-    /// Whether to report a client that gives up, or only to count it.
     pub fn says_aborted(&mut self) -> bool {
         self.aborted += 1;
         self.aborted <= MOST_ABORTED_SAID

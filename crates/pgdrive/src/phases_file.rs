@@ -94,7 +94,6 @@ pub fn parse(path: &str, text: &str, context: &PhaseContext) -> Result<Phases, F
 struct Reader<'a> {
     text: &'a str,
     context: &'a PhaseContext,
-    /// Line and message.
     problems: Vec<(usize, String)>,
 }
 
@@ -299,7 +298,6 @@ impl Reader<'_> {
         weights
     }
 
-    /// Finds a script by one of its names, or by its number in the summary.
     fn script(&self, name: &str) -> Result<usize, String> {
         let scripts = &self.context.scripts;
         let mut named = (0..scripts.len()).filter(|number| {

@@ -59,7 +59,6 @@ impl Scripts {
 }
 
 struct RandomSeeds {
-    /// The value of --random-seed.
     base: u64,
     seeds: Seeds,
     /// The value of the variable; None when the command line defines it.

@@ -10,11 +10,8 @@ use pgdyno_engine::recorder::Counts;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Columns {
-    /// Schedule lag (-R).
     pub lag: bool,
-    /// Skipped transactions (-R and -L).
     pub skipped: bool,
-    /// Retries (--max-tries).
     pub retries: bool,
     /// Seconds since 1970 in place of seconds since the start (--progress-timestamp).
     pub timestamp: bool,

@@ -241,11 +241,8 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A script, the dataset or the first connection.
     NotPrepared,
-    /// A client could not connect.
     NotConnected,
-    /// A thread, a descriptor or the agreed start.
     NotStarted,
     Interrupted,
 }

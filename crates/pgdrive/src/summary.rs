@@ -28,7 +28,6 @@ pub struct SummaryContext<'a> {
     pub load: &'a Load,
     pub report: &'a Report,
     pub results: &'a dyn Results,
-    /// The instant of the first transaction.
     pub origin: Nanos,
     pub called_as: CalledAs,
 }
@@ -66,7 +65,6 @@ fn write_common(out: &mut impl Write, shown: &SummaryContext<'_>) -> io::Result<
     }
 }
 
-/// Writes the limit of the load, and how many transactions succeeded.
 fn length(out: &mut impl Write, shown: &SummaryContext<'_>, counts: &Counts) -> io::Result<()> {
     match shown.load.spec.limit {
         Limit::Transactions(each) => {
@@ -85,7 +83,6 @@ fn length(out: &mut impl Write, shown: &SummaryContext<'_>, counts: &Counts) -> 
     }
 }
 
-/// Writes the mean latency of `total` transactions, and the schedule lag.
 fn latency(out: &mut impl Write, shown: &SummaryContext<'_>, total: u64) -> io::Result<()> {
     let counts = shown.report.total().counts;
     if let Some(limit) = shown.load.spec.latency_limit {
@@ -151,7 +148,6 @@ fn throughput(out: &mut impl Write, shown: &SummaryContext<'_>) -> io::Result<()
     }
 }
 
-/// Writes the percentiles of the time to connect, and the means of its parts.
 fn connecting(out: &mut impl Write, connects: &ConnectRecord) -> io::Result<()> {
     let [p50, p99] = [0.5, 0.99].map(|quantile| connects.total.at_quantile(quantile) as f64 / 1e6);
     let parts = connects.parts().into_iter().filter(|(_, part)| part.moments.count > 0);

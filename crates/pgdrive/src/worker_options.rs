@@ -33,7 +33,6 @@ pub enum Workers {
 }
 
 impl Workers {
-    /// Resolves the options, whose default depends on the program's name.
     pub fn resolve(jobs: Option<usize>, most: Option<usize>, called_as: CalledAs) -> Result<Self, Failure> {
         match (jobs, most) {
             (Some(_), Some(_)) => {
@@ -69,7 +68,6 @@ impl Workers {
 /// Where the server runs, as far as it matters to the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nearness {
-    /// On this host, where it needs cores, too.
     SameHost,
     Elsewhere,
 }

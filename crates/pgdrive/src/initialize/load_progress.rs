@@ -33,7 +33,6 @@ fn write(text: &str) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cadence {
     Rows,
-    /// By time, for each table (-q).
     Quiet,
     /// Every second, for all tables together, with rates.
     Seconds,
@@ -191,7 +190,6 @@ impl Watcher for LoadReporter<'_> {
     }
 }
 
-/// The line about rows: pgbench's for a table, or one with rates for all tables.
 fn line(rows: &Rows<'_>) -> String {
     let elapsed_s = rows.elapsed.as_secs_f64();
     let of_table = rows.table.map_or_else(String::new, |table| format!(" of {table}"));

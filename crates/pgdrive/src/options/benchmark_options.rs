@@ -25,17 +25,13 @@ pub enum WorkloadChoice {
     Scripts,
     Lua(LuaChoice),
     Replay(ReplayChoice),
-    /// --workload=tpcc
     Tpcc(TpccLoad),
-    /// --workload=tpch
     Tpch,
-    /// --workload=queries
     Queries(QueriesChoice),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Benchmark {
-    /// How to reach the server.
     pub connection: Connection,
     pub scripts: Vec<ScriptChoice>,
     pub workload: WorkloadChoice,
@@ -60,7 +56,6 @@ pub struct Benchmark {
     pub phases: Option<Phases>,
     pub latency_limit: Option<Duration>,
     pub tries: Tries,
-    /// Which tables are vacuumed before the load.
     pub vacuum: Vacuum,
     pub progress_s: Option<u64>,
     pub progress_timestamp: bool,
@@ -162,11 +157,8 @@ pub(super) struct BenchmarkOptions {
     pub part: Option<(usize, usize)>,
     pub lua: LuaOptions,
     pub replay: ReplayOptions,
-    /// --workload=tpcc
     pub tpcc: bool,
-    /// --workload=tpch
     pub tpch: bool,
-    /// --workload=queries
     pub queries: bool,
     pub changed_texts: bool,
 }

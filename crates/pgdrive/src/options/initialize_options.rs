@@ -41,7 +41,6 @@ impl DatasetChoice {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Initialize {
-    /// The connection's options.
     pub connection: Connection,
     /// -I, without what -n takes away and with what --foreign-keys adds
     pub steps: Vec<Step>,

@@ -18,9 +18,7 @@ pub(super) struct LogOptions {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogChoice {
-    /// The beginning of the files' names.
     pub prefix: String,
-    /// What one line represents.
     pub detail: Detail,
 }
 

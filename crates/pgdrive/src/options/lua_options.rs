@@ -15,9 +15,7 @@ pub struct LuaChoice {
 pub enum Check {
     /// Reads and compiles them without running them.
     Compile,
-    /// Also runs the top level and `init()` of a Lua script, as the start of a load does.
     Execute,
-    /// Compiles them, and prints their statements.
     Statements,
 }
 
@@ -49,7 +47,6 @@ impl LuaOptions {
         self.is_twice |= self.source.replace(source).is_some();
     }
 
-    /// The script that was given, if any, with the sizes of its tables.
     pub fn resolve(mut self, sizes: Vec<(String, String)>) -> Result<Option<LuaChoice>, Failure> {
         let Some(source) = self.source else {
             if self.command.is_some() || !self.options.is_empty() {

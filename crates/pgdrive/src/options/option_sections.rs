@@ -19,7 +19,6 @@ use crate::messages::Failure;
 
 pub struct Section {
     pub title: &'static str,
-    /// The section's options with their help texts.
     pub options: Vec<(Syntax, &'static str)>,
 }
 
@@ -31,7 +30,6 @@ pub(super) struct GivenOptions {
     pub tpch: TpchOptions,
     pub proxy: ProxyOptions,
     pub common: CommonOptions,
-    /// Names of all options that were given.
     names: Vec<&'static str>,
 }
 

@@ -16,7 +16,6 @@ use crate::messages::Failure;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// Name of the database, or a connection string.
     pub dbname: Option<String>,
     /// Keyword and value for each of -h, -p and -U; those of a Lua script's pgsql-... options come
     /// before them.
@@ -36,7 +35,6 @@ pub enum ScramKeys {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventSink {
-    /// To a file of this name.
     File(String),
     /// To standard output; the summary goes to standard error.
     Stdout,
@@ -57,11 +55,7 @@ pub enum Origin {
     /// A Lua script, or a workload of our own: see `Benchmark::lua`.
     Lua(String),
     /// Decided while it runs: only its name and those of its statements are known.
-    Driven {
-        name: String,
-        /// Names of its statements.
-        commands: Vec<String>,
-    },
+    Driven { name: String, commands: Vec<String> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +63,6 @@ pub enum Vacuum {
     Nothing,
     /// pgbench_branches and pgbench_tellers; pgbench_history is emptied.
     Small,
-    /// -v: pgbench_accounts, too.
     All,
 }
 
@@ -78,7 +71,6 @@ pub enum Seed {
     /// The clock, without a message.
     Default,
     Time,
-    /// The system's source of randomness.
     Strong,
     Fixed(u64),
 }
@@ -87,7 +79,6 @@ pub enum Seed {
 pub enum Information {
     Help,
     Version,
-    /// -b list
     Builtins,
     Script(String),
 }

@@ -13,7 +13,6 @@ pub enum ProxyTls {
     Refused,
     /// A certificate that is made for the run.
     New,
-    /// A file with certificates and a key.
     File(PathBuf),
 }
 

@@ -3,9 +3,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TpchSelection {
     Stream(usize),
-    /// Those of the specification's validation.
     Validation,
-    /// One of these, by its number.
     One(usize),
 }
 
@@ -20,9 +18,7 @@ pub struct TpchQueries {
 pub struct QueriesChoice {
     /// Files, or `Q1` to `Q22`.
     pub names: Vec<String>,
-    /// None if they are files.
     pub tpch: Option<TpchQueries>,
-    /// How many times each runs as it is.
     pub rounds: u64,
     pub changes_texts: bool,
 }

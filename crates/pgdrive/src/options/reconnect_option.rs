@@ -16,7 +16,6 @@ pub(super) enum Patience {
     /// The default, which depends on the limit of the run.
     Default,
     GivenOptions(Duration),
-    /// Until the run ends.
     Always,
 }
 

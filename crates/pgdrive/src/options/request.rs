@@ -10,10 +10,8 @@ use crate::messages::Failure;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// `--help` and similar options.
     Information(Information),
     Initialize(Box<Initialize>),
-    /// `--tpcc-check` without `-i`
     TpccCheck(TpccCheck),
     TpchQueries(TpchQueries),
     Proxy(Box<ProxyChoice>),
@@ -23,9 +21,7 @@ pub enum Request {
 /// A usage error, with or without "Try --help".
 #[derive(Debug)]
 pub enum UsageError {
-    /// An error of getopt.
     Getopt(String),
-    /// An error of ours.
     Failure(Failure),
 }
 

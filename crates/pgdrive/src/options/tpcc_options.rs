@@ -121,7 +121,6 @@ impl TpccLoad {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TpccCheck {
-    /// The connection's options.
     pub connection: Connection,
     /// --warehouses; None for the number in the dataset stamp.
     pub warehouses: Option<u32>,

@@ -38,9 +38,7 @@ pub struct ClientSql {
     profile: Profile,
     is_pipelined: bool,
     plan: Vec<Step>,
-    /// Index of the first statement in progress.
     first: usize,
-    /// Index of the next statement to send.
     next: usize,
     learnt: EarlierResults,
 }
@@ -50,7 +48,6 @@ struct Step {
     statement: Statement,
     /// Index of the order line or of the district, from 0.
     number: usize,
-    /// Whether it needs results of earlier statements.
     waits: bool,
 }
 
@@ -67,16 +64,13 @@ struct EarlierResults {
     orders: [Option<u32>; DISTRICTS],
     customers: [u32; DISTRICTS],
     totals_cents: [u64; DISTRICTS],
-    /// Whether an item does not exist.
     unused_item: bool,
-    /// Whether the order is rolled back because of that.
     rolled_back: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
     More,
-    /// It was committed, or rolled back as required.
     Done,
 }
 

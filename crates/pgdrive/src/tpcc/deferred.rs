@@ -24,27 +24,22 @@ const SESSIONS_MOST: usize = 32;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the server may take to accept a request to cancel a delivery.
 const CANCELLING: Duration = Duration::from_secs(2);
-/// How often one delivery is tried.
 const TRIES: u32 = 3;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Delivery {
     pub warehouse: u32,
     pub carrier: u32,
-    /// When the terminal requested it.
     pub queued: Nanos,
 }
 
 /// The results of deliveries, without those that were queued before measuring began.
 #[derive(Debug, Default)]
 pub struct Delivered {
-    /// Time from the queue to the commit.
     pub latency: Latencies,
-    /// Number of districts without an open order.
     pub skipped_districts: u64,
     /// Number of deliveries that the server refused, even after retries.
     pub failed: u64,
-    /// Number of deliveries that were still in the queue at the end.
     pub left: u64,
 }
 

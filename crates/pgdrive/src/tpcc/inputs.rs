@@ -7,7 +7,6 @@ use pgdyno_dataset::tpcc::{CUSTOMERS, DISTRICTS, ITEMS, ORDER_LINES, Profile, la
 use pgdyno_script::Rng;
 
 pub const MOST_LINES: usize = ORDER_LINES[1] as usize;
-/// The number of an item that does not exist.
 pub const UNUSED_ITEM: u32 = ITEMS as u32 + 1;
 
 /// What all users of a run have in common.
@@ -15,7 +14,6 @@ pub const UNUSED_ITEM: u32 = ITEMS as u32 + 1;
 pub struct Rules {
     pub warehouses: u32,
     pub profile: Profile,
-    /// Whether a user stays in one warehouse.
     pub is_bound: bool,
     /// The constants `C` of NURand for last names, customer numbers and items.
     pub c: Constants,
@@ -44,7 +42,6 @@ pub struct NewOrder {
     pub warehouse: u32,
     pub district: u32,
     pub customer: u32,
-    /// How many of the lines are used.
     pub count: usize,
     /// The lines: item, supplying warehouse and quantity. They are ordered by warehouse and item,
     /// so that two orders do not deadlock; an unused item is the last.
@@ -53,7 +50,6 @@ pub struct NewOrder {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {
-    /// The supplying warehouse.
     pub supply: u32,
     pub item: u32,
     pub quantity: u32,

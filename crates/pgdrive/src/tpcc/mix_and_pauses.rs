@@ -46,7 +46,6 @@ pub struct Requirement {
     pub least_percent: Option<u32>,
     /// Ninety percent must be answered within this time.
     pub limit: Duration,
-    /// Keying time before each transaction.
     pub keying: Duration,
     /// Mean think time after each transaction.
     pub think: Duration,

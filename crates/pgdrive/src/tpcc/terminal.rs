@@ -29,11 +29,9 @@ pub fn prepared_statements(variant: Variant, rules: &Rules) -> Result<Vec<Prepar
 
 #[derive(Debug)]
 pub struct Terminals {
-    /// What all users have in common.
     pub rules: Rules,
     /// How transactions reach the server.
     pub variant: Variant,
-    /// The seed of users' inputs.
     pub seed: u64,
     pub prepared: Arc<Vec<Prepared>>,
     /// The queue of deliveries for which terminals do not wait.
@@ -67,16 +65,13 @@ struct Terminal {
     deferred: Option<Sender<Delivery>>,
     /// Whether the server commits an order with an unused item.
     commits_unused: bool,
-    /// The current transaction; None while statements are prepared.
     kind: Option<Kind>,
     /// Inputs of the current transaction; a retry has the same.
     inputs: Inputs,
 }
 
 enum Execution {
-    /// By a function or a procedure.
     Routine(Variant),
-    /// Statement by statement.
     Sql(Box<ClientSql>),
 }
 

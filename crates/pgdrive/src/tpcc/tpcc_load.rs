@@ -30,10 +30,8 @@ const SEED_OF_LOAD: u64 = 1;
 
 #[derive(Debug)]
 pub struct Ready {
-    /// What all users have in common.
     pub rules: Rules,
     pub load: TpccLoad,
-    /// Whether users pause as in the standard.
     pub pauses: bool,
     /// The queue of deliveries for which terminals do not wait.
     pub deferred: Option<Deferred>,

@@ -2,7 +2,6 @@
 
 pub const QUERIES: usize = 22;
 
-/// The queries, Q1 first.
 pub const TEXTS: [&str; QUERIES] = [
     // pricing summary report: days
     "select l_returnflag, l_linestatus, sum(l_quantity) as sum_qty, sum(l_extendedprice) as sum_base_price,
@@ -224,7 +223,6 @@ group by cntrycode
 order by cntrycode",
 ];
 
-/// The text of a query, by its number from 1, with its parameters.
 pub fn with_parameters(query: usize, parameters: &[String]) -> String {
     let mut text = TEXTS[query - 1].to_owned();
     for (place, value) in parameters.iter().enumerate() {

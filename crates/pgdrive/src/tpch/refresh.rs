@@ -17,7 +17,6 @@ pub fn orders(tpch: Tpch) -> u64 {
     tpch.orders() / 1_000
 }
 
-/// The largest number of pairs.
 pub const PAIRS: usize = 1_000;
 
 /// The key of an order, by its number from 1.

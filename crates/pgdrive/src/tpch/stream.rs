@@ -156,14 +156,8 @@ impl Drivers for Clients {
 
 #[derive(Debug, Clone)]
 enum Action {
-    Run {
-        stream: usize,
-        step: Step,
-        sql: String,
-    },
-    /// Wait until this many parts of the run are complete.
+    Run { stream: usize, step: Step, sql: String },
     Await(usize),
-    /// A part of the run is complete.
     Complete,
 }
 
