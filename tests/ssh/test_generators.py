@@ -143,23 +143,8 @@ def test_a_generator_s_host_is_checked(cluster: Cluster, environment: dict[str, 
 def test_a_host_without_a_usual_program(tmp_path: Path, missing: str) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
-    needed = (
-        "bash",
-        "cat",
-        "chmod",
-        "cut",
-        "date",
-        "env",
-        "grep",
-        "mkdir",
-        "mv",
-        "nproc",
-        "rm",
-        "sha256sum",
-        "sh",
-        "uname",
-    )
-    for each in needed:
+    needed = ("bash", "cat", "chmod", "cut", "date", "env", "grep", "mkdir", "mv", "nproc", "rm", "sha256sum", "sh")
+    for each in (*needed, "uname"):
         if each != missing:
             (programs / each).symlink_to(shutil.which(each) or each)
     with running_sshd(tmp_path / "odd", lines=[f"SetEnv PATH={programs}"]) as sshd:

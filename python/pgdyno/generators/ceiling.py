@@ -134,11 +134,7 @@ def measure_trips(cluster: Cluster, clients: int, environment: Mapping[str, str]
         each.facts = {**each.facts, **_facts(known)}
         if known is not None:
             measured.append((each, known))
-    return max(measured, key=_least_trip_us, default=None)
-
-
-def _least_trip_us(of: tuple[Standing, Trips]) -> float:
-    return of[1].least_us
+    return max(measured, key=lambda each: each[1].least_us, default=None)
 
 
 def _facts(trips: Trips | None) -> Mapping[str, Any]:

@@ -170,7 +170,11 @@ class ClusterLoad:
         state = self._states[number]
         for event in read_events(output.lines):
             self._note(state, event)
-            if event["event"] == "end" and not self._is_stopping and _was_cut_short(event):
+            if (
+                event["event"] == "end"
+                and not self._is_stopping
+                and INTERRUPTED in (event["outcome"], event.get("reason"))
+            ):
                 raise LostError("its lease ran out and its engine stopped, because the driver contacted it too rarely")
             if event["event"] == "ready":
                 state.is_ready = True
@@ -259,10 +263,6 @@ class ClusterLoad:
             "clock_ahead_after_us": state.after.ahead_us if state.after else None,
             "heard_late_us": state.latest_us,
         }
-
-
-def _was_cut_short(end: Event) -> bool:
-    return INTERRUPTED in (end["outcome"], end.get("reason"))
 
 
 def _all_at_once(call: Callable[[int, _State], None], states: Sequence[_State]) -> None:
