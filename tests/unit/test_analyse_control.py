@@ -20,25 +20,10 @@ from pgdyno.plan.trials import time_needed_s, trials_in_recorded_order
 from pgdyno.records import Outcome, StoppingRule
 from pgdyno.report.answers.comparison import comparison_sentence, confounded_line
 from tests.present import present
+from tests.unit.plan_sample import small_plan
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
-PLAN = """
-name = "two"
-[target.a]
-kind = "embedded"
-version = "18"
-[target.b]
-kind = "embedded"
-version = "17"
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = [1, 8]
-[trial]
-duration = "10s"
-repeats = 6
-control = true
-"""
+PLAN = small_plan(sweep="clients = [1, 8]", trial='duration = "10s"\nrepeats = 6\ncontrol = true', a="18", b="17")
 
 
 def loaded(text: str = PLAN) -> Plan:

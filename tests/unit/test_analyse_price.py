@@ -21,14 +21,14 @@ from pgdyno.analyse.price import (
     price_of,
     prices_of,
 )
-from pgdyno.errors import PlanError, StoreError
-from pgdyno.plan.loaded_plan import load_plan
+from pgdyno.errors import StoreError
 from pgdyno.plan.model import Plan
 from pgdyno.published import published
 from pgdyno.published.figures import PublishedTarget
 from pgdyno.records import StoppingRule
 from tests.present import present
 from tests.unit.comparison_sample import arms_of
+from tests.unit.plan_sample import load, small_plan, the_problem
 from tests.unit.report_sample import manifest
 
 
@@ -111,17 +111,9 @@ def test_a_misspelt_key_is_refused() -> None:
         )
 
 
-PLAN = """
-name = "priced"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = 4
-[trial]
-duration = "5s"
+PLAN = (
+    small_plan(sweep="clients = 4", trial='duration = "5s"')
+    + """
 [price]
 currency = "EUR"
 date = 2026-11-01
@@ -130,11 +122,11 @@ latency = "p99 < 10ms"
 [price.target.pg18]
 purchase = [{ amount = 1000 }]
 """
+)
 
 
 def test_a_plan_has_prices_and_keeps_them(tmp_path: Path) -> None:
-    (tmp_path / "priced.toml").write_text(PLAN)
-    plan = load_plan(str(tmp_path / "priced.toml")).plan
+    plan = load(tmp_path, PLAN)
     assert plan.price is not None
     assert plan.price.target["pg18"].total(3) == 1_000
     again = Plan.from_resolved(plan.as_resolved())
@@ -164,9 +156,6 @@ def test_prices_of_a_damaged_manifest_are_named() -> None:
     ],
 )
 def test_mistakes_in_a_plans_prices_are_its_problems(tmp_path: Path, wrong: str, said: str) -> None:
-    (tmp_path / "priced.toml").write_text(wrong)
-    with pytest.raises(PlanError) as caught:
-        load_plan(str(tmp_path / "priced.toml"))
-    (problem,) = caught.value.problems
+    problem = the_problem(tmp_path, wrong)
     assert said in f"{problem.path} {problem.message}"
     assert problem.line is not None

@@ -11,30 +11,16 @@ from pgdyno.plan.loaded_plan import load_text
 from pgdyno.records import Manifest, StoppingRule
 from pgdyno.report.run_events import Looked
 from pgdyno.report.terminal.progress import look_line
+from tests.unit.plan_sample import small_plan
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
-PLAN = """
-name = "three"
-[target.a]
-kind = "embedded"
-version = "18"
-[target.b]
-kind = "embedded"
-version = "18"
-[target.c]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = [2, 8]
-[trial]
-duration = "10s"
-order = "interleaved"
-seed = 1
-repeats = "6..20"
-margin = "2%"
-"""
+PLAN = small_plan(
+    sweep="clients = [2, 8]",
+    trial='duration = "10s"\norder = "interleaved"\nseed = 1\nrepeats = "6..20"\nmargin = "2%"',
+    a="18",
+    b="18",
+    c="18",
+)
 Rate = Callable[[PlannedTrial], float]
 
 

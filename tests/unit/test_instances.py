@@ -27,26 +27,12 @@ from pgdyno.report.sections.every_point import points_table
 from pgdyno.report.sentences import conditions
 from tests.present import present
 from tests.unit.comparison_sample import arms_of
-from tests.unit.plan_sample import load, problems
+from tests.unit.plan_sample import load, problems, small_plan
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
-PLAN = """
-name = "instances"
-[target.a]
-kind = "embedded"
-version = "18"
-instances = 3
-[target.b]
-kind = "embedded"
-version = "17"
-[workload]
-scripts = ["select-only"]
-[trial]
-duration = "1s"
-repeats = 6
-[sweep]
-clients = [1]
-"""
+PLAN = small_plan(sweep="clients = [1]", trial='duration = "1s"\nrepeats = 6', a="18", b="17").replace(
+    "[target.b]", "instances = 3\n[target.b]"
+)
 
 
 def test_repeats_take_turns_at_the_instances(tmp_path: Path) -> None:
