@@ -140,6 +140,7 @@ def test_engines_here_and_on_hosts_are_one(
     wait_until(lambda: hosts.files() == {"pgdrive"})
 
 
+@pytest.mark.long_cases("15-")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
 )

@@ -105,7 +105,7 @@ def shape(text: str) -> str:
     return "\n".join(re.sub(r"\d+\.\d+ ms|tps = [\d.]+|^ \d+\.\d{3}", "#", line) for line in lines)
 
 
-@pytest.mark.long_cases("update-extended]", "update-simple]")
+@pytest.mark.long_cases("update-extended]", "update-simple]", "only-extended]", "only-prepared]")
 @pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
 @pytest.mark.parametrize("script", ["tpcb-like", "simple-update", "select-only"])
 def test_the_same_seed_writes_the_same_rows(pair: Pair, tmp_path: Path, script: str, protocol: str) -> None:

@@ -1,15 +1,17 @@
 """Checks of other programs, of limits, and of the generator's ceiling."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor import Needs, generator, machine
+from pgdyno.doctor import Needs, Place, cpu, generator, machine, memory, storage
 from pgdyno.doctor.cpu import CpuTimes
 from pgdyno.doctor.generator import Ceiling
 from pgdyno.doctor.system import System
 from pgdyno.messages import Message
+from pgdyno.records import Check
 from tests.unit.doctor_sample import CGROUP_2, tree
 
 
@@ -26,10 +28,6 @@ def test_load(tmp_path: Path, busy: int, verdict: str) -> None:
     check = machine.load(system, CpuTimes(50, 50, 0), CpuTimes(50 + busy, 1050 - busy, 0))
     assert check.verdict == verdict
     assert check.measured == {"busy_share": busy / 1000, "load_1_min": 0.52}
-
-
-def test_load_that_nobody_tells(tmp_path: Path) -> None:
-    assert machine.load(System(tmp_path), None, None).verdict == "unknown"
 
 
 def test_nothing_else_runs(tmp_path: Path) -> None:
@@ -52,10 +50,6 @@ def test_another_run_is_worse_than_a_server(tmp_path: Path) -> None:
     files = stat(20, "postgres", 1) | stat(30, "pgdyno", 1) | stat(31, "a (b) c", 30) | stat(32, "pgbench", 31)
     check = machine.others(tree(tmp_path, OWN | files), 11)
     assert (check.verdict, check.found) == ("warning", "1 pgbench, 1 pgdyno, 1 postgres")
-
-
-def test_processes_that_are_not_to_be_seen(tmp_path: Path) -> None:
-    assert machine.others(System(tmp_path), 11).verdict == "unknown"
 
 
 def test_this_process_is_seen_here() -> None:
@@ -92,10 +86,6 @@ def test_a_limit_of_processes(tmp_path: Path) -> None:
     assert machine.open_files(system, Needs(plan="p", servers=0, clients=100)).verdict == "good"
 
 
-def test_limits_that_nobody_tells(tmp_path: Path) -> None:
-    assert machine.open_files(System(tmp_path), Needs()).verdict == "unknown"
-
-
 REACHED = Ceiling(tps=100_000, p50_us=80, clients=8, workers=1, threads=1)
 
 
@@ -119,3 +109,21 @@ def test_round_trip(median: float, verdict: str) -> None:
     check = generator.round_trip(Needs(statements=7), median, Message("path", "to pgnull"))
     assert check.verdict == verdict
     assert f"7 statements takes at least {7 * median:.3g} µs" in check.means
+
+
+PLACE = Place(Path("/data"), ("data of a",))
+SETS = Needs(plan="p", servers=1, shared_buffers=(1 << 30,), datasets=(1 << 30,))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda system: cpu.cores(system, SETS), lambda system: cpu.steal(system, None, None), cpu.source, memory.swap,
+        lambda system: memory.size(system, SETS), lambda system: memory.dataset(system, SETS), memory.transparent,
+        lambda system: memory.huge_pages(system, SETS), lambda system: machine.load(system, None, None),
+        lambda system: machine.others(system, 11), lambda system: machine.open_files(system, SETS),
+        lambda system: storage.file_system(system, PLACE), lambda system: storage.mount_options(system, PLACE),
+    ],
+)  # fmt: skip
+def test_what_the_kernel_does_not_tell_is_unknown(tmp_path: Path, check: Callable[[System], Check]) -> None:
+    assert check(System(tmp_path)).verdict == "unknown"

@@ -68,13 +68,6 @@ def test_no_limit_of_version_1_is_a_large_number(tmp_path: Path) -> None:
     assert tree(tmp_path, CGROUP_1 | limit).memory_limit_bytes() is None
 
 
-def test_memory_that_nobody_tells(tmp_path: Path) -> None:
-    nothing = System(tmp_path)
-    checks = [memory.size(nothing, needs()), memory.dataset(nothing, needs(datasets=(GIB,))), memory.swap(nothing)]
-    checks += [memory.huge_pages(nothing, needs()), memory.transparent(nothing)]
-    assert {check.verdict for check in checks} == {"unknown"}
-
-
 @pytest.mark.parametrize(
     ("datasets", "verdict", "found"),
     [

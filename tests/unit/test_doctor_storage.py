@@ -129,11 +129,6 @@ def test_memory_needs_no_time_of_access(tmp_path: Path) -> None:
     assert storage.mount_options(mounted(tmp_path, kind="tmpfs", options="rw"), PLACE).verdict == "good"
 
 
-def test_mounts_that_nobody_tells(tmp_path: Path) -> None:
-    assert storage.file_system(System(tmp_path), PLACE).verdict == "unknown"
-    assert storage.mount_options(System(tmp_path), PLACE).verdict == "unknown"
-
-
 @pytest.mark.parametrize(
     ("needed", "free", "kept", "verdict"),
     [
