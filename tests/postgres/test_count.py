@@ -71,7 +71,7 @@ def test_a_flame_graph_has_the_whole_stack(warm_home: Home, scratch: Path) -> No
 )
 def test_a_failure_says_why(warm_home: Home, scratch: Path, others: tuple[str, ...], said: str) -> None:
     (scratch / "missing.sql").write_text("SELECT * FROM missing;\n")
-    code, printed, errors = count(warm_home, scratch, "--repeats", "1", *others)
+    code, printed, errors = count(warm_home, scratch, *others)
     assert code == ExitCode.TRIALS_FAILED
     assert said in printed + errors
     assert not list(warm_home.root.rglob("out.*"))

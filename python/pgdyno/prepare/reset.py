@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import LiteralString
 
@@ -67,7 +67,8 @@ class Preparer:
         self._condition(steps)
         if replicas is not None:
             steps.do("catch up", "waiting for the replicas", lambda: replicas.wait(self.server.address))
-        shares = self._shares() if self._touches_caches() else (None, None, None)
+        touches_caches = self.reset.restart or self.reset.drop_cache != "none" or self.reset.prewarm != "none"
+        shares = self._shares() if touches_caches else (None, None, None)
         return Preparation(
             # without a dataset nothing is restored or vacuumed
             method="none" if dataset is None else self.reset.method,
@@ -141,8 +142,8 @@ class Preparer:
         restore_snapshot(self.server, steps)
 
     def _load(self, dataset: Dataset, steps: Steps, *, reload: bool) -> bool:
-        loaded = False
-        if reload or stamped_dataset(self.server) != dataset:
+        loaded, must_load = False, reload or stamped_dataset(self.server) != dataset
+        if must_load:
             self.server.end_subscription()
 
         def load() -> str:
@@ -150,16 +151,12 @@ class Preparer:
             loaded = load_dataset(dataset, self.server, self.engine, self.progress, reload=reload)
             return str(dataset) if loaded else "already loaded"
 
-        with self._load_settings(dataset, steps, reload=reload):
+        without_wal = must_load and is_worthwhile(self.server, dataset)
+        with minimal_wal(self.server, steps) if without_wal else nullcontext():
             steps.do("load", f"checking for {dataset}", load)
         if loaded:
             self._tables_of(dataset).note_loaded()
         return loaded
-
-    def _load_settings(self, dataset: Dataset, steps: Steps, *, reload: bool) -> AbstractContextManager[None]:
-        if not is_worthwhile(self.server, dataset) or not (reload or stamped_dataset(self.server) != dataset):
-            return nullcontext()
-        return minimal_wal(self.server, steps)
 
     def _verify(self) -> str:
         assert self._tables is not None
@@ -187,9 +184,6 @@ class Preparer:
             steps.do("analyze", "analyzing", lambda: _execute(server, "ANALYZE"))
         if reset.statistics:
             steps.do("statistics", "resetting statistics", lambda: reset_statistics(server))
-
-    def _touches_caches(self) -> bool:
-        return self.reset.restart or self.reset.drop_cache != "none" or self.reset.prewarm != "none"
 
     def _shares(self) -> tuple[int | None, float | None, float | None]:
         relations = dataset_relations(self.server)
