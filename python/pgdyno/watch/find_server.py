@@ -52,7 +52,7 @@ class WatchedServer:
         if place is None:
             return [*options, "--no-host"]
         data = [] if place.data_directory is None else [f"--data={place.data_directory}"]
-        return [*options, *data, f"--postmaster={place.postmaster}"]
+        return [*options, "--no-log", *data, f"--postmaster={place.postmaster}"]
 
 
 def find(target: str | None, ask_password: Callable[[], str] | None) -> WatchedServer:
