@@ -37,19 +37,15 @@ pub enum RootSource {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
-    /// TLS 1.2.
     V1_2,
-    /// TLS 1.3.
     V1_3,
 }
 
 /// What the connection parameters say about TLS, complete and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// Whether the client asks for TLS or begins with it.
     pub negotiation: SslNegotiation,
     pub root: RootSource,
-    /// Whether the client sends its own certificate.
     pub certificate_mode: SslCertMode,
     pub certificate: FilePlace,
     /// The private key of the certificate.
@@ -60,7 +56,6 @@ pub struct TlsSettings {
     pub sni: bool,
     pub oldest: TlsVersion,
     pub newest: TlsVersion,
-    /// Whether authentication is bound to the channel.
     pub binding: BindingPolicy,
 }
 
