@@ -218,7 +218,6 @@ async fn try_encryption(
     Ok(Session::new(stream, facts, status, cancel, opened, milestones, patience.clone()))
 }
 
-/// Connects a socket.
 pub(crate) async fn open(params: &Params, endpoint: &Endpoint, patience: &Patience) -> Result<Stream, Cause> {
     let unix = matches!(endpoint, Endpoint::Unix(_));
     let stream = match endpoint {

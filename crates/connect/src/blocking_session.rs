@@ -262,7 +262,6 @@ impl Session {
         self.usable = true;
     }
 
-    /// Makes a COPY fail.
     pub(crate) async fn refuse_copy(&mut self, reason: &str) -> Result<(), SessionError> {
         let mut out = Vec::new();
         frontend::copy_fail(&mut out, reason)?;

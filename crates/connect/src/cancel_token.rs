@@ -30,7 +30,6 @@ pub(crate) enum Key {
 /// The address of the session. A name may have several addresses, and only one of them has the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// The socket of the host.
     Unix,
     V4(SocketAddrV4),
     V6(Box<SocketAddrV6>),

@@ -56,7 +56,6 @@ enum Outcome<T> {
     Cancelled(Result<(), Cause>),
 }
 
-/// A connection in progress.
 struct Dial<T> {
     began: Instant,
     /// The dialer's `shared_time` at that moment.
@@ -68,9 +67,7 @@ struct Dial<T> {
 /// The result of a request to a [`Dialer`].
 #[derive(Debug)]
 pub struct Dialed<T> {
-    /// The name of the request.
     pub tag: T,
-    /// When the connection was begun.
     pub began: Instant,
     /// Its share of the time in which connections were in progress: all of it for one alone.
     pub time_share: Duration,

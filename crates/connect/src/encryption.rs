@@ -11,10 +11,8 @@ use crate::stream::Stream;
 use crate::tls::{Negotiated, TlsError, negotiate};
 use crate::word_options::{SslCertMode, SslMode};
 
-/// An encryption for an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encryption {
-    /// Without TLS.
     Plain,
     /// With TLS if the server supports it.
     TlsIfSupported,

@@ -108,7 +108,6 @@ impl Settings {
         self.0.entry(name).or_insert_with(|| value.into());
     }
 
-    /// Sets all options of `others`.
     pub(crate) fn extend(&mut self, others: Settings) {
         self.0.extend(others.0);
     }

@@ -15,7 +15,6 @@ const MAX_NOTICES: usize = 64;
 /// Longest answer in bytes: a set-up query has a few rows, and all of them are kept.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
-/// A reply, owned.
 #[derive(Debug)]
 pub(crate) enum Event {
     Ready(TxStatus),
@@ -43,7 +42,6 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Makes a link after a session's start.
     pub(crate) fn new(stream: Stream, facts: Facts, patience: Patience) -> Self {
         Link {
             stream,
@@ -99,7 +97,6 @@ impl Link {
         }
     }
 
-    /// Receives the available bytes, without waiting.
     pub(crate) fn receive_ready(&mut self) -> Result<(), SessionError> {
         loop {
             self.scan()?;

@@ -1,6 +1,5 @@
 //! Errors in connection parameters, in libpq's words.
 
-/// An error in the connection parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
     #[error("invalid connection option \"{0}\"")]

@@ -70,7 +70,6 @@ pub enum FullQueue {
 /// connections pays for it ([`Params::without_scram_cache`] prevents that).
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// The hosts to try; at least one.
     pub hosts: Vec<Host>,
     pub user: String,
     pub dbname: String,
@@ -89,12 +88,10 @@ pub struct Params {
     pub session_settings: Vec<(String, String)>,
     /// How long an attempt at one address may take; None for no limit.
     pub connect_timeout: Option<Duration>,
-    /// Whether the connection is encrypted.
     pub sslmode: SslMode,
     /// The other settings of TLS. The files that they name are read when the first connection needs
     /// them, once for all clones.
     pub tls: TlsSettings,
-    /// The required kind of session.
     pub target_session_attrs: TargetSessionAttrs,
     pub poolers: Poolers,
     pub full_queue: FullQueue,
@@ -204,7 +201,6 @@ impl Params {
         }
     }
 
-    /// The configuration that all TLS sessions share.
     pub(crate) fn tls_config(&self) -> Result<&TlsConfig, TlsError> {
         self.tls_config.get(&self.tls, self.sslmode)
     }

@@ -23,11 +23,9 @@ pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
 /// A connected socket. It blocks unless [`Stream::set_nonblocking`] says otherwise.
 #[derive(Debug)]
 pub enum Stream {
-    /// A unix socket.
     Unix(UnixStream),
     /// TCP, without Nagle's algorithm.
     Tcp(TcpStream),
-    /// TLS over TCP.
     Tls(Box<TlsStream>),
 }
 

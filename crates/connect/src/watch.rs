@@ -71,7 +71,6 @@ impl Watch {
         Ok(())
     }
 
-    /// Waits until `instant`.
     pub async fn sleep_until(&self, instant: Instant) {
         self.suspend(Some(instant)).await;
     }

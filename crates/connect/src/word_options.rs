@@ -67,7 +67,6 @@ words! {
 }
 
 words! {
-    /// How TLS begins.
     SslNegotiation of "sslnegotiation" {
         /// The client asks the server whether it supports TLS.
         Postgres = "postgres",
@@ -77,7 +76,6 @@ words! {
 }
 
 words! {
-    /// Whether the client sends its own certificate.
     SslCertMode of "sslcertmode" {
         Disable = "disable",
         Allow = "allow",

@@ -45,8 +45,10 @@ enum Stage {
     /// In a header, of which this many bytes have arrived.
     Header(u8),
     /// In a body that is kept: the bytes that are still needed, and those after them to skip.
-    Keep { wanted: u32, excess: u32 },
-    /// In a body that is skipped.
+    Keep {
+        wanted: u32,
+        excess: u32,
+    },
     Skip(u32),
     /// After an error, from which the stream cannot recover.
     Broken(ProtocolError),
@@ -231,7 +233,6 @@ impl Assembler {
         self.fail(error)
     }
 
-    /// Marks the stream as unusable.
     #[cold]
     pub(crate) fn fail(&mut self, error: ProtocolError) -> ProtocolError {
         self.stage = Stage::Broken(error);

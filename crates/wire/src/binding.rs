@@ -8,7 +8,6 @@ const PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Channel {
-    /// Bytes without encryption.
     #[default]
     Plain,
     /// TLS, with the hash of the server's certificate for `tls-server-end-point` (RFC 5929).

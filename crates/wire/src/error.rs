@@ -17,15 +17,12 @@ pub struct ServerError {
     /// The five-character code; `None` if missing or malformed.
     pub code: Option<SqlState>,
     pub message: String,
-    /// A secondary message.
     pub detail: Option<String>,
-    /// The server's remedy.
     pub hint: Option<String>,
     /// Position in the query, in characters from 1.
     pub position: Option<u32>,
     /// Position in `internal_query`, in characters from 1.
     pub internal_position: Option<u32>,
-    /// A query that the server generated.
     pub internal_query: Option<String>,
     /// The context: a traceback, innermost first, with one line for each level.
     pub context: Option<String>,

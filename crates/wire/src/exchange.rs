@@ -6,7 +6,6 @@ use crate::error::{ProtocolError, ServerError};
 use crate::message_limits::MAX_ERROR_BYTES;
 use crate::parts::Parts;
 
-/// Whether rows are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Capture {
     /// Rows, their descriptions and COPY data are skipped unread.
@@ -35,9 +34,7 @@ pub enum Reply<'a> {
     RowDescription(RowDescription<'a>),
     /// A row. Only with [`Capture::Rows`].
     Row(Row<'a>),
-    /// The server waits for COPY data.
     CopyIn,
-    /// The server begins to send COPY data.
     CopyOut,
     /// The server begins COPY in both directions (replication only).
     CopyBoth,
@@ -46,7 +43,10 @@ pub enum Reply<'a> {
     /// The server has sent all its COPY data.
     CopyDone,
     /// A parameter that the server reports has a new value.
-    ParameterStatus { name: &'a [u8], value: &'a [u8] },
+    ParameterStatus {
+        name: &'a [u8],
+        value: &'a [u8],
+    },
 }
 
 /// Scans the answers of one connection, after start-up.

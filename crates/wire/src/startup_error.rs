@@ -20,7 +20,6 @@ pub enum AuthMethod {
     ScmCredential,
     Gss,
     Sspi,
-    /// An unknown number.
     Other(u32),
 }
 

@@ -65,7 +65,6 @@ impl<'a> Certificate<'a> {
         })
     }
 
-    /// Whether it has issued itself.
     pub fn is_root(&self) -> bool {
         self.subject == self.issuer
     }

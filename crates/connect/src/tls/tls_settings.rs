@@ -48,7 +48,6 @@ pub struct TlsSettings {
     pub root: RootSource,
     pub certificate_mode: SslCertMode,
     pub certificate: FilePlace,
-    /// The private key of the certificate.
     pub key: FilePlace,
     pub crl: FilePlace,
     pub crl_folder: Option<PathBuf>,
@@ -103,7 +102,6 @@ impl TlsSettings {
         Ok((mode, tls))
     }
 
-    /// Refuses values that exclude each other.
     fn check(&self, mode: SslMode) -> Result<(), ParamError> {
         let refuse = |message: String| Err(ParamError::Other(message));
         let weak = |what: &str, strong: &str| {

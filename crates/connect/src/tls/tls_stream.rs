@@ -105,7 +105,6 @@ impl TlsStream {
         Ok(now.len())
     }
 
-    /// Returns decrypted bytes that are available.
     pub(crate) fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // a server that has closed may have sent the reason before
         let sent = self.send_sealed();
