@@ -206,11 +206,6 @@ def _schedule(cloud: Cloud, name: str) -> Resource | None:
     return begins and Resource(Kind.SCHEDULE, name, name, cloud.region, named_run[1], begins.astimezone(UTC))
 
 
-def by_tag(cloud: Cloud) -> list[Resource]:
-    """Return all resources in the region that have pgdyno's tag. Raises AwsError."""
-    return [each for kind in Kind for each in describe(cloud, kind)]
-
-
 def by_name(cloud: Cloud, noted: Iterable[Noted], run: str) -> list[Resource]:
     """Return the existing resources that a journal of `run` notes for the region of `cloud`, with or without tags, in
     the order of removal. Raises AwsError.
@@ -234,7 +229,7 @@ class Search:
 
     def find(self) -> list[Resource]:
         """Return all resources that exist now, in the order of removal. Raises AwsError."""
-        found = [each for cloud in self._clouds.values() for each in by_tag(cloud)]
+        found = [each for cloud in self._clouds.values() for kind in Kind for each in describe(cloud, kind)]
         untagged: list[tuple[Noted, str]] = []
         for noted, run in self._noted:
             for each in describe(self._clouds[noted.region], noted.kind, noted.name):

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.connect import ask
 from pgdyno.remote.remote_host import RemoteError
 from pgdyno.targets.aws.boto3_clients import AwsError, Patience
-from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
+from pgdyno.targets.aws.hosts.instances import (
+    Image,
+    KeyRing,
+    Network,
+    Order,
+    architecture_of,
+    image_of,
+    launch,
+    network_of,
+)
 from pgdyno.targets.aws.hosts.schema import DATA_DEVICE, WAL_DEVICE, Ec2Target, Host
-from pgdyno.targets.aws.hosts.user_data import REACHED_WITHIN_S, new_nonce, public_host_key, server, user_data
+from pgdyno.targets.aws.hosts.user_data import REACHED_WITHIN_S, Job, new_nonce, public_host_key, server, user_data
 from pgdyno.targets.aws.hosts.user_data import Host as HostData
 from pgdyno.targets.aws.maker import Maker
 from pgdyno.targets.aws.network import allowed_networks, security_group, what_blocks
+from pgdyno.targets.aws.volumes import Volume
 from pgdyno.targets.rented.packaged_server import USER
-from pgdyno.targets.rented.rental_journal import Journal, Place, stamp
+from pgdyno.targets.rented.rental_journal import Place, stamp
 from pgdyno.units import duration_words, parse_duration_s
 
 STATE = "cat ~/state"
@@ -28,52 +38,56 @@ _BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
 @dataclass(frozen=True, slots=True)
-class HostKeys:
-    """What opens a host that pgdyno is about to create, and how pgdyno will recognize it."""
+class NewHost:
+    """A host with all that its request needs; nothing is created yet."""
 
+    maker: Maker
+    spec: Host
+    image: Image
     ring: KeyRing
-    own: str
-    """The public half of the run's own key."""
     nonce: str
+    told: str
+    """Its user data."""
 
     @classmethod
-    def new(cls, journal: Journal) -> HostKeys:
-        """Generate the run's own key if it has none yet. Raises TargetError."""
-        ring = KeyRing(journal)
-        return cls(ring, ring.own(), new_nonce())
+    def prepare(cls, maker: Maker, spec: Host, job: Job) -> NewHost:
+        """Look the image up, and generate the run's own key if it has none yet. Raises TargetError."""
+        image = image_of(maker.cloud, spec.system, architecture_of(maker.cloud, spec, [spec.instance, *spec.instead]))
+        ring, nonce = KeyRing(maker.journal), new_nonce()
+        host = HostData(nonce, spec.login, spec.ssh_port, ring.own(), stamp(maker.journal.expires))
+        return cls(maker, spec, image, ring, nonce, user_data(host, job))
 
-    def host(self, maker: Maker, spec: Host) -> HostData:
-        """Return what the host's user data contain about its login, keys and expiry."""
-        return HostData(self.nonce, spec.login, spec.ssh_port, self.own, stamp(maker.journal.expires))
-
-
-def wait_until_reachable(maker: Maker, spec: Host, keys: HostKeys, instance: str, place: Place) -> Place:
-    """Return `place`, which is that of `instance`, once its host reports that it is ready.
-
-    Its host key becomes a known one before that. Raises TargetError.
-    """
-    keys.ring.know(place.host, place.ssh_port, public_host_key(maker, instance, keys.nonce))
-    ssh = keys.ring.ssh(place)
-    assert ssh is not None
-    wait_until_set_up(maker, spec, ssh)
-    return place
-
-
-def place_of_host(found: dict[str, Any], spec: Host, *, port: int, user: str, version: str, tls: str) -> Place:
-    """Return the location of the instance that EC2 describes in `found`, and what runs on it."""
-    inner = str(found["PrivateIpAddress"])
-    return Place(
-        host=str(found.get("PublicIpAddress") or inner),
-        port=port,
-        user=user,
-        zone=found["Placement"]["AvailabilityZone"],
-        instance=found["InstanceType"],
-        version=version,
-        tls=tls,
-        inner=inner,
-        login=spec.login,
-        ssh_port=spec.ssh_port,
-    )
+    def up(
+        self,
+        network: Network,
+        group: str,
+        volumes: Mapping[str, Volume],
+        *,
+        by_minute: bool = False,
+        spot: bool = False,
+    ) -> Place:
+        """Create the host, and return its place, without a server, once it is ready. Raises TargetError."""
+        maker, spec = self.maker, self.spec
+        order = Order(self.image, network, group, volumes, spec.root, self.told, by_minute=by_minute, spot=spot)
+        found = launch(maker, spec, order)
+        inner = str(found["PrivateIpAddress"])
+        place = Place(
+            host=str(found.get("PublicIpAddress") or inner),
+            port=0,
+            user="",
+            zone=found["Placement"]["AvailabilityZone"],
+            instance=found["InstanceType"],
+            version="",
+            inner=inner,
+            login=spec.login,
+            ssh_port=spec.ssh_port,
+        )
+        # The host must be known before pgdyno talks to it.
+        self.ring.know(place.host, place.ssh_port, public_host_key(maker, found["InstanceId"], self.nonce))
+        ssh = self.ring.ssh(place)
+        assert ssh is not None
+        wait_until_set_up(maker, spec, ssh)
+        return place
 
 
 def wait_until_set_up(maker: Maker, spec: Host, ssh: SshSpec) -> None:
@@ -135,21 +149,14 @@ class Ec2:
         """Create the host, and wait until its server is ready. Raises TargetError."""
         maker, spec = self.maker, self.spec
         # Errors in the plan must be reported before anything is created.
-        architecture = architecture_of(maker.cloud, spec, [spec.instance, *spec.instead])
-        image = image_of(maker.cloud, spec.system, architecture)
+        host = NewHost.prepare(maker, spec, server(spec, self.password))
         network = network_of(maker.cloud, spec.subnet, spec.zones)
         allowed = allowed_networks(spec.allow)
-        keys = HostKeys.new(maker.journal)
-        told = user_data(keys.host(maker, spec), server(spec, self.password))
         group = security_group(maker, network.vpc, allowed, [spec.port, spec.ssh_port])
         named = ((DATA_DEVICE, spec.data), (WAL_DEVICE, spec.wal))
         volumes = {device: volume for device, volume in named if volume is not None}
-        found = launch(maker, spec, Order(image, network, group, volumes, spec.root, told, by_minute=True))
-        place = wait_until_reachable(maker, spec, keys, found["InstanceId"], self._place(found))
+        tls = "verify-ca" if spec.tls else "disable"
+        place = host.up(network, group, volumes, by_minute=True)
         if spec.tls:
-            keys.ring.trust(maker.target, _certificate(keys.ring.ssh(place)))
-        return place
-
-    def _place(self, found: dict[str, Any]) -> Place:
-        tls = "verify-ca" if self.spec.tls else "disable"
-        return place_of_host(found, self.spec, port=self.spec.port, user=USER, version=self.spec.version, tls=tls)
+            host.ring.trust(maker.target, _certificate(host.ring.ssh(place)))
+        return replace(place, port=spec.port, user=USER, version=spec.version, tls=tls)

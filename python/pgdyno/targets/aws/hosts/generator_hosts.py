@@ -13,10 +13,10 @@ from pgdyno.programs import ENGINES, for_machine
 from pgdyno.remote.connect import ask
 from pgdyno.remote.remote_host import CommandError, RemoteError, RemoteHost
 from pgdyno.targets.aws.boto3_clients import Cloud
-from pgdyno.targets.aws.hosts.ec2 import HostKeys, place_of_host, wait_until_reachable
-from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
+from pgdyno.targets.aws.hosts.ec2 import NewHost
+from pgdyno.targets.aws.hosts.instances import KeyRing, architecture_of, network_of
 from pgdyno.targets.aws.hosts.schema import Architecture, Ec2Generator
-from pgdyno.targets.aws.hosts.user_data import generator, user_data
+from pgdyno.targets.aws.hosts.user_data import generator
 from pgdyno.targets.aws.inventory import RUN
 from pgdyno.targets.aws.maker import Maker, Stop
 from pgdyno.targets.aws.network import allowed_networks, security_group
@@ -54,21 +54,13 @@ class RentedGenerator:
     def up(self, group: str, zone: str) -> Place:
         """Create the host in `zone`, and wait until it is ready. Raises TargetError."""
         maker, spec = self.maker, self.spec
-        architecture = architecture_of(maker.cloud, spec, [spec.instance, *spec.instead])
-        image = image_of(maker.cloud, spec.system, architecture)
         network = network_of(maker.cloud, spec.subnet, [zone])
         if zone not in network.subnets:
             message = f"the subnet {spec.subnet} is in {next(iter(network.subnets))}, and the servers are in {zone}"
             raise TargetError(
                 message, hint="the generator would also measure the network path: name a subnet of that zone"
             )
-        keys = HostKeys.new(maker.journal)
-        told = user_data(keys.host(maker, spec), generator())
-        found = launch(maker, spec, Order(image, network, group, {}, spec.root, told, spot=spec.spot))
-        return wait_until_reachable(maker, spec, keys, found["InstanceId"], self._place(found))
-
-    def _place(self, found: dict[str, Any]) -> Place:
-        return place_of_host(found, self.spec, port=0, user="", version="", tls="")
+        return NewHost.prepare(maker, spec, generator()).up(network, group, {}, spot=spec.spot)
 
 
 def _check_programs(architecture: Architecture, instance: str) -> None:

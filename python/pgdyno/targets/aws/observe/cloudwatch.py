@@ -162,7 +162,7 @@ def cloudwatch_figures(cloud: Cloud, subjects: Sequence[Subject], span: Span) ->
         "cloudwatch",
         "get_metric_data",
         "MetricDataResults",
-        MetricDataQueries=[_query(name, *pair) for name, pair in asked.items()],
+        MetricDataQueries=[metric_query(name, *pair) for name, pair in asked.items()],
         StartTime=_moment(minutes.from_us),
         EndTime=_moment(minutes.to_us),
         ScanBy="TimestampAscending",
@@ -179,11 +179,12 @@ def cloudwatch_figures(cloud: Cloud, subjects: Sequence[Subject], span: Span) ->
     return Observed(PERIOD_S, figures, gaps, is_complete(minutes, gaps))
 
 
-def _query(name: str, subject: Subject, counted: Counted) -> Mapping[str, Any]:
+def metric_query(name: str, subject: Subject, counted: Counted, period_s: int = PERIOD_S) -> Mapping[str, Any]:
+    """Return a request for one metric, which the answer calls `name`."""
     dimensions = [{"Name": subject.dimension, "Value": subject.id}]
     metric = {"Namespace": subject.namespace, "MetricName": counted.name, "Dimensions": dimensions}
     statistic = "Sum" if counted.sums else "Average"
-    return {"Id": name, "MetricStat": {"Metric": metric, "Period": PERIOD_S, "Stat": statistic}}
+    return {"Id": name, "MetricStat": {"Metric": metric, "Period": period_s, "Stat": statistic}}
 
 
 def _figures(subject: Subject, counted: Counted, told: Mapping[str, Any]) -> list[Figure]:

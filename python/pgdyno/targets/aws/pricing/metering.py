@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
+from pgdyno.targets.aws.observe.cloudwatch import Counted, Subject, metric_query
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, io_usage
 from pgdyno.targets.rented.estimate import ONCE, Item
@@ -17,7 +18,10 @@ LEAST_H = 1 / 6
 """The hours that Amazon bills at least for a database server: ten minutes."""
 PERIOD_S = 300
 """The period for which CloudWatch has the billed requests of a cluster."""
-_BILLED = ("VolumeReadIOPs", "VolumeWriteIOPs")
+_BILLED = (
+    Counted("VolumeReadIOPs", "", "count", "billed read requests"),
+    Counted("VolumeWriteIOPs", "", "count", "billed write requests"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +59,8 @@ class RequestMeter:
 
     def _count_requests(self, since: datetime, now: datetime) -> tuple[float, datetime]:
         begin = datetime.fromtimestamp(since.timestamp() // PERIOD_S * PERIOD_S, since.tzinfo)
-        dimensions = [{"Name": "DBClusterIdentifier", "Value": self.cluster}]
-        queries = [
-            {
-                "Id": f"m{place}",
-                "MetricStat": {
-                    "Metric": {"Namespace": "AWS/RDS", "MetricName": name, "Dimensions": dimensions},
-                    "Period": PERIOD_S,
-                    "Stat": "Average",
-                },
-            }
-            for place, name in enumerate(_BILLED)
-        ]
+        subject = Subject("AWS/RDS", "DBClusterIdentifier", self.cluster, _BILLED)
+        queries = [metric_query(f"m{place}", subject, each, PERIOD_S) for place, each in enumerate(_BILLED)]
         total, until = 0.0, since
         try:
             found = self.cloud.each(
