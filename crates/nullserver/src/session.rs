@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::atomic::Ordering;
 
+use pgdyno_wire::frontend::{CANCEL_REQUEST, GSSENC_REQUEST, PROTOCOL_VERSION, SSL_REQUEST};
 use pgdyno_wire::{Parts, SqlState, TxStatus};
 
 use crate::answers::{Answer, Format};
@@ -20,10 +21,6 @@ const LONGEST_PACKET_BYTES: usize = 10_000;
 /// These two limit the memory of a session.
 const MOST_NAMES: usize = 10_000;
 const LONGEST_NAME_BYTES: usize = 256;
-const SSL_REQUEST: u32 = (1234 << 16) | 5679;
-const GSSENC_REQUEST: u32 = (1234 << 16) | 5680;
-const CANCEL_REQUEST: u32 = (1234 << 16) | 5678;
-const PROTOCOL_VERSION: u32 = 3 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {

@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Acceptor, Params, Stream, reach};
 use pgdyno_wire::Parts;
+use pgdyno_wire::frontend::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
 
 use crate::session::{Opened, fatal};
 
-const SSL_REQUEST: u32 = (1234 << 16) | 5679;
-const GSSENC_REQUEST: u32 = (1234 << 16) | 5680;
-const CANCEL_REQUEST: u32 = (1234 << 16) | 5678;
 /// PostgreSQL's own limit.
 const LONGEST_PACKET: usize = 10_000;
 /// How long a client may take for its startup packet, as authentication_timeout.

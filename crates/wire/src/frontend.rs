@@ -4,11 +4,13 @@
 
 use crate::error::EncodeError;
 
-const PROTOCOL_VERSION: u32 = 3 << 16;
+pub const PROTOCOL_VERSION: u32 = 3 << 16;
 /// The code in place of a version that requests TLS.
-const SSL_REQUEST: u32 = (1234 << 16) | 5679;
+pub const SSL_REQUEST: u32 = (1234 << 16) | 5679;
+/// The code in place of a version that requests encryption by GSSAPI.
+pub const GSSENC_REQUEST: u32 = (1234 << 16) | 5680;
 /// The code in place of a version that cancels a query.
-const CANCEL_REQUEST: u32 = (1234 << 16) | 5678;
+pub const CANCEL_REQUEST: u32 = (1234 << 16) | 5678;
 
 pub type Encoded = Result<(), EncodeError>;
 
