@@ -375,7 +375,6 @@ def _of_duets(pairs: PointPairs) -> UnitLogs:
 def _by_instance(
     figures: Mapping[int, float], instances: Mapping[int, int], repeats: Sequence[int]
 ) -> dict[int, float]:
-    """Return the mean logarithm of each instance."""
     found: dict[int, list[float]] = defaultdict(list)
     for repeat in repeats:
         found[instances[repeat]].append(math.log(figures[repeat]))
@@ -515,7 +514,6 @@ def _geometric_means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
 
 
 def _mean_logs(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    """Return the mean over the points, by repeat."""
     repeats = set.intersection(*(set(point) for point in points))
     return {repeat: math.fsum(point[repeat] for point in points) / len(points) for repeat in sorted(repeats)}
 

@@ -130,7 +130,6 @@ def _gate_point(point: PointComparison, pairs: PointPairs, arms: Arms, limit: fl
 
 
 def _missing_point(label: Message, arms: Arms) -> GatePoint:
-    """Return a point that only the baseline has: the candidate may not work there."""
     reason = Message("candidate-missing", "{arm} has no finished trial there", arm=arms.other)
     return GatePoint(PointComparison(label, 0, math.nan, math.nan, reason=reason), GateVerdict.INCONCLUSIVE, None)
 

@@ -502,7 +502,6 @@ def _without_figure(
     figures: Mapping[PointKey, Mapping[int, float]],
     key: Callable[[TrialRecord], PointKey],
 ) -> dict[PointKey, set[int]]:
-    """Return by point the repeats of `trials` that have no figure."""
     found: dict[PointKey, set[int]] = {}
     for trial in trials:
         if trial.repeat not in figures.get(key(trial), {}):
@@ -511,7 +510,6 @@ def _without_figure(
 
 
 def _is_dead(trial: TrialRecord) -> bool:
-    """Return whether a trial failed or completed no transaction."""
     return trial.outcome is Outcome.FAILED or (trial.summary is not None and trial.summary.rate_tps == 0)
 
 
@@ -535,7 +533,6 @@ def _duets(
 def _instances(
     trials: Sequence[TrialRecord], metric: Metric, key: Callable[[TrialRecord], PointKey]
 ) -> dict[PointKey, dict[int, int]]:
-    """Return the instances of finished trials by point and repeat."""
     found: dict[PointKey, dict[int, int]] = {}
     for trial in trials:
         if trial.instance is not None and value_of(trial, metric) is not None:

@@ -91,7 +91,6 @@ _A_PARAMETER = re.compile(r"\b(clients|workers|scale|rate)\b|\b(settings|session
 
 
 def _is_computed(values: Sequence[object]) -> bool:
-    """Return whether `values` is one expression on other parameters."""
     return len(values) == 1 and isinstance(values[0], str) and _A_PARAMETER.search(values[0]) is not None
 
 

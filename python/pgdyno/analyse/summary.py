@@ -270,13 +270,11 @@ def _errors(summaries: Sequence[Summary]) -> tuple[ErrorCount, ...]:
 
 
 def _seconds(run: RunSource, numbers: Sequence[int]) -> tuple[float, ...]:
-    """Return the mean of each second over the trials that reached it."""
     curves = [trial_timeline(run, number).measured_part.tps.tolist() for number in numbers]
     return tuple(math.fsum(there) / len(there) for there in _by_second(curves))
 
 
 def _by_second(curves: Sequence[Sequence[float]]) -> Iterator[Sequence[float]]:
-    """Yield the values of each second that a curve reaches."""
     # most trials are equally long; a look at each value for a possible gap would take three times as long
     yield from zip(*curves, strict=False)
     for at in range(min(map(len, curves), default=0), max(map(len, curves), default=0)):

@@ -166,7 +166,6 @@ class Arms:
         build.complete(f"{source.folder}, {source.words}, by {command}", carry_out)
 
     def _folder(self, found: Installation) -> Path:
-        """Return the folder of a build in the home."""
         builds = builds_folder(self._home)
         return builds / found.bin.relative_to(builds).parts[0].removesuffix(".installed")
 

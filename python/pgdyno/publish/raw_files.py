@@ -97,7 +97,6 @@ class RawFiles:
         return {name: path for name, path in found.items() if _KEPT.fullmatch(name)}
 
     def _masked(self, name: str, path: Path) -> bytes | None:
-        """Return the content to publish; None for the file as it is."""
         if name.endswith(".json"):
             content = read_record(path)
             try:
@@ -110,7 +109,6 @@ class RawFiles:
 
     @cached_property
     def _settings(self) -> dict[Path, bytes]:
-        """Return the tables of settings that have secrets, masked."""
         found = {}
         unmasked = self._run.unmasked_settings()
         for trial in (each for each in self._run.trials if each.number in unmasked):

@@ -49,8 +49,6 @@ WORDS = frozenset({"target", "workload", "protocol", "connections", "checkpoints
 
 
 class _About(BaseModel):
-    """Base: immutable; refuses unknown keys."""
-
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 

@@ -169,7 +169,7 @@ def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | Non
             format_duration(each.hours * 3600),
             numbers.NOTHING if each.amount is None else f"{each.amount:,.4f}",
             f"{each.transactions:,}",
-            numbers.NOTHING if each.per_million is None else numbers.rounded(each.per_million),
+            numbers.known(each.per_million),
         )
         for each in found
     )

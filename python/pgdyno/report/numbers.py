@@ -74,6 +74,11 @@ def ms(latency_ns: float | None) -> str:
     return NOTHING if latency_ns is None else rounded(latency_ns / 1e6)
 
 
+def known(number: float | None, per: float = 1.0, digits: int = 3) -> str:
+    """Return a number in units of `per`, rounded; a dash if it is unknown."""
+    return NOTHING if number is None else rounded(number / per, digits)
+
+
 def format_count(number: int | None) -> str:
     """Return a count, or a dash if unknown."""
     return NOTHING if number is None else f"{number:,}"

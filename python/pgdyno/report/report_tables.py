@@ -80,7 +80,7 @@ def statement_table(of: Digest) -> Table | None:
         counts = (
             numbers.format_count(each.executions),
             numbers.format_count(each.failures),
-            numbers.NOTHING if each_rows is None else numbers.rounded(each_rows),
+            numbers.known(each_rows),
         )
         name = scripts.get(each.script, str(each.script))
         line = str(each.line) if each.line else ""

@@ -205,7 +205,7 @@ def _load(load: BackgroundFigures) -> tuple[str, ...]:
     return (
         load.name,
         f"{load.clients:,}",
-        numbers.NOTHING if load.tps is None else numbers.rounded(load.tps),
+        numbers.known(load.tps),
         numbers.ms(latency.p50 if latency is not None else None),
         numbers.ms(latency.p99 if latency is not None else None),
         f"{load.failed:,}",
@@ -215,7 +215,7 @@ def _load(load: BackgroundFigures) -> tuple[str, ...]:
 def _lag(lag: ReplicaLag) -> tuple[str, str]:
     replay_s = lag.replay_lag_max_s
     return (
-        numbers.NOTHING if lag.bytes_max is None else numbers.rounded(lag.bytes_max / 1000),
+        numbers.known(lag.bytes_max, 1e3),
         numbers.ms(None if replay_s is None else replay_s * 1e9),
     )
 

@@ -85,8 +85,6 @@ def event_parts(run: RunSource, trial: TrialRecord) -> list[EventPart]:
 
 @dataclass(frozen=True, slots=True)
 class _Seconds:
-    """The seconds of a part of an event."""
-
     event: EventRecord
     part: str
     rows: Sequence[IntervalRow]

@@ -199,7 +199,6 @@ def cycle_of(values: Array, segments: Sequence[Segment]) -> float | None:
 
 
 def _levels(values: Array, ends: Sequence[int]) -> Array:
-    """Return the mean of its segment for every second."""
     segments = _segments(values, ends)
     return np.repeat([each.level for each in segments], [each.end - each.first for each in segments])
 

@@ -79,7 +79,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _settings(run: AuditRun) -> dict[str, dict[str, str]]:
-    """Return the settings at the first trial of each target that recorded them, without those of the sweep."""
     found: dict[str, dict[str, str]] = {}
     for target, row in rows_of_targets(run):
         found.setdefault(target, {}).setdefault(row.name, _text(row))

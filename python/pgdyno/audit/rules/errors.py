@@ -111,7 +111,6 @@ def _broken_off(subject: Subject) -> list[Sample]:
 
 
 def _aborted_figures(sample: Sample) -> dict[str, float | str]:
-    """Return how many clients aborted; for several generators, also where."""
     by_host: dict[str, float | str] = {
         f"{host.name}_aborted": float(host.clients_aborted) for host in sample.hosts if host.clients_aborted
     }

@@ -96,8 +96,6 @@ def _find_unlike(what: str, seen: _Seen, advice: str) -> Iterator[RuleFinding]:
 
 @dataclass(frozen=True, slots=True)
 class _Machines:
-    """The machines of figures that are compared."""
-
     hosts: dict[str, str]
     """Machine by the place that names it."""
     trials: Sequence[int]

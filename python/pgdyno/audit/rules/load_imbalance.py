@@ -118,7 +118,6 @@ def _host_words(sample: Sample, hosts: Mapping[str, float]) -> str:
 
 
 def _latest_s(sample: Sample) -> Mapping[str, float]:
-    """Return the largest delay with which a second of several generators arrived."""
     return {f"{host.name}_late_s": round(host.heard_late_us / 1e6, 3) for host in sample.hosts}
 
 

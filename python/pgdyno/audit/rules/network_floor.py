@@ -234,7 +234,6 @@ def _least_ms(sample: Sample) -> float:
 
 
 def _round_trips(sample: Sample) -> float | None:
-    """Return the statements per transaction, if both rates are known."""
     if sample.figures.get("tps") and "qps" in sample.figures:
         return round(sample.figures["qps"] / sample.figures["tps"])
     return None

@@ -70,8 +70,6 @@ def _across_zones(subject: Subject) -> Iterator[RuleFinding]:
 
 @dataclass(frozen=True, slots=True)
 class _Apart:
-    """A load, or the farthest of its generators, and a server in another zone."""
-
     load: str
     server: str
     trip_us: float
@@ -104,7 +102,6 @@ _ADVICE: Mapping[str, str] = {
 
 
 def _place(subject: Subject, target: TargetRecord) -> dict[str, str]:
-    """Return what is known of the placement; over the network, a server does not report its storage."""
     zones = {each.trial.way.server_zone for each in subject.by_target[target.name] if each.trial.way is not None}
     if zones - {None}:
         # each rented server has its own machine; what counts is the distance between load and server

@@ -45,7 +45,6 @@ def _message(sample: Sample) -> str:
 
 
 def _gap_figures(sample: Sample) -> dict[str, float | str]:
-    """Return gaps, and skipped samples if they are many."""
     probe = sample.trial.probe
     if probe is None:
         return {}

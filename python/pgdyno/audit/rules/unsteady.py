@@ -58,8 +58,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """The slowest and the fastest window of a trial."""
-
     slowest: float
     fastest: float
     window_s: float

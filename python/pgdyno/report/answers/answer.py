@@ -221,7 +221,6 @@ def _comparison_answer(of: Digest, extras: Extras) -> Answer:
 
 
 def _left_out(of: Digest, extras: Extras) -> Iterator[str]:
-    """Return how many trials the comparison leaves out."""
     if extras.left_out:
         yield ngettext(
             "{count} of {total} trials is left out, because the audit found it invalid",

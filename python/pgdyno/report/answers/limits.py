@@ -110,7 +110,7 @@ def _row(point: str, seen: ProbeAverages) -> tuple[str, ...]:
         top,
         *(NOTHING if share is None else f"{share * 100:.0f}" for share in (seen.cpu, seen.steal)),
         numbers.rounded(sum(each for _, _, each in seen.waits), 2) if seen.waits else NOTHING,
-        NOTHING if seen.wal_bytes_per_s is None else numbers.rounded(seen.wal_bytes_per_s / 1e6),
+        numbers.known(seen.wal_bytes_per_s, 1e6),
         NOTHING if seen.disk_utilisation is None else f"{seen.disk_utilisation * 100:.0f}",
     )
 

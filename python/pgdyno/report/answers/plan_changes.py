@@ -15,8 +15,6 @@ from pgdyno.store.read_runs import KeptPlan
 
 @dataclass(slots=True)
 class _Statement:
-    """A statement in one arm at one point."""
-
     plans: list[KeptPlan] = field(default_factory=list)
     """One for each of its places: the most frequent shape counts."""
     places: list[tuple[int, int, int]] = field(default_factory=list)

@@ -135,18 +135,14 @@ def _cells(of: GeneratorHost) -> tuple[str, ...]:
         of.name,
         of.host,
         numbers.NOTHING if of.clients is None else f"{of.clients:,}",
-        _round_number(of.tps, 3),
-        _round_number(None if of.cpu_us is None else sum(of.cpu_us.values()) / 1e6),
-        _round_number(share),
-        _round_number(of.ceiling_tps, 3),
-        _round_number(None if of.start_late_us is None else of.start_late_us / 1e3),
-        f"{_round_number(of.clock_ahead_us / 1e3)} ± {_round_number(of.clock_round_trip_us / 2e3)}",
-        _round_number(of.heard_late_us / 1e3),
+        numbers.known(of.tps),
+        numbers.known(None if of.cpu_us is None else sum(of.cpu_us.values()), 1e6, 2),
+        numbers.known(share, 1, 2),
+        numbers.known(of.ceiling_tps),
+        numbers.known(of.start_late_us, 1e3, 2),
+        f"{numbers.rounded(of.clock_ahead_us / 1e3, 2)} ± {numbers.rounded(of.clock_round_trip_us / 2e3, 2)}",
+        numbers.rounded(of.heard_late_us / 1e3, 2),
     )
-
-
-def _round_number(number: float | None, digits: int = 2) -> str:
-    return numbers.NOTHING if number is None else numbers.rounded(number, digits)
 
 
 def settings_tables(targets: Sequence[TargetRecord], alike: Collection[str] = ()) -> tuple[Table | None, Table | None]:

@@ -196,10 +196,10 @@ def class_table(loads: Sequence[OwnLoad], most: int | None = None) -> Table:
                 short_statement(captured.text, TEXT),
                 _percent(captured.captured_share),
                 *(_percent(each.share if each else None) for each in same),
-                _ms(captured.captured_p50_us),
-                *(_ms(each.p50_us if each else None) for each in same),
-                _ms(captured.captured_p99_us),
-                *(_ms(each.p99_us if each else None) for each in same),
+                numbers.known(captured.captured_p50_us, 1e3),
+                *(numbers.known(each.p50_us if each else None, 1e3) for each in same),
+                numbers.known(captured.captured_p99_us, 1e3),
+                *(numbers.known(each.p99_us if each else None, 1e3) for each in same),
                 f"{captured.captured_errors:,}",
                 *(numbers.format_count(each.errors if each else None) for each in same),
             )
@@ -272,10 +272,6 @@ def _waits(of: ProbeAverages | None) -> dict[str, float] | None:
 
 def _percent(share: float | None) -> str:
     return numbers.NOTHING if share is None else f"{100 * share:.2f}"
-
-
-def _ms(value_us: float | None) -> str:
-    return numbers.NOTHING if value_us is None else numbers.rounded(value_us / 1e3)
 
 
 def _sessions(of: Mapping[str, float] | None, wait: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pgdyno.report import numbers
-from pgdyno.report.report_content import Digest, PlanChange, PlanOfArm
+from pgdyno.report.report_content import Digest, PlanChange
 from pgdyno.report.report_tables import PERCENTILES, peak_statements, script_table, statement_table
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.environment import process_table
@@ -32,7 +32,7 @@ def server_statement_table(trial: int, sums: Sequence[ServerStatementSum]) -> Ta
             numbers.rounded(each.spent_ms / each.calls) if each.spent_ms is not None else numbers.NOTHING,
             _figure(each.rows),
             _figure(each.blocks_read),
-            numbers.NOTHING if each.wal_bytes is None else numbers.rounded(each.wal_bytes / 1e6),
+            numbers.known(each.wal_bytes, 1e6),
         )
         for each in sums
     )
@@ -49,7 +49,7 @@ def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
         (
             each.name,
             numbers.rounded(each.bytes / 1e6),
-            numbers.NOTHING if each.grown_bytes is None else numbers.rounded(each.grown_bytes / 1e6),
+            numbers.known(each.grown_bytes, 1e6),
             *map(_figure, _row_counts(each)),
             _figure(each.inserted),
             _figure(each.updated),
@@ -133,8 +133,8 @@ def plan_tables(changes: Sequence[PlanChange]) -> list[Table]:
             each.base.name,
             each.other.name,
             str(each.clients),
-            _ms(each.base),
-            _ms(each.other),
+            numbers.known(each.base.mean_ms),
+            numbers.known(each.other.mean_ms),
             _change(each),
         )
         for each in changes[:MOST_CHANGES]
@@ -159,10 +159,6 @@ def plan_blocks(changes: Sequence[PlanChange]) -> list[Block]:
 
 def _shorten(text: str) -> str:
     return " ".join(text.split())[:_TEXT]
-
-
-def _ms(arm: PlanOfArm) -> str:
-    return numbers.NOTHING if arm.mean_ms is None else numbers.rounded(arm.mean_ms)
 
 
 def _change(change: PlanChange) -> str:

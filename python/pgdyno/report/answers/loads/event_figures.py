@@ -78,8 +78,8 @@ def _cells(parts: Sequence[EventPart]) -> tuple[str, ...]:
         numbers.ms(p99_ns),
         f"{statistics.median(part.failed for part in parts):,.10g}",
         numbers.rounded(1000 * stall_s) + (f" {wait}" if wait else ""),
-        _megabytes(median_of_known([part.wal_bytes for part in parts])),
-        _megabytes(median_of_known([part.paging_bytes for part in parts])),
+        numbers.known(median_of_known([part.wal_bytes for part in parts]), 1e6),
+        numbers.known(median_of_known([part.paging_bytes for part in parts]), 1e6),
     )
 
 
@@ -111,10 +111,6 @@ def named_events(of: Digest) -> str:
     """Return `checkpoint at 10 s and kill at 20 s`; empty without events."""
     trial = next(iter(_with_events(of)), None)
     return "" if trial is None else listed([_name(each) for each in trial.events])
-
-
-def _megabytes(size: float | None) -> str:
-    return numbers.NOTHING if size is None else numbers.rounded(size / 1e6)
 
 
 def _name(event: EventRecord) -> str:

@@ -219,5 +219,5 @@ def _published_row(of: Digest, point: PointSummary, row: Mapping[str, str | floa
         numbers.rounded(tps),
         f"{mean / tps:.2f}" if tps > 0 else numbers.NOTHING,
         numbers.ms(point.latency.mean if point.latency is not None else None),
-        numbers.rounded(float(theirs)) if theirs is not None else numbers.NOTHING,
+        numbers.known(None if theirs is None else float(theirs)),
     )

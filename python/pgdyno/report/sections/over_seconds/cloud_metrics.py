@@ -18,8 +18,6 @@ FIGURES_A_STEP = 12
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A strip: its lines' metrics with their names and factors."""
-
     title: str
     unit: str
     lines: Mapping[str, str]
