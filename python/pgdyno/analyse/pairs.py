@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property, partial
 from typing import Protocol, TypeVar
 
 from pgdyno.analyse.over_time.timeline import RunSource
@@ -293,36 +294,19 @@ def within(
     if stopping is not None and by != stopping.by:
         # the widening holds for any comparison of the run, but its points are others
         stopping = stopping.model_copy(update={"comparisons": 0})
+    key = key_without(by)
+    pair = partial(_arms, metric=metric, key=key, removed=(removed, removed), paired=True, stopping=stopping)
+    has_same_servers = by not in ("target", VERSION)
     compared = [
-        _arms(
-            (first, other),
-            (arms[first], trials),
-            metric,
-            key_without(by),
-            (removed, removed),
-            paired=True,
-            same_servers=by not in ("target", VERSION),
-            stopping=stopping,
-        )
+        pair((first, other), (arms[first], trials), same_servers=has_same_servers)
         for other, trials in arms.items()
         if other != first
     ]
     later = [trial for trial in judged if trial.control]
-    twice = {(name_of(trial), key_without(by)(trial)) for trial in later}
-    earlier = [t for t in judged if not t.control and (name_of(t), key_without(by)(t)) in twice]
-    control = None
-    if later:
-        names = ", ".join(dict.fromkeys(map(name_of, later)))
-        control = _arms(
-            (names, names),
-            (earlier, later),
-            metric,
-            key_without(by),
-            (removed, removed),
-            paired=True,
-            same_servers=True,
-            stopping=stopping,
-        )
+    twice = {(name_of(trial), key(trial)) for trial in later}
+    earlier = [trial for trial in judged if not trial.control and (name_of(trial), key(trial)) in twice]
+    names = ", ".join(dict.fromkeys(map(name_of, later)))
+    control = pair((names, names), (earlier, later), same_servers=True) if later else None
     return [replace(each, by=by, control=control) for each in compared]
 
 
@@ -399,6 +383,72 @@ def is_duet(trials: Sequence[TrialRecord]) -> bool:
     return any(trial.duet is not None for trial in trials)
 
 
+@dataclass(frozen=True)
+class _ArmAtPoint:
+    """The trials of one arm at one point."""
+
+    trials: Sequence[TrialRecord]
+    removed: Collection[int]
+    metric: Metric
+
+    @cached_property
+    def kept(self) -> list[TrialRecord]:
+        return [trial for trial in self.trials if trial.number not in self.removed]
+
+    @cached_property
+    def gone(self) -> list[TrialRecord]:
+        return [trial for trial in self.trials if trial.number in self.removed]
+
+    @cached_property
+    def measured(self) -> list[tuple[TrialRecord, float]]:
+        return [(trial, value) for trial in self.kept if (value := value_of(trial, self.metric)) is not None]
+
+    @cached_property
+    def figures(self) -> dict[int, float]:
+        """Return the figures by repeat; of a repeated trial, the last.
+
+        Where a repeat has two trials, it needs both: its figure is their geometric mean.
+        """
+        is_twice = len({trial.control for trial in self.trials}) > 1
+        found: dict[int, dict[bool, float]] = {}
+        for trial, value in self.measured:
+            found.setdefault(trial.repeat, {})[trial.control] = value
+        return {
+            repeat: math.sqrt(math.prod(each.values())) if len(each) > 1 else next(iter(each.values()))
+            for repeat, each in found.items()
+            if len(each) > 1 or not is_twice
+        }
+
+    @cached_property
+    def left_out(self) -> int:
+        return len({trial.repeat for trial in self.gone if value_of(trial, self.metric) is not None})
+
+    @cached_property
+    def dead(self) -> int:
+        # the audit finds a trial without a transaction invalid, too
+        return self._without_figure([trial for trial in self.trials if _is_dead(trial)])
+
+    @property
+    def broken(self) -> int:
+        wrong = [trial for trial in self.trials if _is_dead(trial) or trial.outcome is Outcome.INTERRUPTED]
+        return self._without_figure([*wrong, *filter(_has_errors, self.gone)])
+
+    @property
+    def numbers(self) -> list[int]:
+        return [trial.number for trial, _ in self.measured]
+
+    @property
+    def exists(self) -> bool:
+        return bool(self.measured or self.left_out or self.dead)
+
+    @property
+    def instances(self) -> dict[int, int]:
+        return {trial.repeat: trial.instance for trial, _ in self.measured if trial.instance is not None}
+
+    def _without_figure(self, trials: Sequence[TrialRecord]) -> int:
+        return len({trial.repeat for trial in trials} - self.figures.keys())
+
+
 def _arms(
     names: tuple[str, str],
     trials: tuple[Sequence[TrialRecord], Sequence[TrialRecord]],
@@ -410,103 +460,42 @@ def _arms(
     same_servers: bool,
     stopping: StoppingRule | None,
 ) -> Arms:
-    kept = [[trial for trial in of if trial.number not in without] for of, without in zip(trials, removed, strict=True)]
-    gone = [[trial for trial in of if trial.number in without] for of, without in zip(trials, removed, strict=True)]
-    twice = [
-        {key(trial) for trial in of if trial.control} & {key(trial) for trial in of if not trial.control}
-        for of in trials
+    by_key: dict[PointKey, tuple[list[TrialRecord], list[TrialRecord]]] = defaultdict(lambda: ([], []))
+    for at, of in enumerate(trials):
+        for trial in of:
+            by_key[key(trial)][at].append(trial)
+    arms = {
+        each: (_ArmAtPoint(base, removed[0], metric), _ArmAtPoint(other, removed[1], metric))
+        for each, (base, other) in by_key.items()
+    }
+    labels = _labels(list(arms))
+    both = {each: (base, other) for each, (base, other) in arms.items() if base.exists and other.exists}
+    points = [
+        PointPairs(
+            labels[each],
+            (other.trials or base.trials)[-1].point,
+            base.figures,
+            other.figures,
+            (base.left_out, other.left_out),
+            (base.dead, other.dead),
+            other.broken,
+            (base.instances, other.instances),
+            duets=_duets(base, other) if metric is Metric.TPS else {},
+            key=each,
+            trials=(base.numbers, other.numbers),
+        )
+        for each, (base, other) in sorted(both.items(), key=lambda item: item[0][1] or 0)
     ]
-    base, other = (_figures(each, metric, key, whole) for each, whole in zip(kept, twice, strict=True))
-    left_out = [_figures(each, metric, key) for each in gone]
-    # the audit finds a trial without a transaction invalid, too
-    dead = [
-        _without_figure([trial for trial in each if _is_dead(trial)], figures, key)
-        for each, figures in zip(trials, (base, other), strict=True)
-    ]
-    wrong = [trial for trial in trials[1] if _is_dead(trial) or trial.outcome is Outcome.INTERRUPTED]
-    broken = _without_figure([*wrong, *filter(_has_errors, gone[1])], other, key)
-    base_instances, other_instances = (_instances(each, metric, key) for each in kept)
-    numbers = [_numbers(each, metric, key) for each in kept]
-    keys = list(dict.fromkeys(key(trial) for each in trials for trial in each))
-    labels = _labels(keys)
-    points = {key(trial): trial.point for each in trials for trial in each}
-    had = [
-        figures.keys() | out.keys() | none.keys()
-        for figures, out, none in zip((base, other), left_out, dead, strict=True)
-    ]
-    both = sorted((each for each in keys if all(each in arm for arm in had)), key=lambda each: each[1] or 0)
     return Arms(
         *names,
         metric,
         paired,
-        tuple(
-            PointPairs(
-                labels[each],
-                points[each],
-                base.get(each, {}),
-                other.get(each, {}),
-                (len(left_out[0].get(each, ())), len(left_out[1].get(each, ()))),
-                (len(dead[0].get(each, ())), len(dead[1].get(each, ()))),
-                len(broken.get(each, ())),
-                (base_instances.get(each, {}), other_instances.get(each, {})),
-                duets=_duets(kept, each, key) if metric is Metric.TPS else {},
-                key=each,
-                trials=(numbers[0].get(each, ()), numbers[1].get(each, ())),
-            )
-            for each in both
-        ),
-        tuple(labels[each] for each in keys if each not in both),
-        tuple(labels[each] for each in keys if each in had[0] and each not in had[1]),
+        tuple(points),
+        tuple(labels[each] for each in arms if each not in both),
+        tuple(labels[each] for each, (base, other) in arms.items() if base.exists and not other.exists),
         same_servers=same_servers,
         stopping=stopping,
     )
-
-
-def _figures(
-    trials: Sequence[TrialRecord],
-    metric: Metric,
-    key: Callable[[TrialRecord], PointKey],
-    twice: Collection[PointKey] = (),
-) -> dict[PointKey, dict[int, float]]:
-    """Return figures of finished trials by point and repeat; of a repeated trial, the last.
-
-    At the points `twice`, a repeat has two trials, and needs both: its figure is their geometric mean.
-    """
-    found: dict[PointKey, dict[int, dict[bool, float]]] = {}
-    for trial in trials:
-        figure = value_of(trial, metric)
-        if figure is not None:
-            found.setdefault(key(trial), {}).setdefault(trial.repeat, {})[trial.control] = figure
-    return {
-        point: {
-            repeat: math.sqrt(math.prod(each.values())) if len(each) > 1 else next(iter(each.values()))
-            for repeat, each in repeats.items()
-            if len(each) > 1 or point not in twice
-        }
-        for point, repeats in found.items()
-    }
-
-
-def _numbers(
-    trials: Sequence[TrialRecord], metric: Metric, key: Callable[[TrialRecord], PointKey]
-) -> dict[PointKey, list[int]]:
-    found: dict[PointKey, list[int]] = {}
-    for trial in trials:
-        if value_of(trial, metric) is not None:
-            found.setdefault(key(trial), []).append(trial.number)
-    return found
-
-
-def _without_figure(
-    trials: Sequence[TrialRecord],
-    figures: Mapping[PointKey, Mapping[int, float]],
-    key: Callable[[TrialRecord], PointKey],
-) -> dict[PointKey, set[int]]:
-    found: dict[PointKey, set[int]] = {}
-    for trial in trials:
-        if trial.repeat not in figures.get(key(trial), {}):
-            found.setdefault(key(trial), set()).add(trial.repeat)
-    return found
 
 
 def _is_dead(trial: TrialRecord) -> bool:
@@ -517,27 +506,14 @@ def _has_errors(trial: TrialRecord) -> bool:
     return trial.summary is not None and bool(trial.summary.failed)
 
 
-def _duets(
-    arms: Sequence[Sequence[TrialRecord]], point: PointKey, key: Callable[[TrialRecord], PointKey]
-) -> dict[int, float]:
-    """Return the logarithm of other / base of the pairs of a point that ran at the same time, by repeat."""
-    base, other = ([trial for trial in arm if key(trial) == point] for arm in arms)
-    partners = {trial.number for trial in base}
+def _duets(base: _ArmAtPoint, other: _ArmAtPoint) -> dict[int, float]:
+    """Return the logarithm of other / base of the pairs that ran at the same time, by repeat."""
+    partners = {trial.number for trial in base.kept}
     return {
         trial.repeat: math.log(trial.duet.tps_ratio)
-        for trial in other
+        for trial in other.kept
         if trial.duet is not None and trial.duet.tps_ratio is not None and trial.duet.partner in partners
     }
-
-
-def _instances(
-    trials: Sequence[TrialRecord], metric: Metric, key: Callable[[TrialRecord], PointKey]
-) -> dict[PointKey, dict[int, int]]:
-    found: dict[PointKey, dict[int, int]] = {}
-    for trial in trials:
-        if trial.instance is not None and value_of(trial, metric) is not None:
-            found.setdefault(key(trial), {})[trial.repeat] = trial.instance
-    return found
 
 
 def key_without(*names: str) -> Callable[[Placed], PointKey]:

@@ -144,12 +144,16 @@ def scaling_title(of: Digest, extras: Extras = NO_EXTRAS) -> str:
     if not extras.ranks(first.series, last.series):
         low, high = numbers.estimate(last.peak.tps), numbers.estimate(first.peak.tps)
         return gettext("Peaks lie between {low} and {high} transactions a second", low=low, high=high)
+    return peak_range(of.named[last.series].name, last.peak.tps, of.named[first.series].name, first.peak.tps)
+
+
+def peak_range(lowest: str, low: Estimate, highest: str, high: Estimate) -> str:
     return gettext(
         "Peaks lie between {low} ({lowest}) and {high} transactions a second ({highest})",
-        low=numbers.estimate(last.peak.tps),
-        lowest=of.named[last.series].name,
-        high=numbers.estimate(first.peak.tps),
-        highest=of.named[first.series].name,
+        low=numbers.estimate(low),
+        lowest=lowest,
+        high=numbers.estimate(high),
+        highest=highest,
     )
 
 

@@ -7,7 +7,7 @@ from pgdyno.analyse.intervals import Estimate
 from pgdyno.analyse.summary import KNEE_NOT_DETERMINED, PEAK_AT_EDGE, PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
-from pgdyno.report.sentences import interval
+from pgdyno.report.sentences import interval, peak_range
 from pgdyno.report.translation import gettext, translated
 
 MOST_NAMED = 9
@@ -62,13 +62,7 @@ def peaks_text(of: Digest) -> str:
         )
     ordered = sorted(found, key=lambda peak: peak.tps.mean)
     first, last = ordered[0], ordered[-1]
-    return gettext(
-        "Peaks lie between {low} ({lowest}) and {high} transactions a second ({highest})",
-        low=numbers.estimate(first.tps),
-        lowest=first.name,
-        high=numbers.estimate(last.tps),
-        highest=last.name,
-    )
+    return peak_range(first.name, first.tps, last.name, last.tps)
 
 
 def edges(of: Digest) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from pgdyno.analyse.over_time.event_parts import EventPart
@@ -91,20 +92,8 @@ def events_json(of: Digest) -> list[dict[str, Any]]:
 
 def part_json(of: EventPart) -> dict[str, Any]:
     """Return one part of an event."""
-    names = (
-        "from_s",
-        "to_s",
-        "tps",
-        "p50_ns",
-        "p99_ns",
-        "failed",
-        "stall_s",
-        "stall_wait",
-        "wal_bytes",
-        "paging_bytes",
-    )
-    figures = {name: getattr(of, name) for name in names}
-    return {"event": of.event.number, "do": of.event.do, "part": of.part, **figures}
+    figures = {each.name: getattr(of, each.name) for each in fields(of) if each.name != "event"}
+    return {"event": of.event.number, "do": of.event.do, **figures}
 
 
 def named_events(of: Digest) -> str:
