@@ -56,10 +56,10 @@ def test_a_promise_is_a_figure_and_its_limit(text: str, limit: float, words: str
     assert found.allows(limit) is found.sign.endswith("=")
 
 
-@pytest.mark.parametrize("figure", FIGURES)
-def test_every_figure_can_be_promised(figure: str) -> None:
-    unit = {"tps": "", "rate": "%", "errors": "%", "archive": "MB"}.get(figure, "ms")
-    assert parse_promise(f"{figure} < 10{unit}").figure == figure
+def test_every_figure_can_be_promised() -> None:
+    for figure in FIGURES:
+        unit = {"tps": "", "rate": "%", "errors": "%", "archive": "MB"}.get(figure, "ms")
+        assert parse_promise(f"{figure} < 10{unit}").figure == figure
 
 
 @pytest.mark.parametrize(
@@ -371,11 +371,10 @@ def test_several_runs_show_no_promise_of_the_first() -> None:
     assert judged_promises(digest(unite_runs(runs)), NO_EXTRAS) == []
 
 
-@pytest.mark.parametrize("language", [each for each in Language if each is not Language.ENGLISH])
-def test_other_languages_name_the_verdict(language: Language) -> None:
+def test_other_languages_name_the_verdict() -> None:
     run = promising("p99 < 20ms")
     add(run, p99=18)
-    with use_language(language):
+    with use_language(Language.JAPANESE):
         text = said(run).text
     assert text.isascii() is False
     assert "p99 < 20 ms" in text
