@@ -28,14 +28,12 @@ from pgdyno.records import (
     Leftovers,
     Manifest,
     NetworkPathRecord,
-    Outcome,
     Point,
     Preparation,
     Printed,
     ProbeRecord,
     ServerFacts,
     ServerPrint,
-    Summary,
     TargetRecord,
     TrialRecord,
 )
@@ -43,7 +41,7 @@ from pgdyno.store.probe_tables import Metric, Shares, Stretches
 from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.seconds import Seconds
 from pgdyno.store.trial_tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
-from tests.unit.store_sample import STARTED, sample_manifest, seconds_of_rows
+from tests.unit.store_sample import STARTED, sample_manifest, seconds_of_rows, trial_record, trial_summary
 
 ORIGIN_US = 50_000
 """The start of measuring on the engine's clock, in microseconds."""
@@ -317,13 +315,12 @@ def _own_trial(
     mean = latency.get("mean", 0.4) + 1e-6 * number
     figures = {"stddev": 0.1, "min": floor_ms, "p50": 0.4, "p95": 0.6, "p99": 0.8, "max": 9.0, **latency, "mean": mean}
     fields = {
-        "measured_s": length_s, "scheduled": succeeded, "succeeded": succeeded, "failed": 0, "skipped": 0,
-        "in_flight": 0, "retried": 0, "retries": 0, "clients_aborted": 0, "tps": 10_000.0, "connect_us": 100,
-        "scripts": [], "errors": [], **summary,
+        "measured_s": length_s, "scheduled": succeeded, "succeeded": succeeded, "tps": 10_000.0, "connect_us": 100,
+        "latency_ns": Latency(**{name: round(value * 1e6) for name, value in figures.items()}), **summary,
     }  # fmt: skip
     begin = STARTED + timedelta(seconds=number * length_s)
-    return TrialRecord(
-        number=number,
+    return trial_record(
+        number,
         slug=f"{number:04d}-{target}",
         target=target,
         point=Point(**{"clients": 4, "scale": 10, **point}),
@@ -332,10 +329,8 @@ def _own_trial(
         ended_at=begin + timedelta(seconds=length_s),
         warmup_s=1,
         duration_s=length_s,
-        transactions=None,
-        outcome=Outcome.FINISHED,
         generator=Generator(version="0.1.0", workers=2, io="epoll", seed=1, exit_code=0),
-        summary=Summary(latency_ns=Latency(**{name: round(value * 1e6) for name, value in figures.items()}), **fields),
+        summary=trial_summary(**fields),
         prepare=Preparation(method="vacuum", seconds=1, steps=[], dataset_bytes=dataset_bytes),
     )
 
@@ -444,22 +439,16 @@ def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
     line = row.line or number
     lines = {name: Printed(line=line, text=row.texts.get(name, f"{name} {value}")) for name, value in figures.items()}
     count = figures.get("transactions")
-    return TrialRecord(
-        number=number,
-        slug=f"{number:04d}",
+    return trial_record(
+        number,
         target=row.target,
         point=Point(clients=row.clients, scale=row.scale, protocol=""),
-        repeat=1,
         started_at=None,
         ended_at=None,
-        warmup_s=0,
         duration_s=figures.get("duration_s"),
-        transactions=None,
-        outcome=Outcome.FINISHED,
-        summary=Summary(
+        summary=trial_summary(
             measured_s=figures.get("duration_s"), scheduled=None, succeeded=None if count is None else int(count),
-            failed=0, skipped=0, in_flight=None, retried=0, retries=0, clients_aborted=0,
-            tps=figures.get("tps", 1.0), latency_ns=None, connect_us=None, scripts=[], errors=[],
+            in_flight=None, tps=figures.get("tps", 1.0),
         ),
         imported=Imported(
             file="report.txt", line=line, last_line=line, tool=row.tool, command=row.command, figures=figures,

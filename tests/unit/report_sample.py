@@ -22,7 +22,6 @@ from pgdyno.records import (
     Point,
     ServerFacts,
     Stage,
-    Summary,
     TargetRecord,
     TrialRecord,
 )
@@ -32,7 +31,7 @@ from pgdyno.report.report_content import NO_EXTRAS, Extras, digest
 from pgdyno.report.sections.draft import Draft
 from pgdyno.store.seconds import MEASURE, WARM_UP, Seconds
 from pgdyno.store.trial_tables import TOTAL, HistogramRow, IntervalRow, StatementRow
-from tests.unit.store_sample import seconds_of_rows
+from tests.unit.store_sample import seconds_of_rows, trial_record, trial_summary
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 _QUANTILES = [NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)]
@@ -251,24 +250,21 @@ def add_trial(
         rows.append(interval_row(number, at, phase, count, p99_ns=p99_ns, warmup_s=warmup_s))
     if with_latency:
         blobs.append(HistogramRow(number, TOTAL, MEASURE, 0, blob_of(total)))
-    summary = Summary(
+    summary = trial_summary(
         measured_s=seconds,
         scheduled=succeeded + failed + skipped,
         succeeded=succeeded,
         failed=failed,
         skipped=skipped,
-        in_flight=0,
         retried=retries,
         retries=retries,
-        clients_aborted=0,
         tps=tps if with_latency else 0.0,
         latency_ns=latency_of(total) if with_latency else None,
         connect_us=3000,
-        scripts=[],
         errors=list(errors),
     )
-    record = TrialRecord(
-        number=number,
+    record = trial_record(
+        number,
         slug=f"{target}-c{clients}",
         target=target,
         point=point or Point(clients=clients, protocol="prepared"),
@@ -277,8 +273,6 @@ def add_trial(
         ended_at=STARTED + timedelta(seconds=13 * number + seconds + warmup_s),
         warmup_s=warmup_s,
         duration_s=seconds,
-        transactions=None,
-        outcome=Outcome.FINISHED,
         generator=Generator(version="0.1.0", workers=2, io="epoll", seed=1, exit_code=0),
         summary=summary,
     )
@@ -299,8 +293,8 @@ def add_failure(
 ) -> TrialRecord:
     """Adds a failed trial."""
     number = len(run.trials) + 1
-    record = TrialRecord(
-        number=number,
+    record = trial_record(
+        number,
         slug=f"{target}-c{clients}",
         target=target,
         point=Point(clients=clients, protocol="prepared"),
@@ -308,8 +302,6 @@ def add_failure(
         started_at=STARTED + timedelta(seconds=13 * number),
         ended_at=STARTED + timedelta(seconds=13 * number + 1),
         warmup_s=2,
-        duration_s=10,
-        transactions=None,
         outcome=outcome,
         failure=Failure(stage=Stage.RUN, message=message, hint=hint, sqlstate="53300"),
     )

@@ -52,21 +52,40 @@ def sample_manifest(**changes: object) -> Manifest:
     return Manifest(**{**fields, **changes})
 
 
+def trial_record(number: int, **fields: object) -> TrialRecord:
+    """Returns the record of a finished trial with `fields`."""
+    said: dict[str, Any] = {
+        "number": number, "slug": f"{number:04d}", "target": "a", "point": Point(clients=8), "repeat": 1,
+        "started_at": STARTED, "ended_at": STARTED, "warmup_s": 0, "duration_s": 10, "transactions": None,
+        "outcome": Outcome.FINISHED, **fields,
+    }  # fmt: skip
+    return TrialRecord(**said)
+
+
+def trial_summary(**fields: object) -> Summary:
+    """Returns the summary of a trial in which nothing happened but `fields`."""
+    nothing = dict.fromkeys(
+        ("failed", "skipped", "in_flight", "retried", "retries", "clients_aborted", "succeeded", "scheduled"), 0
+    )
+    said: dict[str, Any] = {
+        **nothing, "measured_s": 10, "tps": 0, "latency_ns": None, "connect_us": None, "scripts": [], "errors": [],
+        **fields,
+    }  # fmt: skip
+    return Summary(**said)
+
+
 def sample_record(number: int, events: list[Event], *, target: str = "pg18", repeat: int = 1) -> TrialRecord:
     """Returns the record of the trial with these `events`."""
     start, end = events[0], events[-1]
-    return TrialRecord(
-        number=number,
+    return trial_record(
+        number,
         slug=f"{number:04d}-{target}-c{start['clients']}",
         target=target,
         point=Point(clients=start["clients"], protocol=start["protocol"], scale=start["scale"]),
         repeat=repeat,
-        started_at=STARTED,
         ended_at=STARTED + timedelta(microseconds=end["t_us"]),
         warmup_s=start["warmup_s"],
         duration_s=start["duration_s"],
-        transactions=None,
-        outcome=Outcome.FINISHED,
         generator=Generator(version="0.1.0", workers=1, io="epoll", seed=start["seed"], exit_code=0),
         summary=_summary(start, end),
     )

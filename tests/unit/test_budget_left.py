@@ -1,7 +1,6 @@
 """A run within its budget: what does not fit is left out, ended or refused."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,8 @@ from pgdyno.experiment.budget_left import BudgetLeft, BudgetUsedError, LoadTooLo
 from pgdyno.plan import Plan, PlannedTrial, planned_trials
 from pgdyno.plan.time_budget.budget import Budget, Room
 from pgdyno.plan.time_budget.time_and_disk import FILE, LOAD_S_A_SCALE, keep_load_rate, load_rate
-from pgdyno.records import Outcome, Preparation, PrepareStep, TrialRecord
+from pgdyno.records import Preparation, PrepareStep
+from tests.unit.store_sample import trial_record
 
 GIB = 1024**3
 
@@ -44,24 +44,9 @@ def measured(
     left.begins([trial])
     clock.now_s += seconds + load_s
     steps = [PrepareStep(name="load", seconds=load_s)] if loads else []
-    left.ended(
-        [
-            TrialRecord(
-                number=trial.number,
-                slug=trial.slug,
-                target=trial.target,
-                point=trial.point,
-                repeat=trial.repeat,
-                started_at=datetime.now(UTC),
-                ended_at=datetime.now(UTC),
-                warmup_s=0,
-                duration_s=10,
-                transactions=None,
-                outcome=Outcome.FINISHED,
-                prepare=Preparation(method="vacuum", seconds=load_s, steps=steps),
-            )
-        ]
-    )
+    prepared = Preparation(method="vacuum", seconds=load_s, steps=steps)
+    told = {name: getattr(trial, name) for name in ("slug", "target", "point", "repeat")}
+    left.ended([trial_record(trial.number, **told, prepare=prepared)])
 
 
 def test_keeps_every_trial_while_they_fit() -> None:

@@ -14,13 +14,14 @@ from pgdyno.plan.ab_plan import Question, in_options
 from pgdyno.plan.impact_plan import Operation, impact_plan
 from pgdyno.plan.loaded_plan import load_text
 from pgdyno.plan.model import EventSpec
-from pgdyno.records import EventEffect, EventOutcome, EventRecord, Outcome, Point, Stage, TrialRecord
+from pgdyno.records import EventEffect, EventOutcome, EventRecord, Point, Stage, TrialRecord
 from pgdyno.report.answers.loads.impact import impact_text, operation_name
 from pgdyno.run.event_injection import Cutoff, Injector, Operations, failure_of_events
 from pgdyno.run.load_level import LevelBefore, Second, is_steady
 from pgdyno.targets.operations import backup
 from pgdyno.targets.operations.backup import backup_command
 from tests.present import present
+from tests.unit.store_sample import trial_record
 from tests.unit.test_run_inject import begin, settled
 from tests.waiting import wait_until
 
@@ -200,20 +201,8 @@ def trial(number: int, *, control: bool, rate: float | None = 300, recovered: fl
         is_control=control,
         alone_s=33 if control else None,
     )
-    return TrialRecord(
-        number=number,
-        slug=str(number),
-        target="a",
-        point=Point(clients=8, rate=rate),
-        repeat=(number + 1) // 2,
-        started_at=None,
-        ended_at=None,
-        warmup_s=0,
-        duration_s=100,
-        transactions=None,
-        outcome=Outcome.FINISHED,
-        events=[event],
-    )
+    point = Point(clients=8, rate=rate)
+    return trial_record(number, point=point, repeat=(number + 1) // 2, duration_s=100, events=[event])
 
 
 def part(of: TrialRecord, name: str, p99_ms: float, stall_s: float) -> EventPart:

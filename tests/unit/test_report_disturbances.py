@@ -1,6 +1,5 @@
 """Reports about events, commit ledgers and searches."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from pgdyno.records import (
     EventRecord,
     LedgerRecord,
     Manifest,
-    Outcome,
     Point,
     ReadOrder,
     SearchRecord,
@@ -22,6 +20,7 @@ from pgdyno.report.report_content import NO_EXTRAS, digest
 from pgdyno.report.run_notes import disturbance_lines, search_lines
 from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest
+from tests.unit.store_sample import trial_record
 
 EFFECT = EventEffect(
     nobody_served_s=1.72,
@@ -55,22 +54,7 @@ def event(outcome: EventOutcome = EventOutcome.DONE, effect: EventEffect | None 
 
 
 def trial(events: list[EventRecord], ledger: LedgerRecord | None = None) -> TrialRecord:
-    now = datetime.now(UTC)
-    return TrialRecord(
-        number=3,
-        slug="0003",
-        target="a",
-        point=Point(clients=8),
-        repeat=1,
-        started_at=now,
-        ended_at=now,
-        warmup_s=5,
-        duration_s=40,
-        transactions=None,
-        outcome=Outcome.FINISHED,
-        events=events,
-        ledger=ledger,
-    )
+    return trial_record(3, warmup_s=5, duration_s=40, events=events, ledger=ledger)
 
 
 @pytest.mark.parametrize(

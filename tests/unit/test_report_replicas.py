@@ -1,13 +1,12 @@
 """Standbys in reports: a row per trial and standby, apart from the figures of the primary."""
 
-from datetime import UTC, datetime
-
-from pgdyno.records import BackgroundFigures, Outcome, Point, ProbeRecord, ReplicaLag, StandbyProbeRecord, TrialRecord
+from pgdyno.records import BackgroundFigures, ProbeRecord, ReplicaLag, StandbyProbeRecord, TrialRecord
 from pgdyno.report.run_notes import background_table, replica_table
 from pgdyno.report.table import Table, first_rows
 from pgdyno.report.terminal.block_lines import table_lines
 from pgdyno.report.terminal.summary_file import Layout
 from tests.unit.report_sample import latency_of
+from tests.unit.store_sample import trial_record
 
 LOAD = BackgroundFigures(
     name="pgdyno_1", clients=2, measured_s=4, succeeded=8000, failed=3, skipped=0, tps=2000,
@@ -23,11 +22,7 @@ PROBE = StandbyProbeRecord(name="pgdyno_1", active=1.25, waits={"startup: CPU": 
 
 
 def trial(number: int, loads: list[BackgroundFigures], lags: list[ReplicaLag]) -> TrialRecord:
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    return TrialRecord(
-        number=number, slug="s", target="t", point=Point(clients=1), repeat=1, started_at=at, ended_at=at, warmup_s=0,
-        duration_s=1, transactions=None, outcome=Outcome.FINISHED, background=loads, replication=lags,
-    )  # fmt: skip
+    return trial_record(number, background=loads, replication=lags)
 
 
 def test_a_row_has_how_far_a_standby_was_behind() -> None:

@@ -1,6 +1,5 @@
 """Searches of a plan: which trials meet the target, which trial belongs to which search, and the next value."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,11 @@ from pgdyno.records import (
     ReplicaLag,
     ScriptSummary,
     SearchRecord,
-    Summary,
     TrialRecord,
 )
 from tests.present import present
 from tests.unit.plan_sample import load, small_plan, the_problem
+from tests.unit.store_sample import trial_record, trial_summary
 
 SCRIPTS = 'scripts = ["tpcb-like", "select-only@9"]'
 PLAN = small_plan(SCRIPTS, "clients = [1, 8]\nscale = [1, 2]", 'duration = "10s"\nrepeats = 2', a="18", b="17")
@@ -70,38 +69,17 @@ def record(
         ScriptSummary(id=at, name="<builtin>", weight=1, succeeded=1, failed=0, skipped=0, latency_ns=latency(each))
         for at, each in enumerate(by_script)
     ]
-    summary = Summary(
-        measured_s=10,
+    summary = trial_summary(
         scheduled=1000,
         succeeded=served,
         failed=1000 - served,
-        skipped=0,
-        in_flight=0,
-        retried=0,
-        retries=0,
-        clients_aborted=0,
         unstarted=unstarted,
         tps=tps,
         latency_ns=latency(p99_ms),
-        connect_us=1,
         scripts=scripts,
-        errors=[],
     )
-    now = datetime.now(UTC)
-    return TrialRecord(
-        number=number,
-        slug=f"{number:04d}",
-        target=target,
-        point=point,
-        repeat=1,
-        started_at=now,
-        ended_at=now,
-        warmup_s=0,
-        duration_s=10,
-        transactions=None,
-        outcome=outcome,
-        summary=None if outcome is Outcome.FAILED else summary,
-    )
+    told = None if outcome is Outcome.FAILED else summary
+    return trial_record(number, target=target, point=point, outcome=outcome, summary=told)
 
 
 def carry_out(arm: Arm, tps: dict[int, float]) -> tuple[SearchRecord, list[TrialRecord]]:
