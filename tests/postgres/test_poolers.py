@@ -94,9 +94,7 @@ def clean() -> dict[str, str]:
 OBJECTS = "SELECT array[(SELECT count(*) FROM pg_database), (SELECT count(*) FROM pg_class)]"
 COMMANDS = {
     "watch": ["watch", "{dsn}", "--once"],
-    "watch as JSON": ["watch", "{dsn}", "--once", "--json"],
     "run": ["run", "{plan}"],
-    "run with a ledger": ["run", "{plan}", "--set", "trial.ledger=true"],
     "ab": ["ab", "--dsn", "{dsn}", "--set", "work_mem=4MB,64MB", "--script", "{script}", "--no-preflight"],
     "ab of the server and its pooler": [
         *("ab", "--dsn", "{server}", "--dsn", "{dsn}", "--script", "{script}", "--no-preflight")
@@ -124,7 +122,7 @@ def filled(words: Sequence[str], pooler: PgBouncer, folder: Path) -> list[str]:
 
 
 # one function opens all sessions (see the last test), so that a few commands stand for all in the other mode
-@pytest.mark.long_cases("session-ab", "session-capture", "session-run with", "session-tune", "session-watch as")
+@pytest.mark.long_cases("session-ab", "session-capture", "session-tune")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_refuses_a_pooler(kept: PgBouncer, home: Home, tmp_path: Path, command: str) -> None:
     objects = kept.server.value(OBJECTS)
@@ -145,23 +143,26 @@ def test_doctor_says_stop(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
     assert "is a connection pooler" in " ".join(done.stdout.split())
 
 
-@pytest.mark.long_cases("session--")
+@pytest.mark.long_cases("session--i")
 @pytest.mark.parametrize(
-    "options", [[], ["-I", "dtgvp"], ["--dataset=sbtest"], ["--tpcc-check", "--dataset=tpcc"]], ids=" ".join
+    "command",
+    [
+        [PGDRIVE, "-i"],
+        [PGDRIVE, "-i", "-I", "dtgvp"],
+        [PGDRIVE, "-i", "--dataset=sbtest"],
+        [PGDRIVE, "-i", "--tpcc-check", "--dataset=tpcc"],
+        [PGPROBE, "--no-host"],
+    ],
+    ids=lambda command: " ".join(map(str, command[1:])),
 )
-def test_a_load_of_a_dataset_refuses_a_pooler(kept: PgBouncer, options: list[str]) -> None:
+def test_a_load_of_a_dataset_and_the_probe_refuse_a_pooler(kept: PgBouncer, command: list[str | Path]) -> None:
     rows = kept.server.value("SELECT count(*) FROM pgbench_accounts")
-    done = program(PGDRIVE, "-i", *options, kept.dsn)
+    done = program(*command, f"--dbname={kept.dsn}" if command[0] == PGPROBE else kept.dsn)
     assert done.returncode == 1
     assert "it is a connection pooler, not a server" in done.stderr
-    assert f"the pooler reaches it at 127.0.0.1, port {kept.server.port}" in done.stderr
+    if command[0] == PGDRIVE:
+        assert f"the pooler reaches it at 127.0.0.1, port {kept.server.port}" in done.stderr
     assert kept.server.value("SELECT count(*) FROM pgbench_accounts") == rows
-
-
-def test_the_probe_refuses_a_pooler(kept: PgBouncer) -> None:
-    done = program(PGPROBE, f"--dbname={kept.dsn}", "--no-host")
-    assert done.returncode == 1
-    assert "it is a connection pooler, not a server" in done.stderr
 
 
 def test_the_console_is_recognised(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
