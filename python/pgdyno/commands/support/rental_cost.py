@@ -36,7 +36,10 @@ def print_cost(plan: Plan, *, json: bool) -> None:
     if provider is None and not json:
         print("the plan rents no servers, so pgdyno has no prices for it")
         return
-    found = provider.price(plan, Home.locate().root) if provider is not None else _no_cost()
+    if provider is not None:
+        found = provider.price(plan, Home.locate().root)
+    else:
+        found = Estimate((), 0.0, (), provider=next((each.title for each in providers()), ""))
     if json:
         print_json(as_json(found))
         return
@@ -46,10 +49,6 @@ def print_cost(plan: Plan, *, json: bool) -> None:
     console = Console(soft_wrap=True)
     for line in lines(found):
         console.print(line)
-
-
-def _no_cost() -> Estimate:
-    return Estimate((), 0.0, (), provider=next((each.title for each in providers()), ""))
 
 
 def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:

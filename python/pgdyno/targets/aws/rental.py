@@ -83,7 +83,6 @@ class Rental(rental.Rental):
         return rented_targets(self.plan)
 
     def up(self) -> None:
-        """Create everything, the servers in parallel. Raises TargetError, and then leaves what it has created."""
         self._check_before()
         # What the parallel workers share must exist before they start.
         if self._has_hosts:
@@ -216,7 +215,6 @@ class Rental(rental.Rental):
         return accrued_cost(items, since, requests, now, load, self.released)
 
     def request_cost(self, name: str, now: datetime) -> float | None:
-        """Return what the requests to Aurora's storage cost that Amazon has counted until `now`."""
         meter = self._requests(name)
         until = self.released.get(name, now)
         return 0.0 if meter is None else meter.cost(self.since.get(name, self.journal.begun), until)
@@ -250,7 +248,6 @@ class Rental(rental.Rental):
         return [each.name for each in self.journal.noted if each.target == name and each.kind == Kind.INSTANCE]
 
     def take_snapshot(self, name: str, dataset: str) -> None:
-        """Take a snapshot of the server of target `name`, which now has `dataset`. Raises TargetError."""
         server = self._server(name, "")
         assert isinstance(server, Rds | Aurora)
         earlier = sum(each.target == name and each.kind in _SNAPSHOTS for each in self.journal.noted)
@@ -261,9 +258,6 @@ class Rental(rental.Rental):
         self.fresh.discard(name)
 
     def restore(self, name: str, dataset: str | None = None) -> None:
-        """Remove the server of target `name`, and create it again: from pgdyno's snapshot with `dataset`, or for None
-        from the plan's snapshot or cluster. Raises TargetError.
-        """
         maker, within_s = self._maker(name), parse_duration_s(self.specs[name].ready_within)
         clouds = {maker.cloud.region: maker.cloud}
         left = remove_all(clouds, lambda: self._of_target(name, _DATABASES), self.say, within_s)
@@ -274,9 +268,6 @@ class Rental(rental.Rental):
         self.unread.add(name)
 
     def release(self, name: str) -> None:
-        """Request the removal of the server of target `name` without waiting for it, so that the run continues; `down`
-        removes what else belongs to it. Raises TargetError.
-        """
         begin_removal(self._maker(name).cloud, self._of_target(name, (*_DATABASES, Kind.INSTANCE)), self.say)
         self.journal.is_released(name)
         self.released[name] = datetime.now(UTC)
@@ -286,7 +277,6 @@ class Rental(rental.Rental):
         return by_name(self._maker(name).cloud, noted, self.journal.run)
 
     def down(self) -> list[Left]:
-        """Remove everything, and the journal if nothing is left; return what is left. Raises TargetError."""
         journal, search = self.journal, Search(self.clouds, [self.journal])
         known = [
             Resource(each.kind, each.name, each.name, each.region, journal.run, journal.expires)
@@ -325,7 +315,6 @@ class Rental(rental.Rental):
         return exist >= self.journal.ready.keys()
 
     def prolong(self, expires: datetime) -> None:
-        """Give all resources another expiry. Raises TargetError; some may then still have the earlier one."""
         for each in self.existing():
             if each.kind == Kind.SCHEDULE:
                 move(self.clouds[each.region], each.id, expires)

@@ -224,7 +224,7 @@ class Rental(ABC):
 
     @abstractmethod
     def up(self) -> None:
-        """Create all resources; after an error, those created so far still exist."""
+        """Create all resources, as far as possible in parallel; after an error, those created so far still exist."""
 
     @abstractmethod
     def is_up(self) -> bool:
@@ -337,7 +337,7 @@ class Rental(ABC):
 
     @abstractmethod
     def prolong(self, expires: datetime) -> None:
-        """Extend the expiry of all resources."""
+        """Give all resources another expiry; after an error, some may still have the earlier one."""
 
     @abstractmethod
     def release(self, name: str) -> None:

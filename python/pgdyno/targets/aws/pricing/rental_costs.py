@@ -63,12 +63,6 @@ METRICS = 7
 """Metrics of a host with detailed monitoring, as Amazon counts them; per-minute metrics of volumes are free."""
 
 
-def monitoring_item(name: str, prices: Prices, region: str) -> Item:
-    """Return a host's detailed monitoring; the account's ten free metrics are not deducted."""
-    usage = Usage(region, CLOUDWATCH, METRIC, "CW:MetricMonitorUsage")
-    return Item(name, "detailed monitoring", METRICS, "metrics", prices.rate(usage))
-
-
 def part_items(each: Resource, prices: Prices) -> Iterator[Item]:
     """Yield the cost of an existing host or volume."""
     if each.kind == Kind.INSTANCE:
@@ -231,8 +225,10 @@ def _items(plan: Plan, name: str, spec: AwsTarget, prices: Prices, configured: s
     if isinstance(spec, Ec2Target):
         volumes = [each for each in (spec.root, spec.data, spec.wal) if each is not None]
         yield from host_items(name, spec, volumes, prices, region)
-        # Generators have no detailed monitoring: see instances.Order.by_minute.
-        yield monitoring_item(name, prices, region)
+        # Generators have no detailed monitoring: see instances.Order.by_minute. The account's ten free metrics are not
+        # deducted.
+        usage = Usage(region, CLOUDWATCH, METRIC, "CW:MetricMonitorUsage")
+        yield Item(name, "detailed monitoring", METRICS, "metrics", prices.rate(usage))
     elif isinstance(spec, RdsTarget):
         engine = "PostgreSQL"
         usage = Usage(region, engine, INSTANCES, f"InstanceUsage:{spec.instance}")
