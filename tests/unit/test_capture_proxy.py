@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from pgdyno.capture.logs.capture_logs import Options
-from pgdyno.capture.proxy.proxy_records import capture_records
+from pgdyno.capture.proxy.capture_proxy import capture_records
 from pgdyno.records.capture import Capture, Source, Values
 
 BEGAN_US = 1_800_000_000_000_000

@@ -15,8 +15,8 @@ from pgdyno.capture.left_out import SERVER_UNKNOWN, sentence
 from pgdyno.capture.logs.capture_logs import Options, Progress, capture_logs
 from pgdyno.capture.logs.log_times import logged_time_us
 from pgdyno.capture.parser import require_parser
+from pgdyno.capture.proxy.capture_proxy import capture_records
 from pgdyno.capture.proxy.proxy_process import ProxyProcess
-from pgdyno.capture.proxy.proxy_records import capture_records
 from pgdyno.capture.server.log_copy import LogCopy
 from pgdyno.capture.server.recording import Recording
 from pgdyno.capture.server.server_check import ServerLog, check_server_log
