@@ -129,8 +129,9 @@ impl<'s> EventLoop<'s> {
                 Err(error) => return Err(error.into()),
             }
             // one reading of the clock a turn: answers that are due are sent before new messages are
-            // answered, so that the answers of a connection keep their order
-            let now = self.shared.now();
+            // answered, so that the answers of a connection keep their order; none where all are sent at once
+            let is_timed = self.shared.is_timed() || !self.times.is_empty();
+            let now = if is_timed { self.shared.now() } else { 0 };
             while self.times.first().is_some_and(|(due, _)| *due <= now)
                 && let Some((_, place)) = self.times.pop_first()
             {
@@ -176,7 +177,7 @@ impl<'s> EventLoop<'s> {
         if let Some(doors) = &self.doors
             && let Some(listener) = doors.listeners.iter().position(|listener| descriptor(listener) == place)
         {
-            return self.accept(listener, flags, now);
+            return self.accept(listener, flags);
         }
         let worker = &self.workers[self.number];
         let mut clients = worker.clients();
@@ -222,7 +223,7 @@ impl<'s> EventLoop<'s> {
     }
 
     /// Accepts connections, and hands them to the threads in turn.
-    fn accept(&mut self, listener: usize, flags: EventFlags, now: Nanos) -> io::Result<()> {
+    fn accept(&mut self, listener: usize, flags: EventFlags) -> io::Result<()> {
         let Some(doors) = &self.doors else { return Ok(()) };
         let listener = &doors.listeners[listener];
         let epoll = &self.workers[self.number].epoll;
@@ -239,7 +240,7 @@ impl<'s> EventLoop<'s> {
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     // the kernel would report the listener again and again
                     epoll::delete(epoll, listener)?;
-                    self.times.insert((now + ACCEPT_AGAIN_AFTER, descriptor(listener)));
+                    self.times.insert((self.shared.now() + ACCEPT_AGAIN_AFTER, descriptor(listener)));
                     if !std::mem::replace(&mut self.has_complained, true) {
                         let error = "accepting a connection failed: no file descriptor or memory is left";
                         pgdyno_commandline::report("pgnull", error);

@@ -33,6 +33,11 @@ impl Shared {
         }
     }
 
+    /// Whether any answer waits, so that the clock has to be read.
+    pub fn is_timed(&self) -> bool {
+        !self.options.delay.is_zero() || self.options.stall.is_some()
+    }
+
     pub fn now(&self) -> Nanos {
         nanos(self.started.elapsed())
     }

@@ -46,8 +46,10 @@ pub fn classify(sql: &[u8]) -> Result<Meaning<'_>, Refusal> {
         true => Answer::Rows(RowSet::Number, tag),
         false => Answer::Changed(tag),
     };
+    if first.eq_ignore_ascii_case(b"select") {
+        return Ok(Meaning::Answer(select(tokens.rest)));
+    }
     Ok(Meaning::Answer(match first.to_ascii_uppercase().as_slice() {
-        b"SELECT" => select(tokens.rest),
         b"WITH" | b"VALUES" | b"TABLE" => Answer::Rows(RowSet::Number, "SELECT 1"),
         b"UPDATE" => change("UPDATE 1"),
         b"INSERT" => change("INSERT 0 1"),
