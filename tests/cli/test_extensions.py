@@ -149,7 +149,7 @@ def _blocks(draft):
     return ["Every target once.", names_figure([name for name, _ in rows]), Folded("Their kinds", [table])]
 
 
-SECTION = Section("names", lambda: "Names of targets", lambda: "Names", _blocks)
+SECTION = Section("names", "Names of targets", _blocks, "Names")
 '''
 CHART = '''
 """The length of names."""
