@@ -5,8 +5,6 @@ list and for a search. The server reads every run when it starts, and keeps what
 machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -4,8 +4,6 @@ The log is made up: 200 sessions, transactions of five statements, half of them 
 protocol, and a text of its own in most.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -9,8 +9,6 @@ an ordinary `pgdyno run` over two families of priced targets. Run it on an idle 
 time that a quota does not reserve.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -3,8 +3,6 @@
 They share the cores of one machine: this measures what several cost, not how far they go.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

@@ -8,8 +8,6 @@ duet run at the same time, so a duet makes twice as many pairs in the time of an
 docs/concepts/duet.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

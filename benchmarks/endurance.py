@@ -8,8 +8,6 @@ memory of pgdyno, its probe and its engine, and the size of the run folder. It p
 folders and their reports stay in `--out`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

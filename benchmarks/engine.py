@@ -5,8 +5,6 @@ its rounds; a ratio is the median of the ratios in each round: a machine that ge
 CPU is user and system time of the client's process, from wait4.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

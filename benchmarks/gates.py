@@ -8,8 +8,6 @@ successive blocks, of whose three trials one is the candidate, at each place as 
 divided by 1.05. With --gates=0 it only draws from the runs in FOLDER.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

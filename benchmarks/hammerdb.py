@@ -6,8 +6,6 @@ after the process, by transaction, with the CPU time of its backends. Full pages
 depend on how long ago something happened, not on the transaction.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -3,8 +3,6 @@
 The logs are made up: 20,000 transactions a second of 64 clients, latencies by a formula.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -9,8 +9,6 @@ them, and four trials of each, none of them used twice in a comparison. Both arm
 that is claimed is wrong. The trials must scatter much less than the quotas differ, so the machine must be idle.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

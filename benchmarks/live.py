@@ -4,8 +4,6 @@ A browser is a connection that reads every server-sent event; drawing is the bro
 idle machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

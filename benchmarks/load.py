@@ -9,8 +9,6 @@ At last pgdyno loads a server of its own as `pgdyno run` does, without WAL, both
 loads an equal one, both with default settings: first when the server is new, then again.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ shares the machine: times say how the ways stand to each other, and CPU what a r
 on an idle machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

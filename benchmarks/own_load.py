@@ -7,8 +7,6 @@ them. "load/load" is how far, in the median, the load is from its own run before
 What the server did for a statement (blocks, rows, WAL records) shows on a busy machine, too, whether it did the same.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ replay shows what arrived: statements that are missing or surplus, with their pa
 began from where the n-th of the load did.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

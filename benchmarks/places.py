@@ -1,7 +1,5 @@
 """The servers that are loaded: a real one over two kinds of socket, and one that answers at once."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

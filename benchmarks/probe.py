@@ -5,8 +5,6 @@ A pair is judged as `pgdyno compare` does it, with delta = 1 %. Behind the pairs
 gives its own cost. Take figures on an idle machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -7,8 +7,6 @@ statement on all three, in random order, so that all of them see the same machin
 proxy: transactions per second, CPU per transaction, and memory at the beginning and at the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -3,8 +3,6 @@
 All loads go to the null server, which answers at once: what is measured is the generator alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

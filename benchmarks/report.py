@@ -5,8 +5,6 @@ beside each, through the store; then runs `pgdyno report`. CPU time is that of t
 most that was resident at once (VmHWM). The figures in the run are made up.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import statistics

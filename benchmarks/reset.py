@@ -3,8 +3,6 @@
 Figures are medians over the trials, without what is made once (load, template, snapshot), which is shown apart.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ and goes on with --resume. Then rows are compared by a hash of all rows of a tab
 the catalogs column by column and index by index, and the marks. It ends with exit code 1 if anything differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

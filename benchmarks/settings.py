@@ -8,8 +8,6 @@ statements, JIT costs and freezing, which no load reaches. Prints for each searc
 stayed. Right is a search that keeps the planted setting and no other one, or none without a planted one.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -4,8 +4,6 @@ The goals are shares of the CPU time of `import numpy, duckdb`, measured here li
 other load adds to CPU time. The stored run that is shown has 18 trials of 5 s; its figures are made up.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

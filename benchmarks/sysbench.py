@@ -5,8 +5,6 @@ of its rounds, the ratio of CPU the median of the rounds' ratios. CPU is user an
 process, from wait4, a transaction. Rows are drawn uniformly from 4 tables of 100,000.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

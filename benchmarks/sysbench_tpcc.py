@@ -5,8 +5,6 @@ median of its rounds, a ratio the median of the rounds' ratios; CPU is user and 
 from wait4, a transaction. The workload is derived from TPC-C; none of these figures is a TPC result.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -7,8 +7,6 @@ schedulers are faster or slower in a load's first seconds. The peer is sysbench 
 whichever number of threads does best in a short race. Client and server share the machine's cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

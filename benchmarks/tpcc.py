@@ -7,8 +7,6 @@ With `--hammerdb`, HammerDB itself runs in turn with pgdrive instead: see hammer
 result: the workload is derived from TPC-C.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

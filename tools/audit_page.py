@@ -1,7 +1,5 @@
 """Generates the reference of the audit's rules from the rules."""
 
-from __future__ import annotations
-
 from pgdyno.audit import RULES
 
 HEAD = """\

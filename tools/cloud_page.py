@@ -1,7 +1,5 @@
 """Generates the reference of what Amazon measures, and of what a selftest tries, from the package for Amazon."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pgdyno.targets.aws.observe.cloudwatch import DATABASE, HOST, LATENCIES, VOLUME, Counted

@@ -1,7 +1,5 @@
 """Generates the reference of pgdyno's commands from their help."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

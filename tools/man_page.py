@@ -1,7 +1,5 @@
 """Generates the manual page of pgdyno from its help, and from the reference of exit codes and variables."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Generates the reference of message ids from the calls of `Message` in the source."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 `python tools/pages.py FOLDER` writes them into FOLDER/doc, and the manual page into FOLDER/man.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib import resources

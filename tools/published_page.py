@@ -1,7 +1,5 @@
 """Generates the reference of columns of published figures."""
 
-from __future__ import annotations
-
 from pgdyno.published import COLUMNS
 
 HEAD = """\

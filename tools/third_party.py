@@ -3,8 +3,6 @@
 `hatch_build.py` puts them into every wheel; `python tools/third_party.py` prints them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

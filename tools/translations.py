@@ -4,8 +4,6 @@
 only compiles, as `make build` and the wheel's build (`hatch_build.py`) do. Compiling needs nothing but Babel.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -6,8 +6,6 @@ The tests assert the same with fewer draws. With run folders, the program plants
 trials.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Plants slower commits in histories of 128 commits, and lets the search of `pgdyno bisect` find them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

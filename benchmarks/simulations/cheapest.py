@@ -1,7 +1,5 @@
 """Simulates searches for the cheapest target, for `make simulations` and, with fewer draws, for the tests."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

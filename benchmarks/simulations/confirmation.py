@@ -1,7 +1,5 @@
 """Simulates `pgdyno gate` with and without --confirm, for `make simulations` and, with fewer draws, for the tests."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Simulates trials of an hour and more, for `make simulations` and, with fewer draws, for the tests."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

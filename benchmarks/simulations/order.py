@@ -1,7 +1,5 @@
 """Claims on equal arms under disturbances with a period, by the order of the arms in a pair."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chances of a new run at the difference that an earlier one has named as the smallest it can detect."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A search for settings on simulated servers: false wins, and regret compared with random search."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

@@ -3,8 +3,6 @@
 The differences of pairs are normal, as in the theory of all three ways, or those of arms with checkpoint-like noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ The handlers are installed before any slow import: while it loads modules, Pytho
 and nothing would send the signal again.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """The command line: the list of commands."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from inspect import getdoc
 from typing import Annotated, Any

@@ -3,8 +3,6 @@
 The table is in `docs/reference/exit-codes.md`; a test compares the two.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

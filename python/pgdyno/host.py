@@ -1,7 +1,5 @@
 """Facts about the machine on which pgdyno runs."""
 
-from __future__ import annotations
-
 import os
 import platform
 from pathlib import Path

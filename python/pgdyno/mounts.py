@@ -5,8 +5,6 @@ read; expanduser raises RuntimeError for an unknown user. A wrong path is an eve
 raise nothing, and the caller says what is wrong.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The processors that pgdyno may use, in two equal halves, and which processes run on which of them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress

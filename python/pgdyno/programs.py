@@ -1,7 +1,5 @@
 """Finds the programs that the wheel installs with pgdyno, and checks the engine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

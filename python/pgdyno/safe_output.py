@@ -4,8 +4,6 @@ All output passes `visible`: `print` through the streams that `guard_streams` in
 `pgdyno.console`.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import re

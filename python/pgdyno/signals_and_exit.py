@@ -9,8 +9,6 @@ libpq may compute the proof of a password for minutes. A usual exit runs OpenSSL
 then crashes the process with a segmentation fault. DuckDB prints that objects leaked.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

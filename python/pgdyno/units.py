@@ -1,7 +1,5 @@
 """Reads durations and sizes, and formats numbers for people."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

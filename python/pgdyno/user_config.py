@@ -1,7 +1,5 @@
 """The user's configuration file: defaults for options that somebody gives to every command."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path

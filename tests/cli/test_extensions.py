@@ -17,7 +17,6 @@ from tests.forked import run_pgdyno
 RUN = copied_package.ROOT / "tests" / "golden" / "run-format-1"
 SCHEMA = '''
 """What a plan says of a container."""
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """A small shop: an application whose sessions name keys that the server made, also for each other."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import deque

@@ -1,7 +1,5 @@
 """`pgdyno capture --proxy`: what real drivers send through it, what is recorded, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

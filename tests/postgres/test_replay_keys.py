@@ -1,7 +1,5 @@
 """A shop is captured through the proxy, and replayed on a copy whose sequences are elsewhere: it is the same shop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

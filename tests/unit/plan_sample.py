@@ -1,7 +1,5 @@
 """Small plans, and what reading them says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ Equal text stays equal, and different text different: a keyed permutation, a Fei
 each letter within the letters and to each digit within the digits. The key is random and never written.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Writes `capture.parquet`, session by session, and gathers what `capture.json` says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

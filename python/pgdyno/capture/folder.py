@@ -1,7 +1,5 @@
 """The folder of a capture: written with a plan that replays it and a README for people, and read again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ A value of an answer and a later parameter are the same key only if the names of
 what is compared: `orders.id` and `lines.order_id` both have the label `orderid`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

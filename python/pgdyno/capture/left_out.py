@@ -1,7 +1,5 @@
 """What a capture could not keep: the reasons, and how often each occurred."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pgdyno.messages import Message

@@ -1,7 +1,5 @@
 """What PostgreSQL's parser says of the parts of a statement, and of the columns that its parameters concern."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """PostgreSQL's own parser, libpg_query: what a class of statements is, and what a statement does to a transaction."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

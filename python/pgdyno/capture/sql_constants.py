@@ -5,8 +5,6 @@ parameter. Statements with the same template differ in their constants only, so 
 log has few, and DuckDB at statements.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

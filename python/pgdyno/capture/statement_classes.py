@@ -1,7 +1,5 @@
 """Classes of statements: what the parser says of each template, how often and how long it ran, and their texts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Runs all checks in order; at the start of a run, reports problems, and stops the run if it cannot succeed."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The names of checks, and constructors for their results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Processors: how many, how fast, and whether they are ours; and the clock that every latency is read from."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

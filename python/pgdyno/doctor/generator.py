@@ -1,7 +1,5 @@
 """Measures the generator's ceiling: pgdrive against pgnull, which answers immediately."""
 
-from __future__ import annotations
-
 import os
 import select
 import shutil

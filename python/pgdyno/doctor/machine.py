@@ -1,7 +1,5 @@
 """Checks other programs on the machine, and limits of processes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Checks memory: its size, the plan's needs, and the kernel's settings."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 from pgdyno.doctor.check import NOT_REPORTED, good, grade_value, note, stop, unknown, warning

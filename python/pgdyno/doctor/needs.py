@@ -1,7 +1,5 @@
 """The plan's needs: clients, memory, disk space, and the folders of its files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """File systems under data and WAL: kind, options, room, commit latency, and snapshots of the cluster."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """Reads the kernel's files below a root that tests can choose."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 

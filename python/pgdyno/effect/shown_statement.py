@@ -1,7 +1,5 @@
 """What of a statement may be shown: its command, or its text without literals."""
 
-from __future__ import annotations
-
 from itertools import islice, takewhile
 
 from pgdyno.effect.sql_tokens import tokens

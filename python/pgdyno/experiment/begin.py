@@ -1,7 +1,5 @@
 """A new run: its folder, its manifest, and all its trials."""
 
-from __future__ import annotations
-
 import secrets
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ A run may take 20 % more than its budget. So nothing begins or continues that wo
 rest is for the end of the run. See docs/design/budget.md.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

@@ -1,7 +1,5 @@
 """The capture of a run: its statements as a file for the engine, and how like it each trial's load was."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 

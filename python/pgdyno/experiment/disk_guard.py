@@ -1,7 +1,5 @@
 """Free space of the file systems that a run uses."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ An engine cancels its statements before it ends. One that was killed, or lost it
 server executes them until it has an answer that it cannot send.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from contextlib import ExitStack, suppress

@@ -1,7 +1,5 @@
 """The conditions of a run: the preflight, and the fingerprint, which grows as servers start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pgdyno.doctor import environments, needs_of_plan, preflight

@@ -1,7 +1,5 @@
 """Servers that are rented for a run, what they cost, and their figures, which the provider reports minutes later."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

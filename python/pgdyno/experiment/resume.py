@@ -1,7 +1,5 @@
 """Resume a run: finished trials stay, the others are run in the planned order; and the attempts at a run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

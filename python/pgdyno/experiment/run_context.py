@@ -1,7 +1,5 @@
 """The parts of a run that never change while it is active."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial

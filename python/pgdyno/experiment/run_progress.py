@@ -1,7 +1,5 @@
 """The progress of a run: its trials, and what it reports to its view and its manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The servers of a run: each starts when the first trial needs it, and stays up until the end."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from contextlib import ExitStack, nullcontext

@@ -1,7 +1,5 @@
 """Stops when decided: looks at the comparison after every pair, and leaves out trials of points that are decided."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Literal

@@ -1,7 +1,5 @@
 """Take a fingerprint while its run is active: the machine first, then each server and each dataset."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Whether two runs can be compared: the fingerprint of a stored run, and every difference with its weight."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Set

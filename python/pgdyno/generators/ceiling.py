@@ -1,7 +1,5 @@
 """What each generator can do before a trial: its ceiling, and its round trip to the server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

@@ -1,7 +1,5 @@
 """One load of several generators: started at one instant, followed, stopped; and the offsets of their clocks."""
 
-from __future__ import annotations
-
 import queue
 import signal
 import threading

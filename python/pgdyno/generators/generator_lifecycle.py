@@ -1,7 +1,5 @@
 """The generators of a run: started before its first trial, checked between trials, ended after it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

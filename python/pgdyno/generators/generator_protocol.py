@@ -1,7 +1,5 @@
 """What a load needs of a generator, which is one engine with a share of the load: here, or on another host."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Mapping

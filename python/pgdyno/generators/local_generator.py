@@ -1,7 +1,5 @@
 """A generator on this machine: an engine as a process of its own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Merges the events of several generators into those of one engine; see docs/reference/events.md."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

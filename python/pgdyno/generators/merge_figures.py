@@ -1,7 +1,5 @@
 """Figures of several generators as those of one: counts are added, histograms merged, percentiles recomputed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import sqrt

@@ -1,7 +1,5 @@
 """A load as its generators receive it: the engine's options, and the files that they name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ The connection runs a process, passes on its lines, and detects its end. It also
 are the heartbeat.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shlex

@@ -3,8 +3,6 @@
 Keys are those of BenchBase's ResultWriter.java.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

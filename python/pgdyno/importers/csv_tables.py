@@ -1,7 +1,5 @@
 """Imports CSV tables with pgdyno's column names: a row per trial."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The formats that `pgdyno import` reads: one line each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Wording: hammerdb's src/postgresql/pgoltp.tcl, and its documentation, "Running the timed workload".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

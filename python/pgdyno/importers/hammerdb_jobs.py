@@ -3,8 +3,6 @@
 Tables and keys are those of hammerdb's modules/jobs-1.0.tm (versions 4.5 to 6.0).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

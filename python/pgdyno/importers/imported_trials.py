@@ -1,7 +1,5 @@
 """Converts outputs of other tools to trials of an ordinary run; values that were not printed stay unknown."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

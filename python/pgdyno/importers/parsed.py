@@ -1,7 +1,5 @@
 """What a parser found: one output of a tool, as printed, and numbers as documents print them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field, fields
 
@@ -181,8 +179,8 @@ class Output:
         self.last_line = max(self.last_line, line)
 
 
-WHOLE = frozenset(each.name for each in fields(Output) if each.type == "int | None")
-FIGURES = tuple(each.name for each in fields(Output) if each.type in ("int | None", "float | None"))
+WHOLE = frozenset(each.name for each in fields(Output) if each.type == (int | None))
+FIGURES = tuple(each.name for each in fields(Output) if each.type in (int | None, float | None))
 """Fields of an output that are kept as printed; percentiles are named `latency_p95_ms`."""
 RATES = ("tps", "qps", "nopm", "tpm")
 

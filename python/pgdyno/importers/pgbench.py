@@ -4,8 +4,6 @@ Wording by version: https://www.postgresql.org/docs/current/pgbench.html and the
 the known lines from its type to its rate; an unknown one within is listed, and does not end it.
 """
 
-from __future__ import annotations
-
 import re
 import statistics
 from dataclasses import replace

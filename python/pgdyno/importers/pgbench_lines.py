@@ -1,7 +1,5 @@
 """Lines of pgbench's summary, `key: value` or `key = value`, and of its reports of scripts: what each of them sets."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

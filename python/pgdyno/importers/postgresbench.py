@@ -3,8 +3,6 @@
 Keys are those of PostgresBench's run.sh, of 2026; runs of one file follow each other on one server.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect

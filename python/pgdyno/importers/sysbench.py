@@ -4,8 +4,6 @@ Source of the wording: src/sysbench.c of sysbench (report_intermediate, report_c
 tests/oltp.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Writes the content of other tools' files into an ordinary run folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

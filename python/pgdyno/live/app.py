@@ -1,7 +1,5 @@
 """The application: first the guard, then stored runs and running experiments."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs

@@ -1,7 +1,5 @@
 """The page of a running experiment, its event stream, its requests, and earlier runs to compare with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import quote
 

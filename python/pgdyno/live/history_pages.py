@@ -1,7 +1,5 @@
 """The page of one metric over the runs of a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass

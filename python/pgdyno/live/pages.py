@@ -1,7 +1,5 @@
 """Renders pages: every name and message on them came from outside, and is escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache

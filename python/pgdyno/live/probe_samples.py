@@ -1,7 +1,5 @@
 """Aggregates the probe's lines by second; docs/reference/probe.md describes them."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The runs of a folder: read once, and read again when changed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@
 Reading the run does not need it: the measurements are in the trials.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """The pages of stored runs: those of `pgdyno publish`, and comparisons of two runs."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import ExitStack, suppress
 from functools import lru_cache

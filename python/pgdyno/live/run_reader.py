@@ -1,7 +1,5 @@
 """A running experiment as its watchers see it: the journal and the probe's lines folded into one state."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """The content of the page of two compared runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pgdyno.analyse.comparison import compare

@@ -3,8 +3,6 @@
 Kinds and units come from `pgprobe --describe`, so that a newer probe's metrics are included.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """An HTTP endpoint at which Prometheus scrapes a running experiment."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Figures of a running experiment, from the engine's events and the probe's lines."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter, deque

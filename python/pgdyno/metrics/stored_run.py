@@ -1,7 +1,5 @@
 """Exports a stored run as OpenMetrics text: every figure with its timestamp."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Metric families as OpenMetrics text, and latencies as a cumulative histogram."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Writes the plan of `pgdyno ab`: the arms of one question, as text that `pgdyno run` reads, too."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Hosts of a plan: generators, and a server's host over SSH."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

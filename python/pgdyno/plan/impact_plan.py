@@ -1,7 +1,5 @@
 """Writes the plan of `pgdyno impact`: one operation under load, in pairs with trials without it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

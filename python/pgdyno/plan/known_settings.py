@@ -7,8 +7,6 @@ Read from pg_settings of each version; a setting that is not listed exists in al
 Settings that were added in minor releases (restrict_nonsystem_relation_kind) are omitted, too.
 """
 
-from __future__ import annotations
-
 import re
 
 from pgdyno.units import BYTES, MICROSECONDS

@@ -5,8 +5,6 @@ Finds the line of each key of a TOML text, which `tomllib` does not report.
 The text must be valid: this scanner only finds positions.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Writes the plans of commands, `ab` and others, as TOML that `pgdyno run` reads, too."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

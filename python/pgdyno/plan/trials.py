@@ -1,7 +1,5 @@
 """The trials of a plan, in the order in which they run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

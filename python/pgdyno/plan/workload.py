@@ -1,7 +1,5 @@
 """The workload of a plan: how it names scripts, what these do, and how long its load lasts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Lists the dataset's relations, prewarms them, drops caches, and reads every page for a first touch."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -6,8 +6,6 @@ Templates are kept while there is disk space for the next dataset; over the netw
 one is kept.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import shutil

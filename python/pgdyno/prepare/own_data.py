@@ -4,8 +4,6 @@ The files run by psql's rules (`pgdyno.plan.own_data.psql_reader`), statement by
 load. pgdyno drops and creates the database before, and again after a load that failed: nothing stays half loaded.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Restores the same state before every trial: the dataset, then the server and its caches, as in the plan."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from contextlib import nullcontext
 from dataclasses import dataclass, field

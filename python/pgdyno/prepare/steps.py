@@ -6,8 +6,6 @@ such settings for a load, and afterwards with the plan's. `fsync` stays as the p
 either case, and PostgreSQL's recovery repairs what a crash leaves at any moment.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Aligns another host's clock from round trips, as NTP does (RFC 5905, section 8). Does no I/O."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Query plans: EXPLAIN of statements. It never executes them, because it is without ANALYZE."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import secrets

@@ -1,7 +1,5 @@
 """Reads pgprobe's lines (docs/reference/probe.md) other than samples, which are stored with the trial."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Runs Linux's perf while a load runs, and counts the stacks that it recorded. See docs/guides/profiles.md."""
 
-from __future__ import annotations
-
 import os
 import select
 import shutil

@@ -1,7 +1,5 @@
 """What a query returns, and what the server does for it: executed once by COPY, once by EXPLAIN ANALYZE, read-only."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b

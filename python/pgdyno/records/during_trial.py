@@ -1,7 +1,5 @@
 """What went on during a load: events, the commit ledger, standbys, and the provider's figures."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from pydantic import Field

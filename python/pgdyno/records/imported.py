@@ -1,7 +1,5 @@
 """Origin of imported trials."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from pgdyno.messages import Parameter

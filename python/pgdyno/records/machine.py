@@ -1,7 +1,5 @@
 """The machine and its servers, as a run found them."""
 
-from __future__ import annotations
-
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """A point of a sweep: what a plan asks of its trials and every record of one names."""
 
-from __future__ import annotations
-
 from pydantic import Field, field_validator
 
 from pgdyno.records.base import Record

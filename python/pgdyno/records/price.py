@@ -1,7 +1,5 @@
 """Prices of targets, from a plan or a price file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from datetime import date

@@ -1,7 +1,5 @@
 """Results of probes during a trial, where their lines are, and classes of waits: WAL apart, rare types together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A promise: a limit of one figure of a load, such as `p99 < 20ms`. One on a latency is also a latency target."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Mapping

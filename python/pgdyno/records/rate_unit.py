@@ -3,8 +3,6 @@ queries, or transactions within a time that contains connecting, as the first of
 version 13.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

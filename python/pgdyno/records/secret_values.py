@@ -5,8 +5,6 @@ pg_settings. pg_basebackup -R, for example, writes a password into primary_conni
 is promoted.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 docs/design/tprocc.md has the sources for HammerDB's releases.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 Profile = Literal["hammerdb", "hammerdb-6.1.1", "hammerdb-6.1", "hammerdb-6.0", "spec"]

@@ -1,7 +1,5 @@
 """`trial.json`, with what was done before a trial and where load and server were."""
 
-from __future__ import annotations
-
 from pydantic import AliasChoices, Field
 
 from pgdyno.records import FORMAT

@@ -1,7 +1,5 @@
 """Copies a program of pgdyno to another host, verifies the copy, and starts it."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import secrets

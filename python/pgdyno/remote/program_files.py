@@ -4,8 +4,6 @@ Which files a script loads is known only at run time. Therefore all scripts of i
 below the folder that one of them names in `require`, `dofile` or `loadfile`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ unless it is there, and the files that options and variables name. When the conn
 input closes, which ends it; a lease ends it even if no one notices that loss. HOST is a JSON file (`RemoteHost`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

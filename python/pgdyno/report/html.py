@@ -4,8 +4,6 @@ Every name and message on it came from outside (a plan, a server) and is escaped
 own style and script, by their hashes.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Builds the engine's command line and phases file for a trial, and lets the engine check scripts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Derives the effects of plan events on the load from the engine's intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 

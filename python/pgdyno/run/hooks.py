@@ -1,7 +1,5 @@
 """Runs a plan's commands before and after its run and its trials, ends them reliably, and keeps their output."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Runs one trial: starts the engine, reads its events, and ends it reliably."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

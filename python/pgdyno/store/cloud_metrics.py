@@ -1,7 +1,5 @@
 """Cloud monitoring of a rented server during a trial: tables that are added after the trial."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a probe saw during trials: folded into steps, as limits, and as statements and tables of the server."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The profiles of a run: folded stacks, which other tools for flame graphs read as well."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Several runs, or some targets of them, read as one run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate

@@ -3,8 +3,6 @@
 `docs/reference/run-folder.md` describes them for users; a test compares the two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

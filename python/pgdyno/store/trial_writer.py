@@ -1,7 +1,5 @@
 """One trial on its way into a run folder: the engine's events on disk, then as rows, all of it or nothing."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import gzip

@@ -1,7 +1,5 @@
 """Values for the statements of pg_stat_statements: from pg_stats of the columns that they are compared with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Distributions of whole numbers, and how pgbench's script language draws from them."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

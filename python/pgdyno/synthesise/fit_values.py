@@ -7,8 +7,6 @@ largest error in the share of any range of values or of hot keys, and what chanc
 level of the two-sample test).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

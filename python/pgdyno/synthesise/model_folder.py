@@ -1,7 +1,5 @@
 """The folder of a model: an ordinary plan, its scripts, and the capture's facts."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Iterator

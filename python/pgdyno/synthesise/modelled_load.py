@@ -1,7 +1,5 @@
 """A model of a capture: scripts with weights, arrivals, and what they leave out."""
 
-from __future__ import annotations
-
 import math
 from contextlib import closing
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The text of a script: a class of transactions in pgbench's language."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

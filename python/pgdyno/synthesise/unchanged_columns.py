@@ -1,7 +1,5 @@
 """Columns that an UPDATE writes unchanged, as those of an application that saves whole rows."""
 
-from __future__ import annotations
-
 import re
 
 from pgdyno.capture.parser import BLANKS

@@ -1,7 +1,5 @@
 """The address of a server as libpq parameters, and as environment variables for other programs."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -5,8 +5,6 @@ prepared statements, advisory locks, its name) reaches the others, so pgdyno rec
 anything. docs/design/poolers.md says which ones, and how.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -1,7 +1,5 @@
 """Executes a plan's events on a server during a trial."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -3,8 +3,6 @@
 urllib takes proxies from the usual variables (`https_proxy`, `no_proxy`).
 """
 
-from __future__ import annotations
-
 import base64
 import http.client
 import ipaddress

@@ -1,7 +1,5 @@
 """How pgdyno obtains the servers of each kind of target."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace

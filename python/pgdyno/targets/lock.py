@@ -5,8 +5,6 @@ it. For a server over the network, a session holds an advisory lock for as long 
 application_name identifies the run to others in pg_stat_activity.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

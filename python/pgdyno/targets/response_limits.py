@@ -8,8 +8,6 @@ A statement such as VACUUM or CREATE DATABASE may take hours, so statements have
 for `ANSWER_S`, another session asks the server what the first one does, to tell a long statement from a silent server.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import socket

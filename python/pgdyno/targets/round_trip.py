@@ -1,7 +1,5 @@
 """Measures the network path to a server: round trips, the offset of its clock, and its processor."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Recognises a server when it is reached again, also after a restart or under another name."""
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 import socket

@@ -4,8 +4,6 @@ PostgreSQL refuses to run as root. When pgdyno is root, servers run as `nobody`,
 no preparation, or as the user that `PGDYNO_SERVER_USER` names. Otherwise servers run as the user who started pgdyno.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import stat

@@ -1,7 +1,5 @@
 """Connects to a server, and finds out whether its processes run on this host."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable

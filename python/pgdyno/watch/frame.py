@@ -1,7 +1,5 @@
 """The state of the last seconds, one value for terminal, log and program."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

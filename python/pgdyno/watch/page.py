@@ -1,7 +1,5 @@
 """A frame as text: a page of figures and tables, or a line. Pure functions of a frame."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

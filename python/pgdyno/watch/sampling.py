@@ -1,7 +1,5 @@
 """Samples a server every second, and combines the last seconds into frames."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import deque

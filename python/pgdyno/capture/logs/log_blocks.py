@@ -1,7 +1,5 @@
 """The entries of a file of a log, a block at a time, each in a line with the number of its first line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

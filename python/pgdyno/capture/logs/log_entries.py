@@ -1,7 +1,5 @@
 """The entries of a log as a table: DuckDB splits a block of them into columns that are the same for all formats."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb

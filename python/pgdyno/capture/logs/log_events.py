@@ -3,8 +3,6 @@
 The messages are those of PostgreSQL's postgres.c, elog.c, proc.c and auto_explain.c, in English.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import duckdb

@@ -1,7 +1,5 @@
 """Statements of a block of the log: their templates, and their values as the capture keeps them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import duckdb

@@ -1,7 +1,5 @@
 """The times in a log, as PostgreSQL writes them in the time zone of `log_timezone`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ lines of statements that have not ended (`open_event`), and the state of each se
 time for a block therefore do not grow with the log.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb

@@ -4,8 +4,6 @@ PostgreSQL begins each line that continues an entry with a tab. What passes a lo
 lines, shorten them, or mix those of several processes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum

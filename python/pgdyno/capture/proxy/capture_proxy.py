@@ -1,7 +1,5 @@
 """Reads what `pgdrive --proxy --record` writes: a line of JSON for each statement, and for the ends of sessions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from functools import lru_cache

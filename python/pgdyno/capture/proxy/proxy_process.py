@@ -1,7 +1,5 @@
 """The proxy of a capture: `pgdrive --proxy`, started, watched and stopped."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

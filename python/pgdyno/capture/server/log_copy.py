@@ -1,7 +1,5 @@
 """Copies what a server logs during a capture: from a byte of each file on, while the files grow and rotate."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

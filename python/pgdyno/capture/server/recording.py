@@ -1,7 +1,5 @@
 """Records a server for a time, in a thread: Ctrl-C then ends the recording and interrupts nothing of it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Checks whether a server logs what a capture needs, and whether this role may read its log."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The files to which a server logs: read through SQL, over SSH, or on this host, from any byte on."""
 
-from __future__ import annotations
-
 import asyncio
 import fnmatch
 import glob

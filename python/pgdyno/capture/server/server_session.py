@@ -1,7 +1,5 @@
 """Sessions of a capture on its server: read-only, and marked so that the capture leaves them out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass

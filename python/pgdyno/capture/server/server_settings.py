@@ -1,7 +1,5 @@
 """Settings of a server, and the statements that change them and later restore them. pgdyno itself changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the sessions of a database wait for, sampled while a capture lasts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """How much slower one commit is than another: by pairs of trials, or by counted instructions."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Sequence

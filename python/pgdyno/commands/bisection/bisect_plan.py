@@ -1,7 +1,5 @@
 """The plan of a bisection: that of the user, or one with the scripts of the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pgdyno.bisection.journal import Asked

@@ -1,7 +1,5 @@
 """A bisection for people: its commits, its answer, and the command that repeats or continues it."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Mapping, Sequence

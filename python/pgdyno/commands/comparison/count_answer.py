@@ -1,7 +1,5 @@
 """What `pgdyno count` measures and answers."""
 
-from __future__ import annotations
-
 from pgdyno.analyse.comparison import Verdict, verdict_of
 from pgdyno.analyse.pairs import Metric
 from pgdyno.commands.comparison.count_plan import CountQuestion, count_plan

@@ -1,7 +1,5 @@
 """Writes the plan of `pgdyno count`, as text that `pgdyno run` reads, too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`pgdyno gate --confirm`: measures a suspected regression again, on fresh instances."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

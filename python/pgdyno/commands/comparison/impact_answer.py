@@ -1,7 +1,5 @@
 """What `pgdyno impact` measures and answers."""
 
-from __future__ import annotations
-
 import typer
 
 from pgdyno.commands.comparison.one_question import answer_json, failure_lines, measure_plan, print_end

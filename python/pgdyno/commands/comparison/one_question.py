@@ -1,7 +1,5 @@
 """One question that options ask: its plan is run, and its answer ends the output or is a line of JSON."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path

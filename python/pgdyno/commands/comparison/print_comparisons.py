@@ -1,7 +1,5 @@
 """What `pgdyno compare` and `pgdyno gate` print."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 

@@ -1,7 +1,5 @@
 """Runs a plan, with its progress and reports: what `run`, `tune`, `ab` and `gate --confirm` share."""
 
-from __future__ import annotations
-
 import json as json_module
 import os
 from collections.abc import Callable, Sequence

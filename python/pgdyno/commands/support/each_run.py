@@ -1,7 +1,5 @@
 """Work on many runs or files: in this process, or in several (`--cluster local:N`). Same results, same order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The report of a run in the terminal, which the run keeps: `pgdyno show` prints it without computing it again."""
 
-from __future__ import annotations
-
 from pgdyno.console import Console
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.terminal.run_report import all_lines

@@ -1,7 +1,5 @@
 """Arguments and options that several commands have, and how their help names them."""
 
-from __future__ import annotations
-
 import glob
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Asks for a password on a terminal."""
 
-from __future__ import annotations
-
 import getpass
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`--budget`: a plan, reduced until it fits."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 

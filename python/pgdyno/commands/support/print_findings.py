@@ -1,7 +1,5 @@
 """Findings of the audit in a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.text import Text

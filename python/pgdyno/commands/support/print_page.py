@@ -1,7 +1,5 @@
 """PDF of a report: its page, printed by Chromium or Chrome with the page's own print style sheet."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Spreads work over processes of this machine, which end with the command, however it ends."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """The cost of a plan's rented servers, and the confirmation before pgdyno rents them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Files that commands read and write for people: price files and reports."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """`pgdyno report --each`: a page for each of many runs, in one process or several."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 does; rates in between are undecided. `analyse.capacity_interval` computes the 95 % confidence interval from all trials.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

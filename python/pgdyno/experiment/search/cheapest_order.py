@@ -6,8 +6,6 @@ always at the same places, so that a target that is too dear to matter only save
 trials than separate bisections of all families.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

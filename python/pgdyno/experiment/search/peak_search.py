@@ -4,8 +4,6 @@ The steps are a pure function from earlier results to the next trial: a search t
 trials, and tests use a simulated server.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

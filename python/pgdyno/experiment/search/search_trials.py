@@ -1,7 +1,5 @@
 """The trials of a search: each is planned when those before it are complete."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 

@@ -4,8 +4,6 @@ The first of them runs in the main thread and is the one that the live view show
 its own. All are prepared before, and checked and stored after that, one after the other.
 """
 
-from __future__ import annotations
-
 import math
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Loads in the background of a trial, which have no trials: groups with `background`, and idle clients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 

@@ -1,7 +1,5 @@
 """Runs each query of a trial once on a server that has just started, whose files the kernel does not have in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from tempfile import TemporaryFile
 

@@ -1,7 +1,5 @@
 """Trials that count instructions in place of times. See docs/design/counting.md."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections import Counter

@@ -1,7 +1,5 @@
 """What follows the server during a trial: the archive of its WAL, and reads that go round all its servers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The plan's hooks and events around and during a trial, and stages of a trial that may fail."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 These loads are no trials: perf costs something, and one load has no interval. Nothing compares or audits them.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections import Counter

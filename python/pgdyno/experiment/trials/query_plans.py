@@ -1,7 +1,5 @@
 """The query plans of a trial: EXPLAIN of each statement of the workload, just before the load."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 

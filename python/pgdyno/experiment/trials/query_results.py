@@ -1,7 +1,5 @@
 """The results of the queries of a run, which must be the same in all arms, and what they cost the server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The parts of a trial with groups and steps: its loads in order, and the work between them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, LiteralString

@@ -1,7 +1,5 @@
 """One trial: prepare its server, run the load, check what it left, and store everything."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The sequence of a run: its trials one after the other, and an orderly end whatever happens."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Sequence

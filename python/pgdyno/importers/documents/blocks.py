@@ -1,7 +1,5 @@
 """Turns a document into blocks: marks of code, headings, tables, and lines of code or prose."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator, Sequence

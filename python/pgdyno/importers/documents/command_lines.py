@@ -1,7 +1,5 @@
 """Command lines in documents."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

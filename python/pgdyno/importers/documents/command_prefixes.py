@@ -1,7 +1,5 @@
 """What precedes a benchmark's command on its line: a prompt, variables, programs that run it here or elsewhere."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What precedes an output: headings, names of machines, settings, and text that may name another server."""
 
-from __future__ import annotations
-
 import re
 
 from pgdyno.importers.documents.blocks import BANNER_LEVEL

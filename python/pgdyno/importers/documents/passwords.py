@@ -4,8 +4,6 @@ If the end of a password is ambiguous, more than the password is removed: losing
 password.
 """
 
-from __future__ import annotations
-
 import re
 from urllib.parse import unquote
 

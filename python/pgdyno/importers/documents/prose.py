@@ -1,7 +1,5 @@
 """Reads prose: equations, rates within a sentence, and lines that state the conditions of figures."""
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

@@ -1,7 +1,5 @@
 """Converts tables of figures to trials: one per row, or one per cell if columns are the compared targets."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections import Counter

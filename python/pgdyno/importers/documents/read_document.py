@@ -1,7 +1,5 @@
 """Reads a document of prose and many outputs, block by block: each output with its context, and what no reader took."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ Repeats are those of one target that have the same settings, unless text between
 measured.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Cells and column heads of published tables: figures with their units, and what a column says its cells are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

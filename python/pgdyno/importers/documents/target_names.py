@@ -1,7 +1,5 @@
 """Names targets after headings or columns, extended until they are distinct."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 

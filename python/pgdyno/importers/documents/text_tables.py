@@ -1,7 +1,5 @@
 """Tables in documents: by bars, tabs, commas or columns of fixed width, and peaks by scale."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress

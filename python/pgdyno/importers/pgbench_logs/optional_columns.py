@@ -3,8 +3,6 @@
 Schedule lag (-R) and retries (--max-tries) follow the time, in this order, each only with its option.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Columns: https://www.postgresql.org/docs/current/pgbench.html, "Per-Transaction 
 the same pages of earlier releases.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The server process of a run: `python -m pgdyno.live.server.background_server RUN` prints its address, and serves."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -6,8 +6,6 @@ something must come from a page of this server. Others on the network may send r
 token. Names and queries of databases are displayed: so pages may run only this server's scripts.
 """
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import os

@@ -1,7 +1,5 @@
 """A server that is started with a run, and ends by itself."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Checks of groups of clients and of steps: names, loads, and what cannot stand beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 

@@ -4,8 +4,6 @@ A plan with several arms asks which of them is better, and needs pairs. A plan w
 latency at a rate, or the effect of phases; it needs points around a peak, and repeats for an interval.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Checks whether the dataset, the version and this machine support [reset]."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Checks of a workload: its dataset and its scripts, and the scripts of groups of clients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from pgdyno.effect import BUILTIN_SCRIPTS

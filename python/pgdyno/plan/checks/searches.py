@@ -1,7 +1,5 @@
 """Whether a search can find something."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice, product

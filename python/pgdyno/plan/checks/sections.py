@@ -1,7 +1,5 @@
 """The sections of a plan that could be read, each by itself, so that all problems are reported together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

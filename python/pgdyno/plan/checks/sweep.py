@@ -1,7 +1,5 @@
 """Checks that a sweep's schema cannot express: points that cannot be measured, on these targets or at all."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Whether targets can do what a plan asks of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the trials of a plan are: their length, phases, counts, pairs, control, promises, and when they stop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem

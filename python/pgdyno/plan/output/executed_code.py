@@ -1,7 +1,5 @@
 """Lists the code that a plan runs, without running any of it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping

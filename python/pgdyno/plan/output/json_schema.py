@@ -4,8 +4,6 @@ It is generated from the models. `pgdyno plan check` also checks files, ranges, 
 each other.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """`pgdyno plan new`: a first plan, with comments that explain further options."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from importlib import resources

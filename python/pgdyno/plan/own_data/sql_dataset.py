@@ -1,7 +1,5 @@
 """The table of a plan that names a dataset's SQL files, and what these files contain."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

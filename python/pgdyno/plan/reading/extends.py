@@ -4,8 +4,6 @@
 form, in the content and in the paths of lines.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence

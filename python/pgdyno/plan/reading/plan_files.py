@@ -1,7 +1,5 @@
 """Finds and reads plan files."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import tomllib

@@ -1,7 +1,5 @@
 """Translates errors of the schema into messages for authors of plans."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """The loads of a trial: of each group in each step, with the plan of each."""
 
-from __future__ import annotations
-
 from pgdyno.plan.model import Plan
 from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, group_workload, groups_at
 from pgdyno.records import Point

@@ -5,8 +5,6 @@ or, not, min, max, round. Nothing else is called, looked up or run. Numbers are 
 3.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

@@ -4,8 +4,6 @@ An arm is a target with the settings, and the keys of groups of clients, that th
 under every arm, one after the other, so that drift over time affects the arms equally.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass

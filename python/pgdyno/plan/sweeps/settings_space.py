@@ -1,7 +1,5 @@
 """The space of a search for settings, as the plan writes it: ranges such as `128MB..8GB log`, and lists of values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

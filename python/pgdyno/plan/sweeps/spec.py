@@ -4,8 +4,6 @@
 other parameters. Ranges are expanded when they are read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Fewer points, and less memory, that still show what the whole plan would."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Hashable, Sequence

@@ -4,8 +4,6 @@ The default rates are those of a small machine (two cores, a local disk). A fact
 budget leaves a reserve.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

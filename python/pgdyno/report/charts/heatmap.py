@@ -1,7 +1,5 @@
 """Latency over time: the number of transactions by step and latency."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """One figure over many runs: each run, its levels, and where they changed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Intervals drawn: a forest plot, and small bars and sparklines inside of tables."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Latency percentiles by clients, and the percentile spectrum."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The widths of charts, and their frame of axes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

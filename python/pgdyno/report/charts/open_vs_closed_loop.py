@@ -1,7 +1,5 @@
 """p99 by throughput: open loop vs closed loop."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Second by second before, during and after an operation, with it and without it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

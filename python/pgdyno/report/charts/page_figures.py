@@ -1,7 +1,5 @@
 """The charts of the page: selection, content and order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType

@@ -4,8 +4,6 @@ Targets have the colours of Okabe and Ito (https://jfly.uni-koeln.de/color/) in 
 blue and the purple are too dim to read, so each has a lighter form there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Throughput by clients: lines with intervals, peak and knee; dots where several series share the same clients."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

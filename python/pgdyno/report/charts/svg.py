@@ -4,8 +4,6 @@ Colours are CSS classes (`palette.py`), never attributes: a page sets them for l
 carries its own for use outside of one.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A point's trials second by second: throughput, and below it the p99, on one time axis."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Blocks of a report as lines that fit a terminal; without pictures in a pipe, a file, and without Unicode."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Checks of the doctor in a terminal: a line per check, with an explanation below if necessary."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

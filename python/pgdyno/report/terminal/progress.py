@@ -1,7 +1,5 @@
 """The progress of a running experiment: one changing line in a terminal, a line per trial elsewhere, or nothing."""
 
-from __future__ import annotations
-
 import math
 import time
 from abc import ABC, abstractmethod

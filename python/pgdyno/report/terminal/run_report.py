@@ -1,7 +1,5 @@
 """A run in a terminal: the plan's question, the blocks of its sections, the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """Throughput by clients for a terminal: a braille line per series, peak and knee marked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Pictures of characters, and wrapped text: bars, sparklines, braille curves."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ It draws the same steps as the page's timeline (`over_seconds/timelines.py`). Wi
 plain lines.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 

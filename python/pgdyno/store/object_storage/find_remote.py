@@ -1,7 +1,5 @@
 """Find objects and runs on object storage: by patterns, and in folders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 

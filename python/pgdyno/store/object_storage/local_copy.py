@@ -1,7 +1,5 @@
 """Access to one file at a time, local or remote."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Amazon's kinds of resources: how each is described, found by its tags or its name, and removed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Which certificates verify servers of RDS and Aurora, and in which zone of Amazon this machine is."""
 
-from __future__ import annotations
-
 import os
 import time
 from functools import cache

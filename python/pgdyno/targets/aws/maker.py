@@ -1,7 +1,5 @@
 """Creates resources at Amazon in parallel, each with a journal entry and tags."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait

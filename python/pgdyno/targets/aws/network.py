@@ -1,7 +1,5 @@
 """Security groups of rented servers, and whether this machine reaches the servers."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import socket

@@ -1,7 +1,5 @@
 """The IAM policies that pgdyno needs: of the identity that rents, and of the role that removes expired databases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

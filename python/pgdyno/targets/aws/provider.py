@@ -1,7 +1,5 @@
 """Amazon as a provider of servers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

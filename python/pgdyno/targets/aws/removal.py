@@ -1,7 +1,5 @@
 """Removes resources at Amazon, and finds those that runs left there (`pgdyno reap`)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -3,8 +3,6 @@
 `pgdyno.store.object_storage.services` uses it if this package is there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

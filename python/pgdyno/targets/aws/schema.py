@@ -1,7 +1,5 @@
 """The keys of a plan that all servers at Amazon have, which pgdyno rents for a run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar

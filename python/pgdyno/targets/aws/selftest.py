@@ -1,7 +1,5 @@
 """Rents the smallest server at Amazon, checks everything that a run needs from it, and removes it."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

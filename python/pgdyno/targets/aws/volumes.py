@@ -1,7 +1,5 @@
 """EBS volumes in a plan: their keys, and what EBS refuses of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What builds have in common: a folder of the home under a key made from all inputs, a log, commands that fail."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ PostgreSQL finds its folders relative to its programs, so a copy that keeps thei
 original, which never changes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """kind = "build": a source tree, compiled out of place; the home keeps each build under a key made from its inputs."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

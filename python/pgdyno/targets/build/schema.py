@@ -1,7 +1,5 @@
 """The plan's schema of a target that pgdyno builds."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal

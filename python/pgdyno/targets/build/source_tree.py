@@ -1,7 +1,5 @@
 """A source tree: its current state or one of its commits, with patches, and a copy that a build may write to."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The kernel's cache of a cluster's files: dropped, and what of them it has."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

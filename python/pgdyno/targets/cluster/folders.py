@@ -4,8 +4,6 @@ Each server gets a folder of its own. The claim records its name before the fold
 later sweep, can remove it. Nothing else on that path is touched.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import os

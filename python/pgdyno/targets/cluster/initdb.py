@@ -9,8 +9,6 @@ pgdyno's own user as `postgres`. When pgdyno is root, servers run as another use
 socket but have no password. Every other role, and every connection over TCP, needs a password (SCRAM).
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

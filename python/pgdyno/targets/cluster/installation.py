@@ -4,8 +4,6 @@ A release on Maven Central is called MAJOR.MINOR.BUILD, sometimes with a second 
 12.17.1, 10.5.0-1. The build number is the packager's; PostgreSQL's own version is MAJOR.MINOR.
 """
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """A server that pgdyno starts, from its folder and cluster to its process and clean-up."""
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import json

@@ -5,8 +5,6 @@ kept. The owner locks it for as long as the owner lives; a process that gets the
 owner is gone.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

@@ -1,7 +1,5 @@
 """Finds and removes what killed runs left behind: servers that still run, and folders without an owner."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from pathlib import Path
 

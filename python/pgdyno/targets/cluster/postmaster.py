@@ -1,7 +1,5 @@
 """One server process: started at a free port, awaited, explained if it fails, and stopped with its children."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import signal

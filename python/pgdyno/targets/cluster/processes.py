@@ -3,8 +3,6 @@
 A process number alone does not identify a process, because the kernel reuses numbers; with the start time it does.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Other settings for a server: activated by a reload or a restart, verified, and taken back if it refuses them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

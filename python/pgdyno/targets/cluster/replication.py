@@ -5,8 +5,6 @@ the files, and pg_backup_stop, whose label goes into the copy. Published builds 
 retains the WAL that the copy needs, which then comes by streaming.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

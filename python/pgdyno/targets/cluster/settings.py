@@ -4,8 +4,6 @@ pgdyno writes its own few settings, then the plan's. All others keep the server'
 what is measured.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 They are created after the dataset is loaded, and stopped with the server.
 """
 
-from __future__ import annotations
-
 import shutil
 import signal
 import time

@@ -4,8 +4,6 @@ To the kernel, a process's parent is the thread that forked it, and a parent-dea
 Threads of plan events also start servers, and end with their trial.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import shutil

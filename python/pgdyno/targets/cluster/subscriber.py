@@ -4,8 +4,6 @@ Its schema and rows come with the copy of the cluster, as by pg_createsubscriber
 What replaces tables, such as a template or a reload, ends it, and the next trial gets a new one.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """How pgdyno uses servers of kind = "dsn", which already exist."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any

@@ -4,8 +4,6 @@ The ownership comment is the comment of a schema in the database, and contains t
 template has the comment from the start. A copy with another name, or a renamed database, does not count as pgdyno's.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from contextlib import suppress

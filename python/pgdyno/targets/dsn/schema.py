@@ -1,7 +1,5 @@
 """The plan's schema of a server over the network."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterator, Mapping

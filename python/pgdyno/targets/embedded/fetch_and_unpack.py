@@ -8,8 +8,6 @@ folder: names are checked before anything is written, and links are made after a
 through a link.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import lzma

@@ -1,7 +1,5 @@
 """kind = "embedded": a published build, downloaded once and kept unpacked in the home."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The plan's schema of an embedded target."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """kind = "local": an installation on this machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

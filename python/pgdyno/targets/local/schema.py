@@ -1,7 +1,5 @@
 """The plan's schema of a local target."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A base backup by pg_basebackup as an operation, whose files are removed after it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

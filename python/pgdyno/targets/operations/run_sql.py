@@ -1,7 +1,5 @@
 """Runs the statements of SQL files and of plans by psql's rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What pgdyno does on a host of the pool: one script, which runs there as root."""
 
-from __future__ import annotations
-
 import secrets
 import shlex
 from collections.abc import Mapping, Sequence

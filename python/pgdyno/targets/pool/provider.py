@@ -1,7 +1,5 @@
 """A pool of your own hosts as a provider of servers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

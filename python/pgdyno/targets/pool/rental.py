@@ -1,7 +1,5 @@
 """The borrowed hosts of a plan, from the first request to their return, which also follows errors and interrupts."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The keys of a plan for a server on one of several hosts of your own."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Where the clients of a load connect if that is not the server itself, and whether it leads to the same database."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

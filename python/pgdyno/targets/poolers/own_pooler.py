@@ -1,7 +1,5 @@
 """A pooler that pgdyno starts beside its server: started anew for each trial, and ended with all its processes."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess

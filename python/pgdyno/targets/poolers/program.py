@@ -1,7 +1,5 @@
 """A pooler's program, and how it is configured and started: PgBouncer, or a command of the user's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

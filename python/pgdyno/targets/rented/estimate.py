@@ -1,7 +1,5 @@
 """The estimated cost of rented servers: every billed item with its price, and the sum."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A server from packages on a host that is rented or borrowed: its settings, and what a plan cannot set."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -4,8 +4,6 @@ A provider is a package with an object `PROVIDER` in a module that `pgdyno.regis
 itself imports it. Its targets are `pgdyno.plan.targets.RentedTarget`s.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which wrappers a log has, from its beginning."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
 

@@ -1,7 +1,5 @@
 """The records of a file of JSON: a record a line, a list of them, or a list within an object, in bounded memory."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

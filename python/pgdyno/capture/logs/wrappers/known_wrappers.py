@@ -1,7 +1,5 @@
 """What services, containers and log daemons put around the lines of a log: a wrapper each, and all of them."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What a wrapper has around a part of a log, and the part."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Syslog, and journald's short formats. PostgreSQL splits a message at newlines, and at 900 bytes between two words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ postgresql.auto.conf, on this host or over SSH, it puts the original lines back 
 which lines to change.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import tempfile

@@ -1,7 +1,5 @@
 """The space of a search on one server: what pg_settings says of each setting, and why a range is refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

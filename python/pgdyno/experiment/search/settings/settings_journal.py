@@ -5,8 +5,6 @@ identifier, where every later command finds it; a copy is in the run folder, in 
 once the settings are restored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

@@ -11,8 +11,6 @@ With a budget, each stage takes only what leaves room for the confirmations afte
 The same results give the same trials, so a search that was interrupted is repeated from its stored trials.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Generator, Mapping, Sequence

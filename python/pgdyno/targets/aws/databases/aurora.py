@@ -1,7 +1,5 @@
 """kind = "aurora": an Aurora PostgreSQL cluster and its writer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

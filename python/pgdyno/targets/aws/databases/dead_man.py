@@ -5,8 +5,6 @@ removes it instead, with a role of the account, even if pgdyno, its machine and 
 repeats, because the service refuses the removal of a database that is changing, and that of a cluster with an instance.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Which parameters RDS and Aurora refuse, and their units: what is known before a request to them."""
 
-from __future__ import annotations
-
 import re
 
 from pgdyno.units import BYTES, parse_duration_s

@@ -4,8 +4,6 @@ RDS and Aurora accept only some parameters, and only plain numbers in each param
 for what `parameter_rules` does not know (IsModifiable of DescribeEngineDefaultParameters) before it creates anything.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from contextlib import suppress

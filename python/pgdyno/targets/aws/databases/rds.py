@@ -1,7 +1,5 @@
 """kind = "rds": a single instance of RDS for PostgreSQL."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The keys of a plan for databases at RDS and Aurora, and the limits of both that are known without a request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """What RDS and Aurora have in common: servers from creation to restore, versions, waiting, snapshots."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Creates EC2 instances: image, network, volumes and keys, the request, and the wait for it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The keys of a plan for EC2 hosts, of servers and of generators, and the limits that are known without a request."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal

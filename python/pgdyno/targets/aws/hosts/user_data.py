@@ -8,8 +8,6 @@ is authentic, without a secret in the user data. The line contains a nonce of th
 image or an earlier boot has left there is taken for it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

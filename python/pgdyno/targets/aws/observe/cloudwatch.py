@@ -1,7 +1,5 @@
 """CloudWatch's metrics of a server, by the minute, which is the finest period that CloudWatch has of them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What Amazon's services report on a rented server: asked after the trial, because metrics arrive late."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The log of a database instance, as RDS serves it: the lines of a period, and its checkpoints."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

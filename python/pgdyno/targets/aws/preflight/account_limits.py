@@ -1,7 +1,5 @@
 """What Amazon offers and the account's quotas allow, compared with what the plan rents and what already exists."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

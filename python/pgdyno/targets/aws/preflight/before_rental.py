@@ -1,7 +1,5 @@
 """All checks of a rental, and the zones in which its servers are created."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """IOPS and throughput of storage: the limits of a volume and of the instance that it is attached to."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pgdyno.messages import Message

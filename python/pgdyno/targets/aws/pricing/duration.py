@@ -1,7 +1,5 @@
 """How long a plan rents its servers, with loading and copying at the speed of their volumes."""
 
-from __future__ import annotations
-
 from pgdyno.plan.model import Plan
 from pgdyno.plan.time_budget.budget import scales_of
 from pgdyno.plan.time_budget.time_and_disk import (

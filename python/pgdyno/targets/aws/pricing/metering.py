@@ -1,7 +1,5 @@
 """What a rental has cost so far, by its time and by the requests to Aurora's storage that Amazon has counted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Without a cached price, the package's own short list applies (`list_prices`), which is dated and older.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator, Mapping

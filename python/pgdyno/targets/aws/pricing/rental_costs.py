@@ -1,7 +1,5 @@
 """Costs of a plan's rented servers: an estimate before the rental, and the hourly cost of each resource."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime

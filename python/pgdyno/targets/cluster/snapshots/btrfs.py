@@ -1,7 +1,5 @@
 """Subvolumes of btrfs: a snapshot of such a folder takes constant time, whatever its size."""
 
-from __future__ import annotations
-
 import secrets
 import shutil
 from pathlib import Path

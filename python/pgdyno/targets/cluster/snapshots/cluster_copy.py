@@ -5,8 +5,6 @@ complete. During a restore the data directory is missing: a process that finds i
 the restore. On ZFS there is only `snapshot.json`, because rolling back the cluster is atomic.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The first snapshot creates the dataset below the one that contains the cluster, 
 directory. It is destroyed with the cluster. Its name shows that pgdyno created it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets
