@@ -221,6 +221,7 @@ mod tests {
     fn regular_starts_do_not_drift() {
         let mut schedule = alone(Arrivals::Regular { rate_per_s: 3.0 });
         schedule.begin(100);
+        assert_eq!(schedule.origin(), 100);
         let starts: Vec<_> = (0..301).map(|_| schedule.next_start(0)).collect();
         assert_eq!(starts[0], 100);
         assert!(starts[300].abs_diff(100 + 100 * SECOND) < 1000);
@@ -293,10 +294,22 @@ mod tests {
         let arrivals = Arrivals::Poisson { rate_per_s: 1000.0 };
         let mut schedule = Schedule::new(arrivals, None, turn(1, 4), Rng::seed(7));
         schedule.begin(0);
-        let last = (0..25_000).map(|_| schedule.next_start(0)).last().unwrap_or(0);
+        let starts: Vec<_> = (0..25_000).map(|_| schedule.next_start(0)).collect();
         // 25,000 gaps of 4 ms: the sum's standard deviation is 0.63 %
         let expected = 100.0 * SECOND as f64;
-        assert!((last as f64 - expected).abs() < 0.03 * expected);
+        assert!((starts[24_999] as f64 - expected).abs() < 0.03 * expected);
+        // of exponential gaps, 1 - 1/e = 0.632 are shorter than the mean; standard deviation 0.003
+        let short = starts.windows(2).filter(|pair| pair[1] - pair[0] < 4 * SECOND / 1000).count();
+        assert!((15_300..16_300).contains(&short), "{short}");
+    }
+
+    #[test]
+    fn a_generator_has_a_fraction_of_the_rate() {
+        let (whole, part) = (40.0, 10.0);
+        let regular = Arrivals::Regular { rate_per_s: whole }.at_fraction(0.25);
+        assert_eq!(regular, Arrivals::Regular { rate_per_s: part });
+        let poisson = Arrivals::Poisson { rate_per_s: whole }.at_fraction(0.25);
+        assert_eq!(poisson, Arrivals::Poisson { rate_per_s: part });
     }
 
     fn phase(seconds: u64, from: f64, to: f64) -> PhaseSpec {

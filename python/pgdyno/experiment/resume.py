@@ -11,14 +11,14 @@ from pydantic import ValidationError
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.experiment.captured_load import refuse_captured
-from pgdyno.experiment.preflight_and_fingerprint import changed_data, changed_since
+from pgdyno.experiment.changes_since_begin import changed_data, changed_since, known_facts
 from pgdyno.experiment.rented_servers import Renting
 from pgdyno.experiment.resources import open_resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.cheapest_search import left_to_measure
 from pgdyno.experiment.search.search_trials import search_trials, trials_so_far
-from pgdyno.experiment.servers import known_facts, note_rented
+from pgdyno.experiment.servers import note_rented
 from pgdyno.experiment.trials.profiling import arms_to_profile
 from pgdyno.experiment.trials.trial_sequence import Finished, TrialSequence
 from pgdyno.host import boot_id, describe_host

@@ -9,7 +9,8 @@ from datetime import datetime
 from pgdyno.analyse.price import prices_of
 from pgdyno.errors import PgdynoError, TargetError
 from pgdyno.experiment.budget_left import LOAD, LoadTooLongError
-from pgdyno.experiment.preflight_and_fingerprint import keep_server, keep_stamp
+from pgdyno.experiment.changes_since_begin import keep_server
+from pgdyno.experiment.preflight_and_fingerprint import keep_stamp
 from pgdyno.experiment.rented_servers import CloudRecorder
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
@@ -24,7 +25,7 @@ from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.cache import read_every_page
 from pgdyno.prepare.steps import Steps
-from pgdyno.records import Consistency, Manifest, Preparation, PrepareStep, RentRecord, ServerFacts, TargetRecord
+from pgdyno.records import Consistency, Manifest, Preparation, PrepareStep, RentRecord
 from pgdyno.records.base import target_of
 from pgdyno.records.price import PriceList
 from pgdyno.targets import Server, fetch_target, open_target
@@ -392,32 +393,8 @@ class Servers:
         facts, spec = server.facts(), plan.target[trial.target]
         if isinstance(spec, NetworkTarget) and not isinstance(spec, RentedTarget):
             facts = facts.model_copy(update={"identity": server.identity()})
-        self._keep_facts(trial.target, name, facts)
-        keep_server(self._context.folder, self._progress, trial.target, server, facts)
+        keep_server(self._context.folder, self._progress, trial.target, name, server, facts)
         return server
-
-    def _keep_facts(self, target: str, name: str, facts: ServerFacts) -> None:
-        """Store the facts at once, so that a run that is killed later has them, too.
-
-        Of several instances, the record of the target has those of the last one to start.
-        """
-        folder = self._context.folder
-        before = known_facts(folder.manifest.targets).get(target)
-        was, now = ("" if each is None else each.program_words for each in (before, facts))
-        if was and was != now:
-            text = Message(
-                "target-version-changed",
-                "target {target} is {now} now, and was {was} in earlier trials",
-                target=name,
-                now=now,
-                was=was,
-            )
-            self._progress.note(text)
-        records = [
-            record.model_copy(update={"facts": facts}) if record.name == target else record
-            for record in folder.manifest.targets
-        ]
-        folder.update_manifest(targets=records)
 
     def _load_dataset(self, trial: PlannedTrial) -> Preparation:
         dataset = self._dataset(trial)
@@ -455,11 +432,6 @@ def _sessions(plan: Plan, target: str) -> list[dict[str, str]]:
         if settings and settings not in found:
             found.append(settings)
     return found
-
-
-def known_facts(targets: list[TargetRecord]) -> dict[str, ServerFacts]:
-    """Return the facts of those `targets` that have been started, by name."""
-    return {target.name: target.facts for target in targets if target.facts is not None}
 
 
 def _in_words(done: Configured | None) -> str | None:

@@ -13,8 +13,8 @@ from operator import attrgetter
 from pgdyno.errors import ExitCode, PgdynoError, StopRunError, StoreError
 from pgdyno.experiment.budget_left import BudgetUsedError, LoadTooLongError
 from pgdyno.experiment.captured_load import CapturedLoad
+from pgdyno.experiment.changes_since_begin import changed_data
 from pgdyno.experiment.generators import Generators
-from pgdyno.experiment.preflight_and_fingerprint import changed_data
 from pgdyno.experiment.rented_servers import CloudRecorder, CostGuard
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
