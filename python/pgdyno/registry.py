@@ -120,6 +120,6 @@ def is_installed(module: str) -> bool:
     return find_spec(".".join(module.split(".")[:3])) is not None
 
 
-def loaded(module: str) -> ModuleType | None:
+def load_module(module: str) -> ModuleType | None:
     """Import `module`; return None if its package is missing."""
     return import_module(module) if is_installed(module) else None

@@ -187,13 +187,13 @@ def _trial(number: int, output: Output, point: records.Point, repeat: int) -> Tr
         if output.aborted is None
         else records.Failure(stage=records.Stage.RUN, id=records.FailureId.IMPORTED, message=output.aborted[:400]),
         summary=None if throughput(output) is None else _summary(output),
-        imported=_imported(output),
+        imported=_imported_record(output),
     )
     tables = TrialTables(intervals=_intervals(number, output), statements=_statements(number, output))
     return Trial(record, tables)
 
 
-def _imported(output: Output) -> records.Imported:
+def _imported_record(output: Output) -> records.Imported:
     figures = {name: float(value) for name in FIGURES if (value := getattr(output, name)) is not None}
     printed = {name: records.Printed(line=line, text=text) for name, (line, text) in output.printed.items()}
     of_percentiles = printed.pop("percentiles_ms", None)

@@ -71,11 +71,11 @@ class RunPages:
         return HTMLResponse(text, headers={"content-security-policy": PAGE_POLICY})
 
     def csv(self, request: Request) -> Response:
-        text = visible(to_csv(self._requested(request)))
+        text = visible(to_csv(self._requested_run(request)))
         return Response(text, media_type="text/csv", headers=_attachment(CSV))
 
     def raw(self, request: Request) -> Response:
-        raw = RawFiles(self._requested(request))
+        raw = RawFiles(self._requested_run(request))
         with ExitStack() as stack, storing("write", Path(gettempdir()), None):
             file = stack.enter_context(TemporaryFile())
             raw.write_to(file)
@@ -100,7 +100,7 @@ class RunPages:
         context = {"base": entries[0].name, "other": entries[1].name, "metric": metric.value, "metrics": METRICS}
         return HTMLResponse(page("compare", headline=headline, shown=shown, **context))
 
-    def _requested(self, request: Request) -> RunData:
+    def _requested_run(self, request: Request) -> RunData:
         name = request.path_params["name"]
         self._found(name)
         return load_run(self._index.path(name))

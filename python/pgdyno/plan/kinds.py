@@ -9,7 +9,7 @@ from pydantic_core import PydanticKnownError
 from pgdyno.plan.targets import RentedHosts, TargetSpec
 from pgdyno.plan.values import ByOwnModel
 from pgdyno.plan.workload_schema import Workload
-from pgdyno.registry import GENERATORS, KINDS, WORKLOADS, is_installed, loaded, workload_kind
+from pgdyno.registry import GENERATORS, KINDS, WORKLOADS, is_installed, load_module, workload_kind
 
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -23,7 +23,7 @@ class Schemas(Mapping[str, type[_M]]):
 
     def __getitem__(self, kind: str) -> type[_M]:
         module, _, name = self._places[kind].partition(":")
-        schemas = loaded(module)
+        schemas = load_module(module)
         if schemas is None:
             raise KeyError(kind)
         schema: type[_M] = getattr(schemas, name)

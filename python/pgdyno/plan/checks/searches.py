@@ -88,11 +88,11 @@ def check_cheapest(plan: Sections) -> Iterator[Problem]:
         if getattr(target, "instead", None):
             message = "may rent a type other than the one whose price decides"
             yield plan.problem(("target", name, "instead"), message, "remove it, or add a target of each type")
-    yield from _unpriced('find = "cheapest" compares prices', plan)
+    yield from _find_unpriced_targets('find = "cheapest" compares prices', plan)
     yield from _families(search, plan)
 
 
-def _unpriced(why: str, plan: Sections) -> Iterator[Problem]:
+def _find_unpriced_targets(why: str, plan: Sections) -> Iterator[Problem]:
     """Yield the targets without a price; `why` says what needs it."""
     priced = plan.at(("price", "target"))
     have_list_prices = all(KINDS[target.kind].where == "rented" for target in plan.targets.values())
@@ -143,14 +143,14 @@ def check_settings_search(plan: Sections) -> Iterator[Problem]:
     yield from _pairs(plan)
     yield from _conditions(search, plan)
     if search.goal == "price":
-        yield from _unpriced('goal = "price" needs it', plan)
+        yield from _find_unpriced_targets('goal = "price" needs it', plan)
         if any(point.rate is not None for point in points):
             message = "is decided by the rate, which settings do not change"
             yield plan.problem(("search", "goal"), message, 'remove sweep.rate, or write goal = "p99"')
-    yield from _searched(search, plan)
+    yield from _check_searched_settings(search, plan)
 
 
-def _searched(search: SearchSpec, plan: Sections) -> Iterator[Problem]:
+def _check_searched_settings(search: SearchSpec, plan: Sections) -> Iterator[Problem]:
     targets = plan.targets.values()
     fixed = {name.lower(): name for target in targets for name in (*target.settings, *target.session_settings)}
     yield from check_spelling(("search", "over"), search.over, fixed, plan)

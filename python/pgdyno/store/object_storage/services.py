@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pgdyno
 from pgdyno.errors import StoreError
-from pgdyno.registry import STORAGE_CREDENTIALS, loaded
+from pgdyno.registry import STORAGE_CREDENTIALS, load_module
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
@@ -54,7 +54,7 @@ class Found(Protocol):
 def _s3(bucket: str, options: ClientConfig) -> ObjectStore:
     from obstore.store import S3Store
 
-    module = loaded(STORAGE_CREDENTIALS["s3"])
+    module = load_module(STORAGE_CREDENTIALS["s3"])
     found: Found | None = None if module is None else module.find_profile(os.environ)
     config: dict[str, Any] = {} if found is None else dict(found.config)
     if "endpoint" in config:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, DeniedError, NotThereError
 from pgdyno.targets.rented.rental import Resource
-from pgdyno.targets.rented.rental_journal import Journal, Noted, moment_of, stamp
+from pgdyno.targets.rented.rental_journal import Journal, NotedResource, moment_of, stamp
 
 PREFIX = "pgdyno-"
 """Prefix of the names of all resources that pgdyno creates."""
@@ -204,7 +204,7 @@ def _schedule(cloud: Cloud, name: str) -> Resource | None:
     return begins and Resource(Kind.SCHEDULE, name, name, cloud.region, named_run[1], begins.astimezone(UTC))
 
 
-def by_name(cloud: Cloud, noted: Iterable[Noted], run: str) -> list[Resource]:
+def by_name(cloud: Cloud, noted: Iterable[NotedResource], run: str) -> list[Resource]:
     """Return the existing resources that a journal of `run` notes for the region of `cloud`, with or without tags, in
     the order of removal. Raises AwsError.
     """
@@ -228,7 +228,7 @@ class Search:
     def find(self) -> list[Resource]:
         """Return all resources that exist now, in the order of removal. Raises AwsError."""
         found = [each for cloud in self._clouds.values() for kind in Kind for each in describe(cloud, kind)]
-        untagged: list[tuple[Noted, str]] = []
+        untagged: list[tuple[NotedResource, str]] = []
         for noted, run in self._noted:
             for each in describe(self._clouds[noted.region], noted.kind, noted.name):
                 if not each.run:

@@ -20,7 +20,7 @@ from pgdyno.targets.aws.inventory import APIS, LAST_WAVE, Search, in_order, is_f
 from pgdyno.targets.aws.schema import PROVIDER
 from pgdyno.targets.rented import provider
 from pgdyno.targets.rented.provider import Reaped, Wanted
-from pgdyno.targets.rented.rental import Left, Resource
+from pgdyno.targets.rented.rental import Leftover, Resource
 from pgdyno.targets.rented.rental_journal import Journal, journals
 from pgdyno.units import duration_words
 
@@ -41,9 +41,9 @@ GOING = ("deleting", "shutting-down")
 """States of a resource that is being removed."""
 
 
-def _left(resource: Resource, why: Message | str) -> Left:
+def _left(resource: Resource, why: Message | str) -> Leftover:
     """Return what remains with the reason; an error of Amazon's is a sentence."""
-    return Left(
+    return Leftover(
         resource,
         Message(
             "resource-left",
@@ -62,7 +62,7 @@ def remove_all(
     say: Callable[[str], None],
     within_s: float = WITHIN_S,
     known: Sequence[Resource] = (),
-) -> list[Left]:
+) -> list[Leftover]:
     """Remove what `find` returns until it returns nothing more; return what is left, with the reasons.
 
     A refusal of one resource does not stop the removal of the others, and is tried again. If the credentials are no
@@ -126,7 +126,7 @@ class _Removal:
     _tries: Counter[str] = field(default_factory=Counter)
     _refused: dict[str, tuple[Resource, str]] = field(default_factory=dict)
 
-    def turn(self) -> list[Left] | None:
+    def turn(self) -> list[Leftover] | None:
         """Look, and request the removals that are next; return what is left once nothing more can be done.
 
         Raises AwsError if it cannot look, and CredentialsError.
@@ -160,7 +160,7 @@ class _Removal:
             if isinstance(error, DeniedError) or self._tries[key] >= TRIES:
                 self._refused[key] = each, error.message
 
-    def unseen(self, error: AwsError) -> list[Left]:
+    def unseen(self, error: AwsError) -> list[Leftover]:
         """Return what existed when it was last seen. Raises `error` if nothing did."""
         if not self.known:
             raise error

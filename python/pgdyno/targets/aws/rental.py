@@ -41,7 +41,7 @@ from pgdyno.targets.aws.removal import GOING, begin_removal, remove_all
 from pgdyno.targets.aws.schema import PROVIDER, AwsTarget
 from pgdyno.targets.rented import rental
 from pgdyno.targets.rented.estimate import Estimate
-from pgdyno.targets.rented.rental import Left, Load, Resource, Say, SourceReport, Span, digest_of
+from pgdyno.targets.rented.rental import Leftover, Load, Resource, Say, SourceReport, Span, digest_of
 from pgdyno.targets.rented.rental_journal import Journal
 from pgdyno.units import parse_duration_s
 
@@ -276,7 +276,7 @@ class Rental(rental.Rental):
         noted = [each for each in self.journal.noted if each.target == name and each.kind in kinds]
         return by_name(self._maker(name).cloud, noted, self.journal.run)
 
-    def down(self) -> list[Left]:
+    def down(self) -> list[Leftover]:
         journal, search = self.journal, Search(self.clouds, [self.journal])
         known = [
             Resource(each.kind, each.name, each.name, each.region, journal.run, journal.expires)

@@ -9,7 +9,7 @@ from pgdyno.targets.pool.rental import Rental, begin, borrowed_hosts, give_back,
 from pgdyno.targets.rented import provider
 from pgdyno.targets.rented.estimate import Estimate
 from pgdyno.targets.rented.provider import Provider, Reaped, Wanted
-from pgdyno.targets.rented.rental import Left, Resource, Say
+from pgdyno.targets.rented.rental import Leftover, Resource, Say
 from pgdyno.targets.rented.rental_journal import Journal
 
 
@@ -27,7 +27,7 @@ class Reaper(provider.Reaper):
 
     def reap(self, wanted: Wanted, say: Say) -> Reaped:
         found: list[Resource] = []
-        left: list[Left] = []
+        left: list[Leftover] = []
         for journal in self._find_wanted(wanted):
             if not journal.hold():
                 say(f"another pgdyno process uses run {journal.run}")

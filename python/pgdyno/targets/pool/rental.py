@@ -16,8 +16,8 @@ from pgdyno.targets.pool.host_script import CLEAN_UP_S, NoRootError, PoolError, 
 from pgdyno.targets.pool.schema import PoolTarget
 from pgdyno.targets.rented import rental
 from pgdyno.targets.rented.packaged_server import USER, settings_text, verifier
-from pgdyno.targets.rented.rental import Left, Resource, Say, digest_of, rented_servers
-from pgdyno.targets.rented.rental_journal import Journal, Noted, Place, stamp
+from pgdyno.targets.rented.rental import Leftover, Resource, Say, digest_of, rented_servers
+from pgdyno.targets.rented.rental_journal import Journal, NotedResource, Place, stamp
 from pgdyno.units import parse_duration_s
 
 UNFIT = 'name a host with Debian or Ubuntu; or set up a server there yourself, and use kind = "dsn"'
@@ -131,16 +131,16 @@ class Rental(rental.Rental):
         self.journal.forget(name)
         self.released[name] = datetime.now(UTC)
 
-    def down(self) -> list[Left]:
+    def down(self) -> list[Leftover]:
         """Give all hosts back; return those that cannot be cleaned up, and keep the journal for them."""
         return give_back(self.journal, self.say)
 
 
-def ssh_of(noted: Noted) -> SshSpec:
+def ssh_of(noted: NotedResource) -> SshSpec:
     return SshSpec.model_validate(noted.ssh)
 
 
-def host_of(journal: Journal, noted: Noted) -> Resource:
+def host_of(journal: Journal, noted: NotedResource) -> Resource:
     """Return a noted host as a resource: its name and the run together tell what is to be given back."""
     name = f"{noted.name} (target {noted.target})"
     return Resource("host", name, name, "", journal.run, journal.expires)
@@ -155,14 +155,14 @@ def borrowed_hosts(journal: Journal) -> list[Resource]:
     ]
 
 
-def give_back(journal: Journal, say: Say) -> list[Left]:
+def give_back(journal: Journal, say: Say) -> list[Leftover]:
     """Give the hosts of `journal` back, side by side, and remove the journal if all are free; return the others."""
 
-    def back(each: Noted) -> Left | None:
+    def back(each: NotedResource) -> Leftover | None:
         try:
             said = on_host(ssh_of(each), "give-back", journal.run, within_s=CLEAN_UP_S)
         except TargetError as error:
-            return Left(host_of(journal, each), _not_given_back(each, journal.expires, error.message))
+            return Leftover(host_of(journal, each), _not_given_back(each, journal.expires, error.message))
         for line in said.splitlines():
             if line.startswith("kept: "):
                 say(f"{each.name}: {line}")
@@ -175,7 +175,7 @@ def give_back(journal: Journal, say: Say) -> list[Left]:
     return left
 
 
-def _not_given_back(noted: Noted, expires: datetime, why: str) -> Message:
+def _not_given_back(noted: NotedResource, expires: datetime, why: str) -> Message:
     return Message(
         "host-not-given-back",
         "host {host} (target {target}) is not given back: {why}; it cleans itself up after {expires}",

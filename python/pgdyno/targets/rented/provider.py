@@ -16,9 +16,9 @@ from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.plan.model import Plan, rented_targets
 from pgdyno.records import CloudRecord, TrialRecord
-from pgdyno.registry import PROVIDERS, loaded
+from pgdyno.registry import PROVIDERS, load_module
 from pgdyno.targets.rented.estimate import Estimate
-from pgdyno.targets.rented.rental import Left, Rental, Resource, Say, digest_of, wanted_names
+from pgdyno.targets.rented.rental import Leftover, Rental, Resource, Say, digest_of, wanted_names
 from pgdyno.targets.rented.rental_journal import Journal, journals
 
 # ---- leftover resources ----
@@ -41,7 +41,7 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Reaped:
     found: Sequence[Resource]
-    left: Sequence[Left]
+    left: Sequence[Leftover]
     """The resources that could not be removed."""
 
 
@@ -229,7 +229,7 @@ class Provider(ABC):
 @cache
 def provider(name: str) -> Provider | None:
     """Return the provider `name`; None if its package is not installed."""
-    module = loaded(PROVIDERS[name])
+    module = load_module(PROVIDERS[name])
     if module is None:
         return None
     found: Provider = module.PROVIDER

@@ -143,7 +143,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Leftover:
     """A resource that could not be removed."""
 
     resource: Resource
@@ -344,7 +344,7 @@ class Rental(ABC):
         """Begin to remove the server of target `name`, which no further trial needs; `down` removes the rest."""
 
     @abstractmethod
-    def down(self) -> Sequence[Left]:
+    def down(self) -> Sequence[Leftover]:
         """Remove all resources; return those that remain."""
 
 

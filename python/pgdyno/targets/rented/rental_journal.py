@@ -75,7 +75,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class NotedResource:
     """A resource that was created or borrowed, or that was about to be."""
 
     kind: str
@@ -101,7 +101,7 @@ class Journal:
     """The identity that rents; empty if unknown."""
     more_tags: Mapping[str, str] = field(default_factory=dict)
     """The plan's own tags."""
-    noted: list[Noted] = field(default_factory=list)
+    noted: list[NotedResource] = field(default_factory=list)
     ready: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The fields of the `Place` of each server and generator, by target."""
     snapshots: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class Journal:
     def making(self, kind: str, name: str, region: str, target: str, *, ssh: Mapping[str, Any] | None = None) -> None:
         """Note a resource before it is created or borrowed; the note is on disk on return. Raises TargetError."""
         self._write("making", kind=kind, name=name, region=region, target=target, **({"ssh": ssh} if ssh else {}))
-        self.noted.append(Noted(kind, name, region, target, ssh))
+        self.noted.append(NotedResource(kind, name, region, target, ssh))
 
     def forget(self, target: str) -> None:
         """Note that nothing of `target` exists any longer. Raises TargetError."""
@@ -258,7 +258,9 @@ def journals(folder: Path) -> Iterator[Journal]:
 def _take(journal: Journal, line: dict[str, Any]) -> None:
     match line["what"]:
         case "making":
-            journal.noted.append(Noted(line["kind"], line["name"], line["region"], line["target"], line.get("ssh")))
+            journal.noted.append(
+                NotedResource(line["kind"], line["name"], line["region"], line["target"], line.get("ssh"))
+            )
         case "forgotten":
             journal.noted = [each for each in journal.noted if each.target != line["target"]]
         case "ready":

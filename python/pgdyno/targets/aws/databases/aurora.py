@@ -10,7 +10,7 @@ from pgdyno.targets.aws.databases.service import (
     PORT,
     Database,
     Release,
-    described,
+    describe_resource,
     find_release,
     insights,
     lifecycle,
@@ -44,7 +44,7 @@ class Aurora(Database):
     def release(self) -> Release:
         if self.spec.clone_of is None:
             return Database.release(self)
-        origin = described(self.maker.cloud, Kind.DB_CLUSTER, self.spec.clone_of)
+        origin = describe_resource(self.maker.cloud, Kind.DB_CLUSTER, self.spec.clone_of)
         return find_release(self.maker.cloud, self.engine, origin["EngineVersion"])
 
     def create(self, release: Release, security: str, groups: Sequence[str | None]) -> Place:
@@ -109,7 +109,7 @@ class Aurora(Database):
         """Return the cluster once it is available. Raises AwsError."""
 
         def look() -> tuple[str, dict[str, Any]]:
-            found = described(self.maker.cloud, Kind.DB_CLUSTER, self.maker.name)
+            found = describe_resource(self.maker.cloud, Kind.DB_CLUSTER, self.maker.name)
             waits = found["Status"] == "available" and bool(found.get("PendingModifiedValues"))
             return "modifying" if waits else found["Status"], found
 

@@ -10,7 +10,7 @@ from pgdyno.targets.aws.databases.service import (
     PORT,
     Database,
     Release,
-    described,
+    describe_resource,
     insights,
     lifecycle,
     place_of,
@@ -71,7 +71,7 @@ class Rds(Database):
         }
         if spec.snapshot is not None:
             # Otherwise, RDS takes the size and the port of the server of the snapshot.
-            origin = described(self.maker.cloud, Kind.DB_SNAPSHOT, spec.snapshot)
+            origin = describe_resource(self.maker.cloud, Kind.DB_SNAPSHOT, spec.snapshot)
             size = max(gibibytes(spec.storage), int(origin.get("AllocatedStorage", 0)))
             asked |= {"DBSnapshotIdentifier": spec.snapshot, "StorageType": spec.storage_type}
             asked |= {"AllocatedStorage": size, "Port": PORT}

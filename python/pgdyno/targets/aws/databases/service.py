@@ -68,7 +68,7 @@ def new_password() -> str:
     return secrets.token_hex(16)
 
 
-def described(cloud: Cloud, kind: Kind, name: str) -> dict[str, Any]:
+def describe_resource(cloud: Cloud, kind: Kind, name: str) -> dict[str, Any]:
     """Return RDS's description of what is called `name`. Raises NotThereError, AwsError."""
     api = APIS[kind]
     with suppress(NotThereError):
@@ -125,7 +125,7 @@ def wait_for_instance(maker: Maker, spec: DatabaseTarget, parameters: str | None
 
     def look() -> tuple[str, dict[str, Any]]:
         nonlocal rebooted
-        found = described(maker.cloud, Kind.DB_INSTANCE, maker.name)
+        found = describe_resource(maker.cloud, Kind.DB_INSTANCE, maker.name)
         waits = _waits_for(found, parameters) if found["DBInstanceStatus"] in _READY else None
         if waits == _REBOOT and not rebooted:
             # A restored instance may start with the parameters of its snapshot.
@@ -205,7 +205,7 @@ class Database:
         """Return the version that the service has for the plan or the snapshot. Raises AwsError."""
         cloud, version = self.maker.cloud, self.spec.version
         if self.spec.snapshot is not None:
-            found = described(cloud, self.snapshot_kind, self.spec.snapshot)
+            found = describe_resource(cloud, self.snapshot_kind, self.spec.snapshot)
             _check_snapshot(found, self.spec, self.engine)
             version = found["EngineVersion"]
         return find_release(cloud, self.engine, version)
@@ -222,7 +222,7 @@ class Database:
             change(maker, spec, self.create_snapshot, **identified, Tags=tags_of(maker.journal, maker.target, name))
 
         def look() -> tuple[str, dict[str, Any]]:
-            found = described(maker.cloud, kind, name)
+            found = describe_resource(maker.cloud, kind, name)
             return found["Status"], found
 
         wait_for(maker, spec, look, f"the {kind} {name}")

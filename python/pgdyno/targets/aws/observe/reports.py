@@ -9,7 +9,7 @@ from typing import Any
 from pgdyno.messages import Message
 from pgdyno.records import CloudSource
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, Patience
-from pgdyno.targets.aws.databases.service import described
+from pgdyno.targets.aws.databases.service import describe_resource
 from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, database
 from pgdyno.targets.aws.observe.server_log import log_part
@@ -126,7 +126,7 @@ def _report(source: CloudSource, message: Message | str | None) -> SourceReport:
 def _resource(cloud: Cloud, instance: str) -> tuple[str | None, Message | str]:
     """Return the instance's id at Performance Insights, or None and the reason."""
     try:
-        found = described(cloud, Kind.DB_INSTANCE, instance)
+        found = describe_resource(cloud, Kind.DB_INSTANCE, instance)
     except AwsError as error:
         return None, error.message
     if not found.get("PerformanceInsightsEnabled"):

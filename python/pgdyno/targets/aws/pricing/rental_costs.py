@@ -13,7 +13,7 @@ from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.rds import gibibytes
 from pgdyno.targets.aws.databases.schema import AuroraTarget, DatabaseTarget, RdsTarget, extended_year
-from pgdyno.targets.aws.databases.service import described
+from pgdyno.targets.aws.databases.service import describe_resource
 from pgdyno.targets.aws.hosts.schema import Ec2Generator, Ec2Target
 from pgdyno.targets.aws.inventory import Kind, is_free
 from pgdyno.targets.aws.pricing.duration import copies_data, hours_of, longest_trial_s, touched_bytes
@@ -331,7 +331,7 @@ def _snapshot_gb(spec: DatabaseTarget, region: str) -> int | None:
         return 0
     kind = Kind.CLUSTER_SNAPSHOT if isinstance(spec, AuroraTarget) else Kind.DB_SNAPSHOT
     try:
-        return int(described(Cloud(region), kind, spec.snapshot).get("AllocatedStorage", 0))
+        return int(describe_resource(Cloud(region), kind, spec.snapshot).get("AllocatedStorage", 0))
     except AwsError:
         return None
 
