@@ -494,14 +494,16 @@ def poolers(home: Home) -> list[int]:
 
 
 @pytest.mark.parametrize("connect", ["unix", "tcp"])
-def test_pgdyno_starts_a_pooler_and_stops_it(installed: Installation, home: Home, tmp_path: Path, connect: str) -> None:
-    done = pgdyno(home, tmp_path, "run", str(own_plan(installed, tmp_path, connect=connect)))
+def test_pgdyno_starts_a_pooler_and_stops_it(
+    installed: Installation, warm_home: Home, tmp_path: Path, connect: str
+) -> None:
+    done = pgdyno(warm_home, tmp_path, "run", str(own_plan(installed, tmp_path, connect=connect)))
     assert done.returncode == 0, done.stdout + done.stderr
     (target,) = the_run(tmp_path).manifest.targets
     assert target.facts is not None
     assert re.fullmatch(r"PgBouncer \d+\.\d+\.\d+, transaction pooling, pool of 3", target.facts.pooler or "")
-    assert not poolers(home)
-    assert not list(home.instances.glob("*/pooler"))
+    assert not poolers(warm_home)
+    assert not list(warm_home.instances.glob("*/pooler"))
 
 
 def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
@@ -523,26 +525,28 @@ def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda each: each.name)
-def test_a_pooler_ends_with_pgdyno(installed: Installation, home: Home, tmp_path: Path, number: signal.Signals) -> None:
-    with running(home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:
-        (pid,) = poolers(home)
-        folder = next(home.instances.glob("*/pooler"))
+def test_a_pooler_ends_with_pgdyno(
+    installed: Installation, warm_home: Home, tmp_path: Path, number: signal.Signals
+) -> None:
+    with running(warm_home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:
+        (pid,) = poolers(warm_home)
+        folder = next(warm_home.instances.glob("*/pooler"))
         assert folder.stat().st_mode & 0o777 == 0o700
         assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
         assert Path(f"/proc/{pid}").stat().st_uid == folder.stat().st_uid
         process.send_signal(number)
         process.wait(PATIENCE_S)
-    done = pgdyno(home, tmp_path, "run", str(own_plan(installed, tmp_path, duration="100ms")))
+    done = pgdyno(warm_home, tmp_path, "run", str(own_plan(installed, tmp_path, duration="100ms")))
     assert done.returncode == 0, done.stderr
-    assert not poolers(home)
-    assert not list(home.instances.glob("*/pooler"))
+    assert not poolers(warm_home)
+    assert not list(warm_home.instances.glob("*/pooler"))
 
 
 def test_a_trial_whose_pooler_ends_fails_with_its_last_words(
-    installed: Installation, home: Home, tmp_path: Path
+    installed: Installation, warm_home: Home, tmp_path: Path
 ) -> None:
-    with running(home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:
-        (pid,) = poolers(home)
+    with running(warm_home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:
+        (pid,) = poolers(warm_home)
         os.kill(pid, signal.SIGTERM)
         process.wait(PATIENCE_S)
     (trial,) = the_run(tmp_path).trials()
@@ -621,7 +625,6 @@ wait
     notes = {note.id for note in the_run(tmp_path).manifest.note_details}
     assert ("pooler-unknown" in notes) == (not stats)
     # the shell's child ends, too
-    assert not poolers(home)
     assert not [each for each in Path("/proc").glob("[0-9]*/cmdline") if scratch.name.encode() in read_words(each)]
 
 
