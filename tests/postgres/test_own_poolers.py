@@ -1,0 +1,228 @@
+"""Poolers that pgdyno starts between a load and its own server: PgBouncer, or a command of the user's."""
+
+import os
+import re
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode, PlanError
+from pgdyno.plan import load_plan
+from pgdyno.records import FailureId
+from pgdyno.targets import Home
+from pgdyno.targets.cluster.installation import Installation
+from tests.postgres.runs import pgdyno, running, the_run
+from tests.waiting import PATIENCE_S
+
+BIN = Path(sys.executable).parent
+PGDYNO = BIN / "pgdyno"
+
+OWN = """\
+name = "own"
+[target.own]
+kind = "local"
+bin = "{bin}"
+connect = "{connect}"
+pooler = {pooler}
+[workload]
+scripts = ["{script}"]
+scale = 1
+[sweep]
+clients = [{clients}]
+[trial]
+duration = "{duration}"
+warmup = "0s"
+"""
+
+
+def own_plan(
+    installed: Installation, folder: Path, pooler: str = '{ kind = "pgbouncer", pool = 3 }', **more: str
+) -> Path:
+    values = {"connect": "unix", "script": "select-only", "clients": "8", "duration": "1s", **more}
+    plan = folder / "own.toml"
+    plan.write_text(OWN.format(bin=installed.bin, pooler=pooler, **values))
+    return plan
+
+
+def poolers(home: Home) -> list[int]:
+    """Returns the PgBouncers whose configuration is in this home."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = status.read_bytes()
+            if b"pgbouncer" in words and os.fsencode(home.root) in words:
+                found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("connect", ["unix", "tcp"])
+def test_pgdyno_starts_a_pooler_and_stops_it(
+    installed: Installation, warm_home: Home, tmp_path: Path, connect: str
+) -> None:
+    done = pgdyno(warm_home, tmp_path, "run", str(own_plan(installed, tmp_path, connect=connect)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (target,) = the_run(tmp_path).manifest.targets
+    assert target.facts is not None
+    assert re.fullmatch(r"PgBouncer \d+\.\d+\.\d+, transaction pooling, pool of 3", target.facts.pooler or "")
+    assert not poolers(warm_home)
+    assert not list(warm_home.instances.glob("*/pooler"))
+
+
+def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
+    installed: Installation, home: Home, tmp_path: Path
+) -> None:
+    plan = own_plan(installed, tmp_path)
+    text = plan.read_text().replace("clients = [8]\n", "").replace('scripts = ["select-only"]\n', "")
+    for on, protocol in (("primary", "prepared"), ("pooler", "simple")):
+        text += f'[[group]]\nname = "{on}"\non = "{on}"\nscripts = ["select-only"]\nclients = 5\n'
+        text += f'protocol = "{protocol}"\n'
+    plan.write_text(text)
+    done = pgdyno(home, tmp_path, "run", str(plan))
+    # Debian's PgBouncer has no prepared statements: those of the other group did not go through it
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    wrong = plan.with_name("wrong.toml")
+    wrong.write_text(text.replace('on = "primary"', 'on = "pooler"'))
+    done = pgdyno(home, tmp_path, "run", str(wrong))
+    assert done.returncode == ExitCode.TRIALS_FAILED, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda each: each.name)
+def test_a_pooler_ends_with_pgdyno(
+    installed: Installation, warm_home: Home, tmp_path: Path, number: signal.Signals
+) -> None:
+    with running(warm_home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:
+        (pid,) = poolers(warm_home)
+        folder = next(warm_home.instances.glob("*/pooler"))
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
+        assert Path(f"/proc/{pid}").stat().st_uid == folder.stat().st_uid
+        process.send_signal(number)
+        process.wait(PATIENCE_S)
+    done = pgdyno(warm_home, tmp_path, "run", str(own_plan(installed, tmp_path, duration="100ms")))
+    assert done.returncode == 0, done.stderr
+    assert not poolers(warm_home)
+    assert not list(warm_home.instances.glob("*/pooler"))
+
+
+def test_a_trial_whose_pooler_ends_fails_with_its_last_words(
+    installed: Installation, warm_home: Home, tmp_path: Path
+) -> None:
+    with running(warm_home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:
+        (pid,) = poolers(warm_home)
+        os.kill(pid, signal.SIGTERM)
+        process.wait(PATIENCE_S)
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.failure is not None
+    assert trial.failure.id == FailureId.POOLER_ENDED
+    assert "ended with exit code" in trial.failure.message
+    assert "SIGTERM" in trial.failure.message
+
+
+def test_a_planted_pool_is_named_as_the_limit_and_parts_of_latency_add_up(
+    installed: Installation, home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "slow.sql").write_text("SELECT pg_sleep(0.01);\n")
+    plan = own_plan(
+        installed, tmp_path, '{ kind = "pgbouncer", pool = 5 }', script="slow.sql", clients="50", duration="6s"
+    )
+    done = pgdyno(home, tmp_path, "run", str(plan))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.probe is not None
+    assert trial.summary is not None
+    assert trial.summary.latency_ns is not None
+    pooler, mean = trial.probe.pooler, trial.summary.latency_ns.mean
+    assert pooler is not None
+    assert mean is not None
+    assert pooler.queue_ms is not None
+    assert pooler.servers_active is not None
+    assert pooler.server_ms is not None
+    assert pooler.servers_active == pytest.approx(5, rel=0.1)
+    assert pooler.clients_waiting == pytest.approx(45, rel=0.15)
+    # by counters of the pooler and by the clients' clocks
+    assert pooler.queue_ms + pooler.server_ms == pytest.approx(mean / 1e6, rel=0.03)
+    # by samples of its sessions (Little's law)
+    assert pooler.server_ms == pytest.approx(1e3 * pooler.servers_active / trial.summary.tps, rel=0.1)
+    assert "limited by the pool of 5" in done.stdout
+    assert "queue, ms" in done.stdout
+
+
+@pytest.mark.parametrize("stats", ["stats_users = $PGUSER", ""], ids=["console", "no console"])
+def test_any_other_pooler_is_a_command(
+    installed: Installation, home: Home, scratch: Path, tmp_path: Path, stats: str
+) -> None:
+    script = scratch / "pooler.sh"
+    script.write_text(
+        """#!/bin/sh
+cd "$PGDYNO_POOLER_FOLDER"
+cat >NAME <<END
+[databases]
+$PGDATABASE = host=$PGHOST port=$PGPORT
+[pgbouncer]
+listen_addr = $PGDYNO_POOLER_HOST
+listen_port = $PGDYNO_POOLER_PORT
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = users
+pool_mode = $PGDYNO_POOLER_MODE
+default_pool_size = $PGDYNO_POOLER_POOL
+STATS
+END
+echo "\\"$PGUSER\\" \\"$PGPASSWORD\\"" >users
+PATH=$PATH:/usr/sbin pgbouncer NAME &
+wait
+""".replace("STATS", stats).replace("NAME", scratch.name)
+    )
+    script.chmod(0o755)
+    plan = own_plan(
+        installed, tmp_path, f'{{ kind = "command", command = "{script}", pool = 2 }}', connect="tcp", duration="3s"
+    )
+    done = pgdyno(home, tmp_path, "run", str(plan))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.probe is not None
+    assert trial.probe.pooler is not None
+    # its console is asked as PgBouncer's is
+    assert (trial.probe.pooler.samples > 0) == bool(stats)
+    notes = {note.id for note in the_run(tmp_path).manifest.note_details}
+    assert ("pooler-unknown" in notes) == (not stats)
+    # the shell's child ends, too
+    assert not [each for each in Path("/proc").glob("[0-9]*/cmdline") if scratch.name.encode() in read_words(each)]
+
+
+def read_words(file: Path) -> bytes:
+    with suppress(OSError):
+        return file.read_bytes()
+    return b""
+
+
+@pytest.mark.parametrize(
+    ("pooler", "problem"),
+    [
+        ('{ kind = "pgbouncer", pool = 0 }', "target.own.pooler.pool: must be at least 1, not 0"),
+        ('{ kind = "pgbouncer", settings = { listen_port = 1 } }', "pooler.settings.listen_port: cannot be set"),
+        ('{ kind = "command" }', 'command belongs to kind = "command", which needs it'),
+        ('{ kind = "pgbouncer", settings = { no_such_key = 1 } }', "cannot start the pooler: PgBouncer"),
+        ('{ kind = "command", command = "echo no such host; exit 3" }', "ended with exit code 3: no such host"),
+    ],
+)
+def test_a_wrong_pooler_is_refused(
+    installed: Installation, home: Home, tmp_path: Path, pooler: str, problem: str
+) -> None:
+    done = pgdyno(home, tmp_path, "run", str(own_plan(installed, tmp_path, pooler)))
+    assert done.returncode != 0
+    assert problem in " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_machine_without_pgbouncer_is_told_its_package(
+    installed: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("pgdyno.plan.targets._PLACES_OF_PROGRAMS", ())
+    with pytest.raises(PlanError) as refused:
+        load_plan(own_plan(installed, tmp_path))
+    assert "apt-get install pgbouncer" in str(refused.value.problems[0].hint)
