@@ -273,7 +273,7 @@ impl Session {
         Ok(())
     }
 
-    /// The answer to a statement on this session. SQL's PREPARE and DEALLOCATE take effect here, because nothing is
+    /// The answer to a statement of the session. SQL's PREPARE and DEALLOCATE take effect here, because nothing is
     /// decided when a statement is executed.
     pub fn resolve(&mut self, sql: &[u8]) -> Result<Answer, Refusal> {
         let meaning = classify(sql)?;

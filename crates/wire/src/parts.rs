@@ -1,6 +1,6 @@
 //! Reads the fields of a message one after the other.
 
-/// What is left of a message, from its front. Each method takes a field; None if there is none.
+/// The unread fields of a message. Each method reads the next one, and returns None at the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a>(pub &'a [u8]);
 

@@ -112,7 +112,7 @@ def _readable_list(model: type[_L], tables: object) -> list[_L]:
 
 
 def _read_table(validate: Callable[[object], _M], table: object, *, needed: str = "") -> _M | None:
-    """Validate `table` without its wrong keys; None if it needs them, or if there is none."""
+    """Validate `table` without its wrong keys; None without a table, or if a wrong key is required."""
     if table is None:
         return None
     try:

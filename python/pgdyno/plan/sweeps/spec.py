@@ -120,7 +120,7 @@ def moved(place: Place) -> Place:
 
 
 def leaves(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values in a table at any depth, with their dotted names; `value` itself as `name` if it is none."""
+    """Yield the values in a table at any depth, with their dotted names; a `value` that is no table is named `name`."""
     if not isinstance(value, Mapping):
         yield name, value
         return

@@ -57,7 +57,7 @@ class Place:
     inner: str = ""
     """The server's address in its own network if that differs from `host`, else empty."""
     login: str = ""
-    """The account for SSH that pgdyno created; empty if there is none."""
+    """The account for SSH that pgdyno created; empty without SSH."""
     ssh_port: int = 0
 
     def dsn(self, passwords: Path, tls_root: Path) -> str:
