@@ -29,12 +29,15 @@ from pgdyno.report.export import markdown_of
 from pgdyno.report.html import render_page
 from pgdyno.report.report_content import NO_EXTRAS, Extras, digest
 from pgdyno.report.sections.draft import Draft
+from pgdyno.report.terminal.run_report import all_lines
+from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.store.seconds import MEASURE, WARM_UP, Seconds
 from pgdyno.store.trial_tables import TOTAL, HistogramRow, IntervalRow, StatementRow
 from tests.unit.store_sample import seconds_of_rows, trial_record, trial_summary
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
-_QUANTILES = [NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)]
+_FACTORS = np.exp([0.4 * NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)])
+"""Latencies of a log-normal distribution, as multiples of its median."""
 
 
 @dataclass
@@ -62,40 +65,19 @@ class SampleRun:
 
 
 def interval_row(
-    trial: int,
-    second: int,
-    phase: str,
-    succeeded: int,
-    *,
-    script: int = 0,
-    p99_ns: int | None = None,
-    end_us: int = 0,
-    warmup_s: int = 0,
+    trial: int, second: int, phase: str, succeeded: int, *, p99_ns: int | None = None, warmup_s: int = 0, **more: object
 ) -> IntervalRow:
-    """Returns one second of a trial, or less if `end_us` is given."""
-    return IntervalRow(
-        trial=trial,
-        second=second,
-        from_us=(second - warmup_s) * 1_000_000,
-        to_us=end_us or (second + 1 - warmup_s) * 1_000_000,
-        phase=phase,
-        script=script,
-        succeeded=succeeded,
-        failed=0,
-        skipped=0,
-        retried=0,
-        retries=0,
-        in_flight=1,
-        clients=1,
-        latency_sum_ns=None,
-        latency_min_ns=None,
-        p50_ns=None,
-        p95_ns=None,
-        p99_ns=p99_ns,
-        p999_ns=None,
-        latency_max_ns=None,
-        worker_cpu_us=0,
+    """Returns one second of a trial; `more` replaces its fields."""
+    from_us = (second - warmup_s) * 1_000_000
+    counts = dict.fromkeys(("script", "failed", "skipped", "retried", "retries", "worker_cpu_us"), 0)
+    unknown = dict.fromkeys(
+        ("latency_sum_ns", "latency_min_ns", "p50_ns", "p95_ns", "p99_ns", "p999_ns", "latency_max_ns")
     )
+    fields: dict[str, Any] = {
+        **counts, **unknown, "trial": trial, "second": second, "from_us": from_us, "to_us": from_us + 1_000_000,
+        "phase": phase, "succeeded": succeeded, "in_flight": 1, "clients": 1, "p99_ns": p99_ns, **more,
+    }  # fmt: skip
+    return IntervalRow(**fields)
 
 
 # samples repeat the same few medians and counts: each is worked out once
@@ -106,12 +88,9 @@ def latencies_of(p50_us: float, count: int, tail: float = 1.0) -> tuple[tuple[in
     """Returns (nanoseconds, count) in ascending order: log-normal around `p50_us`, with a tail up to 4 `tail` times the
     median.
     """
-    shares = np.diff(np.linspace(0, count, len(_QUANTILES) + 1).astype(int))
-    pairs = [
-        (max(1, round(1000 * p50_us * np.exp(0.4 * quantile))), int(share))
-        for quantile, share in zip(_QUANTILES, shares, strict=True)
-        if share
-    ]
+    shares = np.diff(np.linspace(0, count, len(_FACTORS) + 1).astype(int))
+    latencies_ns = np.maximum(1, np.round(1000 * p50_us * _FACTORS)).astype(int)
+    pairs = [each for each in zip(latencies_ns.tolist(), shares.tolist(), strict=True) if each[1]]
     for step in range(40 if tail > 1 else 0):
         rare = int(count / 150 * 0.8**step)
         if rare:
@@ -173,14 +152,10 @@ def manifest(
         )
         for at, name in enumerate(targets)
     ]
+    target = {"kind": "embedded", "settings": {"shared_buffers": "256MB"}, "initdb": []}
     plan = {
-        "format": 1,
-        "name": "quick",
-        "description": "Select-only on a fresh PostgreSQL 18",
-        "target": {
-            name: {"kind": "embedded", "version": f"{18 - at}", "settings": {"shared_buffers": "256MB"}, "initdb": []}
-            for at, name in enumerate(targets)
-        },
+        "format": 1, "name": "quick", "description": "Select-only on a fresh PostgreSQL 18",
+        "target": {name: target | {"version": f"{18 - at}"} for at, name in enumerate(targets)},
         "workload": {"scripts": ["select-only"], "dataset": "pgbench", "scale": 10, "variables": {}},
         "sweep": {"clients": [1, 2, 4, 8, 16, 32, 64], "workers": None, "protocol": ["prepared"], "scale": None},
         "trial": {
@@ -188,28 +163,26 @@ def manifest(
             "order": "as-listed", "on_failure": "continue", "seed": 5234,
         },
     }  # fmt: skip
+    host = Host(
+        cpu_model="AMD EPYC 7763 64-Core Processor", cores=16, memory_bytes=68_719_476_736, kernel="6.1.0-28-amd64",
+        os="Debian GNU/Linux 12 (bookworm)", architecture="x86_64",
+    )  # fmt: skip
     fields: dict[str, Any] = {
-        "run": "20261120T101500Z-quick-3f9a",
-        "pgdyno": "0.1.0",
-        "pgdrive": "0.1.0",
-        "started_at": STARTED,
-        "ended_at": STARTED + timedelta(minutes=9),
-        "plan_source": "plans/quick.toml",
-        "plan": plan,
-        "workload": "select-only",
-        "host": Host(
-            cpu_model="AMD EPYC 7763 64-Core Processor",
-            cores=16,
-            memory_bytes=68_719_476_736,
-            kernel="6.1.0-28-amd64",
-            os="Debian GNU/Linux 12 (bookworm)",
-            architecture="x86_64",
-        ),
-        "targets": records,
-        "trials_planned": 0,
-        "outcome": Outcome.FINISHED,
-    }
+        "run": "20261120T101500Z-quick-3f9a", "pgdyno": "0.1.0", "pgdrive": "0.1.0", "started_at": STARTED,
+        "ended_at": STARTED + timedelta(minutes=9), "plan_source": "plans/quick.toml", "plan": plan,
+        "workload": "select-only", "host": host, "targets": records, "trials_planned": 0, "outcome": Outcome.FINISHED,
+    }  # fmt: skip
     return Manifest(**{**fields, **changes})
+
+
+def _record(run: SampleRun, target: str, clients: int, seconds: int, **fields: object) -> TrialRecord:
+    """Adds a trial that begins 13 s after the one before it."""
+    number = len(run.trials) + 1
+    began = STARTED + timedelta(seconds=13 * number)
+    said = {"slug": f"{target}-c{clients}", "point": Point(clients=clients, protocol="prepared"), **fields}
+    ended = began + timedelta(seconds=seconds)
+    run.trials.append(trial_record(number, target=target, started_at=began, ended_at=ended, **said))
+    return run.trials[-1]
 
 
 def add_trial(
@@ -217,7 +190,7 @@ def add_trial(
     target: str,
     clients: int,
     tps: float,
-    p50_us: float,
+    p50_us: float = 900,
     *,
     repeat: int = 1,
     seconds: int = 10,
@@ -235,7 +208,7 @@ def add_trial(
     """Adds a finished trial with a mean of exactly `tps`; throughput halves in the seconds of `dips`."""
     number = len(run.trials) + 1
     random = np.random.default_rng(number)
-    rows, blobs = [], []
+    rows = []
     rates = tps * random.normal(1.0, noise, seconds + warmup_s)
     rates[:warmup_s] *= np.linspace(0.45, 0.9, warmup_s)
     for dip in dips:
@@ -246,39 +219,26 @@ def add_trial(
         p99 = round(1000 * p50_us * 2.6 * random.normal(1.0, 0.06) * (2.5 if at - warmup_s in dips else 1))
         phase = WARM_UP if at < warmup_s else MEASURE
         count = max(round(float(rate)), 0) if with_latency else 0
-        p99_ns = p99 if with_latency else None
-        rows.append(interval_row(number, at, phase, count, p99_ns=p99_ns, warmup_s=warmup_s))
-    if with_latency:
-        blobs.append(HistogramRow(number, TOTAL, MEASURE, 0, blob_of(total)))
+        rows.append(interval_row(number, at, phase, count, p99_ns=p99 if with_latency else None, warmup_s=warmup_s))
+    run.rows[number] = rows
+    run.blobs[number] = [HistogramRow(number, TOTAL, MEASURE, 0, blob_of(total))] if with_latency else []
     summary = trial_summary(
-        measured_s=seconds,
-        scheduled=succeeded + failed + skipped,
-        succeeded=succeeded,
-        failed=failed,
-        skipped=skipped,
-        retried=retries,
-        retries=retries,
-        tps=tps if with_latency else 0.0,
-        latency_ns=latency_of(total) if with_latency else None,
-        connect_us=3000,
-        errors=list(errors),
-    )
-    record = trial_record(
-        number,
-        slug=f"{target}-c{clients}",
-        target=target,
-        point=point or Point(clients=clients, protocol="prepared"),
-        repeat=repeat,
-        started_at=STARTED + timedelta(seconds=13 * number),
-        ended_at=STARTED + timedelta(seconds=13 * number + seconds + warmup_s),
-        warmup_s=warmup_s,
-        duration_s=seconds,
-        generator=Generator(version="0.1.0", workers=2, io="epoll", seed=1, exit_code=0),
-        summary=summary,
-    )
-    run.trials.append(record)
-    run.rows[number], run.blobs[number] = rows, blobs
-    return record
+        measured_s=seconds, scheduled=succeeded + failed + skipped, succeeded=succeeded, failed=failed, skipped=skipped,
+        retried=retries, retries=retries, tps=tps if with_latency else 0.0,
+        latency_ns=latency_of(total) if with_latency else None, connect_us=3000, errors=list(errors),
+    )  # fmt: skip
+    generator = Generator(version="0.1.0", workers=2, io="epoll", seed=1, exit_code=0)
+    fields = {"warmup_s": warmup_s, "duration_s": seconds, "generator": generator, "summary": summary}
+    fields |= {} if point is None else {"point": point}
+    return _record(run, target, clients, seconds + warmup_s, repeat=repeat, **fields)
+
+
+def add_repeats(
+    run: SampleRun, clients: int, rates: Sequence[float], *, target: str = "pg18", point: Point | None = None
+) -> None:
+    """Adds a trial of two seconds for each of `rates`."""
+    for repeat, tps in enumerate(rates, start=1):
+        add_trial(run, target, clients, tps, repeat=repeat, seconds=2, point=point)
 
 
 def add_failure(
@@ -292,21 +252,8 @@ def add_failure(
     hint: str | None = "raise max_connections",
 ) -> TrialRecord:
     """Adds a failed trial."""
-    number = len(run.trials) + 1
-    record = trial_record(
-        number,
-        slug=f"{target}-c{clients}",
-        target=target,
-        point=Point(clients=clients, protocol="prepared"),
-        repeat=repeat,
-        started_at=STARTED + timedelta(seconds=13 * number),
-        ended_at=STARTED + timedelta(seconds=13 * number + 1),
-        warmup_s=2,
-        outcome=outcome,
-        failure=Failure(stage=Stage.RUN, message=message, hint=hint, sqlstate="53300"),
-    )
-    run.trials.append(record)
-    return record
+    failure = Failure(stage=Stage.RUN, message=message, hint=hint, sqlstate="53300")
+    return _record(run, target, clients, 1, repeat=repeat, warmup_s=2, outcome=outcome, failure=failure)
 
 
 def with_knee() -> SampleRun:
@@ -314,7 +261,7 @@ def with_knee() -> SampleRun:
     run = SampleRun(manifest(trials_planned=9))
     for repeat, share in ((1, 0.995), (2, 1.0), (3, 1.005)):
         for clients, tps in ((1, 100.0), (2, 990.0), (4, 1000.0)):
-            add_trial(run, "pg18", clients, tps * share, 900, repeat=repeat, seconds=2)
+            add_trial(run, "pg18", clients, tps * share, repeat=repeat, seconds=2)
     return run
 
 
@@ -353,13 +300,18 @@ def swept(points: Sequence[Point], sweep_of_plan: Mapping[str, object] | None = 
     for repeat in (1, 2):
         for at, point in enumerate(points):
             clients = point.planned_clients
-            add_trial(run, "pg18", clients, 100.0 * clients + at, 900, repeat=repeat, seconds=2, point=point)
+            add_trial(run, "pg18", clients, 100.0 * clients + at, repeat=repeat, seconds=2, point=point)
     return run
 
 
 def to_markdown(run: RunSource) -> str:
     """Returns the Markdown report of `run`."""
     return markdown_of(digest(run), NO_EXTRAS)
+
+
+def plain_lines(run: RunSource, width: int | None = 80, extras: Extras = NO_EXTRAS) -> list[str]:
+    """Returns the lines of the report in a terminal of `width`."""
+    return [line.plain for line in all_lines(digest(run), Layout(width), extras)]
 
 
 def render_html(run: RunSource, location: str, extras: Extras | None = None) -> str:

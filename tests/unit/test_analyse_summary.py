@@ -189,8 +189,8 @@ def test_a_timeline_adds_scripts_and_leaves_out_drain_and_scraps() -> None:
         interval_row(1, 0, WARM_UP, 10),
         interval_row(1, 1, MEASURE, 30, script=0),
         interval_row(1, 1, MEASURE, 12, script=1),
-        interval_row(1, 2, MEASURE, 40, end_us=2_500_000),
-        interval_row(1, 3, MEASURE, 40, end_us=3_100_000),
+        interval_row(1, 2, MEASURE, 40, to_us=2_500_000),
+        interval_row(1, 3, MEASURE, 40, to_us=3_100_000),
         interval_row(1, 4, "drain", 3),
     ]
     timeline = trial_timeline(run, 1)

@@ -1,4 +1,4 @@
-"""CSV, JSON, Markdown; their golden texts, and that of the terminal, are in tests/golden."""
+"""CSV, JSON, Markdown of runs in memory and on disk; golden texts, also of the terminal, are in tests/golden."""
 
 import csv
 import io
@@ -11,18 +11,33 @@ import pytest
 
 from pgdyno.analyse.history import histories
 from pgdyno.analyse.intervals import Estimate
+from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Metric
+from pgdyno.analyse.summary import summarise
 from pgdyno.records import ErrorCount, Point
 from pgdyno.report import numbers
 from pgdyno.report.analysis import analyse_run, analysis_lines
 from pgdyno.report.export import CSV_HEADER, markdown_of, to_csv, to_json
+from pgdyno.report.full_report import judged_run
 from pgdyno.report.report_content import NO_EXTRAS, Extras, digest
 from pgdyno.report.report_tables import trial_table
 from pgdyno.report.several_runs import arms_of, comparisons_of
 from pgdyno.report.terminal.run_report import all_lines
 from pgdyno.report.terminal.summary_file import Layout
+from pgdyno.store import RunFolder, load_run
 from tests.present import present
-from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, to_markdown
+from tests.unit.events_sample import SampleError, sample_events
+from tests.unit.report_sample import (
+    SampleRun,
+    add_failure,
+    add_trial,
+    manifest,
+    plain_lines,
+    render_html,
+    swept,
+    to_markdown,
+)
+from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -50,19 +65,14 @@ def check_golden(name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-def test_golden_csv() -> None:
-    check_golden("report-known.csv", to_csv(known()))
-
-
-def test_golden_markdown() -> None:
-    check_golden("report-known-markdown.txt", to_markdown(known()))
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_golden_terminal(width: int) -> None:
-    of = digest(known())
-    shown = all_lines(of, Layout(width), Extras(comparisons=comparisons_of(of), arms=arms_of(of)))
-    check_golden(f"report-known-{width}.txt", "".join(f"{line.plain}\n" for line in shown))
+def test_golden_texts() -> None:
+    run = known()
+    check_golden("report-known.csv", to_csv(run))
+    check_golden("report-known-markdown.txt", to_markdown(run))
+    of = digest(run)
+    for width in (80, 120):
+        shown = plain_lines(run, width, Extras(comparisons=comparisons_of(of), arms=arms_of(of)))
+        check_golden(f"report-known-{width}.txt", "".join(f"{line}\n" for line in shown))
 
 
 def test_the_csv_header_is_documented_in_its_order() -> None:
@@ -70,15 +80,18 @@ def test_the_csv_header_is_documented_in_its_order() -> None:
     assert tuple(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == CSV_HEADER
 
 
+def rows_of(run: RunSource) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(to_csv(run))))
+
+
 def test_csv_rows_are_the_trials() -> None:
     run = known()
-    rows = list(csv.DictReader(io.StringIO(to_csv(run))))
+    rows = rows_of(run)
     assert [int(row["trial"]) for row in rows] == [trial.number for trial in run.trials]
     first, last = rows[0], rows[-1]
     assert (first["target"], first["clients"], first["scale"], first["workers"]) == ("pg18", "1", "10", "2")
     assert float(first["tps"]) == 9000 * 0.99
-    latency = run.trials[0].summary.latency_ns if run.trials[0].summary else None
-    assert latency is not None
+    latency = present(present(run.trials[0].summary).latency_ns)
     assert float(first["p99_ms"]) == pytest.approx(present(latency.p99) / 1e6)
     assert float(first["p9999_ms"]) == pytest.approx(present(latency.p9999) / 1e6)
     assert (last["outcome"], last["tps"], last["p99_ms"]) == ("failed", "", "")
@@ -86,29 +99,17 @@ def test_csv_rows_are_the_trials() -> None:
     assert last["failure"] == "'=too many clients already"
 
 
-def test_the_scale_of_tpch_is_its_scale_factor() -> None:
-    run = SampleRun(manifest())
-    add_trial(run, "pg18", 1, 1.0, 1e6)
-    run.trials[0] = run.trials[0].model_copy(update={"point": run.trials[0].point.model_copy(update={"scale": 50})})
-    plan = {**run.manifest.plan, "workload": {"name": "tpch", "scale": 50, "scale_factor": 0.5}}
-    run.manifest = run.manifest.model_copy(update={"plan": plan})
-    (row,) = csv.DictReader(io.StringIO(to_csv(run)))
-    assert row["scale"] == "0.5"
-
-
 def test_no_form_says_that_an_import_without_clients_had_none() -> None:
     run = SampleRun(manifest(("a", "b")))
     for target in ("a", "b"):
         for rate in (None, 50.0):
-            add_trial(run, target, 0, 100.0, 900, seconds=2, point=Point(clients=0, rate=rate))
-    assert {row["clients"] for row in csv.DictReader(io.StringIO(to_csv(run)))} == {""}
+            add_trial(run, target, 0, 100.0, seconds=2, point=Point(clients=0, rate=rate))
+    assert {row["clients"] for row in rows_of(run)} == {""}
     of = digest(run)
     assert {row[2] for row in trial_table(of).rows} == {numbers.NOTHING}
     (compared,) = comparisons_of(of)
-    assert [str(point.label) for point in compared.points] == [
-        "closed loop, clients unknown",
-        "rate 50, clients unknown",
-    ]
+    labels = ["closed loop, clients unknown", "rate 50, clients unknown"]
+    assert [str(point.label) for point in compared.points] == labels
     shown = [to_markdown(run), markdown_of(of, Extras(comparisons=[compared], arms=arms_of(of)))]
     shown += [render_html(run, "here", Extras(comparisons=[compared])), *analysis_lines(analyse_run(run))]
     shown += [history.label for history in histories({"x": run, "y": run}, Metric.TPS)]
@@ -139,30 +140,88 @@ def test_markdown_fits_80_columns_and_survives_names() -> None:
         assert width <= 80
     run = SampleRun(manifest(("a|b<i>", "c")))
     for target in ("a|b<i>", "c"):
-        add_trial(run, target, 1, 100, 900, seconds=2)
+        add_trial(run, target, 1, 100, seconds=2)
     text = to_markdown(run)
     assert "a\\|b\\<i\\>" in text
     # without a dash in each cell of this line, Markdown has no table; one trial has no interval
     assert re.search(r"^\|( ?-+:? ?\|)+$", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("mean", "half", "text"),
-    [
-        (71_287, 1234, "71,300"),
-        (71_287, 48, "71,290"),
-        (71_287, None, "71,300"),
-        (0.04567, None, "0.0457"),
-        (0, 1, "0"),
-    ],
-)
-def test_a_mean_has_as_many_digits_as_its_interval_lets_stand(mean: float, half: float | None, text: str) -> None:
-    assert numbers.estimate(Estimate(mean, half, 3)) == text
+def test_a_mean_has_as_many_digits_as_its_interval_lets_stand() -> None:
+    given = [(71_287, 1234), (71_287, 48), (71_287, None), (0.04567, None), (0, 1)]
+    shown = [numbers.estimate(Estimate(mean, half, 3)) for mean, half in given]
+    assert shown == ["71,300", "71,290", "71,300", "0.0457", "0"]
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(71_287, "71.3k"), (999.6, "1.00k"), (999.4, "999"), (1_234_567, "1.23M"), (7.123, "7.12"), (0, "0")],
-)
-def test_short_numbers(number: float, text: str) -> None:
-    assert numbers.short(number) == text
+def test_short_numbers() -> None:
+    given = (71_287, 999.6, 999.4, 1_234_567, 7.123, 0)
+    assert [numbers.short(number) for number in given] == ["71.3k", "1.00k", "999", "1.23M", "7.12", "0"]
+
+
+def test_every_form_names_the_parameters_that_vary_besides_clients() -> None:
+    points = [
+        Point(clients=clients, scale=10, rate=rate, settings={"work_mem": memory}, variables={"range": "7"})
+        for memory in ("4MB", "1GB")
+        for rate in (None, 250.5)
+        for clients in (1, 8)
+    ]
+    run = swept(points)
+    lines = plain_lines(run, 120)
+    header = next(line for line in lines if "clients" in line and "tps" in line)
+    assert header.split()[:3] == ["rate", "work_mem", "clients"]
+    for text in ("250.5", "range 7", "rate 250.5, work_mem 1GB"):
+        assert text in "\n".join(lines)
+    header = next(line for line in to_markdown(run).splitlines() if line.startswith("|"))
+    assert [cell.strip() for cell in header.split("|")[1:4]] == ["rate", "work\\_mem", "clients"]
+    assert [(row["rate"], row["settings"], row["variables"]) for row in rows_of(run)[1:3]] == [
+        ("", "work_mem=4MB", "range=7"),
+        ("250.5", "work_mem=4MB", "range=7"),
+    ]
+    found = json.loads(to_json(digest(run), NO_EXTRAS))["points"]
+    varied = {(point["rate"], point["settings"]["work_mem"]) for point in found}
+    assert varied == {(None, "4MB"), (250.5, "4MB"), (None, "1GB"), (250.5, "1GB")}
+    assert found[0]["variables"] == {"range": "7"}
+    add_failure(run, "pg18", 1)
+    page = render_html(run, "/runs/x")
+    assert "rate 250.5, work_mem 1GB" in page
+    assert ">work_mem</th>" in page
+    assert "settings.work_mem" not in page.partition("<pre")[0]
+
+
+def test_one_number_of_clients_and_several_settings_are_a_picture_too() -> None:
+    page = render_html(swept([Point(clients=4, settings={"jit": jit}) for jit in ("on", "off")]), "here")
+    assert "jit on" in page
+    assert "<svg" in page
+
+
+def test_workers_that_follow_the_clients_stand_in_the_table_and_split_no_curve() -> None:
+    points = [Point(clients=clients, workers=clients // 2) for clients in (2, 4, 8)]
+    run = swept(points, {"clients": [2, 4, 8], "workers": ["clients / 2"]})
+    assert (len(digest(run).curves), digest(run).parameters) == (1, ("workers",))
+    assert any(line.split()[:2] == ["4", "8"] for line in plain_lines(run, 120))
+
+
+def test_every_form_can_be_made_of_a_stored_run(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest(trials_planned=4))
+    for number, (repeat, clients, tps) in enumerate(((1, 1, 400), (1, 4, 1200), (2, 1, 400), (2, 4, 1200)), start=1):
+        errors = [SampleError(1, count=3)] if number == 4 else []
+        events = sample_events(clients, 4, tps, 900, 2, seed=number, errors=errors, warmup_s=1)
+        record = sample_record(number, events, repeat=repeat)
+        folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+    run = load_run(folder.path)
+    first, second = summarise(run)
+    assert (first.clients, second.clients) == (1, 4)
+    assert present(second.tps).mean == pytest.approx(1200, rel=0.05)
+    succeeded = [present(present(trial.summary).succeeded) for trial in run.trials]
+    # both scripts, both repeats, the measured part only
+    assert present(second.histogram).count == succeeded[1] + succeeded[3]
+    assert len(second.seconds) == 4
+    assert second.losses.failed == 3
+    page = render_html(run, "here")
+    for text in ("pg18 reaches 1,2", "UPDATE pgbench_accounts", "warm-up, 1 s"):
+        assert text in page
+    of, extras = judged_run(run)
+    assert "Errors: 3 failed" in "\n".join(line.plain for line in all_lines(of, Layout(80), extras))
+    assert len(to_csv(run).splitlines()) == 5
+    assert '"peak_clients": 4' in to_json(digest(run), NO_EXTRAS)
+    assert "|clients|" in to_markdown(run)

@@ -9,16 +9,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import pgdyno.report
 from pgdyno.analyse.over_time.timeline import latency_heatmap
 from pgdyno.plan.model import Plan
 from pgdyno.records import ErrorCount, Outcome
+from pgdyno.records.probe import WAIT_CLASSES
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.store.seconds import MEASURE
 from tests.present import present
-from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep
+from tests.unit.report_sample import SampleRun, add_failure, add_repeats, add_trial, manifest, render_html, sweep
 
 EVIL = "<script>alert(1)</script>"
 VOID = {"meta", "br", "link", "input", "img", "hr"}
@@ -73,7 +76,7 @@ def failures() -> SampleRun:
 
 
 def all_failed() -> SampleRun:
-    run = SampleRun(manifest(trials_planned=3))
+    run = SampleRun(manifest())
     for clients in (1, 2, 4):
         add_failure(run, "pg18", clients)
     return run
@@ -82,15 +85,14 @@ def all_failed() -> SampleRun:
 def no_latency() -> SampleRun:
     run = SampleRun(manifest())
     for clients in (1, 2):
-        add_trial(run, "pg18", clients, 0, 900, with_latency=False)
+        add_trial(run, "pg18", clients, 0, with_latency=False)
     return run
 
 
 def never_started() -> SampleRun:
     run = all_failed()
-    run.manifest = manifest(targets=())
-    targets = [target.model_copy(update={"facts": None}) for target in manifest().targets]
-    run.manifest = manifest().model_copy(update={"targets": targets, "plan": {}, "outcome": None})
+    targets = [target.model_copy(update={"facts": None}) for target in run.manifest.targets]
+    run.manifest = run.manifest.model_copy(update={"targets": targets, "plan": {}, "outcome": None})
     return run
 
 
@@ -108,33 +110,23 @@ RUNS: dict[str, Callable[[], SampleRun]] = {
 }
 
 
-@pytest.fixture(scope="module", params=RUNS)
-def made(request: pytest.FixtureRequest) -> Page:
-    return page(RUNS[request.param]())
-
-
-def test_a_page_is_whole_and_asks_for_nothing(made: Page) -> None:
+@pytest.mark.parametrize("name", RUNS)
+def test_a_page_is_whole_asks_for_nothing_and_can_be_heard(name: str) -> None:
+    made = page(RUNS[name]())
+    ids = Counter(attributes["id"] for _, attributes in made.tags if "id" in attributes)
+    assert [each for each, count in ids.items() if count > 1] == []
     for _, attributes in made.tags:
         assert not {"src", "srcset", "style", "action", "data", "poster"} & attributes.keys()
         assert not any(attribute.startswith("on") for attribute in attributes)
         assert attributes.get("href", "#").startswith("#")
-    assert "url(" not in made.source
-    assert "@import" not in made.source
-    assert set(re.findall(r"https?://[^\s\"'<]+", made.source)) <= {"http://www.w3.org/2000/svg"}
-    assert not made.all("link")
-
-
-def test_ids_are_unique_and_links_lead_somewhere(made: Page) -> None:
-    ids = Counter(attributes["id"] for _, attributes in made.tags if "id" in attributes)
-    assert [each for each, count in ids.items() if count > 1] == []
-    for _, attributes in made.tags:
         referred = attributes.get("aria-labelledby", "").split()
         if "href" in attributes:
             referred.append(attributes["href"].removeprefix("#"))
         assert set(referred) <= ids.keys()
-
-
-def test_headings_tables_and_pictures_can_be_heard(made: Page) -> None:
+    assert "url(" not in made.source
+    assert "@import" not in made.source
+    assert set(re.findall(r"https?://[^\s\"'<]+", made.source)) <= {"http://www.w3.org/2000/svg"}
+    assert not made.all("link")
     levels = [int(tag[1]) for tag, _ in made.tags if re.fullmatch(r"h[1-6]", tag)]
     assert levels.count(1) == 1
     assert all(deeper <= level + 1 for level, deeper in pairwise(levels))
@@ -147,9 +139,6 @@ def test_headings_tables_and_pictures_can_be_heard(made: Page) -> None:
         if attributes.get("class") == "box":
             assert attributes.get("tabindex") == "0"
             assert attributes.get("aria-label")
-
-
-def test_a_page_has_at_most_eight_sections_and_its_contents_name_them(made: Page) -> None:
     sections = [each["aria-labelledby"] for each in made.all("section")]
     links = [each["href"].removeprefix("#") for each in made.all("a")]
     assert 1 <= len(sections) <= 8
@@ -158,40 +147,34 @@ def test_a_page_has_at_most_eight_sections_and_its_contents_name_them(made: Page
 
 def test_the_first_screen_has_validity_noise_and_the_picture() -> None:
     made = page(sweep(clients=(1, 2, 4, 8), repeats=3))
-    source = made.source
-    places = [source.index(text) for text in ('id="scaling"', 'id="latency"', 'class="four"', "<section")]
+    places = [made.source.index(text) for text in ('id="scaling"', 'id="latency"', 'class="four"', "<section")]
     assert places == sorted(places)
-    assert source.count('id="scaling"') == 1
+    assert made.source.count('id="scaling"') == 1
     assert "noise grade" in made.text("dl")
     assert "Not in this report" in made.text("p")
     assert "price of a million" not in made.text("dl")
 
 
 def test_the_heat_map_leaves_out_the_warm_up() -> None:
-    run = sweep(clients=(4,), repeats=1, seconds=10)
-    number = run.trials[0].number
-    blob = run.blobs[number][0]
-    run.blobs[number] += [replace(blob, second=row.second) for row in run.rows[number]]
-    heat = present(latency_heatmap(run, number))
-    measured = [row for row in run.rows[number] if row.phase == MEASURE]
-    assert len(measured) < len(run.rows[number])
+    run = sweep(clients=(4,), repeats=1)
+    (blob,) = run.blobs[1]
+    run.blobs[1] += [replace(blob, second=row.second) for row in run.rows[1]]
+    heat = present(latency_heatmap(run, 1))
+    measured = [row for row in run.rows[1] if row.phase == MEASURE]
+    assert len(measured) < len(run.rows[1])
     assert heat.seconds[0] == measured[0].from_us / 1e6
     assert len(heat.steps) == len(measured)
 
 
 def test_the_policy_allows_the_page_s_own_style_and_script_by_hash_and_nothing_else() -> None:
-    source = render_html(sweep(clients=(1,)), "here")
-    (policy,) = [
-        each["content"] for each in Page(source).all("meta") if each.get("http-equiv") == "Content-Security-Policy"
-    ]
-    (style,) = re.findall(r"<style>(.*?)</style>", source, re.DOTALL)
-    (script,) = re.findall(r"<script>(.*?)</script>", source, re.DOTALL)
-
-    def digest(text: str) -> str:
-        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-    assert policy == (
-        f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'; "
+    made = page(sweep(clients=(1,)))
+    (policy,) = [each for each in made.all("meta") if each.get("http-equiv") == "Content-Security-Policy"]
+    hashes = []
+    for tag in ("style", "script"):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", made.source, re.DOTALL)
+        hashes.append(base64.b64encode(hashlib.sha256(text.encode()).digest()).decode())
+    assert policy["content"] == (
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -199,15 +182,15 @@ def test_the_policy_allows_the_page_s_own_style_and_script_by_hash_and_nothing_e
 def test_names_and_messages_are_text_wherever_they_come_from() -> None:
     run = sweep((EVIL, "b"), clients=(1, 4), repeats=1)
     add_failure(run, EVIL, 8, message=EVIL, hint=EVIL)
-    add_trial(run, "b", 8, 100, 900, errors=[ErrorCount(sqlstate=EVIL, message=EVIL, count=1)])
+    add_trial(run, "b", 8, 100, errors=[ErrorCount(sqlstate=EVIL, message=EVIL, count=1)])
     host = present(run.manifest.host).model_copy(update={"cpu_model": EVIL, "os": EVIL})
     changes = {"host": host, "workload": EVIL, "plan_source": EVIL, "run": EVIL, "notes": [EVIL], "pgdyno": EVIL}
     run.manifest = run.manifest.model_copy(update={**changes, "plan": {"name": EVIL, "description": EVIL, EVIL: EVIL}})
-    source = render_html(run, EVIL)
-    assert EVIL not in source
+    made = page(run, EVIL)
+    assert EVIL not in made.source
     # the page's own, and the timeline's data, which no browser runs
-    assert [each.get("type", "") for each in Page(source).all("script")] == ["application/json", ""]
-    assert source.count("&lt;script&gt;alert(1)") > 10
+    assert [each.get("type", "") for each in made.all("script")] == ["application/json", ""]
+    assert made.source.count("&lt;script&gt;alert(1)") > 10
 
 
 def test_twenty_one_trials_are_a_small_file() -> None:
@@ -217,11 +200,9 @@ def test_twenty_one_trials_are_a_small_file() -> None:
 
 
 def test_the_headline_is_computed_from_the_data() -> None:
-    rates = {1: 1000.0, 16: 71_300.0, 64: 60_000.0}
     run = SampleRun(manifest())
-    for clients, tps in rates.items():
-        for repeat, share in enumerate((0.995, 1.0, 1.005), start=1):
-            add_trial(run, "pg18", clients, tps * share, 900, repeat=repeat, seconds=2)
+    for clients, tps in ((1, 1000.0), (16, 71_300.0), (64, 60_000.0)):
+        add_repeats(run, clients, [tps * 0.995, tps, tps * 1.005])
     made = page(run)
     assert made.text("h1") == (
         "PostgreSQL 18.6 reaches 71,300 transactions a second at 16 clients (95 %: 70,400 to 72,200, n = 3)"
@@ -230,32 +211,27 @@ def test_the_headline_is_computed_from_the_data() -> None:
     assert "peak throughput 71,300 tps at 16 clients, ± 890" in made.text("dl")
 
 
-def test_a_run_of_failures_says_so() -> None:
+def test_failures_are_named_with_their_reasons() -> None:
     made = page(all_failed())
     assert made.text("h1") == "No trial finished: 3 trials failed or were interrupted"
     assert "3 of 3 trials" in made.text("a")
     assert "too many clients already" in made.text("table")
-
-
-def test_failures_are_named_with_their_reasons() -> None:
     made = page(failures())
     assert "2 of 9 trials" in made.text("a")
-    assert "interrupted" in made.text("table")
-    assert "raise max_connections" in made.text("table")
-    assert "could not serialize access" in made.text("table")
+    for reason in ("interrupted", "raise max_connections", "could not serialize access"):
+        assert reason in made.text("table")
     assert "Only one trial: no interval : 64 clients" in made.text("li")
 
 
 def test_settings_that_differ_between_targets_are_named() -> None:
     run = sweep(("a", "b"), clients=(1,), repeats=1)
-    settings = [{"jit": "off", "work_mem": "4096"}, {"work_mem": "4096"}]
-    run.manifest = manifest(("a", "b"), settings)
+    run.manifest = manifest(("a", "b"), [{"jit": "off", "work_mem": "4096"}, {"work_mem": "4096"}])
     text = page(run).text("table")
     assert "Settings that differ between targets setting a b jit off default" in text
     assert "Settings that are not the default setting a b jit off default work_mem 4096 4096" in text
 
 
-def test_the_plan_on_the_page_can_be_run_again() -> None:
+def test_the_plan_on_the_page_can_be_run_again_and_its_raw_data_found() -> None:
     plan = Plan.model_validate(
         {
             "name": "quick",
@@ -270,10 +246,13 @@ def test_the_plan_on_the_page_can_be_run_again() -> None:
     assert Plan.model_validate(tomllib.loads(text)).as_resolved() == plan.as_resolved()
     run = sweep(clients=(1,), repeats=1)
     run.manifest = manifest(plan=plan.as_resolved())
-    assert 'duration = "2.5s"' in page(run).text("pre")
-
-
-def test_the_page_says_where_the_raw_data_is() -> None:
-    made = page(sweep(clients=(1,), repeats=1), "runs/it's")
+    made = page(run, "runs/it's")
+    assert 'duration = "2.5s"' in made.text("pre")
     assert "runs/it's" in made.text("code")
     assert "FROM 'runs/it''s/trials/*/intervals.parquet'" in made.text("pre")
+
+
+def test_each_class_of_waits_has_a_colour_on_pages() -> None:
+    script = (Path(pgdyno.report.__file__).parent / "page" / "strips.js").read_text()
+    table = present(re.search(r"COLOUR = \{(.*?)\}", script, re.DOTALL))
+    assert re.findall(r'"([^"]+)": "[^"]+"', table[1])[: len(WAIT_CLASSES)] == list(WAIT_CLASSES)

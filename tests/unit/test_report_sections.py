@@ -3,7 +3,6 @@
 import json
 import re
 import tomllib
-from collections.abc import Sequence
 
 import pytest
 
@@ -13,31 +12,45 @@ from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.price import PriceList
 from pgdyno.audit import RULES, Evidence, Finding, Severity
 from pgdyno.errors import UsageError
-from pgdyno.records import Point
+from pgdyno.records import (
+    BackgroundFigures,
+    GeneratorHost,
+    Point,
+    ProbeRecord,
+    ReplicaLag,
+    StandbyProbeRecord,
+    TrialRecord,
+)
 from pgdyno.report.export import markdown_of
+from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Extras, ProbeSamples, digest
+from pgdyno.report.run_notes import background_table, replica_table
+from pgdyno.report.sections.environment import generator_table
+from pgdyno.report.sections.figures.comparison import published_blocks
 from pgdyno.report.sections.figures.validity import validity
 from pgdyno.report.sections.key_figures import peak_numbers
 from pgdyno.report.sections.over_seconds.dips import TRIES, UNEXPLAINED, dip_section
 from pgdyno.report.sections.over_seconds.timelines import BYTES, Steps, timeline_data, timeline_json
+from pgdyno.report.sentences import conditions
 from pgdyno.report.several_runs import unite_runs
+from pgdyno.report.table import MOST_ROWS, Table, first_rows
+from pgdyno.report.terminal.block_lines import table_lines
+from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.store.probe_queries import ProbeAverages, ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.trial_tables import StatementRow
 from tests.present import present
 from tests.unit.report_answer_sample import arms, invalid
-from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep
+from tests.unit.report_sample import SampleRun, add_trial, latency_of, manifest, plain_lines, render_html, sweep
+from tests.unit.store_sample import trial_record
 from tests.unit.test_report_html import Page
 
 EVIL = "</script><script>alert('1')</script>"
 PRICES = PriceList.model_validate(
     {
-        "currency": "EUR",
-        "date": "2026-11-01",
-        "years": 3,
-        "left_out": ["power"],
+        "currency": "EUR", "date": "2026-11-01", "years": 3, "left_out": ["power"],
         "target": {"pg18": {"purchase": [{"name": "server", "amount": 10_000}]}, "pg17": {"hourly": [{"amount": 0.5}]}},
     }
-)
+)  # fmt: skip
 
 
 def two_arms(gain: float = 1.06, repeats: int = 8) -> SampleRun:
@@ -54,71 +67,72 @@ def finding(severity: Severity, rule: str = "littles-law", message: str = "the l
     return invalid().model_copy(update=told)
 
 
+MIXED = [finding(Severity.INVALID), finding(Severity.CAUTION, "clock"), finding(Severity.NOTE, "errors")]
+
+
 def page_of(run: SampleRun, extras: Extras) -> Page:
     return Page(render_html(run, "here", extras))
 
 
-def test_the_verdict_is_the_comparison_with_its_interval() -> None:
+def test_the_verdict_is_the_comparison_with_its_interval_and_the_price_of_each_arm() -> None:
     run = two_arms()
     page = page_of(run, extras_of(run, findings=[]))
-    assert re.fullmatch(
-        r"pg18 is faster than pg17 by throughput: \+[56]\.\d %"
-        r" \(95 % interval \+\d\.\d to \+\d\.\d %\) over 3 points, 8 pairs",
-        page.text("h1"),
-    )
+    verdict = r"pg18 is faster than pg17 by throughput: \+[56]\.\d % \(95 % interval \+\d\.\d to \+\d\.\d %\)"
+    assert re.fullmatch(rf"{verdict} over 3 points, 8 pairs", page.text("h1"))
     text = page.text("table")
     assert re.search(r"16 clients faster 5,0\d0 5,\d\d0 \+[56]\.\d \+\d\.\d to \+\d\.\d 8", text)
     assert "all points faster" in text
     assert "±1.0 %: counts as no difference" in page.text("title")
     assert not page.all("s")
-
-
-def test_the_verdict_has_the_price_of_each_arm() -> None:
-    run = two_arms()
-    arms = {series: series.target for series in digest(run).named}
-    page = page_of(run, extras_of(run, prices=PRICES, arms=arms))
+    # a comparison of few points has all of them on the first screen
+    ids = [each["id"] for each in page.all("figure")]
+    assert (ids[0], ids.count("forest-0")) == ("forest-0", 1)
+    priced = page_of(run, extras_of(run, prices=PRICES, arms={each: each.target for each in digest(run).named}))
     # 10,000 EUR over three years of 5,300 transactions a second, 0.5 EUR an hour of 5,000
     price = r"a million transactions cost 0\.0\d+ EUR \(pg18\), 0\.02\d+ EUR \(pg17\)"
-    assert re.search(rf"8 pairs; {price}$", page.text("h1"))
-    assert "a million" not in page_of(run, extras_of(run, prices=PRICES)).text("h1")
-
-
-def test_the_peak_of_one_target_has_its_price() -> None:
-    run = sweep(clients=(1, 4), repeats=2)
-    assert page_of(run, Extras(prices=PRICES)).text("h1").endswith("; a million transactions cost 0.00300 EUR")
+    assert re.search(rf"8 pairs; {price}$", priced.text("h1"))
+    page = page_of(run, extras_of(run, prices=PRICES))
+    assert "a million" not in page.text("h1")
+    assert "Prices as of 2026-11-01, in EUR, over 3 years. Left out: power." in page.text("p")
+    assert "pg18 server once 10,000 1" in page.text("table")
+    assert "pg17 instance per hour 0.5 1" in page.text("table")
+    assert "No prices given" in page_of(run, Extras()).text("p")
 
 
 def test_an_inconclusive_comparison_says_what_would_settle_it() -> None:
     run = two_arms(1.05, repeats=2)
-    arms = {series: series.target for series in digest(run).named}
-    page = page_of(run, extras_of(run, prices=PRICES, arms=arms))
+    page = page_of(run, extras_of(run, prices=PRICES, arms={each: each.target for each in digest(run).named}))
     assert "a million" not in page.text("h1")
     assert page.text("h1").startswith("Inconclusive: pg18 vs pg17 by throughput: +")
     assert re.search(r"(?i)a new run of about \d+ pairs, analysed without these, would reach a verdict", page.text("p"))
     assert "Fewer than 6 pairs: too few for a claim" in page.text("p")
+    run = two_arms(repeats=1)
+    page = page_of(run, extras_of(run))
+    assert page.text("h1") == "pg18 vs pg17 by throughput: too few finished trials for an interval"
+    assert "An interval needs at least two pairs, a claim six." in page.text("p")
 
 
 def test_red_strikes_the_claim_through() -> None:
     run = two_arms()
-    findings = [finding(Severity.INVALID), finding(Severity.CAUTION, "clock"), finding(Severity.NOTE, "errors")]
-    page = page_of(run, extras_of(run, findings=findings))
+    page = page_of(run, extras_of(run, findings=MIXED))
     assert page.text("s").startswith("pg18 is faster")
     assert "Not valid: the load was another." in page.text("p")
     strip = page.text("li")
-    assert "✕ littles-law invalid" in strip
-    assert "◐ clock caution" in strip
-    assert "○ errors note" in strip
-    assert "● durability passed" in strip
+    for words in ("✕ littles-law invalid", "◐ clock caution", "○ errors note", "● durability passed"):
+        assert words in strip
     assert "trial 4: tps 400" in strip
     assert "and 2 more" in strip
     assert f"{len(RULES)} rules: 1 invalid, 1 caution, 1 note, {len(RULES) - 3} passed; n = 48 trials" in page.text("p")
+    # a rule that could not look is not called passed
+    unchecked = finding(Severity.NOTE, "clock", "not checked: nobody told the time")
+    page = page_of(run, Extras(findings=[unchecked.model_copy(update={"id": "clock-not-checked"})]))
+    assert "clock not checked" in page.text("li")
+    assert "1 not checked" in page.text("summary")
 
 
 def test_the_line_of_validity_names_what_is_worse_than_a_note() -> None:
     rules = [rule.id for rule in RULES if rule.id not in ("littles-law", "clock", "errors")]
-    found = [finding(Severity.INVALID), finding(Severity.CAUTION, "clock"), finding(Severity.NOTE, "errors")]
-    told_of = validity(found)
-    assert told_of.line == f"{len(rules)} passed, 1 invalid: littles-law, 1 caution: clock"
+    assert validity(MIXED).line == f"{len(rules)} passed, 1 invalid: littles-law, 1 caution: clock"
     many = validity([finding(Severity.CAUTION, rule) for rule in rules[:6]])
     assert many.line == f"{len(RULES) - 6} passed, 6 cautions: {', '.join(rules[:4])}, 2 more"
 
@@ -130,37 +144,30 @@ def test_a_comparison_of_many_points_has_its_first_on_the_first_screen() -> None
     ids = [each["id"] for each in page.all("figure")]
     assert ids[0] == "forest"
     assert "forest-0" in ids
-    few = page_of(two_arms(), extras_of(two_arms(), findings=[]))
-    assert next(each["id"] for each in few.all("figure")) == "forest-0"
-    assert [each["id"] for each in few.all("figure")].count("forest-0") == 1
 
 
-def test_a_rule_that_could_not_look_is_not_called_passed() -> None:
-    run = sweep(clients=(1, 4))
-    unchecked = finding(Severity.NOTE, "clock", "not checked: nobody told the time")
-    unchecked = unchecked.model_copy(update={"id": "clock-not-checked"})
-    page = page_of(run, Extras(findings=[unchecked]))
-    assert "clock not checked" in page.text("li")
-    assert "1 not checked" in page.text("summary")
-
-
-def test_the_numbers_of_the_highest_peak() -> None:
-    rates = {1: 1000.0, 16: 56_000.0, 32: 71_300.0, 64: 60_000.0}
+def peaks(rates: dict[int, float]) -> SampleRun:
     run = SampleRun(manifest())
     for clients, tps in rates.items():
         for repeat, share in enumerate((0.995, 1.0, 1.005), start=1):
             add_trial(run, "pg18", clients, tps * share, 10.0 * clients, repeat=repeat, seconds=2)
+    return run
+
+
+def test_the_numbers_of_the_highest_peak() -> None:
+    run = peaks({1: 1000.0, 16: 56_000.0, 32: 71_300.0, 64: 60_000.0})
     peak = next(trial.number for trial in run.trials if trial.point.clients == 32 and trial.repeat == 2)
     waited = (("CPU", "", 14.0), ("IO", "DataFileRead", 4.0))
-    seen = ProbeAverages(peak, "", 0.97, 0.0, waited, None, None, None)
+    seen = {peak: ProbeAverages(peak, "", 0.97, 0.0, waited, None, None, None)}
     of = digest(run)
-    peak_tps, p99, limit, price = peak_numbers(of, of.curves[0], Extras(prices=PRICES, limits={peak: seen}))
+    peak_tps, p99, limit, price = peak_numbers(of, of.curves[0], Extras(prices=PRICES, limits=seen))
     assert (peak_tps.figure, peak_tps.unit) == ("71,300", "tps")
     assert (p99.name, p99.about) == ("p99 at 79 % of the peak", "at 16 clients")
-    assert len(peak_numbers(of, of.curves[0], Extras(limits={peak: seen}))) == 3
+    assert len(peak_numbers(of, of.curves[0], Extras(limits=seen))) == 3
     # 10,000 EUR over 3 years of 71,300 transactions a second
     assert price.figure == "0.00148"
     assert (limit.figure, limit.about) == ("CPU", "78 % of active sessions on CPU, host 97 % busy")
+    assert page_of(run, Extras(prices=PRICES)).text("h1").endswith("; a million transactions cost 0.00148 EUR")
 
 
 @pytest.mark.parametrize(
@@ -176,21 +183,12 @@ def test_the_numbers_of_the_highest_peak() -> None:
     ],
 )
 def test_p99_is_that_of_the_load_nearest_to_four_fifths(rates: dict[int, float], name: str, about: str) -> None:
-    run = SampleRun(manifest())
-    for clients, tps in rates.items():
-        for repeat in (1, 2, 3):
-            add_trial(run, "pg18", clients, tps, 10.0 * clients, repeat=repeat, seconds=2)
-    of = digest(run)
+    of = digest(peaks(rates))
     _, p99, *_ = peak_numbers(of, of.curves[0], Extras())
     assert (p99.name, p99.about) == (name, about)
 
 
-def busy(share: float) -> list[SeriesStep]:
-    return [SeriesStep(1, step, "cpu", "user", "", share) for step in range(20)]
-
-
-def waits(*each: tuple[str, str, float], steps: Sequence[int] = tuple(range(20))) -> list[WaitStep]:
-    return [WaitStep(1, step, kind, wait, sessions) for step in steps for kind, wait, sessions in each]
+BUSY = [SeriesStep(1, step, "cpu", "user", "", 0.25) for step in range(20)]
 
 
 def test_the_timeline_s_data_cannot_end_their_element() -> None:
@@ -208,26 +206,31 @@ def test_the_timeline_s_data_cannot_end_their_element() -> None:
 def test_the_timeline_s_data_are_bounded_however_many_trials_there_are() -> None:
     assert Steps.of(10, probed=True).most == 240
     run = SampleRun(manifest())
-    trial = add_trial(run, "pg18", 4, 50_000, 900, seconds=3600)
+    add_trial(run, "pg18", 4, 50_000, seconds=3600)
     for trials, probed in ((100, True), (1280, False)):
         steps = Steps.of(trials, probed=probed)
-        text = timeline_json(timeline_data(digest(run), {}, {}, trial.number, steps))
+        text = timeline_json(timeline_data(digest(run), {}, {}, 1, steps))
         assert len(json.loads(text)["trials"][0]["tps"]) <= steps.most
         assert trials * len(text) <= 1.5 * BYTES
 
 
 def test_events_during_a_trial_are_in_its_timeline() -> None:
     run = SampleRun(manifest())
-    number = add_trial(run, "pg18", 4, 1000, 900).number
+    add_trial(run, "pg18", 4, 1000)
     series = [
-        SeriesStep(number, 2, "checkpoints", "requested", "", 1.0),
-        SeriesStep(number, 3, "wal_position", "inserted", "", 25e6),
-        SeriesStep(number, 3, "disk", "utilisation", "data wal, sda", 0.5),
-        *busy(0.25),
+        SeriesStep(1, 2, "checkpoints", "requested", "", 1.0),
+        SeriesStep(1, 3, "wal_position", "inserted", "", 25e6),
+        SeriesStep(1, 3, "disk", "utilisation", "data wal, sda", 0.5),
+        *BUSY,
     ]
-    samples = ProbeSamples(1.0, series, waits(("Lock", "tuple", 2.0), ("Lock", "transactionid", 1.0)))
-    dips = {number: [Dip(4.0, 6.0, 0.5, 900.0)]}
-    data = timeline_data(digest(run), {number: samples}, dips, number, Steps(240))
+    waits = [
+        WaitStep(1, step, "Lock", wait, sessions)
+        for step in range(20)
+        for wait, sessions in (("tuple", 2.0), ("transactionid", 1.0))
+    ]
+    samples = ProbeSamples(1.0, series, waits)
+    dips = {1: [Dip(4.0, 6.0, 0.5, 900.0)]}
+    data = timeline_data(digest(run), {1: samples}, dips, 1, Steps(240))
     (trial,) = json.loads(timeline_json(data))["trials"]
     # the third step is the first that is measured
     assert (trial["begin"], trial["warm"]) == (-2, 0)
@@ -242,33 +245,27 @@ def test_events_during_a_trial_are_in_its_timeline() -> None:
 def test_a_trial_of_tpch_has_no_throughput_over_time() -> None:
     plan = {**manifest().plan, "workload": {"name": "tpch", "scale_factor": 0.1}}
     run = SampleRun(manifest(plan=plan))
-    number = add_trial(run, "pg18", 2, 1, 900).number
-    samples = ProbeSamples(1.0, busy(0.25), [])
-    data = timeline_data(digest(run), {number: samples}, {}, number, Steps(240))
+    add_trial(run, "pg18", 2, 1)
+    data = timeline_data(digest(run), {1: ProbeSamples(1.0, BUSY, [])}, {}, 1, Steps(240))
     (trial,) = json.loads(timeline_json(data))["trials"]
     assert trial["tps"] == trial["p99"] == [None] * 12
     assert trial["cpu"]["user"][3] == 25
     # without the probe there is nothing to show
-    assert timeline_data(digest(run), {}, {}, number, Steps(240))["trials"] == []
+    assert timeline_data(digest(run), {}, {}, 1, Steps(240))["trials"] == []
 
 
 def test_dips_have_evidence_and_a_next_experiment() -> None:
     run = SampleRun(manifest())
-    first, second, third = (add_trial(run, "pg18", 4, 1000, 900, repeat=at, seconds=20).number for at in (1, 2, 3))
+    for repeat in (1, 2, 3):
+        add_trial(run, "pg18", 4, 1000, repeat=repeat, seconds=20)
     dip = Dip(8.0, 11.0, 0.4, 1200.0)
-    found = dip_section(
-        digest(run),
-        {first: [dip], second: [dip], third: [dip]},
-        {
-            first: [ExplainedDip(dip, (Coincidence(Cause.CHECKPOINT, 0.8, 0.0, "sessions"),))],
-            second: [
-                ExplainedDip(
-                    dip, (Coincidence(Cause.COMMIT, 6.0, 0.5, "sessions"), Coincidence(Cause.VACUUM, 1.0, 0.1, "share"))
-                )
-            ],
-            third: [ExplainedDip(dip, ())],
-        },
+    causes: tuple[list[Coincidence], ...] = (
+        [Coincidence(Cause.CHECKPOINT, 0.8, 0.0, "sessions")],
+        [Coincidence(Cause.COMMIT, 6.0, 0.5, "sessions"), Coincidence(Cause.VACUUM, 1.0, 0.1, "share")],
+        [],
     )
+    explained = {trial: [ExplainedDip(dip, tuple(found))] for trial, found in enumerate(causes, start=1)}
+    found = dip_section(digest(run), {1: [dip], 2: [dip], 3: [dip]}, explained)
     rows = present(found.table).rows
     assert [row[2] for row in rows] == ["a checkpoint's sync", "writing and syncing WAL", "unexplained"]
     assert rows[0][3] == "0.80 sessions, 0 in quiet seconds"
@@ -276,23 +273,13 @@ def test_dips_have_evidence_and_a_next_experiment() -> None:
     assert "vacuum: 100 % of the time, 10 % in quiet seconds" in rows[1][3]
     assert "3,600 transactions lost" in found.summary
     assert len(found.tries) == 3
-    (blind,) = present(dip_section(digest(run), {first: [dip]}, {}).table).rows
+    (blind,) = present(dip_section(digest(run), {1: [dip]}, {}).table).rows
     assert blind[2:4] == ("unknown", "no probe sampled the server")
 
 
-@pytest.mark.parametrize("each", [*TRIES.values(), UNEXPLAINED])
-def test_a_plan_fragment_is_a_plan_s(each: object) -> None:
-    fragment = tomllib.loads(getattr(each, "fragment", ""))
-    assert fragment.keys() <= {"sweep", "trial", "workload"}
-
-
-def test_a_price_names_its_rates_its_date_and_what_is_left_out() -> None:
-    run = two_arms()
-    page = page_of(run, extras_of(run, prices=PRICES))
-    assert "Prices as of 2026-11-01, in EUR, over 3 years. Left out: power." in page.text("p")
-    assert "pg18 server once 10,000 1" in page.text("table")
-    assert "pg17 instance per hour 0.5 1" in page.text("table")
-    assert "No prices given" in page_of(run, Extras()).text("p")
+def test_a_plan_fragment_is_a_plan_s() -> None:
+    for each in (*TRIES.values(), UNEXPLAINED):
+        assert tomllib.loads(getattr(each, "fragment", "")).keys() <= {"sweep", "trial", "workload"}
 
 
 def test_processes_stand_by_their_io() -> None:
@@ -305,15 +292,107 @@ def test_processes_stand_by_their_io() -> None:
     assert "Processes by I/O: no probe" in page_of(run, Extras()).text("p")
 
 
-def test_published_figures_stand_beside_measured_ones() -> None:
-    run = SampleRun(manifest())
-    point = Point(clients=64, workers=64, protocol="extended", scale=100)
+def published_run(data: str, point: Point) -> SampleRun:
+    run = SampleRun(manifest(plan={**manifest().plan, "published": {"data": data}, "workload": {"scale": point.scale}}))
     for repeat in (1, 2):
-        add_trial(run, "pg18", 64, 30_000 + repeat, 900, repeat=repeat, point=point)
-    run.manifest.plan["published"] = {"data": "graviton-pgbench"}
+        add_trial(run, "pg18", point.planned_clients, 30_000 + repeat, repeat=repeat, point=point)
+    return run
+
+
+def test_published_figures_stand_beside_measured_ones() -> None:
+    run = published_run("graviton-pgbench", Point(clients=64, workers=64, protocol="extended", scale=100))
     text = page_of(run, Extras()).text("table")
     assert "64 clients graviton2 30,0" in text
     assert "15,500" in text
+    (table,) = published_blocks(digest(run))
+    assert isinstance(table, Table)
+    assert table.caption == (
+        "This run vs “PostgreSQL on EC2: Graviton2 against x86-64, by pgbench” "
+        "(gnosia93/postgres-terraform, 2021-03, PostgreSQL 11.5)"
+    )
+    graviton, x86 = table.rows
+    assert graviton[:3] == ("64 clients", "graviton2", "30,002")
+    assert graviton[3].endswith(" to 15,500")
+    assert x86[1] == "x86-64"
+    assert "graviton2" in "\n".join(plain_lines(run))
+    # points that nobody published
+    run = published_run("graviton-pgbench", Point(clients=8, workers=1, protocol="extended", scale=10))
+    (line,) = published_blocks(digest(run))
+    assert str(line).endswith("has no figure for these points: it has scale 100, clients 64")
+
+
+def test_many_rows_of_published_figures_are_cut() -> None:
+    run = published_run("aurora-sysbench", Point(clients=2, workers=1, protocol="simple"))
+    for clients in (4, 8, 16):
+        add_trial(run, "pg18", clients, 30_000, point=Point(clients=clients, workers=1, protocol="simple"))
+    table, more = published_blocks(digest(run))
+    assert isinstance(table, Table)
+    assert len(table.rows) == MOST_ROWS
+    assert more == f"and {4 * 8 - MOST_ROWS} more in the HTML report"
+    assert published_blocks(digest(sweep())) == []
+
+
+def test_each_generator_has_a_row() -> None:
+    lost = GeneratorHost(
+        name="generator-2", host="load1", cores=2, cpu_model="a processor", pgdyno="0.1.0", pgdrive="0.1.0",
+        clients=None, clock_ahead_us=-84, clock_ahead_after_us=None, clock_round_trip_us=811, heard_late_us=32_934,
+    )  # fmt: skip
+    seen = {"name": "generator-1", "clients": 2, "tps": 7701.8, "cpu_us": {"user": 200_000, "system": 0}}
+    whole = lost.model_copy(update={**seen, "busiest_cpu_share": 0.0717, "start_late_us": 1658})
+    run = sweep(clients=(1,))
+    assert generator_table(digest(run)) is None
+    assert "generators" not in conditions(digest(run))
+    for at, trial in enumerate(run.trials):
+        generator = present(trial.generator).model_copy(update={"hosts": [whole, lost]})
+        run.trials[at] = trial.model_copy(update={"generator": generator})
+    clock = "-0.084 ± 0.41"
+    assert present(generator_table(digest(run))).rows == (
+        ("generator-1", "load1", "2", "7,700", "0.20", "7.2", NOTHING, "1.7", clock, "33"),
+        ("generator-2", "load1", *[NOTHING] * 6, clock, "33"),
+    )
+    assert "2 generators; " in conditions(digest(run))
+    assert "generator-2" in render_html(run, "a-run")
+
+
+LOAD = BackgroundFigures(
+    name="pgdyno_1", clients=2, measured_s=4, succeeded=8000, failed=3, skipped=0, tps=2000,
+    latency_ns=latency_of(((500_000, 99), (2_000_000, 1))), seed=1, workers=1,
+)  # fmt: skip
+LAG = ReplicaLag(
+    name="pgdyno_1", sync_state="async", samples=5, bytes_last=10, bytes_max=12_300,
+    write_lag_max_s=None, flush_lag_max_s=None, replay_lag_max_s=0.0045, replay_lag_last_s=None,
+)  # fmt: skip
+
+
+def test_a_row_has_how_far_a_standby_was_behind() -> None:
+    quiet = LAG.model_copy(update={"name": "pgdyno_2", "bytes_max": None, "replay_lag_max_s": None})
+    probed = StandbyProbeRecord(name="pgdyno_1", active=1.25, waits={"startup: CPU": 2.0, "IO:DataFileRead": 1.25})
+    table = present(replica_table([trial_record(3, replication=[LAG, quiet], probe=ProbeRecord(standbys=[probed]))]))
+    assert table.rows == (
+        ("3", "pgdyno_1", "12.3", "4.50", "1.2", "startup: CPU 2.0"),
+        ("3", "pgdyno_2", *[NOTHING] * 4),
+    )
+    lines = table_lines(table, Layout(80))
+    assert len(lines) == 4
+    assert max(map(len, lines)) <= 80
+    assert replica_table([trial_record(1)]) is None
+    # a terminal gets the first of many
+    table = present(replica_table([trial_record(number, replication=[LAG]) for number in range(1, 31)]))
+    shown, more = first_rows(table, 12)
+    assert isinstance(shown, Table)
+    assert (len(shown.rows), more) == (12, "and 18 more in the HTML report")
+
+
+def test_a_row_has_what_ran_in_the_background() -> None:
+    idle = LOAD.model_copy(update={"name": "idle", "tps": 0.0, "latency_ns": None, "failed": 0})
+    # an earlier version called it by the standby
+    older = trial_record(3, background=[LOAD, idle]).model_dump(mode="json")
+    older["replica_load"] = older.pop("background")
+    assert present(background_table([TrialRecord.model_validate(older)])).rows == (
+        ("3", "pgdyno_1", "2", "2,000", "0.500", "0.500", "3"),
+        ("3", "idle", "2", "0", NOTHING, NOTHING, "0"),
+    )
+    assert background_table([trial_record(1, replication=[LAG])]) is None
 
 
 def test_runs_stand_beside_each_other_as_one() -> None:
@@ -342,10 +421,3 @@ def test_markdown_fits_80_columns_and_its_names_break_nothing() -> None:
     assert struck.startswith("**NOT VALID:** ~~pg18 is faster")
     evil = sweep((EVIL, "b"), clients=(1, 4), repeats=2)
     assert "<script>" not in markdown_of(digest(evil), extras_of(evil)).replace("\\<", "")
-
-
-def test_arms_without_an_interval_say_what_they_want() -> None:
-    run = two_arms(repeats=1)
-    page = page_of(run, extras_of(run))
-    assert page.text("h1") == "pg18 vs pg17 by throughput: too few finished trials for an interval"
-    assert "An interval needs at least two pairs, a claim six." in page.text("p")
