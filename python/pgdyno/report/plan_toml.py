@@ -31,7 +31,8 @@ def plan_toml(plan: Mapping[str, Any]) -> str:
 def _table(lines: list[str], path: tuple[str, ...], table: Mapping[str, Any]) -> None:
     plain = {key: value for key, value in table.items() if value is not None and not isinstance(value, Mapping)}
     nested = {key: value for key, value in table.items() if isinstance(value, Mapping)}
-    if path and (plain or not nested):
+    # the table itself may be the statement, as in subscriber = {}
+    if path and (plain or not any(nested.values())):
         lines += ["", f"[{'.'.join(_key(part) for part in path)}]"]
     for key, value in plain.items():
         lines.append(f"{_key(key)} = {_value((*path, key), value)}")
