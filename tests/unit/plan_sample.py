@@ -1,11 +1,14 @@
 """Small plans, and what reading them says."""
 
+import json
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import LoadedPlan, Plan, load_plan
+from pgdyno.report.plan_toml import plan_toml
 
 
 def small_plan(
@@ -27,7 +30,12 @@ def loaded(folder: Path, text: str, *overrides: str) -> LoadedPlan:
 
 
 def load(folder: Path, text: str, *overrides: str) -> Plan:
-    return loaded(folder, text, *overrides).plan
+    """Returns the plan, which manifests and reports keep as it is."""
+    plan = loaded(folder, text, *overrides).plan
+    resolved = plan.as_resolved()
+    assert Plan.from_resolved(json.loads(json.dumps(resolved))).as_resolved() == resolved
+    assert Plan.model_validate(tomllib.loads(plan_toml(resolved))).as_resolved() == resolved
+    return plan
 
 
 def problems(folder: Path, text: str, *overrides: str) -> list[Problem]:
@@ -40,3 +48,13 @@ def the_problem(folder: Path, text: str, *overrides: str) -> Problem:
     found = problems(folder, text, *overrides)
     assert len(found) == 1, found
     return found[0]
+
+
+def refuse(folder: Path, text: str, path: str, message: str, hint: str = "", line: int | None = None) -> Problem:
+    """Returns the only problem, which has this path, parts of its message and hint, and a line."""
+    problem = the_problem(folder, text)
+    assert (problem.path, problem.line) == (path, line or problem.line)
+    assert message in problem.message
+    assert hint in (problem.hint or "")
+    assert problem.line is not None
+    return problem
