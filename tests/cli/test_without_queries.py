@@ -11,9 +11,9 @@ from tests.cli.test_without_amazon import HELP, IMPORT_ALL
 
 NOT_ABOUT_QUERIES = (
     "test_analyse_compare.py", "test_audit.py", "test_doctor_needs.py", "test_fingerprint.py", "test_golden_runs.py",
-    "test_plan_answer.py", "test_plan_executed.py", "test_plan_extends.py", "test_plan_lua.py", "test_plan_replay.py",
-    "test_plan_reset.py", "test_plan_sweep.py", "test_plan_tpcc.py", "test_prepare_stamp.py",
-    "test_report_analysis.py", "test_report_workloads.py", "test_store_folder.py",
+    "test_plan_answer.py", "test_plan_extends.py", "test_plan_replay.py", "test_plan_reset.py", "test_plan_show.py",
+    "test_plan_sweep.py", "test_plan_workloads.py", "test_prepare_stamp.py", "test_report_analysis.py",
+    "test_report_workloads.py", "test_store_folder.py",
 )  # fmt: skip
 TPCH = """
 name = "small"

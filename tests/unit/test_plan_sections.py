@@ -1,0 +1,322 @@
+"""[[event]], [[phase]], [probe], [hooks] and limits of trials in a plan: mistakes with their lines, and options."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from pgdyno.plan import Plan, time_needed_s
+from pgdyno.plan.optional_sections import ProbeSpec
+from pgdyno.plan.output.plan_output import in_each_trial
+from pgdyno.plan.output.show_plan import show_json
+from pgdyno.probe import LocalProbe, ProbeOutput, StandbyProbes
+from pgdyno.records import Point, ProbeRecord
+from pgdyno.run.engine import phases_toml, trial_options
+from tests.unit.plan_sample import load, loaded, problems, refuse, small_plan, the_problem
+
+# ---- events ----
+
+PLAN = small_plan('scripts = ["tpcb-like"]', new="18")
+LAST = PLAN.count("\n")
+RECONNECT = PLAN.replace("[trial]", "[trial]\nreconnect = {}")
+
+
+@pytest.fixture(autouse=True)
+def sql_files(tmp_path: Path) -> None:
+    (tmp_path / "plain.sql").write_text("INSERT INTO t VALUES (1);\n")
+    (tmp_path / "books.sql").write_text("INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);\n")
+
+
+def event(at: str, do: str, more: str = "") -> str:
+    return f'[[event]]\n{more}\nat = "{at}"\ndo = {do}\n'
+
+
+def options(plan: Plan) -> list[str]:
+    return trial_options(plan, Point(clients=1), 1, Path("phases.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "message"),
+    [
+        ('at = "3s"\ndo = "restrat"', "event[0].do", "is not known"),
+        ('at = "3s"\ndo = { comand = "true" }', "event[0].do", "is not known"),
+        ('at = "3s"\ndo = { command = " " }', "event[0].do", "write the command as text"),
+        ('at = 3\ndo = "kill"', "event[0].at", "give the duration a unit"),
+        ('do = "kill"', "event[0].at", "is missing"),
+        ('at = "10s"\ndo = "kill"', "event[0].at", "is after the trial's end at 10s"),
+        ('at = "8s"\ndo = "pause"\nfor = "3s"', "event[0].for", "ends after the trial's end at 10s"),
+        ('at = "8s"\ndo = "pause"', "event[0]", "lacks the duration of the pause"),
+        ('at = "8s"\ndo = "kill"\nfor = "1s"', "event[0].for", "applies to a pause, not to a kill"),
+        ('at = "8s"\ndo = "promote"', "event[0].do", "is not possible at target new: it has no replica"),
+        ('at = "8s"\ndo = "kill"\nfro = "1s"', "event[0].fro", "unknown key"),
+    ],
+)
+def test_mistakes_in_events_have_their_lines(tmp_path: Path, text: str, field: str, message: str) -> None:
+    refuse(tmp_path, f"{PLAN}[[event]]\n{text}\n", field, message)
+
+
+DSN = PLAN.replace('kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db.example.net user=bench"')
+FOLLOWED = PLAN.replace("[workload]", "[target.new.replicas]\ncount = 1\n[workload]")
+
+
+def test_events_over_the_network_need_only_a_connection(tmp_path: Path) -> None:
+    message = "is not possible at target new: pgdyno does not run that server"
+    hint = 'use a command of your own: do = { command = "..." }'
+    for do in ("restart", "kill", "pause", "promote"):
+        text = DSN + event("1s", f'"{do}"', 'for = "1s"' if do == "pause" else "")
+        assert refuse(tmp_path, text, "event[0].do", message, line=LAST + 4).hint == hint
+    for do in ('"checkpoint"', '"vacuum"', '{ command = "true" }'):
+        assert load(tmp_path, DSN + event("1s", do)).event[0].at == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wrong"),
+    [
+        (("1s", '"kill"'), ("3s", '"promote"'), None),
+        (("1s", '"promote"'), ("3s", '"checkpoint"'), None),
+        (("1s", '"promote"'), ("3s", '"kill"'), "event[1].do"),
+        (("1s", '"promote"'), ("3s", '"promote"'), "event[1].do"),
+        (("3s", '"restart"'), ("1s", '"promote"'), "event[0].do"),
+        (("1s", '"pause"', 'for = "3s"'), ("2s", '"promote"'), "event[0].do"),
+    ],
+)
+def test_no_event_may_follow_a_promote(
+    tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...], wrong: str | None
+) -> None:
+    text = FOLLOWED + event(*before) + event(*after)
+    if wrong is None:
+        assert len(load(tmp_path, text).event) == 2
+    else:
+        refuse(tmp_path, text, wrong, "is after the promote at ")
+
+
+def test_clients_come_back_where_events_drop_connections(tmp_path: Path) -> None:
+    plan = load(tmp_path, PLAN + event("3s", '"kill"'))
+    assert plan.reconnect() == plan.as_resolved()["trial"]["reconnect"] == "always"
+    assert "--reconnect" in options(plan)
+    assert in_each_trial(plan) == ["in each trial: kill at 3s", "clients that lose their connection reconnect"]
+    quiet = load(tmp_path, PLAN + event("3s", '"checkpoint"'))
+    assert quiet.reconnect() == "off"
+    assert not any(option.startswith("--reconnect") for option in options(quiet))
+    limited = load(tmp_path, RECONNECT.format('"30s"') + event("3s", '{ command = "true" }'))
+    assert limited.as_resolved()["trial"]["reconnect"] == 30
+    assert "--reconnect=30s" in options(limited)
+    assert "or give up after 30 s" in in_each_trial(limited)[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "more", "message"),
+    [
+        ("30", "", 'write "off"'),
+        ('"soon"', "", "not a duration"),
+        ('"0s"', "", "more"),
+        ('"off"', event("3s", '"restart"'), "remove it: clients then reconnect"),
+    ],
+)
+def test_a_wrong_time_for_reconnecting_is_refused(tmp_path: Path, value: str, more: str, message: str) -> None:
+    problem = the_problem(tmp_path, RECONNECT.format(value) + more)
+    assert (problem.path, problem.line) == ("trial.reconnect", LAST)
+    assert message in problem.message + (problem.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("scripts", "writes"),
+    [
+        ('["tpcb-like"]', True),
+        ('["select-only@9", "simple-update"]', True),
+        ('["books.sql"]', True),
+        ('["select-only"]', False),
+        ('["plain.sql"]', False),
+    ],
+)
+def test_a_ledger_that_nobody_writes_into_is_refused(tmp_path: Path, scripts: str, writes: bool) -> None:
+    text = PLAN.replace('["tpcb-like"]', scripts) + "ledger = true\n"
+    if writes:
+        assert "--ledger" in options(load(tmp_path, text))
+    else:
+        refuse(tmp_path, text, "trial.ledger", "", ":ledger_seq", LAST + 1)
+
+
+def test_a_pause_is_kept_in_seconds(tmp_path: Path) -> None:
+    plan = load(tmp_path, PLAN + event("3s", '"pause"', 'for = "2s"') + event("6s", '{ command = "sync" }'))
+    assert plan.as_resolved()["event"][0] == {"at": 3.0, "do": "pause", "for": 2.0}
+
+
+def test_a_load_that_connects_for_each_transaction(tmp_path: Path) -> None:
+    """It counts refusals unless its clients reconnect, and may have more clients than the server."""
+    each = PLAN.replace("[sweep]", 'connect = "each"\n[sweep]')
+    assert {"--connect", "--count-refusals"} <= set(options(load(tmp_path, each)))
+    killed = options(load(tmp_path, each + event("3s", '"kill"')))
+    assert {"--connect", "--reconnect"} <= set(killed)
+    assert "--count-refusals" not in killed
+    small = PLAN.replace("[workload]", "settings = { max_connections = 10 }\n[workload]").replace(
+        "clients = 1", "clients = 40"
+    )
+    assert "40 clients are too many" in problems(tmp_path, small)[0].message
+    assert load(tmp_path, small.replace("[sweep]", 'connect = "each"\n[sweep]')).workload.connect == "each"
+
+
+# ---- phases ----
+
+PHASED = """\
+name = "spike"
+[target.pg]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["tpcb-like", "select-only@9"]
+[sweep]
+clients = [8, 16]
+workers = 2
+[trial]
+repeats = 2
+[[phase]]
+name = "warm"
+duration = "1m30s"
+rate = 500
+result = false
+[[phase]]
+name = "up"
+duration = "10s"
+rate = { from = 500, to = 5000.5 }
+clients = { from = 2, to = 8 }
+mix = { "select-only" = 1, 1 = 3 }
+"""
+
+
+def test_phases_are_the_length_of_a_trial_and_a_file_for_the_engine(tmp_path: Path) -> None:
+    whole = loaded(tmp_path, PHASED)
+    assert time_needed_s(whole.plan) == 4 * 100
+    assert '"measuring_s": 400' in show_json(whole)
+    plan = load(tmp_path, PHASED)
+    with_defaults = [{"result": True, **phase} for phase in tomllib.loads(PHASED)["phase"]]
+    assert tomllib.loads(phases_toml(plan.phase)) == {"phase": with_defaults}
+    given = trial_options(plan, Point(clients=8, workers=2, protocol="simple", scale=1), 1, Path("/f/phases.toml"))
+    assert "--phases=/f/phases.toml" in given
+    assert not any(option.startswith(("--time", "--warmup", "--transactions")) for option in given)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "line", "message"),
+    [
+        ("repeats = 2", 'duration = "10s"', "trial.duration", 11, "cannot be combined with phases"),
+        ("repeats = 2", 'warmup = "10s"', "trial.warmup", 11, "cannot be combined with phases"),
+        ("repeats = 2", "transactions = 10", "trial.transactions", 11, "cannot be combined with phases"),
+        ('name = "up"', 'name = "warm"', "phase[1].name", 18, "two phases"),
+        ('duration = "10s"', "duration = 10", "phase[1].duration", 19, "must be text"),
+        ('duration = "10s"', 'duration = "0s"', "phase[1].duration", 19, "more than 0s"),
+        ("rate = 500\n", "", "phase[0]", 12, "has no rate"),
+        ("rate = 500\n", "rate = -1\n", "phase[0].rate", 15, "is invalid"),
+        ("{ from = 500, to = 5000.5 }", "{ from = 500 }", "phase[1].rate", 20, "is invalid"),
+        ("from = 2, to = 8", "from = 2, to = 9", "phase[1].clients", 21, "more than the 8 of sweep.clients"),
+        ("from = 2, to = 8", "from = 1, to = 8", "phase[1].clients", 21, "fewer than the 2 workers"),
+        ("from = 2, to = 8", "from = 2.5, to = 8", "phase[1].clients", 21, "is invalid"),
+        ("1 = 3", "3 = 3", "phase[1].mix.3", 22, "is not a script of this plan"),
+        ('"select-only" = 1, 1 = 3', '"select-only" = 0', "phase[1].mix", 22, "no weight above 0"),
+        ("result = false", "result = 0", "phase[0].result", 16, "must be true or false"),
+        ("result = false", "speed = 3", "phase[0].speed", 16, "unknown key"),
+    ],
+)
+def test_mistakes_in_phases_have_their_lines(
+    tmp_path: Path, old: str, new: str, path: str, line: int, message: str
+) -> None:
+    refuse(tmp_path, PHASED.replace(old, new, 1), path, message, line=line)
+
+
+# ---- the probe ----
+
+
+def probe_options(folder: Path, text: str, data: Path | None = Path("/d")) -> set[str]:
+    probe = load(folder, f"{PLAN}[probe]\n{text}").probe
+    return set(LocalProbe(probe, {}, data, Path("lines"), Path("log")).options or [])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {"--data=/d", "--waits-hz=10", "--statements=20"}),
+        ("log = false\nstatements = 0", {"--no-log", "--statements=0"}),
+        ('log = "/var/log/pg/main.csv"', {"--log=/var/log/pg/main.csv"}),
+        ("server = false", {"--data=/d", "--no-server"}),
+    ],
+)
+def test_keys_of_the_probe_become_options(tmp_path: Path, text: str, expected: set[str]) -> None:
+    given = probe_options(tmp_path, text)
+    assert expected <= given
+    assert any(each.startswith(("--log", "--no-log")) for each in given) == ("log" in text)
+    # over the network there is no log to read
+    far = probe_options(tmp_path, text, None)
+    assert {"--no-host", "--waits-hz=1"} <= far or "server" in text
+    assert "--log=/var/log/pg/main.csv" not in far
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('log = "main.log"', "write the whole path of the log"),
+        ("log = 1", "write the whole path of the log"),
+        ('log = "/l"\nhost = false', "the log is on the server's host"),
+        ("statements = -1", "must be at least 0"),
+    ],
+)
+def test_mistakes_in_the_probe_have_their_lines(tmp_path: Path, text: str, message: str) -> None:
+    problem = the_problem(tmp_path, f"{PLAN}[probe]\n{text}")
+    assert message in problem.message
+    assert problem.path.startswith("probe")
+    assert problem.line is not None
+
+
+def test_a_missing_probe_is_what_a_standby_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDYNO_PGPROBE", str(tmp_path / "none"))
+    with StandbyProbes(ProbeSpec(), ["replica-1"], [{}], tmp_path / "probe.jsonl", tmp_path) as probes:
+        pass
+    said = probes.added(ProbeOutput(ProbeRecord()), [])
+    (standby,) = said.record.standbys
+    assert (standby.name, standby.active, standby.waits) == ("replica-1", None, {})
+    assert "is not executable" in str(standby.message)
+
+
+QUERY = {"name": "queue", "sql": "SELECT count(*) FROM jobs"}
+WRONG_QUERIES: list[tuple[dict[str, object], str]] = [
+    ({"query": [QUERY, QUERY]}, "queue is the name of two queries"),
+    ({"query": [QUERY], "server": False}, "query needs the probe of the server"),
+    ({"query": [QUERY], "enabled": False}, "query needs the probe of the server"),
+    ({"query": [QUERY | {"sql": "DELETE FROM jobs"}]}, "writes, and the probe's sessions only read"),
+    ({"query": [QUERY | {"sql": " "}]}, "is empty"),
+    ({"query": [QUERY | {"every": "10ms"}]}, "is below 0.1 s"),
+    ({"query": [QUERY | {"name": "a:b"}]}, "is not a name"),
+    ({"query": [QUERY | {"name": f"q{number}"} for number in range(9)]}, "at most 8"),
+]
+
+
+@pytest.mark.parametrize(("section", "message"), WRONG_QUERIES, ids=[message for _, message in WRONG_QUERIES])
+def test_wrong_queries_are_refused(section: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ProbeSpec.model_validate(section)
+
+
+##### unit/test_plan_problems.py
+
+
+# ---- limits and hooks ----
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('pause = "-1s"', "'-1s' is not a duration"),
+        ("pause = 5", "give the duration a unit"),
+        ("max_errors = -1", "must be at least 0"),
+        ('min_free_disk = "5 gigs"', "'5 gigs' is not a size"),
+        ("min_free_disk = 5", "must be text"),
+        ('[hooks]\nbefore_trial = ""', "write a line for the shell"),
+        ("[hooks]\nbefore_trial = [1]", "write a line for the shell"),
+        ('[hooks]\ntimeout = "0s"', "must be more than 0s"),
+        ('[hooks]\nbefore_trail = "sync"', "unknown key"),
+    ],
+)
+def test_mistakes_in_limits_and_hooks_have_their_lines(tmp_path: Path, line: str, said: str) -> None:
+    problem = the_problem(tmp_path, PLAN + line)
+    assert said in problem.message, problem
+    assert problem.line == LAST + 1 + line.count("\n")
