@@ -6,7 +6,6 @@ import pytest
 
 from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 BASE = """\
@@ -35,23 +34,25 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def load(folder: Path, text: str, *overrides: str) -> LoadedPlan:
-    (folder / "mine.toml").write_text(text)
-    return load_plan("mine.toml", overrides)
-
-
 def plan(folder: Path, text: str, *overrides: str) -> Plan:
-    return load(folder, text, *overrides).plan
+    (folder / "mine.toml").write_text(text)
+    return load_plan("mine.toml", overrides).plan
 
 
 def problems(folder: Path, text: str, *overrides: str) -> list[Problem]:
     with pytest.raises(PlanError) as caught:
-        load(folder, text, *overrides)
+        plan(folder, text, *overrides)
     return caught.value.problems
 
 
 def places(folder: Path, text: str, *overrides: str) -> list[tuple[str | None, int | None, str]]:
     return [(problem.source, problem.line, problem.path) for problem in problems(folder, text, *overrides)]
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("SELECT 1;")
 
 
 @pytest.mark.parametrize("name", ["base", "base.toml", "./base.toml"])
@@ -67,32 +68,35 @@ def test_tables_are_merged_and_lists_replaced(folder: Path, name: str) -> None:
     assert isinstance(found.target["pg18"], EmbeddedTarget)
     assert found.target["pg18"].settings == {"work_mem": "4MB", "jit": "on"}
     assert found.sweep.settings == {"work_mem": ["4MB", "8MB"]}
+    assert "extends" not in found.as_resolved()
 
 
-def test_the_catalogue_can_be_extended(folder: Path) -> None:
-    found = plan(folder, 'extends = "quick"\nname = "mine"\nworkload.scale = 1\n')
-    assert (found.name, found.workload.scale, found.workload.scripts) == ("mine", 1, ["select-only"])
-
-
-def test_a_file_beside_comes_before_the_catalogue(folder: Path) -> None:
-    (folder / "quick.toml").write_text(BASE)
-    assert plan(folder, 'extends = "quick"\n').name == "base"
-
-
-def test_a_chain_of_plans(folder: Path) -> None:
+def test_a_chain_of_plans_with_overrides_last_and_a_file_before_the_catalogue(folder: Path) -> None:
     (folder / "middle.toml").write_text('extends = "base"\nname = "middle"\nworkload.scale = 7\ntrial.repeats = 4\n')
     found = plan(folder, 'extends = "middle"\ntrial.repeats = 9\n')
     assert (found.name, found.workload.scale, found.trial.repeats, found.sweep.clients) == ("middle", 7, 9, [1, 2])
-
-
-def test_overrides_come_last(folder: Path) -> None:
     found = plan(folder, 'extends = "base"\nsweep.clients = [4]\n', "sweep.clients[0]=8", "workload.scale=2")
     assert (found.sweep.clients, found.workload.scale) == ([8], 2)
+    found = plan(folder, 'extends = "quick"\nname = "mine"\nworkload.scale = 1\n')
+    assert (found.name, found.workload.scale, found.workload.scripts) == ("mine", 1, ["select-only"])
+    (folder / "quick.toml").write_text(BASE)
+    assert plan(folder, 'extends = "quick"\n').name == "base"
+    with pytest.raises(UsageError, match="cannot apply --set extends"):
+        plan(folder, BASE, "extends=quick")
 
 
-def test_settings_of_a_sweep_are_merged_in_any_form(folder: Path) -> None:
+def test_settings_of_a_sweep_are_merged_and_what_excludes_inherited_keys_replaces_them(folder: Path) -> None:
     found = plan(folder, 'extends = "base"\n[sweep]\n"settings.work_mem" = "1MB"\nsettings.jit = "off"\n')
     assert found.sweep.settings == {"work_mem": ["1MB"], "jit": ["off"]}
+
+    phased = BASE.replace('warmup = "1s"\nduration = "10s"\n', "") + '[[phase]]\nname = "a"\nduration = "1s"\n'
+    (folder / "phased.toml").write_text(phased)
+    # a duration takes the place of phases
+    found = plan(folder, 'extends = "phased"\ntrial.duration = "5s"\nsweep.rate = 10\n')
+    assert (found.phase, found.trial.duration, found.sweep.rate) == ([], 5.0, [10.0])
+    # another kind of target inherits nothing
+    missing = problems(folder, 'extends = "base"\ntarget.pg18 = { kind = "local", bin = "/nowhere" }\n')
+    assert [problem.message for problem in missing] == ["there is no folder /nowhere"]
 
 
 @pytest.mark.parametrize(
@@ -103,22 +107,11 @@ def test_settings_of_a_sweep_are_merged_in_any_form(folder: Path) -> None:
         ('trial.duration = "1s"', {"duration": 1.0, "warmup": 1.0, "transactions": None}),
     ],
 )
-def test_keys_that_exclude_inherited_ones_replace_them(folder: Path, own: str, kept: dict[str, object]) -> None:
+def test_keys_of_trials_that_exclude_inherited_ones_replace_them(
+    folder: Path, own: str, kept: dict[str, object]
+) -> None:
     trial = plan(folder, f'extends = "base"\n{own}\n').trial
     assert {name: getattr(trial, name) for name in kept} == kept
-
-
-def test_a_duration_takes_the_place_of_phases(folder: Path) -> None:
-    (folder / "phased.toml").write_text(
-        BASE.replace('warmup = "1s"\nduration = "10s"\n', "") + '[[phase]]\nname = "a"\nduration = "1s"\n'
-    )
-    found = plan(folder, 'extends = "phased"\ntrial.duration = "5s"\nsweep.rate = 10\n')
-    assert (found.phase, found.trial.duration, found.sweep.rate) == ([], 5.0, [10.0])
-
-
-def test_another_kind_of_target_inherits_nothing(folder: Path) -> None:
-    found = problems(folder, 'extends = "base"\ntarget.pg18 = { kind = "local", bin = "/nowhere" }\n')
-    assert [problem.message for problem in found] == ["there is no folder /nowhere"]
 
 
 def test_mistakes_are_named_with_the_file_that_they_stand_in(folder: Path) -> None:
@@ -146,12 +139,9 @@ def test_conflicts_are_reported_where_the_value_is_written(folder: Path) -> None
     assert places(folder, 'extends = "base"\n', "target.pg18.settings.max_connections=2") == [
         ("base.toml", 10, "sweep.clients[1]")
     ]
-
-
-def test_toml_that_cannot_be_read_is_the_base_s(folder: Path) -> None:
     (folder / "base.toml").write_text("name = x\n")
     with pytest.raises(PlanError) as caught:
-        load(folder, 'extends = "base"\n')
+        plan(folder, 'extends = "base"\n')
     assert (caught.value.source, caught.value.problems[0].line) == ("base.toml", 1)
 
 
@@ -182,57 +172,29 @@ def test_circles_of_several_plans_are_refused(folder: Path) -> None:
     assert (problem.line, problem.message) == (2, "forms a cycle: a.toml → b.toml → a.toml")
 
 
-def test_scripts_are_found_beside_the_plan_that_names_them(folder: Path) -> None:
-    (folder / "sub").mkdir()
-    (folder / "sub" / "a.sql").write_text("SELECT 1;")
-    (folder / "b.sql").write_text("SELECT 1;")
-    (folder / "sub" / "base.toml").write_text(
+@pytest.mark.parametrize("own", [False, True], ids=["alone", "beside others of their names"])
+def test_scripts_are_found_beside_the_plan_that_names_them(folder: Path, own: bool) -> None:
+    touch(folder, "sub/a.sql", "sub/a.lua", "b.sql", *(["a.sql", "a.lua"] if own else []))
+    base = folder / "sub" / "base.toml"
+    base.write_text(
         BASE.replace('"select-only"', '"select-only", "a.sql@3"').replace('warmup = "1s"\nduration = "10s"\n', "")
         + '[[phase]]\nname = "a"\nduration = "1s"\nmix = { "a.sql" = 1 }\n'
     )
-    loaded = load(folder, 'extends = "sub/base.toml"\n')
-    assert loaded.plan.workload.scripts == ["select-only", "sub/a.sql@3"]
-    assert loaded.plan.phase[0].mix == {"sub/a.sql": 1}
-    assert loaded.folder == folder
+    found = plan(folder, 'extends = "sub/base.toml"\n')
+    assert (found.workload.scripts, found.phase[0].mix) == (["select-only", "sub/a.sql@3"], {"sub/a.sql": 1})
+    assert load_plan("mine.toml").folder == folder
     assert plan(folder, 'extends = "sub/base.toml"\nworkload.scripts = ["b.sql"]\nphase = []\ntrial.duration = "1s"\n')
-
-
-@pytest.mark.parametrize("own", ["", "SELECT 2;"], ids=["alone", "beside another of its name"])
-def test_scripts_for_replicas_are_found_beside_the_plan_that_names_them(folder: Path, own: str) -> None:
-    (folder / "sub").mkdir()
-    (folder / "sub" / "a.sql").write_text("SELECT 1;")
-    if own:
-        (folder / "a.sql").write_text(own)
-    (folder / "sub" / "base.toml").write_text(
-        BASE.replace("[sweep]", '[replica_load]\nscripts = ["a.sql@2"]\nclients = 1\n[sweep]').replace(
-            "[workload]", "replicas = { count = 1 }\n[workload]"
-        )
-    )
+    standbys = BASE.replace("[workload]", "replicas = { count = 1 }\n[workload]")
+    base.write_text(standbys.replace("[sweep]", '[replica_load]\nscripts = ["a.sql@2"]\nclients = 1\n[sweep]'))
     (load_on_replicas,) = plan(folder, 'extends = "sub/base.toml"\n').group
     assert load_on_replicas.scripts == ["sub/a.sql@2"]
-
-
-def test_a_lua_script_is_found_beside_the_plan_that_names_it(folder: Path) -> None:
-    (folder / "sub").mkdir()
-    (folder / "sub" / "a.lua").write_text("function event() end")
-    (folder / "sub" / "base.toml").write_text(BASE.replace('scripts = ["select-only"]\nscale = 5', 'lua = "a.lua"'))
+    base.write_text(BASE.replace('scripts = ["select-only"]\nscale = 5', 'lua = "a.lua"'))
     assert plan(folder, 'extends = "sub/base.toml"\n').workload.lua_script == "sub/a.lua"
-
-
-def test_what_is_extended_cannot_be_overridden(folder: Path) -> None:
-    with pytest.raises(UsageError, match="cannot apply --set extends"):
-        load(folder, BASE, "extends=quick")
-
-
-def test_a_kept_plan_stands_alone(folder: Path) -> None:
-    assert "extends" not in plan(folder, 'extends = "base"\n').as_resolved()
 
 
 def test_sources_are_relative_to_the_plan_that_names_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     below = folder / "below"
-    for name in ("pg/configure", "below/bw/Makefile", "below/v1.patch"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).touch()
+    touch(folder, "pg/configure", "below/bw/Makefile", "below/v1.patch")
     target = """[target.mine]
 kind = "build"
 source = "../pg"
@@ -260,9 +222,7 @@ extensions = [{ source = "bw", patches = ["./v1.patch"] }]
     ],
 )
 def test_what_cannot_be_built_is_a_problem_of_its_line(folder: Path, target: str, path: str) -> None:
-    for name in ("pg/configure", "bw/Makefile"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).touch()
+    touch(folder, "pg/configure", "bw/Makefile")
     ((source, line, found),) = places(folder, f'extends = "base"\nname = "mine"\n[target.new]\n{target}\n')
     assert (source, found) == (None, path) or (Path(str(source)).name, found) == ("mine.toml", path)
     assert line is not None

@@ -1,13 +1,16 @@
-"""Finding and reading plans; overrides."""
+"""Finding and reading plans; overrides; `--on NAME`: other targets instead of the plan's."""
 
-import os
 from pathlib import Path
 
 import pytest
 
+from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.errors import ExitCode, PlanError, UsageError
-from pgdyno.plan import catalogue, load_plan
+from pgdyno.plan import load_plan
+from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.pool.schema import PoolTarget
+from tests.unprivileged import unprivileged
 
 MINE = """\
 name = "mine"
@@ -30,28 +33,21 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_every_plan_of_the_catalogue_is_right_and_described() -> None:
-    entries = catalogue()
-    assert "quick" in [entry.name for entry in entries]
-    for entry in entries:
-        assert load_plan(entry.name).plan.name == entry.name
-        assert entry.description
+def problems(plan: Path, *overrides: str) -> list[str]:
+    with pytest.raises(PlanError) as caught:
+        load_plan(plan, overrides)
+    return [each.message for each in caught.value.problems]
 
 
-def test_a_file_by_path(mine: Path) -> None:
+def test_a_file_comes_before_the_catalogue_and_a_folder_does_not(mine: Path) -> None:
     loaded = load_plan("mine.toml")
     assert (loaded.source, loaded.text, loaded.folder) == ("mine.toml", MINE, mine.parent)
     assert loaded.plan.trial.duration == 10.0
-
-
-def test_a_file_comes_before_the_catalogue(mine: Path) -> None:
-    mine.rename("quick")
-    assert load_plan("quick").plan.name == "mine"
-
-
-def test_a_folder_of_the_name_does_not_hide_the_catalogue(mine: Path) -> None:
     (mine.parent / "quick").mkdir()
     assert load_plan("quick").plan.name == "quick"
+    (mine.parent / "quick").rmdir()
+    mine.rename("quick")
+    assert load_plan("quick").plan.name == "mine"
 
 
 @pytest.mark.parametrize(
@@ -65,36 +61,23 @@ def test_a_folder_of_the_name_does_not_hide_the_catalogue(mine: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("mine")
-def test_no_such_plan(source: str, hint: str) -> None:
+def test_no_such_plan(mine: Path, source: str, hint: str) -> None:
+    # a TOML file that is no plan is not offered
+    (mine.parent / "pyproject.toml").write_text("[project]\n")
     with pytest.raises(UsageError) as caught:
         load_plan(source)
     assert f"plan {source} does not exist" in caught.value.message
     assert hint in (caught.value.hint or "")
-
-
-def test_a_toml_file_that_is_no_plan_is_not_offered(mine: Path) -> None:
-    (mine.parent / "pyproject.toml").write_text("[project]\n")
-    with pytest.raises(UsageError) as caught:
-        load_plan("zzz")
     assert "pyproject" not in (caught.value.hint or "")
 
 
-def test_a_folder_is_no_plan(mine: Path) -> None:
+def test_a_folder_and_a_file_that_may_not_be_read_are_no_plans(mine: Path) -> None:
     with pytest.raises(UsageError, match="is a folder"):
         load_plan(mine.parent)
-
-
-def test_a_file_that_cannot_be_read(mine: Path) -> None:
     mine.chmod(0)
-    before = os.geteuid()
-    if before == 0:  # whom a mode does not stop
-        os.seteuid(65534)
-    try:
-        with pytest.raises(PlanError) as caught:
-            load_plan(mine)
-    finally:
-        os.seteuid(before)
-    assert "permission denied" in caught.value.problems[0].message
+    with unprivileged():
+        (message,) = problems(mine)
+    assert "permission denied" in message
 
 
 @pytest.mark.parametrize(
@@ -125,25 +108,20 @@ def test_overrides() -> None:
     plan = load_plan(
         "mine.toml",
         [
-            "trial.duration=5s",
-            'trial.warmup="1s"',
-            "sweep.clients[1]=8",
-            "sweep.workers=[1]",
-            "target.pg18.settings.work_mem=64MB",
-            "target.pg18.settings.jit=false",
-            "target.old.version=18",
-            'workload.variables = { range = 7, "x" = "a=b" }',
-            "workload.scripts=['tpcb-like@2', 'select-only']",
+            "trial.duration=5s", 'trial.warmup="1s"', "sweep.clients[1]=8", "sweep.workers=[1]",
+            "target.pg18.settings.work_mem=64MB", "target.pg18.settings.jit=false", "target.old.version=18",
+            'workload.variables = { range = 7, "x" = "a=b" }', "workload.scripts=['tpcb-like@2', 'select-only']",
             "description=two words",
         ],
-    ).plan
+    ).plan  # fmt: skip
     assert (plan.trial.duration, plan.trial.warmup, plan.sweep.clients, plan.sweep.workers) == (5.0, 1.0, [1, 8], [1])
     assert plan.target["pg18"].settings == {"work_mem": "64MB", "jit": "off"}
     assert isinstance(plan.target["old"], EmbeddedTarget)
     assert plan.target["old"].version == "18"
     assert plan.workload.variables == {"range": "7", "x": "a=b"}
-    assert plan.workload.scripts == ["tpcb-like@2", "select-only"]
-    assert plan.description == "two words"
+    assert (plan.workload.scripts, plan.description) == (["tpcb-like@2", "select-only"], "two words")
+    # they do not leak into the next plan
+    assert load_plan("mine.toml").plan.sweep.clients == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -158,18 +136,13 @@ def test_overrides() -> None:
         ("name.x=1", "is one value, not a table"),
         ("name[0].x=1", "is one value, not a list"),
         ("trial.repeats=1\nseed=2", "not TOML|one value"),
+        ('sweep.clients."²"=1', "its elements are"),
     ],
 )
 @pytest.mark.usefixtures("mine")
 def test_overrides_that_make_no_sense(override: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load_plan("mine.toml", [override])
-
-
-@pytest.mark.usefixtures("mine")
-def test_overrides_do_not_leak_into_the_next_plan() -> None:
-    load_plan("mine.toml", ["sweep.clients[0]=9"])
-    assert load_plan("mine.toml").plan.sweep.clients == [1, 2]
 
 
 def test_the_plan_in_a_manifest_has_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,23 +156,97 @@ def test_the_plan_in_a_manifest_has_no_password(monkeypatch: pytest.MonkeyPatch)
         assert "s3cret" not in str(caught.value.problems)
 
 
-@pytest.mark.parametrize("in_file", [True, False], ids=["file", "override"])
-def test_dotted_keys_that_nest_too_deeply(mine: Path, in_file: bool) -> None:
-    deep = "a." * 3_000 + "b = 1"
-    if in_file:
-        mine.write_text(f"{deep}\n{MINE}")
-    with pytest.raises(PlanError) as caught:
-        load_plan(str(mine), [] if in_file else [deep])
-    assert [problem.message for problem in caught.value.problems] == ["is nested too deeply"]
+def test_keys_that_nest_too_deeply_and_numbers_without_an_end(mine: Path) -> None:
+    deep, digits = "a." * 3_000 + "b = 1", "9" * 5_000
+    assert problems(mine, deep) == ["is nested too deeply"]
+    load_plan(mine, [f'target.pg18.settings.max_connections="{digits}"'])
+    weight = problems(mine, f'workload.scripts=["select-only@{digits}"]')
+    assert weight == ["the weight of select-only must be at most 2147483647"]
+    mine.write_text(f"{deep}\n{MINE}")
+    assert problems(mine) == ["is nested too deeply"]
 
 
-def test_numbers_without_an_end_in_texts(mine: Path) -> None:
-    digits = "9" * 5_000
-    load_plan(str(mine), [f'target.pg18.settings.max_connections="{digits}"'])
+# ---- --on ----
+
+RENTED = """\
+name = "two"
+[target.rds]
+kind = "rds"
+version = "17"
+instance = "db.m7g.large"
+[on.small.mine]
+kind = "embedded"
+version = "17"
+settings = { work_mem = "8MB" }
+[on.wrong.mine]
+kind = "embedded"
+vershun = "17"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 1
+[trial]
+duration = "5s"
+"""
+
+
+@pytest.fixture
+def rented(tmp_path: Path) -> Path:
+    file = tmp_path / "two.toml"
+    file.write_text(RENTED)
+    return file
+
+
+def test_without_the_option_the_plan_s_targets_are_used(rented: Path) -> None:
+    loaded = load_plan(rented).plan
+    assert list(loaded.target) == ["rds"]
+    # the others are no part of what runs
+    assert "on" not in loaded.as_resolved()
+
+
+def test_others_of_the_plan_with_overrides_of_their_own(rented: Path) -> None:
+    chosen = load_plan(rented, ["target.mine.version=16"], "small").plan
+    (target,) = chosen.target.values()
+    assert isinstance(target, EmbeddedTarget)
+    assert (list(chosen.target), target.version, target.settings) == (["mine"], "16", {"work_mem": "8MB"})
+
+
+def test_every_plan_has_a_server_of_this_machine_and_one_that_libpq_finds(rented: Path) -> None:
+    (here,) = load_plan(rented, on="embedded").plan.target.values()
+    assert isinstance(here, EmbeddedTarget)
+    (there,) = load_plan(rented, on="dsn").plan.target.values()
+    assert isinstance(there, DsnTarget)
+    assert there.dsn == ""
+    hosts = """target.host.hosts=[{host="db1"}]"""
+    (borrowed,) = load_plan(rented, [hosts], "pool").plan.target.values()
+    assert isinstance(borrowed, PoolTarget)
+    assert [each.host for each in borrowed.hosts] == ["db1"]
     with pytest.raises(PlanError) as caught:
-        load_plan(str(mine), [f'workload.scripts=["select-only@{digits}"]'])
-    assert [problem.message for problem in caught.value.problems] == [
-        "the weight of select-only must be at most 2147483647"
+        load_plan(rented, on="pool")
+    assert [(each.path, each.hint) for each in caught.value.problems] == [
+        ("target.host.hosts", 'such as hosts = [{ host = "db1.example.net", user = "root" }]')
     ]
-    with pytest.raises(UsageError, match="its elements are"):
-        load_plan(str(mine), ['sweep.clients."²"=1'])
+
+
+def test_a_mistake_in_them_is_told_with_its_line(rented: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        load_plan(rented, on="wrong")
+    assert [(each.path, each.line) for each in caught.value.problems if "vershun" in each.path] == [
+        ("target.mine.vershun", 12)
+    ]
+    with pytest.raises(UsageError) as usage:
+        load_plan(rented, on="nowhere")
+    assert usage.value.hint is not None
+    assert "available: dsn, embedded, pool, small, wrong" in usage.value.hint
+
+
+@pytest.mark.parametrize("name", ["aurora-sysbench", "graviton-pgbench", "pgecons-queries", "pgecons-tprocc"])
+def test_a_plan_of_the_catalogue_that_rents_can_be_small(name: str) -> None:
+    here = load_plan(name, on="embedded")
+    assert here.warnings == []
+    small = within_budget(here, "5m").plan
+    assert all(isinstance(each, EmbeddedTarget) for each in small.target.values())
+    assert load_plan(name, on="dsn").plan.points()
+    (host,) = load_plan(name, ['target.host.hosts=[{host="db1"}]'], "pool").plan.target.values()
+    assert isinstance(host, PoolTarget)
+    assert host.version == "17"

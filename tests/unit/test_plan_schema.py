@@ -1,19 +1,25 @@
-"""The JSON Schema for editors: it accepts valid plans, and refuses invalid ones."""
+"""Plans of the catalogue and of the documentation fit the JSON Schema for editors, and manifests keep them as they are:
+resuming relies on that.
+"""
 
-import re
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from pydantic import ValidationError
 
-from pgdyno.plan import catalogue, load_plan
+from pgdyno.plan import Plan, catalogue, load_plan, planned_trials
 from pgdyno.plan.output.json_schema import plan_schema, schema_text
 from pgdyno.plan.output.new import new_plan
+from pgdyno.plan.reading.plan_files import CatalogueEntry
+from tests.unit.plan_sample import load, small_plan
+from tests.unit.test_docs import plans
 
-DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = plan_schema()
+VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 GOOD: dict[str, Any] = {
     "name": "mine",
     "target": {"pg18": {"kind": "embedded", "version": "18"}},
@@ -21,38 +27,98 @@ GOOD: dict[str, Any] = {
     "sweep": {"clients": [1, 4]},
     "trial": {"duration": "10s"},
 }
+WHOLE = """\
+name = "whole"
+[target.a]
+kind = "embedded"
+version = "18"
+settings = { work_mem = "4MB", fsync = false }
+initdb = ["--locale=C.UTF-8"]
+[workload]
+scripts = ["tpcb-like@9", "select-only"]
+variables = { range = 100 }
+[sweep]
+clients = ["4..16 doubling", 20]
+workers = "clients / 4"
+rate = [500, 1000.5]
+exclude = ["clients > 16"]
+settings.work_mem = ["4MB", "8MB"]
+variables.range = [10, 100]
+[trial]
+order = "randomised"
+repeats = 2
+pause = "1.5s"
+max_errors = 0
+min_free_disk = "5GB"
+seed = 3
+[hooks]
+before_run = "sync"
+before_trial = ["sync", "-f", "/"]
+timeout = "90s"
+[[phase]]
+name = "rise"
+duration = "3s"
+rate = { from = 10, to = 20 }
+mix = { tpcb-like = 1 }
+"""
+SHOWN = [(name, text) for name, text in plans() if "[sweep]" in text or "extends" in text]
 
 
-def plans() -> dict[str, str]:
-    texts = {"new": new_plan(Path("mine.toml"))}
-    for name in (entry.name for entry in catalogue()):
-        texts[name] = load_plan(name).text
-    for page in sorted(DOCS.rglob("*.md")):
-        for number, text in enumerate(re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)):
-            if "[sweep]" in text or "extends" in text:
-                texts[f"{page.name}-{number}"] = text
-    return texts
+def assert_kept(plan: Plan) -> None:
+    # through JSON, as a manifest is stored
+    back = Plan.from_resolved(json.loads(json.dumps(plan.as_resolved())))
+    assert back.as_resolved() == plan.as_resolved()
+    assert planned_trials(back, 5) == planned_trials(plan, 5)
+
+
+@pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: str(entry.name))
+def test_a_plan_of_the_catalogue_is_valid_described_and_kept(entry: CatalogueEntry) -> None:
+    loaded = load_plan(entry.name)
+    assert loaded.plan.name == entry.name
+    assert entry.description
+    VALIDATOR.validate(tomllib.loads(loaded.text))
+    assert_kept(loaded.plan)
+
+
+@pytest.mark.parametrize(("name", "text"), [("whole", WHOLE), ("new", new_plan(Path("mine.toml"))), *SHOWN])
+def test_a_plan_of_the_documentation_is_valid_and_kept(name: str, text: str) -> None:
+    document = tomllib.loads(text)
+    VALIDATOR.validate(document)
+    if "extends" not in document:
+        assert_kept(Plan.model_validate(document))
+    assert name
+
+
+def test_seconds_without_a_unit_are_for_manifests_only() -> None:
+    with pytest.raises(ValidationError, match="give the duration a unit"):
+        Plan.model_validate({"trial": {"duration": 3.0}})
+
+
+def test_a_small_plan_has_no_keys_of_what_it_does_not_use(tmp_path: Path) -> None:
+    resolved = load(tmp_path, small_plan()).as_resolved()
+    assert {section: " ".join(table) for section, table in resolved.items() if isinstance(table, dict)} == {
+        "target": "pg18",
+        "workload": "scripts dataset scale variables connect",
+        "sweep": "clients workers protocol scale rate connect settings variables points exclude",
+        "trial": "warmup duration transactions repeats order on_failure seed pause max_errors min_free_disk reconnect "
+        "ledger",
+        "reset": "method strategy file_copy_method snapshot checkpoint restart drop_cache prewarm analyze statistics "
+        "consistency",
+        "probe": "enabled waits_hz host server log statements standbys profile plans",
+    }
+    assert resolved.keys() - {"target", "workload", "sweep", "trial", "reset", "probe"} == {
+        "format", "name", "description",
+    }  # fmt: skip
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
-    plan: dict[str, Any] = {key: dict(table) if isinstance(table, dict) else table for key, table in GOOD.items()}
+    plan = json.loads(json.dumps(GOOD))
     node = plan
     *around, last = path.split("/")
     for key in around:
-        node[key] = dict(node.get(key, {}))
-        node = node[key]
+        node = node.setdefault(key, {})
     node[last] = value
-    return plan
-
-
-def test_the_schema_is_a_valid_json_schema() -> None:
-    jsonschema.Draft7Validator.check_schema(SCHEMA)
-
-
-@pytest.mark.parametrize(("name", "text"), plans().items())
-def test_every_plan_that_is_shipped_or_shown_fits(name: str, text: str) -> None:
-    jsonschema.validate(tomllib.loads(text), SCHEMA, jsonschema.Draft7Validator)
-    assert name
+    return plan  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +139,7 @@ def test_every_plan_that_is_shipped_or_shown_fits(name: str, text: str) -> None:
     ],
 )
 def test_valid_plans_match_the_schema(path: str, value: object) -> None:
-    jsonschema.validate(changed(path, value), SCHEMA, jsonschema.Draft7Validator)
+    VALIDATOR.validate(changed(path, value))
 
 
 @pytest.mark.parametrize(
@@ -98,17 +164,14 @@ def test_valid_plans_match_the_schema(path: str, value: object) -> None:
 )
 def test_invalid_plans_do_not_match_the_schema(path: str, value: object) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(changed(path, value), SCHEMA, jsonschema.Draft7Validator)
+        VALIDATOR.validate(changed(path, value))
 
 
-def test_only_what_extends_another_plan_may_leave_sections_out() -> None:
-    part = {"trial": {"repeats": 5}, "target": {"pg18": {"version": "17"}}}
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(part, SCHEMA, jsonschema.Draft7Validator)
-    jsonschema.validate(part | {"extends": "quick"}, SCHEMA, jsonschema.Draft7Validator)
-
-
-def test_keys_are_described() -> None:
-    sweep = SCHEMA["definitions"]["Sweep"]["properties"]
-    assert "open loop" in sweep["rate"]["description"]
+def test_the_schema_is_valid_and_describes_keys() -> None:
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    assert "open loop" in SCHEMA["definitions"]["Sweep"]["properties"]["rate"]["description"]
     assert "null" not in schema_text()
+    # only what extends another plan may leave sections out
+    part = {"trial": {"repeats": 5}, "target": {"pg18": {"version": "17"}}}
+    assert not VALIDATOR.is_valid(part)
+    assert VALIDATOR.is_valid(part | {"extends": "quick"})
