@@ -12,6 +12,7 @@ from pgdyno.errors import PlanError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.records import QueryRun
 from tests.unit.audit_sample import own
+from tests.unit.test_plan_show import shown
 
 PLAN = """
 name = "q"
@@ -44,6 +45,12 @@ def test_files_are_found_by_patterns_in_order(tmp_path: Path) -> None:
     assert [point.clients for point in found.points()] == [1]
     options = found.workload.engine_options()
     assert options == ["--workload=queries", "--file=q/a.sql", "--file=q/b.sql", "--transactions=5", "--changed-texts"]
+
+
+def test_the_trials_of_tpch_have_no_scale_of_another_unit() -> None:
+    rows = [line.split() for line in shown(load_plan("tpch")).splitlines()]
+    assert ["trial", "target", "clients", "work_mem", "repeat", "length"] in rows
+    assert ["2", "pg18", "2", "4MB", "1", "power", "+", "throughput"] in rows
 
 
 @pytest.mark.parametrize(
