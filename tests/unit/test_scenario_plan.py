@@ -1,4 +1,4 @@
-"""Groups of clients and steps in a plan: the trials they make, and what is refused."""
+"""Groups of clients and steps in a plan: the trials they make, and refusals; `[replica_load]` of earlier plans."""
 
 from pathlib import Path
 
@@ -7,11 +7,13 @@ import pytest
 from pgdyno.effect import Effect
 from pgdyno.plan import Plan, planned_trials
 from pgdyno.plan.checks.targets import Abilities, check_abilities
+from pgdyno.plan.output.plan_output import in_each_trial
 from pgdyno.plan.scenario.loads import background_groups, delay_s, plan_of_load, steps_s
-from pgdyno.plan.workload import effect_of_plan
+from pgdyno.plan.workload import effect_of_plan, script_files
+from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
-from pgdyno.run.engine import trial_options
-from tests.unit.plan_sample import load, loaded, problems
+from pgdyno.run.engine import background_options, trial_options
+from tests.unit.plan_sample import load, loaded, problems, refuse
 
 TARGET = """
 name = "mixed"
@@ -70,6 +72,9 @@ def test_each_group_with_a_load_has_a_trial_beside_the_others(tmp_path: Path) ->
     # those of the whole place, which the server must take
     assert sorted(point.planned_clients for point in plan.points()) == [11, 13]
     assert plan.order() == "interleaved"
+    explicit = '[sweep]\npoints = [{ "group.reports.clients" = 2 }, { "group.reports.clients" = 5 }]\n'
+    plan = load(tmp_path, TARGET + GROUPS + TRIAL + explicit)
+    assert [point.groups["reports.clients"] for point in plan.points()] == ["2", "5"]
 
 
 def test_a_group_has_its_own_load_and_time(tmp_path: Path) -> None:
@@ -81,51 +86,29 @@ def test_a_group_has_its_own_load_and_time(tmp_path: Path) -> None:
     assert (later.workload.scripts, later.trial.warmup, later.trial.duration, delay_s(plan, reports)) == (
         ["select-only"], 0, 8, 3,
     )  # fmt: skip
+    # arrivals may be regular
+    for given, option in (("", False), ('arrivals = "regular"\n', True)):
+        plan = load(tmp_path, TARGET + GROUPS.replace("rate = 200\n", f"rate = 200\n{given}") + TRIAL)
+        options = [trial_options(plan, each.point, 1, tmp_path / "phases.toml") for each in planned_trials(plan)]
+        assert ["--arrivals=regular" in each for each in options] == [option, False]
+
+
+STEPPED = GROUPS.replace('begin = "2s"', "") + STEPS
+COMPUTED = 'until = { transactions = "variables.rows / 10" }'
+ROWS = "[workload]\nvariables = { rows = 4_030 }\n"
 
 
 def test_steps_have_their_loads_in_order(tmp_path: Path) -> None:
-    plan = load(tmp_path, TARGET + GROUPS.replace('begin = "2s"', "") + STEPS)
+    plan = load(tmp_path, TARGET + STEPPED)
     trials = planned_trials(plan)
     assert [(each.point.step, each.point.group, each.point.rate) for each in trials] == [
         ("fill", "orders", 200), ("both", "orders", 50), ("both", "reports", None),
     ]  # fmt: skip
     assert {each.place for each in trials} == {1}
     assert plan_of_load(plan, trials[0].point).trial.transactions == 100
-
-
-def test_explicit_points_replace_the_product_of_groups(tmp_path: Path) -> None:
-    points = '[sweep]\npoints = [{ "group.reports.clients" = 2 }, { "group.reports.clients" = 5 }]\n'
-    plan = load(tmp_path, TARGET + GROUPS + TRIAL + points)
-    assert [point.groups["reports.clients"] for point in plan.points()] == ["2", "5"]
-
-
-def test_a_group_may_have_regular_arrivals(tmp_path: Path) -> None:
-    for given, option in (("", False), ('arrivals = "regular"\n', True)):
-        plan = load(tmp_path, TARGET + GROUPS.replace("rate = 200\n", f"rate = 200\n{given}") + TRIAL)
-        orders, reports = (
-            trial_options(plan, each.point, 1, tmp_path / "phases.toml") for each in planned_trials(plan)
-        )
-        assert ("--arrivals=regular" in orders, "--arrivals=regular" in reports) == (option, False)
-
-
-def test_a_checkpoint_step_needs_the_right_to_it(tmp_path: Path) -> None:
-    text = GROUPS.replace('begin = "2s"', "") + STEPS.replace('do = "vacuum"', 'do = "checkpoint"')
-    of = loaded(tmp_path, TARGET + f"{text}[reset]\ncheckpoint = false\n")
-
-    def problems(*, may: bool) -> list[str]:
-        able = Abilities(100, may_checkpoint=may, may_reset_statistics=True, may_make_databases=True, is_standby=False)
-        return [each.path for each in check_abilities(of.plan, {"a": able}, of.document, tmp_path)]
-
-    assert (problems(may=True), problems(may=False)) == ([], ["step[1].do"])
-
-
-COMPUTED = 'until = { transactions = "variables.rows / 10" }'
-ROWS = "[workload]\nvariables = { rows = 4_030 }\n"
-
-
-def test_the_end_of_a_step_can_depend_on_variables(tmp_path: Path) -> None:
-    text = ROWS + GROUPS.replace('begin = "2s"', "") + STEPS.replace("until = { transactions = 400 }", COMPUTED)
-    plan = load(tmp_path, TARGET + f"{text}[sweep]\nvariables.rows = [4_030, 12]\n")
+    # their ends can depend on variables
+    text = TARGET + ROWS + STEPPED.replace("until = { transactions = 400 }", COMPUTED)
+    plan = load(tmp_path, f"{text}[sweep]\nvariables.rows = [4_030, 12]\n")
     found = [plan_of_load(plan, each.point).trial.transactions for each in planned_trials(plan)]
     # 4,030 / 10 by 4 clients, rounded down; 12 rows are less than one for each
     assert [each for each in found if each is not None] == [100, 1]
@@ -133,7 +116,15 @@ def test_the_end_of_a_step_can_depend_on_variables(tmp_path: Path) -> None:
     assert [round(steps_s(plan, point), 3) for point in plan.points()] == [2.0 + 3, 0.02 + 3]
 
 
-@pytest.mark.parametrize("text", [GROUPS + TRIAL, GROUPS.replace('begin = "2s"', "") + STEPS])
+def test_a_checkpoint_step_needs_the_right_to_it(tmp_path: Path) -> None:
+    text = STEPPED.replace('do = "vacuum"', 'do = "checkpoint"')
+    of = loaded(tmp_path, TARGET + f"{text}[reset]\ncheckpoint = false\n")
+    for may, paths in ((True, []), (False, ["step[1].do"])):
+        able = Abilities(100, may_checkpoint=may, may_reset_statistics=True, may_make_databases=True, is_standby=False)
+        assert [each.path for each in check_abilities(of.plan, {"a": able}, of.document, tmp_path)] == paths
+
+
+@pytest.mark.parametrize("text", [GROUPS + TRIAL, STEPPED])
 def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
     for sweep in ("[sweep.group]\nreports.clients = [1, 2]\n", "[[sweep.points]]\ngroup.reports.clients = 2\n"):
         plan = load(tmp_path, TARGET + text + sweep)
@@ -174,7 +165,6 @@ def test_a_group_in_the_background_has_no_trial(tmp_path: Path) -> None:
     reports = int(trials[0].point.groups["reports.clients"])
     assert beside == [*([("reports", reports)] if reports else []), ("sleepers", 50)]
     assert plan_of_load(plan, trials[0].point).workload.scripts == ["tpcb-like"]
-    assert planned_trials(Plan.from_resolved(plan.as_resolved())) == trials
     assert effect_of_plan(plan, tmp_path) is Effect.WRITES
 
 
@@ -239,3 +229,84 @@ def test_a_load_in_the_background_that_writes_changes_the_data(tmp_path: Path) -
 def test_what_is_refused(tmp_path: Path, text: str, said: str) -> None:
     found = problems(tmp_path, TARGET + text)
     assert said in "\n".join(f"{each.path}: {each.message}\n    {each.hint}" for each in found)
+
+
+# ---- [replica_load], by which earlier plans load standbys, is read as a group in the background ----
+
+REPLICATED = """\
+name = "mine"
+[target.a]
+kind = "embedded"
+version = "18"
+[target.a.replicas]
+count = 2
+[workload]
+scripts = ["tpcb-like"]
+variables = { range = 5 }
+[sweep]
+clients = 1
+variables.range = [7]
+[trial]
+duration = "10s"
+[replica_load]
+"""
+LOAD = 'scripts = ["select-only@2", "read.sql"]\nclients = 5\nrate = 100\nprotocol = "prepared"\n'
+
+
+@pytest.fixture(autouse=True)
+def script(tmp_path: Path) -> None:
+    (tmp_path / "read.sql").write_text("SELECT 1;\n")
+
+
+def test_a_load_is_read_shown_and_resolved(tmp_path: Path) -> None:
+    plan = load(tmp_path, REPLICATED + LOAD)
+    (group,) = plan.group
+    assert (group.name, group.on, group.background, group.has_trial) == ("standbys", "standby", True, False)
+    assert script_files(plan) == ["read.sql"]
+    said = "select-only@2, read.sql; 5 clients; 100 transactions a second; on the standby; in the background"
+    assert in_each_trial(plan) == [f"group standbys: {said}"]
+    assert [(each.point.group, each.point.clients) for each in planned_trials(plan)] == [(None, 1)]
+    assert plan.workload.scripts == ["tpcb-like"]
+    resolved = plan.as_resolved()
+    # a run folder of an earlier version
+    before = {"scripts": group.scripts, "clients": 5, "protocol": "prepared", "rate": 100.0}
+    older = {key: value for key, value in resolved.items() if key != "group"} | {"replica_load": before}
+    assert Plan.from_resolved(older).as_resolved() == resolved
+    assert load(tmp_path, plan_toml(older)).as_resolved() == resolved
+    assert load(tmp_path, REPLICATED + LOAD.replace('protocol = "prepared"\n', "")).group[0].protocol == "simple"
+
+
+def test_the_engine_gets_its_options_and_the_variables(tmp_path: Path) -> None:
+    plan = load(tmp_path, REPLICATED + LOAD)
+    at = Point(clients=1, workers=1, rate=7.0, variables={"range": "7"})
+    (group,) = background_groups(plan, at)
+    options = background_options(plan, group, at, 3, tmp_path)
+    assert {"--client=5", "--rate=100.0", "--protocol=prepared", "--random-seed=3", "--define=range=7"} <= set(options)
+    assert options[:4] == ["-b", "select-only@2", "-f", "read.sql"]
+    assert not any(each.startswith(("--jobs", "--warmup=1")) for each in options)
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "message"),
+    [
+        (("[target.a.replicas]\ncount = 2\n", ""), "replica_load.on", "target a has no standby of its own"),
+        (("select-only@2", "simple-update"), "replica_load.scripts[0]", "writes, and a standby is read-only"),
+        (("select-only@2", "select-olny"), "replica_load.scripts[0]", "neither a built-in script nor a file"),
+        (("select-only@2", "select-only@x"), "replica_load.scripts[0]", "must be a whole number"),
+        (("rate = 100", "rate = 0"), "replica_load.rate", "must be"),
+        (("clients = 5\n", "clients = -5\n"), "replica_load.clients", "must be"),
+        (("clients = 5\n", "client = 5\nclients = 5\n"), "replica_load.client", "unknown key"),
+    ],
+)
+def test_mistakes_in_a_load_on_replicas_have_their_line(
+    tmp_path: Path, change: tuple[str, str], field: str, message: str
+) -> None:
+    refuse(tmp_path, (REPLICATED + LOAD).replace(*change), field, message)
+
+
+def test_a_server_over_the_network_has_none(tmp_path: Path) -> None:
+    text = REPLICATED.replace("[target.a.replicas]\ncount = 2\n", "").replace(
+        'kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db.example.net"'
+    )
+    message = "target a has no standby of its own"
+    refuse(tmp_path, text + LOAD, "replica_load.on", message, line=text.count("\n"))
