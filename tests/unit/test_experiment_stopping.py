@@ -1,18 +1,85 @@
-"""Which trials a run that stops when decided still needs, computed from the stored trials."""
+"""Runs whose number of repeats depends on results: their plans, and the trials that they still need."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from pgdyno.experiment.stopping import Looks, stopping_rule
 from pgdyno.plan import PlannedTrial, planned_trials
-from pgdyno.plan.loaded_plan import load_text
+from pgdyno.plan.output.plan_output import total
+from pgdyno.plan.time_budget.budget import Fitted, Room, fit
 from pgdyno.records import Manifest, StoppingRule
 from pgdyno.report.run_events import Looked
 from pgdyno.report.terminal.progress import look_line
-from tests.unit.plan_sample import small_plan
+from tests.present import present
+from tests.unit.plan_sample import load, problems, refuse, small_plan
 from tests.unit.report_sample import SampleRun, add_trial, manifest
+
+# ---- plans ----
+
+TWO = small_plan(sweep="clients = [1, 8]", trial='duration = "10s"\nrepeats = "6..40"', a="18", b="17")
+
+
+def test_the_largest_number_is_planned_and_shown_as_such(tmp_path: Path) -> None:
+    plan = load(tmp_path, TWO + 'margin = "2%"\n')
+    assert (plan.trial.fewest_repeats, plan.trial.most_repeats, plan.trial.margin) == (6, 40, "2%")
+    assert len(planned_trials(plan)) == 2 * 2 * 40
+    shown = total(plan)
+    assert shown.startswith("at most 160 trials, ")
+    assert "each point stops when it is decided, after 6 to 40 repeats" in shown
+    assert "margin" not in load(tmp_path, TWO).as_resolved()["trial"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"6..40"', '"5..40"', "write a range from 6 or more to 1,000 or less"),
+        ('"6..40"', '"6..6"', "write a range from 6 or more"),
+        ('"6..40"', '"6..2000"', "to 1,000 or less"),
+        ('"6..40"', '"40"', "write a number, such as 6, or a range"),
+        ('"6..40"', "0", "must be at least 1"),
+        ('"6..40"', "true", "write a number"),
+        ('"6..40"', '6\nmargin = "2%"', "margin is valid only with a range of repeats"),
+        ('version = "18"', 'version = "18"\ninstances = 3', "the interval is one of the 3 instances of target a"),
+    ],
+)
+def test_ranges_that_are_none(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = "trial" if "margin" in new else "trial.repeats"
+    refuse(tmp_path, TWO.replace(old, new), path, message)
+
+
+def test_a_range_of_repeats_needs_two_arms_no_search_and_a_sensible_margin(tmp_path: Path) -> None:
+    text = TWO.replace('[target.b]\nkind = "embedded"\nversion = "17"\n', "")
+    said = "is 6..40, but the plan has one arm, so there is nothing to compare"
+    assert refuse(tmp_path, text, "trial.repeats", said).message == said
+    # settings are arms, too
+    arms = text.replace("[trial]", 'settings.work_mem = ["4MB", "64MB"]\n[trial]')
+    assert load(tmp_path, arms).trial.most_repeats == 40
+    found = problems(tmp_path, TWO + '[search]\nfind = "peak"\n')
+    assert "a search has no range of repeats" in [each.message for each in found if each.path == "trial.repeats"]
+    said = "'0.5%' is not a margin"
+    assert refuse(tmp_path, TWO + 'margin = "0.5%"\n', "trial.margin", said).message == said
+
+
+def test_a_budget_lowers_the_largest_number_first(tmp_path: Path) -> None:
+    def fitted(text: str, seconds: int) -> Fitted:
+        return fit(load(tmp_path, text), Room(seconds, memory_bytes=1 << 34, disk_bytes=1 << 38))
+
+    long = fitted(TWO, 1_000)
+    trial = long.plan.trial
+    assert (trial.duration, trial.fewest_repeats) == (10, 6)
+    assert 6 < trial.most_repeats < 40
+    assert [str(each) for each in long.gave_up] == [f"{trial.repeats} repeats instead of 6..40"]
+    # a small one leaves a fixed number
+    short = fitted(TWO + 'margin = "2%"\n', 230)
+    assert (short.plan.trial.repeats, short.plan.trial.margin) == (6, None)
+    assert "no margin instead of 2%, because the number of repeats is fixed" in map(str, short.gave_up)
+
+
+# ---- the trials that a run still needs ----
 
 PLAN = small_plan(
     sweep="clients = [2, 8]",
@@ -21,15 +88,15 @@ PLAN = small_plan(
     b="18",
     c="18",
 )
+ONE = PLAN.replace("clients = [2, 8]", "clients = 2")
 Rate = Callable[[PlannedTrial], float]
 
 
-def planned(text: str = PLAN) -> tuple[StoppingRule, Manifest, list[PlannedTrial]]:
-    plan = load_text(text, Path(), "plan.toml").plan
+def planned(folder: Path, text: str) -> tuple[StoppingRule, Manifest, list[PlannedTrial]]:
+    plan = load(folder, text)
     trials = planned_trials(plan)
     about = manifest(list(plan.target), plan=plan.as_resolved())
-    rule = stopping_rule(plan, about, trials)
-    assert rule is not None
+    rule = present(stopping_rule(plan, about, trials))
     return rule, about.model_copy(update={"stopping": rule}), trials
 
 
@@ -54,23 +121,19 @@ def noisy(trial: PlannedTrial) -> float:
     return 1_000 * (1.3 if trial.target == "c" else 1.0) * float(np.exp(chance.normal(0, spread)))
 
 
-def counts(run: SampleRun) -> dict[tuple[str, int], int]:
-    found: dict[tuple[str, int], int] = {}
-    for trial in run.trials:
-        place = trial.target, trial.point.planned_clients
-        found[place] = found.get(place, 0) + 1
-    return found
+def counts(run: SampleRun) -> Counter[tuple[str, int]]:
+    return Counter((trial.target, trial.point.planned_clients) for trial in run.trials)
 
 
-def test_the_rule_is_what_compare_shows_by_default() -> None:
-    rule, _, _ = planned()
+def test_the_rule_is_what_compare_shows_by_default(tmp_path: Path) -> None:
+    rule, _, _ = planned(tmp_path, PLAN)
     assert (rule.by, rule.metric, rule.comparisons, rule.margin) == ("target", "tps", 4, 0.02)
-    open_loop, _, _ = planned(PLAN.replace("[trial]", "rate = 100\n[trial]"))
+    open_loop, _, _ = planned(tmp_path, PLAN.replace("[trial]", "rate = 100\n[trial]"))
     assert open_loop.metric == "p99"
 
 
-def test_decided_points_get_no_more_trials_and_the_others_continue() -> None:
-    rule, about, trials = planned()
+def test_decided_points_get_no_more_trials_and_the_others_continue(tmp_path: Path) -> None:
+    rule, about, trials = planned(tmp_path, PLAN)
     run = SampleRun(about)
     looks = Looks(rule, trials, lambda: run)
     found = measured(run, looks, trials, noisy)
@@ -85,23 +148,18 @@ def test_decided_points_get_no_more_trials_and_the_others_continue() -> None:
     assert (last.pairs, last.verdict) == (6, "faster")
     assert look_line(last).startswith("c vs a at 2 clients: +30")
     assert look_line(last).endswith("6 of at most 20 pairs")
-
-
-def test_a_run_that_is_resumed_decides_the_same() -> None:
-    rule, about, trials = planned()
-    whole, parts = SampleRun(about), SampleRun(about)
-    measured(whole, Looks(rule, trials, lambda: whole), trials, noisy)
+    # a run that is resumed decides the same: each attempt begins with what is stored
+    parts = SampleRun(about)
     for _ in range(40):
-        # each attempt begins with what is stored
         measured(parts, Looks(rule, trials, lambda: parts), trials, noisy, most=7)
-    assert counts(parts) == counts(whole)
     assert [(trial.target, trial.repeat) for trial in parts.trials] == [
-        (trial.target, trial.repeat) for trial in whole.trials
+        (trial.target, trial.repeat) for trial in run.trials
     ]
+    assert counts(parts) == of
 
 
-def test_a_run_that_is_decided_says_after_how_many() -> None:
-    rule, about, trials = planned(PLAN.replace("clients = [2, 8]", "clients = 2"))
+def test_a_run_that_is_decided_says_after_how_many(tmp_path: Path) -> None:
+    rule, about, trials = planned(tmp_path, ONE)
     run = SampleRun(about)
     looks = Looks(rule, trials, lambda: run)
     measured(run, looks, trials, noisy)
@@ -111,11 +169,14 @@ def test_a_run_that_is_decided_says_after_how_many() -> None:
     assert str(looks.summary) == f"stopped after {span} of at most 20 repeats: decided"
 
 
-def test_failed_trials_cost_a_pair_and_no_look() -> None:
-    rule, about, trials = planned(PLAN.replace("clients = [2, 8]", "clients = 2"))
+def test_failed_trials_cost_a_pair_and_no_look(tmp_path: Path) -> None:
+    rule, about, trials = planned(tmp_path, ONE)
     run = SampleRun(about)
     looks = Looks(rule, trials, lambda: run)
     found = measured(run, looks, [trial for trial in trials if (trial.target, trial.repeat) != ("c", 3)], noisy)
     assert [each.pairs for each in found if each.arm == "c"][-1] == 6
     assert counts(run)["c", 2] == 6
     assert max(trial.repeat for trial in run.trials if trial.target == "c") == 7
+
+
+##### unit/test_experiment_trial.py
