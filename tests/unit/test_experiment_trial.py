@@ -1,15 +1,22 @@
-"""A trial whose generator was lost: pgdyno repeats it, and trusts no remains of the lost load."""
+"""A trial whose generator was lost, the threads of later engines, and the record of the engine that made a load."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from pgdyno.experiment.generators import GeneratorLostError
+from pgdyno.experiment.generators import GeneratorLostError, KnownWorkers
 from pgdyno.experiment.trials.trial_runner import TrialRunner
-from pgdyno.plan import PlannedTrial
-from pgdyno.records import TrialRecord
+from pgdyno.plan import PlannedTrial, load_plan
+from pgdyno.records import GeneratorHost, Outcome, Point, TrialRecord
+from pgdyno.run.engine import trial_options
+from pgdyno.run.process import without_libpq
+from pgdyno.run.run_trial import judge
+from tests.present import present
+from tests.unit.audit_sample import own
+from tests.unit.events_sample import sample_events
 
 TRIAL = cast(PlannedTrial, SimpleNamespace(number=7, target="a", server="a", slug="0007-a"))
 STORED = cast(TrialRecord, SimpleNamespace(failure=None))
@@ -43,3 +50,61 @@ def test_a_trial_without_a_generator_is_repeated_and_its_dataset_not_trusted(mon
     }
     assert TrialRunner(**fakes).run(TRIAL) is STORED
     assert done == ["abandon 0007-a", "forget a", "trial 7 runs again: generator 2 of 3 (b) was lost"]
+
+
+# ---- the number of engine threads with which later trials of a load begin ----
+
+POINT = Point(clients=4, scale=10)
+
+
+def trial(workers: int, point: Point = POINT, outcome: Outcome = Outcome.FINISHED) -> TrialRecord:
+    record = own().trials[0]
+    generator = present(record.generator).model_copy(update={"workers": workers})
+    return record.model_copy(update={"generator": generator, "point": point, "outcome": outcome})
+
+
+def test_the_first_trial_that_finished_decides_for_its_load() -> None:
+    failed = trial(8, outcome=Outcome.FAILED)
+    other = trial(16, POINT.model_copy(update={"clients": 64}))
+    swept = trial(4, POINT.model_copy(update={"settings": {"work_mem": "64MB"}}))
+    known = KnownWorkers([failed, other, swept, trial(2)])
+    assert known.of(POINT) == 4
+    assert known.of(POINT.model_copy(update={"settings": {"work_mem": "4MB"}})) == 4
+    assert known.of(POINT.model_copy(update={"clients": 64})) == 16
+    assert known.of(POINT.model_copy(update={"rate": 100.0})) is None
+
+
+def test_several_generators_have_no_common_number() -> None:
+    record = trial(4)
+    host = GeneratorHost.model_construct(name="a")
+    several = record.model_copy(update={"generator": present(record.generator).model_copy(update={"hosts": [host]})})
+    assert KnownWorkers([several]).of(POINT) is None
+
+
+def test_a_known_number_is_asked_for_unless_the_plan_has_one(tmp_path: Path) -> None:
+    plan = load_plan("quick").plan
+    phases = tmp_path / "phases.toml"
+    assert not [option for option in trial_options(plan, POINT, 1, phases) if option.startswith("--jobs")]
+    assert "--jobs=4" in trial_options(plan, POINT, 1, phases, workers=4)
+    planned = POINT.model_copy(update={"workers": 2})
+    assert "--jobs=2" in trial_options(plan, planned, 1, phases, workers=4)
+
+
+# ---- the record of the engine that generated a load ----
+
+
+def test_an_engine_sees_no_server_but_the_one_it_is_given() -> None:
+    environ = {"PATH": "/bin", "PGSERVICE": "other", "PGOPTIONS": "-c work_mem=1GB", "PGDYNO_HOME": "/x"}
+    assert without_libpq(environ) == {"PATH": "/bin", "PGDYNO_HOME": "/x"}
+
+
+def test_a_load_whose_mix_is_not_the_one_asked_for_is_no_result(tmp_path: Path) -> None:
+    events = sample_events(4, 2, 500, 900)
+    why = "the mix is not the one asked for: Payment 31.00 %, not 43.48 %"
+    events[-1] |= {"outcome": "refused", "message": why, "exit_code": 3}
+    result = judge(events, 3, tmp_path / "engine.log")
+    assert result.outcome is Outcome.FAILED
+    assert result.failure is not None
+    assert result.failure.message == why
+    # its figures are kept
+    assert result.summary is not None

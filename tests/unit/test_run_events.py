@@ -1,15 +1,16 @@
-"""Events start at their times, whatever they do and however the trial ends."""
+"""Events of a plan start at their times, whatever they do and however the trial ends; their effect on the load."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import EventSpec
-from pgdyno.records import EventOutcome
+from pgdyno.records import EventEffect, EventOutcome, EventRecord
+from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Cutoff, Injector, failure_of_events
 from tests.present import present
 from tests.waiting import wait_until
@@ -142,3 +143,107 @@ def test_an_engine_that_never_connects_has_no_events() -> None:
         injector.handle({"event": "start", "t_us": 0, "epoch_us": 0, "warmup_s": 0})
     assert injector.put_among([]) == []
     assert injector.records[0].outcome is EventOutcome.NOT_REACHED
+
+
+# ---- effects ----
+
+Event = dict[str, Any]
+WARMUP_S = 2
+
+
+def stream(
+    tps: list[float],
+    lulls: Sequence[tuple[float, float]] = (),
+    failed: dict[int, int] | None = None,
+    phases: object = None,
+) -> list[Event]:
+    """A load of `WARMUP_S` seconds of warm-up, then of `tps` second by second; stalls in seconds of the whole load."""
+    events: list[Event] = [{"event": "start", "t_us": 0, "warmup_s": WARMUP_S, "clients": 4, "phases": phases}]
+    for number, succeeded in enumerate([50.0] * WARMUP_S + tps):
+        of_second = [
+            [round(max(begin, number) * 1e6), round(min(end, number + 1) * 1e6)]
+            for begin, end in lulls
+            if begin < number + 1 and end > number
+        ]
+        lost = (failed or {}).get(number - WARMUP_S, 0)
+        events.append(
+            {
+                "event": "interval",
+                "t_us": (number + 1) * 1_000_000,
+                "from_us": number * 1_000_000,
+                "to_us": (number + 1) * 1_000_000,
+                "phase": "warm-up" if number < WARMUP_S else "measure",
+                "scripts": [{"succeeded": succeeded, "failed": lost, "lost": lost}],
+                "lulls_us": of_second,
+            }
+        )
+    outage = {"began_us": 6_100_000, "connections_lost": 4, "all_away_us": 200_000}
+    return [*events, {"event": "end", "t_us": 99_000_000, "outages": [outage]}]
+
+
+def effects_of(events: list[Event], *began_s: float | None) -> list[EventEffect | None]:
+    records = [
+        EventRecord(number=number, do="kill", at_s=at or 0, began_s=at, seconds=0.1, outcome=EventOutcome.DONE)
+        for number, at in enumerate(began_s, start=1)
+    ]
+    return [each.effect for each in with_effects(records, events)]
+
+
+def effect_at(began_s: float, events: list[Event]) -> EventEffect:
+    (found,) = effects_of(events, began_s)
+    return present(found)
+
+
+STEADY = [100.0, 102, 98, 100]
+
+
+def test_the_stretch_without_service_is_joined_over_seconds() -> None:
+    # the kill comes 4 s into measuring, 6 s into the load; no client is served from 6.0 to 8.3
+    effect = effect_at(4.0, stream([*STEADY, 0, 0, 60, 99, 101, 100, 100], [(5.2, 5.21), (6.0, 8.3)], {4: 4}))
+    assert effect.nobody_served_s == pytest.approx(2.3)
+    assert effect.first_success_s == pytest.approx(2.3)
+    assert (effect.failed, effect.lost, effect.connections_lost, effect.all_away_s) == (4, 4, 4, 0.2)
+    assert (effect.before_tps, effect.lowest_tps) == (100, 0)
+    # the three seconds from 9 s into the load on
+    assert effect.recovered_s == 3.0
+    # catching up does not hide the stretch
+    effect = effect_at(4.2, stream([*STEADY, 50, 150, 100, 100, 100], [(6.2, 6.7)]))
+    assert effect.recovered_s == pytest.approx(0.8)
+
+
+def test_events_without_effect_or_recovery_are_recorded_as_such() -> None:
+    calm = effect_at(4.5, stream([*STEADY, 99, 100, 101, 100]))
+    assert (calm.nobody_served_s, calm.first_success_s) == (0, None)
+    assert (calm.recovered_s, calm.connections_lost) == (0, 0)
+    down = effect_at(4.0, stream([*STEADY, 0, 0, 0, 0], [(6.0, 10.0)]))
+    assert (down.nobody_served_s, down.first_success_s, down.recovered_s) == (4, None, None)
+    # one that never came
+    assert effects_of(stream(STEADY), None) == [None]
+    # too few seconds before one
+    for began_s, phases in ((4.0, [{"name": "a"}]), (2.0, None)):
+        effect = effect_at(began_s, stream([*STEADY, 0, 100, 100, 100], phases=phases))
+        assert (effect.before_tps, effect.recovered_s) == (None, None)
+
+
+def test_an_event_ends_where_the_next_begins() -> None:
+    tps = [*STEADY, 0, 100, 100, 100, 0, 0, 100, 100, 100]
+    found = effects_of(stream(tps, [(6.0, 7.0), (10.0, 12.0)], {4: 1, 8: 2, 9: 1}), 4.0, 8.0)
+    assert [(each.nobody_served_s, each.lost, each.recovered_s) for each in map(present, found)] == [
+        (1, 1, 1), (2, 3, 2),
+    ]  # fmt: skip
+
+
+def at_a_rate(means_ms: Sequence[float]) -> list[Event]:
+    events = stream([20.0, 9, 24, 17, 0, 30, 22, 15, 26, 19, 20])
+    events[0]["rate_per_s"] = 20
+    for event, mean_ms in zip((each for each in events if each.get("phase") == "measure"), means_ms, strict=True):
+        count = event["scripts"][0]["succeeded"]
+        event["scripts"][0]["latency_ns"] = {"sum": count * mean_ms * 1e6}
+    return events
+
+
+def test_at_a_rate_recovery_is_judged_by_latency_because_throughput_is_drawn_by_chance() -> None:
+    effect = effect_at(4.0, at_a_rate([2, 3, 2, 2, 0, 900, 500, 2, 2, 2, 2]))
+    assert effect.before_latency_ns == pytest.approx(2.8e6, rel=0.03)
+    assert effect.recovered_s == 3.0
+    assert effect_at(4.0, at_a_rate([2, 3, 2, 2, 0, 900, 500, 9, 9, 9, 9])).recovered_s is None
