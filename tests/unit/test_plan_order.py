@@ -1,14 +1,17 @@
-"""The order of trials: each once, balanced arms, and few changes of what is expensive to change."""
+"""The trials of a plan and their order: each once, balanced arms, and few changes of what is expensive to change."""
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.plan import Plan, load_plan, planned_trials, time_needed_s
 from pgdyno.plan.sweeps.order import Order, Place, arm, by_chance, in_order, resolved_order
+from pgdyno.plan.trials import trials_in_recorded_order
 from pgdyno.records import Point
 
 ORDERS: list[Order] = ["interleaved", "randomised", "as-listed"]
@@ -58,27 +61,23 @@ plans = st.builds(
 
 
 @given(order=st.sampled_from(ORDERS), plan=plans)
-def test_every_trial_comes_exactly_once(order: Order, plan: Planned) -> None:
+def test_every_order_has_each_trial_once_in_growing_blocks(order: Order, plan: Planned) -> None:
     places = plan.places(order)
     keys = [(at.target, at.point.model_dump_json(), at.repeat) for at in places]
     assert len(keys) == len(set(keys)) == len(plan.targets) * len(plan.points) * plan.repeats
     assert {at.repeat for at in places} == set(range(1, plan.repeats + 1))
-
-
-@given(order=st.sampled_from(ORDERS), plan=plans)
-def test_the_same_seed_gives_the_same_order(order: Order, plan: Planned) -> None:
-    assert plan.places(order) == plan.places(order)
-
-
-@given(order=st.sampled_from(["interleaved", "randomised"]), plan=plans)
-def test_a_dataset_is_loaded_once_a_target(order: Order, plan: Planned) -> None:
-    scales: list[object] = [at.point.scale for at in plan.places(order)]
-    assert changes(scales) == len(set(scales)) - 1 or not plan.compares
+    assert places == plan.places(order)
+    assert places[0].block == 1
+    assert all(after.block - before.block in (0, 1) for before, after in pairwise(places))
+    if not by_chance(order, plan.targets, plan.points):
+        assert places == in_order(order, plan.targets, plan.points, plan.repeats, plan.seed + 1)
 
 
 @given(order=st.sampled_from(["interleaved", "randomised"]), plan=plans)
-def test_blocks_hold_every_arm_of_one_point_once(order: Order, plan: Planned) -> None:
+def test_a_dataset_is_loaded_once_a_target_and_blocks_hold_every_arm_once(order: Order, plan: Planned) -> None:
     places = plan.places(order)
+    scales: list[object] = [at.point.scale for at in places]
+    assert changes(scales) == len(set(scales)) - 1 or not plan.compares
     for _, group in groupby(places if plan.compares or order == "randomised" else [], key=lambda at: at.block):
         block = list(group)
         assert len({(at.repeat, at.point.model_dump_json(exclude={"settings"})) for at in block}) == 1
@@ -95,27 +94,18 @@ def test_interleaved_arms_are_drawn_for_each_repeat(settings: int) -> None:
         assert all(abs(count - share) < 4 * share**0.5 for count in met.values())
 
 
-def test_interleaved_repeats_go_through_all_points() -> None:
+@pytest.mark.parametrize(("order", "settings"), [("interleaved", 2), ("interleaved", 3), ("randomised", 2)])
+def test_seeds_matter_where_there_is_chance(order: Order, settings: int) -> None:
+    assert len({str(in_order(order, ["a"], swept(3, 1, settings), 4, seed)) for seed in range(10)}) > 5
+
+
+def test_interleaved_repeats_go_through_all_points_and_listed_ones_seldom_change_their_arm() -> None:
     places = in_order("interleaved", ["a", "b"], swept(2, 1, 0), 4, 1)
     assert [(at.point.clients, at.repeat, at.block) for at in places[::2]] == [
         (1, 1, 1), (2, 1, 2), (1, 2, 3), (2, 2, 4), (1, 3, 5), (2, 3, 6), (1, 4, 7), (2, 4, 8),
     ]  # fmt: skip
-
-
-def test_listed_settings_change_no_more_often_than_the_arms() -> None:
     listed = in_order("as-listed", ["a"], swept(3, 2, 2), 1, 1)
     assert changes([arm(at.target, at.point) for at in listed]) == 3
-
-
-@given(order=st.sampled_from(ORDERS), plan=plans)
-def test_orders_without_chance_do_not_depend_on_the_seed(order: Order, plan: Planned) -> None:
-    if not by_chance(order, plan.targets, plan.points):
-        assert plan.places(order) == in_order(order, plan.targets, plan.points, plan.repeats, plan.seed + 1)
-
-
-@pytest.mark.parametrize(("order", "settings"), [("interleaved", 2), ("interleaved", 3), ("randomised", 2)])
-def test_seeds_matter_where_there_is_chance(order: Order, settings: int) -> None:
-    assert len({str(in_order(order, ["a"], swept(3, 1, settings), 4, seed)) for seed in range(10)}) > 5
 
 
 def test_points_that_cannot_be_interleaved_are_not() -> None:
@@ -126,8 +116,75 @@ def test_points_that_cannot_be_interleaved_are_not() -> None:
     assert in_order("interleaved", ["a"], alone, 2, 1) == in_order("as-listed", ["a"], alone, 2, 1)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_blocks_count_from_one_and_grow(order: Order) -> None:
-    blocks = [at.block for at in in_order(order, ["a", "b"], swept(2, 2, 2), 3, 1)]
-    assert blocks[0] == 1
-    assert all(after - before in (0, 1) for before, after in pairwise(blocks))
+# ---- trials ----
+
+
+def plan(sweep: dict[str, Any], *, targets: tuple[str, ...] = ("pg18",), **trial: object) -> Plan:
+    return Plan.model_validate(
+        {
+            "name": "p",
+            "target": {name: {"kind": "embedded", "version": "18"} for name in targets},
+            "workload": {"scripts": ["select-only"], "scale": 10},
+            "sweep": sweep,
+            "trial": trial or {"duration": "10s"},
+        }
+    )
+
+
+def test_order_and_slugs_of_a_plan_that_varies_everything() -> None:
+    sweep = {"clients": [2, 4], "workers": [1, 2], "protocol": ["simple", "prepared"], "scale": [1, 10]}
+    trials = planned_trials(plan(sweep, targets=("a", "b"), duration="1s", repeats=2, order="as-listed"))
+    assert [trial.slug for trial in (*trials[:5], trials[8], trials[16], trials[32])] == [
+        "0001-a-c2-w1-simple-s1", "0002-a-c4-w1-simple-s1", "0003-a-c2-w2-simple-s1", "0004-a-c4-w2-simple-s1",
+        "0005-a-c2-w1-prepared-s1", "0009-a-c2-w1-simple-s10", "0017-b-c2-w1-simple-s1", "0033-a-c2-w1-simple-s1",
+    ]  # fmt: skip
+    assert [trial.repeat for trial in trials] == [1] * 32 + [2] * 32
+
+
+def test_slugs_name_only_what_varies_and_the_rest_has_defaults() -> None:
+    one, other = planned_trials(plan({"clients": [1, 8], "workers": 1, "protocol": "prepared", "scale": 5}))
+    assert (one.slug, other.slug) == ("0001-pg18-c1", "0002-pg18-c8")
+    assert (one.point.workers, one.point.protocol, one.point.scale) == (1, "prepared", 5)
+    (trial,) = planned_trials(plan({"clients": 3}))
+    assert (trial.point.workers, trial.point.protocol, trial.point.scale) == (None, "simple", 10)
+
+
+def test_the_time_that_is_needed() -> None:
+    clients = {"clients": [1, 2, 4]}
+    assert time_needed_s(plan(clients, targets=("a", "b"), warmup="500ms", duration="2s", repeats=3)) == 3 * 2 * 3 * 2.5
+    assert time_needed_s(plan(clients, transactions=10)) is None
+    quick = load_plan("quick").plan
+    assert (len(planned_trials(quick)), time_needed_s(quick)) == (18, pytest.approx(90))
+
+
+def test_the_order_of_an_earlier_version_is_kept() -> None:
+    """Two arms ran A B B A before their order was drawn."""
+    trials = planned_trials(plan({"clients": [1, 2]}, targets=("a", "b"), repeats=2, order="interleaved"), 1)
+    slugs = [f"{at:04d}-{arm}-c{clients}" for at, (clients, arm) in enumerate(product((1, 2), "abba"), start=1)]
+    ordered = trials_in_recorded_order(trials, slugs)
+    assert [trial.slug for trial in ordered] == slugs
+    assert [(trial.number, trial.target, trial.repeat) for trial in ordered[:4]] == [
+        (1, "a", 1), (2, "b", 1), (3, "b", 2), (4, "a", 2),
+    ]  # fmt: skip
+    for wrong in (slugs[:-1], [*slugs, "0009-a-c1"], [*slugs[:-1], "0008-a-c3"]):
+        with pytest.raises(ValueError, match="of the plan"):
+            trials_in_recorded_order(trials, wrong)
+
+
+@given(
+    clients=st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True),
+    workers=st.none() | st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True),
+    scale=st.none() | st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True),
+    repeats=st.integers(1, 3),
+)
+def test_slugs_are_distinct_and_fit_every_file_system(
+    clients: list[int], workers: list[int] | None, scale: list[int] | None, repeats: int
+) -> None:
+    sweep = {"clients": clients, "workers": workers, "scale": scale, "protocol": ["simple", "extended"]}
+    trials = planned_trials(plan(sweep, targets=("a", "b" * 64), duration="1s", repeats=repeats))
+    assert len({trial.slug for trial in trials}) == len(trials)
+    assert len({(trial.target, trial.point.model_dump_json(), trial.repeat) for trial in trials}) == len(trials)
+    assert [trial.number for trial in trials] == list(range(1, len(trials) + 1))
+    for trial in trials:
+        assert len(f".{trial.slug}.partial") < 255
+        assert all(letter.isascii() and (letter.isalnum() or letter in "-_") for letter in trial.slug)

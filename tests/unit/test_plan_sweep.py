@@ -1,13 +1,11 @@
 """Sweeps: their points, and errors in them."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from pgdyno.plan import Plan
 from pgdyno.records import Point
-from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import trial_options
 from tests.unit import plan_sample
 from tests.unit.plan_sample import problems, the_problem
@@ -91,7 +89,7 @@ def test_points_beside_the_product_and_in_its_place(tmp_path: Path) -> None:
     assert [(point.clients, point.workers) for point in alone] == [(64, None), (8, None)]
 
 
-def test_an_expression_in_a_setting_needs_a_parameter(tmp_path: Path) -> None:
+def test_expressions_need_a_parameter_in_settings_and_are_rounded_down_elsewhere(tmp_path: Path) -> None:
     (found,) = points(
         tmp_path,
         'clients = 8\nsettings.max_connections = "clients + 10"\nsettings.lc_messages = "scale"\n'
@@ -99,19 +97,12 @@ def test_an_expression_in_a_setting_needs_a_parameter(tmp_path: Path) -> None:
     )
     assert found.settings == {"max_connections": "18", "search_path": "a, b", "lc_messages": "scale"}
     assert found.variables == {"rows": "166.66666666666666", "sum": "1 + 1"}
-
-
-def test_numbers_that_are_not_whole_are_rounded_down(tmp_path: Path) -> None:
+    # others are rounded down
     found = points(tmp_path, 'clients = [2, 3, 5]\nworkers = "clients / 2"')
     assert [point.workers for point in found] == [1, 1, 2]
-
-
-def test_expressions_on_expressions(tmp_path: Path) -> None:
-    (found,) = points(tmp_path, 'scale = 2\nclients = "scale * 8"\nworkers = "clients / 4"\nrate = "workers * 0.1"')
-    assert (found.clients, found.workers, found.rate) == (16, 4, 0.4)
-
-
-def test_excluded_points_may_be_invalid(tmp_path: Path) -> None:
+    (one,) = points(tmp_path, 'scale = 2\nclients = "scale * 8"\nworkers = "clients / 4"\nrate = "workers * 0.1"')
+    assert (one.clients, one.workers, one.rate) == (16, 4, 0.4)
+    # what is excluded may be invalid
     found = points(tmp_path, 'clients = [1, 2]\nworkers = "clients / 2"\nexclude = "clients == 1"')
     assert [point.clients for point in found] == [2]
 
@@ -207,22 +198,9 @@ def test_all_errors_of_a_sweep_are_reported_at_once(tmp_path: Path) -> None:
         (FIRST + 3, "sweep.settings.port"),
         (FIRST + 4, "sweep.points[0].clients"),
     ]
-
-
-def test_rates_and_phases_exclude_each_other(tmp_path: Path) -> None:
+    # rates and phases exclude each other
     phase = '\n[[phase]]\nname = "a"\nduration = "1s"'
-    sweep = "clients = 1\nrate = 5\npoints = [{ clients = 2, rate = 3 }]" + phase
     text = HEAD.replace('trial.duration = "10s"\n', "trial.repeats = 1\n")
-    found = problems(tmp_path, text + sweep)
+    found = problems(tmp_path, f"{text}clients = 1\nrate = 5\npoints = [{{ clients = 2, rate = 3 }}]{phase}")
     assert [problem.path for problem in found] == ["sweep.rate", "sweep.points[0].rate"]
     assert "cannot be combined with phases" in found[0].message
-
-
-def test_a_sweep_that_was_kept_comes_to_the_same(tmp_path: Path) -> None:
-    plan = load(
-        tmp_path,
-        'clients = "1..8 doubling"\nworkers = "max(1, clients / 2)"\nsettings.auto_explain.log_min_duration = [1, 2]\n'
-        'points = [{ clients = 9, "settings.auto_explain.log_min_duration" = 3 }]\nexclude = "clients == 4"',
-    )
-    kept = Plan.model_validate(tomllib.loads(plan_toml(plan.as_resolved())))
-    assert kept.points() == plan.points()
