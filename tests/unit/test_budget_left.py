@@ -1,11 +1,13 @@
 """A run within its budget: what does not fit is left out, ended or refused."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pgdyno.experiment.budget_left import BudgetLeft, BudgetUsedError, LoadTooLongError
+from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial, planned_trials
 from pgdyno.plan.time_budget.budget import Budget, Room
 from pgdyno.plan.time_budget.time_and_disk import FILE, LOAD_S_A_SCALE, keep_load_rate, load_rate
@@ -15,69 +17,63 @@ from tests.unit.store_sample import trial_record
 GIB = 1024**3
 
 
-def plan(versions: Sequence[str] = ("18",), **sweep: object) -> Plan:
-    return Plan.model_validate(
-        {
-            "name": "x",
-            "target": {f"pg{version}": {"kind": "embedded", "version": version} for version in versions},
-            "workload": {"scripts": ["select-only"]},
-            "sweep": {"clients": [1, 2, 4, 8, 16, 32]} | sweep,
-            "trial": {"duration": "10s", "repeats": 2},
-        }
-    )
+def plan(**sections: object) -> Plan:
+    document: dict[str, object] = {
+        "name": "x",
+        "target": {"pg18": {"kind": "embedded", "version": "18"}},
+        "workload": {"scripts": ["select-only"]},
+        "sweep": {"clients": [1, 2, 4, 8, 16, 32]},
+        "trial": {"duration": "10s", "repeats": 2},
+    }
+    return Plan.model_validate(document | sections)
 
 
-class Clock:
-    now_s = 100.0
+class Run:
+    """A run within a budget, whose trials take the time that a test says."""
 
-    def __call__(self) -> float:
-        return self.now_s
+    def __init__(self, of: Plan, seconds: float) -> None:
+        self.now_s = 100.0
+        self.trials = planned_trials(of)
+        self.left = BudgetLeft(of, Budget(of, Room(seconds, 24 * GIB, 80 * GIB)), lambda: self.now_s)
 
+    def measure(self, seconds: float, load_s: float = 0.0) -> tuple[list[PlannedTrial], Message | None]:
+        """Runs the next trial; returns which of the others fit, and what is said of those that do not."""
+        trial = self.trials.pop(0)
+        self.left.begins([trial])
+        self.now_s += seconds + load_s
+        prepared = Preparation(method="vacuum", seconds=load_s, steps=[PrepareStep(name="load", seconds=load_s)])
+        told = {name: getattr(trial, name) for name in ("slug", "target", "point", "repeat")}
+        self.left.ended([trial_record(trial.number, **told, prepare=prepared)])
+        return self.left.fitting(self.trials)
 
-def budget(of: Plan, seconds: float) -> Budget:
-    return Budget(of, Room(seconds, 24 * GIB, 80 * GIB))
-
-
-def measured(
-    left: BudgetLeft, clock: Clock, trial: PlannedTrial, seconds: float, load_s: float = 0.0, *, loads: bool = True
-) -> None:
-    left.begins([trial])
-    clock.now_s += seconds + load_s
-    steps = [PrepareStep(name="load", seconds=load_s)] if loads else []
-    prepared = Preparation(method="vacuum", seconds=load_s, steps=steps)
-    told = {name: getattr(trial, name) for name in ("slug", "target", "point", "repeat")}
-    left.ended([trial_record(trial.number, **told, prepare=prepared)])
+    def end_by(self, step: Callable[[], None], *fine_s: float, late_s: float) -> BudgetUsedError:
+        """Takes `step` after each of these times; it raises after the last."""
+        for seconds in fine_s:
+            self.now_s += seconds
+            step()
+        self.now_s += late_s
+        with pytest.raises(BudgetUsedError, match=r"^the budget of 1 min is used up$") as ended:
+            step()
+        return ended.value
 
 
 def test_keeps_every_trial_while_they_fit() -> None:
-    clock, of = Clock(), plan()
-    trials = planned_trials(of)
-    left = BudgetLeft(of, budget(of, 150), clock)
-    assert left.fitting(trials) == (trials, None)
-    measured(left, clock, trials[0], 11)
-    assert left.fitting(trials[1:]) == (trials[1:], None)
-    assert not left.is_used_up
+    run = Run(plan(), 150)
+    assert run.left.fitting(run.trials) == (run.trials, None)
+    assert run.measure(11) == (run.trials, None)
+    assert not run.left.is_used_up
 
 
 def test_leaves_out_points_when_trials_take_longer() -> None:
-    clock, of = Clock(), plan()
-    trials = planned_trials(of)
-    left = BudgetLeft(of, budget(of, 155), clock)
-    measured(left, clock, trials[0], 25)
-    kept, dropped = left.fitting(trials[1:])
+    run = Run(plan(), 155)
+    kept, dropped = run.measure(25)
     assert str(dropped) == "to fit the budget, pgdyno leaves out 3 of 6 points: a trial takes 25 s with its preparation"
     assert {1, 32} < {trial.point.clients for trial in kept}
     assert len(kept) == 5
-    assert left.is_used_up
-
-
-def test_pauses_between_trials_take_their_time() -> None:
-    clock, of = Clock(), plan()
-    of = of.model_copy(update={"trial": of.trial.model_copy(update={"pause": 30.0})})
-    trials = planned_trials(of)
-    left = BudgetLeft(of, budget(of, 200), clock)
-    measured(left, clock, trials[0], 12)
-    kept, dropped = left.fitting(trials[1:])
+    assert run.left.is_used_up
+    # pauses between trials take their time
+    of = plan()
+    kept, dropped = Run(of.model_copy(update={"trial": of.trial.model_copy(update={"pause": 30.0})}), 200).measure(12)
     assert dropped is not None
     # 12 s are over, and each of these takes 42 s
     assert len(kept) * 42 <= 188
@@ -85,24 +81,16 @@ def test_pauses_between_trials_take_their_time() -> None:
 
 def test_points_of_swept_groups_are_left_out_with_all_their_loads() -> None:
     groups = [{"name": "orders", "scripts": ["select-only"]}, {"name": "reports", "scripts": ["select-only"]}]
-    table = {"name": "x", "target": {"pg18": {"kind": "embedded", "version": "18"}}}
-    table |= {"trial": {"duration": "10s", "repeats": 2}}
-    of = Plan.model_validate(table | {"group": groups, "sweep": {"group": {"reports.clients": [1, 2, 4, 8]}}})
-    trials, clock = planned_trials(of), Clock()
-    left = BudgetLeft(of, budget(of, 150), clock)
-    measured(left, clock, trials[0], 40)
-    kept, dropped = left.fitting(trials[2:])
+    run = Run(plan(group=groups, workload={}, sweep={"group": {"reports.clients": [1, 2, 4, 8]}}), 150)
+    run.trials.pop(1)
+    kept, dropped = run.measure(40)
     assert dropped is not None
     assert {each.point.group for each in kept} == {"orders", "reports"}
     assert 0 < len({each.point.groups["reports.clients"] for each in kept}) < 4
 
 
 def test_a_load_that_took_long_leaves_out_other_scales() -> None:
-    clock, of = Clock(), plan(clients=4, scale=[1, 10])
-    trials = planned_trials(of)
-    left = BudgetLeft(of, budget(of, 80), clock)
-    measured(left, clock, trials[0], 10, load_s=20)
-    kept, dropped = left.fitting(trials[1:])
+    kept, dropped = Run(plan(sweep={"clients": 4, "scale": [1, 10]}), 80).measure(10, load_s=20)
     assert str(dropped) == (
         "to fit the budget, pgdyno leaves out 1 of 2 points: a trial takes 10 s with its preparation, a load up to 20 s"
     )
@@ -113,109 +101,72 @@ def test_a_load_that_took_long_leaves_out_other_scales() -> None:
 
 
 def test_a_reset_that_loads_before_every_trial_counts_with_the_trials() -> None:
-    clock, of = Clock(), plan()
-    trials = planned_trials(of)
-    left = BudgetLeft(of, budget(of, 155), clock)
-    measured(left, clock, trials[0], 10, load_s=15)
-    assert left.fitting(trials[1:])[1] is None
-    measured(left, clock, trials[1], 10, load_s=15)
-    assert left.fitting(trials[2:])[1] is not None
+    run = Run(plan(), 155)
+    assert run.measure(10, load_s=15)[1] is None
+    assert run.measure(10, load_s=15)[1] is not None
 
 
-def test_ends_before_a_trial_that_would_overrun() -> None:
-    clock, of = Clock(), plan(clients=4)
-    trials = planned_trials(of)
-    left = BudgetLeft(of, budget(of, 60), clock)
-    measured(left, clock, trials[0], 55)
-    with pytest.raises(BudgetUsedError, match=r"^the budget of 1 min is used up$"):
-        left.begins(trials[1:])
-    assert left.is_used_up
-
-
-def test_ends_a_preparation_that_overruns_and_lets_the_run_be_closed() -> None:
-    clock, of = Clock(), plan()
-    left = BudgetLeft(of, budget(of, 60), clock)
-    clock.now_s += 68
-    left.check()
-    clock.now_s += 2
-    with pytest.raises(BudgetUsedError, match=r"^the budget of 1 min is used up$"):
-        left.check()
-    left.check()
+def test_ends_what_would_overrun_and_lets_the_run_be_closed() -> None:
+    run = Run(plan(sweep={"clients": 4}), 60)
+    run.measure(55)
+    run.end_by(lambda: run.left.begins(run.trials), late_s=0)
+    assert run.left.is_used_up
+    preparing = Run(plan(), 60)
+    preparing.end_by(preparing.left.check, 68, late_s=2)
+    preparing.left.check()
 
 
 def tpch(*streams: int) -> Plan:
-    return Plan.model_validate(
-        {
-            "name": "x",
-            "target": {"pg18": {"kind": "embedded", "version": "18"}},
-            "workload": {"name": "tpch", "scale_factor": 0.1},
-            "sweep": {"clients": list(streams)},
-            "trial": {"repeats": 3, "order": "as-listed"},
-        }
-    )
+    workload = {"name": "tpch", "scale_factor": 0.1}
+    return plan(workload=workload, sweep={"clients": list(streams)}, trial={"repeats": 3, "order": "as-listed"})
 
 
 def test_trials_of_tpch_take_as_long_as_the_first_in_proportion_to_their_streams() -> None:
-    clock, of = Clock(), tpch(1, 20)
-    trials = planned_trials(of)
-    left = BudgetLeft(of, budget(of, 200), clock)
-    measured(left, clock, trials[0], 10)
-    kept, dropped = left.fitting(trials[1:])
+    kept, dropped = Run(tpch(1, 20), 200).measure(10)
     # five more with as many seconds would fit
     assert {trial.point.clients for trial in kept} == {1}
     assert dropped is not None
     # an estimate that was too long does not count any more
-    left = BudgetLeft(of, budget(of, 200), clock)
-    measured(left, clock, trials[0], 0.5)
-    assert left.fitting(trials[1:]) == (trials[1:], None)
+    short = Run(tpch(1, 20), 200)
+    assert short.measure(0.5) == (short.trials, None)
 
 
 def test_a_trial_of_tpch_that_lasts_longer_than_the_budget_is_ended() -> None:
-    clock, of = Clock(), tpch(1)
-    left = BudgetLeft(of, budget(of, 60), clock)
-    left.begins(planned_trials(of)[:1])
-    clock.now_s += 68
-    left.check_queries()
-    clock.now_s += 2
-    with pytest.raises(BudgetUsedError, match=r"^the budget of 1 min is used up$") as ended:
-        left.check_queries()
-    assert ended.value.hint == "give a longer --budget, or a smaller scale_factor"
-    other = BudgetLeft(plan(), budget(plan(), 60), clock)
-    clock.now_s += 100
-    other.check_queries()
+    run = Run(tpch(1), 60)
+    run.left.begins(run.trials[:1])
+    ended = run.end_by(run.left.check_queries, 68, late_s=2)
+    assert ended.hint == "give a longer --budget, or a smaller scale_factor"
+    other = Run(plan(), 60)
+    other.now_s += 100
+    other.left.check_queries()
 
 
 def test_the_steps_of_a_trial_that_is_measured_take_their_time() -> None:
-    clock, of = Clock(), plan()
-    left = BudgetLeft(of, budget(of, 60), clock)
-    left.begins(planned_trials(of)[:1])
+    run = Run(plan(), 60)
+    left = run.left
+    left.begins(run.trials[:1])
     with left.preparing():
-        clock.now_s += 50
+        run.now_s += 50
         left.check()
-    clock.now_s += 100
+    run.now_s += 100
     left.check()
     left.check_load(1000, 1.0, 900.0)
     with left.preparing(), pytest.raises(BudgetUsedError):
         left.check()
 
 
-def test_a_load_that_fits_continues() -> None:
-    clock, of = Clock(), plan()
-    left = BudgetLeft(of, budget(of, 60), clock)
-    with left.preparing():
+def test_a_load_continues_unless_it_would_overrun() -> None:
+    run = Run(plan(), 60)
+    with run.left.preparing():
         for second in range(20):
-            clock.now_s += 1
-            left.check_load(20_000, 1000.0, 19.0 - second)
-
-
-def test_a_load_that_would_overrun_is_ended_with_a_budget_that_would_do() -> None:
-    clock, of = Clock(), plan()
-    left = BudgetLeft(of, budget(of, 60), clock)
+            run.now_s += 1
+            run.left.check_load(20_000, 1000.0, 19.0 - second)
+    run = Run(plan(), 60)
     # the first second says little about the rate
-    left.check_load(100_000, 1000.0, 100.0)
-    clock.now_s += 2
+    run.left.check_load(100_000, 1000.0, 100.0)
+    run.now_s += 2
     with pytest.raises(LoadTooLongError) as ended:
-        left.check_load(100_000, 1000.0, 98.0)
+        run.left.check_load(100_000, 1000.0, 98.0)
     assert ended.value.message == "loading would take about 2 min 05 s, longer than the budget of 1 min allows"
     # 12 trials with what is between them, the load, and the start and the end of the run
     assert ended.value.hint == (
@@ -225,16 +176,12 @@ def test_a_load_that_would_overrun_is_ended_with_a_budget_that_would_do() -> Non
 
 
 def test_the_loads_of_other_arms_count_too() -> None:
-    for of, fits in ((plan(), True), (plan(["17", "18"]), False)):
-        clock = Clock()
-        left = BudgetLeft(of, budget(of, 60), clock)
-        left.check_load(30_000, 1000.0, 30.0)
-        clock.now_s += 2
-        if fits:
-            left.check_load(30_000, 1000.0, 28.0)
-        else:
-            with pytest.raises(LoadTooLongError):
-                left.check_load(30_000, 1000.0, 28.0)
+    for versions, fits in ((["18"], True), (["17", "18"], False)):
+        run = Run(plan(target={each: {"kind": "embedded", "version": each} for each in versions}), 60)
+        run.left.check_load(30_000, 1000.0, 30.0)
+        run.now_s += 2
+        with contextlib.nullcontext() if fits else pytest.raises(LoadTooLongError):
+            run.left.check_load(30_000, 1000.0, 28.0)
 
 
 def test_the_rate_of_a_load_is_for_its_kind_of_target(tmp_path: Path) -> None:
@@ -244,11 +191,9 @@ def test_the_rate_of_a_load_is_for_its_kind_of_target(tmp_path: Path) -> None:
     assert load_rate(tmp_path, ["embedded"], "pgbench") == 0.5
     assert load_rate(tmp_path, ["embedded", "dsn"], "pgbench") == 2.0
     assert load_rate(tmp_path, ["embedded"], "sbtest") == LOAD_S_A_SCALE
-
-
-def test_a_short_load_says_nothing_about_the_rate(tmp_path: Path) -> None:
-    keep_load_rate(tmp_path, "embedded", "pgbench", 1, 2.0)
-    assert load_rate(tmp_path, ["embedded"], "pgbench") == LOAD_S_A_SCALE
+    # a short load says nothing about the rate
+    keep_load_rate(tmp_path, "embedded", "sbtest", 1, 2.0)
+    assert load_rate(tmp_path, ["embedded"], "sbtest") == LOAD_S_A_SCALE
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"pgbench into embedded": "fast"}', '{"pgbench into embedded": NaN}'])
@@ -260,28 +205,15 @@ def test_a_damaged_file_of_rates_is_ignored(tmp_path: Path, content: str) -> Non
 
 
 def test_the_loads_of_a_place_share_its_time() -> None:
-    of, clock = steps(), Clock()
-    left = BudgetLeft(of, budget(of, 100), clock)
-    first, second, *later = planned_trials(of)
-    measured(left, clock, first, 10)
-    measured(left, clock, second, 10)
+    groups = [{"name": "one", "scripts": ["select-only"]}, {"name": "other", "scripts": ["simple-update"]}]
+    step = {"name": "both", "groups": ["one", "other"], "duration": "20s"}
+    run = Run(plan(workload={}, sweep={}, group=groups, step=[step], trial={"repeats": 3}), 100)
+    run.measure(10)
+    run.measure(10)
     # two more places of 20 s each
-    assert left.has_room()
-    left.begins(later)
-    clock.now_s += 60
-    assert not left.has_room()
+    assert run.left.has_room()
+    run.left.begins(run.trials)
+    run.now_s += 60
+    assert not run.left.has_room()
     with pytest.raises(BudgetUsedError):
-        left.begins(later)
-
-
-def steps() -> Plan:
-    return Plan.model_validate(
-        {
-            "name": "x",
-            "target": {"a": {"kind": "embedded", "version": "18"}},
-            "workload": {},
-            "group": [{"name": "one", "scripts": ["select-only"]}, {"name": "other", "scripts": ["simple-update"]}],
-            "step": [{"name": "both", "groups": ["one", "other"], "duration": "20s"}],
-            "trial": {"repeats": 3},
-        }
-    )
+        run.left.begins(run.trials)
