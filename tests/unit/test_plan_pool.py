@@ -8,35 +8,21 @@ import pytest
 from pgdyno.commands.plan import cost
 from pgdyno.commands.support.rental_cost import Consent, agree_for_run
 from pgdyno.errors import TargetError
-from pgdyno.plan import load_plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.targets.pool import provider, rental
 from pgdyno.targets.pool.host_script import _quote_value
 from pgdyno.targets.pool.schema import PoolTarget
 from pgdyno.targets.rented.provider import Wanted, provider_of
 from pgdyno.targets.rented.rental_journal import Journal, Place
-from tests.unit.plan_sample import problems
+from tests.unit.plan_sample import load, problems, small_plan
 
-PLAN = """
-name = "rack"
-[target.db]
-kind = "pool"
-version = "17"
-hosts = [{{ host = "db1" }}, {{ host = "db2" }}]
-{more}
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = 1
-[trial]
-duration = "1s"
-"""
+PLAN = small_plan(db="17").replace(
+    '"embedded"\nversion = "17"', '"pool"\nversion = "17"\nhosts = [{ host = "db1" }, { host = "db2" }]'
+)
 
 
-def write(folder: Path, more: str = "") -> str:
-    file = folder / "rack.toml"
-    file.write_text(PLAN.format(more=more))
-    return str(file)
+def plan_with(more: str) -> str:
+    return PLAN.replace("[workload]", f"{more}\n[workload]")
 
 
 @pytest.mark.parametrize(
@@ -48,34 +34,22 @@ def write(folder: Path, more: str = "") -> str:
         ('parameters = { include_dir = "x" }', "target.db.parameters.include_dir: is not the name of a setting"),
         ('ready_within = "0s"', "target.db.ready_within: must be more than 0s"),
         ('settings = { shared_buffers = "1GB" }', "put it under parameters"),
+        ('[target.b]\nkind = "pool"\nversion = "17.2"\nhosts = [{ host = "a" }]', "come in their newest minor version"),
+        (
+            "".join(f'[target.{each}]\nkind = "pool"\nversion = "16"\nhosts = [{{ host = "db1" }}]\n' for each in "ab"),
+            "3 targets need as many hosts, but the plan names 2",
+        ),
+        ("instances = 3", "3 servers, instances included, need as many hosts"),
     ],
 )
 def test_impossible_keys_of_a_host_are_refused(tmp_path: Path, more: str, said: str) -> None:
-    found = "\n".join(
-        f"{each.path}: {each.message}; {each.hint}" for each in problems(tmp_path, PLAN.format(more=more))
-    )
-    assert said.replace("[0]", "") in found.replace("[0]", "").replace(".0:", ":")
-
-
-def test_packages_have_no_minor_versions(tmp_path: Path) -> None:
-    found = problems(tmp_path, PLAN.format(more=""), 'target.db.version="17.2"')
-    assert "packages come in their newest minor version" in str(found)
-
-
-def test_each_target_needs_a_host(tmp_path: Path) -> None:
-    more = "".join(f'[target.{name}]\nkind = "pool"\nversion = "16"\nhosts = [{{ host = "db1" }}]\n' for name in "ab")
-    found = problems(tmp_path, PLAN.format(more=more))
-    assert "3 targets need as many hosts, but the plan names 2" in str(found)
-
-
-def test_each_instance_needs_a_host(tmp_path: Path) -> None:
-    found = problems(tmp_path, PLAN.format(more="instances = 3"))
-    assert "3 servers, instances included, need as many hosts" in str(found)
+    found = [f"{each.path}: {each.message}; {each.hint}" for each in problems(tmp_path, plan_with(more))]
+    assert said.replace("[0]", "") in "\n".join(found).replace("[0]", "").replace(".0:", ":")
 
 
 @pytest.mark.parametrize("argument", ["--waldir=/nvme/wal", "-D", "-kX/x", "--auth=trust"])
 def test_initdb_makes_nothing_that_the_clean_up_would_not_find(tmp_path: Path, argument: str) -> None:
-    plan = load_plan(write(tmp_path, f'initdb = ["--wal-segsize=64", "{argument}"]')).plan
+    plan = load(tmp_path, plan_with(f'initdb = ["--wal-segsize=64", "{argument}"]'))
     with pytest.raises(TargetError, match=f"target db: cannot pass {argument} to initdb"):
         provider.PROVIDER.preflight(plan, tmp_path, print, 60)
     assert list(provider.PROVIDER.journals(tmp_path)) == []
@@ -83,11 +57,11 @@ def test_initdb_makes_nothing_that_the_clean_up_would_not_find(tmp_path: Path, a
 
 def test_your_host_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
-    plan = load_plan(write(tmp_path)).plan
+    plan = load(tmp_path, PLAN)
     assert provider_of(plan) is provider.PROVIDER
     # nothing is asked, though standard input is no terminal
     assert agree_for_run(plan, Consent()) == (None, None)
-    cost(write(tmp_path))
+    cost(str(tmp_path / "mine.toml"))
     assert capsys.readouterr().out.startswith("the pool of hosts has no prices")
 
 
@@ -107,7 +81,7 @@ def test_a_host_that_is_given_back_is_neither_taken_for_up_nor_given_back_again(
     journal = borrowed(tmp_path, "db1", "db2")
     asked = []
     monkeypatch.setattr(rental, "on_host", lambda ssh, command, *_, **__: asked.append((ssh.host, command)))
-    rental.Rental(load_plan(write(tmp_path)).plan, journal, print).release("db1")
+    rental.Rental(load(tmp_path, PLAN), journal, print).release("db1")
     assert asked == [("db1", "give-back")]
     # the run still records what it was
     assert list(journal.ready) == ["db1", "db2"]
@@ -136,7 +110,7 @@ def test_texts_reach_the_host_as_they_are() -> None:
 
 
 def test_a_host_that_has_returned_itself_is_not_prolonged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = load_plan(write(tmp_path)).plan
+    plan = load(tmp_path, PLAN)
     journal = borrowed(tmp_path, "db1", "db2", "db3")
     expires = journal.expires
     asked = []
@@ -151,3 +125,6 @@ def test_a_host_that_has_returned_itself_is_not_prolonged(tmp_path: Path, monkey
         rental.Rental(plan, journal, lambda _: None).prolong(expires + timedelta(hours=8))
     assert asked == [("db1", "prolong"), ("db2", "prolong"), ("db3", "prolong")]
     assert journal.expires == expires
+
+
+##### unit/test_plan_probe.py

@@ -1,19 +1,14 @@
 """Messages about invalid plans: every mistake, with its line, in plain words."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from pgdyno.plan import load_plan
-from tests.unit.plan_sample import problems, small_plan, the_problem
+from tests.unit.plan_sample import load, problems, small_plan, the_problem
 
 GOOD = small_plan(sweep="clients = [1, 4]")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path
+LOCAL = ('"embedded"\nversion = "18"', '"local"')
 
 
 def changed(old: str, new: str) -> str:
@@ -21,26 +16,8 @@ def changed(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
-def test_the_good_plan_is_good(folder: Path) -> None:
-    (folder / "mine.toml").write_text(GOOD)
-    assert load_plan(folder / "mine.toml").plan.name == "mine"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "path"),
-    [
-        ('scripts = ["select-only"]', 'scripts = ["\\u0000"]', "workload.scripts[0]"),
-        ('scripts = ["select-only"]', 'lua = "a\\u0000.lua"', "workload.lua"),
-        ('version = "18"', 'version = "18"\n[target.pg18.settings]\n"work\\u0000mem" = "4MB"', "target.pg18.settings"),
-        ('version = "18"', 'version = "18"\ndata_dir = "\\u0000"', "target.pg18.data_dir"),
-    ],
-)
-def test_a_nul_character_is_refused_wherever_it_is(folder: Path, old: str, new: str, path: str) -> None:
-    found = the_problem(folder, changed(old, new))
-    assert (found.path, found.message) == (path, "contains a NUL character")
-
-
-SCHEMA = [
+NUL = "contains a NUL character"
+MISTAKES = [
     # old, new, path, line, part of the message, part of the hint
     ('name = "mine"\n', "", "name", None, "is missing", 'name = "quick"'),
     ('version = "18"\n', "", "target.pg18.version", 2, "is missing", 'version = "18"'),
@@ -78,10 +55,12 @@ SCHEMA = [
     ("[target.pg18]", "[target]", "target", 2, "a table for each target", "[target.pg18]"),
     ('"mine"', '"mine"\nformat = 2', "format", 2, "format 1, not 2", "newer"),
     ('"mine"', "5", "name", 1, "must be text, not 5", 'name = "5"'),
-]
-
-
-CHECKS = [
+    ('"select-only"', '"\\u0000"', "workload.scripts[0]", 6, NUL, None),
+    ('scripts = ["select-only"]', 'lua = "a\\u0000.lua"', "workload.lua", 6, NUL, None),
+    ('"18"\n', '"18"\nsettings."a\\u0000b" = "4MB"\n', "target.pg18.settings", 5, NUL, None),
+    ('"18"\n', '"18"\ndata_dir = "\\u0000"\n', "target.pg18.data_dir", 5, NUL, None),
+    ('scripts = ["select-only"]', 'name = "tpcc"\nwarehouses = 0', "workload.warehouses", 7, "", None),
+    ('scripts = ["select-only"]', 'name = "tpcc"\nwarehouses = "2"', "workload.warehouses", 7, "", None),
     ('"select-only"', '"selct-only"', "workload.scripts[0]", 6, "neither a built-in", "did you mean select-only?"),
     ('"select-only"', '"no.sql"', "workload.scripts[0]", 6, "neither a built-in", "tpcb-like"),
     ('"select-only"', '"select-only@x"', "workload.scripts[0]", 6, "weight of select-only", None),
@@ -103,137 +82,93 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "path", "line", "message", "hint"), [*SCHEMA, *CHECKS])
+@pytest.mark.parametrize(("old", "new", "path", "line", "message", "hint"), MISTAKES)
 def test_each_mistake_is_one_problem_with_its_line(
-    folder: Path, old: str, new: str, path: str, line: int | None, message: str, hint: str | None
+    tmp_path: Path, old: str, new: str, path: str, line: int | None, message: str, hint: str | None
 ) -> None:
-    problem = the_problem(folder, changed(old, new))
+    problem = the_problem(tmp_path, changed(old, new))
     assert (problem.path, problem.line) == (path, line)
     assert message in problem.message
     assert (hint or "") in (problem.hint or "")
     assert "Input should" not in problem.message
 
 
-def test_more_connections_make_room_for_more_clients(folder: Path) -> None:
+def test_settings_of_any_form_make_room_for_clients_and_bring_no_further_problems(tmp_path: Path) -> None:
     text = changed("[1, 4]", "200").replace('"18"', '"18"\nsettings.MAX_CONNECTIONS = 300')
-    (folder / "mine.toml").write_text(text)
-    assert load_plan(folder / "mine.toml").plan.sweep.clients == [200]
+    assert load(tmp_path, text).sweep.clients == [200]
+    text = changed("[1, 4]", "200").replace('"18"', '"18"\nsettings = { max_connections = 300, jit = [] }')
+    assert the_problem(tmp_path, text).path == "target.pg18.settings.jit"
 
 
-def test_all_mistakes_come_at_once_in_the_order_of_the_file(folder: Path) -> None:
+def test_all_mistakes_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
         'nmae = "x"\n[target.a]\nkind = "embedded"\nversion = 18.6\nsettings = { port = 1 }\n'
         '[workload]\nscripts = ["tpcb"]\nscale = "10"\n[sweep]\nclients = 2\nworkers = 3\n[trial]\nduration = 5\n'
     )
-    found = [(problem.line, problem.path) for problem in problems(folder, text)]
-    assert found == [
-        (1, "nmae"),
-        (4, "target.a.version"),
-        (7, "workload.scripts[0]"),
-        (8, "workload.scale"),
-        (11, "sweep.workers"),
-        (13, "trial.duration"),
-        (None, "name"),
-    ]
+    assert [(problem.line, problem.path) for problem in problems(tmp_path, text)] == [
+        (1, "nmae"), (4, "target.a.version"), (7, "workload.scripts[0]"), (8, "workload.scale"), (11, "sweep.workers"),
+        (13, "trial.duration"), (None, "name"),
+    ]  # fmt: skip
+    assert {problem.path: problem.message for problem in problems(tmp_path, "")} == dict.fromkeys(
+        ("name", "target", "workload", "sweep", "trial"), "is missing"
+    )
 
 
-@pytest.mark.parametrize(
-    ("workload", "key"),
-    [
-        ('name = "tpch"\nscale_factor = 0.004', "scale_factor"),
-        ('name = "tpch"\nscale_factor = 0', "scale_factor"),
-        ('name = "tpcc"\nwarehouses = 0', "warehouses"),
-        ('name = "tpcc"\nwarehouses = "2"', "warehouses"),
-    ],
-)
-def test_a_size_that_cannot_be_is_one_problem(folder: Path, workload: str, key: str) -> None:
-    text = changed('scripts = ["select-only"]', workload)
-    (problem,) = problems(folder, text.replace('duration = "10s"', "repeats = 1") if "tpch" in workload else text)
-    assert problem.path == f"workload.{key}"
-
-
-def test_trials_of_tpch_need_no_duration(folder: Path) -> None:
+def test_trials_of_tpch_need_no_duration_and_a_possible_size(tmp_path: Path) -> None:
     text = changed('scripts = ["select-only"]', 'name = "tpch"').replace('[trial]\nduration = "10s"\n', "")
-    (problem,) = problems(folder, text)
+    problem = the_problem(tmp_path, text)
     assert (problem.path, problem.message, problem.hint) == ("trial", "is missing", "such as [trial] with repeats = 3")
-
-
-def test_an_empty_file_lacks_everything(folder: Path) -> None:
-    found = {problem.path: problem.message for problem in problems(folder, "")}
-    assert found == dict.fromkeys(("name", "target", "workload", "sweep", "trial"), "is missing")
+    for factor in ("0.004", "0"):
+        sized = text.replace('"tpch"', f'"tpch"\nscale_factor = {factor}') + "[trial]\nrepeats = 1\n"
+        assert the_problem(tmp_path, sized).path == "workload.scale_factor"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [
-        (None, "neither"),
-        (b"", "is empty"),
-        (b" \n", "is empty"),
-        (b"a\n\xff", "not UTF-8 in line 2"),
-        ("folder", "is a directory"),
-    ],
+    [(b"", "is empty"), (b" \n", "is empty"), (b"a\n\xff", "not UTF-8 in line 2"), (None, "is a directory")],
 )
-def test_script_files(folder: Path, content: bytes | str | None, message: str) -> None:
-    if isinstance(content, bytes):
-        (folder / "a.sql").write_bytes(content)
-    elif content:
-        (folder / "a.sql").mkdir()
-    assert message in the_problem(folder, changed('"select-only"', '"a.sql@2"')).message
+def test_script_files_without_a_script(tmp_path: Path, content: bytes | None, message: str) -> None:
+    if content is None:
+        (tmp_path / "a.sql").mkdir()
+    else:
+        (tmp_path / "a.sql").write_bytes(content)
+    assert message in the_problem(tmp_path, changed('"select-only"', '"a.sql@2"')).message
 
 
-def test_script_files_are_found_from_the_folder_of_the_plan(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    (folder / "sub").mkdir()
-    (folder / "sub" / "a@b.sql").write_text("SELECT 1;")
-    (folder / "mine.toml").write_text(changed('"select-only"', '"sub/a@b.sql@2"'))
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    assert load_plan(folder / "mine.toml").folder == folder
+def test_script_files_are_found_from_the_folder_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a@b.sql").write_text("SELECT 1;")
+    monkeypatch.chdir("/")
+    load(tmp_path, changed('"select-only"', '"sub/a@b.sql@2"'))
+    assert load_plan(tmp_path / "mine.toml").folder == tmp_path
 
 
-def test_a_local_target_needs_programs(folder: Path) -> None:
-    programs = folder / "bin"
-    programs.mkdir()
-    (programs / "initdb").write_text("")
-    text = changed('"embedded"\nversion = "18"', f'"local"\nbin = "{programs}"')
-    assert [problem.message for problem in problems(folder, text)] == [
-        f"there is no program initdb in {programs}",
-        f"there is no program postgres in {programs}",
+def test_a_local_target_needs_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = changed(LOCAL[0], f'"local"\nbin = "{tmp_path}"')
+    (tmp_path / "initdb").write_text("")
+    assert [problem.message for problem in problems(tmp_path, text)] == [
+        f"there is no program initdb in {tmp_path}",
+        f"there is no program postgres in {tmp_path}",
     ]
-    for name in ("initdb", "postgres"):
-        (programs / name).write_text("#!/bin/sh\n")
-        (programs / name).chmod(0o755)
-    (folder / "mine.toml").write_text(text)
-    assert load_plan(folder / "mine.toml").plan.target["pg18"].kind == "local"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = the_problem(tmp_path, changed(*LOCAL))
+    assert (found.path, found.line) == ("target.pg18.bin", 2)
+    assert "no pg_config on the PATH" in found.message
+    for name in ("initdb", "postgres", "pg_config"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    for each in (text, changed(*LOCAL)):
+        assert load(tmp_path, each).target["pg18"].kind == "local"
 
 
-def test_a_local_target_without_bin_needs_pg_config(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = changed('"embedded"\nversion = "18"', '"local"')
-    monkeypatch.setenv("PATH", str(folder))
-    problem = the_problem(folder, text)
-    assert (problem.path, problem.line) == ("target.pg18.bin", 2)
-    assert "no pg_config on the PATH" in problem.message
-    (folder / "pg_config").write_text("#!/bin/sh\n")
-    os.chmod(folder / "pg_config", 0o755)  # noqa: PTH101
-    assert load_plan(folder / "mine.toml").plan.target["pg18"].kind == "local"
-
-
-def test_problems_of_overrides_have_no_line(folder: Path) -> None:
+def test_problems_of_overrides_have_no_line_and_others_keep_theirs(tmp_path: Path) -> None:
     for override, path in [
         ("sweep.clients=[1,1]", "sweep.clients[1]"),
         ("trial.duration=x", "trial.duration"),
         ("target.pg81.version=18", "target.pg81.kind"),
     ]:
-        problem = the_problem(folder, GOOD, override)
+        problem = the_problem(tmp_path, GOOD, override)
         assert (problem.path, problem.line) == (path, None)
         assert "given by --set" in (problem.hint or "")
-
-
-def test_problems_outside_of_overrides_keep_their_line(folder: Path) -> None:
-    problem = the_problem(folder, changed("[1, 4]", "0"), "trial.repeats=2")
+    problem = the_problem(tmp_path, changed("[1, 4]", "0"), "trial.repeats=2")
     assert (problem.path, problem.line) == ("sweep.clients", 8)
-
-
-def test_settings_that_cannot_be_read_do_not_bring_further_problems(folder: Path) -> None:
-    text = changed("[1, 4]", "200").replace('"18"', '"18"\nsettings = { max_connections = 300, jit = [] }')
-    assert the_problem(folder, text).path == "target.pg18.settings.jit"

@@ -5,15 +5,12 @@ from pathlib import Path
 import pytest
 
 from pgdyno.plan import planned_trials, time_needed_s
-from pgdyno.plan.loaded_plan import LoadedPlan
-from pgdyno.plan.model import Plan
 from pgdyno.plan.output.plan_output import total
 from pgdyno.plan.output.show_plan import show_json
 from pgdyno.plan.reading.replayed_capture import read_replayed
 from pgdyno.plan.time_budget.time_and_disk import needed_s
-from tests.unit import plan_sample
 from tests.unit.capture_sample import write_capture
-from tests.unit.plan_sample import load, problems, small_plan, the_problem
+from tests.unit.plan_sample import load, loaded, problems, small_plan, the_problem
 
 HEAD = """\
 name = "shop"
@@ -25,59 +22,45 @@ replay = "."
 """
 
 
-def loaded(folder: Path, more: str = "", *overrides: str) -> LoadedPlan:
-    if not (folder / "capture.json").exists():
-        write_capture(folder)
-    return plan_sample.loaded(folder, HEAD + more, *overrides)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_capture(tmp_path)
+    return tmp_path
 
 
 def refused(folder: Path, text: str = HEAD) -> list[str]:
     return [f"{each.path}: {each.message}" for each in problems(folder, text)]
 
 
-def test_clients_length_and_rate_come_from_the_capture(tmp_path: Path) -> None:
-    plan = loaded(tmp_path).plan
+def test_clients_length_and_rate_come_from_the_capture(folder: Path) -> None:
+    plan = load(folder, HEAD)
     assert (plan.workload.dataset, plan.workload.scripts) == ("none", ["replay"])
     assert plan.trial.duration == 600
     (trial,) = planned_trials(plan)
     assert (trial.point.clients, trial.point.rate) == (2, 0.003333)
     assert time_needed_s(plan) == 600
-    again = Plan.from_resolved(plan.as_resolved())
-    assert again.workload == plan.workload
     assert plan.workload.engine_options() == []
+    assert "allow_captured" not in plan.as_resolved()["workload"]
+    assert load(folder, HEAD, "trial.duration=5m").trial.duration == 300
+    swept = load(folder, HEAD + '[sweep]\nsettings.work_mem = ["4MB", "64MB"]\n')
+    assert [trial.point.clients for trial in planned_trials(swept)] == [2, 2]
 
 
-def test_the_pace_divides_the_length(tmp_path: Path) -> None:
-    plan = loaded(tmp_path, "pace = 4\n").plan
+def test_the_pace_divides_the_length(folder: Path) -> None:
+    plan = load(folder, HEAD + "pace = 4\n")
     assert plan.trial.duration == 150
-    capture = read_replayed(tmp_path)
+    capture = read_replayed(folder)
     assert plan.workload.replay_options(capture, Path("/r"), 7, 2, plan.trial.duration) == [
-        "--events=-",
-        "--parent-lease",
-        "--replay=/r",
-        "--pace=4",
-        "--random-seed=7",
-        "--jobs=2",
-    ]
+        "--events=-", "--parent-lease", "--replay=/r", "--pace=4", "--random-seed=7", "--jobs=2",
+    ]  # fmt: skip
     assert "--time=10" in (plan.workload.replay_options(capture, Path("/r"), 7, 2, 10.0) or [])
-
-
-def test_at_the_highest_pace_the_server_decides_the_length(tmp_path: Path) -> None:
-    of = loaded(tmp_path, 'pace = "max"\n')
+    # at the highest pace, the server decides the length
+    of = loaded(folder, HEAD + 'pace = "max"\n')
     assert of.plan.trial.duration is None
     assert planned_trials(of.plan)[0].point.rate is None
     assert needed_s(of.plan, of.plan.points()) is None
     assert "the last statement of its capture" in total(of.plan)
     assert '"pace": "max"' in show_json(of)
-
-
-def test_a_replay_may_be_cut(tmp_path: Path) -> None:
-    assert loaded(tmp_path, "", "trial.duration=5m").plan.trial.duration == 300
-
-
-def test_settings_are_swept(tmp_path: Path) -> None:
-    plan = loaded(tmp_path, '[sweep]\nsettings.work_mem = ["4MB", "64MB"]\n').plan
-    assert [trial.point.clients for trial in planned_trials(plan)] == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -106,28 +89,18 @@ def test_settings_are_swept(tmp_path: Path) -> None:
         ('[search]\nfind = "peak"\n', "search: cannot be combined with workload.replay"),
     ],
 )
-def test_what_a_replay_excludes_is_named(tmp_path: Path, more: str, message: str) -> None:
-    write_capture(tmp_path)
-    found = refused(tmp_path, HEAD + more)
+def test_what_a_replay_excludes_is_named(folder: Path, more: str, message: str) -> None:
+    found = refused(folder, HEAD + more)
     assert any(each.startswith(message) for each in found), found
 
 
-def test_several_generators_are_refused(tmp_path: Path) -> None:
-    write_capture(tmp_path)
-    found = refused(tmp_path, 'generators = ["10.0.0.1", "10.0.0.2"]\n' + HEAD)
+def test_several_generators_are_refused_and_a_capture_is_needed(folder: Path) -> None:
+    found = refused(folder, 'generators = ["10.0.0.1", "10.0.0.2"]\n' + HEAD)
     assert any("one engine replays all sessions" in each for each in found)
-
-
-def test_allowing_the_captured_server_needs_a_capture_and_is_kept(tmp_path: Path) -> None:
-    resolved = loaded(tmp_path, "allow_captured = true\n").plan.as_resolved()
-    assert Plan.from_resolved(resolved).workload.allow_captured
-    assert "allow_captured" not in loaded(tmp_path, "").plan.as_resolved()["workload"]
-    found = refused(tmp_path, HEAD.replace('replay = "."', 'scripts = ["select-only"]\nallow_captured = true'))
+    assert load(folder, HEAD + "allow_captured = true\n").workload.allow_captured
+    found = refused(folder, HEAD.replace('replay = "."', 'scripts = ["select-only"]\nallow_captured = true'))
     assert any("allow_captured needs a capture" in each for each in found)
-
-
-def test_a_pace_needs_a_replay(tmp_path: Path) -> None:
-    problem = the_problem(tmp_path, small_plan('scripts = ["select-only"]\npace = 2'))
+    problem = the_problem(folder, small_plan('scripts = ["select-only"]\npace = 2'))
     assert (problem.path, problem.hint) == ("workload.pace", "pace belongs to replay")
 
 
@@ -152,9 +125,8 @@ def test_a_capture_must_be_complete_and_readable(tmp_path: Path) -> None:
     assert "has no statements" in refused(tmp_path / "empty")[0]
 
 
-def test_a_load_may_be_compared_with_a_capture(tmp_path: Path) -> None:
-    write_capture(tmp_path)
+def test_a_load_may_be_compared_with_a_capture(folder: Path) -> None:
     text = small_plan('scripts = ["select-only"]\ncaptured = "capture.json"')
-    assert load(tmp_path, text).workload.capture == "capture.json"
-    problem = the_problem(tmp_path, text.replace("capture.json", "other.json"))
-    assert problem.message == f"there is no {tmp_path / 'other.json'}"
+    assert load(folder, text).workload.capture == "capture.json"
+    problem = the_problem(folder, text.replace("capture.json", "other.json"))
+    assert problem.message == f"there is no {folder / 'other.json'}"

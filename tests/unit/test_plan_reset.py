@@ -8,9 +8,10 @@ import pgdyno.plan.checks.reset
 from pgdyno.errors import PlanError
 from pgdyno.plan.checks.reset import check_found
 from pgdyno.plan.output.plan_output import around_each_trial, before_each_trial
-from tests.unit.plan_sample import load, loaded, problems, small_plan
+from tests.unit.plan_sample import load, loaded, problems, refuse, small_plan, the_problem
 
 PLAN = small_plan(old="14", new="18.1") + "[reset]\n"
+NEW = PLAN.replace('"14"', '"18"')
 FIRST = PLAN.count("\n") + 1
 """Line of the first key of [reset]."""
 NO_DATASET = PLAN.replace('scripts = ["select-only"]', 'scripts = ["x.sql"]\ndataset = "none"')
@@ -21,21 +22,18 @@ def script(tmp_path: Path) -> None:
     (tmp_path / "x.sql").write_text("SELECT 1;\n")
 
 
+def programs(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_text("")
+        (folder / name).chmod(0o755)
+
+
 def test_without_reset_a_plan_vacuums_as_pgbench_does(tmp_path: Path) -> None:
-    plan = load(tmp_path, PLAN)
-    assert plan.as_resolved()["reset"] == {
-        "method": "vacuum",
-        "strategy": None,
-        "file_copy_method": None,
-        "snapshot": None,
-        "checkpoint": True,
-        "restart": False,
-        "drop_cache": "none",
-        "prewarm": "none",
-        "analyze": False,
+    nothing = dict.fromkeys(("strategy", "file_copy_method", "snapshot"))
+    assert load(tmp_path, PLAN).as_resolved()["reset"] == {"method": "vacuum", **nothing, "consistency": "auto"} | {
+        "checkpoint": True, "restart": False, "drop_cache": "none", "prewarm": "none", "analyze": False,
         "statistics": False,
-        "consistency": "auto",
-    }
+    }  # fmt: skip
 
 
 REFUSED = [
@@ -57,10 +55,7 @@ REFUSED = [
 def test_impossible_resets_are_refused_with_their_line(
     tmp_path: Path, lines: str, field: str, line: int, said: str, hint: str | None
 ) -> None:
-    (found,) = problems(tmp_path, PLAN + lines)
-    assert (found.path, found.line) == (f"reset.{field}", FIRST + line)
-    assert said in found.message
-    assert hint is None or (found.hint is not None and hint in found.hint)
+    refuse(tmp_path, PLAN + lines, f"reset.{field}", said, hint or "", FIRST + line)
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,37 +70,22 @@ def test_all_problems_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.M
     assert "target old (14)" in found[0].message
     assert "needs PostgreSQL 18 or later" in found[1].message
     assert found[2].hint == 'run as root, or set drop_cache = "files"'
+    assert the_problem(tmp_path, PLAN, "reset.strategy=wal_log").hint == "given by --set; remove it"
 
 
-def test_a_file_copy_method_needs_that_strategy(tmp_path: Path) -> None:
-    text = PLAN.replace('"14"', '"18"') + 'method = "template"\nfile_copy_method = "clone"'
-    (found,) = problems(tmp_path, text)
-    assert found.message == 'is valid only with strategy = "file_copy"'
-
-
-@pytest.mark.parametrize("method", ["template", "snapshot", "reload"])
-def test_without_a_dataset_there_is_nothing_to_bring_back(tmp_path: Path, method: str) -> None:
-    (found,) = problems(tmp_path, NO_DATASET + f'method = "{method}"')
-    assert found.message == f'"{method}" restores a dataset, and the workload has none'
-
-
-def test_without_a_dataset_there_is_nothing_to_check(tmp_path: Path) -> None:
-    (found,) = problems(tmp_path, NO_DATASET + 'consistency = "full"')
-    assert found.path == "reset.consistency"
-
-
-def test_an_override_is_judged_too(tmp_path: Path) -> None:
-    (found,) = problems(tmp_path, PLAN, "reset.strategy=wal_log")
-    assert found.hint == "given by --set; remove it"
+def test_a_method_needs_what_it_restores(tmp_path: Path) -> None:
+    text = NEW + 'method = "template"\nfile_copy_method = "clone"'
+    assert the_problem(tmp_path, text).message == 'is valid only with strategy = "file_copy"'
+    for method in ("template", "snapshot", "reload"):
+        found = the_problem(tmp_path, NO_DATASET + f'method = "{method}"')
+        assert found.message == f'"{method}" restores a dataset, and the workload has none'
+    assert the_problem(tmp_path, NO_DATASET + 'consistency = "full"').path == "reset.consistency"
 
 
 def test_versions_that_are_known_only_when_the_run_starts(tmp_path: Path) -> None:
-    text = PLAN.replace('kind = "embedded"\nversion = "14"', 'kind = "local"\nbin = "BIN"')
-    for program in ("initdb", "postgres"):
-        (tmp_path / program).write_text("")
-        (tmp_path / program).chmod(0o755)
-    text = text.replace("BIN", str(tmp_path)) + 'method = "template"\nstrategy = "wal_log"\n'
-    read = loaded(tmp_path, text)
+    programs(tmp_path, "initdb", "postgres")
+    text = PLAN.replace('kind = "embedded"\nversion = "14"', f'kind = "local"\nbin = "{tmp_path}"')
+    read = loaded(tmp_path, text + 'method = "template"\nstrategy = "wal_log"\n')
     check_found(read.plan, {"old": 15, "new": 18}, {}, read.source, read.document, read.folder)
     with pytest.raises(PlanError) as caught:
         check_found(read.plan, {"old": 13, "new": 18}, {}, read.source, read.document, read.folder)
@@ -132,58 +112,40 @@ IN_MEMORY = ELSEWHERE.replace(MEMORY, "tmpfs")
 def test_a_snapshot_that_a_file_system_cannot_make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str, way: str, said: str
 ) -> None:
-    for program in ("btrfs", "zfs"):
-        (tmp_path / program).write_text("")
-        (tmp_path / program).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    (found,) = problems(tmp_path, plan + f'method = "snapshot"\nsnapshot = "{way}"')
-    assert found.path == "reset.snapshot"
-    assert f'"{way}" is not possible for target new: {said}' in found.message
+    missing = the_problem(tmp_path, PLAN + 'method = "snapshot"\nsnapshot = "btrfs"')
+    assert missing.message == "program btrfs is not on the PATH"
+    programs(tmp_path, "btrfs", "zfs")
+    message = f'"{way}" is not possible for target new: {said}'
+    refuse(tmp_path, plan + f'method = "snapshot"\nsnapshot = "{way}"', "reset.snapshot", message)
     load(tmp_path, plan + 'method = "snapshot"\nsnapshot = "copy"')
 
 
-def test_a_snapshot_whose_program_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    (found,) = problems(tmp_path, PLAN + 'method = "snapshot"\nsnapshot = "btrfs"')
-    assert found.message == "program btrfs is not on the PATH"
+COPY = "restore the cluster from a stopped copy"
 
 
-WORDS = [
-    (
-        'method = "reload"\ndrop_cache = "files"\nprewarm = "pg_prewarm"\nanalyze = true\ncheckpoint = false',
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
         (
-            "before each trial: reload the dataset; drop the page cache of the cluster's files; "
-            "prewarm with pg_prewarm; analyze"
+            'method = "reload"\ndrop_cache = "files"\nprewarm = "pg_prewarm"\nanalyze = true\ncheckpoint = false',
+            "reload the dataset; drop the page cache of the cluster's files; prewarm with pg_prewarm; analyze",
         ),
-    ),
-    ("", "before each trial: vacuum tellers and branches, empty the history; checkpoint"),
-    ('method = "none"\ncheckpoint = false', "before each trial: the dataset stays as the previous trial left it"),
-    (
-        'method = "snapshot"\nrestart = true\nprewarm = "read"\nstatistics = true',
+        ("", "vacuum tellers and branches, empty the history; checkpoint"),
+        ('method = "none"\ncheckpoint = false', "the dataset stays as the previous trial left it"),
         (
-            "before each trial: restore the cluster from a stopped copy; checkpoint; restart the server; "
-            "prewarm by reading every table; reset statistics"
+            'method = "snapshot"\nrestart = true\nprewarm = "read"\nstatistics = true',
+            f"{COPY}; checkpoint; restart the server; prewarm by reading every table; reset statistics",
         ),
-    ),
-    (
-        'method = "snapshot"\nsnapshot = "copy"\ncheckpoint = false',
-        "before each trial: restore the cluster from a stopped copy (copy)",
-    ),
-]
-
-
-@pytest.mark.parametrize(("lines", "words"), WORDS)
+        ('method = "snapshot"\nsnapshot = "copy"\ncheckpoint = false', f"{COPY} (copy)"),
+        (
+            'method = "template"\nstrategy = "file_copy"\nfile_copy_method = "clone"',
+            "copy the template database (file_copy, clone); checkpoint",
+        ),
+    ],
+)
 def test_the_steps_of_a_reset_are_described(tmp_path: Path, lines: str, words: str) -> None:
-    assert before_each_trial(load(tmp_path, PLAN + lines)) == words
-
-
-def test_a_copy_is_said_with_its_way(tmp_path: Path) -> None:
-    text = PLAN.replace('"14"', '"18"') + 'method = "template"\nstrategy = "file_copy"\nfile_copy_method = "clone"'
-    said = before_each_trial(load(tmp_path, text))
-    assert said == "before each trial: copy the template database (file_copy, clone); checkpoint"
-
-
-def test_without_a_dataset_nothing_is_said_of_one(tmp_path: Path) -> None:
-    plan = load(tmp_path, NO_DATASET + "checkpoint = false")
-    assert before_each_trial(plan) == "before each trial: nothing"
-    assert "checks" not in around_each_trial(plan)
+    assert before_each_trial(load(tmp_path, NEW + lines)) == f"before each trial: {words}"
+    without = load(tmp_path, NO_DATASET + "checkpoint = false")
+    assert before_each_trial(without) == "before each trial: nothing"
+    assert "checks" not in around_each_trial(without)

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.plan import Plan
 from pgdyno.plan.known_settings import NEEDS_RELOAD, NEEDS_START, network_refusal
-from tests.unit.plan_sample import load, the_problem
+from tests.unit.plan_sample import load, refuse, the_problem
 
 REST = """\
 [workload]
@@ -28,18 +27,22 @@ def plan_on(target: str, reset: str = "") -> str:
     return HEAD + target + REST + ("[reset]\n" + reset if reset else "")
 
 
-def test_a_server_over_the_network(tmp_path: Path) -> None:
-    plan = load(tmp_path, plan_on(DSN + '[target.far.settings]\nwork_mem = "7MB"\n'))
+def test_a_server_over_the_network_and_its_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASSWORD", "pw1")
+    given = 'password_env = "MY_PASSWORD"\nsettings = { work_mem = "7MB" }\nssh = { host = "db1", port = 2222 }\n'
+    plan = load(tmp_path, plan_on(DSN + given))
     assert plan.as_resolved()["target"]["far"] == {
-        "kind": "dsn",
-        "dsn": "host=db.example.net user=bench",
-        "password_env": None,
-        "database": "pgdyno",
-        "allow_existing": False,
-        "settings": {"work_mem": "7MB"},
-    }
+        "kind": "dsn", "dsn": "host=db.example.net user=bench", "password_env": "MY_PASSWORD", "database": "pgdyno",
+        "allow_existing": False, "settings": {"work_mem": "7MB"},
+        "ssh": dict.fromkeys(("user", "config", "known_hosts", "data"))
+        | {"host": "db1", "port": 2222, "folder": "~/.cache/pgdyno"},
+    }  # fmt: skip
     words = plan.target["far"].describe()
-    assert words == "over the network, host=db.example.net user=bench, database pgdyno"
+    where = "over the network, host=db.example.net user=bench, database pgdyno"
+    assert words == f"{where}, its host db1 over SSH"
+    bare = load(tmp_path, plan_on(DSN))
+    assert bare.target["far"].describe() == where
+    assert "ssh" not in bare.as_resolved()["target"]["far"]
 
 
 def dsn(text: str) -> str:
@@ -66,42 +69,31 @@ REFUSED = [
 
 @pytest.mark.parametrize(("target", "field", "line", "said", "hint"), REFUSED)
 def test_wrong_targets_are_refused(tmp_path: Path, target: str, field: str, line: int, said: str, hint: str) -> None:
-    found = the_problem(tmp_path, plan_on(target))
-    assert (found.path, found.line) == (f"target.far{'.' if field else ''}{field}", FIRST + line)
-    assert said in found.message
-    assert hint in (found.hint or "")
+    found = refuse(tmp_path, plan_on(target), f"target.far{'.' if field else ''}{field}", said, hint, FIRST + line)
     assert "pw1" not in f"{found.message} {found.hint}"
 
 
-OVER_NETWORK = [
-    ('method = "snapshot"', "method", "its data directory cannot be copied"),
-    ("restart = true", "restart", "it cannot be restarted"),
-    ('drop_cache = "files"', "drop_cache", "the page cache belongs to its host"),
-]
+THEIRS = DSN + 'database = "theirs"\nallow_existing = true\n'
 
 
-@pytest.mark.parametrize(("reset", "field", "said"), OVER_NETWORK)
-def test_resets_that_are_impossible_over_the_network(tmp_path: Path, reset: str, field: str, said: str) -> None:
-    found = the_problem(tmp_path, plan_on(DSN, reset))
-    assert found.path == f"reset.{field}"
-    assert "target far is reached only over the network" in found.message
-    assert said in found.message
-
-
-def test_a_database_of_somebody_is_not_dropped(tmp_path: Path) -> None:
-    found = the_problem(tmp_path, plan_on(DSN + 'database = "theirs"\nallow_existing = true\n', 'method = "template"'))
+def test_resets_that_are_impossible_over_the_network(tmp_path: Path) -> None:
+    for reset, field, said in (
+        ('method = "snapshot"', "method", "its data directory cannot be copied"),
+        ("restart = true", "restart", "it cannot be restarted"),
+        ('drop_cache = "files"', "drop_cache", "the page cache belongs to its host"),
+    ):
+        found = the_problem(tmp_path, plan_on(DSN, reset))
+        assert found.path == f"reset.{field}"
+        assert "target far is reached only over the network" in found.message
+        assert said in found.message
+    found = the_problem(tmp_path, plan_on(THEIRS, 'method = "template"'))
     assert (found.path, found.hint) == ("reset.method", 'set method = "reload", or remove allow_existing')
 
 
-def test_two_targets_with_one_database(tmp_path: Path) -> None:
+def test_only_an_existing_database_may_be_compared_with_itself(tmp_path: Path) -> None:
     found = the_problem(tmp_path, plan_on(DSN + f"[target.near]\n{DSN}"))
-    assert found.path == "target.near"
-    assert found.message == "target far has the same database on the same server"
-
-
-def test_an_existing_database_may_be_compared_with_itself(tmp_path: Path) -> None:
-    theirs = DSN + 'database = "theirs"\nallow_existing = true\n'
-    plan = load(tmp_path, plan_on(theirs + f"[target.near]\n{theirs}", 'method = "none"'))
+    assert (found.path, found.message) == ("target.near", "target far has the same database on the same server")
+    plan = load(tmp_path, plan_on(THEIRS + f"[target.near]\n{THEIRS}", 'method = "none"'))
     assert list(plan.target) == ["far", "near"]
 
 
@@ -112,66 +104,53 @@ def test_settings_of_the_lists_are_refused_in_any_case() -> None:
     assert network_refusal("some.extension") is None
 
 
-ENVIRONMENT = [
-    ('data = "{folder}/none"', "data", "does not exist", "mount"),
-    ('data = "nvme"', "data", "nvme is not an absolute path", "/mnt/nvme"),
-    ('wal = "{folder}/none"', "wal", "does not exist", "mount"),
-    ('tmpfs_size = "1GB"', "tmpfs_size", 'is valid only with data = "tmpfs"', "remove it"),
-    ('data = "tmpfs"\ntmpfs_size = "9000TB"', "tmpfs_size", "exceed this machine's memory", ""),
-    ('data = "tmpfs"\ntmpfs_size = "9 sacks"', "tmpfs_size", "is not a size", "512MB"),
-    ("variables = { PGDATA = 1 }", "variables.PGDATA", "an option of its own", "settings"),
-    ('variables = { "a-b" = 1 }', "variables.a-b", "is not a valid name of an environment variable", "letters"),
-    ("dta = 1", "dta", "unknown key", "did you mean data?"),
-]
-
-
-@pytest.mark.parametrize(("lines", "field", "said", "hint"), ENVIRONMENT)
+@pytest.mark.parametrize(
+    ("lines", "field", "said", "hint"),
+    [
+        ('data = "{folder}/none"', "data", "does not exist", "mount"),
+        ('data = "nvme"', "data", "nvme is not an absolute path", "/mnt/nvme"),
+        ('wal = "{folder}/none"', "wal", "does not exist", "mount"),
+        ('tmpfs_size = "1GB"', "tmpfs_size", 'is valid only with data = "tmpfs"', "remove it"),
+        ('data = "tmpfs"\ntmpfs_size = "9000TB"', "tmpfs_size", "exceed this machine's memory", ""),
+        ('data = "tmpfs"\ntmpfs_size = "9 sacks"', "tmpfs_size", "is not a size", "512MB"),
+        ("variables = { PGDATA = 1 }", "variables.PGDATA", "an option of its own", "settings"),
+        ('variables = { "a-b" = 1 }', "variables.a-b", "is not a valid name of an environment variable", "letters"),
+        ("dta = 1", "dta", "unknown key", "did you mean data?"),
+    ],
+)
 def test_an_environment_that_cannot_be_had(tmp_path: Path, lines: str, field: str, said: str, hint: str) -> None:
     text = EMBEDDED + "[target.far.environment]\n" + lines.replace("{folder}", str(tmp_path)) + "\n"
-    found = the_problem(tmp_path, plan_on(text))
-    assert found.path == f"target.far.environment.{field}"
-    assert said in found.message
-    assert hint in (found.hint or "")
+    refuse(tmp_path, plan_on(text), f"target.far.environment.{field}", said, hint)
 
 
-@pytest.mark.parametrize(
-    ("lines", "reset", "path"),
-    [
-        ("wal = '{folder}'", 'method = "snapshot"', "reset.method"),
-        ('data = "tmpfs"', 'drop_cache = "files"', "reset.drop_cache"),
-    ],
-)
-def test_a_reset_that_the_environment_forbids(tmp_path: Path, lines: str, reset: str, path: str) -> None:
-    text = EMBEDDED + "[target.far.environment]\n" + lines.replace("{folder}", str(tmp_path)) + "\n"
-    found = the_problem(tmp_path, plan_on(text, reset))
-    assert found.path == path
+def test_data_elsewhere_is_neither_kept_nor_reset_in_every_way(tmp_path: Path) -> None:
+    for keys, reset, path, said in (
+        (f"environment = {{ wal = '{tmp_path}' }}", 'method = "snapshot"', "reset.method", ""),
+        ("environment = { data = 'tmpfs' }", 'drop_cache = "files"', "reset.drop_cache", ""),
+        (
+            f"keep_data = true\nenvironment = {{ data = '{tmp_path}' }}",
+            "",
+            "target.far.environment.data",
+            "cannot be combined with keep_data",
+        ),
+    ):
+        refuse(tmp_path, plan_on(f"{EMBEDDED}{keys}\n", reset), path, said)
 
 
-def test_data_elsewhere_is_not_kept(tmp_path: Path) -> None:
-    text = EMBEDDED + f"keep_data = true\nenvironment = {{ data = '{tmp_path}' }}\n"
-    found = the_problem(tmp_path, plan_on(text))
-    assert found.path == "target.far.environment.data"
-    assert "cannot be combined with keep_data" in found.message
+SUBSCRIBER = EMBEDDED + "subscriber = {}\n"
 
 
-@pytest.mark.parametrize(
-    ("lines", "reset", "says"),
-    [
-        ("keep_data = true", "", "cannot be combined with keep_data"),
-        ("replicas = { count = 1 }", "", "cannot be combined with replicas"),
-        ("wal_level = 'replica'", "", "needs wal_level = logical"),
-        ("", 'method = "snapshot"', "cannot follow a restored cluster"),
-    ],
-)
-def test_a_subscriber_of_a_new_cluster_alone(tmp_path: Path, lines: str, reset: str, says: str) -> None:
-    target = 'kind = "embedded"\nversion = "18"\nsubscriber = {}\nsettings = { max_connections = 300 }\n'
-    plan = load(tmp_path, plan_on(target))
-    assert plan.target["far"].describe() == "PostgreSQL 18, embedded, a logical subscriber"
-    assert plan.target["far"].settings == {"max_connections": "300", "wal_level": "logical"}
-    if "wal_level" in lines:
-        target, lines = target.replace("max_connections = 300", lines), ""
-    found = the_problem(tmp_path, plan_on(target + lines + "\n", reset))
-    assert says in found.message
+def test_a_subscriber_of_a_new_cluster_alone(tmp_path: Path) -> None:
+    target = load(tmp_path, plan_on(SUBSCRIBER)).target["far"]
+    assert target.describe() == "PostgreSQL 18, embedded, a logical subscriber"
+    assert target.settings == {"max_connections": "300", "wal_level": "logical"}
+    for text, reset, says in (
+        (SUBSCRIBER + "keep_data = true\n", "", "cannot be combined with keep_data"),
+        (SUBSCRIBER + "replicas = { count = 1 }\n", "", "cannot be combined with replicas"),
+        (SUBSCRIBER.replace("300", "300, wal_level = 'replica'"), "", "needs wal_level = logical"),
+        (SUBSCRIBER, 'method = "snapshot"', "cannot follow a restored cluster"),
+    ):
+        assert says in the_problem(tmp_path, plan_on(text, reset)).message
 
 
 @pytest.mark.parametrize(("version", "settings", "refused"), [
@@ -204,62 +183,21 @@ def test_replicas(tmp_path: Path) -> None:
     assert found.path == "target.far.settings.synchronous_standby_names"
 
 
-def test_the_environment_is_looked_at_for_the_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_PASSWORD", "pw1")
-    plan = load(tmp_path, plan_on(DSN + 'password_env = "MY_PASSWORD"\n'))
-    assert "pw1" not in str(plan.as_resolved())
-    assert os.environ["MY_PASSWORD"] == "pw1"
-
-
-SSH = (
-    DSN
-    + """[target.far.ssh]
-host = "db1"
-"""
-)
-
-
-def test_a_host_over_ssh(tmp_path: Path) -> None:
-    plan = load(tmp_path, plan_on(SSH + "port = 2222\n"))
-    assert plan.as_resolved()["target"]["far"]["ssh"] == {
-        "host": "db1",
-        "user": None,
-        "port": 2222,
-        "config": None,
-        "known_hosts": None,
-        "folder": "~/.cache/pgdyno",
-        "data": None,
-    }
-    assert Plan.from_resolved(plan.as_resolved()).target == plan.target
-    assert plan.target["far"].describe().endswith("database pgdyno, its host db1 over SSH")
-
-
 @pytest.mark.parametrize(
-    ("line", "key", "message"),
+    ("key", "value", "message"),
     [
-        ('user = "-l"', "user", "'-l' is not a user"),
-        ('config = "ssh.conf"', "config", "ssh.conf is not an absolute path"),
-        ('known_hosts = "/nowhere/known"', "known_hosts", "cannot read the file /nowhere/known"),
-        (
-            'folder = "cache"',
-            "folder",
-            "cache is neither an absolute path nor one below the home directory of that host",
-        ),
-        ('data = "~/data"', "data", "~/data is not an absolute path"),
+        ("user", "-l", "'-l' is not a user"),
+        ("config", "ssh.conf", "ssh.conf is not an absolute path"),
+        ("known_hosts", "/nowhere/known", "cannot read the file /nowhere/known"),
+        ("folder", "cache", "cache is neither an absolute path nor one below the home directory of that host"),
+        ("data", "~/data", "~/data is not an absolute path"),
+        *(("host", host, "is not a host") for host in ("-oProxyCommand=sh", "me@db1", "a b", "ssh://db1")),
     ],
 )
-def test_invalid_keys_of_a_host(line: str, key: str, message: str, tmp_path: Path) -> None:
-    problem = the_problem(tmp_path, plan_on(SSH + line + "\n"))
-    assert (problem.path, problem.line, problem.message) == (f"target.far.ssh.{key}", FIRST + 4, message)
-
-
-@pytest.mark.parametrize("host", ["-oProxyCommand=sh", "me@db1", "a b", "ssh://db1"])
-def test_malformed_host_names(host: str, tmp_path: Path) -> None:
-    problem = the_problem(tmp_path, plan_on(SSH.replace("db1", host)))
-    assert (problem.path, problem.line) == ("target.far.ssh.host", FIRST + 3)
-    assert "is not a host" in problem.message
-
-
-def test_a_host_over_ssh_is_that_of_a_server_over_the_network(tmp_path: Path) -> None:
-    problem = the_problem(tmp_path, plan_on(EMBEDDED + '[target.far.ssh]\nhost = "db1"\n'))
-    assert problem.path == "target.far.ssh"
+def test_a_host_over_ssh_that_cannot_be(tmp_path: Path, key: str, value: str, message: str) -> None:
+    host = "" if key == "host" else 'host = "db1"\n'
+    text = plan_on(f'{DSN}[target.far.ssh]\n{host}{key} = "{value}"\n')
+    found = refuse(tmp_path, text, f"target.far.ssh.{key}", message, line=FIRST + (3 if key == "host" else 4))
+    assert found.message == message or key == "host"
+    # only a server over the network has one
+    refuse(tmp_path, plan_on(EMBEDDED + '[target.far.ssh]\nhost = "db1"\n'), "target.far.ssh", "")

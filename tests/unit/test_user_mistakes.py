@@ -6,7 +6,7 @@ import pwd
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 import typer
@@ -34,6 +34,8 @@ from tests.unit.plan_sample import load, problems, small_plan
 from tests.unit.store_sample import sample_manifest
 from tests.unprivileged import unprivileged
 
+VERSIONS = "use a version from 10 to 19"
+
 
 def plan(*, version: str = "18", script: str = "select-only", clients: int = 1, repeats: int = 3) -> str:
     text = small_plan(
@@ -47,26 +49,29 @@ def problem(folder: Path, text: str) -> tuple[str, str, str | None]:
     return first.path, first.message, first.hint
 
 
-def test_a_plan_has_at_most_a_hundred_thousand_trials(tmp_path: Path) -> None:
-    assert problem(tmp_path, plan(repeats=1_800_000_000)) == (
-        "trial.repeats",
-        "the plan has 1,800,000,000 trials; the maximum is 100,000",
-        "reduce repeats, or the sweep",
-    )
-
-
-def test_a_million_clients_are_more_than_any_server_accepts(tmp_path: Path) -> None:
-    path, message, hint = problem(tmp_path, plan(clients=1_000_000))
-    assert path == "sweep.clients"
-    assert message == "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043"
-    assert hint == "use fewer clients"
-
-
-@pytest.mark.parametrize("version", ["9.6", "99"])
-def test_versions_that_cannot_be_downloaded(tmp_path: Path, version: str) -> None:
-    path, message, hint = problem(tmp_path, plan(version=version))
-    assert (path, hint) == ("target.pg.version", "use a version from 10 to 19")
-    assert message == f"there is no PostgreSQL {version} to download"
+@pytest.mark.parametrize(
+    ("text", "path", "message", "hint"),
+    [
+        (
+            plan(repeats=1_800_000_000),
+            "trial.repeats",
+            "the plan has 1,800,000,000 trials; the maximum is 100,000",
+            "reduce repeats, or the sweep",
+        ),
+        (
+            plan(clients=1_000_000),
+            "sweep.clients",
+            "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043",
+            "use fewer clients",
+        ),
+        *(
+            (plan(version=each), "target.pg.version", f"there is no PostgreSQL {each} to download", VERSIONS)
+            for each in ("9.6", "99")
+        ),
+    ],
+)
+def test_numbers_that_are_too_large(tmp_path: Path, text: str, path: str, message: str, hint: str) -> None:
+    assert problem(tmp_path, text) == (path, message, hint)
 
 
 def test_a_byte_order_mark_is_skipped_in_a_plan_and_refused_in_a_script(tmp_path: Path) -> None:
@@ -78,52 +83,65 @@ def test_a_byte_order_mark_is_skipped_in_a_plan_and_refused_in_a_script(tmp_path
     assert hint == "save it as UTF-8 without a byte order mark"
 
 
-def test_a_loop_of_symbolic_links_is_no_plan(tmp_path: Path) -> None:
+def test_a_loop_and_a_file_without_an_end_are_no_plans(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises((PlanError, UsageError)):
         load_plan(tmp_path / "a")
-
-
-@pytest.mark.parametrize("path", [".", "/", "folder"])
-def test_a_report_cannot_replace_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(StoreError, match=f"^cannot write {path}: is a directory$"):
-        write_report_file(Path(path), "report")
-    assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
-
-
-def test_a_run_without_finished_trials_is_not_compared(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest(trials_planned=40))
-    message = f"run {folder.manifest.run} has no finished trials to compare \\(0 of 40 ran\\)"
-    with pytest.raises(UsageError, match=message):
-        compare(str(folder.path))
-    with pytest.raises(UsageError, match=message):
-        gate(str(folder.path))
-
-
-def test_a_note_about_both_runs_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    print_comparisons([], [], ["not recorded in the run: storage"] * 2, Console())
-    assert capsys.readouterr().out.count("not recorded") == 1
-
-
-@pytest.mark.parametrize("words", [["serve"], ["history"], ["list", "--runs"]])
-def test_a_file_is_no_folder_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "plan.toml").write_text("")
-    result = CliRunner().invoke(app, [*words, "plan.toml"])
-    assert isinstance(result.exception, StoreError)
-    assert str(result.exception) == "plan.toml is not a folder"
-
-
-def test_a_plan_without_an_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text('extends = "/dev/zero"\n')
     for source in ("/dev/zero", str(tmp_path / "plan.toml")):
         with pytest.raises(PlanError) as caught:
             load_plan(source)
         (found,) = caught.value.problems
         assert found.message == "cannot be read: file too large"
+
+
+def fails(words: list[str], message: str, error: type[PgdynoError] = UsageError) -> None:
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, error), result.output
+    assert str(result.exception) == message
+
+
+def test_commands_name_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.toml").write_text("")
+    (tmp_path / "folder").mkdir()
+    for words in (["serve"], ["history"], ["list", "--runs"]):
+        fails([*words, "plan.toml"], "plan.toml is not a folder", StoreError)
+    for option in (["--set", "trial.repeats=3"], ["--on", "dsn"], ["--budget", "1m"]):
+        fails(["doctor", *option], f"{option[0]} needs a plan")
+    fails(["reap"], "no resources selected")
+    fails(["reap", "--all", "--run", "x"], "--run, --all and --expired exclude each other")
+    # a gate checks its files before it measures again
+    for option in (["--md"], ["--junit"]):
+        fails(["gate", "latest", *option, "no/gate"], "cannot write no/gate: folder no does not exist", StoreError)
+    for path in (".", "/", "folder"):
+        with pytest.raises(StoreError, match=f"^cannot write {path}: is a directory$"):
+            write_report_file(Path(path), "report")
+    assert {each.name for each in tmp_path.iterdir()} == {"plan.toml", "folder"}
+    with pytest.raises(StoreError, match="nosuch does not exist"):
+        serve(tmp_path / "nosuch")
+    # a command that is printed can be pasted
+    assert "pgdyno run 'my plan.toml'" in CliRunner().invoke(app, ["plan", "new", "my plan.toml"]).stdout
+
+
+def test_runs_without_trials_and_twice_the_same_are_mistakes(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest(trials_planned=40))
+    name = folder.path.name
+    for command in (compare, gate):
+        with pytest.raises(UsageError, match=rf"run {name} has no finished trials to compare \(0 of 40 ran\)"):
+            command(str(folder.path))
+    twice = ["report", name, name, "--runs", str(tmp_path), "--html", str(tmp_path / "x")]
+    fails(twice, f"{name} and {name} are the same run: {folder.path}")
+    result = CliRunner().invoke(app, ["report", str(folder.path), "--html", "/dev/full"])
+    assert str(result.exception) == "cannot write /dev/full: no space left on device"
+    # which is no folder of runs
+    assert getattr(result.exception, "hint", "") is None
+
+
+def test_a_note_about_both_runs_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    print_comparisons([], [], ["not recorded in the run: storage"] * 2, Console())
+    assert capsys.readouterr().out.count("not recorded") == 1
 
 
 @pytest.mark.parametrize(
@@ -139,40 +157,11 @@ def test_a_price_list_that_is_no_text(tmp_path: Path, content: bytes | None, mes
         read_prices(path)
 
 
-@pytest.mark.parametrize("options", [["--set", "trial.repeats=3"], ["--on", "dsn"], ["--budget", "1m"]])
-def test_the_doctor_needs_a_plan_to_change_one(options: list[str]) -> None:
-    result = CliRunner().invoke(app, ["doctor", *options])
-    assert isinstance(result.exception, UsageError)
-    assert str(result.exception) == f"{options[0]} needs a plan"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [([], "no resources selected"), (["--all", "--run", "x"], "--run, --all and --expired exclude each other")],
-)
-def test_reap_needs_one_selection(options: list[str], message: str) -> None:
-    result = CliRunner().invoke(app, ["reap", *options])
-    assert isinstance(result.exception, UsageError)
-    assert str(result.exception) == message
-
-
-def test_a_report_of_one_run_twice_is_a_mistake(tmp_path: Path) -> None:
-    name = RunFolder.create(tmp_path, sample_manifest()).path.name
-    result = CliRunner().invoke(app, ["report", name, name, "--runs", str(tmp_path), "--html", str(tmp_path / "x")])
-    assert isinstance(result.exception, UsageError)
-    assert str(result.exception) == f"{name} and {name} are the same run: {tmp_path / name}"
-
-
 def test_prices_without_their_keys_have_examples_of_prices(tmp_path: Path) -> None:
     hints = {each.path: each.hint or "" for each in problems(tmp_path, plan() + "[price]\n")}
     assert hints.keys() == {"price.currency", "price.date", "price.years", "price.target"}
     assert hints["price.target"].startswith("such as [price.target.NAME]")
     assert all(hints.values())
-
-
-def test_serve_needs_its_folder(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="nosuch does not exist"):
-        serve(tmp_path / "nosuch")
 
 
 @pytest.mark.parametrize(
@@ -215,9 +204,7 @@ def test_an_option_of_pgbench_is_answered_with_the_plan_s_key(option: str) -> No
         )
     without_a_plan = CliRunner().invoke(app, ["show", "latest", option, "4"])
     assert "the plan" not in without_a_plan.stderr
-
-
-def test_the_keys_for_options_of_pgbench_are_a_plan_s() -> None:
+    # the keys are a plan's
     sweep = load_plan("quick", sorted(set(PLAN_KEYS.values()))).plan.sweep
     assert (sweep.clients, sweep.workers, sweep.protocol) == ([4], [2], ["prepared"])
 
@@ -230,23 +217,17 @@ def test_completes_plans_of_the_catalogue_and_files(tmp_path: Path, monkeypatch:
     assert complete_plans("qu") == ["quick", "queue.toml", "quotes/"]
 
 
-def runs_named() -> list[tuple[str, Any]]:
-    names = ("RUN", "OTHER", "BASELINE", "CANDIDATE")
-    found = [(" ".join(words), command.params) for words, command in commands(typer.main.get_command(app), ())]
-    return [(command, each) for command, parameters in found for each in parameters if each.metavar in names]
-
-
-@pytest.mark.parametrize(("command", "parameter"), runs_named(), ids=lambda value: getattr(value, "name", value))
-def test_completes_runs_wherever_one_is_named(
-    command: str,
-    parameter: Any,  # noqa: ANN401 - click's
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_completes_runs_wherever_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGDYNO_RUNS", str(tmp_path))
     folder = RunFolder.create(tmp_path, sample_manifest())
-    context = typer.Context(TyperCommand(command))
-    assert [each.value for each in parameter.shell_complete(context, "2")] == [folder.name]
+    completed = 0
+    for words, command in commands(typer.main.get_command(app), ()):
+        for each in command.params:
+            if each.metavar in ("RUN", "OTHER", "BASELINE", "CANDIDATE"):
+                context = typer.Context(TyperCommand(" ".join(words)))
+                assert [run.value for run in each.shell_complete(context, "2")] == [folder.name], words
+                completed += 1
+    assert completed > 10
 
 
 def test_the_configuration_file_has_defaults_for_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,14 +276,19 @@ def test_no_price_and_no_option_has_a_value_without_an_end(tmp_path: Path, value
     assert keys_of([f"region={value}"]) == {"region": value}
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
-def test_output_in_any_encoding(encoding: str) -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    done = subprocess.run(
-        [sys.executable, "-m", "pgdyno", "plan", "list"], env=environment, capture_output=True, check=False
-    )
+def run_in_a_pipe(*words: str, **environment: str) -> bytes:
+    command = [sys.executable, "-m", "pgdyno", *words]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"quick" in done.stdout
+    return done.stdout
+
+
+def test_output_in_any_encoding_has_whole_names() -> None:
+    for encoding in ("latin-1", "ascii"):
+        assert b"quick" in run_in_a_pipe("plan", "list", PYTHONIOENCODING=encoding)
+    lines = run_in_a_pipe("plan", "list", PYTHONIOENCODING="utf-8").decode().splitlines()
+    assert all(line == line.rstrip() for line in lines)
+    assert any(line.startswith("aurora-sysbench") and len(line) > 80 for line in lines)
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
@@ -313,15 +299,6 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_names_are_whole_in_a_pipe() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pgdyno", "plan", "list"], capture_output=True, encoding="utf-8", check=False
-    )
-    lines = done.stdout.splitlines()
-    assert all(line == line.rstrip() for line in lines)
-    assert any(line.startswith("aurora-sysbench") and len(line) > 80 for line in lines)
 
 
 LONG, NOBODY = "x" * 300, "~nobody-has-this-name/x"
@@ -352,29 +329,17 @@ def test_a_path_that_cannot_exist_in_a_plan_is_reported_with_its_line(tmp_path: 
     problems(tmp_path, 'extends = "."\n')
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["run"],
-        ["plan", "check"],
-        ["plan", "new"],
-        ["show"],
-        ["history"],
-        ["list", "--runs"],
-        ["serve"],
-        ["show", "latest", "--runs"],
-        ["compare", "latest"],
-        ["run", "quick", "--runs", "/dev/null", "--html"],
-        ["synthesise"],
-    ],
-)
 @pytest.mark.parametrize("path", [LONG, f"{LONG}/y", NOBODY])
 def test_a_path_that_cannot_exist_is_a_mistake_for_every_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], path: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, [*words, path])
-    assert result.exit_code == 0 or isinstance(result.exception, (PgdynoError, SystemExit)), result.exception
+    for words in (
+        "run", "plan check", "plan new", "show", "history", "list --runs", "serve", "show latest --runs",
+        "compare latest", "run quick --runs /dev/null --html", "synthesise",
+    ):  # fmt: skip
+        result = CliRunner().invoke(app, [*words.split(), path])
+        assert result.exit_code == 0 or isinstance(result.exception, (PgdynoError, SystemExit)), result.exception
 
 
 def test_a_folder_that_may_not_be_read_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,23 +360,3 @@ def test_a_folder_for_runs_is_checked_before_anything_is_measured(tmp_path: Path
     tmp_path.chmod(0o555)
     with unprivileged(), pytest.raises(StoreError, match="permission denied"):
         check_folder(tmp_path / "runs")
-
-
-def test_the_hint_of_a_report_names_no_folder_of_runs(tmp_path: Path) -> None:
-    run = RunFolder.create(tmp_path, sample_manifest()).path
-    result = CliRunner().invoke(app, ["report", str(run), "--html", "/dev/full"])
-    assert str(result.exception) == "cannot write /dev/full: no space left on device"
-    assert getattr(result.exception, "hint", "") is None
-
-
-def test_commands_that_are_printed_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["plan", "new", "my plan.toml"])
-    assert "pgdyno run 'my plan.toml'" in result.stdout
-
-
-def test_a_gate_checks_its_files_before_it_measures_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for option in ("--md", "--junit"):
-        result = CliRunner().invoke(app, ["gate", "latest", option, "no/gate"])
-        assert str(result.exception) == "cannot write no/gate: folder no does not exist"
