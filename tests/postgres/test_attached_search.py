@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -59,9 +59,10 @@ STATE = """
     ORDER BY 1, 2
 """
 """Everything that a search changes: the file, and what is in force."""
+DELAY = 'over.bgwriter_delay = ["210ms", "220ms"]'
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def theirs(installed: Installation) -> Iterator[OwnServer]:
     with running_server(installed, "") as server:
         with server.connect() as connection:
@@ -71,6 +72,14 @@ def theirs(installed: Installation) -> Iterator[OwnServer]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def before(theirs: OwnServer) -> Iterator[list[tuple[str, str]]]:
+    """Its state before a test, and after it."""
+    found = state(theirs)
+    yield found
+    assert state(theirs) == found
+
+
 def restart_command(server: OwnServer) -> str:
     as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
     variables = [f"{name}={value}" for name, value in server.installation.environment().items() if "LIBRARY" in name]
@@ -78,7 +87,14 @@ def restart_command(server: OwnServer) -> str:
     return shlex.join(["env", "-C", "/", *variables, *as_nobody, *map(str, control), "-m", "fast", "restart"])
 
 
-def write(folder: Path, server: OwnServer, space: str, slow: tuple[str, str], *, restarts: bool) -> Path:
+def write(
+    folder: Path,
+    server: OwnServer,
+    space: str = DELAY,
+    slow: tuple[str, str] = ("bgwriter_delay", "200ms"),
+    *,
+    restarts: bool = False,
+) -> Path:
     restart = f"'''{restart_command(server)}'''" if restarts else '""'
     (folder / "sleeps.sql").write_text(SLEEPS.format(name=slow[0], slow=slow[1]))
     path = folder / "staging.toml"
@@ -89,9 +105,6 @@ def write(folder: Path, server: OwnServer, space: str, slow: tuple[str, str], *,
 def state(server: OwnServer) -> list[tuple[str, str]]:
     with server.connect() as connection:
         return connection.execute(STATE).fetchall()
-
-
-DELAY = 'over.bgwriter_delay = ["210ms", "220ms"]'
 
 
 @contextmanager
@@ -121,49 +134,39 @@ def searching(home: Home, folder: Path, plan: Path, server: OwnServer) -> Iterat
             process.wait()
 
 
-def killed(home: Home, folder: Path, server: OwnServer) -> tuple[Path, list[tuple[str, str]]]:
-    """Kills a search once it has changed the server; returns its plan, and the settings before it."""
-    plan = write(folder, server, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
-    before = state(server)
-    with searching(home, folder, plan, server) as process:
-        process.kill()
-        process.wait()
-    return plan, before
-
-
 @pytest.mark.long
 def test_a_search_restores_the_servers_settings(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
     space = 'over.shared_buffers = ["16MB", "24MB"]'
     plan = write(tmp_path, theirs, space, ("shared_buffers", "20MB"), restarts=True)
-    before = state(theirs)
     started = theirs.value("SELECT pg_postmaster_start_time()")
     done = pgdyno(warm_home, tmp_path, "tune", str(plan), "--allow-restart", "--no-preflight")
     assert done.returncode == ExitCode.OK, done.stderr
-    assert state(theirs) == before
+    assert journals(warm_home) == []
     assert theirs.value("SELECT pg_postmaster_start_time()") != started
     folder = the_run(tmp_path)
     (found,) = folder.manifest.search
     assert found.settings.keys() == {"shared_buffers"}
     assert found.words.endswith("the pairs ran on the server that was searched, after a restart")
     assert {trial.outcome for trial in folder.trials()} == {Outcome.FINISHED}
-    assert journals(warm_home) == []
     assert not (folder.path / COPY).exists()
 
 
 @pytest.mark.long
 def test_ctrl_c_restores_the_settings(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
-    plan = write(tmp_path, theirs, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
-    before = state(theirs)
-    with searching(warm_home, tmp_path, plan, theirs) as process:
+    with searching(warm_home, tmp_path, write(tmp_path, theirs), theirs) as process:
         process.send_signal(signal.SIGINT)
         assert process.wait() == ExitCode.INTERRUPTED
-    assert state(theirs) == before
     assert journals(warm_home) == []
 
 
 @pytest.mark.long
-def test_a_killed_search_is_restored_or_goes_on(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
-    plan, before = killed(warm_home, tmp_path, theirs)
+def test_a_killed_search_is_restored_or_goes_on(
+    warm_home: Home, tmp_path: Path, theirs: OwnServer, before: list[tuple[str, str]]
+) -> None:
+    plan = write(tmp_path, theirs)
+    with searching(warm_home, tmp_path, plan, theirs) as process:
+        process.kill()
+        process.wait()
     assert state(theirs) != before
     folder = the_run(tmp_path)
     # another run would measure the changed server, or take its settings for the original ones
@@ -186,40 +189,36 @@ def test_a_killed_search_is_restored_or_goes_on(warm_home: Home, tmp_path: Path,
 
     resumed = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path), "--allow-restart")
     assert resumed.returncode == ExitCode.OK, resumed.stderr
-    assert state(theirs) == before
     assert the_run(tmp_path).manifest.search[0].settings.keys() == {"bgwriter_delay"}
 
 
 @pytest.mark.long
 def test_a_resumed_search_restores_what_was_there_before(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
-    _, before = killed(warm_home, tmp_path, theirs)
+    with searching(warm_home, tmp_path, write(tmp_path, theirs), theirs) as process:
+        process.kill()
+        process.wait()
     resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--allow-restart")
     assert resumed.returncode == ExitCode.OK, resumed.stderr
-    assert state(theirs) == before
     assert journals(warm_home) == []
 
 
 def test_without_consent_nothing_is_changed(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
-    plan = write(tmp_path, theirs, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
-    before = state(theirs)
+    plan = write(tmp_path, theirs)
     for command in ("run", "tune"):
         done = pgdyno(warm_home, tmp_path, command, str(plan))
         assert done.returncode == ExitCode.USAGE, done.stderr
         assert "bgwriter_delay" in done.stderr
         assert "--allow-restart" in done.stderr
-    assert state(theirs) == before
     assert not (tmp_path / "pgdyno-runs").exists()
 
 
 @pytest.mark.long
 def test_settings_of_sessions_need_no_consent(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
-    space = 'over.random_page_cost = ["1.1", "3"]'
-    plan = write(tmp_path, theirs, space, ("random_page_cost", "4"), restarts=True)
-    before = state(theirs)
+    plan = write(tmp_path, theirs, 'over.random_page_cost = ["1.1", "3"]', ("random_page_cost", "4"), restarts=True)
     started = theirs.value("SELECT pg_postmaster_start_time()")
     done = pgdyno(warm_home, tmp_path, "tune", str(plan), "--no-preflight")
     assert done.returncode == ExitCode.OK, done.stderr
-    assert (state(theirs), theirs.value("SELECT pg_postmaster_start_time()")) == (before, started)
+    assert theirs.value("SELECT pg_postmaster_start_time()") == started
     needless = pgdyno(warm_home, tmp_path, "tune", str(plan), "--allow-restart")
     assert needless.returncode == ExitCode.USAGE
 
@@ -228,7 +227,7 @@ def test_settings_of_sessions_need_no_consent(warm_home: Home, tmp_path: Path, t
 def attached(
     server: OwnServer, home: Home, folder: Path, *names: str, ssh: SshSpec | None = None
 ) -> Iterator[AttachedServer]:
-    """Yields the server with a journal for the settings `names`."""
+    """Yields the server with a journal for the settings `names`, which is restored at the end."""
     dsn, restart = f"host={server.folder} port={server.port} user=postgres", restart_command(server)
     spec = DsnTarget(kind="dsn", dsn=dsn, restart=restart, ssh=ssh)
     address = Address({"host": str(server.folder), "port": str(server.port), "user": "postgres"})
@@ -246,37 +245,30 @@ def attached(
         current=originals,
     )
     journal.write(home)
-    yield AttachedServer(there, spec, journal, home, lambda: None)
+    found = AttachedServer(there, spec, journal, home, lambda: None)
+    yield found
+    found.restore()
+    assert journals(home) == []
 
 
-@pytest.fixture(params=["here", "over SSH"])
-def ssh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SshSpec | None]:
-    if request.param == "here":
-        yield None
-        return
-    with running_sshd(tmp_path / "sshd") as sshd:
-        yield sshd.spec()
-
-
+@pytest.mark.parametrize("over_ssh", [False, True])
 def test_a_server_that_fails_gets_settings_back(
-    fresh_home: Home, tmp_path: Path, theirs: OwnServer, ssh: SshSpec | None
+    fresh_home: Home, tmp_path: Path, theirs: OwnServer, before: list[tuple[str, str]], over_ssh: bool
 ) -> None:
-    before = state(theirs)
-    with attached(theirs, fresh_home, tmp_path, "wal_level", "shared_buffers", ssh=ssh) as found:
-        assert found.memory_bytes() == describe_host().memory_bytes
-        # ALTER SYSTEM accepts it; the server does not start with it, as max_wal_senders is above 0
-        with pytest.raises(TargetError, match="it has its original ones again"):
-            found.configure({"wal_level": "minimal", "shared_buffers": "24MB"})
-        assert state(theirs) == before
-        done = present(found.configure({"shared_buffers": "24MB"}))
-        assert (done.restarted, done.values) == (True, {"shared_buffers": "24MB"})
-        assert found.configure({"shared_buffers": "24MB"}) is None
-        found.restore()
-    assert state(theirs) == before
+    with running_sshd(tmp_path / "sshd") if over_ssh else nullcontext() as sshd:
+        ssh = sshd.spec() if sshd is not None else None
+        with attached(theirs, fresh_home, tmp_path, "wal_level", "shared_buffers", ssh=ssh) as found:
+            assert found.memory_bytes() == describe_host().memory_bytes
+            # ALTER SYSTEM accepts it; the server does not start with it, as max_wal_senders is above 0
+            with pytest.raises(TargetError, match="it has its original ones again"):
+                found.configure({"wal_level": "minimal", "shared_buffers": "24MB"})
+            assert state(theirs) == before
+            done = present(found.configure({"shared_buffers": "24MB"}))
+            assert (done.restarted, done.values) == (True, {"shared_buffers": "24MB"})
+            assert found.configure({"shared_buffers": "24MB"}) is None
 
 
 def test_what_pgdyno_cannot_put_back_it_says(fresh_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
-    before = state(theirs)
     with attached(theirs, fresh_home, tmp_path, "wal_level", "shared_buffers") as found:
         # as for a host that pgdyno cannot reach
         real, found.journal.file = found.journal.file, str(tmp_path / "missing")
@@ -290,21 +282,15 @@ def test_what_pgdyno_cannot_put_back_it_says(fresh_home: Home, tmp_path: Path, t
         text = Path(real).read_text().replace("wal_level = 'minimal'\n", "").replace("'24MB'", "'20MB'")
         Path(real).write_text(text)
         theirs.start()
-        found.restore()
-    assert state(theirs) == before
-    assert journals(fresh_home) == []
 
 
 def test_a_restart_command_that_fails_stops_the_search(fresh_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
-    before = state(theirs)
     with attached(theirs, fresh_home, tmp_path, "shared_buffers") as found:
         spec = found.spec
         found.spec = spec.model_copy(update={"restart": "echo no such unit >&2; exit 5"})
         with pytest.raises(StopRunError, match="exit code 5: no such unit"):
             found.configure({"shared_buffers": "24MB"})
         found.spec = spec
-        found.restore()
-    assert state(theirs) == before
 
 
 def test_missing_rights_are_named_as_statements(fresh_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
@@ -321,4 +307,3 @@ def test_missing_rights_are_named_as_statements(fresh_home: Home, tmp_path: Path
                 check_rights(connection, ["bgwriter_delay"])
             done = present(found.configure({"bgwriter_delay": "210ms"}))
             assert (done.restarted, done.values) == (False, {"bgwriter_delay": "210ms"})
-            found.restore()
