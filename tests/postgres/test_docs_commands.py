@@ -45,7 +45,7 @@ NOT_RUN = {
     "remote-host": "a host over SSH: tests/ssh/test_doctor.py",
     "report": "runs that the reader has: tests/cli/test_analyse.py and tests/browser/test_report.py",
     "tpch": "its trials cannot be shorter: tests/postgres/test_tpch_plan.py",
-    "tune": "searches of hours: tests/postgres/test_settings_search.py and tests/postgres/test_attached_search.py",
+    "tune": "searches of hours: tests/postgres/test_search.py and tests/postgres/test_attached_search.py",
     "watch": "a screen that does not end: tests/postgres/test_watch.py",
 }
 """Pages whose commands of pgdyno do not run here: the reason, and the tests that run such commands."""
