@@ -12,7 +12,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.processors import own_halves
 from pgdyno.records import FailureId, Outcome
-from pgdyno.store import RunFolder, load_run
+from pgdyno.store import RunFolder, list_runs, load_run
 from pgdyno.targets import Home
 from tests.postgres.runs import Hold, engines, pgdyno, postmasters, running, the_run
 from tests.waiting import PATIENCE_S, wait_until
@@ -112,7 +112,8 @@ def test_pairs_run_on_halves_and_resume_as_pairs(warm_home: Home, tmp_path: Path
 
 
 def test_a_trial_whose_partner_cannot_start_is_not_measured(warm_home: Home, tmp_path: Path, plan: Path) -> None:
-    plan.write_text(PLAN.replace("repeats = 2", "repeats = 1") + '[hooks]\nbefore_trial = "test $PGDYNO_TARGET != b"\n')
+    once = PLAN.replace("repeats = 2", "repeats = 1").replace('"2s"', '"500ms"')
+    plan.write_text(once + '[hooks]\nbefore_trial = "test $PGDYNO_TARGET != b"\n')
     done = pgdyno(warm_home, tmp_path, "run", str(plan))
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
     first, second = the_run(tmp_path).trials()
@@ -120,13 +121,12 @@ def test_a_trial_whose_partner_cannot_start_is_not_measured(warm_home: Home, tmp
     assert first.failure is not None
     assert first.failure.id == FailureId.PARTNER_FAILED
     assert first.failure.message.startswith("trial 2 of the same pair failed: ")
-
-
-def test_events_happen_to_both_servers(warm_home: Home, tmp_path: Path, plan: Path) -> None:
-    plan.write_text(PLAN.replace("repeats = 2", "repeats = 1") + '[[event]]\nat = "500ms"\ndo = "checkpoint"\n')
-    done = pgdyno(warm_home, tmp_path, "run", str(plan))
+    # events happen to both servers
+    plan.write_text(once + '[[event]]\nat = "100ms"\ndo = "checkpoint"\n')
+    done = pgdyno(warm_home, tmp_path, "run", str(plan), "--runs", "others")
     assert done.returncode == ExitCode.OK, done.stderr
-    assert [[each.do for each in trial.events] for trial in the_run(tmp_path).trials()] == [["checkpoint"]] * 2
+    (entry,) = list_runs(tmp_path / "others")
+    assert [[each.do for each in trial.events] for trial in load_run(entry.path).trials] == [["checkpoint"]] * 2
 
 
 @pytest.mark.long

@@ -4,30 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError
-from pgdyno.plan import LoadedPlan, load_plan
+from pgdyno.plan import load_plan
 from pgdyno.plan.output.executed_code import executed_lines
 from pgdyno.plan.output.plan_output import total
 from pgdyno.plan.own_data.psql_reader import Reader, SqlFileError, Statement
 from pgdyno.plan.trials import planned_trials
 from tests.present import present
-from tests.unit.plan_sample import the_problem
-
-PLAN = """\
-name = "p"
-[target.pg]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["read.sql"]
-dataset = {{ name = "shop", sql = {sql}, variables = {variables} }}
-[sweep]
-clients = [1, 2]
-{sweep}
-[trial]
-duration = "1s"
-{rest}
-"""
+from tests.unit.plan_sample import load, loaded, small_plan, the_problem
 
 
 def read(folder: Path, text: str, **variables: str) -> list[tuple[int, str, str]]:
@@ -123,72 +106,66 @@ def test_mistakes_have_file_and_line(tmp_path: Path, text: str) -> None:
     assert str(raised.value).startswith(WRONG[text].format(tmp_path))
 
 
-def plan(folder: Path, **parts: str) -> Path:
-    given = {"sql": '["schema.sql"]', "variables": "{}", "sweep": "", "rest": "", **parts}
-    (folder / "plan.toml").write_text(PLAN.format(**given))
-    (folder / "read.sql").write_text("SELECT 1;\n")
-    return folder / "plan.toml"
+def plan(sql: str = '["schema.sql"]', variables: str = "{}", sweep: str = "") -> str:
+    dataset = f'{{ name = "shop", sql = {sql}, variables = {variables} }}'
+    return small_plan(f'scripts = ["read.sql"]\ndataset = {dataset}', f"clients = [1, 2]\n{sweep}")
 
 
-def problems(folder: Path, **parts: str) -> list[str]:
-    with pytest.raises(PlanError) as raised:
-        load_plan(plan(folder, **parts))
-    return [f"{each.line}: {each.path}: {each.message}" for each in raised.value.problems]
+@pytest.fixture(autouse=True)
+def script(tmp_path: Path) -> None:
+    (tmp_path / "read.sql").write_text("SELECT 1;\n")
 
 
 def test_plan_check_says_what_is_wrong_with_the_files(tmp_path: Path) -> None:
-    (missing,) = problems(tmp_path)
-    assert missing.startswith(f"7: workload.dataset.sql: schema.sql: cannot read {tmp_path}/schema.sql: no such file")
-    (tmp_path / "schema.sql").write_text("CREATE TABLE t (a int);\nSELECT :rows;\n")
-    assert problems(tmp_path) == ["7: workload.dataset.sql: schema.sql:2: the variable rows is not known"]
-    unused = problems(tmp_path, variables="{ rows = 1, other = 2 }")
-    assert unused == ["7: workload.dataset.variables.other: no file of the dataset uses it"]
+    def refused(text: str) -> str:
+        problem = the_problem(tmp_path, text)
+        return f"{problem.line}: {problem.path}: {problem.message}"
+
+    schema, rows = tmp_path / "schema.sql", "{ rows = 1 }"
+    assert refused(plan()).startswith(f"7: workload.dataset.sql: schema.sql: cannot read {schema}: no such file")
+    schema.write_text("CREATE TABLE t (a int);\nSELECT :rows;\n")
+    assert refused(plan()) == "7: workload.dataset.sql: schema.sql:2: the variable rows is not known"
+    unused = refused(plan(variables="{ rows = 1, other = 2 }"))
+    assert unused == "7: workload.dataset.variables.other: no file of the dataset uses it"
     for sql in ('"schema.sql"', "[]", "[[]]", "[1]", '[["schema.sql", 1]]'):
-        (of_sql,) = problems(tmp_path, sql=sql, variables="{ rows = 1 }")
-        assert of_sql.startswith("7: workload.dataset.sql: must be a list of SQL files"), sql
-    for name, rest in {"workload.dataset.name": "", "sweep.scale": "scale = [1, 2]", "reset.consistency": ""}.items():
-        text = plan(tmp_path, variables="{ rows = 1 }", sweep=rest).read_text()
-        if name == "workload.dataset.name":
-            text = text.replace('"shop"', '"pgbench"')
-        if name == "reset.consistency":
-            text += '[reset]\nconsistency = "full"\n'
+        wrong = refused(plan(sql, rows))
+        assert wrong.startswith("7: workload.dataset.sql: must be a list of SQL files"), sql
+    for name, text in {
+        "workload.dataset.name": plan(variables=rows).replace('"shop"', '"pgbench"'),
+        "sweep.scale": plan(variables=rows, sweep="scale = [1, 2]"),
+        "reset.consistency": plan(variables=rows) + '[reset]\nconsistency = "full"\n',
+    }.items():
         assert the_problem(tmp_path, text).path == name
 
 
-def loaded(folder: Path, **parts: str) -> LoadedPlan:
-    (folder / "schema.sql").write_text("SELECT :rows, :parts;\n")
-    return load_plan(plan(folder, variables="{ rows = 1e6, parts = 1 }", **parts))
+@pytest.fixture
+def two(tmp_path: Path) -> str:
+    """A plan whose dataset has two variables."""
+    (tmp_path / "schema.sql").write_text("SELECT :rows, :parts;\n")
+    return plan(variables="{ rows = 1e6, parts = 1 }")
 
 
-def test_swept_variables_are_another_dataset_whose_trials_follow_each_other(tmp_path: Path) -> None:
-    found = loaded(tmp_path, sweep="variables.parts = [1, 16]\nsettings.work_mem = ['1MB', '2MB']", rest="repeats = 2")
-    trials = planned_trials(found.plan)
-    parts = [trial.point.variables["parts"] for trial in trials]
-    assert parts == ["1"] * 8 + ["16"] * 8
-    assert found.plan.workload.data_at(trials[-1].point) == (1, (("rows", "1000000"), ("parts", "16")))
-    options = found.plan.workload.value_options(trials[-1].point)
+def test_swept_variables_are_another_dataset_whose_trials_follow_each_other(tmp_path: Path, two: str) -> None:
+    sweep = "variables.parts = [1, 16]\nsettings.work_mem = ['1MB', '2MB']\n[trial]\nrepeats = 2\n"
+    found = load(tmp_path, two.replace("[trial]\n", sweep))
+    trials = planned_trials(found)
+    assert [trial.point.variables["parts"] for trial in trials] == ["1"] * 8 + ["16"] * 8
+    assert found.workload.data_at(trials[-1].point) == (1, (("rows", "1000000"), ("parts", "16")))
+    options = found.workload.value_options(trials[-1].point)
     assert options == ["--define=rows=1000000", "--define=parts=16"]
     # one load for each server and value
-    assert "loading (2 datasets)" in total(found.plan)
-
-
-def test_the_stored_plan_is_the_same_dataset(tmp_path: Path) -> None:
-    found = loaded(tmp_path)
-    stored = found.plan.as_resolved()
+    assert "loading (2 datasets)" in total(found)
+    stored = load(tmp_path, two).as_resolved()
     assert stored["workload"]["dataset"]["variables"] == {"rows": "1000000", "parts": "1"}
-    assert type(found.plan).from_resolved(stored).workload == found.plan.workload
 
 
-def test_plan_check_lists_programs_that_the_files_start(tmp_path: Path) -> None:
-    found = loaded(tmp_path)
+def test_plan_check_lists_programs_that_the_files_start(tmp_path: Path, two: str) -> None:
+    found = loaded(tmp_path, two)
     (tmp_path / "schema.sql").write_text("SELECT :rows, :parts;\nCOPY t\nFROM PROGRAM 'id';\nSELECT 1;\n")
-    where = f"{tmp_path / 'plan.toml'}:7: workload.dataset.sql"
+    where = f"{tmp_path / 'mine.toml'}:7: workload.dataset.sql"
     assert executed_lines(found)[1:] == [f"  {where}: schema.sql:3: PROGRAM 'id'"]
-
-
-def test_an_extended_plan_finds_the_files_where_they_are(tmp_path: Path) -> None:
-    loaded(tmp_path)
+    # an extended plan finds the files where they are
     (tmp_path / "below").mkdir()
-    (tmp_path / "below" / "mine.toml").write_text('extends = "../plan.toml"\n')
-    found = load_plan(tmp_path / "below" / "mine.toml")
-    assert present(found.plan.workload.own_data).sql == ["../schema.sql"]
+    (tmp_path / "below" / "other.toml").write_text('extends = "../mine.toml"\n')
+    below = load_plan(tmp_path / "below" / "other.toml").plan
+    assert present(below.workload.own_data).sql == ["../schema.sql"]
