@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError
 from pgdyno.experiment.search.cheapest_order import Verdict
 from pgdyno.experiment.search.cheapest_search import CheapestSearch, families_of, measured
-from pgdyno.plan import Plan, load_plan, planned_trials
+from pgdyno.plan import Plan, planned_trials
 from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.plan.time_budget.time_and_disk import trial_count
 from pgdyno.records import Outcome, Point, TrialRecord
 from tests.present import present
-from tests.unit.plan_sample import load
+from tests.unit.plan_sample import load, refuse
 from tests.unit.test_search_trials import record
 
 PRICES = {"s": 1, "m": 2, "l": 4, "other": 3, "tie": 2}
@@ -100,8 +99,6 @@ def test_a_plan_of_one_promise_is_valid_and_read_again(tmp_path: Path) -> None:
     assert line.startswith(
         "searches 5 targets for the cheapest target that keeps 100 transactions per second at p99 < 10ms; 3 trials per"
     )
-    resolved = plan.as_resolved()
-    assert Plan.from_resolved(resolved).as_resolved() == resolved
 
 
 @pytest.mark.parametrize(
@@ -130,12 +127,7 @@ def test_a_plan_of_one_promise_is_valid_and_read_again(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_plan_without_one_promise_or_prices_is_refused(tmp_path: Path, text: str, field: str, message: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        load(tmp_path, text)
-    (problem,) = caught.value.problems
-    assert problem.path == field
-    assert message in problem.message
-    assert present(problem.hint)
+    assert refuse(tmp_path, text, field, message).hint
 
 
 def test_rented_targets_that_differ_in_size_alone_are_a_family(tmp_path: Path) -> None:
@@ -189,16 +181,16 @@ def test_a_failed_trial_decides_nothing_and_needs_no_others() -> None:
 # ---- the answer ----
 
 FAST, SLOW, BETWEEN, BROKEN = (5, 5.2, 5.4), (30, 31, 33), (8, 9, 12), (0,)
+KEEPS = "100 transactions a second at p99 < 10ms"
 
 
 def test_the_answer_names_the_margin_the_next_cheaper_and_ties(tmp_path: Path) -> None:
-    plan = load(tmp_path, PLAN)
-    search, order = searched(plan, {"s": SLOW, "m": FAST, "tie": FAST})
+    search, order = searched(load(tmp_path, PLAN), {"s": SLOW, "m": FAST, "tie": FAST})
     assert order == ["m", "s"]
     found = search.record()
     assert (found.target, found.kept, found.trials, found.currency) == ("m", True, 6, "EUR")
     assert found.words == (
-        "the cheapest target that keeps 100 transactions a second at p99 < 10ms is m, at 2.00 EUR an hour: p99 5.20 ms "
+        f"the cheapest target that keeps {KEEPS} is m, at 2.00 EUR an hour: p99 5.20 ms "
         "(95 % interval 4.72 to 5.72 ms), at least 43 % below the limit; "
         "s, the next cheaper at 1.00 EUR, does not keep the promise: p99 31.3 ms (95 % interval 27.8 to 35.3 ms), at "
         "least 180 % above the limit; as cheap, but not decided: tie"
@@ -211,8 +203,6 @@ def test_the_answer_names_the_margin_the_next_cheaper_and_ties(tmp_path: Path) -
     assert str(by_target["l"].why.message) == "not measured: it costs more than m"
     assert present(by_target["m"].latency_ns) == pytest.approx(5.197e6, rel=1e-3)
     assert (by_target["m"].limit_ns, by_target["m"].served) == (10e6, 1)
-    # resumed at any place, the search goes on alike
-    assert load_plan(tmp_path / "mine.toml").plan.search == plan.search
 
 
 def test_targets_that_were_not_decided_are_named(tmp_path: Path) -> None:
@@ -226,22 +216,18 @@ def test_targets_that_were_not_decided_are_named(tmp_path: Path) -> None:
 
 def test_without_an_answer_the_nearest_is_named(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN)
-    slower = {"s": SLOW, "m": SLOW, "l": (20, 21, 22), "tie": SLOW, "other": SLOW}
+    slower = dict.fromkeys(PRICES, SLOW) | {"l": (20, 21, 22)}
     search, order = searched(plan, slower)
     # s is smaller than m, which fails
     assert order == ["m", "tie", "other", "l"]
     found = search.record()
     assert (found.target, found.kept) == ("l", False)
-    assert found.words.startswith(
-        "no target keeps 100 transactions a second at p99 < 10ms; the nearest is l, at 4.00 EUR"
-    )
+    assert found.words.startswith(f"no target keeps {KEEPS}; the nearest is l, at 4.00 EUR")
     assert str(found.targets[0].why.message) == "not measured: it is smaller than m, which fails"
-    search, _ = searched(plan, slower | {"other": BETWEEN})
-    words = search.record().words
-    assert words.startswith("no target is shown to keep 100 transactions a second at p99 < 10ms; the nearest is other")
+    words = searched(plan, slower | {"other": BETWEEN})[0].record().words
+    assert words.startswith(f"no target is shown to keep {KEEPS}; the nearest is other")
     assert words.endswith("; not decided: other")
-    search, _ = searched(plan, dict.fromkeys(PRICES, BROKEN))
-    assert search.record().words == (
-        "no target is shown to keep 100 transactions a second at p99 < 10ms; the nearest is l, at 4.00 EUR an hour: a "
-        "trial failed: failed; not decided: s, m, tie, other, l"
+    assert searched(plan, dict.fromkeys(PRICES, BROKEN))[0].record().words == (
+        f"no target is shown to keep {KEEPS}; the nearest is l, at 4.00 EUR an hour: a trial failed: failed; "
+        "not decided: s, m, tie, other, l"
     )

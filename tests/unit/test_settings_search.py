@@ -30,7 +30,8 @@ from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Line, R
 from pgdyno.plan.sweeps.settings_space import Span, read_choice, read_over
 from pgdyno.records import Point
 
-GOAL = Goal(Metric.TPS)
+TPS = Goal(Metric.TPS)
+RULES = Rules(Metric.TPS, 6, 14)
 POINT = PointComparison(ALL_POINTS, 6, 1.0, 0.9, None, Verdict.SLOWER, None, None)
 UNTESTED = [Line("good", "1", POINT), Line("idle", "2", untested=Untested.BUDGET)]
 ROUND_SIZES = [
@@ -42,12 +43,8 @@ JIT = ServerSetting("user", "bool", None, None, None, None)
 METHOD = ServerSetting("sighup", "enum", None, None, None, ["fsync", "fdatasync"])
 INTERNAL = ServerSetting("internal", "integer", None, "8192", "8192", None)
 KNOWN = {
-    "shared_buffers": SHARED,
-    "random_page_cost": COST,
-    "jit": JIT,
-    "wal_sync_method": METHOD,
-    "block_size": INTERNAL,
-}
+    "shared_buffers": SHARED, "random_page_cost": COST, "jit": JIT, "wal_sync_method": METHOD, "block_size": INTERNAL,
+}  # fmt: skip
 
 
 def test_a_range_is_read_in_the_smaller_of_its_units() -> None:
@@ -97,20 +94,14 @@ def test_the_server_refuses_values_that_it_cannot_have(over: dict[str, str | lis
     assert problem.hint
 
 
-def test_over_the_network_only_settings_of_sessions_are_searched() -> None:
+def test_problems_of_a_space_are_reported_together_with_those_of_servers_of_others() -> None:
+    assert len(searched({"a": "1..2", "b": "1..2"}, {}, None, by_session=False)) == 2
     over = {"random_page_cost": "1..4", "shared_buffers": "1GB..2GB", "wal_sync_method": ["fsync", "fdatasync"]}
     problems = searched(over, KNOWN, None, by_session=True)
     assert [each.field for each in problems if isinstance(each, SpaceProblem)] == [
         "search.over.shared_buffers",
         "search.over.wal_sync_method",
     ]
-
-
-def test_all_problems_of_a_space_are_reported_together() -> None:
-    assert len(searched({"a": "1..2", "b": "1..2"}, {}, None, by_session=False)) == 2
-
-
-def test_text_and_restarts_are_refused_on_a_server_that_pgdyno_did_not_start() -> None:
     command = ServerSetting("sighup", "string", None, None, None, None)
     known = {"shared_buffers": SHARED, "archive_command": command, "wal_sync_method": METHOD}
     assert [each.field for each in attached_problems(known, restarts=False)] == [
@@ -148,9 +139,14 @@ def test_a_setting_is_proposed_only_under_its_condition() -> None:
 
 def test_proposals_change_a_setting_that_needs_a_restart_once_per_group() -> None:
     values = [each["shared_buffers"] for each in proposals(1, 6 * RESTART_GROUP)]
-    changes = sum(one != other for one, other in pairwise(values))
-    assert changes <= 5
+    assert sum(one != other for one, other in pairwise(values)) <= 5
     assert len(set(values)) > 1
+    # a space of restarts only has no groups
+    source, found = Proposals(SPACE[:1], 1), []
+    for _ in range(8):
+        found.append(source.ask()["shared_buffers"])
+        source.tell(0.0, 0.0)
+    assert len(set(found)) > 4
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -161,14 +157,6 @@ def test_the_first_proposals_cover_each_range_evenly(seed: int) -> None:
         # a setting that needs a restart has three values, of which no two are in the same place
         assert min(at) < 0.5 < max(at), (of.name, at)
         assert max(at) - min(at) > 0.25, (of.name, at)
-
-
-def test_a_space_of_restarts_only_is_searched_without_groups() -> None:
-    source, found = Proposals(SPACE[:1], 1), []
-    for _ in range(8):
-        found.append(source.ask()["shared_buffers"])
-        source.tell(0.0, 0.0)
-    assert len(set(found)) > 4
 
 
 class Listed:
@@ -188,7 +176,7 @@ class Listed:
 
 
 def run(
-    figure: Callable[[Asked, int], Seen], rules: Rules, proposer: Listed | None = None
+    figure: Callable[[Asked, int], Seen], rules: Rules = RULES, proposer: Listed | None = None
 ) -> tuple[Found, list[Asked]]:
     steps, asked = search(rules, proposer or Listed(), list[Best]().append), []
     step = next(steps)
@@ -204,8 +192,25 @@ def wobbling(factor: float, number: int) -> Seen:
     return Seen(factor * (1 + 0.001 * (number % 3)), 0.0, 1.0)
 
 
+def by_good(factor: float) -> Callable[[Asked, int], Seen]:
+    """A server on which the line `good` has this figure, and every other configuration 100."""
+    return lambda step, number: wobbling(factor if "good" in step.settings else 100, number)
+
+
+def by_any(factor: float, violation: float = 0.0) -> Callable[[Asked, int], Seen]:
+    """A server on which all but the starting configuration have this figure, and break a promise so far."""
+
+    def seen(step: Asked, number: int) -> Seen:
+        return replace(wobbling(factor, number), violation=violation) if step.settings else wobbling(100, number)
+
+    return seen
+
+
+FAILED = Seen(None, 1.0, 1.0)
+
+
 def test_a_line_stays_only_if_a_difference_was_shown() -> None:
-    found, asked = run(lambda step, n: wobbling(110 if "good" in step.settings else 100, n), Rules(Metric.TPS, 6, 14))
+    found, asked = run(by_good(110))
     assert found.settings == {"good": "1"}
     assert found.confirmed is not None
     assert found.confirmed.change == pytest.approx(0.1, abs=0.005)
@@ -213,64 +218,54 @@ def test_a_line_stays_only_if_a_difference_was_shown() -> None:
     assert all(step.pair > 0 for step in asked if step.stage in (Stage.CONFIRM, Stage.REDUCE))
     # the last confirmation is that of the settings that are left
     assert [step.settings for step in asked[-2:]] in ([{"good": "1"}, {}], [{}, {"good": "1"}])
-
-
-def test_with_a_latency_as_goal_less_is_better() -> None:
-    found, _ = run(lambda step, n: wobbling(90 if "good" in step.settings else 100, n), Rules(Metric.P99, 6, 14))
-    assert found.settings == {"good": "1"}
+    text = configuration(found, TPS, "run", "words")
+    assert "# with this line: +10.0 % throughput, 95 % interval" in text
+    assert text.endswith("good = '1'\n")
+    assert "idle" not in text
+    said, *others = found_messages(found, TPS)
+    assert str(said).startswith("confirmed difference from the starting configuration: +10.0 % throughput")
+    assert [str(each) for each in others] == [
+        "with good = 1",
+        "1 line made no detectable difference and is back at its starting value",
+    ]
+    record = search_record(found, TPS, "pg", Point(clients=1), 3, [said])
+    assert [(line.name, line.kept) for line in record.lines] == [("good", True), ("idle", False)]
+    assert record.confirmed is not None
+    # with a latency as goal, less is better
+    assert run(by_good(90), Rules(Metric.P99, 6, 14))[0].settings == {"good": "1"}
 
 
 def test_nothing_better_ends_without_a_confirmation() -> None:
-    found, asked = run(lambda step, n: wobbling(90 if step.settings else 100, n), Rules(Metric.TPS, 6, 14))
+    found, asked = run(by_any(90))
     assert (found.settings, found.confirmed) == ({}, None)
     assert all(step.pair == 0 for step in asked)
-
-
-def test_a_configuration_that_breaks_the_promise_or_fails_never_wins() -> None:
-    def broken(step: Asked, number: int) -> Seen:
-        seen = wobbling(200 if step.settings else 100, number)
-        return Seen(seen.figure, 0.3 if step.settings else 0.0, 1.0)
-
-    assert run(broken, Rules(Metric.TPS, 6, 14))[0].settings == {}
-
-    def failing(step: Asked, number: int) -> Seen:
-        return Seen(None, 1.0, 1.0) if step.settings else wobbling(100, number)
-
-    assert run(failing, Rules(Metric.TPS, 6, 14))[0].settings == {}
+    # what breaks the promise or fails never wins
+    assert run(by_any(200, violation=0.3))[0].settings == {}
+    assert run(lambda step, n: FAILED if step.settings else wobbling(100, n))[0].settings == {}
 
 
 def test_a_promise_that_breaks_in_the_confirmation_voids_it() -> None:
     def late(step: Asked, number: int) -> Seen:
-        seen = wobbling(120 if step.settings else 100, number)
-        return Seen(seen.figure, 0.1 if step.settings and step.pair == 3 else 0.0, 1.0)
+        return by_any(120, violation=0.1 if step.pair == 3 else 0.0)(step, number)
 
-    found, _ = run(late, Rules(Metric.TPS, 6, 14))
-    assert found.settings == {}
-    assert found.broken == 1
+    found, _ = run(late)
+    assert (found.settings, found.broken) == ({}, 1)
 
 
 def test_a_budget_ends_exploring_and_leaves_lines_untested() -> None:
-    rules = Rules(Metric.TPS, 6, 1_000, budget_s=60)
-    found, asked = run(lambda step, n: wobbling(110 if "good" in step.settings else 100, n), rules)
+    found, asked = run(by_good(110), Rules(Metric.TPS, 6, 1_000, budget_s=60))
     assert sum(step.stage is Stage.EXPLORE for step in asked) == 15
     assert found.settings
     assert any(line.without is None and line.is_kept for line in found.lines)
 
 
-def test_all_failed_trials_give_no_answer() -> None:
-    found, _ = run(lambda *_: Seen(None, 1.0, 1.0), Rules(Metric.TPS, 6, 14))
-    assert found.settings == {}
-    (said,) = found_messages(found, Goal(Metric.TPS))
-    assert str(said).startswith("no answer: too few trials finished")
-
-
-def test_a_starting_configuration_whose_trials_fail_is_not_called_the_same() -> None:
-    found, _ = run(
-        lambda step, n: wobbling(100, n) if step.settings else Seen(None, 1.0, 1.0), Rules(Metric.TPS, 6, 14)
-    )
-    assert found.settings == {}
-    (said,) = found_messages(found, Goal(Metric.TPS))
-    assert str(said).startswith("no answer: too few trials finished")
+def test_failed_trials_give_no_answer() -> None:
+    # all of them, or those of the starting configuration
+    for figure in (lambda *_: FAILED, lambda step, n: wobbling(100, n) if step.settings else FAILED):
+        found, _ = run(figure)
+        assert found.settings == {}
+        (said,) = found_messages(found, TPS)
+        assert str(said).startswith("no answer: too few trials finished")
 
 
 def test_a_line_that_shows_no_difference_stays_if_the_file_without_it_is_not_confirmed() -> None:
@@ -281,9 +276,9 @@ def test_a_line_that_shows_no_difference_stays_if_the_file_without_it_is_not_con
         is_good = len(step.settings) == 2 or (step.stage is Stage.REDUCE and "good" in step.settings)
         return wobbling(110 if is_good else 100, number)
 
-    found, _ = run(both, Rules(Metric.TPS, 6, 14))
+    found, _ = run(both)
     assert found.settings.keys() == {"good", "idle"}
-    text = configuration(found, Goal(Metric.TPS), "run", "words")
+    text = configuration(found, TPS, "run", "words")
     assert "throughput, 95 % interval -9.2 to -8.9 %\ngood = " in text
     assert "# no difference shown alone" in text
     assert "\nidle = " in text
@@ -300,21 +295,14 @@ class Crowded(Listed):
         return {"good": 0.85, "idle": 0.09, "one": 0.04, "two": 0.02}
 
 
-def only_good(step: Asked, number: int) -> Seen:
-    return wobbling(110 if "good" in step.settings else 100, number)
-
-
 def test_unimportant_lines_are_put_back_together() -> None:
-    found, asked = run(only_good, Rules(Metric.TPS, 6, 14), Crowded())
+    found, asked = run(by_good(110), RULES, Crowded())
     reduced = [step.settings for step in asked if step.stage is Stage.REDUCE]
     assert {len(each) for each in reduced} == {4, 1}
     assert len(reduced) == 12
     assert [(line.name, line.is_kept, line.is_one_of_several) for line in found.lines] == [
-        ("two", False, True),
-        ("one", False, True),
-        ("idle", False, True),
-        ("good", True, False),
-    ]
+        ("two", False, True), ("one", False, True), ("idle", False, True), ("good", True, False),
+    ]  # fmt: skip
     assert found.settings == {"good": "1"}
 
 
@@ -322,42 +310,33 @@ def test_unimportant_lines_that_are_needed_are_put_back_one_by_one_the_most_impo
     def needed(step: Asked, number: int) -> Seen:
         return wobbling(110 if {"good", "idle"} <= step.settings.keys() else 100, number)
 
-    found, _ = run(needed, Rules(Metric.TPS, 6, 14), Crowded())
+    found, _ = run(needed, RULES, Crowded())
     assert [(line.name, line.is_kept) for line in found.lines] == [
-        ("good", True),
-        ("idle", True),
-        ("one", False),
-        ("two", False),
-    ]
+        ("good", True), ("idle", True), ("one", False), ("two", False),
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("budget_s", [20, 30, 45, 60, 100, 200])
-def test_a_search_stays_within_its_budget(budget_s: float) -> None:
-    found, asked = run(only_good, Rules(Metric.TPS, 6, 1_000, budget_s=budget_s), Crowded())
-    assert 0.75 * budget_s <= len(asked) <= budget_s
-    assert found.settings
+def crowded(figure: Callable[[Asked, int], Seen], budget_s: float) -> tuple[Found, list[Asked]]:
+    return run(figure, Rules(Metric.TPS, 6, 1_000, budget_s=budget_s), Crowded())
 
 
-def test_a_search_that_found_nothing_explores_as_long_as_its_budget_has_room_for_a_confirmation() -> None:
-    def worse(step: Asked, number: int) -> Seen:
-        return wobbling(90 if step.settings else 100, number)
-
-    _, asked = run(worse, Rules(Metric.TPS, 6, 1_000, budget_s=60), Crowded())
-    # two pairs of six trials would not fit any more
+def test_a_search_stays_within_its_budget() -> None:
+    for budget_s in (20, 30, 45, 60, 100, 200):
+        found, asked = crowded(by_good(110), budget_s)
+        assert 0.75 * budget_s <= len(asked) <= budget_s
+        assert found.settings
+    # one that found nothing explores as long as there is room for a confirmation: two pairs of six trials
+    _, asked = crowded(by_any(90), 60)
     assert 60 - 12 - 8 <= len(asked) <= 60
-
-
-def test_a_budget_has_room_for_the_fresh_server_of_the_pairs() -> None:
-    def slow_start(step: Asked, number: int) -> Seen:
-        return replace(only_good(step, number), seconds=20.0 if number == 1 else 1.0)
-
-    _, asked = run(slow_start, Rules(Metric.TPS, 6, 1_000, budget_s=60), Crowded())
+    # and for the fresh server of the pairs
+    _, asked = crowded(lambda step, n: replace(by_good(110)(step, n), seconds=20.0 if n == 1 else 1.0), 60)
     assert len(asked) + 2 * 19 <= 60
 
 
 def test_lines_without_time_for_a_test_are_comments_beside_those_that_were_confirmed() -> None:
-    found, _ = run(only_good, Rules(Metric.TPS, 6, 1_000, budget_s=100), Crowded())
-    text = configuration(replace(found, settings={"good": "1", "idle": "2"}, lines=[*UNTESTED]), GOAL, "run", "words")
+    found, _ = crowded(by_good(110), 100)
+    untested = [Line("good", "1", POINT), Line("idle", "2", untested=Untested.BUDGET)]
+    text = configuration(replace(found, settings={"good": "1", "idle": "2"}, lines=untested), TPS, "run", "words")
     assert "\ngood = '1'\n" in text
     assert "# not tested alone: the budget was used up\n# idle = '2'\n" in text
 
@@ -383,25 +362,8 @@ def test_proposals_of_several_kinds_are_written_as_in_postgresql_conf() -> None:
     assert isinstance(Searched("a", ("x", "y"), False, False).choice, tuple)
 
 
-def test_the_configuration_file_states_the_difference_of_each_line() -> None:
-    found, _ = run(lambda step, n: wobbling(110 if "good" in step.settings else 100, n), Rules(Metric.TPS, 6, 14))
-    text = configuration(found, Goal(Metric.TPS), "run", "words")
-    assert "# with this line: +10.0 % throughput, 95 % interval" in text
-    assert text.endswith("good = '1'\n")
-    assert "idle" not in text
-    said, *others = found_messages(found, Goal(Metric.TPS))
-    assert str(said).startswith("confirmed difference from the starting configuration: +10.0 % throughput")
-    assert [str(each) for each in others] == [
-        "with good = 1",
-        "1 line made no detectable difference and is back at its starting value",
-    ]
-    record = search_record(found, Goal(Metric.TPS), "pg", Point(clients=1), 3, [said])
-    assert [(line.name, line.kept) for line in record.lines] == [("good", True), ("idle", False)]
-    assert record.confirmed is not None
-
-
 def test_the_price_of_a_million_falls_as_throughput_rises() -> None:
-    found, _ = run(lambda step, n: wobbling(125 if "good" in step.settings else 100, n), Rules(Metric.TPS, 6, 14))
+    found, _ = run(by_good(125))
     goal = Goal(Metric.TPS, hourly=0.36, currency="EUR")
     said, _, price, *_ = found_messages(found, goal)
     assert str(said).startswith("confirmed difference from the starting configuration: -20.0 % price of a million")
@@ -422,29 +384,24 @@ def test_the_price_of_a_million_falls_as_throughput_rises() -> None:
 
 
 def test_a_line_without_which_trials_fail_stays_and_says_so() -> None:
-    def failing(step: Asked, number: int) -> Seen:
-        # as a server that does not start with one of two lines alone
-        if step.settings.keys() == {"good"}:
-            return Seen(None, 1.0, 1.0)
-        return wobbling(110 if "good" in step.settings else 100, number)
-
-    found, _ = run(failing, Rules(Metric.TPS, 6, 14))
+    # as a server that does not start with one of two lines alone
+    found, _ = run(lambda step, n: FAILED if step.settings.keys() == {"good"} else by_good(110)(step, n))
     assert found.settings.keys() == {"good", "idle"}
-    text = configuration(found, Goal(Metric.TPS), "run", "words")
+    text = configuration(found, TPS, "run", "words")
     assert "# without this line, a trial failed or broke a promise\nidle = " in text
     assert "# without this line: -9.0 % throughput" in text
 
 
 def test_without_a_difference_the_file_has_no_line() -> None:
-    found, _ = run(lambda _, n: wobbling(100, n), Rules(Metric.TPS, 6, 14))
-    (said,) = found_messages(found, Goal(Metric.TPS))
+    found, _ = run(by_any(100))
+    (said,) = found_messages(found, TPS)
     assert "same" in str(said)
-    lines = configuration(found, Goal(Metric.TPS), "run", str(said)).splitlines()
+    lines = configuration(found, TPS, "run", str(said)).splitlines()
     assert all(line.startswith("#") for line in lines)
-    assert search_record(found, Goal(Metric.TPS), "pg", Point(clients=1), 3, [said]).settings == {}
+    assert search_record(found, TPS, "pg", Point(clients=1), 3, [said]).settings == {}
 
 
 def test_the_best_so_far_is_shown_with_its_noise_and_as_not_confirmed() -> None:
-    words = best_words(Best({"jit": "off"}, 1234.5, 3, 0.021), Goal(Metric.TPS))
+    words = best_words(Best({"jit": "off"}, 1234.5, 3, 0.021), TPS)
     assert words.startswith("best so far, not confirmed: 1,23")
     assert "(3 trials, noise ±2.1 % per trial) with jit = off" in words
