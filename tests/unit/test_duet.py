@@ -82,8 +82,7 @@ def test_every_other_repeat_swaps_the_halves() -> None:
 @EVEN
 def test_a_plan_of_pairs_takes_half_of_the_time(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN)
-    assert len(planned_trials(plan)) == 24
-    assert time_needed_s(plan) == 120
+    assert (len(planned_trials(plan)), time_needed_s(plan)) == (24, 120)
     assert planned_trials(plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
 
 
@@ -94,17 +93,19 @@ def test_a_plan_of_pairs_takes_half_of_the_time(tmp_path: Path) -> None:
         ('[target.b]\nkind = "embedded"\nversion = "17"\n', "", "trial.order", "the plan has 1"),
         ("[sweep]", '[sweep]\nsettings.work_mem = ["4MB", "8MB"]', "trial.order", "make more arms"),
         ('kind = "embedded"\nversion = "17"', 'kind = "dsn"\ndsn = "host=db"', "trial.order", "that of target b"),
-        ("[workload]", 'generators = ["ssh://x"]\n[workload]', "generators", "each half of this host's processors"),
+        (
+            'name = "mine"',
+            'name = "mine"\ngenerators = ["ssh://x"]',
+            "generators",
+            "each half of this host's processors",
+        ),
         ("[sweep]", '[search]\nfind = "peak"\n[sweep]', "search", "depends on the other target"),
         ('duration = "10s"', "transactions = 10", "trial.transactions", "finish first"),
         ("[sweep]", '[reset]\ndrop_cache = "machine"\n[sweep]', "reset.drop_cache", "cache of the other target"),
     ],
 )
 def test_impossible_duets_are_refused(tmp_path: Path, old: str, new: str, at: str, message: str) -> None:
-    text = PLAN.replace(old, new, 1)
-    if new.startswith("generators"):
-        text = f'generators = ["ssh://x"]\n{PLAN}'
-    found = problems(tmp_path, text)
+    found = problems(tmp_path, PLAN.replace(old, new, 1))
     assert any(each.path == at and message in each.message for each in found), found
 
 
@@ -128,31 +129,25 @@ def seconds(*counts: int, phase: str = "measure", first: int = 0, length_us: int
     ]
 
 
+def ratio(base: list[dict[str, Any]], other: list[dict[str, Any]]) -> tuple[float, int]:
+    """Returns the ratio of two trials, and of how many seconds."""
+    found = present(duet_ratio(base, other))
+    return math.exp(found.log), found.seconds
+
+
 def test_the_ratio_is_that_of_the_seconds_which_both_measured() -> None:
     base = [{"event": "start"}, *seconds(7, phase="warm-up"), *seconds(100, 50, 200, first=1)]
     other = [*seconds(9, phase="warm-up"), *seconds(110, 55, 220, 5, first=1)]
-    found = present(duet_ratio(base, other))
-    assert math.exp(found.log) == pytest.approx(1.1)
-    assert found.seconds == 3
-    mirrored = present(duet_ratio(other, base))
-    assert mirrored.log == pytest.approx(-found.log)
-
-
-def test_a_stall_of_one_of_them_counts() -> None:
-    found = present(duet_ratio(seconds(100, 100, 100, 100), seconds(100, 0, 100, 0)))
+    assert ratio(base, other) == pytest.approx((1.1, 3))
+    assert ratio(other, base) == pytest.approx((1 / 1.1, 3))
     # two of four seconds, and both stalls: 100/100, then 100/200 over two seconds with the last stall
-    assert found.seconds == 4
-    assert math.exp(found.log) == pytest.approx((1.0 * (100 / 300) ** 3) ** 0.25)
+    stalled = ratio(seconds(100, 100, 100, 100), seconds(100, 0, 100, 0))
+    assert stalled == pytest.approx(((1.0 * (100 / 300) ** 3) ** 0.25, 4))
     assert duet_ratio(seconds(100, 100), seconds(0, 0)) is None
     assert duet_ratio([], seconds(1)) is None
-
-
-def test_an_interval_of_another_length_is_left_out() -> None:
+    # an interval of another length is left out
     base = [*seconds(100), *seconds(10, first=1, length_us=100_000)]
-    other = [*seconds(200), *seconds(1, first=1, length_us=10_000)]
-    found = present(duet_ratio(base, other))
-    assert math.exp(found.log) == pytest.approx(2.0)
-    assert found.seconds == 1
+    assert ratio(base, [*seconds(200), *seconds(1, first=1, length_us=10_000)]) == pytest.approx((2.0, 1))
 
 
 def result(outcome: Outcome, message: str = "") -> TrialResult:
@@ -206,9 +201,6 @@ def test_a_duet_is_judged_by_its_ratios() -> None:
     assert noise_floor(disturbed([1.001, 0.999] * 3)).floor < 0.01
     (plain,) = compare([arms_of(([1.0] * 6, [1.1] * 6))])
     assert not plain.points[0].duet
-
-
-def test_the_servers_of_a_duet_are_its_unit_if_there_are_several() -> None:
     # three pairs of servers, of which one is 6 % slower: six pairs of trials are three values
     (found,) = compare([disturbed([1.0, 1.0, 0.94] * 2, instances=3)])
     point = found.points[0]
@@ -236,13 +228,10 @@ def test_a_run_of_pairs_is_compared_by_the_ratios_of_its_records() -> None:
     assert latency.points[0].duets == {}
 
 
-def test_of_two_runs_the_partner_of_a_trial_has_its_number_there() -> None:
+def test_of_two_runs_partners_have_their_numbers_there_and_lengths_are_named() -> None:
     both = unite_runs([duet_run("x"), duet_run("y")])
     partners = [present(trial.duet).partner for trial in both.trials]
     assert partners == [number + 1 if number % 2 else number - 1 for number in range(1, 25)]
-
-
-def test_the_lengths_of_two_runs_trials_are_both_named() -> None:
     runs = [SampleRun(manifest(run=name)) for name in ("x", "y")]
     for run, seconds in zip(runs, (10, 30), strict=True):
         add_trial(run, "pg18", 4, 1_000, 900, seconds=seconds)
@@ -250,10 +239,15 @@ def test_the_lengths_of_two_runs_trials_are_both_named() -> None:
     assert "trials of 10 s after 2 s of warm-up, trials of 30 s after 2 s of warm-up" in said
 
 
+def plain_run(*targets: str) -> SampleRun:
+    run = SampleRun(manifest(targets))
+    for target in targets:
+        add_trial(run, target, 4, 1_000.0, 900)
+    return run
+
+
 def test_its_figures_are_compared_with_nothing_else() -> None:
-    plain = SampleRun(manifest(("a", "b")))
-    for target in ("a", "b"):
-        add_trial(plain, target, 4, 1_000.0, 900)
+    plain = plain_run("a", "b")
     for pair in ((duet_run(), plain), (plain, duet_run()), (duet_run("x"), duet_run("y"))):
         with pytest.raises(UsageError, match="is a duet"):
             between(*pair, Metric.TPS)
@@ -271,7 +265,6 @@ def test_reports_and_the_audit_mark_its_figures() -> None:
     table = trial_table(digest(run))
     assert table.rows[0][table.headings.index("duet with")] == "2"
     assert to_csv(run).splitlines()[1].endswith(",,2,0.909091,,,,,,,,transactions,,,,,,,,,")
-    plain = SampleRun(manifest())
-    add_trial(plain, "pg18", 4, 1_000.0, 900)
+    plain = plain_run("pg18")
     assert duet_rule.RULE.findings(Subject(cast("AuditRun", plain))) == []
     assert "duet with" not in trial_table(digest(plain)).headings
