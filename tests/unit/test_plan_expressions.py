@@ -22,46 +22,30 @@ NAMES: dict[str, Value] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("clients / 4", Fraction(3, 2)),
-        ("clients // 4", 1),
-        ("clients % 4", 2),
-        ("-clients + 2 * scale - 1", 193),
-        ("0.1 * 30", 3),
-        ("max(1, clients / 12)", 1),
-        ("min(clients, scale, 5)", 5),
-        ("round(clients / 4)", 2),
-        ("round(clients / 12)", 1),
-        ("round(0.4)", 0),
-        ("variables.range * 2", 100),
-        ("settings.auto_explain.log_min_duration + 1", 11),
-        ("  clients ", 6),
-        ("1_000 + 1", 1001),
-    ],
-)
-def test_numbers(text: str, value: Fraction | int) -> None:
-    assert parse_expression(text).number(NAMES) == value
+def test_numbers() -> None:
+    for text, value in (
+        ("clients / 4", Fraction(3, 2)), ("clients // 4", 1), ("clients % 4", 2), ("-clients + 2 * scale - 1", 193),
+        ("0.1 * 30", 3), ("max(1, clients / 12)", 1), ("min(clients, scale, 5)", 5), ("round(clients / 4)", 2),
+        ("round(clients / 12)", 1), ("round(0.4)", 0), ("variables.range * 2", 100), ("  clients ", 6),
+        ("settings.auto_explain.log_min_duration + 1", 11), ("1_000 + 1", 1001),
+    ):  # fmt: skip
+        assert parse_expression(text).number(NAMES) == value, text
 
 
-@pytest.mark.parametrize(
-    ("text", "holds"),
-    [
-        ("clients > 5 and scale < 101", True),
-        ("clients > 5 and not scale == 100", False),
-        ("clients == 6 or clients == 7", True),
-        ("1 < clients <= 6", True),
-        ("1 < clients < 6", False),
-        ('protocol == "simple"', True),
-        ("protocol != 'simple'", False),
-        ('settings.work_mem == "4MB"', True),
-        ("variables.range == 50", True),
-        ("variables.range >= 51", False),
-    ],
-)
-def test_conditions(text: str, holds: bool) -> None:
-    assert parse_expression(text).holds(NAMES) is holds
+def test_conditions() -> None:
+    for text, holds in (
+        ("clients > 5 and scale < 101", True), ("clients > 5 and not scale == 100", False),
+        ("clients == 6 or clients == 7", True), ("1 < clients <= 6", True), ("1 < clients < 6", False),
+        ('protocol == "simple"', True), ("protocol != 'simple'", False), ('settings.work_mem == "4MB"', True),
+        ("variables.range == 50", True), ("variables.range >= 51", False),
+    ):  # fmt: skip
+        assert parse_expression(text).holds(NAMES) is holds, text
+
+
+UNSUPPORTED = [
+    "__import__('os')", "open('x')", "clients.__class__.__mro__[0]", "(lambda: 1)()", "[1 for x in y]",
+    "max(*clients, 1)", "min(clients, key=scale)", "'a'.b", "1j", "5is 3", "clients << 2", "f'{clients}'",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -70,20 +54,9 @@ def test_conditions(text: str, holds: bool) -> None:
         ("clients /", "is not an expression"),
         ("", "is not an expression"),
         ("2 ** 1000000", "2 ** 1000000 is not supported"),
-        ("__import__('os')", "is not supported"),
-        ("open('x')", "is not supported"),
-        ("clients.__class__.__mro__[0]", "is not supported"),
-        ("(lambda: 1)()", "is not supported"),
-        ("[1 for x in y]", "is not supported"),
+        *((text, "is not supported") for text in UNSUPPORTED),
         ("max(1)", "max takes two or more numbers"),
         ("round(1, 2)", "round takes one number"),
-        ("max(*clients, 1)", "is not supported"),
-        ("min(clients, key=scale)", "is not supported"),
-        ("'a'.b", "is not supported"),
-        ("1j", "is not supported"),
-        ("5is 3", "is not supported"),
-        ("clients << 2", "is not supported"),
-        ("f'{clients}'", "is not supported"),
         ("(" * 300 + "1" + ")" * 300, "too long|is not an expression"),
         ("1 + " * 200 + "1", "too long"),
     ],
@@ -171,24 +144,15 @@ def test_numbers_as_people_write_them() -> None:
 # ---- ranges ----
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("1..4", "1 2 3 4"),
-        (" 2 .. 10  step  4 ", "2 6 10"),
-        ("2..9 step 4", "2 6"),
-        ("1..16 doubling", "1 2 4 8 16"),
-        ("3..20 doubling", "3 6 12"),
-        ("7..7", "7"),
-        ("0..1 step 0.25", "0 0.25 0.5 0.75 1"),
-        ("1GB..4GB doubling", "1GB 2GB 4GB"),
-        ("1..3GB", "1GB 2GB 3GB"),
-        ("64MB..256MB step 64", "64MB 128MB 192MB 256MB"),
-        ("64MB..192MB step 64MB", "64MB 128MB 192MB"),
-    ],
-)
-def test_values_of_ranges(text: str, values: str) -> None:
-    assert expand_range(text) == values.split()
+def test_values_of_ranges() -> None:
+    for text, values in (
+        ("1..4", "1 2 3 4"), (" 2 .. 10  step  4 ", "2 6 10"), ("2..9 step 4", "2 6"), ("7..7", "7"),
+        ("1..16 doubling", "1 2 4 8 16"), ("3..20 doubling", "3 6 12"), ("0..1 step 0.25", "0 0.25 0.5 0.75 1"),
+        ("1GB..4GB doubling", "1GB 2GB 4GB"), ("1..3GB", "1GB 2GB 3GB"),
+        ("64MB..256MB step 64", "64MB 128MB 192MB 256MB"), ("64MB..192MB step 64MB", "64MB 128MB 192MB"),
+    ):  # fmt: skip
+        assert expand_range(text) == values.split()
+    assert len(expand_range(f"1..{MOST_VALUES}")) == MOST_VALUES
 
 
 @pytest.mark.parametrize(
@@ -218,7 +182,6 @@ def test_steps_are_even_and_the_ends_are_kept(low: int, steps: int, step: int, m
     assume(more < step)
     values = [int(each) for each in expand_range(f"{low}..{low + steps * step + more} step {step}")]
     assert values == list(range(low, low + steps * step + more + 1, step))
-    assert len(expand_range(f"1..{MOST_VALUES}")) == MOST_VALUES
 
 
 @given(low=st.integers(1, 1000), high=st.integers(1, 10**9))

@@ -154,7 +154,8 @@ def test_the_time_that_is_needed() -> None:
     assert time_needed_s(plan(clients, targets=("a", "b"), warmup="500ms", duration="2s", repeats=3)) == 3 * 2 * 3 * 2.5
     assert time_needed_s(plan(clients, transactions=10)) is None
     quick = load_plan("quick").plan
-    assert (len(planned_trials(quick)), time_needed_s(quick)) == (18, pytest.approx(90))
+    assert len(planned_trials(quick)) == 18
+    assert time_needed_s(quick) == pytest.approx(90)
 
 
 def test_the_order_of_an_earlier_version_is_kept() -> None:

@@ -98,13 +98,13 @@ def test_expressions_need_a_parameter_in_settings_and_are_rounded_down_elsewhere
     assert found.settings == {"max_connections": "18", "search_path": "a, b", "lc_messages": "scale"}
     assert found.variables == {"rows": "166.66666666666666", "sum": "1 + 1"}
     # others are rounded down
-    found = points(tmp_path, 'clients = [2, 3, 5]\nworkers = "clients / 2"')
-    assert [point.workers for point in found] == [1, 1, 2]
+    halves = points(tmp_path, 'clients = [2, 3, 5]\nworkers = "clients / 2"')
+    assert [point.workers for point in halves] == [1, 1, 2]
     (one,) = points(tmp_path, 'scale = 2\nclients = "scale * 8"\nworkers = "clients / 4"\nrate = "workers * 0.1"')
     assert (one.clients, one.workers, one.rate) == (16, 4, 0.4)
     # what is excluded may be invalid
-    found = points(tmp_path, 'clients = [1, 2]\nworkers = "clients / 2"\nexclude = "clients == 1"')
-    assert [point.clients for point in found] == [2]
+    kept = points(tmp_path, 'clients = [1, 2]\nworkers = "clients / 2"\nexclude = "clients == 1"')
+    assert [point.clients for point in kept] == [2]
 
 
 WRONG = [

@@ -22,25 +22,10 @@ from tests.unit.store_sample import sample_record
 
 START = Balances(accounts=10, tellers=20, branches=30, history=40, rows={"pgbench_history": 5})
 
-RULES = [
-    ({"tpcb-like"}, Rule.ALL_ALIKE),
-    ({"tpcb-like", "select-only"}, Rule.ALL_ALIKE),
-    ({"simple-update", "select-only"}, Rule.ACCOUNTS_ONLY),
-    ({"simple-update", "tpcb-like"}, Rule.MIXED),
-    ({"select-only"}, Rule.NOTHING_CHANGES),
-    ({"tpcb-like", "mine.sql"}, Rule.UNKNOWN),
-]
-
-
-@pytest.mark.parametrize(("scripts", "rule"), RULES)
-def test_the_rule_of_a_mix(scripts: set[str], rule: Rule) -> None:
-    assert rule_for(scripts) is rule
-
-
 PLAN = small_plan('scripts = ["select-only@2", "tpcb-like@0"]', trial="")
 
 
-def test_scripts_that_run_are_those_with_a_weight_in_use(tmp_path: Path) -> None:
+def test_scripts_that_run_are_those_with_a_weight_in_use_and_have_a_rule(tmp_path: Path) -> None:
     phase = '[[phase]]\nname = "{}"\nduration = "1s"\n'
     mixed = phase.format("a") + 'mix = { "tpcb-like" = 1, "select-only" = 0 }\n'
     for more, scripts in (
@@ -50,36 +35,39 @@ def test_scripts_that_run_are_those_with_a_weight_in_use(tmp_path: Path) -> None
         (phase.format("a") + 'mix = { "2" = 1 }\n', {"tpcb-like"}),
     ):
         assert scripts_that_run(load(tmp_path, PLAN + more)) == scripts
+    for names, rule in (
+        ({"tpcb-like"}, Rule.ALL_ALIKE),
+        ({"tpcb-like", "select-only"}, Rule.ALL_ALIKE),
+        ({"simple-update", "select-only"}, Rule.ACCOUNTS_ONLY),
+        ({"simple-update", "tpcb-like"}, Rule.MIXED),
+        ({"select-only"}, Rule.NOTHING_CHANGES),
+        ({"tpcb-like", "mine.sql"}, Rule.UNKNOWN),
+    ):
+        assert rule_for(names) is rule
 
 
 def later(accounts: int, tellers: int, branches: int, history: int, rows: int = 1) -> Balances:
-    return Balances(
-        START.accounts + accounts,
-        START.tellers + tellers,
-        START.branches + branches,
-        START.history + history,
-        {"pgbench_history": START.rows["pgbench_history"] + rows},
-    )
+    return Balances(10 + accounts, 20 + tellers, 30 + branches, 40 + history, {"pgbench_history": 5 + rows})
 
 
-BOOKS = [
-    (Rule.ALL_ALIKE, later(7, 7, 7, 7), True),
-    (Rule.ALL_ALIKE, later(8, 7, 7, 7), False),
-    (Rule.ALL_ALIKE, later(7, 7, 6, 7), False),
-    (Rule.ALL_ALIKE, later(7, 7, 7, 0, 0), False),
-    (Rule.ACCOUNTS_ONLY, later(7, 0, 0, 7), True),
-    (Rule.ACCOUNTS_ONLY, later(7, 7, 7, 7), False),
-    (Rule.ACCOUNTS_ONLY, later(7, 0, 1, 7), False),
-    (Rule.MIXED, later(7, 3, 3, 7), True),
-    (Rule.MIXED, later(7, 3, 4, 7), False),
-    (Rule.MIXED, later(6, 3, 3, 7), False),
-    (Rule.NOTHING_CHANGES, later(0, 0, 0, 0, 0), True),
-    (Rule.NOTHING_CHANGES, later(1, 0, 0, 0, 0), False),
-    (Rule.NOTHING_CHANGES, later(0, 0, 0, 0, 1), False),
-]
-
-
-@pytest.mark.parametrize(("rule", "after", "holds"), BOOKS)
+@pytest.mark.parametrize(
+    ("rule", "after", "holds"),
+    [
+        (Rule.ALL_ALIKE, later(7, 7, 7, 7), True),
+        (Rule.ALL_ALIKE, later(8, 7, 7, 7), False),
+        (Rule.ALL_ALIKE, later(7, 7, 6, 7), False),
+        (Rule.ALL_ALIKE, later(7, 7, 7, 0, 0), False),
+        (Rule.ACCOUNTS_ONLY, later(7, 0, 0, 7), True),
+        (Rule.ACCOUNTS_ONLY, later(7, 7, 7, 7), False),
+        (Rule.ACCOUNTS_ONLY, later(7, 0, 1, 7), False),
+        (Rule.MIXED, later(7, 3, 3, 7), True),
+        (Rule.MIXED, later(7, 3, 4, 7), False),
+        (Rule.MIXED, later(6, 3, 3, 7), False),
+        (Rule.NOTHING_CHANGES, later(0, 0, 0, 0, 0), True),
+        (Rule.NOTHING_CHANGES, later(1, 0, 0, 0, 0), False),
+        (Rule.NOTHING_CHANGES, later(0, 0, 0, 0, 1), False),
+    ],
+)
 def test_changes_against_the_rule(rule: Rule, after: Balances, holds: bool) -> None:
     changes, violations = check_balances(START, after, rule)
     assert changes["accounts"] == after.accounts - START.accounts
@@ -103,9 +91,6 @@ def test_counts_go_by_the_scale() -> None:
     ]
     # what was not counted is not judged
     assert check_counts(dataset, {"pgbench_branches": 3}) == []
-
-
-def test_how_much_is_checked() -> None:
     small, large = Dataset("pgbench", FULL_UP_TO_SCALE), Dataset("pgbench", FULL_UP_TO_SCALE + 1)
     assert scope_for("auto", small, Rule.ALL_ALIKE) == "full"
     assert scope_for("auto", large, Rule.ALL_ALIKE) == "counts"

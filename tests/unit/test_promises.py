@@ -24,7 +24,7 @@ from pgdyno.report.several_runs import arms_of, comparisons_of, unite_runs
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.report.translation import Language, use_language
 from tests.present import present
-from tests.unit.plan_sample import load, small_plan, the_problem
+from tests.unit.plan_sample import load, refuse, small_plan, the_problem
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html
 
 PLAN = small_plan(
@@ -54,9 +54,6 @@ def test_a_promise_is_a_figure_and_its_limit(text: str, limit: float, words: str
     assert found.words == words
     assert found.allows(limit * 0.9) is (found.is_ceiling and limit > 0) or limit == 0
     assert found.allows(limit) is found.sign.endswith("=")
-
-
-def test_every_figure_can_be_promised() -> None:
     for figure in FIGURES:
         unit = {"tps": "", "rate": "%", "errors": "%", "archive": "MB"}.get(figure, "ms")
         assert parse_promise(f"{figure} < 10{unit}").figure == figure
@@ -86,33 +83,29 @@ def test_every_figure_can_be_promised() -> None:
 def test_a_mistake_in_a_promise_names_its_line_and_the_remedy(
     promise: str, message: str, hint: str, tmp_path: Path
 ) -> None:
-    for written in (f'"{promise}"', f'["p50 < 1s", "{promise}"]'):
-        problem = the_problem(tmp_path, PLAN.replace('"p99 < 20ms"', written))
-        assert (problem.path, problem.line) == ("trial.promise[1]" if "[" in written else "trial.promise", 13)
-        assert message in problem.message
-        assert hint in str(problem.hint)
+    for written, path in ((f'"{promise}"', "trial.promise"), (f'["p50 < 1s", "{promise}"]', "trial.promise[1]")):
+        refuse(tmp_path, PLAN.replace('"p99 < 20ms"', written), path, message, hint, 13)
+
+
+RATE = "rate = [500]\n"
+PHASE = '[[phase]]\nname = "a"\nduration = "9s"\n[trial]'
 
 
 @pytest.mark.parametrize(
     ("changes", "path", "message"),
     [
-        ({"rate = [500]\n": "", "p99 < 20ms": "rate >= 95%"}, "trial.promise", "the load is a closed loop"),
+        ({RATE: "", "p99 < 20ms": "rate >= 95%"}, "trial.promise", "the load is a closed loop"),
         (
-            {'duration = "10s"': "", "p99 < 20ms": "rate >= 95%"}
-            | {"[trial]": '[[phase]]\nname = "a"\nduration = "9s"\n[trial]', "rate = [500]\n": ""},
+            {RATE: "", "p99 < 20ms": "rate >= 95%", 'duration = "10s"': "", "[trial]": PHASE},
             "trial.promise",
             "the load is a closed loop",
         ),
         (
-            {'scripts = ["tpcb-like"]': 'name = "tpch"', "rate = [500]\n": "", 'duration = "10s"\n': ""},
+            {RATE: "", 'scripts = ["tpcb-like"]': 'name = "tpch"', 'duration = "10s"\n': ""},
             "trial.promise",
             "runs each query once",
         ),
-        (
-            {"[trial]": '[search]\nfind = "peak"\n[trial]', "rate = [500]\n": "", "[16]": "[1, 16]"},
-            "trial.promise",
-            "search",
-        ),
+        ({RATE: "", "[trial]": '[search]\nfind = "peak"\n[trial]', "[16]": "[1, 16]"}, "trial.promise", "search"),
         ({"p99 < 20ms": "lag < 1s"}, "trial.promise", "target pg18 has no replicas"),
         ({"p99 < 20ms": "archive keeps up"}, "trial.promise", "target pg18 has no archive"),
         ({'"p99 < 20ms"': "7"}, "trial.promise", "must be a list"),
@@ -124,14 +117,12 @@ def test_a_promise_is_about_what_is_measured(changes: dict[str, str], path: str,
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)
-    problem = the_problem(tmp_path, text)
-    assert problem.path == path
-    assert message in problem.message
+    refuse(tmp_path, text, path, message)
 
 
 def test_a_plan_keeps_its_promises_and_needs_none(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN.replace('"p99 < 20ms"', '["p99 < 20ms", "rate >= 95%"]'))
-    resolved = json.loads(json.dumps(plan.as_resolved()))
+    resolved = plan.as_resolved()
     assert resolved["trial"]["promise"] == ["p99 < 20ms", "rate >= 95%"]
     assert [each.figure for each in promises_at(resolved, plan.points()[0])] == ["p99", "rate"]
     assert [each.figure for each in promises_at(resolved, Point(clients=16))] == ["p99"]
@@ -363,19 +354,14 @@ def test_many_promises_become_a_table() -> None:
     assert "Promises of the plan" in render_html(run, "here")
 
 
-def test_several_runs_show_no_promise_of_the_first() -> None:
+def test_several_runs_show_no_promise_of_the_first_and_other_languages_name_the_verdict() -> None:
     runs = [promising("p99 < 20ms"), promising()]
     for at, run in enumerate(runs):
         run.manifest = run.manifest.model_copy(update={"run": f"run-{at}"})
-        add(run)
+        add(run, p99=18)
     assert judged_promises(digest(unite_runs(runs)), NO_EXTRAS) == []
-
-
-def test_other_languages_name_the_verdict() -> None:
-    run = promising("p99 < 20ms")
-    add(run, p99=18)
     with use_language(Language.JAPANESE):
-        text = said(run).text
+        text = said(runs[0]).text
     assert text.isascii() is False
     assert "p99 < 20 ms" in text
     assert "cannot tell" not in text
