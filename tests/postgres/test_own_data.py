@@ -70,7 +70,7 @@ def dataset(folder: Path, sql: list[Any] = FILES, **swept: str) -> Dataset:
     return present(Dataset.of(Workload.model_validate(section), Point(clients=1, scale=1, variables=swept), folder))
 
 
-def load_steps(done: Preparation) -> list[str]:
+def load_steps(done: Preparation) -> list[str | None]:
     return [step.detail for step in done.steps if step.name == "load"]
 
 

@@ -49,9 +49,7 @@ def test_outages_that_touch_are_one() -> None:
     assert one["all_away_in_us"] == [[3_500_000, 4_000_000], [4_200_000, 4_500_000]]
     assert one["all_away_us"] == 800_000
     assert (other["number"], other["began_us"], other["all_away_us"]) == (2, 20 * SECOND, 0)
-
-
-def test_a_client_that_is_lost_twice_in_one_outage_is_one_client() -> None:
+    # a client that is lost twice in one outage is one client
     (one,) = outages([outage(3, 1, lost=2), outage(6, 1, lost=1)], [outage(3.5, 3, lost=2)])
     assert (one["connections_lost"], one["clients"]) == (5, 4)
 
@@ -61,33 +59,27 @@ def test_an_outage_within_a_second_belongs_to_the_last_one_and_one_without_an_en
     assert len(outages([outage(3, 1)], [outage(5.1, 1)])) == 2
     (one,) = outages([outage(3, None), outage(30, 1)], [outage(9, 1)])
     assert (one["length_us"], one["clients_never_back"]) == (None, 2)
-
-
-def test_there_is_no_outage_while_one_generator_is_connected() -> None:
+    # there is none while one generator is connected
     (one,) = outages([outage(3, 1, (3, 4))], [])
     assert one["all_away_us"] == 0
 
 
-def share(count: int, asked_percent: float) -> Event:
-    return {"script": 0, "name": "Payment", "count": count, "asked_percent": asked_percent}
-
-
-def tpcc(count: int, *, is_one: bool = True) -> dict[str, Any]:
-    mix = [share(count, 50.0), share(1000, 50.0)]
+def tpcc(count: int = 1000, **changes: object) -> dict[str, Any]:
+    mix = [{"script": 0, "name": "Payment", "count": each, "asked_percent": 50.0} for each in (count, 1000)]
     return {
-        "types": [],
+        "types": [{"scripts": [number], "count": one["count"]} for number, one in enumerate(mix)],
         "mix": mix,
         "new_orders": {"committed": 0, "rolled_back": 0},
         "deferred": None,
         "server": {"message": "the first generator counts"},
-        "mix_is_one": is_one,
+        "mix_is_one": True,
         "refused": None,
-    } | {"types": [{"scripts": [number], "count": one["count"]} for number, one in enumerate(mix)]}
+    } | changes
 
 
 @pytest.mark.parametrize(("count", "is_one", "refused"), [(1020, True, False), (600, True, True), (600, False, False)])
 def test_the_mix_is_judged_over_all(count: int, *, is_one: bool, refused: bool) -> None:
-    fields = end_of_workload([{"tpcc": tpcc(count, is_one=is_one)}] * 3, [4] * 3, MERGED)
+    fields = end_of_workload([{"tpcc": tpcc(count, mix_is_one=is_one)}] * 3, [4] * 3, MERGED)
     found = fields["tpcc"]
     assert [one["count"] for one in found["mix"]] == [3 * count, 3000]
     assert (found["refused"] is not None, fields.get("outcome"), fields.get("exit_code")) == (
@@ -101,9 +93,9 @@ def test_the_mix_is_judged_over_all(count: int, *, is_one: bool, refused: bool) 
 
 def test_the_servers_counts_are_those_of_who_ended_last() -> None:
     counts = [{"nopm": 60.0 * orders / s, "new_orders": orders, "seconds": s} for orders, s in ((90, 1.0), (300, 4.0))]
-    silent = {"message": "the first generator counts"}
-    for servers, of_all in (([counts[0], counts[1], silent], counts[1]), ([silent, silent], silent)):
-        ends = [{"tpcc": tpcc(1000) | {"server": server}} for server in servers]
+    silent = tpcc()["server"]
+    for servers, of_all in (([*counts, silent], counts[1]), ([silent, silent], silent)):
+        ends = [{"tpcc": tpcc(server=server)} for server in servers]
         assert end_of_workload(ends, [4] * len(ends), MERGED)["tpcc"]["server"] == of_all
 
 

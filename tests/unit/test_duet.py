@@ -129,7 +129,7 @@ def seconds(*counts: int, phase: str = "measure", first: int = 0, length_us: int
     ]
 
 
-def ratio(base: list[dict[str, Any]], other: list[dict[str, Any]]) -> tuple[float, int]:
+def ratio(base: list[dict[str, Any]], other: list[dict[str, Any]]) -> tuple[float, float]:
     """Returns the ratio of two trials, and of how many seconds."""
     found = present(duet_ratio(base, other))
     return math.exp(found.log), found.seconds

@@ -177,6 +177,3 @@ def test_failed_trials_cost_a_pair_and_no_look(tmp_path: Path) -> None:
     assert [each.pairs for each in found if each.arm == "c"][-1] == 6
     assert counts(run)["c", 2] == 6
     assert max(trial.repeat for trial in run.trials if trial.target == "c") == 7
-
-
-##### unit/test_experiment_trial.py

@@ -22,7 +22,7 @@ from pgdyno.targets.operations import backup
 from pgdyno.targets.operations.backup import backup_command
 from tests.present import present
 from tests.unit.store_sample import trial_record
-from tests.unit.test_run_inject import begin, settled
+from tests.unit.test_run_events import begin, settled
 from tests.waiting import wait_until
 
 # ---- the trial ----

@@ -1,33 +1,51 @@
-"""The noise grade: the smallest difference that a run could have detected."""
+"""The noise grade: the smallest difference that a run could have detected, and the one that a plan can expect."""
 
+import json
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from pgdyno.analyse.comparison import LEAST_DELTA, compare
+from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, compare
+from pgdyno.analyse.gate import gate
 from pgdyno.analyse.intervals import unpaired_interval, upper_spread
-from pgdyno.analyse.noise_grade import NoiseGrade, grade_of_comparison, grade_of_repeats
+from pgdyno.analyse.noise_grade import (
+    NoiseGrade,
+    expected_grade,
+    grade_against_none,
+    grade_of_comparison,
+    grade_of_repeats,
+)
 from pgdyno.analyse.pairs import Metric, within
+from pgdyno.commands.comparison import compare as commands
+from pgdyno.commands.plan import check
+from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_line
+from pgdyno.host import describe_host
+from pgdyno.records import Host, TargetRecord
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report.answers.answer import answer_json
 from pgdyno.report.answers.noise import noise_grade, noise_line
 from pgdyno.report.report_content import digest
+from pgdyno.store import RunFolder
 from tests.present import present
+from tests.unit.comparison_sample import arms_of
+from tests.unit.events_sample import sample_events
+from tests.unit.plan_sample import load, small_plan
 from tests.unit.report_answer_sample import extras_of
 from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
+from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
+
+# ---- of a run ----
 
 
-@pytest.mark.parametrize(
-    ("detectable", "letter"),
-    [(0.0, "A"), (0.02, "A"), (0.0201, "B"), (0.05, "B"), (0.1, "C"), (0.2, "D"), (0.21, "E"), (9.0, "E")],
-)
-def test_letters(detectable: float, letter: str) -> None:
-    assert NoiseGrade(detectable, 6, is_compared=True).letter == letter
-
-
-def test_without_repeats_there_is_no_grade() -> None:
+def test_grades_have_letters_and_need_repeats() -> None:
+    for detectable, letter in (
+        (0.0, "A"), (0.02, "A"), (0.0201, "B"), (0.05, "B"), (0.1, "C"), (0.2, "D"), (0.21, "E"), (9.0, "E"),
+    ):  # fmt: skip
+        assert NoiseGrade(detectable, 6, is_compared=True).letter == letter
     assert grade_of_repeats([[1.0], [2.0]]) is None
     assert grade_of_repeats([]) is None
     assert "unknown" in noise_line(noise_grade(digest(sweep(clients=(1, 4), repeats=1)), None))
@@ -55,46 +73,45 @@ def test_points_pool_their_variance_and_more_repeats_show_less() -> None:
     both = present(grade_of_repeats([calm, wild])).detectable
     assert present(grade_of_repeats([calm])).detectable < both < present(grade_of_repeats([wild])).detectable
     assert present(grade_of_repeats([calm, wild], repeats=12)).detectable < both
-
-
-def test_fewer_repeats_than_a_claim_needs_have_the_grade_of_the_fewest_that_can_make_one() -> None:
+    # fewer repeats than a claim needs have the grade of the fewest that can make one
     two = present(grade_of_repeats([[100.0, 101.0], [200.0, 199.0]]))
     assert two.repeats == FEWEST_PAIRS
     assert two == grade_of_repeats([[100.0, 101.0], [200.0, 199.0]], repeats=FEWEST_PAIRS)
 
 
+def run_of(targets: Sequence[str], repeats: int, spread: float, *, instances: bool) -> SampleRun:
+    """Returns a run of these targets, of which b is faster, whose trials or instances scatter."""
+    run = SampleRun(manifest(targets))
+    for repeat in range(1, repeats + 1):
+        for name in targets:
+            tps = (1060.0 if name == "b" else 1000.0) * (1 + spread * (repeat % 3))
+            add_trial(run, name, 4, tps, 900, repeat=repeat, seconds=2)
+            if instances:
+                run.trials[-1] = run.trials[-1].model_copy(update={"instance": repeat % 3 + 1})
+    return run
+
+
 def test_instances_that_differ_are_the_noise_of_a_run_that_has_several() -> None:
     """Another such run would have other instances, however well the trials of each agree."""
-    run = SampleRun(manifest(("a",)))
-    for repeat in range(1, 7):
-        add_trial(run, "a", 4, 1000.0 - 100 * (repeat % 3), 900, repeat=repeat, seconds=2)
-        run.trials[-1] = run.trials[-1].model_copy(update={"instance": repeat % 3 + 1})
+    run = run_of(["a"], 6, -0.1, instances=True)
     grade = present(noise_grade(digest(run), None))
     assert (grade.repeats, grade.instances) == (6, 3)
     assert grade.detectable > 0.3
     assert noise_line(grade).endswith("between two such runs, 6 trials on 3 instances per point")
     assert answer_json(digest(run), extras_of(run))["noise"]["instances"] == 3
-    for trial in range(6):
-        run.trials[trial] = run.trials[trial].model_copy(update={"instance": None})
-    assert present(noise_grade(digest(run), None)).detectable < grade.detectable
+    single = run_of(["a"], 6, -0.1, instances=False)
+    assert present(noise_grade(digest(single), None)).detectable < grade.detectable
 
 
-def test_a_comparison_of_instances_says_how_many() -> None:
-    run = SampleRun(manifest(("a", "b")))
-    for repeat in range(1, 7):
-        for name, tps in (("a", 1000.0), ("b", 1060.0)):
-            add_trial(run, name, 4, tps * (1 + 0.01 * (repeat % 3)), 900, repeat=repeat, seconds=2)
-            run.trials[-1] = run.trials[-1].model_copy(update={"instance": repeat % 3 + 1})
-    (compared,) = compare(within(run, "target", Metric.TPS))
-    assert noise_line(grade_of_comparison(compared)).endswith(", 6 pairs on 3 instances")
+def test_a_comparison_has_its_own_grade_and_says_how_many_instances() -> None:
+    def compared_of(run: SampleRun) -> Comparison:
+        (found,) = compare(within(run, "target", Metric.TPS))
+        return found
 
-
-def test_a_comparison_has_its_own_grade() -> None:
-    run = SampleRun(manifest(("a", "b")))
-    for repeat in range(1, 9):
-        for name, tps in (("a", 1000.0), ("b", 1060.0)):
-            add_trial(run, name, 4, tps * (1 + 0.002 * (repeat % 3)), 900, repeat=repeat, seconds=2)
-    (compared,) = compare(within(run, "target", Metric.TPS))
+    several = compared_of(run_of(["a", "b"], 6, 0.01, instances=True))
+    assert noise_line(grade_of_comparison(several)).endswith(", 6 pairs on 3 instances")
+    run = run_of(["a", "b"], 8, 0.002, instances=False)
+    compared = compared_of(run)
     grade = present(grade_of_comparison(compared))
     assert grade == NoiseGrade(present(present(compared.chief).detectable), 8, is_compared=True)
     of = digest(run)
@@ -103,3 +120,126 @@ def test_a_comparison_has_its_own_grade() -> None:
     assert noise_line(grade).endswith(", 8 pairs")
     found = answer_json(of, extras_of(run))["noise"]
     assert (found["grade"], found["repeats"], found["compared"]) == (grade.letter, 8, True)
+
+
+# ---- of a plan, from the last run on this machine ----
+
+PLAN = small_plan(sweep="clients = 4", trial='duration = "30s"\nrepeats = 10', a="18", b="18")
+
+
+def stored(
+    parent: Path,
+    host: Host | None = None,
+    workload: str = "select-only",
+    kind: str = "embedded",
+    instances: Sequence[float] = (),
+    pairs: int = 6,
+) -> str:
+    """Writes a run of pairs whose throughput varies, also by the factors of `instances`; returns its name."""
+    about = sample_manifest(
+        host=host or describe_host(),
+        workload=workload,
+        targets=[TargetRecord(name=name, kind=kind, asked={}) for name in ("a", "b")],
+        plan={"name": "two", "trial": {"duration": 10.0}},
+    )
+    folder = RunFolder.create(parent, about)
+    for number in range(1, 2 * pairs + 1):
+        repeat = (number + 1) // 2
+        at = None if not instances else (repeat - 1) % len(instances)
+        factor = 1.0 if at is None else instances[at]
+        events = sample_events(4, 2, round(factor * (500 + 10 * (number % 5))), 900, seed=number)
+        record = sample_record(number, events, target="ab"[number % 2], repeat=repeat)
+        record = record.model_copy(update={"instance": None if at is None else at + 1})
+        folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+    return folder.path.name
+
+
+def test_noise_of_pairs_gives_the_grade_of_other_numbers_of_repeats() -> None:
+    points = [[100.0, 104.0, 98.0, 101.0]]
+    pairs = [[(100.0, 101.0), (104.0, 103.0), (98.0, 99.5), (101.0, 100.0)]]
+    few, many = (expected_grade(points, pairs, (n, n), compares=True) for n in (6, 40))
+    ranged = present(expected_grade(points, pairs, (6, 40), compares=True))
+    # more pairs detect smaller differences, and looks widen the interval
+    assert present(many).detectable < ranged.detectable < present(few).detectable
+    assert (ranged.repeats, ranged.is_compared) == (40, True)
+    assert expected_grade([[100.0]], [], (6, 6), compares=True) is None
+    single = present(expected_grade(points, [], (6, 6), compares=True))
+    assert single.detectable > present(few).detectable
+
+
+def test_the_grade_of_a_gate_is_that_of_a_difference_from_none() -> None:
+    arms = arms_of(([100, 101, 99, 100, 102, 98], [100, 102, 99, 101, 100, 99]))
+    graded = [grade_against_none(gate(arms, limit).comparison) for limit in (0.02, 0.2)]
+    assert graded[0] == graded[1]
+    assert graded[0] is not None
+    assert graded[0].repeats == 6
+
+
+@pytest.mark.slow
+def test_the_last_such_run_on_this_machine_counts(tmp_path: Path) -> None:
+    plan = load(tmp_path, PLAN)
+    assert expected_noise(plan, tmp_path / "none") is None
+    here = describe_host()
+    stored(tmp_path, host=here.model_copy(update={"cpu_model": "another"}))
+    stored(tmp_path, workload="tpcb-like")
+    stored(tmp_path, kind="dsn")
+    assert expected_noise(plan, tmp_path) is None
+    assert "has no run of select-only on this machine with repeats yet" in expected_noise_line(plan, tmp_path, None)
+    name = stored(tmp_path)
+    found = present(expected_noise(plan, tmp_path))
+    assert (found.run, found.trial_s, found.grade.repeats, found.grade.is_compared) == (name, 10.0, 10, True)
+    line = expected_noise_line(plan, tmp_path, found)
+    assert line.startswith(f"expected noise grade {found.grade.letter}: smallest detectable difference ")
+    assert line.endswith(f"with 10 pairs, as noisy as run {name}, whose trials took 10 s instead of 30 s")
+
+
+@pytest.mark.slow
+def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_path: Path) -> None:
+    one = load(tmp_path, PLAN)
+    three = load(tmp_path, PLAN.replace('version = "18"', 'version = "18"\ninstances = 3'))
+    stored(tmp_path)
+    assert expected_noise(three, tmp_path) is None
+    assert "on this machine with several instances yet" in expected_noise_line(three, tmp_path, None)
+    calm = present(expected_noise(one, tmp_path))
+    later = tmp_path / "later"
+    name = stored(later, instances=(1.0, 0.8, 0.6))
+    of_three, of_one = expected_noise(three, later), expected_noise(one, later)
+    assert of_three is not None
+    assert of_one is not None
+    assert (of_three.run, of_three.grade.instances, of_three.grade.repeats) == (name, 3, 10)
+    # two draws of three such servers each: t of 4 degrees of freedom, times 0.26 of scatter, times the root of 2 / 3
+    # and 1.6 for the upper end of that scatter
+    assert 1.3 < of_three.grade.detectable < 2.7
+    # one server of each target does not meet the others
+    assert (of_one.run, of_one.grade.instances) == (name, 1)
+    assert of_one.grade.detectable < 2 * calm.grade.detectable
+    line = expected_noise_line(three, later, of_three)
+    assert "with 10 pairs on 3 instances, as noisy as run " in line
+    single = load(tmp_path, PLAN[: PLAN.index("[target.b]")] + PLAN[PLAN.index("[workload]") :])
+    target = single.target["a"].model_copy(update={"instances": 3})
+    alone = present(expected_noise(single.model_copy(update={"target": {"a": target}}), later))
+    assert (alone.grade.is_compared, alone.grade.instances) == (False, 3)
+    assert alone.grade.detectable == pytest.approx(of_three.grade.detectable)
+
+
+@pytest.mark.slow
+def test_plan_check_and_gate_print_the_grade(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = stored(tmp_path)
+    (tmp_path / "two.toml").write_text(PLAN)
+    check(str(tmp_path / "two.toml"), noise=True, runs=tmp_path)
+    assert "expected noise grade " in capsys.readouterr().out
+    check(str(tmp_path / "two.toml"), noise=True, runs=tmp_path, json=True)
+    assert json.loads(capsys.readouterr().out)["expected_noise"]["run"] == name
+    commands.gate(name, junit=tmp_path / "gate.xml", md=tmp_path / "gate.md", force=True, runs=tmp_path)
+    assert "Noise grade " in capsys.readouterr().out
+    assert "Noise grade " in (tmp_path / "gate.xml").read_text()
+    assert "Noise grade " in (tmp_path / "gate.md").read_text()
+    commands.gate(name, force=True, runs=tmp_path, json=True)
+    assert json.loads(capsys.readouterr().out)["noise"]["compared"] is True
+    # few pairs have no grade
+    name = stored(tmp_path, pairs=3)
+    commands.gate(name, junit=tmp_path / "gate.xml", md=tmp_path / "gate.md", force=True, runs=tmp_path)
+    printed = [capsys.readouterr().out, (tmp_path / "gate.xml").read_text(), (tmp_path / "gate.md").read_text()]
+    for text in printed:
+        assert "too few for a claim" in text
+        assert "one trial per point" not in text

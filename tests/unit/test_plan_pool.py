@@ -125,6 +125,3 @@ def test_a_host_that_has_returned_itself_is_not_prolonged(tmp_path: Path, monkey
         rental.Rental(plan, journal, lambda _: None).prolong(expires + timedelta(hours=8))
     assert asked == [("db1", "prolong"), ("db2", "prolong"), ("db3", "prolong")]
     assert journal.expires == expires
-
-
-##### unit/test_plan_probe.py

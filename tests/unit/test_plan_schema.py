@@ -121,50 +121,25 @@ def changed(path: str, value: object) -> dict[str, Any]:
     return plan  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("sweep/clients", "1..256 doubling"),
-        ("sweep/clients", ["1..8", 64]),
-        ("sweep/workers", "max(1, clients / 2)"),
-        ("sweep/rate", [0.5, 1000]),
-        ("sweep/settings.work_mem", ["4MB", 8, True]),
-        ("sweep/settings", {"work_mem": "4MB", "auto_explain": {"log_min_duration": 5}}),
-        ("sweep/points", [{"clients": 4, "settings.work_mem": "1MB", "variables": {"x": 2}}]),
-        ("sweep/exclude", "clients > 4"),
-        ("target/pg18/version", 18),
-        ("target/pg18/settings", {"jit": False}),
-        ("trial/order", "randomised"),
-        ("extends", "quick"),
-    ],
-)
-def test_valid_plans_match_the_schema(path: str, value: object) -> None:
-    VALIDATOR.validate(changed(path, value))
+VALID = [
+    ("sweep/clients", "1..256 doubling"), ("sweep/clients", ["1..8", 64]), ("sweep/workers", "max(1, clients / 2)"),
+    ("sweep/rate", [0.5, 1000]), ("sweep/settings.work_mem", ["4MB", 8, True]), ("sweep/exclude", "clients > 4"),
+    ("sweep/settings", {"work_mem": "4MB", "auto_explain": {"log_min_duration": 5}}), ("extends", "quick"),
+    ("sweep/points", [{"clients": 4, "settings.work_mem": "1MB", "variables": {"x": 2}}]),
+    ("target/pg18/version", 18), ("target/pg18/settings", {"jit": False}), ("trial/order", "randomised"),
+]  # fmt: skip
+INVALID = [
+    ("nmae", "x"), ("format", 2), ("sweep/clients", 0), ("sweep/clients", []), ("sweep/clients", [1.5]),
+    ("sweep/shared_buffers", "1GB"), ("sweep/setings.work_mem", "4MB"), ("sweep/settings.work_mem", []),
+    ("sweep/points", [{"clents": 4}]), ("sweep/rate", 0), ("target/pg18/kind", "embeded"),
+    ("target/pg18/bin", "/usr/bin"), ("trial/order", "random"), ("trial/duration", 10),
+    ("workload/scripts", "select-only"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("nmae", "x"),
-        ("format", 2),
-        ("sweep/clients", 0),
-        ("sweep/clients", []),
-        ("sweep/clients", [1.5]),
-        ("sweep/shared_buffers", "1GB"),
-        ("sweep/setings.work_mem", "4MB"),
-        ("sweep/settings.work_mem", []),
-        ("sweep/points", [{"clents": 4}]),
-        ("sweep/rate", 0),
-        ("target/pg18/kind", "embeded"),
-        ("target/pg18/bin", "/usr/bin"),
-        ("trial/order", "random"),
-        ("trial/duration", 10),
-        ("workload/scripts", "select-only"),
-    ],
-)
-def test_invalid_plans_do_not_match_the_schema(path: str, value: object) -> None:
-    with pytest.raises(jsonschema.ValidationError):
-        VALIDATOR.validate(changed(path, value))
+def test_only_valid_plans_match_the_schema() -> None:
+    assert [each for each in VALID if not VALIDATOR.is_valid(changed(*each))] == []
+    assert [each for each in INVALID if VALIDATOR.is_valid(changed(*each))] == []
 
 
 def test_the_schema_is_valid_and_describes_keys() -> None:

@@ -296,9 +296,6 @@ def test_wrong_queries_are_refused(section: dict[str, object], message: str) -> 
         ProbeSpec.model_validate(section)
 
 
-##### unit/test_plan_problems.py
-
-
 # ---- limits and hooks ----
 
 

@@ -1,9 +1,6 @@
-"""Runs that stop when they are decided: the level of each look, Holm's procedure over planned points, and the remaining
-trials.
-"""
+"""Runs that stop when they are decided: the level of each look, Holm's procedure, and the remaining trials."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,19 +8,19 @@ from scipy import special
 from simulations.stopping import EDGE, SPREADS, equal_design, obrien_fleming, stopped
 
 from pgdyno.analyse.alpha_spending import look_level, look_levels
-from pgdyno.analyse.comparison import Verdict, compare
+from pgdyno.analyse.comparison import Comparison, Verdict, compare
 from pgdyno.analyse.gate import GateVerdict, gate
 from pgdyno.analyse.noise_floor import noise_floor
+from pgdyno.analyse.pairs import Arms
 from pgdyno.records import StoppingRule
 from pgdyno.report.answers.comparison import comparison_sentence
 from pgdyno.report.answers.comparison_export import comparison_json
+from tests.present import present
 from tests.unit.comparison_sample import arms_of, pair_of_arms
 
 
-def rule(
-    fewest: int = 6, most: int = 40, comparisons: int = 1, margin: float = 0.01, ended: str | None = None
-) -> StoppingRule:
-    values = {"fewest": fewest, "most": most, "by": "target", "metric": "tps", "comparisons": comparisons}
+def rule(fewest: int = 6, comparisons: int = 1, margin: float = 0.01, ended: str | None = None) -> StoppingRule:
+    values = {"fewest": fewest, "most": 40, "by": "target", "metric": "tps", "comparisons": comparisons}
     return StoppingRule.model_validate({**values, "margin": margin, "ended": ended})
 
 
@@ -34,17 +31,17 @@ def figures(pairs: int, effect: float, spread: float = 0.02) -> tuple[list[float
     return [1_000.0] * pairs, list(1_000.0 * np.exp(logs))
 
 
+def compared(arms: Arms) -> Comparison:
+    (found,) = compare([arms])
+    return found
+
+
 @pytest.mark.long
-def test_levels_are_those_of_lan_and_demets_like_pocock() -> None:
+def test_levels_are_those_of_lan_and_demets_like_pocock_and_spend_the_whole_error() -> None:
     # Jennison and Turnbull 2000, table 7.2, for equal steps; 200 numbers per look are as good as normal
-    levels = look_levels(0.05, 200, 1_000)
-    bounds = [float(-special.ndtri((1 - levels[n - 200]) / 2)) for n in (200,)]
-    assert bounds == pytest.approx([2.438], abs=0.001)
+    bound = float(-special.ndtri((1 - look_levels(0.05, 200, 1_000)[0]) / 2))
+    assert bound == pytest.approx(2.438, abs=0.001)
     assert look_levels(0.05, 10, 10) == pytest.approx((0.95,))
-
-
-@pytest.mark.long
-def test_levels_spend_the_whole_error_and_no_more() -> None:
     random = np.random.default_rng(1)
     levels = np.array(look_levels(0.05, 6, 40))
     sums = np.cumsum(random.normal(size=(100_000, 40)), axis=1)[:, 5:]
@@ -85,77 +82,54 @@ def test_obrien_and_fleming_spend_all_at_the_end() -> None:
 
 
 def test_the_interval_of_a_run_that_could_stop_is_wider() -> None:
-    base, other = figures(9, 0.05)
-    (fixed,), (sequential,) = (compare([arms_of((base, other), stopping=each)]) for each in (None, rule()))
-    narrow, wide = fixed.points[0].interval, sequential.points[0].interval
-    assert narrow is not None
-    assert wide is not None
+    arms = figures(9, 0.05)
+    fixed, sequential = (compared(arms_of(arms, stopping=each)) for each in (None, rule()))
+    narrow, wide = present(fixed.points[0].interval), present(sequential.points[0].interval)
     assert (narrow.level, wide.level, narrow.look_level) == (0.95, 0.95, None)
     assert wide.look_level == look_level(0.95, 9, 6, 40)
     assert wide.high - wide.low > 1.4 * (narrow.high - narrow.low)
     assert [message.id for message in sequential.warnings] == ["interval-of-looks", "decided-early"]
-    assert sequential.points[0].detectable > fixed.points[0].detectable  # type: ignore[operator]
+    assert present(sequential.points[0].detectable) > present(fixed.points[0].detectable)
+    # as is the noise floor
+    floors = [noise_floor(arms_of(figures(12, 0.0), stopping=each)).floor for each in (None, rule())]
+    assert floors[1] > 1.3 * floors[0]
 
 
 def test_the_sentence_says_when_and_why_the_run_stopped() -> None:
-    arms = arms_of(figures(9, 0.08), stopping=rule(ended="decided"))
-    (found,) = compare([arms])
+    found = compared(arms_of(figures(9, 0.08), stopping=rule(ended="decided")))
     assert comparison_sentence(found).endswith("9 pairs; stopped after 9 of at most 40 repeats: decided")
     shown = comparison_json(found)
     assert shown["stopping"]["most"] == 40
     assert shown["points"][0]["interval"]["look_level"] == look_level(0.95, 9, 6, 40)
-    (open_,) = compare([arms_of(figures(9, 0.0), stopping=rule())])
-    assert comparison_sentence(open_).endswith("; 9 of at most 40 repeats, the run did not end")
+    unended = comparison_sentence(compared(arms_of(figures(9, 0.0), stopping=rule())))
+    assert unended.endswith("; 9 of at most 40 repeats, the run did not end")
 
 
-def test_no_claim_before_the_first_look() -> None:
+def test_no_claim_before_the_first_look_and_none_within_the_margin() -> None:
     for pairs, verdict in ((9, Verdict.INCONCLUSIVE), (10, Verdict.FASTER)):
-        (found,) = compare([arms_of(figures(pairs, 0.3), stopping=rule(fewest=10))])
-        assert found.points[0].verdict is verdict
+        assert compared(arms_of(figures(pairs, 0.3), stopping=rule(fewest=10))).points[0].verdict is verdict
+    for margin, verdict in ((0.01, Verdict.INCONCLUSIVE), (0.03, Verdict.SAME)):
+        assert compared(arms_of(figures(20, 0.0, 0.02), stopping=rule(margin=margin))).points[0].verdict is verdict
 
 
-def test_holm_counts_points_that_have_no_pairs_yet() -> None:
-    arms = arms_of(figures(8, 0.05), stopping=rule(comparisons=4))
-    (found,) = compare([arms])
-    assert found.points[0].interval is not None
-    assert found.points[0].interval.level == 1 - 0.05 / 4
-
-
-def test_a_decided_point_frees_its_share_for_the_others() -> None:
-    arms = arms_of(figures(8, 0.3), figures(12, 0.0), stopping=rule(comparisons=2))
-    (found,) = compare([arms])
-    levels = [point.interval.level for point in found.points if point.interval is not None]
-    assert levels == [0.975, 0.95]
-
-
-def test_the_margin_of_the_plan_counts_as_none() -> None:
-    arms = figures(20, 0.0, 0.02)
-    verdicts = [compare([arms_of(arms, stopping=rule(margin=margin))])[0].points[0].verdict for margin in (0.01, 0.03)]
-    assert verdicts == [Verdict.INCONCLUSIVE, Verdict.SAME]
+def test_holm_counts_points_without_pairs_and_a_decided_one_frees_its_share() -> None:
+    found = compared(arms_of(figures(8, 0.05), stopping=rule(comparisons=4)))
+    assert present(found.points[0].interval).level == 1 - 0.05 / 4
+    found = compared(arms_of(figures(8, 0.3), figures(12, 0.0), stopping=rule(comparisons=2)))
+    assert [present(point.interval).level for point in found.points] == [0.975, 0.95]
 
 
 def test_a_gate_judges_by_its_limit_and_not_by_the_margin() -> None:
-    arms = arms_of(figures(12, -0.04, 0.005), stopping=rule(margin=0.2, ended="decided"))
-    judged = gate(arms, 0.02)
+    judged = gate(arms_of(figures(12, -0.04, 0.005), stopping=rule(margin=0.2, ended="decided")), 0.02)
     assert judged.verdict is GateVerdict.REGRESSION
-    assert judged.points[0].compared.interval is not None
-    assert judged.points[0].compared.interval.look_level is not None
-
-
-def test_the_noise_floor_of_a_run_that_could_stop_is_wider() -> None:
-    floors = [noise_floor(arms_of(figures(12, 0.0), stopping=each)).floor for each in (None, rule())]
-    assert floors[1] > 1.3 * floors[0]
+    assert present(judged.points[0].compared.interval).look_level is not None
 
 
 def test_runs_of_checkpoint_like_noise_are_seldom_wrong() -> None:
     random = np.random.default_rng(4)
     wrong = 0
     for _ in range(60):
-        drawn = pair_of_arms(random, 9, 0.0)
-        wrong += any(_verdict(drawn, n) in (Verdict.FASTER, Verdict.SLOWER) for n in range(6, 10))
+        base, other = pair_of_arms(random, 9, 0.0)
+        looks = [compared(arms_of((base[:n], other[:n]), stopping=rule())) for n in range(6, 10)]
+        wrong += any(each.points[0].verdict in (Verdict.FASTER, Verdict.SLOWER) for each in looks)
     assert wrong <= 6
-
-
-def _verdict(drawn: tuple[Sequence[float], Sequence[float]], pairs: int) -> Verdict:
-    (found,) = compare([arms_of((drawn[0][:pairs], drawn[1][:pairs]), stopping=rule())])
-    return found.points[0].verdict

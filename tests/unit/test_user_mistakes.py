@@ -34,8 +34,6 @@ from tests.unit.plan_sample import load, problems, small_plan
 from tests.unit.store_sample import sample_manifest
 from tests.unprivileged import unprivileged
 
-VERSIONS = "use a version from 10 to 19"
-
 
 def plan(*, version: str = "18", script: str = "select-only", clients: int = 1, repeats: int = 3) -> str:
     text = small_plan(
@@ -49,29 +47,17 @@ def problem(folder: Path, text: str) -> tuple[str, str, str | None]:
     return first.path, first.message, first.hint
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "message", "hint"),
-    [
-        (
-            plan(repeats=1_800_000_000),
-            "trial.repeats",
-            "the plan has 1,800,000,000 trials; the maximum is 100,000",
-            "reduce repeats, or the sweep",
-        ),
-        (
-            plan(clients=1_000_000),
-            "sweep.clients",
-            "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043",
-            "use fewer clients",
-        ),
-        *(
-            (plan(version=each), "target.pg.version", f"there is no PostgreSQL {each} to download", VERSIONS)
-            for each in ("9.6", "99")
-        ),
-    ],
-)
-def test_numbers_that_are_too_large(tmp_path: Path, text: str, path: str, message: str, hint: str) -> None:
-    assert problem(tmp_path, text) == (path, message, hint)
+def test_numbers_that_are_too_large(tmp_path: Path) -> None:
+    trials = "the plan has 1,800,000,000 trials; the maximum is 100,000"
+    clients = "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043"
+    versions = "use a version from 10 to 19"
+    for text, found in (
+        (plan(repeats=1_800_000_000), ("trial.repeats", trials, "reduce repeats, or the sweep")),
+        (plan(clients=1_000_000), ("sweep.clients", clients, "use fewer clients")),
+        (plan(version="9.6"), ("target.pg.version", "there is no PostgreSQL 9.6 to download", versions)),
+        (plan(version="99"), ("target.pg.version", "there is no PostgreSQL 99 to download", versions)),
+    ):
+        assert problem(tmp_path, text) == found
 
 
 def test_a_byte_order_mark_is_skipped_in_a_plan_and_refused_in_a_script(tmp_path: Path) -> None:
@@ -144,17 +130,14 @@ def test_a_note_about_both_runs_is_printed_once(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.count("not recorded") == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"\xe4", "is not UTF-8"), (b"\xef\xbb\xbfa = 1", "is not a price list"), (None, "file too large")],
-)
-def test_a_price_list_that_is_no_text(tmp_path: Path, content: bytes | None, message: str) -> None:
-    path = Path("/dev/zero")
-    if content is not None:
-        path = tmp_path / "price.toml"
+def test_a_price_list_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "price.toml"
+    for content, message in ((b"\xe4", "is not UTF-8"), (b"\xef\xbb\xbfa = 1", "is not a price list")):
         path.write_bytes(content)
-    with pytest.raises(UsageError, match=message):
-        read_prices(path)
+        with pytest.raises(UsageError, match=message):
+            read_prices(path)
+    with pytest.raises(UsageError, match="file too large"):
+        read_prices(Path("/dev/zero"))
 
 
 def test_prices_without_their_keys_have_examples_of_prices(tmp_path: Path) -> None:
@@ -164,14 +147,12 @@ def test_prices_without_their_keys_have_examples_of_prices(tmp_path: Path) -> No
     assert all(hints.values())
 
 
-@pytest.mark.parametrize(
-    ("writer", "hint"), [("0.1.0", "use a newer pgdyno"), ("99.1.0", "use pgdyno 99.1.0 or newer")]
-)
-def test_a_run_of_a_newer_format_asks_for_a_version_that_reads_it(tmp_path: Path, writer: str, hint: str) -> None:
-    (tmp_path / "manifest.json").write_text(json.dumps({"format": 99, "pgdyno": writer}))
-    with pytest.raises(StoreError) as caught:
-        RunFolder.open(tmp_path)
-    assert caught.value.hint == hint
+def test_a_run_of_a_newer_format_asks_for_a_version_that_reads_it(tmp_path: Path) -> None:
+    for writer, hint in (("0.1.0", "use a newer pgdyno"), ("99.1.0", "use pgdyno 99.1.0 or newer")):
+        (tmp_path / "manifest.json").write_text(json.dumps({"format": 99, "pgdyno": writer}))
+        with pytest.raises(StoreError) as caught:
+            RunFolder.open(tmp_path)
+        assert caught.value.hint == hint
 
 
 def test_a_port_without_a_server() -> None:
@@ -185,25 +166,20 @@ def test_plan_check_as_json_has_problems_and_the_exit_code(tmp_path: Path, capsy
     (tmp_path / "plan.toml").write_text(plan(version="99"))
     assert check(str(tmp_path / "plan.toml"), json=True) is ExitCode.PLAN
     found = json.loads(capsys.readouterr().out)
-    assert (found["valid"], found["problems"][0]["path"], found["problems"][0]["line"]) == (
-        False,
-        "target.pg.version",
-        4,
-    )
+    (told,) = found["problems"]
+    assert (found["valid"], told["path"], told["line"]) == (False, "target.pg.version", 4)
     assert check(str(tmp_path / "plan.toml"), ["target.pg.version=18"], json=True) is ExitCode.OK
     assert json.loads(capsys.readouterr().out)["valid"]
 
 
-@pytest.mark.parametrize("option", ["-c", "--client", "--clients", "-j", "-T", "--time", "--rate", "-s", "-M"])
-def test_an_option_of_pgbench_is_answered_with_the_plan_s_key(option: str) -> None:
-    for command in (["run", "quick"], ["tune", "plan.toml"], ["plan", "check", "quick"]):
-        done = CliRunner().invoke(app, [*command, option, "4"])
-        assert (done.exit_code, done.stderr.splitlines()[-1]) == (
-            2,
-            f"Error: No such option: {option}; the plan sets this: --set {PLAN_KEYS[option]}",
-        )
-    without_a_plan = CliRunner().invoke(app, ["show", "latest", option, "4"])
-    assert "the plan" not in without_a_plan.stderr
+def test_an_option_of_pgbench_is_answered_with_the_plan_s_key() -> None:
+    for option in ("-c", "--client", "--clients", "-j", "-T", "--time", "--rate", "-s", "-M"):
+        message = f"Error: No such option: {option}; the plan sets this: --set {PLAN_KEYS[option]}"
+        for command in ("run quick", "tune plan.toml", "plan check quick"):
+            done = CliRunner().invoke(app, [*command.split(), option, "4"])
+            assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, message)
+        without_a_plan = CliRunner().invoke(app, ["show", "latest", option, "4"])
+        assert "the plan" not in without_a_plan.stderr
     # the keys are a plan's
     sweep = load_plan("quick", sorted(set(PLAN_KEYS.values()))).plan.sweep
     assert (sweep.clients, sweep.workers, sweep.protocol) == ([4], [2], ["prepared"])
