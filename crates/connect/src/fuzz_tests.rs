@@ -86,18 +86,10 @@ fn service_file(text: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::Path;
+#[path = "../../../fuzz/corpus.rs"]
+mod corpus;
 
-    #[test]
-    fn the_corpus() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/conninfo");
-        let mut count = 0;
-        for entry in fs::read_dir(folder).expect("a corpus") {
-            super::conninfo(&fs::read(entry.expect("an entry").path()).expect("a file"));
-            count += 1;
-        }
-        assert!(count > 10, "the corpus has {count} files");
-    }
+#[test]
+fn the_corpus() {
+    corpus::replay("conninfo", conninfo);
 }

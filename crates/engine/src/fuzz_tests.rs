@@ -278,18 +278,10 @@ fn spec(script: &str, mode: QueryMode) -> Spec {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::Path;
+#[path = "../../../fuzz/corpus.rs"]
+pub(crate) mod corpus;
 
-    #[test]
-    fn the_corpus() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/client");
-        let mut count = 0;
-        for entry in fs::read_dir(folder).expect("a corpus") {
-            super::client(&fs::read(entry.expect("an entry").path()).expect("a file"));
-            count += 1;
-        }
-        assert!(count > 10, "the corpus has {count} files");
-    }
+#[test]
+fn the_corpus() {
+    corpus::replay("client", client);
 }

@@ -141,34 +141,18 @@ fn step(u: &mut Unstructured<'_>, server: &mut ScramServer, got: &[u8]) -> Resul
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::Path;
+#[path = "../../../fuzz/corpus.rs"]
+mod corpus;
 
-    fn replay(target: &str, check: fn(&[u8])) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-        let mut count = 0;
-        for entry in fs::read_dir(folder).expect("a corpus") {
-            check(&fs::read(entry.expect("an entry").path()).expect("a file"));
-            count += 1;
-        }
-        assert!(count > 10, "the corpus of {target} has {count} files");
-    }
+#[test]
+fn the_corpora() {
+    corpus::replay("exchange", exchange);
+    corpus::replay("startup", startup);
+}
 
-    #[test]
-    fn the_corpus_of_exchange() {
-        replay("exchange", super::exchange);
-    }
-
-    #[test]
-    fn the_corpus_of_startup() {
-        replay("startup", super::startup);
-    }
-
-    #[test]
-    fn a_recipe_can_go_through_scram() {
-        // password; SASL; first; last; ok; ready
-        let done = super::start(&[1, 5, 6, 0, 2, b's', b'1', 7, 0, 4, 8, 3, 0, 0, 0, 0, 0, 0, 0], 1);
-        assert!(done.contains("ScramSha256"), "{done}");
-    }
+#[test]
+fn a_recipe_can_go_through_scram() {
+    // password; SASL; first; last; ok; ready
+    let done = start(&[1, 5, 6, 0, 2, b's', b'1', 7, 0, 4, 8, 3, 0, 0, 0, 0, 0, 0, 0], 1);
+    assert!(done.contains("ScramSha256"), "{done}");
 }

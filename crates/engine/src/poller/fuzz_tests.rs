@@ -396,27 +396,11 @@ impl<P: Poller> Play<P> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::Path;
-
-    use super::super::tests::io_uring_is_to_work;
-    use super::*;
-
-    #[test]
-    fn the_corpus() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pollers");
-        let mut count = 0;
-        for entry in fs::read_dir(folder).expect("a corpus") {
-            let data = fs::read(entry.expect("an entry").path()).expect("a file");
-            if io_uring_is_to_work() {
-                pollers(&data)
-            } else {
-                drop(play::<Epoll>(&data))
-            }
-            count += 1;
-        }
-        assert!(count > 10, "the corpus has {count} files");
-    }
+#[test]
+fn the_corpus() {
+    let has_both = super::tests::io_uring_is_to_work();
+    crate::fuzz_tests::corpus::replay(
+        "pollers",
+        |data| if has_both { pollers(data) } else { drop(play::<Epoll>(data)) },
+    );
 }
