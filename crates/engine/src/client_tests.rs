@@ -10,12 +10,14 @@ use pgdyno_wire::SqlState;
 
 use crate::client::Client;
 use crate::clock::{Clock, Nanos};
+use crate::command_record::CommandRecord;
 use crate::connect_record::Attempt;
 use crate::interval::Consequence;
 use crate::outage::SharedOutages;
 use crate::pacing::Pacing;
 use crate::poller::Next;
 use crate::reconnect::Refusal;
+use crate::recorder::{Counts, ScriptRecord};
 use crate::schedule::Arrivals;
 use crate::shared::{Context, Shared};
 use crate::spec::{Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Tries, WeightedProgram};
@@ -25,21 +27,20 @@ const READY: &[u8] = b"Z\0\0\0\x05I";
 const READY_IN_BLOCK: &[u8] = b"Z\0\0\0\x05T";
 const READY_FAILED: &[u8] = b"Z\0\0\0\x05E";
 
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
+}
+
 fn error(sqlstate: &str) -> Vec<u8> {
-    let body = format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0\0");
-    let mut message = vec![b'E'];
-    message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-    message.extend_from_slice(body.as_bytes());
-    message
+    message(b'E', format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0\0").as_bytes())
+}
+
+fn error_at(sqlstate: &str, position: u32) -> Vec<u8> {
+    message(b'E', format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0P{position}\0\0").as_bytes())
 }
 
 fn fatal(sqlstate: &str) -> Vec<u8> {
-    let mut message = error(sqlstate);
-    let body = format!("SFATAL\0VFATAL\0C{sqlstate}\0Mgone\0\0");
-    message.truncate(1);
-    message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-    message.extend_from_slice(body.as_bytes());
-    message
+    message(b'E', format!("SFATAL\0VFATAL\0C{sqlstate}\0Mgone\0\0").as_bytes())
 }
 
 fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arrivals) -> Spec {
@@ -93,6 +94,32 @@ impl<'a> Bench<'a> {
     fn sent(&self) -> String {
         String::from_utf8_lossy(self.client.outgoing()).into_owned()
     }
+
+    fn close(&mut self) {
+        self.client.handle_close(None, &mut self.shared);
+    }
+
+    fn record(&self) -> &ScriptRecord {
+        &self.shared.results.recorder.scripts[0]
+    }
+
+    fn counts(&self) -> Counts {
+        self.record().counts
+    }
+
+    fn commands(&self) -> &[Option<CommandRecord>] {
+        &self.shared.results.recorder.commands[0]
+    }
+
+    /// The lines of the first note.
+    fn lines(&self) -> &[String] {
+        &self.shared.reports.notes[0].lines
+    }
+
+    /// The code of the first note.
+    fn sqlstate(&self) -> Option<&str> {
+        self.shared.reports.notes[0].sqlstate.as_deref()
+    }
 }
 
 fn made(took: Nanos) -> Attempt {
@@ -106,6 +133,13 @@ macro_rules! bench {
         let stop = AtomicBool::new(false);
         #[allow(unused_mut)]
         let mut $bench = Bench::new(&spec, &all, &stop);
+    };
+}
+
+macro_rules! begun {
+    ($bench:ident, $spec:expr) => {
+        bench!($bench, $spec);
+        $bench.begin();
     };
 }
 
@@ -131,18 +165,17 @@ fn a_transaction_is_its_statements_in_order() {
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 2;\0");
     assert_eq!(bench.answer(READY), Next::Send);
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
+    assert_eq!(bench.counts().succeeded, 1);
     bench.answer(READY);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
     assert!(bench.client.is_stopped() && !bench.client.in_flight());
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.ended(), 2);
+    assert_eq!(bench.counts().ended(), 2);
 }
 
 #[test]
 fn a_statement_is_parsed_once_when_prepared() {
-    bench!(bench, twice("SELECT :x;\n", QueryMode::Prepared));
-    bench.begin();
+    begun!(bench, twice("SELECT :x;\n", QueryMode::Prepared));
     assert!(bench.sent().starts_with("P\0\0\0\x15P_0\0SELECT $1;"), "{:?}", bench.sent());
     assert!(bench.sent().ends_with("S\0\0\0\x04"));
     bench.answer(READY);
@@ -151,8 +184,7 @@ fn a_statement_is_parsed_once_when_prepared() {
 
 #[test]
 fn answers_may_come_in_any_pieces() {
-    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     for byte in &READY[..5] {
         assert_eq!(bench.answer(&[*byte]), Next::Wait);
         assert!(bench.client.awaits_bytes());
@@ -162,23 +194,20 @@ fn answers_may_come_in_any_pieces() {
 
 #[test]
 fn a_serialization_failure_rolls_back_and_counts() {
-    bench!(bench, twice("BEGIN;\nUPDATE t SET x = 1;\nEND;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, twice("BEGIN;\nUPDATE t SET x = 1;\nEND;\n", QueryMode::Simple));
     bench.answer(READY_IN_BLOCK);
     assert_eq!(bench.answer(&[error("40001"), READY_FAILED.to_vec()].concat()), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\rROLLBACK\0");
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0bBEGIN;\0", "the next transaction");
-    let counts = bench.shared.results.recorder.scripts[0].counts;
-    assert_eq!((counts.serialization_failures, counts.succeeded, counts.retried), (1, 0, 0));
+    assert_eq!(bench.counts(), Counts { serialization_failures: 1, ..Counts::default() });
     assert_eq!(bench.shared.reports.notes[0].consequence, Consequence::Failed);
 }
 
 #[test]
 fn a_retry_repeats_the_same_random_numbers() {
     let script = "\\set x random(1, 1000000)\nSELECT :x;\n";
-    bench!(bench, spec(script, QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(3), Arrivals::Closed));
-    bench.begin();
+    begun!(bench, spec(script, QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(3), Arrivals::Closed));
     let first = bench.sent();
     for _ in 0..2 {
         assert_eq!(bench.answer(&[error("40P01"), READY.to_vec()].concat()), Next::Send);
@@ -186,38 +215,26 @@ fn a_retry_repeats_the_same_random_numbers() {
     }
     bench.answer(&[error("40P01"), READY.to_vec()].concat());
     assert!(bench.client.is_stopped());
-    let counts = bench.shared.results.recorder.scripts[0].counts;
-    assert_eq!((counts.deadlocks, counts.retried, counts.retries), (1, 1, 2));
+    assert_eq!(bench.counts(), Counts { deadlocks: 1, retried: 1, retries: 2, ..Counts::default() });
 }
 
 #[test]
 fn any_other_error_aborts_the_client() {
-    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Close);
     assert!(bench.client.has_aborted() && !bench.client.in_flight());
     let note = &bench.shared.reports.notes[0];
     assert_eq!((note.sqlstate.as_deref(), note.line, note.command), (Some("42P01"), 1, 0));
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.aborted, 1);
+    assert_eq!(bench.counts().aborted, 1);
 }
 
 #[test]
 fn a_lost_connection_tells_what_the_server_said_last() {
-    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     bench.answer(&error("57P01"));
-    bench.client.handle_close(None, &mut bench.shared);
+    bench.close();
     assert!(bench.client.has_aborted());
-    assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("57P01"));
-}
-
-#[test]
-fn a_lost_connection_has_the_system_s_words_without_a_number() {
-    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    bench.begin();
-    let reset = std::io::Error::from_raw_os_error(104);
-    bench.client.handle_close(Some(&reset), &mut bench.shared);
-    assert_eq!(bench.shared.reports.notes[0].message, "Connection reset by peer");
+    assert_eq!(bench.sqlstate(), Some("57P01"));
 }
 
 #[test]
@@ -228,7 +245,7 @@ fn a_pipeline_is_one_message_and_waits_for_all() {
     assert_eq!(bench.sent().matches("SELECT").count(), 3);
     assert_eq!(bench.answer(READY), Next::Wait, "two Syncs were sent");
     assert_eq!(bench.answer(READY), Next::Send);
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
+    assert_eq!(bench.counts().succeeded, 1);
 }
 
 #[test]
@@ -240,7 +257,7 @@ fn latency_counts_from_the_intended_start() {
     bench.shared.starts.schedule.begin(0);
     bench.begin();
     bench.answer(READY);
-    let record = &bench.shared.results.recorder.scripts[0];
+    let record = bench.record();
     assert!(record.latency.moments.min >= began, "the wait before the start is part of it");
     assert!(record.lag.max >= began);
 }
@@ -258,8 +275,7 @@ fn a_script_without_sql_lets_others_run() {
 
 #[test]
 fn bytes_that_are_no_protocol_end_the_client() {
-    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     assert_eq!(bench.answer(b"HTTP/1.1 400 Bad Request\r\n"), Next::Close);
     assert!(bench.client.has_aborted());
 }
@@ -269,8 +285,7 @@ fn a_parse_in_doubt_closes_the_name_first() {
     let mut spec =
         spec("SELECT 1;\nSELECT 2;\n", QueryMode::Prepared, Limit::Transactions(1), Tries::AtMost(2), Arrivals::Closed);
     spec.exit_on_abort = true;
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     bench.answer(READY);
     bench.answer(&[error("40001"), READY.to_vec()].concat());
     assert!(bench.sent().starts_with("B\0\0\0"), "the first is prepared");
@@ -295,12 +310,11 @@ fn a_pipeline_is_prepared_before_it_begins() {
 fn a_copy_without_data_is_empty() {
     let copy_in: &[u8] = b"G\0\0\0\x07\0\0\0";
     for (mode, answer) in [(QueryMode::Simple, "c\0\0\0\x04"), (QueryMode::Extended, "c\0\0\0\x04S\0\0\0\x04")] {
-        bench!(bench, twice("COPY t FROM STDIN;\n", mode));
-        bench.begin();
+        begun!(bench, twice("COPY t FROM STDIN;\n", mode));
         assert_eq!(bench.answer(copy_in), Next::Send);
         assert_eq!(bench.sent(), answer);
         bench.answer(READY);
-        assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
+        assert_eq!(bench.counts().succeeded, 1);
     }
 }
 
@@ -308,13 +322,12 @@ fn a_copy_without_data_is_empty() {
 fn other_errors_may_be_passed_over() {
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
     spec.on_error = OnError::Continue;
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Send);
     assert!(!bench.client.has_aborted());
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.other_failures, 1);
+    assert_eq!(bench.counts().other_failures, 1);
     assert_eq!(
-        bench.shared.reports.notes[0].lines,
+        bench.lines(),
         [
             "client 0 got an error in command 0 (SQL) of script 0; ERROR:  no",
             "client 0 ends the failed transaction (try 1/1)"
@@ -324,16 +337,11 @@ fn other_errors_may_be_passed_over() {
 
 #[test]
 fn a_transaction_left_open_ends_the_client() {
-    bench!(bench, twice("BEGIN;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, twice("BEGIN;\n", QueryMode::Simple));
     assert_eq!(bench.answer(READY_IN_BLOCK), Next::Close);
     assert!(bench.client.has_aborted());
-    let counts = bench.shared.results.recorder.scripts[0].counts;
-    assert_eq!((counts.succeeded, counts.aborted), (1, 0));
-    assert_eq!(
-        bench.shared.reports.notes[0].lines,
-        ["client 0 aborted: end of script reached without completing the last transaction"]
-    );
+    assert_eq!(bench.counts(), Counts { succeeded: 1, ..Counts::default() });
+    assert_eq!(bench.lines(), ["client 0 aborted: end of script reached without completing the last transaction"]);
 }
 
 #[test]
@@ -354,7 +362,7 @@ fn every_transaction_asks_for_its_own_connection() {
         assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0");
         assert_eq!(bench.answer(READY), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
-        bench.client.handle_close(None, &mut bench.shared);
+        bench.close();
         assert!(!bench.client.has_aborted());
     }
     assert!(bench.client.is_stopped());
@@ -365,15 +373,11 @@ fn every_transaction_asks_for_its_own_connection() {
 fn a_connection_that_cannot_be_made_ends_the_client() {
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
     spec.sessions = Sessions::PerTransaction;
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     let refused = Refusal::passing("connection refused");
     let next = bench.client.handle_connection(Err(&refused), &Attempt::default(), &mut bench.shared);
     assert_eq!(next, Next::Close);
-    assert_eq!(
-        bench.shared.reports.notes[0].lines,
-        ["connection refused", "client 0 aborted while establishing connection"]
-    );
+    assert_eq!(bench.lines(), ["connection refused", "client 0 aborted while establishing connection"]);
 }
 
 #[test]
@@ -412,59 +416,49 @@ fn refused_and_lost_transactions_are_counted_and_the_client_goes_on() {
     assert_eq!(errors, [("sorry, too many clients already", 2, true), ("gone", 1, false)]);
 }
 
-fn notice() -> Vec<u8> {
-    let mut message = error("00000");
-    message[0] = b'N';
-    message
-}
-
 #[test]
 fn half_a_message_behind_an_answer_is_not_lost() {
-    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    bench.begin();
-    let notice = notice();
+    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    let notice = message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mno\0\0");
     let (before, after) = notice.split_at(7);
     assert_eq!(bench.answer(&[READY, before].concat()), Next::Send);
     assert_eq!(bench.answer(after), Next::Wait);
     assert_eq!(bench.answer(READY), Next::Send);
     assert!(!bench.client.has_aborted());
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 2);
+    assert_eq!(bench.counts().succeeded, 2);
 }
 
 #[test]
 fn why_the_server_leaves_is_heard_behind_an_answer() {
-    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     let farewell = error("57P01");
     assert_eq!(bench.answer(&[READY, &farewell].concat()), Next::Send);
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
-    bench.client.handle_close(None, &mut bench.shared);
+    assert_eq!(bench.counts().succeeded, 1);
+    bench.close();
     assert!(bench.client.has_aborted());
-    assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("57P01"));
+    assert_eq!(bench.sqlstate(), Some("57P01"));
 }
 
 #[test]
 fn what_is_not_sent_yet_has_no_answer() {
-    bench!(bench, twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple));
     assert_eq!(bench.answer(&[READY, READY, READY].concat()), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 2;\0");
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 0);
+    assert_eq!(bench.counts().succeeded, 0);
 }
 
 #[test]
 fn last_words_of_one_connection_are_not_the_next_ones() {
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
     spec.sessions = Sessions::PerTransaction;
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     for _ in 0..2 {
         let now = bench.shared.clock.now();
         assert_eq!(bench.client.handle_connection(Ok(()), &made(now), &mut bench.shared), Next::Send);
         bench.answer(&[READY, &error("57P01")].concat());
         bench.client.wake(now, &mut bench.shared);
     }
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 2);
+    assert_eq!(bench.counts().succeeded, 2);
     assert!(!bench.client.has_aborted());
 }
 
@@ -472,12 +466,11 @@ fn last_words_of_one_connection_are_not_the_next_ones() {
 fn a_client_that_is_long_overdue_is_given_up() {
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
     spec.drain_limit = Some(Duration::from_millis(1500));
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     assert_eq!(bench.client.abort_overdue(&mut bench.shared), Next::Close);
     assert!(bench.client.has_aborted());
     assert_eq!(
-        bench.shared.reports.notes[0].lines,
+        bench.lines(),
         ["client 0 aborted in command 0 (SQL) of script 0; not done 1.5 s after the end of the run (--drain-limit)"]
     );
 }

@@ -45,40 +45,25 @@ fn a_block_is_one_round_trip() {
         let syncs = if mode == QueryMode::Simple { 4 } else { 1 };
         assert_eq!(asked(&sent, mode), syncs, "{mode:?}");
         assert_eq!(bench.answer(&answers(mode, &BLOCK_READY)), Next::Send);
-        assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
-        for record in bench.shared.results.recorder.commands[0].iter().flatten() {
+        assert_eq!(bench.counts().succeeded, 1);
+        for record in bench.commands().iter().flatten() {
             assert_eq!(record.moments.count, 1, "each has a latency");
         }
-        assert_eq!(bench.shared.results.recorder.commands[0].iter().flatten().count(), 4);
+        assert_eq!(bench.commands().iter().flatten().count(), 4);
         assert_eq!(bench.answer(&answers(mode, &BLOCK_READY)), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
     }
 }
 
 #[test]
-fn answers_may_be_cut_anywhere() {
-    for mode in MODES {
-        bench!(bench, auto(BLOCK, mode));
-        bench.begin();
-        let answers = answers(mode, &BLOCK_READY);
-        let (last, others) = answers.split_last().expect("there are some");
-        for byte in others {
-            assert_eq!(bench.answer(&[*byte]), Next::Wait, "{mode:?}");
-        }
-        assert_eq!(bench.answer(&[*last]), Next::Send);
-    }
-}
-
-#[test]
 fn outside_a_block_each_statement_is_its_own_transaction() {
     for mode in MODES {
-        bench!(bench, auto("UPDATE a;\nUPDATE b;\nUPDATE c;\n", mode));
-        bench.begin();
+        begun!(bench, auto("UPDATE a;\nUPDATE b;\nUPDATE c;\n", mode));
         assert_eq!(asked(&bench.sent(), mode), 3, "{mode:?}");
         bench.answer(&answers(mode, &[READY, READY]));
-        assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 0);
+        assert_eq!(bench.counts().succeeded, 0);
         bench.answer(&answers(mode, &[READY]));
-        assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
+        assert_eq!(bench.counts().succeeded, 1);
     }
 }
 
@@ -154,8 +139,7 @@ fn an_explicit_pipeline_is_a_batch_of_its_own() {
 #[test]
 fn a_large_batch_goes_in_parts() {
     let long = format!("SELECT '{}';\n", "x".repeat(30_000));
-    bench!(bench, auto(&long.repeat(5), QueryMode::Simple));
-    bench.begin();
+    begun!(bench, auto(&long.repeat(5), QueryMode::Simple));
     for expected in [3, 2, 3] {
         assert_eq!(bench.sent().matches("SELECT").count(), expected);
         bench.answer(&answers(QueryMode::Simple, &vec![READY; expected]));
@@ -163,23 +147,16 @@ fn a_large_batch_goes_in_parts() {
 }
 
 fn row(value: &str) -> Vec<u8> {
-    let mut bytes = b"T\0\0\0\x1a\0\x01x\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0".to_vec();
-    let length = bytes.len() as u32 - 1;
-    bytes[1..5].copy_from_slice(&length.to_be_bytes());
-    bytes.push(b'D');
-    bytes.extend_from_slice(&(value.len() as u32 + 10).to_be_bytes());
-    bytes.extend_from_slice(&[0, 1]);
-    bytes.extend_from_slice(&(value.len() as u32).to_be_bytes());
-    bytes.extend_from_slice(value.as_bytes());
-    bytes
+    let columns = message(b'T', b"\0\x01x\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0");
+    let row = [&[0, 1][..], &(value.len() as u32).to_be_bytes(), value.as_bytes()].concat();
+    [columns, message(b'D', &row)].concat()
 }
 
 #[test]
 fn rows_of_the_last_statement_are_taken_and_no_others() {
     let script = "BEGIN;\nAAA;\nBBB \\gset\nCCC :x;\nEND;\n";
     for mode in MODES {
-        bench!(bench, auto(script, mode));
-        bench.begin();
+        begun!(bench, auto(script, mode));
         assert_eq!(statements(&bench.sent()), ["BEGIN", "AAA", "BBB"]);
         let mut bytes = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
         if mode != QueryMode::Simple {
@@ -197,30 +174,21 @@ fn rows_of_the_last_statement_are_taken_and_no_others() {
     }
 }
 
-fn error_at(sqlstate: &str, position: &str) -> Vec<u8> {
-    let body = format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0P{position}\0\0");
-    let mut message = vec![b'E'];
-    message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-    message.extend_from_slice(body.as_bytes());
-    message
-}
-
 #[test]
 fn an_error_is_its_own_statements() {
     let script = "BEGIN;\nAAA;\n\\set x 1\nBBB wrong;\nCCC;\n";
     for mode in MODES {
-        bench!(bench, auto(script, mode));
-        bench.begin();
+        begun!(bench, auto(script, mode));
         let answers = match mode {
             QueryMode::Simple => [
                 answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]),
-                error_at("42P01", "5"),
+                error_at("42P01", 5),
                 READY_FAILED.to_vec(),
                 error("25P02"),
                 READY_FAILED.to_vec(),
             ]
             .concat(),
-            _ => [DONE, DONE, &error_at("42P01", "5"), READY_FAILED].concat(),
+            _ => [DONE, DONE, &error_at("42P01", 5), READY_FAILED].concat(),
         };
         assert_eq!(bench.answer(&answers), Next::Close, "{mode:?}");
         assert_eq!(bench.shared.reports.notes.len(), 1);
@@ -231,8 +199,7 @@ fn an_error_is_its_own_statements() {
             note.lines,
             ["client 0 script 0 aborted in command 3 query 0: ERROR:  no\nLINE 1: BBB wrong;\n            ^"]
         );
-        let counted: Vec<u64> =
-            bench.shared.results.recorder.commands[0].iter().flatten().map(|record| record.moments.count).collect();
+        let counted: Vec<u64> = bench.commands().iter().flatten().map(|record| record.moments.count).collect();
         assert_eq!(counted, [1, 1, 0, 0], "{mode:?}");
     }
 }
@@ -242,8 +209,7 @@ fn a_failed_block_is_rolled_back_and_tried_again() {
     let script = "\\set x random(1, 1000000)\nBEGIN;\nAAA :x;\nEND;\n";
     for mode in MODES {
         let spec = Spec { tries: Tries::AtMost(2), limit: Limit::Transactions(1), ..auto(script, mode) };
-        bench!(bench, spec);
-        bench.begin();
+        begun!(bench, spec);
         let first = bench.sent();
         let failure = match mode {
             // COMMIT of a failed block rolls it back
@@ -267,10 +233,9 @@ fn a_failed_block_is_rolled_back_and_tried_again() {
         }
         let ready = [READY_IN_BLOCK, READY_IN_BLOCK, READY];
         bench.answer(&answers(mode, &ready));
-        let counts = bench.shared.results.recorder.scripts[0].counts;
-        assert_eq!((counts.succeeded, counts.retried, counts.retries), (1, 1, 1));
+        assert_eq!(bench.counts(), Counts { succeeded: 1, retried: 1, retries: 1, ..Counts::default() });
         assert_eq!(bench.shared.reports.notes.len(), 1);
-        let record = bench.shared.results.recorder.commands[0][2].as_ref();
+        let record = bench.commands()[2].as_ref();
         assert_eq!(record.map(|record| record.retries), Some(1));
     }
 }
@@ -278,8 +243,7 @@ fn a_failed_block_is_rolled_back_and_tried_again() {
 #[test]
 fn an_error_at_the_sync_is_the_statements_before_it() {
     // a deferred constraint fails when the transaction of one statement is committed
-    bench!(bench, auto("AAA;\nBBB;\n", QueryMode::Extended));
-    bench.begin();
+    begun!(bench, auto("AAA;\nBBB;\n", QueryMode::Extended));
     let answers = [DONE, &error("23503"), READY, DONE, READY].concat();
     assert_eq!(bench.answer(&answers), Next::Close);
     assert_eq!(bench.shared.reports.notes[0].command, 0);
@@ -291,8 +255,7 @@ fn a_copy_ends_its_batch() {
     let copy_in: &[u8] = b"G\0\0\0\x07\0\0\0";
     let script = "BEGIN;\nAAA;\nCOPY t FROM STDIN;\nEND;\n";
     for mode in MODES {
-        bench!(bench, auto(script, mode));
-        bench.begin();
+        begun!(bench, auto(script, mode));
         let mut bytes = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
         if mode != QueryMode::Simple {
             bytes.truncate(2 * DONE.len());
@@ -313,7 +276,7 @@ fn a_command_that_fails_lets_those_before_it_run() {
     assert_eq!(bench.begin(), Next::Send);
     assert_eq!(statements(&bench.sent()), ["AAA"]);
     assert_eq!(bench.answer(READY), Next::Close);
-    let lines = &bench.shared.reports.notes[0].lines;
+    let lines = bench.lines();
     assert!(lines[0].contains("division by zero"), "{lines:?}");
     assert!(lines[1].contains("aborted in command 1"), "{lines:?}");
 }
@@ -321,51 +284,40 @@ fn a_command_that_fails_lets_those_before_it_run() {
 #[test]
 fn a_block_left_open_ends_the_client() {
     for mode in MODES {
-        bench!(bench, auto("BEGIN;\nAAA;\n", mode));
-        bench.begin();
+        begun!(bench, auto("BEGIN;\nAAA;\n", mode));
         let answers = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
         assert_eq!(bench.answer(&answers), Next::Close);
-        assert_eq!(
-            bench.shared.reports.notes[0].lines,
-            ["client 0 aborted: end of script reached without completing the last transaction"]
-        );
+        assert_eq!(bench.lines(), ["client 0 aborted: end of script reached without completing the last transaction"]);
     }
 }
 
 #[test]
 fn an_empty_statement_has_a_result() {
-    bench!(bench, auto("BEGIN;\n;\nEND;\n", QueryMode::Extended));
-    bench.begin();
+    begun!(bench, auto("BEGIN;\n;\nEND;\n", QueryMode::Extended));
     let answers = [DONE, b"I\0\0\0\x04", DONE, READY].concat();
     assert_eq!(bench.answer(&answers), Next::Send);
-    for record in bench.shared.results.recorder.commands[0].iter().flatten() {
+    for record in bench.commands().iter().flatten() {
         assert_eq!(record.moments.count, 1);
     }
 }
 
 #[test]
 fn a_compound_counts_its_results() {
-    bench!(bench, auto("AAA;\nBBB\\;CCC;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, auto("AAA;\nBBB\\;CCC;\n", QueryMode::Simple));
     let answers = [DONE, READY, DONE, &error("42P01"), READY].concat();
     bench.answer(&answers);
     let note = &bench.shared.reports.notes[0];
     assert_eq!((note.command, note.query), (1, 1));
 }
 
-fn tag(text: &str) -> Vec<u8> {
-    let length = text.len() as u32 + 5;
-    [b"C", &length.to_be_bytes()[..], text.as_bytes(), b"\0"].concat()
-}
-
 #[test]
 fn rows_are_those_of_the_statement_that_had_them() {
-    bench!(bench, auto("AAA;\nBBB;\nCCC\\;DDD;\nEEE;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, auto("AAA;\nBBB;\nCCC\\;DDD;\nEEE;\n", QueryMode::Simple));
     let tags = [&["SELECT 2"][..], &["UPDATE 0"], &["INSERT 0 1", "DELETE 3"], &["BEGIN"]];
-    let answers = tags.map(|tags| [tags.iter().flat_map(|text| tag(text)).collect(), READY.to_vec()].concat());
+    let tag = |text: &&str| message(b'C', format!("{text}\0").as_bytes());
+    let answers = tags.map(|tags| [tags.iter().flat_map(tag).collect(), READY.to_vec()].concat());
     bench.answer(&answers.concat());
-    let records = bench.shared.results.recorder.commands[0].iter().flatten();
+    let records = bench.commands().iter().flatten();
     let found: Vec<_> = records.map(|record| (record.row_counts.results, record.row_counts.rows)).collect();
     assert_eq!(found, [(1, 2), (1, 0), (2, 4), (0, 0)]);
 }
@@ -373,14 +325,13 @@ fn rows_are_those_of_the_statement_that_had_them() {
 #[test]
 fn the_connections_end_is_said_of_the_statement_under_way() {
     for mode in MODES {
-        bench!(bench, auto("BEGIN;\nAAA;\nBBB;\nEND;\n", mode));
-        bench.begin();
+        begun!(bench, auto("BEGIN;\nAAA;\nBBB;\nEND;\n", mode));
         let mut bytes = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
         if mode != QueryMode::Simple {
             bytes.truncate(2 * DONE.len());
         }
         bench.answer(&bytes);
-        bench.client.handle_close(None, &mut bench.shared);
+        bench.close();
         assert_eq!(bench.shared.reports.notes[0].command, 2, "{mode:?}");
     }
 }

@@ -22,8 +22,7 @@ fn page(bench: &mut Bench<'_>) -> ClientLedger {
 #[test]
 fn what_is_answered_is_acknowledged() {
     for mode in [QueryMode::Simple, QueryMode::Prepared] {
-        bench!(bench, with_ledger(SCRIPT, mode, 2));
-        bench.begin();
+        begun!(bench, with_ledger(SCRIPT, mode, 2));
         for _ in 0..2 {
             bench.answer(READY_IN_BLOCK);
             bench.answer(READY_IN_BLOCK);
@@ -37,8 +36,7 @@ fn what_is_answered_is_acknowledged() {
 
 #[test]
 fn each_transaction_sends_a_number_of_its_own() {
-    bench!(bench, with_ledger("INSERT INTO l VALUES (:ledger_seq);\n", QueryMode::Simple, 3));
-    bench.begin();
+    begun!(bench, with_ledger("INSERT INTO l VALUES (:ledger_seq);\n", QueryMode::Simple, 3));
     for number in 1..=3 {
         let sent = bench.sent();
         assert!(sent.contains(&format!("VALUES ({number})")), "{sent:?}");
@@ -48,23 +46,20 @@ fn each_transaction_sends_a_number_of_its_own() {
 
 #[test]
 fn a_lost_connection_leaves_an_unknown_end_only_behind_the_number() {
-    bench!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
-    bench.begin();
+    begun!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
     // BEGIN is in progress, and no number was sent
-    bench.client.handle_close(None, &mut bench.shared);
+    bench.close();
     assert_eq!(page(&mut bench), ClientLedger::new(0));
-    bench!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
-    bench.begin();
+    begun!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
     bench.answer(READY_IN_BLOCK);
-    bench.client.handle_close(None, &mut bench.shared);
+    bench.close();
     let page = page(&mut bench);
     assert_eq!((page.unknown.all(), page.acknowledged()), (&[(1, 1)][..], 0));
 }
 
 #[test]
 fn a_failed_transaction_is_refused_once_however_often_it_was_tried() {
-    bench!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
-    bench.begin();
+    begun!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
     for _ in 0..2 {
         bench.answer(READY_IN_BLOCK);
         bench.answer(&[&error("40001")[..], READY_FAILED].concat());

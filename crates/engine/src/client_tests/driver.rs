@@ -94,10 +94,10 @@ fn a_driver_is_told_of_its_session_its_transactions_and_their_answers() {
             "Begin { script: 0, tries: 1 }", "Ending"
         ]
     );
-    let record = &bench.shared.results.recorder.scripts[0];
+    let record = bench.record();
     assert_eq!(record.counts.succeeded, 2);
     assert_eq!(record.statements.reads, 1);
-    let command = bench.shared.results.recorder.commands[0][1].as_ref();
+    let command = bench.commands()[1].as_ref();
     assert_eq!(command.expect("it is timed").moments.count, 1);
 }
 
@@ -124,16 +124,14 @@ fn a_pipeline_has_one_sync_unless_the_driver_says_more() {
 #[test]
 fn an_error_ends_the_client_unless_it_may_be_tried_again() {
     let (spec, _) = driven(vec![done, ask, refused]);
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     assert_eq!(bench.answer(&refusal("42P01", READY)), Next::Close);
     assert!(bench.client.has_aborted());
-    assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("42P01"));
+    assert_eq!(bench.sqlstate(), Some("42P01"));
 
     let (mut spec, seen) = driven(vec![done, ask, refused, ask]);
     spec.tries = Tries::AtMost(2);
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     assert_eq!(bench.answer(&refusal("40001", READY_FAILED)), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0dROLLBACK\0");
     bench.answer(b"C\0\0\0\x0dROLLBACK\0Z\0\0\0\x05I");
@@ -145,11 +143,10 @@ fn an_error_ends_the_client_unless_it_may_be_tried_again() {
 fn an_ignorable_error_is_counted_and_tried_again() {
     let (mut spec, _) = driven(vec![done, ask, ignorable, ask, done, done, done]);
     spec.tries = Tries::AtMost(2);
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     assert_eq!(bench.answer(&refusal("23505", READY)), Next::Send);
     bench.answer(ROW);
-    let record = &bench.shared.results.recorder.scripts[0];
+    let record = bench.record();
     assert_eq!(record.statements.ignored_errors, 1);
     assert_eq!((record.counts.retries, record.counts.succeeded), (1, 2));
 }
@@ -168,7 +165,7 @@ fn a_driver_sleeps_stops_and_gives_up() {
     let now = bench.shared.clock.now() + 1000;
     assert_eq!(bench.client.wake(now, &mut bench.shared), Next::Send);
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.ended(), 0);
+    assert_eq!(bench.counts().ended(), 0);
     assert_eq!(seen.lock().expect("no panic")[2], "Woken");
 
     fn abort(_: &mut Outgoing<'_>) -> Request {
@@ -177,7 +174,7 @@ fn a_driver_sleeps_stops_and_gives_up() {
     let (spec, _) = driven(vec![done, abort]);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Close);
-    assert_eq!(bench.shared.reports.notes[0].lines, ["client 0 aborted: a.lua:3: no"]);
+    assert_eq!(bench.lines(), ["client 0 aborted: a.lua:3: no"]);
 }
 
 #[test]
@@ -216,11 +213,11 @@ fn a_driver_has_several_sessions_of_which_one_is_current() {
     let next = bench.client.finish_session_change(none(), Ok(()), &mut bench.shared);
     assert_eq!((next, bench.sent()), (Next::Send, "X\0\0\0\x04".into()));
     // the server closes the connection that the client gave up, so nothing is lost
-    bench.client.handle_close(None, &mut bench.shared);
+    bench.close();
     assert!(!bench.client.has_aborted());
     bench.client.finish_session_change(none(), Ok(()), &mut bench.shared);
     assert_eq!(bench.client.requested_change(), None);
-    let record = &bench.shared.results.recorder.scripts[0];
+    let record = bench.record();
     assert_eq!((record.counts.succeeded, record.statements.reconnects), (2, 1));
     let seen = seen.lock().expect("no panic");
     let changed = seen.iter().filter(|one| *one == "Changed(None)").count();
@@ -233,8 +230,7 @@ fn a_session_that_cannot_be_opened_leaves_the_current_one() {
         Request::Change(Change::Open(1))
     }
     let (spec, seen) = driven(vec![done, open, ask]);
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     let refused = Err("too many clients".to_owned());
     let next = bench.client.finish_session_change(None, refused, &mut bench.shared);
     assert_eq!(next, Next::Send);

@@ -26,7 +26,7 @@ fn latency_counts_from_the_end_of_keying() {
     let end = 5 * SECOND;
     assert_eq!(bench.client.wake(end, &mut bench.shared), Next::Send);
     bench.answer(READY);
-    let record = &bench.shared.results.recorder.scripts[0];
+    let record = bench.record();
     assert_eq!(record.latency.moments.max, 0, "none before the keying's end");
     assert_eq!((record.keying.count, record.keying.max), (1, 5 * SECOND));
     assert_eq!(record.lag.count, 0);
@@ -45,7 +45,7 @@ fn thinking_comes_between_transactions() {
         assert_eq!(bench.shared.results.in_flight, 0);
         let wakes = bench.shared.requests.next_timer().expect("it thinks");
         assert!(wakes >= 7 * SECOND);
-        let record = &bench.shared.results.recorder.scripts[0];
+        let record = bench.record();
         assert_eq!(record.counts.succeeded, ended);
         assert_eq!(bench.shared.requests.due(wakes), Some(0));
         assert_eq!(bench.client.wake(wakes, &mut bench.shared), Next::Send);
@@ -55,7 +55,7 @@ fn thinking_comes_between_transactions() {
     }
     bench.answer(READY);
     assert!(bench.client.is_stopped());
-    let record = &bench.shared.results.recorder.scripts[0];
+    let record = bench.record();
     assert_eq!(record.think.count, 2);
     let elapsed = bench.shared.clock.now();
     assert!(record.latency.moments.max <= elapsed, "nobody has really thought that long");
@@ -78,7 +78,7 @@ fn the_deadline_ends_who_pauses() {
         assert_eq!(bench.sent(), "X\0\0\0\x04");
         assert!(bench.client.is_stopped() && !bench.client.has_aborted());
         assert_eq!(bench.shared.measured_until(deadline, false, false), deadline, "it was there until then");
-        let record = &bench.shared.results.recorder.scripts[0];
+        let record = bench.record();
         assert_eq!((record.keying.count, record.think.count), (0, 0));
     }
 }
@@ -115,8 +115,7 @@ fn scripts_draw_what_they_draw_without_pauses() {
 fn who_connects_anew_thinks_without_a_connection() {
     let mut spec = paced("SELECT 1;\n", 2, fixed(5), fixed(7));
     spec.sessions = Sessions::PerTransaction;
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     assert_eq!(bench.shared.requests.next_unconnected(), None, "it keys first");
     let keyed = bench.shared.requests.next_timer().expect("it keys");
     assert_eq!(bench.shared.requests.due(keyed), Some(0));
@@ -125,10 +124,10 @@ fn who_connects_anew_thinks_without_a_connection() {
     bench.client.handle_connection(Ok(()), &made(keyed), &mut bench.shared);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
-    bench.client.handle_close(None, &mut bench.shared);
+    bench.close();
     let thought: Nanos = bench.shared.requests.next_timer().expect("it thinks");
     assert!(!bench.client.is_stopped());
     assert_eq!(bench.client.wake(thought, &mut bench.shared), Next::Wait);
-    let record = &bench.shared.results.recorder.scripts[0];
+    let record = bench.record();
     assert_eq!((record.think.count, record.think.max), (1, 7 * SECOND));
 }

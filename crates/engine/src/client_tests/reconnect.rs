@@ -3,8 +3,6 @@
 use super::*;
 use crate::clock::SECOND;
 use crate::outage::{OutageNote, Outages};
-use crate::reconnect::Refusal;
-use crate::recorder::Counts;
 
 fn returning(mut spec: Spec) -> Spec {
     spec.on_loss = OnLoss::Reconnect { patience: None };
@@ -16,10 +14,6 @@ fn refusal(is_transient: bool) -> Refusal {
 }
 
 impl Bench<'_> {
-    fn close(&mut self) {
-        self.client.handle_close(None, &mut self.shared);
-    }
-
     fn later(&self) -> u64 {
         self.shared.clock.now() + 2 * SECOND
     }
@@ -35,10 +29,6 @@ impl Bench<'_> {
         self.client.handle_reconnection(Ok(()), &Attempt::default(), &mut self.shared)
     }
 
-    fn counts(&self) -> Counts {
-        self.shared.results.recorder.scripts[0].counts
-    }
-
     fn outages(&self) -> Outages {
         let tracker = self.shared.reports.outages.as_ref().expect("it is to come back");
         tracker.lock().finish(self.later(), 0).1
@@ -47,8 +37,7 @@ impl Bench<'_> {
 
 #[test]
 fn a_transaction_in_flight_is_lost_and_the_next_begins() {
-    bench!(bench, returning(twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple)));
-    bench.begin();
+    begun!(bench, returning(twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple)));
     bench.answer(READY);
     bench.close();
     assert!(bench.client.is_away() && !bench.client.in_flight() && !bench.client.is_stopped());
@@ -59,7 +48,7 @@ fn a_transaction_in_flight_is_lost_and_the_next_begins() {
     bench.answer(READY);
     bench.answer(READY);
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());
-    assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
+    assert_eq!(bench.counts(), Counts { succeeded: 1, lost: 1, ..Counts::default() });
     let outage = &bench.outages().outages[0];
     assert!(outage.ended.is_some() && outage.first_success.is_some());
     assert_eq!(outage.tally.transactions_lost, 1);
@@ -71,8 +60,7 @@ fn what_a_session_had_prepared_is_forgotten_and_variables_are_kept() {
     let mut spec = returning(twice("\\set x :x + 1\nSELECT :x;\n", QueryMode::Prepared));
     let mut symbols = Symbols::clone(&spec.symbols);
     spec.initial = vec![(symbols.slot("x"), crate::spec::Initial::Int(7))];
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     assert!(bench.sent().contains("P_0"), "{:?}", bench.sent());
     assert!(bench.sent().contains('8'), "{:?}", bench.sent());
     // half a message of the old session must not be taken for the beginning of the new one
@@ -88,19 +76,17 @@ fn what_a_session_had_prepared_is_forgotten_and_variables_are_kept() {
 #[test]
 fn a_pipeline_is_forgotten() {
     let script = "\\startpipeline\nSELECT 1;\nSELECT 2;\n\\endpipeline\n";
-    bench!(bench, returning(twice(script, QueryMode::Extended)));
-    bench.begin();
+    begun!(bench, returning(twice(script, QueryMode::Extended)));
     bench.close();
     assert_eq!(bench.come_back(), Next::Send);
     assert_eq!(bench.sent().matches("SELECT").count(), 2);
     assert_eq!(bench.answer(READY), Next::Send);
-    assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
+    assert_eq!(bench.counts(), Counts { succeeded: 1, lost: 1, ..Counts::default() });
 }
 
 #[test]
 fn a_fatal_error_is_the_end_of_a_session() {
-    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
-    bench.begin();
+    begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     assert_eq!(bench.answer(&fatal("57P01")), Next::Close);
     bench.close();
     assert_eq!(bench.counts().lost, 1, "its end was known");
@@ -118,18 +104,16 @@ fn a_fatal_error_is_the_end_of_a_session() {
 
 #[test]
 fn other_errors_end_the_client_as_before() {
-    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
-    bench.begin();
+    begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     let answer = [error("08006"), READY.to_vec()].concat();
     assert_eq!(bench.answer(&answer), Next::Close);
     assert!(bench.client.has_aborted() && !bench.client.is_away());
-    assert_eq!((bench.counts().aborted, bench.counts().lost), (1, 0));
+    assert_eq!(bench.counts(), Counts { aborted: 1, ..Counts::default() });
 }
 
 #[test]
 fn bytes_that_are_no_protocol_are_a_loss() {
-    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
-    bench.begin();
+    begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     assert_eq!(bench.answer(b"HTTP/1.1 502 Bad Gateway\r\n"), Next::Close);
     assert!(bench.client.is_away());
     assert_eq!(bench.come_back(), Next::Send);
@@ -137,8 +121,7 @@ fn bytes_that_are_no_protocol_are_a_loss() {
 
 #[test]
 fn attempts_go_on_until_one_succeeds() {
-    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
-    bench.begin();
+    begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     bench.close();
     for _ in 0..20 {
         bench.ask();
@@ -156,29 +139,27 @@ fn attempts_go_on_until_one_succeeds() {
 
 #[test]
 fn a_refusal_that_nothing_heals_ends_the_client() {
-    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
-    bench.begin();
+    begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     bench.close();
     bench.ask();
     let failed = refusal(false);
     let next = bench.client.handle_reconnection(Err(&failed), &Attempt::default(), &mut bench.shared);
     assert_eq!(next, Next::Close);
     assert!(bench.client.has_aborted());
-    assert_eq!(bench.shared.reports.notes[0].lines, ["no way in", "client 0 aborted while establishing connection"]);
-    assert_eq!((bench.counts().lost, bench.counts().aborted), (1, 0));
+    assert_eq!(bench.lines(), ["no way in", "client 0 aborted while establishing connection"]);
+    assert_eq!(bench.counts(), Counts { lost: 1, ..Counts::default() });
 }
 
 #[test]
 fn patience_ends() {
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
     spec.on_loss = OnLoss::Reconnect { patience: Some(Duration::from_millis(1500)) };
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     bench.close();
     let later = bench.later();
     assert_eq!(bench.client.wake(later, &mut bench.shared), Next::Close);
     assert!(bench.client.has_aborted());
-    let line = &bench.shared.reports.notes[0].lines[0];
+    let line = &bench.lines()[0];
     assert!(line.starts_with("client 0 aborted while reconnecting; there was no"));
 }
 
@@ -194,11 +175,10 @@ fn the_end_of_the_run_ends_waiting() {
 
 #[test]
 fn a_lost_transaction_counts_towards_the_limit() {
-    bench!(
+    begun!(
         bench,
         returning(spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(1), Arrivals::Closed))
     );
-    bench.begin();
     bench.close();
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     assert_eq!((bench.counts().lost, bench.counts().ended()), (1, 1));
@@ -207,8 +187,7 @@ fn a_lost_transaction_counts_towards_the_limit() {
 #[test]
 fn a_sleep_that_was_lost_does_not_shorten_the_next() {
     let script = "SELECT 1;\n\\sleep 10 s\nSELECT 2;\n";
-    bench!(bench, returning(twice(script, QueryMode::Simple)));
-    bench.begin();
+    begun!(bench, returning(twice(script, QueryMode::Simple)));
     bench.answer(READY);
     let first_sleep_ends = bench.shared.clock.now() + 10 * SECOND;
     bench.close();
@@ -238,7 +217,7 @@ fn latency_counts_from_a_start_that_fell_into_the_outage() {
         bench.close();
     }
     bench.answer(READY);
-    let record = &bench.shared.results.recorder.scripts[0];
+    let record = bench.record();
     assert_eq!((record.counts.succeeded, record.lag.count), (1, 1));
     assert!(record.latency.moments.min >= record.lag.max);
 }
@@ -256,7 +235,7 @@ fn starts_too_long_ago_are_skipped() {
     let all_are_due = bench.shared.clock.now() + SECOND / 50;
     while bench.shared.clock.now() < all_are_due {}
     bench.come_back();
-    assert_eq!((bench.counts().skipped, bench.counts().lost), (5, 0));
+    assert_eq!(bench.counts(), Counts { skipped: 5, ..Counts::default() });
     assert!(bench.client.is_stopped());
 }
 
@@ -280,7 +259,7 @@ fn a_connection_a_transaction_is_tried_again() {
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(bench.client.handle_reconnection(Ok(()), &Attempt::default(), &mut bench.shared), Next::Send);
     bench.close();
-    assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
+    assert_eq!(bench.counts(), Counts { succeeded: 1, lost: 1, ..Counts::default() });
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     let tally = bench.outages().tally;
     assert_eq!((tally.connections_lost, tally.failed_attempts), (1, 1));
@@ -291,8 +270,7 @@ fn random_numbers_of_scripts_do_not_depend_on_losses() {
     let script = "\\set x random(1, 1000000)\nSELECT :x;\n";
     let mut sequences = Vec::new();
     for loses in [false, true] {
-        bench!(bench, returning(twice(script, QueryMode::Simple)));
-        bench.begin();
+        begun!(bench, returning(twice(script, QueryMode::Simple)));
         let first = bench.sent();
         if loses {
             bench.close();

@@ -22,7 +22,7 @@ fn a_statement_holds_a_client_until_it_is_answered() {
     assert!(!bench.client.is_stopping());
     assert_eq!(bench.client.hold(&bench.shared), None);
     // it is not counted
-    let counts = &bench.shared.results.recorder.scripts[0].counts;
+    let counts = bench.counts();
     assert_eq!((counts.succeeded, counts.failed()), (0, 0));
     assert!(bench.shared.reports.notes.is_empty());
 }
@@ -30,8 +30,7 @@ fn a_statement_holds_a_client_until_it_is_answered() {
 #[test]
 fn every_part_of_a_pipeline_is_waited_for() {
     let script = "\\startpipeline\nSELECT 1;\n\\syncpipeline\nSELECT 2;\n\\endpipeline\n";
-    bench!(bench, twice(script, QueryMode::Extended));
-    bench.begin();
+    begun!(bench, twice(script, QueryMode::Extended));
     bench.client.stop_when_answered();
     assert_eq!(bench.answer(READY), Next::Wait);
     assert!(bench.client.is_stopping());
@@ -41,8 +40,7 @@ fn every_part_of_a_pipeline_is_waited_for() {
 
 #[test]
 fn a_copy_is_ended_too() {
-    bench!(bench, twice("COPY t FROM STDIN;\n", QueryMode::Extended));
-    bench.begin();
+    begun!(bench, twice("COPY t FROM STDIN;\n", QueryMode::Extended));
     bench.client.stop_when_answered();
     assert_eq!(bench.answer(b"G\0\0\0\x07\0\0\0"), Next::Send);
     assert_eq!(bench.sent(), "c\0\0\0\x04S\0\0\0\x04");
@@ -53,8 +51,7 @@ fn a_copy_is_ended_too() {
 
 #[test]
 fn what_is_no_protocol_ends_the_wait() {
-    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     bench.client.stop_when_answered();
     assert_eq!(bench.answer(b"HTTP/1.1 400 Bad Request\r\n"), Next::Close);
     assert!(!bench.client.is_stopping());
@@ -62,8 +59,7 @@ fn what_is_no_protocol_ends_the_wait() {
 
 #[test]
 fn between_two_statements_nothing_is_waited_for() {
-    bench!(bench, twice("BEGIN;\n\\sleep 1 s\nEND;\n", QueryMode::Simple));
-    bench.begin();
+    begun!(bench, twice("BEGIN;\n\\sleep 1 s\nEND;\n", QueryMode::Simple));
     bench.answer(READY_IN_BLOCK);
     assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Idle));
     assert_eq!(bench.client.terminate(), Next::Send);
@@ -74,8 +70,7 @@ fn between_two_statements_nothing_is_waited_for() {
 fn a_client_without_a_connection_has_none_to_end() {
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
     spec.sessions = Sessions::PerTransaction;
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     assert_eq!(bench.client.hold(&bench.shared), None);
     bench.client.handle_connection(Ok(()), &Attempt::default(), &mut bench.shared);
     assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Statement));
@@ -89,8 +84,7 @@ fn a_client_without_a_connection_has_none_to_end() {
 fn a_statement_that_is_being_prepared_holds_a_client_too() {
     let mut spec = twice("SELECT 1;\n", QueryMode::Prepared);
     spec.preparing = Preparing::Ahead;
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Statement));
     bench.client.stop_when_answered();
     assert_eq!(bench.answer(READY), Next::Send);

@@ -103,17 +103,17 @@ fn sessions_begin_and_end_when_the_driver_says() {
     assert_eq!(bench.sent(), "X\0\0\0\x04");
     assert_eq!(bench.client.hold(&bench.shared), None);
     // and the server closes it, which is no loss
-    bench.client.handle_close(None, &mut bench.shared);
+    bench.close();
     let now = bench.shared.clock.now();
     assert_eq!(bench.shared.requests.due(now), Some(0));
     assert_eq!(bench.client.wake(now, &mut bench.shared), Next::Wait);
     assert_eq!(bench.shared.requests.next_timer(), Some(SECOND * 1000));
     assert_eq!(seen(&all), "next, away, next, Connected, begin, next, next, away");
-    let record = &bench.shared.results.recorder.scripts[0];
+    let record = bench.record();
     assert_eq!((record.counts.succeeded, record.connecting.count), (1, 1));
     assert_eq!(bench.shared.reports.notes.len(), 0);
     // the statement's latency counts from the instant that the driver named
-    let command = bench.shared.results.recorder.commands[0][0].as_ref();
+    let command = bench.commands()[0].as_ref();
     assert!(command.expect("it is timed").moments.min >= since);
 }
 
@@ -123,10 +123,10 @@ fn a_lost_session_ends_and_the_client_goes_on() {
     let (spec, all) = stepped(steps, true);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Send);
-    bench.client.handle_close(None, &mut bench.shared);
+    bench.close();
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(seen(&all), "next, Connected, begin, next, away");
-    assert_eq!(bench.shared.results.recorder.scripts[0].counts.lost, 1);
+    assert_eq!(bench.counts().lost, 1);
     assert_eq!(bench.shared.reports.notes[0].consequence, Consequence::Reconnecting);
     // a FATAL error ends a session between two transactions, too
     let since = bench.shared.clock.now();
@@ -142,11 +142,11 @@ fn a_fatal_error_ends_the_session() {
     assert_eq!(bench.begin(), Next::Wait);
     let fatal = b"E\0\0\0\x23SFATAL\0VFATAL\0C57P01\0Mgone now\0\0";
     assert_eq!(bench.answer(fatal), Next::Close);
-    assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("57P01"));
+    assert_eq!(bench.sqlstate(), Some("57P01"));
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(seen(&all), "next, next, away");
     // the end of the connection is the same loss
-    bench.client.handle_close(None, &mut bench.shared);
+    bench.close();
     assert_eq!(bench.shared.reports.notes.len(), 1);
 }
 
@@ -169,16 +169,14 @@ fn a_statement_that_waits_too_long_is_cancelled_and_then_left() {
 #[test]
 fn an_error_fails_the_transaction_and_rolls_nothing_back() {
     let (spec, _) = stepped(vec![Step::Transaction(0), Step::Transaction(0)], true);
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     let refused = [&error("40001")[..], READY_FAILED].concat();
     assert_eq!(bench.answer(&refused), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0dSELECT 7\0");
     let refused = [&error("25P02")[..], READY_FAILED].concat();
     bench.answer(&refused);
-    let counts = &bench.shared.results.recorder.scripts[0].counts;
-    assert_eq!((counts.serialization_failures, counts.other_failures), (1, 1));
-    let command = bench.shared.results.recorder.commands[0][0].as_ref();
+    assert_eq!(bench.counts(), Counts { serialization_failures: 1, other_failures: 1, ..Counts::default() });
+    let command = bench.commands()[0].as_ref();
     assert_eq!(command.expect("it is timed").failures, 2);
     let notes = bench.shared.reports.notes.iter();
     let notes: Vec<_> = notes.map(|note| note.sqlstate.as_deref()).collect();
@@ -188,8 +186,7 @@ fn an_error_fails_the_transaction_and_rolls_nothing_back() {
 #[test]
 fn copy_gets_the_rows_of_the_driver() {
     let (spec, _) = stepped(vec![Step::Transaction(0)], true);
-    bench!(bench, spec);
-    bench.begin();
+    begun!(bench, spec);
     assert_eq!(bench.answer(b"G\0\0\0\x09\0\0\x01\0\0"), Next::Send);
     assert_eq!(bench.sent(), "d\0\0\0\x067\nc\0\0\0\x04");
 }
