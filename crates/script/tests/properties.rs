@@ -8,7 +8,7 @@ use pgdyno_script::{QueryMode, Symbols, compile, parse};
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn parsing_never_panics(parts in prop::collection::vec(fragment(), 0..30)) {

@@ -12,92 +12,43 @@ fn check(text: &str, expected: &[&str]) {
     }
 }
 
+/// Checks that a script of one command fails in it, at the end of `until`.
+fn check_at(text: &str, message: &str, until: &str) {
+    let command = text.trim_start_matches('\\').split([' ', '\n', '\r']).next().unwrap();
+    let shown = text.trim_end_matches(['\r', '\n']).split("\n\\endif").next().unwrap();
+    let caret = format!("{:>1$} error found here", '^', until.chars().count());
+    check(text, &[&format!("f.sql:1: {message} in command \"{command}\""), shown, &caret]);
+}
+
 #[test]
 fn expressions() {
-    check(
-        "\\set i 1 +\n",
-        &["f.sql:1: syntax error in command \"set\"", "\\set i 1 +", "          ^ error found here"],
-    );
-    check("\\set i 1 +", &["f.sql:1: syntax error in command \"set\"", "\\set i 1 +", "         ^ error found here"]);
+    for (text, message, until) in [
+        ("\\set i 1 +\n", "syntax error", "\\set i 1 +\n"),
+        ("\\set i 1 +", "syntax error", "\\set i 1 +"),
+        ("\\set d LN(1.0, 2.0))", "unexpected number of arguments (ln)", "\\set d LN(1.0, 2.0)"),
+        ("\\set i greatest())", "at least one argument expected (greatest)", "\\set i greatest()"),
+        ("\\set i ;", "unexpected character (;)", "\\set i ;"),
+        ("\\set i", "syntax error", "\\set i"),
+        ("\\if\n\\endif\n", "syntax error", "\\if\n"),
+        ("\\set i CASE TRUE THEN 1 ELSE 0 END\r\n", "syntax error", "\\set i CASE TRUE"),
+        ("\\set i 1 < 2 < 3\n", "syntax error", "\\set i 1 < 2 <"),
+        ("\\set i \\\n 1 1\n", "syntax error", "\\set i \\\n 1 1"),
+        ("\\set i 9223372036854775808", "syntax error", "\\set i 9223372036854775808"),
+        // a wrong character later in the line wins
+        ("\\set i 1 + + ; * $\n", "unexpected character ($)", "\\set i 1 + + ; * $"),
+    ] {
+        check_at(text, message, until);
+    }
+    for (number, what) in [("100000000000000000000", "bigint"), ("1.0E309", "double"), (".1E310", "double")] {
+        let line = format!("\\set i {number}");
+        check_at(&line, &format!("{what} constant overflow ({number})"), &line);
+    }
     check(
         "SELECT 1;\n\n  \\set i nosuch(1) \nSELECT 2;",
         &[
             "f.sql:3: unexpected function name (nosuch) in command \"set\"",
             "\\set i nosuch(1) ",
             "            ^ error found here",
-        ],
-    );
-    check(
-        "\\set d LN(1.0, 2.0))",
-        &[
-            "f.sql:1: unexpected number of arguments (ln) in command \"set\"",
-            "\\set d LN(1.0, 2.0))",
-            "                  ^ error found here",
-        ],
-    );
-    check(
-        "\\set i greatest())",
-        &[
-            "f.sql:1: at least one argument expected (greatest) in command \"set\"",
-            "\\set i greatest())",
-            "                ^ error found here",
-        ],
-    );
-    check(
-        "\\set i ;",
-        &["f.sql:1: unexpected character (;) in command \"set\"", "\\set i ;", "       ^ error found here"],
-    );
-    check("\\set i", &["f.sql:1: syntax error in command \"set\"", "\\set i", "     ^ error found here"]);
-    check("\\if\n\\endif\n", &["f.sql:1: syntax error in command \"if\"", "\\if", "   ^ error found here"]);
-    check(
-        "\\set i CASE TRUE THEN 1 ELSE 0 END\r\n",
-        &[
-            "f.sql:1: syntax error in command \"set\"",
-            "\\set i CASE TRUE THEN 1 ELSE 0 END",
-            "               ^ error found here",
-        ],
-    );
-    check(
-        "\\set i 1 < 2 < 3\n",
-        &["f.sql:1: syntax error in command \"set\"", "\\set i 1 < 2 < 3", "             ^ error found here"],
-    );
-    check(
-        "\\set i \\\n 1 1\n",
-        &["f.sql:1: syntax error in command \"set\"", "\\set i \\", " 1 1", "            ^ error found here"],
-    );
-}
-
-#[test]
-fn constants_out_of_range() {
-    for (number, what) in [("100000000000000000000", "bigint"), ("1.0E309", "double"), (".1E310", "double")] {
-        let line = format!("\\set i {number}");
-        check(
-            &line,
-            &[
-                &format!("f.sql:1: {what} constant overflow ({number}) in command \"set\""),
-                &line,
-                &format!("{:>1$} error found here", '^', line.len()),
-            ],
-        );
-    }
-    check(
-        "\\set i 9223372036854775808",
-        &[
-            "f.sql:1: syntax error in command \"set\"",
-            "\\set i 9223372036854775808",
-            "                         ^ error found here",
-        ],
-    );
-}
-
-#[test]
-fn a_wrong_character_later_in_the_line_wins() {
-    check(
-        "\\set i 1 + + ; * $\n",
-        &[
-            "f.sql:1: unexpected character ($) in command \"set\"",
-            "\\set i 1 + + ; * $",
-            "                 ^ error found here",
         ],
     );
 }
@@ -113,50 +64,23 @@ fn commands() {
     check(&many, &["f.sql:1: too many arguments in command \"shell\""]);
     assert!(parse(&source(&many[..many.len() - 4])).is_ok());
     for name in ["else", "endif", "startpipeline", "syncpipeline", "endpipeline"] {
-        check(
-            &format!("\\if 0\n\\{name} BAD\n\\endif"),
-            &[&format!("f.sql:2: unexpected argument in command \"{name}\""), &format!("\\{name} BAD")],
-        );
+        let message = format!("f.sql:2: unexpected argument in command \"{name}\"");
+        check(&format!("\\if 0\n\\{name} BAD\n\\endif"), &[&message, &format!("\\{name} BAD")]);
     }
 }
 
 #[test]
 fn sleep() {
     check("\\sleep", &["f.sql:1: missing argument in command \"sleep\"", "\\sleep"]);
-    check(
-        "\\sleep too many args",
-        &[
-            "f.sql:1: too many arguments in command \"sleep\"",
-            "\\sleep too many args",
-            "                ^ error found here",
-        ],
-    );
-    check(
-        "\\sleep 1 week",
-        &[
-            "f.sql:1: unrecognized time unit, must be us, ms or s (week) in command \"sleep\"",
-            "\\sleep 1 week",
-            "         ^ error found here",
-        ],
-    );
-    check(
-        "\\sleep 1week",
-        &[
-            "f.sql:1: unrecognized time unit, must be us, ms or s (week) in command \"sleep\"",
-            "\\sleep 1week",
-            "        ^ error found here",
-        ],
-    );
-    for amount in ["abc", "-x", "1x us"] {
-        let word = amount.split(' ').next().unwrap();
-        check(
-            &format!("\\sleep {amount}"),
-            &[
-                &format!("f.sql:1: invalid sleep time, must be an integer ({word}) in command \"sleep\""),
-                &format!("\\sleep {amount}"),
-                "       ^ error found here",
-            ],
-        );
+    for (text, message, until) in [
+        ("\\sleep too many args", "too many arguments", "\\sleep too many a"),
+        ("\\sleep 1 week", "unrecognized time unit, must be us, ms or s (week)", "\\sleep 1 w"),
+        ("\\sleep 1week", "unrecognized time unit, must be us, ms or s (week)", "\\sleep 1w"),
+        ("\\sleep abc", "invalid sleep time, must be an integer (abc)", "\\sleep a"),
+        ("\\sleep -x", "invalid sleep time, must be an integer (-x)", "\\sleep -"),
+        ("\\sleep 1x us", "invalid sleep time, must be an integer (1x)", "\\sleep 1"),
+    ] {
+        check_at(text, message, until);
     }
 }
 
