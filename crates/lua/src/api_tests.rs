@@ -8,12 +8,11 @@ use crate::{Script, Workload};
 const CONNECT: &str = "function thread_init() con = sysbench.sql.driver():connect() end\n";
 
 /// A connected client of a script that connects.
-fn client_of(text: &str) -> (Workload, Client) {
-    let workload = open(&format!("{CONNECT}{text}"), "run", &[]);
-    let mut client = Client::of(&workload);
+fn client_of(text: &str) -> Client {
+    let mut client = Client::new(&format!("{CONNECT}{text}"));
     client.connect();
     assert!(client.is_done(), "{:?}", client.last);
-    (workload, client)
+    client
 }
 
 fn done() -> Vec<u8> {
@@ -22,7 +21,7 @@ fn done() -> Vec<u8> {
 
 #[test]
 fn a_loop_of_the_scripts_own_takes_one_event_after_the_other() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event() con:query('E') end
          function thread_run(tid)
             local rounds = 0
@@ -48,7 +47,7 @@ fn a_loop_of_the_scripts_own_takes_one_event_after_the_other() {
 
 #[test]
 fn a_loop_that_ends_itself_stops_its_client() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event() return true end
          local standard = thread_run
          function thread_run(tid) standard(tid) end",
@@ -60,7 +59,7 @@ fn a_loop_that_ends_itself_stops_its_client() {
 
 #[test]
 fn an_event_that_a_loop_does_not_end_after_an_error_is_begun_again() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event() con:query('E') end
          function thread_run(tid)
             while ffi.C.sb_more_events(tid) do
@@ -79,7 +78,7 @@ fn an_event_that_a_loop_does_not_end_after_an_error_is_begun_again() {
 
 #[test]
 fn a_lost_connection_is_not_lost_on_a_script_that_catches_errors() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event()
             pcall(con.query, con, 'first')
             pcall(con.query, con, 'second')
@@ -93,7 +92,7 @@ fn a_lost_connection_is_not_lost_on_a_script_that_catches_errors() {
 
 #[test]
 fn an_event_that_the_script_wants_again_is_called_again() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "local calls, hooks = 0, 0
          function sysbench.hooks.before_restart_event(e) hooks = hooks + e.mine end
          function event()
@@ -108,7 +107,7 @@ fn an_event_that_the_script_wants_again_is_called_again() {
 
 #[test]
 fn an_error_that_is_fatal_is_a_text_to_the_script_and_the_servers_to_the_engine() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event()
             local ok, why = pcall(function() local _ = con:query('E') end)
             con:query(why)
@@ -134,7 +133,7 @@ fn an_error_that_is_fatal_is_a_text_to_the_script_and_the_servers_to_the_engine(
 
 #[test]
 fn rows_whose_tag_has_no_number_are_counted() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event()
             local plan = con:query('EXPLAIN SELECT 1')
             assert(plan.nrows == 2 and plan:fetch_row()[1] == 'Result' and plan:fetch_row()[1] == ' x')
@@ -156,7 +155,7 @@ fn rows_whose_tag_has_no_number_are_counted() {
 
 #[test]
 fn a_statement_that_the_server_refused_to_prepare_is_prepared_again() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event()
             local ok, statement = pcall(con.prepare, con, 'SELECT a FROM late')
             if not ok then
@@ -180,7 +179,7 @@ fn a_statement_that_the_server_refused_to_prepare_is_prepared_again() {
 
 #[test]
 fn a_refused_statement_is_not_prepared_in_a_new_session() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event()
             pcall(con.prepare, con, 'SELECT a FROM none')
          end",
@@ -192,7 +191,7 @@ fn a_refused_statement_is_not_prepared_in_a_new_session() {
 
 #[test]
 fn a_connection_that_fails_leaves_the_statements_of_the_current_one() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event()
             con:prepare('SELECT 1'):execute()
             assert(not pcall(sysbench.sql.driver().connect, sysbench.sql.driver()))
@@ -229,7 +228,7 @@ fn an_option_that_a_client_changes_stays_as_it_was_for_the_others() {
 
 #[test]
 fn what_is_no_statement_or_value_is_an_error_to_the_script() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event()
             for _, query in ipairs({ 5, {}, true }) do
                local ok, why = pcall(function() con:query(query) end)
@@ -249,7 +248,7 @@ fn what_is_no_statement_or_value_is_an_error_to_the_script() {
 
 #[test]
 fn a_parameter_that_is_never_set_is_zero_or_empty() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event()
             local statement = con:prepare('SELECT ?, ?')
             statement:bind_param(statement:bind_create(sysbench.sql.type.INT),
@@ -264,7 +263,7 @@ fn a_parameter_that_is_never_set_is_zero_or_empty() {
 
 #[test]
 fn values_are_cut_to_what_the_parameter_takes() {
-    let (_workload, mut client) = client_of(
+    let mut client = client_of(
         "function event()
             local statement = con:prepare('SELECT ?, ?, ?')
             local a, b, c = statement:bind_create(sysbench.sql.type.BIGINT),
@@ -285,13 +284,11 @@ fn values_are_cut_to_what_the_parameter_takes() {
 fn a_command_that_gives_false_has_failed() {
     let text = "sysbench.cmdline.commands = { load = { function() return false end },
         help = { function() con = sysbench.sql.driver():connect() con:query('help') end } }";
-    let workload = open(text, "load", &[]);
-    let mut client = Client::of(&workload);
+    let mut client = Client::of(&open(text, "load", &[]));
     client.connect().begin();
     assert_eq!(client.abort(), "command \"load\" failed: its function gave false");
     // options that the script declares come before the general ones
-    let workload = open(text, "help", &[]);
-    let mut client = Client::of(&workload);
+    let mut client = Client::of(&open(text, "help", &[]));
     client.connect().begin();
     assert!(client.sent().contains("help"));
 }
@@ -320,8 +317,7 @@ fn numbers_of_a_range_come_once_from_all_clients() {
 #[test]
 fn old_scripts_have_their_options_as_globals() {
     let text = "function event() db_query(oltp_table_size .. ' of ' .. rand_type .. ' ' .. threads) end";
-    let workload = open(text, "run", &[("oltp-table-size", "500")]);
-    let mut client = Client::of(&workload);
+    let mut client = Client::of(&open(text, "run", &[("oltp-table-size", "500")]));
     client.connect().begin();
     assert!(client.sent().contains("500 of special 2"), "{:?}", client.last);
     client.answer(&rows(&[Some("1")]));

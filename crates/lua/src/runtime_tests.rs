@@ -36,6 +36,10 @@ impl Client {
         Self { driver: workload.driver(0, 1), sent: Vec::new(), last: Request::Done }
     }
 
+    pub fn new(text: &str) -> Self {
+        Self::of(&open(text, "run", &[]))
+    }
+
     pub fn go(&mut self, event: Event<'_>) -> &mut Self {
         self.sent.clear();
         let mut out = Outgoing::new(&mut self.sent);
@@ -101,7 +105,7 @@ pub(crate) fn refusal(sqlstate: &str) -> Vec<u8> {
 
 #[test]
 fn rows_are_what_the_script_prints() {
-    let workload = open(
+    let mut client = Client::new(
         "function thread_init() con = sysbench.sql.driver():connect() end
          function event()
             local rs = con:query('SELECT a')
@@ -115,10 +119,7 @@ fn rows_are_what_the_script_prints() {
             assert(con:query_row('SELECT b') == 'x')
             assert(con:query('UPDATE') == nil)
          end",
-        "run",
-        &[],
     );
-    let mut client = Client::of(&workload);
     assert!(client.connect().is_done());
     assert_eq!(client.begin().sent(), "Q\0\0\0\x0dSELECT a\0");
     client.answer(&rows(&[Some("7"), None, Some("")]));
@@ -126,27 +127,6 @@ fn rows_are_what_the_script_prints() {
     client.answer(&message(b'C', b"INSERT 0 1\0"));
     client.answer(&rows(&[Some("x"), Some("y")]));
     assert!(client.answer(&message(b'C', b"UPDATE 1\0")).is_done());
-}
-
-#[test]
-fn a_coroutine_of_the_script_fetches_rows() {
-    let workload = open(
-        "function thread_init() con = sysbench.sql.driver():connect() end
-         function event()
-            local rs = con:query('SELECT a')
-            local fetch = coroutine.wrap(function()
-               while true do coroutine.yield(rs:fetch_row()[1]) end
-            end)
-            assert(fetch() == 'x' and fetch() == 'y')
-         end",
-        "run",
-        &[],
-    );
-    let mut client = Client::of(&workload);
-    assert!(client.connect().is_done());
-    client.begin();
-    client.answer(&rows(&[Some("x"), Some("y")]));
-    assert!(client.is_done(), "{:?}", client.last);
 }
 
 #[test]
@@ -161,8 +141,7 @@ fn rows_that_a_script_cannot_look_at_are_not_described() {
         )
     };
     for (look, is_described) in [("", false), ("local f = 'fetch_row'", true)] {
-        let workload = open(&text(look), "run", &[]);
-        let mut client = Client::of(&workload);
+        let mut client = Client::of(&open(&text(look), "run", &[]));
         client.connect();
         client.answer(b"1\0\0\0\x04");
         assert_eq!(client.sent().contains("D\0\0\0\x06P\0"), is_described);
@@ -174,7 +153,7 @@ fn rows_that_a_script_cannot_look_at_are_not_described() {
 
 #[test]
 fn a_statement_is_prepared_once_a_session_and_bound_in_place() {
-    let workload = open(
+    let mut client = Client::new(
         "function thread_init()
             con = sysbench.sql.driver():connect()
             local t = sysbench.sql.type
@@ -188,10 +167,7 @@ fn a_statement_is_prepared_once_a_session_and_bound_in_place() {
             params[3]:set(nil)
             stmt:execute()
          end",
-        "run",
-        &[],
     );
-    let mut client = Client::of(&workload);
     client.connect();
     assert!(client.sent().contains("UPDATE t SET a=$1, b=$2 WHERE c=$3\0\0\x03\0\0\0\x14"));
     assert!(client.answer(b"1\0\0\0\x04").is_done());
@@ -210,8 +186,7 @@ fn errors_that_sysbench_ignores_end_the_transaction_and_others_the_client() {
         function event() con:query('SELECT 1') end
         function sysbench.hooks.sql_error_ignorable(e) return e.sql_state == '55000' end
         function sysbench.hooks.before_restart_event(e) restarts = (restarts or 0) + 1 end";
-    let workload = open(text, "run", &[]);
-    let mut client = Client::of(&workload);
+    let mut client = Client::new(text);
     client.connect();
     for (sqlstate, is_ignorable) in [("40001", true), ("23505", true), ("55000", true), ("42P01", false)] {
         client.begin().answer(&refusal(sqlstate));
@@ -229,8 +204,7 @@ fn errors_that_sysbench_ignores_end_the_transaction_and_others_the_client() {
 
 #[test]
 fn what_is_wrong_in_a_script_is_said_with_its_line() {
-    let workload = open("function event()\n  local x = nil\n  return x.field\nend", "run", &[]);
-    let mut client = Client::of(&workload);
+    let mut client = Client::new("function event()\n  local x = nil\n  return x.field\nend");
     client.connect().begin();
     assert!(client.abort().starts_with("test.lua:3: attempt to index local 'x'"));
     assert!(client.abort().contains("\n  test.lua:3"));
@@ -278,13 +252,10 @@ fn commands_are_found_and_called_once() {
 
 #[test]
 fn a_true_event_stops_its_client_and_thread_done_ends_it() {
-    let workload = open(
+    let mut client = Client::new(
         "function event() return true end
          function thread_done(tid) error('done ' .. tid) end",
-        "run",
-        &[],
     );
-    let mut client = Client::of(&workload);
     client.connect().begin();
     assert!(matches!(client.last, Request::Stop));
     assert!(client.go(Event::Ending).abort().contains("done 1"));
@@ -302,8 +273,7 @@ fn draws_follow_the_distribution_that_was_asked_for() {
         error(string.format('%d %d %.0f %d', low, high, sum / 20000, top), 0)
      end";
     let drawn = |distribution: &str| -> Vec<f64> {
-        let workload = open(text, "run", &[("rand-type", distribution)]);
-        let mut client = Client::of(&workload);
+        let mut client = Client::of(&open(text, "run", &[("rand-type", distribution)]));
         client.connect().begin();
         let words = client.abort().lines().next().unwrap_or_default().to_owned();
         words.split(' ').map(|word| word.parse().expect(&words)).collect()
@@ -335,8 +305,7 @@ fn special_draws_of_a_small_range_are_those_of_sysbench() {
         end
         error(table.concat(counts, ' '), 0)
      end";
-    let workload = open(text, "run", &[]);
-    let mut client = Client::of(&workload);
+    let mut client = Client::new(text);
     client.connect().begin();
     let words = client.abort().lines().next().unwrap_or_default().to_owned();
     // shares as sysbench 1.0.20 draws them
@@ -361,8 +330,7 @@ fn bounds_of_draws_are_numbers_of_any_kind() {
            rand.zipfian(1, huge)
            rand.zipfian(1, 0 / 0)
         end";
-    let workload = open(text, "run", &[]);
-    let mut client = Client::of(&workload);
+    let mut client = Client::new(text);
     assert!(client.connect().begin().is_done(), "{:?}", client.last);
 }
 
@@ -371,8 +339,7 @@ fn a_seed_gives_the_same_draws_again() {
     let text = "function event()
         error(sysbench.rand.uniform(1, 1e9) .. sysbench.rand.string('####'), 0) end";
     let drawn = || {
-        let workload = open(text, "run", &[]);
-        let mut client = Client::of(&workload);
+        let mut client = Client::new(text);
         client.connect().begin().abort().to_owned()
     };
     assert_eq!(drawn(), drawn());
@@ -384,8 +351,7 @@ fn a_script_may_begin_with_a_byte_order_mark_and_a_line_for_the_shell() {
         let text = format!("{begin}function event() error('here') end");
         let script = Script::own("test.lua", &text, &[]);
         script.compile().expect(begin);
-        let workload = open(&text, "run", &[]);
-        let mut client = Client::of(&workload);
+        let mut client = Client::new(&text);
         let line = 1 + begin.matches('\n').count();
         let place = format!("test.lua:{line}: here");
         assert!(client.connect().begin().abort().starts_with(&place));
@@ -401,8 +367,7 @@ fn texts_of_a_script_keep_their_encoding() {
     std::fs::write(&path, text).expect("a file");
     let script = Script::find(&path.to_string_lossy()).expect("it is there");
     std::fs::remove_file(&path).expect("it is ours");
-    let workload = Workload::open(script, settings("run", &[])).expect("it is right");
-    let mut client = Client::of(&workload);
+    let mut client = Client::of(&Workload::open(script, settings("run", &[])).expect("it is right"));
     client.connect().begin();
     let sent = client.sent.windows(8).any(|bytes| bytes == b"SELECT \xe9");
     assert!(sent, "{}", client.sent());
@@ -417,8 +382,7 @@ fn modules_are_found_beside_the_script_and_have_its_globals() {
     write("main.lua", "mine = 'of ' .. sysbench.tid\nrequire('shared')\nrequire('shared')");
     let path: PathBuf = folder.join("main");
     let script = Script::find(&path.to_string_lossy()).expect("it is there");
-    let workload = Workload::open(script, settings("run", &[])).expect("it is right");
-    let mut client = Client::of(&workload);
+    let mut client = Client::of(&Workload::open(script, settings("run", &[])).expect("it is right"));
     client.connect().begin();
     assert!(client.abort().contains("shared.lua:2: of 1"), "{}", client.abort());
     std::fs::remove_dir_all(&folder).expect("it is ours");

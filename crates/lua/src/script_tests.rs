@@ -57,8 +57,7 @@ fn a_coroutine_of_the_script_sends_statements_as_the_script_does() {
            ok, value = coroutine.resume(inner)
            assert(not ok and value:find('42P01') and coroutine.status(inner) == 'dead')
         end";
-    let workload = open(text, "run", &[]);
-    let mut client = Client::of(&workload);
+    let mut client = Client::new(text);
     assert!(client.connect().is_done());
     assert!(client.begin().sent().contains("SELECT 1"));
     let sent = client.answer(&rows(&[Some("7")])).sent();
@@ -82,8 +81,7 @@ fn a_wait_in_c_is_a_wait_of_one_client() {
     ] {
         // outside of a client there is nobody to keep waiting
         let text = format!("{declared} function init() ffi.C.usleep(1) end function event() {wait} end");
-        let workload = open(&text, "run", &[]);
-        let mut client = Client::of(&workload);
+        let mut client = Client::new(&text);
         assert!(client.connect().is_done());
         client.begin();
         match client.last {
