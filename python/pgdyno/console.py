@@ -16,14 +16,11 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.text import Text
 
-from pgdyno.safe_output import visible, writing
+from pgdyno.safe_output import UNLIMITED, visible, writing
 
 if TYPE_CHECKING:
     from rich.status import Status
     from rich.table import Table
-
-UNLIMITED = 100_000
-"""Width of a file or a pipe."""
 
 
 class Console(rich_console.Console):

@@ -8,13 +8,15 @@ import atexit
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, TextIO
 
 from pgdyno.errors import ExitCode, StoreError
 
 STANDARD_ERROR = 2
+UNLIMITED = 100_000
+"""Width of a file or a pipe."""
 
 _STEERING = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # control characters, including the second table of ISO 6429
@@ -100,6 +102,19 @@ def guard_streams() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, _Guarded(stream))
+
+
+def print_lines(lines_in: Callable[[int], Iterable[tuple[str, str | None]]]) -> None:
+    """Print lines and their styles, which `lines_in` returns for a width; only a terminal has them, and needs rich."""
+    if sys.stdout.isatty() or any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE")):
+        from pgdyno.console import Console
+
+        console = Console()
+        for text, style in lines_in(console.room):
+            console.print(text, style=style, soft_wrap=True)
+    else:
+        for text, _ in lines_in(UNLIMITED):
+            print(text)
 
 
 def print_data(text: str) -> None:

@@ -25,7 +25,7 @@ class Severity(StrEnum):
 class Evidence(Record):
     at: str
     """`report.txt:42` for an import, otherwise `trial 3` or a part of the manifest."""
-    figures: dict[str, float | str] = Field(default_factory=dict)
+    figures: dict[str, float | str] = {}
     """The unit is at the end of each name."""
 
 
@@ -38,7 +38,7 @@ class Finding(Record):
     """Numbers of the trials concerned; empty if the finding concerns the whole run."""
     message: str
     """In English; `not checked: reason` if the rule lacks its input."""
-    parameters: dict[str, Parameter] = Field(default_factory=dict)
+    parameters: dict[str, Parameter] = {}
     """The values in the message."""
     text: Message | None = Field(default=None, exclude=True, repr=False)
     """The message as a value; None of a finding that was read from JSON. See `translatable_message`."""

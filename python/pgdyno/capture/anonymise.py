@@ -218,7 +218,7 @@ class Anonymiser:
             found.append(first + (code - first + stream[2 * place] * 256 + stream[2 * place + 1]) % count)
         return found
 
-    _REPLACE = {  # noqa: RUF012 - never changes
+    _REPLACE = {
         _Shape.UUID: _hex,
         _Shape.HEX: _hex,
         _Shape.INTEGER4: _integer,

@@ -1,7 +1,7 @@
 """`pgdyno plan check | show | cost | list | new | schema`."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,13 +37,10 @@ def check(
     Exits with 3 if there is a problem. Prints each one with its line.
     """
     from pgdyno.commands.support.plan_budget import within_budget
-    from pgdyno.console import Console
     from pgdyno.plan import load_plan
-    from pgdyno.plan.output.executed_code import executed_lines
-    from pgdyno.plan.output.plan_output import total, warning_lines
     from pgdyno.programs import find_engine
     from pgdyno.run.engine import check_scripts
-    from pgdyno.safe_output import print_json
+    from pgdyno.safe_output import print_json, print_lines
 
     try:
         loaded = within_budget(load_plan(plan, overrides or (), on), budget)
@@ -59,22 +56,28 @@ def check(
     if json:
         print_json(_check_json(loaded.source, (), loaded, runs if graded else None), indent=2)
         return ExitCode.OK
-    console = Console()
-    console.print(f"{loaded.source}: the plan is valid", soft_wrap=True)
+    print_lines(lambda room: _check_lines(loaded, runs if graded else None, room))
+    return ExitCode.OK
+
+
+def _check_lines(loaded: "LoadedPlan", runs: Path | None, room: int) -> Iterator[tuple[str, str | None]]:
+    from pgdyno.plan.output.executed_code import executed_lines
+    from pgdyno.plan.output.plan_output import total, warning_lines
+
+    yield f"{loaded.source}: the plan is valid", None
     for line in (total(loaded.plan), *(f"to fit the budget: {each}" for each in loaded.gave_up)):
-        console.print(line)
-    if graded:
+        yield line, None
+    if runs is not None:
         # reads runs with numpy and DuckDB
         from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_line
         from pgdyno.report.terminal.text_drawing import wrapped
 
-        for line in wrapped(expected_noise_line(loaded.plan, runs, expected_noise(loaded.plan, runs)), console.room):
-            console.print(line, soft_wrap=True)
-    for line in warning_lines(loaded, console.room):
-        console.print(line, style="yellow", soft_wrap=True)
+        for line in wrapped(expected_noise_line(loaded.plan, runs, expected_noise(loaded.plan, runs)), room):
+            yield line, None
+    for line in warning_lines(loaded, room):
+        yield line, "yellow"
     for line in executed_lines(loaded):
-        console.print(line, soft_wrap=True)
-    return ExitCode.OK
+        yield line, None
 
 
 def _check_json(

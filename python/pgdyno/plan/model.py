@@ -108,7 +108,7 @@ class TrialSpec(Model):
     """Stop the run when a used file system has less free space; None: no limit."""
     reconnect: Annotated[str | float | None, BeforeValidator(patience)] = None
     """Seconds for which a client without connection tries to reconnect; None: always if events drop them, else off."""
-    promise: Promises = Field(default_factory=list)
+    promise: Promises = []
     """Limits of figures at every point, such as "p99 < 20ms"; reports say whether each is held."""
     control: bool = False
     """Measure the baseline twice in each block: no verdict counts if it differs from itself."""
@@ -220,11 +220,11 @@ class SearchSpec(Model):
     """`p99 < 10ms` of all scripts together, or by script; for `capacity`, `cheapest` and (not to break) `settings`."""
     precision: Annotated[str, AfterValidator(read_by(share_of))] = "5%"
     """Width of a capacity's interval at which the search ends."""
-    families: list[list[Name]] = Field(default_factory=list)
+    families: list[list[Name]] = []
     """Families of targets, each in order from the smallest server to the largest; for `cheapest`."""
-    over: Annotated[dict[str, str | list[str]], BeforeValidator(read_over)] = Field(default_factory=dict)
+    over: Annotated[dict[str, str | list[str]], BeforeValidator(read_over)] = {}
     """Settings with a range ("128MB..8GB log", "1..4") or a list of values; for `settings`."""
-    when: Annotated[dict[str, Condition], BeforeValidator(read_when)] = Field(default_factory=dict)
+    when: Annotated[dict[str, Condition], BeforeValidator(read_when)] = {}
     """Conditions on other settings in `over`, without which `settings` leaves a setting at its start."""
     goal: Literal["tps", "p99", "mean", "price"] | None = None
     """What `settings` improves; `price` is that of a million transactions. None: throughput, or p99 latency at a rate.
@@ -326,18 +326,18 @@ class Plan(Model):
     """A rented host that generates the load; None ("here"): this machine."""
     cloud: Section[CloudSpec] = Field(default_factory=CloudSpec)
     """What the plan's rented resources have in common."""
-    on: dict[Name, dict[Name, dict[str, Any]]] = Field(default_factory=dict)
+    on: dict[Name, dict[Name, dict[str, Any]]] = {}
     """Other targets, by the name for `--on`: [on.embedded.here] is a target of the plan on embedded."""
     workload: AnyWorkload
     sweep: Section[Sweep]
     trial: Section[TrialSpec]
-    phase: list[Section[PhaseSpec]] = Field(default_factory=list)
+    phase: list[Section[PhaseSpec]] = []
     """How the load changes during a trial, in place of trial.duration; empty: constant."""
-    event: list[Section[EventSpec]] = Field(default_factory=list)
+    event: list[Section[EventSpec]] = []
     """What happens during every trial."""
-    group: list[Section[GroupSpec]] = Field(default_factory=list)
+    group: list[Section[GroupSpec]] = []
     """Groups of clients that run beside each other; in the background, beside the load of the sweep's clients."""
-    step: list[Section[StepSpec]] = Field(default_factory=list)
+    step: list[Section[StepSpec]] = []
     """The parts of every trial, in order, in place of trial.duration; empty: one load."""
     reset: Section[Reset] = Field(default_factory=Reset)
     published: Section[PublishedSpec] | None = None
@@ -347,7 +347,7 @@ class Plan(Model):
     """None: the whole sweep is measured."""
     price: Section[PriceList] | None = None
     """Prices of the targets; None: unknown."""
-    generators: Generators = Field(default_factory=list)
+    generators: Generators = []
     """Hosts that generate the load; empty: one engine on this machine."""
 
     @model_validator(mode="before")

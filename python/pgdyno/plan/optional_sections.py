@@ -119,7 +119,7 @@ class ProbeSpec(Model):
     plans: bool = False
     """Before each trial, EXPLAIN the statements of the workload's scripts, and keep their query plans."""
 
-    query: Annotated[list[ProbeQuery], Field(max_length=MOST_QUERIES)] = Field(default_factory=list)
+    query: Annotated[list[ProbeQuery], Field(max_length=MOST_QUERIES)] = []
     """Own queries, each in a read-only session of its own on the workload's database."""
 
     @model_validator(mode="after")

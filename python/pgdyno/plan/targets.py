@@ -125,7 +125,7 @@ class Environment(Model):
     """Memory for a cluster in tmpfs."""
     wal: str | None = None
     """Parent folder of the WAL; None: with the cluster."""
-    variables: dict[str, Setting] = Field(default_factory=dict)
+    variables: dict[str, Setting] = {}
     """Environment variables of the server."""
 
 
@@ -140,11 +140,9 @@ class Replicas(Model):
 class SubscriberSpec(Model):
     """A server that subscribes to all tables of another one."""
 
-    settings: dict[str, Setting] = Field(default_factory=dict)
+    settings: dict[str, Setting] = {}
     """Lines of its postgresql.conf in addition to those of the target."""
-    options: dict[Literal["binary", "streaming", "synchronous_commit", "two_phase"], Setting] = Field(
-        default_factory=dict
-    )
+    options: dict[Literal["binary", "streaming", "synchronous_commit", "two_phase"], Setting] = {}
     """Parameters of the subscription."""
 
 
@@ -189,7 +187,7 @@ class Pooler(Model):
     """What a client keeps a session of the server for."""
     pool: Positive = 20
     """Sessions at the server."""
-    settings: dict[str, Setting] = Field(default_factory=dict)
+    settings: dict[str, Setting] = {}
     """Lines of pgbouncer.ini."""
     command: str | None = None
     """The shell command that starts any other pooler; environment variables tell it where."""
@@ -245,9 +243,9 @@ class Extension(Model):
     """Its source folder."""
     commit: str | None = None
     """A commit, branch or tag to build; None: the files that are there."""
-    patches: list[str] = Field(default_factory=list)
+    patches: list[str] = []
     """Patches to apply first, in this order."""
-    make: list[str] = Field(default_factory=list)
+    make: list[str] = []
     """Further arguments of make."""
     create: bool = True
     """Whether every database gets it (CREATE EXTENSION), unless it is only a library."""
@@ -287,11 +285,11 @@ NO_CHECKSUMS = "--no-data-checksums"
 class OwnTarget(SeveralInstances):
     """The common schema of servers that pgdyno starts."""
 
-    settings: dict[str, Setting] = Field(default_factory=dict)
+    settings: dict[str, Setting] = {}
     """Lines of postgresql.conf."""
-    session_settings: dict[str, Setting] = Field(default_factory=dict)
+    session_settings: dict[str, Setting] = {}
     """Settings of each connection of the load."""
-    initdb: list[str] = Field(default_factory=list)
+    initdb: list[str] = []
     """Additional arguments of initdb."""
     keep_data: bool = False
     """Keep the cluster and its data in the cache for the next run."""
@@ -303,7 +301,7 @@ class OwnTarget(SeveralInstances):
     instances: Instances = 1
     """Number of separate clusters; repeats take turns at them."""
     pooler: Pooler | None = None
-    extensions: list[Extension] = Field(default_factory=list)
+    extensions: list[Extension] = []
     """Extensions that pgdyno builds for the server."""
 
     @property
@@ -394,9 +392,9 @@ class NetworkTarget(TargetSpec):
     """Database of the workload; created if it does not exist."""
     allow_existing: bool = False
     """Use an existing `database` that pgdyno did not create."""
-    settings: dict[str, Setting] = Field(default_factory=dict)
+    settings: dict[str, Setting] = {}
     """Settings of the database (ALTER DATABASE … SET)."""
-    session_settings: dict[str, Setting] = Field(default_factory=dict)
+    session_settings: dict[str, Setting] = {}
     """Settings of each connection of the load; nothing on the server changes."""
 
     @model_validator(mode="after")
@@ -438,7 +436,7 @@ def _tags(found: dict[str, str]) -> dict[str, str]:
 class CloudSpec(Model):
     """What all rented resources of a plan have in common."""
 
-    tags: Annotated[dict[str, str], AfterValidator(_tags)] = Field(default_factory=dict)
+    tags: Annotated[dict[str, str], AfterValidator(_tags)] = {}
     """Tags of every resource in addition to pgdyno's own: `{ team = "storage", "cost-centre" = "4711" }`."""
     placement: Literal["cluster"] | None = None
     """`cluster`: put all hosts close together in one zone; None: Amazon chooses."""

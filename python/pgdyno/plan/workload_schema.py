@@ -92,7 +92,7 @@ class Workload(Model):
     """Number of sbtest's tables."""
     table_size: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 10_000
     """Rows in each table of sbtest."""
-    variables: dict[str, Setting] = Field(default_factory=dict)
+    variables: dict[str, Setting] = {}
     connect: Connect = "once"
     """Whether a client connects once, or anew for each transaction: a connection that fails is a failed transaction."""
     captured: str | None = None

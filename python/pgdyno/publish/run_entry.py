@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pydantic import Field
-
 from pgdyno.analyse.history import length_words, load_words, told_of
 from pgdyno.analyse.pairs import Metric, is_duet, key_without, usual_metric, usual_split, value_of
 from pgdyno.analyse.queries.by_query import by_query
@@ -39,7 +37,7 @@ class Entry(Record):
     machine: str = ""
     versions: tuple[str, ...] = ()
     """As the servers reported them; empty before they have started."""
-    settings: dict[str, str] = Field(default_factory=dict)
+    settings: dict[str, str] = {}
     """Those that the plan asks of its only target; of a server that was there before, all that it changed."""
     started_at: Instant | None = None
     """For an imported run, the time of the import; None for one that cannot be read."""

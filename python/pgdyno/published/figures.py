@@ -80,7 +80,7 @@ class Source(_About):
     postgresql: str
     tool: str
     licence: str | None = None
-    notes: list[str] = Field(default_factory=list)
+    notes: list[str] = []
     """What a reader must know about the figures, including known errors."""
     target: dict[str, PublishedTarget]
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from string import Formatter
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
 from pgdyno.messages import Message, Parameter, filled
 from pgdyno.records import EARLIEST, LATEST
@@ -133,7 +133,7 @@ class KeptMessage(Record):
     template: str
     plural: str | None = None
     parameters: dict[str, Parameter]
-    messages: dict[str, KeptMessage] = Field(default_factory=dict)
+    messages: dict[str, KeptMessage] = {}
     """Messages within it, by parameter; earlier versions kept only their sentences."""
 
     @classmethod

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field
-
 from pgdyno.effect import Effect, effect_of_sql, total_effect
 from pgdyno.records.base import Instant, KeptMessage, Record
 
@@ -92,7 +90,7 @@ class ServerIdentity(Record):
     """That of its cluster, which a physical copy keeps; None if the role may not see it."""
     started_at: Instant | None = None
     """When its postmaster started."""
-    places: list[str] = Field(default_factory=list)
+    places: list[str] = []
     """Host and port to which pgdyno connected, by name and by address: `db.example.net:5432`."""
 
     def is_same(self, other: ServerIdentity) -> bool:
@@ -136,12 +134,12 @@ class Capture(Record):
     """Statements of all classes."""
     statements: list[StatementClass]
     """Their order gives each class its number."""
-    waits: list[Wait] = Field(default_factory=list)
+    waits: list[Wait] = []
     """Empty if pg_stat_activity was not sampled."""
-    left_out: list[LeftOut] = Field(default_factory=list)
-    sequences: dict[str, int] = Field(default_factory=dict)
+    left_out: list[LeftOut] = []
+    sequences: dict[str, int] = {}
     """Where they were at the start, by their names in SQL; empty if no log of a server was recorded."""
-    references: dict[str, str] = Field(default_factory=dict)
+    references: dict[str, str] = {}
     """Foreign keys: `table.column` and what it references, likewise; only of a capture by proxy."""
     has_whole_seconds: bool = False
     """Whether the log has times without milliseconds, which show no pauses."""
@@ -152,9 +150,9 @@ class Capture(Record):
         return total_effect(effect_of_sql(each.text) if each.has_text else Effect.UNKNOWN for each in self.statements)
 
     ended: Ended = Ended.TIME
-    notes: list[KeptMessage] = Field(default_factory=list)
+    notes: list[KeptMessage] = []
     """What the server did not log or show, and what went wrong meanwhile."""
-    commands: dict[str, list[int]] = Field(default_factory=dict)
+    commands: dict[str, list[int]] = {}
     """Of a model: the number of the class of each SQL command, by script."""
 
 

@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-from pydantic import Field
-
 from pgdyno.records import FORMAT
 from pgdyno.records.base import Record
 from pgdyno.records.measured import Latency
@@ -55,7 +53,7 @@ class EventEffect(Record):
     """At a rate: 1.25 of the highest mean latency of three consecutive seconds before the trial's first event."""
     as_before_s: float | None = None
     """As `recovered_s`, from the event's end, in seconds after it; None in records of earlier versions, too."""
-    stalls: list[Stall] = Field(default_factory=list)
+    stalls: list[Stall] = []
     """Of each part that has one of 10 ms."""
 
 
@@ -237,7 +235,7 @@ class Likeness(Record):
     """COPY from the client: the capture has neither these statements nor their rows."""
     true_to: float | None = None
     """The least share of statements with the captured result of which figures stand; None if nothing is replayed."""
-    waits: list[CapturedWait] = Field(default_factory=list)
+    waits: list[CapturedWait] = []
     """Of the capture; empty if it has no samples. The trial's own are in its table `waits`."""
 
 
@@ -267,7 +265,7 @@ class CloudReport(Record):
     """Its finest resolution; None for the log, whose lines have a second."""
     figures: int = 0
     """Number of samples, or of log lines."""
-    gaps: list[CloudGap] = Field(default_factory=list)
+    gaps: list[CloudGap] = []
     message: str | None = None
     """Why figures are missing; None if all arrived."""
 

@@ -1,7 +1,5 @@
 """Origin of imported trials."""
 
-from pydantic import Field
-
 from pgdyno.messages import Parameter
 from pgdyno.records.base import Record
 from pgdyno.records.tpcc_profile import UnusedItem
@@ -28,13 +26,13 @@ class Imported(Record):
     """What HammerDB's release did with an order that contains an unused item; None if unknown, and for other tools."""
     command: str | None = None
     """The command line above the output, and the tool's version."""
-    figures: dict[str, float] = Field(default_factory=dict)
+    figures: dict[str, float] = {}
     """Every figure in the unit of its name: `tps`, `latency_mean_ms`, `latency_p95_ms`; see the guide."""
-    printed: dict[str, Printed] = Field(default_factory=dict)
+    printed: dict[str, Printed] = {}
     """The position of each figure, by the same names."""
-    words: dict[str, str] = Field(default_factory=dict)
+    words: dict[str, str] = {}
     """Heading, host and other words that distinguish it from its neighbours."""
-    load: dict[str, str] = Field(default_factory=dict)
+    load: dict[str, str] = {}
     """What the output says about its load besides clients, workers, protocol, scale and rate. Keys that it does not
     show are absent: `scripts`, `options`, `transactions` (of each client), `duration_s`, `loop` (open or closed),
     `connections` (each transaction, or kept), `partitions`, `max_tries`, `driver`, settings of HammerDB, and words in
@@ -59,7 +57,7 @@ class UnusedLine(ImportedLine):
 
     id: str | None = None
     """The id of that sentence; None if `text` is the line itself."""
-    parameters: dict[str, Parameter] = Field(default_factory=dict)
+    parameters: dict[str, Parameter] = {}
 
 
 class ImportedClaim(ImportedLine):
@@ -74,8 +72,8 @@ class ImportedClaim(ImportedLine):
 
 class ImportRecord(Record):
     files: list[ImportedFile]
-    claims: list[ImportedClaim] = Field(default_factory=list)
-    facts: dict[str, list[ImportedLine]] = Field(default_factory=dict)  # by topic: `autovacuum`, `tmpfs`
-    unread: list[UnusedLine] = Field(default_factory=list)
-    left_out: list[UnusedLine] = Field(default_factory=list)
+    claims: list[ImportedClaim] = []
+    facts: dict[str, list[ImportedLine]] = {}  # by topic: `autovacuum`, `tmpfs`
+    unread: list[UnusedLine] = []
+    left_out: list[UnusedLine] = []
     """Outputs that are not trials, because their source marks them as warm-up runs."""

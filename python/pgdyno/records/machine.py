@@ -49,7 +49,7 @@ class Check(Record):
     """The same as a message; None without a consequence, and in records of earlier versions."""
     change: str = ""
     """The remedy."""
-    measured: dict[str, float | int | str] = Field(default_factory=dict)
+    measured: dict[str, float | int | str] = {}
     """Figures for programs, with the unit at the end of each name."""
 
     @property
@@ -82,11 +82,11 @@ class HostPrint(Record):
     architecture: str
     kernel: str
     os: str
-    boot: dict[str, str] = Field(default_factory=dict)
+    boot: dict[str, str] = {}
     """Kernel boot parameters that affect performance; one without a value has an empty one."""
-    tuning: dict[str, str] = Field(default_factory=dict)
+    tuning: dict[str, str] = {}
     """Kernel settings that affect performance: governor, huge pages, swappiness, clock source."""
-    disks: dict[str, str] = Field(default_factory=dict)
+    disks: dict[str, str] = {}
     """File system, device and its kind, by content: `data of pg18`."""
 
 
@@ -97,16 +97,16 @@ class ServerPrint(Record):
     version_full: str
     configure: str | None = None
     """Arguments of its configure or meson, as in pg_config; None if the server does not reveal them."""
-    settings_changed: ServerSettings = Field(default_factory=dict)
+    settings_changed: ServerSettings = {}
     """Settings whose source is not the default."""
     data_checksums: bool = False
     collation: str | None = None
     """Of the database: `en_US.UTF-8 (libc 2.36)`; None in older runs."""
     identity: dict[str, str] | None = None
     """Of a server that was there before: system identifier, database, role, primary or standby, TLS; None of others."""
-    dataset_marks: list[str] = Field(default_factory=list)
+    dataset_marks: list[str] = []
     """Loaded datasets, from their dataset stamps: `pgbench version 1 scale 10`."""
-    loaded_without_wal: list[str] = Field(default_factory=list)
+    loaded_without_wal: list[str] = []
     """Those of them that were loaded under wal_level = minimal."""
     indexes: dict[str, str] | None = None
     """By table: `unique btree (id); btree (kind)`. None in older runs, and if the tables are too many."""
@@ -125,11 +125,11 @@ class Fingerprint(Record):
     generator: str
     """Origin of the load: `the same machine`."""
     seed: int
-    workload: dict[str, Any] = Field(default_factory=dict)
+    workload: dict[str, Any] = {}
     """Scripts, dataset and variables as resolved; files with their SHA-256."""
-    reset: dict[str, Any] = Field(default_factory=dict)
+    reset: dict[str, Any] = {}
     """How the state before every trial was restored."""
-    servers: dict[str, ServerPrint] = Field(default_factory=dict)
+    servers: dict[str, ServerPrint] = {}
     """By target; only those that have started."""
 
 

@@ -89,7 +89,7 @@ class SearchRecord(Record):
     """The number of trials that it needed."""
     words: str
     """The result as an English sentence."""
-    messages: list[KeptMessage] = Field(default_factory=list)
+    messages: list[KeptMessage] = []
     """The parts of that sentence; none in older records."""
     end: str | None = None
     """Why the search for a peak ended: fell, limit or failed."""
@@ -119,17 +119,17 @@ class SearchRecord(Record):
     """For the cheapest: that of the prices."""
     kept: bool | None = None
     """For the cheapest: whether `target` keeps the promise; False if no target is shown to keep it."""
-    targets: list[TargetVerdict] = Field(default_factory=list)
+    targets: list[TargetVerdict] = []
     """For the cheapest: every target, from the cheapest to the most expensive."""
     goal: str | None = None
     """For settings: tps, p99 or mean."""
-    settings: dict[str, str] = Field(default_factory=dict)
+    settings: dict[str, str] = {}
     """For settings: the confirmed ones; empty if none was shown to be better than the starting configuration."""
     confirmed: ConfirmedDifference | None = None
     """For settings: the best configuration compared with the starting configuration; None if none seemed better."""
-    lines: list[SettingLine] = Field(default_factory=list)
+    lines: list[SettingLine] = []
     """For settings: every line that was put back once."""
-    importance: dict[str, float] = Field(default_factory=dict)
+    importance: dict[str, float] = {}
     """For settings: how much of the difference between good and ordinary trials each explains, in all 1."""
 
 
@@ -183,7 +183,7 @@ class BudgetRecord(Record):
     """The time budget of a run."""
 
     seconds: float
-    dropped: list[str] = Field(default_factory=list)
+    dropped: list[str] = []
     """Slugs of the planned trials that the run left out to stay within it; see `order`."""
 
 
@@ -280,23 +280,23 @@ class Manifest(Record):
     """None for an imported run, as is `pgdrive`."""
     targets: list[TargetRecord]
     trials_planned: int
-    search: list[SearchRecord] = Field(default_factory=list)
+    search: list[SearchRecord] = []
     """The results of the plan's search; empty without one, and before it has ended."""
-    order: list[str] = Field(default_factory=list)
+    order: list[str] = []
     """Slugs of all planned trials in order of execution, fixed before the first; empty in earlier versions."""
     outcome: Outcome | None = None
     """None while the run is in progress, or if it was killed."""
-    notes: list[str] = Field(default_factory=list)
+    notes: list[str] = []
     """In English."""
-    note_details: list[KeptMessage] = Field(default_factory=list)
+    note_details: list[KeptMessage] = []
     """The notes of this version's attempts with their ids, in the same order; those of earlier versions have none."""
     scripts: list[KeptScript] | None = None
     """None in manifests of earlier versions."""
     capture: KeptCapture | None = None
     """None for a load without a capture."""
-    attempts: list[Attempt] = Field(default_factory=list)
+    attempts: list[Attempt] = []
     """In order; empty in manifests of earlier versions."""
-    preflight: list[Check] = Field(default_factory=list)
+    preflight: list[Check] = []
     """The checks before the first trial; empty if there were none."""
     fingerprint: Fingerprint | None = None
     """None in folders of earlier versions."""
@@ -304,9 +304,9 @@ class Manifest(Record):
     """None if the number of repeats was fixed, and in folders of earlier versions."""
     budget: BudgetRecord | None = None
     """None without a budget, after a resume, which has none, and in folders of earlier versions."""
-    rented: list[RentRecord] = Field(default_factory=list)
+    rented: list[RentRecord] = []
     """Costs of its rented servers, by attempt; empty without any, and in folders of earlier versions."""
-    profiles: list[ProfileRecord] = Field(default_factory=list)
+    profiles: list[ProfileRecord] = []
     """Of each arm, if the plan asks for profiles; empty in folders of earlier versions."""
     imported: ImportRecord | None = None
     """None for pgdyno's own runs."""

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from statistics import median
 from typing import ClassVar
 
-from pydantic import Field
-
 from pgdyno.records.base import Record, Stage
 
 
@@ -132,7 +130,7 @@ class QueryResult(Record):
     """Of all rows in any order, without columns of floats."""
     in_order: str | None = None
     """Of all rows in their order, likewise; None without ORDER BY."""
-    float_sums: list[str] = Field(default_factory=list)
+    float_sums: list[str] = []
     """The sum of each column of floats."""
     blocks_hit: int | None = None
     blocks_read: int | None = None
@@ -209,7 +207,7 @@ class ReplayFigures(Record):
     """Statements whose result differs from the captured one, by kind: `new_errors`, `missing_errors`,
     `other_errors`, `in_failed_transaction`, `different_rows`, `cancelled_waits`.
     """
-    worst: list[Divergence] = Field(default_factory=list)
+    worst: list[Divergence] = []
     """The ten classes with the most; empty in records of earlier versions."""
     ids: KeyCounts | None = None
     """None in records of earlier versions."""
@@ -362,9 +360,9 @@ class Summary(Record):
     tpch: TpchFigures | None = None
     replay: ReplayFigures | None = None
     """Only for a replay."""
-    queries: list[QueryRun] = Field(default_factory=list)
+    queries: list[QueryRun] = []
     """In the order of their end; empty for loads that are not of query files."""
-    phases: list[PhaseFigures] = Field(default_factory=list)
+    phases: list[PhaseFigures] = []
     """In order; empty without phases, and in records of earlier versions."""
     instructions: InstructionCounts | None = None
     """Only if the trial counts instructions; its times are then those of a server that Valgrind slows down."""
@@ -488,11 +486,11 @@ class Generator(Record):
     exit_code: int | None
     cpu_user_us: int | None = None
     cpu_system_us: int | None = None
-    workers_tried: list[WorkersTried] = Field(default_factory=list)
+    workers_tried: list[WorkersTried] = []
     """Only in older run folders; fewest first."""
     worker_added: int = 0
     """Only in older run folders: workers that were added during the measurement."""
-    hosts: list[GeneratorHost] = Field(default_factory=list)
+    hosts: list[GeneratorHost] = []
     """The generators, if there are several; the figures above include all of them."""
 
 

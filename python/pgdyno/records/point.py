@@ -1,6 +1,6 @@
 """A point of a sweep: what a plan asks of its trials and every record of one names."""
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from pgdyno.records.base import Record
 
@@ -19,15 +19,15 @@ class Point(Record):
     """Transactions per second in an open loop; None in a closed loop."""
     connect: str | None = None
     """Swept: `once` or `each`; None if it is that of the workload."""
-    settings: dict[str, str] = Field(default_factory=dict)
+    settings: dict[str, str] = {}
     """Swept settings of the server or of each connection, which override those of the target; possibly empty."""
-    variables: dict[str, str] = Field(default_factory=dict)
+    variables: dict[str, str] = {}
     """Swept script variables, which override the workload's; possibly empty."""
     group: str | None = None
     """The group of clients whose share of the load this is; None for a load of one group."""
     step: str | None = None
     """The step of the trial; None for a trial of one step."""
-    groups: dict[str, str] = Field(default_factory=dict)
+    groups: dict[str, str] = {}
     """Swept values of groups, such as `reports.clients`: they apply to all groups that ran beside each other."""
 
     @field_validator("clients", mode="before")

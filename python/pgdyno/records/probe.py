@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import Field
-
 from pgdyno.records.base import Record
 
 ALIGNED_US = 10_000
@@ -80,13 +78,13 @@ class StandbyProbeRecord(Record):
     """CPU time of the probe; None if it was interrupted."""
     gaps: int = 0
     """Periods without figures."""
-    warnings: list[str] = Field(default_factory=list)
+    warnings: list[str] = []
     """Missing sources with reasons."""
     message: str | None = None
     """Why figures are missing; None if all are there."""
     active: float | None = None
     """Mean number of active client sessions; None without a sample."""
-    waits: dict[str, float] = Field(default_factory=dict)
+    waits: dict[str, float] = {}
     """Mean active sessions by wait, the five largest: `CPU`, `IO:DataFileRead`; others than clients with their type."""
 
 
@@ -133,11 +131,11 @@ class ProbeRecord(Record):
     """Samples that it skipped because their time had passed."""
     gaps: int = 0
     """Periods without figures; the table of events lists them."""
-    warnings: list[str] = Field(default_factory=list)
+    warnings: list[str] = []
     """Missing sources with reasons, the first 20."""
     message: str | None = None
     """Why figures are missing; None if all are there."""
-    standbys: list[StandbyProbeRecord] = Field(default_factory=list)
+    standbys: list[StandbyProbeRecord] = []
     pooler: PoolerRecord | None = None
     over_ssh: OverSshRecord | None = None
     """The probe on the database's host, if the plan has SSH access; the other fields are the local probe's."""

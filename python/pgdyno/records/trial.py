@@ -68,9 +68,9 @@ class Consistency(Record):
     seconds: float
     counts: dict[str, int]
     """Exact rows by table; tables that were not counted are absent."""
-    changes: dict[str, int] = Field(default_factory=dict)
+    changes: dict[str, int] = {}
     """With scope full only: the change of each table's sum of balances, and the sum of pgbench_history's new rows."""
-    violations: list[str] = Field(default_factory=list)
+    violations: list[str] = []
 
 
 class StepRecord(Record):
@@ -134,7 +134,7 @@ class TrialRecord(Record):
     instance: int | None = None
     """Number of the target's instance, from 1; None for a target that is one server, and in earlier records."""
     point: Point
-    session_settings: dict[str, str] = Field(default_factory=dict)
+    session_settings: dict[str, str] = {}
     """The settings of each connection of the load; empty in records of earlier versions."""
     repeat: int
     """Counted from 1."""
@@ -160,7 +160,7 @@ class TrialRecord(Record):
     """None if nothing was checked, as after a failed trial."""
     attempt: int = 1
     """The number of the attempt in the manifest, from 1."""
-    events: list[EventRecord] = Field(default_factory=list)
+    events: list[EventRecord] = []
     """The plan's events, in its order."""
     ledger: LedgerRecord | None = None
     """None without a commit ledger, and if it could not be checked."""
@@ -172,11 +172,11 @@ class TrialRecord(Record):
         default_factory=list, validation_alias=AliasChoices("background", "replica_load")
     )
     """By group in the background; of groups at once, with the first trial. No other figure includes it."""
-    beside: list[int] = Field(default_factory=list)
+    beside: list[int] = []
     """Numbers of the trials of other groups of clients, which ran at the same time on the same server."""
-    steps: list[StepRecord] = Field(default_factory=list)
+    steps: list[StepRecord] = []
     """What the plan's steps did between the load before and this one, or after the last load."""
-    replication: list[ReplicaLag] = Field(default_factory=list)
+    replication: list[ReplicaLag] = []
     """By standby; empty without standbys."""
     probe: ProbeRecord | None = None
     """None without a probe, and in records of earlier versions."""
@@ -184,7 +184,7 @@ class TrialRecord(Record):
     """The network path to the server; None if it was not measured, and in records of earlier versions."""
     likeness: Likeness | None = None
     """None for a load without a capture, and if nothing was measured."""
-    query_results: list[QueryResult] = Field(default_factory=list)
+    query_results: list[QueryResult] = []
     """With the first trial of query files in each arm at each point; empty in others."""
     duet: DuetRecord | None = None
     """None for a trial that ran alone, and in earlier records."""

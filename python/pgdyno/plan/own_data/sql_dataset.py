@@ -48,7 +48,7 @@ class SqlDataset(Model):
         list[str | list[str]], BeforeValidator(_check_files, json_schema_input_type=list[str | list[str]])
     ] = Field(min_length=1)
     """SQL files in order, in one session; those of an inner list run at the same time, each in a session of its own."""
-    variables: dict[str, Annotated[Setting, BeforeValidator(_number_text)]] = Field(default_factory=dict)
+    variables: dict[str, Annotated[Setting, BeforeValidator(_number_text)]] = {}
     """psql's variables in the files, and variables of the scripts; `sweep.variables` gives them other values."""
 
     def __str__(self) -> str:

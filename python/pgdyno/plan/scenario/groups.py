@@ -42,7 +42,7 @@ class GroupSpec(Model):
     """Times between the transactions of a rate: random as those of many users, or equal as of a timer."""
     protocol: Protocol | None = None
     """None: that of the sweep."""
-    variables: dict[str, Setting] = Field(default_factory=dict)
+    variables: dict[str, Setting] = {}
     """Variables of its scripts, which override those of the workload."""
     begin: Annotated[Seconds, Field(ge=0)] = 0.0
     """When its load begins, counted from the start of measuring; its clients connect before."""
@@ -52,7 +52,7 @@ class GroupSpec(Model):
     """Where its clients connect; None: to the target's pooler, and without one to the primary."""
     idle: Positive | None = None
     """Number of clients that only stay connected, in no transaction, in place of a load."""
-    promise: Promises = Field(default_factory=list)
+    promise: Promises = []
     """What its load must keep, such as "p99 < 20ms", besides the promises of `trial`."""
     background: bool = False
     """Whether it only loads the server during the trial, without a result of its own."""

@@ -254,10 +254,10 @@ class PointSpec(Model):
     scale: OneWhole | None = None
     rate: OneRate | None = None
     connect: Connect | None = None
-    settings: dict[str, OneText] = Field(default_factory=dict)
-    session_settings: dict[str, OneText] = Field(default_factory=dict)
-    variables: dict[str, OneText] = Field(default_factory=dict)
-    group: dict[str, OneText] = Field(default_factory=dict)
+    settings: dict[str, OneText] = {}
+    session_settings: dict[str, OneText] = {}
+    variables: dict[str, OneText] = {}
+    group: dict[str, OneText] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -279,19 +279,17 @@ class Sweep(Model):
     """Transactions per second, in open loop; None: closed loop."""
     connect: Connects | None = None
     """Whether clients connect once or for each transaction; None: as the workload says."""
-    settings: dict[str, TextItems] = Field(default_factory=dict)
+    settings: dict[str, TextItems] = {}
     """Lines of postgresql.conf, which override those of the target."""
-    session_settings: dict[str, TextItems] = Field(default_factory=dict)
+    session_settings: dict[str, TextItems] = {}
     """Settings of each connection of the load, which override those of the target and of the server."""
-    variables: dict[str, TextItems] = Field(default_factory=dict)
+    variables: dict[str, TextItems] = {}
     """Variables of scripts, which override those of the workload."""
-    group: dict[str, TextItems] = Field(default_factory=dict)
+    group: dict[str, TextItems] = {}
     """Keys of groups of clients, which override those of `[[group]]`, such as `group.reports.clients`."""
-    points: list[PointSpec] = Field(default_factory=list)
+    points: list[PointSpec] = []
     """Explicit points, measured in addition to the product, or instead of it without clients."""
-    exclude: Annotated[list[Condition], BeforeValidator(_as_list, json_schema_input_type=str | list[str])] = Field(
-        default_factory=list
-    )
+    exclude: Annotated[list[Condition], BeforeValidator(_as_list, json_schema_input_type=str | list[str])] = []
     """Conditions; a point for which one holds is not measured."""
 
     @model_validator(mode="before")

@@ -22,9 +22,9 @@ class AwsMachine(Model):
 
     instance: str
     """The type or class, such as `m8g.2xlarge` and `db.m7g.large`."""
-    instead: list[str] = Field(default_factory=list)
+    instead: list[str] = []
     """Types to try, in this order, if Amazon has no capacity for `instance`."""
-    allow: list[str] = Field(default_factory=list)
+    allow: list[str] = []
     """Networks (CIDR) that may connect to it; none: only the address of this machine."""
     allow_wide: bool = False
     """Accept networks in `allow` that are wider than /16 (IPv6: /32)."""
@@ -49,9 +49,9 @@ class AwsTarget(AwsMachine, RentedTarget):
     """A major or exact version of PostgreSQL that the service has; with a snapshot, the snapshot's."""
     region: str | None = None
     """None: the region of boto3's configuration."""
-    zones: list[str] = Field(default_factory=list)
+    zones: list[str] = []
     """Availability zones, tried in this order; none: Amazon chooses."""
-    parameters: dict[str, Setting] = Field(default_factory=dict)
+    parameters: dict[str, Setting] = {}
     """The server's settings, in the instance's parameter group, or in postgresql.conf on a host."""
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:

@@ -4,8 +4,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from pgdyno.errors import Problem
 from pgdyno.mounts import expanded, is_file
 from pgdyno.plan.plan_document import Document
@@ -24,15 +22,15 @@ class BuildTarget(OwnTarget):
     """A git checkout or an unpacked archive of PostgreSQL's source."""
     commit: str | None = None
     """A commit, branch or tag to build; if not set, the files that are there, with uncommitted changes."""
-    patches: list[str] = Field(default_factory=list)
+    patches: list[str] = []
     """Patches to apply to a copy of the tree, in this order: diffs, or mails of git format-patch."""
-    configure: list[str] = Field(default_factory=list)
+    configure: list[str] = []
     """Arguments for configure, or for meson setup."""
     build_system: Literal["configure", "meson"] | None = None
     """The build system; if not set, configure if the tree has it, else meson."""
     cflags: str | None = None
     """CFLAGS; if not set, configure's default applies."""
-    build_variables: dict[str, Setting] = Field(default_factory=dict)
+    build_variables: dict[str, Setting] = {}
     """Further environment variables of the build."""
 
     summary: ClassVar[str] = "from a source tree"

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from pgdyno.host import boot_id
 from pgdyno.records import Record
@@ -42,11 +42,11 @@ class InstanceRecord(Record):
     keep_data: bool = False
     """Whether `data_directory` is a kept cluster, outside of this folder."""
     socket_directory: str | None = None
-    places: list[str] = Field(default_factory=list)
+    places: list[str] = []
     """The server's folders at other locations."""
     mount: str | None = None
     """The mount point of its tmpfs, within this folder."""
-    replicas: list[str] = Field(default_factory=list)
+    replicas: list[str] = []
     """The data directories of its standbys."""
 
     @property

@@ -24,7 +24,7 @@ class DsnTarget(NetworkTarget):
     kind: Literal["dsn"]
     dsn: str
     """A libpq connection string or URI, without a password."""
-    other_dsns: Annotated[list[str], Field(max_length=MOST_INSTANCES - 1)] = Field(default_factory=list)
+    other_dsns: Annotated[list[str], Field(max_length=MOST_INSTANCES - 1)] = []
     """Further servers like it; each is an instance of the target, and repeats take turns at them."""
     load_dsn: str | None = None
     """The address of a connection pooler before the server, to which only the clients of the load connect."""

@@ -30,14 +30,14 @@ class PoolTarget(RentedTarget):
     """Hosts with Debian or Ubuntu and systemd, of which pgdyno borrows the first free one, as root or by sudo."""
     packages: Literal["pgdg", "distribution"] = "pgdg"
     """Packages of the PostgreSQL project, or of the operating system."""
-    parameters: dict[str, Setting] = Field(default_factory=dict)
+    parameters: dict[str, Setting] = {}
     """The server's settings, in postgresql.conf."""
-    initdb: list[str] = Field(default_factory=list)
+    initdb: list[str] = []
     """More arguments of initdb."""
     folder: str = "/srv/pgdyno"
     """Parent folder of the cluster on the host."""
     port: Annotated[int, Field(ge=1, le=65535)] = 5432
-    allow: list[str] = Field(default_factory=list)
+    allow: list[str] = []
     """Networks (CIDR) that may connect to the server; none: only the address of this machine."""
     tls: bool = True
     """Whether connections are encrypted, and the server's certificate is verified."""

@@ -33,7 +33,7 @@ class Lua(Workload):
     """One of sysbench's workloads. It defines scripts and dataset."""
     lua: str | None = None
     """A sysbench Lua script: a file, or the name of an installed one."""
-    options: dict[str, Setting] = Field(default_factory=dict)
+    options: dict[str, Setting] = {}
     """Options of `lua`, or of the workload `name`."""
     allow_lua_system: bool = Field(default=False, exclude=True)
     """Accepted from plans for earlier versions, without an effect: every script of `lua` may do this."""

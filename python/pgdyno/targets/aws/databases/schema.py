@@ -43,7 +43,7 @@ class DatabaseTarget(AwsTarget):
 
     instance: InstanceClass
     """The instance class: `db.r8g.4xlarge`."""
-    instead: list[InstanceClass] = Field(default_factory=list)
+    instead: list[InstanceClass] = []
     """Classes to try, in this order, if Amazon has no capacity for `instance`."""
     insights: bool = True
     """Enable Performance Insights with 7 days of history, which is free."""
@@ -177,7 +177,7 @@ class AuroraTarget(DatabaseTarget):
     """The instance class: `db.r8g.4xlarge`, or `db.serverless` with `capacity`."""
     capacity: Capacity | None = None
     """The capacity units (ACU) of `db.serverless`: `{ min = 8, max = 64 }`. Equal values keep it from changing."""
-    cluster_parameters: dict[str, Setting] = Field(default_factory=dict)
+    cluster_parameters: dict[str, Setting] = {}
     storage_type: Literal["standard", "io-optimized"] = "standard"
     """"standard" is billed for each I/O; "io-optimized" costs more for instance and storage, and nothing for I/O."""
     clone_of: Annotated[str, Field(min_length=1)] | None = None

@@ -45,7 +45,7 @@ class Host(AwsMachine):
 
     instance: InstanceType
     """The instance type: `m8g.2xlarge`."""
-    instead: list[InstanceType] = Field(default_factory=list)
+    instead: list[InstanceType] = []
     """Types to try, in this order, if Amazon has no capacity for `instance`; of the same architecture."""
     system: System = "debian-12"
     """The operating system; pgdyno asks Amazon for its newest image."""
@@ -77,7 +77,7 @@ class Ec2Target(Host, AwsTarget):
     """A volume for WAL; None: it is with the cluster."""
     huge_pages: bool = False
     """Reserve huge pages for all shared memory, and require them."""
-    initdb: list[str] = Field(default_factory=list)
+    initdb: list[str] = []
     """More arguments of initdb."""
     tls: bool = True
     """Whether connections are encrypted, and the server's certificate is verified."""
