@@ -72,7 +72,7 @@ def run_of(
     folder = RunFolder.create(tmp_path, sample_manifest())
     events = sample_events(4, LENGTH_S, 500, 900)
     ended = datetime.now(UTC)
-    times = {"way": way, "started_at": ended - timedelta(seconds=LENGTH_S), "ended_at": ended}
+    times = {"network_path": way, "started_at": ended - timedelta(seconds=LENGTH_S), "ended_at": ended}
     record = sample_record(1, events, target="rds").model_copy(update=times)
     folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
     said: list[str] = []

@@ -170,11 +170,11 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     assert present(record.probe).server
     assert present(present(present(record.probe).over_ssh).clock).aligned
     # what a transaction waits for is measured from there
-    assert record.way is not None
-    assert (record.way.generator_zone, record.way.server_zone) == ("eu-central-1a", "eu-central-1a")
-    assert record.way.round_trips > 0
-    assert record.way.generator is None
-    assert 0 < record.way.least_us <= record.way.median_us
+    assert record.network_path is not None
+    assert (record.network_path.generator_zone, record.network_path.server_zone) == ("eu-central-1a", "eu-central-1a")
+    assert record.network_path.round_trips > 0
+    assert record.network_path.generator is None
+    assert 0 < record.network_path.least_us <= record.network_path.median_us
     assert {each.target for each in run.manifest.rented} == {"ec2", "generator"}
     server, generator = list(rented.simulator.machines.all.values())
     assert (server.zone, generator.asked["InstanceType"]) == (generator.zone, HERE)
@@ -229,10 +229,10 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
         assert each.round_trips
         assert 0 < (each.round_trip_us or 0) <= present(each.round_trip_median_us)
     # the farthest is what the trial's way is from
-    assert record.way is not None
+    assert record.network_path is not None
     farthest = max(record.generator.hosts, key=lambda each: each.round_trip_us or 0)
-    assert (record.way.generator, record.way.least_us) == (farthest.called, farthest.round_trip_us)
-    assert (record.way.generator_zone, record.way.server_zone) == ("eu-central-1a", "eu-central-1a")
+    assert (record.network_path.generator, record.network_path.least_us) == (farthest.called, farthest.round_trip_us)
+    assert (record.network_path.generator_zone, record.network_path.server_zone) == ("eu-central-1a", "eu-central-1a")
     # each was driven against a server that answers at once, and went to the server and back
     looked = [check.id for check in run.manifest.preflight]
     assert (looked.count("generator.ceiling"), looked.count("network.round-trip")) == (2, 2)

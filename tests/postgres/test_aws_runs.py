@@ -164,11 +164,13 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
 def _was_told(amazon: Amazon, run: RunData) -> None:
     """Amazon's data about the trial is stored with it, aligned in time, and in the report."""
     (trial,) = run.trials
-    assert trial.way is not None
-    assert (trial.way.server_zone, trial.way.instance) == ("eu-central-1a", "db.m7g.large")
-    assert 0 < trial.way.least_us <= trial.way.median_us
+    assert trial.network_path is not None
+    assert (trial.network_path.server_zone, trial.network_path.instance) == ("eu-central-1a", "db.m7g.large")
+    assert 0 < trial.network_path.least_us <= trial.network_path.median_us
     # both are of this machine's clock
-    assert abs(present(trial.way.clock_ahead_us)) < present(trial.way.clock_uncertainty_us) + 1_000_000
+    assert (
+        abs(present(trial.network_path.clock_ahead_us)) < present(trial.network_path.clock_uncertainty_us) + 1_000_000
+    )
     told = present(read_cloud(run, 1))
     assert {each.source: (each.gaps, each.message) for each in told.sources} == dict.fromkeys(CloudSource, ([], None))
     rows = run.query("SELECT source, metric, min(t_us), max(t_us), max(value) FROM cloud_series GROUP BY ALL").rows
@@ -234,17 +236,17 @@ def _load_came_from_elsewhere(amazon: Amazon) -> None:
     assert {"pgdrive", "pgprobe"} <= copied
     for record in run.trials():
         assert (record.outcome, record.failure) == ("finished", None)
-        assert record.way is not None
-        assert record.way.generator_zone == record.way.server_zone == "eu-central-1a"
-        assert record.way.clock_uncertainty_us is not None
+        assert record.network_path is not None
+        assert record.network_path.generator_zone == record.network_path.server_zone == "eu-central-1a"
+        assert record.network_path.clock_uncertainty_us is not None
         told = present(read_cloud(load_run(run), record.number))
-        assert told.shift_us == present(record.way.clock_ahead_us)
+        assert told.shift_us == present(record.network_path.clock_ahead_us)
 
 
 def _is_placed_by_the_servers_clock(amazon: Amazon) -> None:
     """The generator's clock is ahead by SKEW_S: data of its trial is requested by the server's clock."""
     (record,) = the_run(amazon.folder).trials()
-    assert abs(present(present(record.way).clock_ahead_us) / 1e6 + SKEW_S) < SKEW_S / 4
+    assert abs(present(present(record.network_path).clock_ahead_us) / 1e6 + SKEW_S) < SKEW_S / 4
     calls = zip(amazon.simulator.calls, amazon.simulator.parameters, strict=True)
     begin = next(asked["StartTime"] for name, asked in calls if name == "pi:GetResourceMetrics")
     at_s = begin if isinstance(begin, int | float) else datetime.fromisoformat(begin).timestamp()

@@ -177,11 +177,11 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
     assert [(trial.number, trial.outcome) for trial in whole] == [(1, Outcome.FINISHED), (2, Outcome.FINISHED)]
     for trial in (*whole, cut_off):
         assert [host.clients for host in present(trial.generator).hosts] == [trial.number, trial.number]
-        assert all(host.heard_late_us > 0 for host in present(trial.generator).hosts)
+        assert all(host.report_delay_us > 0 for host in present(trial.generator).hosts)
     late = [
         trial.number
         for trial in whole
-        if trial.generator and any(host.heard_late_us > PROMISED_US for host in trial.generator.hosts)
+        if trial.generator and any(host.report_delay_us > PROMISED_US for host in trial.generator.hosts)
     ]
     found = audit(load_run(folder))
     assert [finding.trials for finding in found if "s late in" in finding.message] == ([late] if late else [])

@@ -339,7 +339,7 @@ def test_waiting_for_another(theirs: Server, home: Home, monkeypatch: pytest.Mon
         other.execute("SELECT pg_advisory_lock_shared(%s, %s)", LOCK_KEY)
 
         class Told(SilentProgress):
-            said: list[str] = []  # noqa: RUF012
+            said: list[str] = []
 
             def step(self, text: str) -> None:
                 if text.startswith("waiting: another pgdyno is measuring this server"):

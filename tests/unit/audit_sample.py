@@ -215,7 +215,7 @@ def own(
             left = Leftovers(**{"sessions": 1, "seconds": 5.0, **leftovers})
             trials[-1] = trials[-1].model_copy(update={"leftovers": left})
         if ways is not None:
-            trials[-1] = trials[-1].model_copy(update={"way": ways(number, name)})
+            trials[-1] = trials[-1].model_copy(update={"network_path": ways(number, name)})
         rates = seconds if seconds is not None else [10_000.0] * int(length_s)
         courses[number] = _course(number, tuple(rates), cpu_share, gap_s)
         server[number] = {**SETTINGS, **(settings or {}), **((only_b or {}) if name == "b" else {})}
@@ -476,7 +476,7 @@ def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000
                 "clock_ahead_us": 0,
                 "clock_round_trip_us": 200,
                 "clock_ahead_after_us": 0,
-                "heard_late_us": late_us,
+                "report_delay_us": late_us,
                 # of a run folder of pgdyno 0.2
                 "ray_cpu_us": {"user": 1, "system": 2},
                 "tps": tps,

@@ -31,7 +31,7 @@ HOST = {
     "clock_ahead_us": 0,
     "clock_round_trip_us": 100,
     "clock_ahead_after_us": 0,
-    "heard_late_us": 2000,
+    "report_delay_us": 2000,
 }
 
 
@@ -74,7 +74,7 @@ def test_three_generators_are_one_trial(tmp_path: Path) -> None:
     assert present(result.summary.latency_ns).mean == pytest.approx(
         sum(end["latency_ns"]["sum"] for end in ends) / sum(end["succeeded"] for end in ends)
     )
-    assert [host.heard_late_us for host in present(result.generator).hosts] == [2000] * 3
+    assert [host.report_delay_us for host in present(result.generator).hosts] == [2000] * 3
     assert present(result.generator).workers == 3
     assert ingested(1, events).intervals
 

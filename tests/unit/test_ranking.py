@@ -81,7 +81,7 @@ def test_the_server_is_what_is_ranked_and_other_differences_keep_runs_apart() ->
     ((one, other),) = (group.ranked for group in found.groups)
     assert (one.entry.name, other.entry.name) == ("large", "small")
     assert found.groups[0].differing == ["shared_buffers"]
-    assert {each.name: reason for each, reason in found.apart} == {
+    assert {each.name: reason for each, reason in found.unranked} == {
         "kernel": "differs from small in kernel",
         "load": "no other run measured the same points with the same load",
         "void": "its audit says so",

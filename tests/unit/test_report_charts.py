@@ -351,7 +351,7 @@ def test_open_and_closed_loops_are_drawn_and_compared_where_they_meet() -> None:
         ("closed loop", "4", NOTHING, "920"),
     ]
     # a run without a point in common stands beside it and is not compared
-    page = Page(render_html(run, "here", Extras(apart=["20261120T101500Z-open-3f9a"])))
+    page = Page(render_html(run, "here", Extras(not_compared=["20261120T101500Z-open-3f9a"])))
     assert "At about 900 transactions a second" in page.text("h2")
     assert "Latency by throughput; in an open loop" in page.text("caption")
     assert "Closed loop: a client sends" not in page.text("p")

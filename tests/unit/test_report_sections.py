@@ -335,7 +335,7 @@ def test_many_rows_of_published_figures_are_cut() -> None:
 def test_each_generator_has_a_row() -> None:
     lost = GeneratorHost(
         name="generator-2", host="load1", cores=2, cpu_model="a processor", pgdyno="0.1.0", pgdrive="0.1.0",
-        clients=None, clock_ahead_us=-84, clock_ahead_after_us=None, clock_round_trip_us=811, heard_late_us=32_934,
+        clients=None, clock_ahead_us=-84, clock_ahead_after_us=None, clock_round_trip_us=811, report_delay_us=32_934,
     )  # fmt: skip
     seen = {"name": "generator-1", "clients": 2, "tps": 7701.8, "cpu_us": {"user": 200_000, "system": 0}}
     whole = lost.model_copy(update={**seen, "busiest_cpu_share": 0.0717, "start_late_us": 1658})

@@ -47,7 +47,7 @@ def run(tmp_path: Path) -> RunData:
     events = sample_events(4, LENGTH_S, 500, 900)
     origin_us = next(each["origin_us"] for each in events if each["event"] == "connected")
     folder = RunFolder.create(tmp_path, sample_manifest())
-    record = sample_record(1, events).model_copy(update={"way": WAY})
+    record = sample_record(1, events).model_copy(update={"network_path": WAY})
     trial = folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
     assert stored_cloud(trial) is None
     told = CloudReport(source=CloudSource.METRICS, period_s=60, figures=6, gaps=[CloudGap(from_s=90, to_s=150)])

@@ -15,7 +15,7 @@ from pgdyno.fingerprint.differences import UNKNOWN, Difference, Weight, comparab
 from pgdyno.messages import Message
 from pgdyno.records import Fingerprint
 
-CLASS = "way.instance"
+CLASS = "network_path.instance"
 """The field of differences between the classes of rented servers."""
 OF_TRIALS = (
     ("instance", Message("other-class", "different server classes")),
@@ -45,11 +45,11 @@ def _name_standby(difference: Difference, base: Side, other: Side) -> Difference
 
 def server_differences(base: Side, other: Side) -> Iterator[Difference]:
     """Yield what the trials' records say of rented servers that differs."""
-    seen = [[trial.way for trial in side.trials() if trial.way is not None] for side in (base, other)]
+    seen = [[trial.network_path for trial in side.trials() if trial.network_path is not None] for side in (base, other)]
     for name, why in OF_TRIALS:
-        known = [sorted({str(value) for way in ways if (value := getattr(way, name)) is not None}) for ways in seen]
+        known = [sorted({str(value) for path in paths if (value := getattr(path, name)) is not None}) for paths in seen]
         if all(known) and known[0] != known[1]:
-            yield Difference(f"way.{name}", ", ".join(known[0]), ", ".join(known[1]), Weight.CONFOUNDER, why)
+            yield Difference(f"network_path.{name}", ", ".join(known[0]), ", ".join(known[1]), Weight.CONFOUNDER, why)
 
 
 def without_alike(differences: Sequence[Difference], sides: Sequence[tuple[Side, Side]]) -> list[Difference]:

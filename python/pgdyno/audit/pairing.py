@@ -141,7 +141,7 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
             factor = POOLER
         if any(each.field == CLASS for each in differences):
             # of one class, which the plan chose, servers may have other processors, which it did not
-            differences = [each for each in differences if not each.field.startswith("way.")]
+            differences = [each for each in differences if not each.field.startswith("network_path.")]
         _sort(differences, factor, found)
         _add_findings(sides, factor, found)
     # the plan chose the lesser differences within one run, and the audit names them

@@ -221,7 +221,7 @@ class Subject:
     """A run, with cached results that several rules use."""
 
     run: AuditRun
-    known_courses: Mapping[int, Timeline] | None = None
+    known_timelines: Mapping[int, Timeline] | None = None
     """The timelines of all finished trials, if the caller has them already."""
     given_prices: PriceList | None = None
     """The prices of `--price`; None means the plan's."""
@@ -294,22 +294,22 @@ class Subject:
         return [float(share) for share in shares if share is not None]
 
     @cached_property
-    def courses(self) -> Mapping[int, Timeline]:
+    def timelines(self) -> Mapping[int, Timeline]:
         """Return the timeline of every finished trial; without p99 if it has several scripts."""
-        if self.known_courses is not None:
-            return self.known_courses
+        if self.known_timelines is not None:
+            return self.known_timelines
         return {each.number: timeline_of(each.number, self.seconds(each.number)) for each in self.samples}
 
     @cached_property
     def dips(self) -> Mapping[int, Sequence[Dip]]:
-        return {number: dips_of(course) for number, course in self.courses.items()}
+        return {number: dips_of(timeline) for number, timeline in self.timelines.items()}
 
     @cached_property
     def explained(self) -> Mapping[int, Sequence[ExplainedDip]]:
         """Return what coincides with the dips of each trial that has dips and a probe of the server."""
         records = {sample.number: sample.trial for sample in self.samples}
         dipping = [number for number, found in self.dips.items() if found and _looked_at(records[number])]
-        spans = {number: spans_needed(self.courses[number], self.dips[number]) for number in dipping}
+        spans = {number: spans_needed(self.timelines[number], self.dips[number]) for number in dipping}
         stretches = self.on_probes_clock(spans)
         sums = self.run.sessions_within(stretches)
         wide = self.on_probes_clock({number: counter_spans(spans[number]) for number in stretches})
@@ -323,7 +323,7 @@ class Subject:
             probe = Probed(origin_us(records[number], self.events(number)) or 0, series.get(number, []), known)
             generator = records[number].generator
             shares = worker_shares(self.seconds(number), generator.workers if generator is not None else 1)
-            found[number] = explained(self.courses[number], probe, records[number].events, shares, self.dips[number])
+            found[number] = explained(self.timelines[number], probe, records[number].events, shares, self.dips[number])
         return found
 
     def on_probes_clock(self, spans: Mapping[int, Sequence[Span]]) -> dict[int, list[tuple[int, int]]]:
@@ -348,9 +348,9 @@ class Subject:
     def _parts(self) -> Mapping[int, Sequence[tuple[int, int]]]:
         spans: dict[int, list[Span]] = {}
         for sample in self.samples:
-            course = self.courses[sample.number].measured_part
-            if sample.trial.probe is not None and len(course):
-                begin, end = float(course.from_s[0]), float(course.to_s[-1])
+            timeline = self.timelines[sample.number].measured_part
+            if sample.trial.probe is not None and len(timeline):
+                begin, end = float(timeline.from_s[0]), float(timeline.to_s[-1])
                 fifth = (end - begin) / 5
                 spans[sample.number] = [(begin, end), (begin, begin + fifth), (end - fifth, end)]
         return self.on_probes_clock(spans)

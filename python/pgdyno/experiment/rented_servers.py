@@ -445,5 +445,5 @@ def _clock(folder: RunFolder, record: TrialRecord) -> _Clock | None:
     events = {row.kind: json.loads(row.detail) for row in RunData(folder, [record]).events(record.number)}
     if "start" not in events or "connected" not in events:
         return None
-    ahead_us = (record.way.clock_ahead_us or 0) if record.way is not None else 0
+    ahead_us = (record.network_path.clock_ahead_us or 0) if record.network_path is not None else 0
     return _Clock(events["start"]["epoch_us"], events["connected"]["origin_us"], ahead_us)

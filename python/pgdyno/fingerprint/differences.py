@@ -170,7 +170,7 @@ TOPICS = {
     "trial.ledger": "commit ledger",
     "trial.transactions": "trial length",
     "trial.warmup": "warm-up",
-    "way": "processor",
+    "network_path": "processor",
 }
 
 

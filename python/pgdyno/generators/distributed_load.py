@@ -259,7 +259,7 @@ class ClusterLoad:
             "clock_ahead_us": state.before.ahead_us,
             "clock_round_trip_us": state.before.round_trip_us,
             "clock_ahead_after_us": state.after.ahead_us if state.after else None,
-            "heard_late_us": state.latest_us,
+            "report_delay_us": state.latest_us,
         }
 
 

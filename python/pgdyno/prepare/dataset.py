@@ -27,7 +27,7 @@ from pgdyno.plan.workload_schema import Workload
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency, Point
 from pgdyno.registry import WORKLOADS
-from pgdyno.run.process import Event, Vigil, running_engine
+from pgdyno.run.process import Event, SilenceWatch, running_engine
 from pgdyno.targets import Progress, Server
 from pgdyno.targets.response_limits import HINT, SilentServerError
 
@@ -323,15 +323,15 @@ def run_engine(
 
     Raises TargetError if the server falls silent, or the exit code is not `accepted`; `doing` is what then failed.
     """
-    vigil, end = Vigil(lambda: server.quiet(is_busy=True)), Event()
+    watch, end = SilenceWatch(lambda: server.quiet(is_busy=True)), Event()
     with tempfile.TemporaryFile() as errors:
-        with vigil.over(running_engine)(engine, options, server.environment(), errors, None) as (process, events):
+        with watch.over(running_engine)(engine, options, server.environment(), errors, None) as (process, events):
             for event in events:
                 on_event(event)
                 end = event if event["event"] == "end" else end
             process.wait()
-        if vigil.reason is not None:
-            raise SilentServerError(f"cannot {doing}: {vigil.reason}", hint=HINT)
+        if watch.reason is not None:
+            raise SilentServerError(f"cannot {doing}: {watch.reason}", hint=HINT)
         if process.returncode not in accepted:
             errors.seek(0)
             lines = errors.read().decode(errors="replace").strip().splitlines()

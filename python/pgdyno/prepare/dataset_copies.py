@@ -160,7 +160,7 @@ def end_sessions(server: Server) -> None:
 def holds_snapshot(server: Server, dataset: Dataset, wanted: SnapshotMethod | None) -> bool:
     """Tells whether a complete copy of the cluster with `dataset` exists, made by the `wanted` method, if any."""
     record = server.copy.read()
-    if record is None or wanted not in (None, record.way):
+    if record is None or wanted not in (None, record.method):
         return False
     stamp = read_stamp(record.mark)
     return stamp is not None and stamp.dataset == dataset

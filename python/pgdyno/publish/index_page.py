@@ -75,8 +75,8 @@ def _mean(of: Ranked) -> str:
 def _interval(of: Ranked) -> str:
     if of.half is None:
         return "too few repeats for an interval"
-    shown = numbers.apart if not of.entry.metric.is_latency else lambda low, high: numbers.apart(low / 1e6, high / 1e6)
-    return " to ".join(shown(math.exp(of.mean - of.half), math.exp(of.mean + of.half)))
+    unit = 1e6 if of.entry.metric.is_latency else 1.0
+    return " to ".join(numbers.distinct_texts(*(math.exp(of.mean + sign * of.half) / unit for sign in (-1, 1))))
 
 
 def _server(of: Entry, differing: Sequence[str] = ()) -> str:

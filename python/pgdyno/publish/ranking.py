@@ -52,16 +52,16 @@ class Group:
 class Ranking:
     groups: Sequence[Group]
     """Largest first."""
-    apart: Sequence[tuple[Entry, str]]
+    unranked: Sequence[tuple[Entry, str]]
     """Runs that have no place, newest first, with the reason."""
 
 
 def ranking(entries: Sequence[Entry]) -> Ranking:
     """Return every run of `entries`, which are newest first, with its place or the reason why it has none."""
     alike: dict[tuple[str, str], list[list[Entry]]] = defaultdict(list)
-    apart = {each.name: each.problem or each.alone for each in entries if each.problem or each.alone}
+    unranked = {each.name: each.problem or each.alone for each in entries if each.problem or each.alone}
     for each in entries:
-        if each.name not in apart:
+        if each.name not in unranked:
             clusters = alike[each.points, each.fingerprint]
             fitting = next((of for of in clusters if not _hindrances(of[0], each)), None)
             if fitting is None:
@@ -70,9 +70,9 @@ def ranking(entries: Sequence[Entry]) -> Ranking:
                 fitting.append(each)
     every = sorted((of for clusters in alike.values() for of in clusters), key=len, reverse=True)
     for (each,) in (of for of in every if len(of) == 1):
-        apart[each.name] = _reason(each, next((of[0] for of in every if _is_other(of[0], each)), None))
+        unranked[each.name] = _reason(each, next((of[0] for of in every if _is_other(of[0], each)), None))
     groups = [Group(_ranked(of), list(_differing(of))) for of in every if len(of) > 1]
-    return Ranking(groups, [(each, apart[each.name]) for each in entries if each.name in apart])
+    return Ranking(groups, [(each, unranked[each.name]) for each in entries if each.name in unranked])
 
 
 def _is_other(a: Entry, b: Entry) -> bool:

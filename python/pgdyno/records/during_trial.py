@@ -278,6 +278,6 @@ class CloudRecord(Record):
     """The provider's name of the server."""
     shift_us: int
     """Subtracted from the provider's times to obtain the generator's: how far the server's clock was ahead at the start
-    of the trial (`way` of trial.json); 0 if unknown.
+    of the trial (`network_path` of trial.json); 0 if unknown.
     """
     sources: list[CloudReport]

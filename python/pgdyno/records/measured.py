@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from statistics import median
 from typing import ClassVar
 
+from pydantic import AliasChoices, Field
+
 from pgdyno.records.base import Record, Stage
 
 
@@ -448,7 +450,7 @@ class GeneratorHost(Record):
     clock_round_trip_us: int
     clock_ahead_after_us: int | None
     """The same after the load; this and the following are None if the load was incomplete."""
-    heard_late_us: int
+    report_delay_us: int = Field(validation_alias=AliasChoices("report_delay_us", "heard_late_us"))
     """Largest delay from the end of an interval to its arrival."""
     ray_cpu_us: dict[str, int] | None = None
     """Only in older run folders: CPU time of Ray on the host, `user` and `system`; the load's figure includes it."""

@@ -180,7 +180,7 @@ class TrialRecord(Record):
     """By standby; empty without standbys."""
     probe: ProbeRecord | None = None
     """None without a probe, and in records of earlier versions."""
-    way: NetworkPathRecord | None = None
+    network_path: NetworkPathRecord | None = Field(default=None, validation_alias=AliasChoices("network_path", "way"))
     """The network path to the server; None if it was not measured, and in records of earlier versions."""
     likeness: Likeness | None = None
     """None for a load without a capture, and if nothing was measured."""
@@ -204,4 +204,4 @@ class TrialRecord(Record):
     @property
     def is_seen(self) -> bool:
         """Return whether the trial may have figures of the server: from a probe, or from the cloud provider."""
-        return self.probe is not None or (self.way is not None and self.way.instance is not None)
+        return self.probe is not None or (self.network_path is not None and self.network_path.instance is not None)

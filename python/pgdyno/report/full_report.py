@@ -198,7 +198,7 @@ def _extras(
         left_out=left_out,
         arms=_arms(of, runs),
         alike_settings=_alike_settings(runs[0]) if len(runs) == 1 else (),
-        apart=[other.manifest.run for other in runs[1:] if _is_apart(runs[0], other)],
+        not_compared=[other.manifest.run for other in runs[1:] if _has_no_point_of(runs[0], other)],
         prices=prices or _planned_prices(runs),
         long_trials=_long_trials(of, runs),
         limits=_limits(of, runs),
@@ -334,12 +334,12 @@ def _compare_runs(
         found = with_confounders(comparisons_of(of, left_out), runs[0])
         return [with_causes(each, subjects[0], subjects[0]) for each in found]
     metric = usual_metric(runs[0])
-    together = [at for at in range(1, len(runs)) if not _is_apart(runs[0], runs[at])]
+    together = [at for at in range(1, len(runs)) if not _has_no_point_of(runs[0], runs[at])]
     found = compare([arms_between(runs[0], runs[at], metric) for at in together])
     return [with_causes(each, subjects[0], subjects[at]) for at, each in zip(together, found, strict=True)]
 
 
-def _is_apart(base: RunData, other: RunData) -> bool:
+def _has_no_point_of(base: RunData, other: RunData) -> bool:
     if any(measures_otherwise(each.name) for each in differing_parameters(base.trials, other.trials)):
         return True
     try:

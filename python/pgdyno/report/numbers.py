@@ -49,7 +49,7 @@ def between(low: str, high: str) -> str:
     return gettext("{low} to {high}", low=low, high=high)
 
 
-def apart(low: float, high: float) -> tuple[str, str]:
+def distinct_texts(low: float, high: float) -> tuple[str, str]:
     """Return both with the precision that shows two digits of their difference, at most six: 995.4 and 1,004.6."""
     if high <= low:
         return rounded(low), rounded(high)

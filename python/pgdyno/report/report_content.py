@@ -237,7 +237,7 @@ class Extras:
     """Trials that the comparisons leave out, because the audit found them invalid."""
     alike_settings: Collection[str] = ()
     """Settings that only some targets changed, to the default of the others."""
-    apart: Sequence[str] = ()
+    not_compared: Sequence[str] = ()
     """Runs that have no point in common with the first: they are shown, and not compared."""
     prices: PriceList | None = None
     probe_samples: Mapping[int, ProbeSamples] = field(default_factory=dict)

@@ -30,7 +30,7 @@ class Silence(Protocol):
         """Return why no answer can be expected, or None; may take as long as a query to the server."""
 
 
-class Vigil:
+class SilenceWatch:
     """Watches a server while an engine uses it."""
 
     def __init__(self, silence: Callable[[], Silence]) -> None:
@@ -53,7 +53,7 @@ class Vigil:
             ended = threading.Event()
             with running(engine, options, environment, errors, folder) as (load, events):
                 silence = self._silence()
-                thread = threading.Thread(target=self._watch, args=(load, silence, ended), name="vigil", daemon=True)
+                thread = threading.Thread(target=self._watch, args=(load, silence, ended), name="silence", daemon=True)
                 thread.start()
                 try:
                     yield load, _renewing(events, silence)

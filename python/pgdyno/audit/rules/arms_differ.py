@@ -15,7 +15,7 @@ from pgdyno.units import first_names
 
 MOST_NAMED = 5
 """The largest number of fields, such as tables, that a finding names."""
-OF_RULES = (CHANGED, "host.disks", "way.", "workers")
+OF_RULES = (CHANGED, "host.disks", "network_path.", "workers")
 """Parts of fields on which rules of their own report; numbers of threads are compared by arm."""
 
 

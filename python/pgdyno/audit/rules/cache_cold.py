@@ -93,19 +93,19 @@ def _reads(subject: Subject) -> list[tuple[Sample, tuple[float, float]]]:
     kinds = {target.name: target.kind for target in subject.manifest.targets}
     reads = []
     for sample in subject.samples:
-        course = subject.courses[sample.number]
-        spans = _fifths(course) if (sample.trial.probe is not None and sample.trial.probe.server) else []
+        timeline = subject.timelines[sample.number]
+        spans = _fifths(timeline) if (sample.trial.probe is not None and sample.trial.probe.server) else []
         amounts = subject.amounts_of_fifths(sample.number) if spans else None
         if amounts is not None:
             here = kinds.get(sample.target) in HERE
-            first, last = (_pages(each, course, span, here=here) for each, span in zip(amounts, spans, strict=True))
+            first, last = (_pages(each, timeline, span, here=here) for each, span in zip(amounts, spans, strict=True))
             if first is not None and last is not None:
                 reads.append((sample, (first, last)))
     return reads
 
 
-def _fifths(course: Timeline) -> list[Span]:
-    measured = course.measured_part
+def _fifths(timeline: Timeline) -> list[Span]:
+    measured = timeline.measured_part
     if not len(measured) or measured.to_s[-1] - measured.from_s[0] < SHORTEST_S:
         return []
     begin, end = float(measured.from_s[0]), float(measured.to_s[-1])
@@ -113,11 +113,11 @@ def _fifths(course: Timeline) -> list[Span]:
     return [(begin, begin + fifth), (end - fifth, end)]
 
 
-def _pages(amounts: Mapping[Metric, float], course: Timeline, span: Span, *, here: bool) -> float | None:
+def _pages(amounts: Mapping[Metric, float], timeline: Timeline, span: Span, *, here: bool) -> float | None:
     missed, read = amounts.get(MISSED), amounts.get(READ) if here else None
     begin, end = span
-    inside = np.minimum(course.to_s, end) - np.maximum(course.from_s, begin)
-    done = float(course.tps @ np.maximum(inside, 0.0))
+    inside = np.minimum(timeline.to_s, end) - np.maximum(timeline.from_s, begin)
+    done = float(timeline.tps @ np.maximum(inside, 0.0))
     if missed is None or not done:
         return None
     return min([missed, *([read / PAGE_BYTES] if read is not None else [])]) / done

@@ -15,8 +15,8 @@ GAP_US = 1_000_000
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    courses = {sample.number: subject.seconds(sample.number) for sample in subject.samples}
-    if all(len(seconds) < 2 for seconds in courses.values()) and not subject.manifest.preflight:
+    timelines = {sample.number: subject.seconds(sample.number) for sample in subject.samples}
+    if all(len(seconds) < 2 for seconds in timelines.values()) and not subject.manifest.preflight:
         raise MissingError(
             Message("no-seconds-and-clock", "neither the seconds of a trial nor a check of the clock are recorded")
         )
@@ -31,7 +31,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 check.change,
             )
     for sample in subject.samples:
-        jumps = _jumps(courses[sample.number])
+        jumps = _jumps(timelines[sample.number])
         if jumps:
             end, begin = jumps[0]
             yield RuleFinding(

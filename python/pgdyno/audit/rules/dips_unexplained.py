@@ -15,9 +15,9 @@ LEAST_LOSS = 0.01
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     if (changing := subject.changing_load) is not None:
         raise MissingError(changing)
-    if not any(len(course.measured_part) for course in subject.courses.values()):
+    if not any(len(timeline.measured_part) for timeline in subject.timelines.values()):
         raise MissingError(Message("no-intervals", "no trial has figures by second"))
-    dipping = {each: subject.courses[each.number] for each in subject.samples if subject.dips[each.number]}
+    dipping = {each: subject.timelines[each.number] for each in subject.samples if subject.dips[each.number]}
     seen = {sample: subject.explained.get(sample.number) for sample in dipping}
     left_over = {
         sample: left
@@ -47,9 +47,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _finding(
-    severity: Severity, of_it: list[tuple[Sample, list[ExplainedDip]]], courses: dict[Sample, Timeline]
+    severity: Severity, of_it: list[tuple[Sample, list[ExplainedDip]]], timelines: dict[Sample, Timeline]
 ) -> RuleFinding:
-    most = max(_loss(left, courses[sample]) for sample, left in of_it)
+    most = max(_loss(left, timelines[sample]) for sample, left in of_it)
     return RuleFinding(
         severity,
         Message(
@@ -78,8 +78,8 @@ def _finding(
     )  # fmt: skip
 
 
-def _loss(left: list[ExplainedDip], course: Timeline) -> float:
-    measured = course.measured_part
+def _loss(left: list[ExplainedDip], timeline: Timeline) -> float:
+    measured = timeline.measured_part
     done = float(measured.tps @ (measured.to_s - measured.from_s))
     return sum(each.dip.loss for each in left) / done if done else 1.0
 

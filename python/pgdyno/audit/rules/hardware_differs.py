@@ -49,9 +49,9 @@ def _of_one_class(subject: Subject) -> Iterator[RuleFinding]:
     generators: _Seen = {}
     for target, samples in subject.by_target.items():
         for sample in samples:
-            way = sample.trial.way
-            if way is not None and way.instance is not None and way.cpu_model is not None:
-                _add(servers, way.instance, way.cpu_model, target, sample.number)
+            path = sample.trial.network_path
+            if path is not None and path.instance is not None and path.cpu_model is not None:
+                _add(servers, path.instance, path.cpu_model, target, sample.number)
             for host in sample.hosts:
                 if host.instance is not None:
                     _add(generators, host.instance, host.cpu_model, host.called, sample.number)

@@ -118,7 +118,7 @@ def _host_words(sample: Sample, hosts: Mapping[str, float]) -> str:
 
 
 def _latest_s(sample: Sample) -> Mapping[str, float]:
-    return {f"{host.name}_late_s": round(host.heard_late_us / 1e6, 3) for host in sample.hosts}
+    return {f"{host.name}_late_s": round(host.report_delay_us / 1e6, 3) for host in sample.hosts}
 
 
 def _fairness(subject: Subject, sample: Sample) -> float | None:

@@ -36,19 +36,19 @@ _MeasuredPath = tuple[int, NetworkPathRecord]
 def _paths_by_target(subject: Subject) -> dict[str, list[_MeasuredPath]] | None:
     """Return round trips by target; None unless one was measured before each trial."""
     found = {
-        target: [(sample.number, sample.trial.way) for sample in samples if sample.trial.way is not None]
+        target: [(each.number, each.trial.network_path) for each in samples if each.trial.network_path is not None]
         for target, samples in subject.by_target.items()
     }
     whole = all(len(found[target]) == len(samples) for target, samples in subject.by_target.items())
     return found if found and whole else None
 
 
-def _least_us(way: _MeasuredPath) -> float:
-    return way[1].least_us
+def _least_us(path: _MeasuredPath) -> float:
+    return path[1].least_us
 
 
-def _median_us(way: _MeasuredPath) -> float:
-    return way[1].median_us
+def _median_us(path: _MeasuredPath) -> float:
+    return path[1].median_us
 
 
 def _path_findings(paths: Mapping[str, Sequence[_MeasuredPath]]) -> Iterator[RuleFinding]:
@@ -106,7 +106,7 @@ def _find_different(subject: Subject, floors: Mapping[str, _MeasuredPath]) -> It
             statements=statements,
         ),
         [sample.number for samples in subject.by_target.values() for sample in samples],
-        [_evidence(target, way) for target, way in floors.items()],
+        [_evidence(target, path) for target, path in floors.items()],
         "compare only targets with the same round-trip time, or measure again with the load placed accordingly",
     )
 
@@ -159,8 +159,8 @@ def _trip_us(host: GeneratorHost) -> float:
     return host.round_trip_us or 0.0
 
 
-def _evidence(target: str, way: _MeasuredPath) -> Evidence:
-    at, measured = way
+def _evidence(target: str, path: _MeasuredPath) -> Evidence:
+    at, measured = path
     figures: dict[str, float | str] = {
         "target": target,
         "round_trip_us": measured.least_us,

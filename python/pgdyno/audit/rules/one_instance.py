@@ -28,7 +28,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     rented = (
         subject.imported
         or bool(subject.run.manifest.rented)
-        or any(sample.trial.way is not None and sample.trial.way.instance is not None for sample in subject.samples)
+        or any((path := each.trial.network_path) is not None and path.instance is not None for each in subject.samples)
     )
     yield RuleFinding(
         # hosts of one type differ by percents, clusters on one host by less

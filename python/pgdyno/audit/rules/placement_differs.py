@@ -76,19 +76,19 @@ class _Apart:
 
 
 def _find_elsewhere(sample: Sample) -> _Apart | None:
-    way = sample.trial.way
-    if way is None or way.server_zone is None:
+    path = sample.trial.network_path
+    if path is None or path.server_zone is None:
         return None
     there = [
-        _Apart(f"{each.zone} ({each.called})", way.server_zone, each.round_trip_us or way.least_us)
+        _Apart(f"{each.zone} ({each.called})", path.server_zone, each.round_trip_us or path.least_us)
         for each in sample.hosts
-        if each.zone not in (None, way.server_zone)
+        if each.zone not in (None, path.server_zone)
     ]
     if there:
         return max(there, key=lambda each: each.trip_us)
-    if way.generator_zone in (None, way.server_zone):
+    if path.generator_zone in (None, path.server_zone):
         return None
-    return _Apart(str(way.generator_zone), way.server_zone, way.least_us)
+    return _Apart(str(path.generator_zone), path.server_zone, path.least_us)
 
 
 _ADVICE: Mapping[str, str] = {
@@ -102,7 +102,8 @@ _ADVICE: Mapping[str, str] = {
 
 
 def _place(subject: Subject, target: TargetRecord) -> dict[str, str]:
-    zones = {each.trial.way.server_zone for each in subject.by_target[target.name] if each.trial.way is not None}
+    paths = [each.trial.network_path for each in subject.by_target[target.name]]
+    zones = {path.server_zone for path in paths if path is not None}
     if zones - {None}:
         # each rented server has its own machine; what counts is the distance between load and server
         return {"availability zone": ", ".join(sorted(each for each in zones if each))}

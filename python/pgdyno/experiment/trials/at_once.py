@@ -30,7 +30,7 @@ AHEAD_US = 500_000
 """From the moment when all are connected to the start, so that a busy machine can pass it on in time."""
 
 
-class Meeting:
+class StartBarrier:
     """Starts engines at one instant, once the clients of all are connected, and stops all."""
 
     def __init__(self, engines: int) -> None:
@@ -41,11 +41,11 @@ class Meeting:
         self.last_seconds: dict[str, Interval] = {}
         """The last second of each group that is not shown by itself."""
 
-    def of(self, running: Running, delay_s: float = 0.0) -> Running:
+    def join(self, running: Running, delay_s: float = 0.0) -> Running:
         """Return `running` for one of the engines, whose load begins `delay_s` after the common start."""
 
         @contextmanager
-        def meeting(
+        def joined(
             engine: Engine,
             options: Sequence[str],
             environment: Mapping[str, str],
@@ -59,7 +59,7 @@ class Meeting:
                 finally:
                     self._take(load)
 
-        return meeting
+        return joined
 
     def stop(self) -> None:
         """Stop all engines, which still report their results."""
@@ -104,7 +104,7 @@ class Meeting:
 class Side:
     """What a trial knows of those that run at the same time."""
 
-    meeting: Meeting
+    barrier: StartBarrier
     partners: tuple[PlannedTrial, ...]
     processors: tuple[int, ...]
     """Those of a duet's trial; empty for all."""
@@ -121,9 +121,9 @@ class Side:
     def show(self, group: str | None, interval: Interval, progress: RunProgress) -> None:
         """Show a second of its trial, or keep it for the one that is shown."""
         if self.is_shown:
-            progress.interval(interval, self.meeting.last_seconds)
+            progress.interval(interval, self.barrier.last_seconds)
         elif group is not None:
-            self.meeting.last_seconds[group] = interval
+            self.barrier.last_seconds[group] = interval
 
 
 T = TypeVar("T")

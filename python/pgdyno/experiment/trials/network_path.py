@@ -34,7 +34,7 @@ def measure_path(
     """
     ready = rental.journal.ready if rental is not None else {}
     location, generator = ready.get(trial.server), ready.get(GENERATOR)
-    way = measure_network_path(server)
+    path = measure_network_path(server)
     found: Fields = {}
     if location is not None:
         found |= {"server_zone": location["zone"], "instance": location["instance"]}
@@ -45,18 +45,18 @@ def measure_path(
     elif location is not None or server.machine is None:
         found["generator_zone"] = own_zone()
     if rental is not None and generator is not None:
-        found |= _clock(generators, rental, way)
-    return way.model_copy(update=found)
+        found |= _clock(generators, rental, path)
+    return path.model_copy(update=found)
 
 
-def _clock(generators: Generators, rental: Rental, way: NetworkPathRecord) -> Fields:
+def _clock(generators: Generators, rental: Rental, path: NetworkPathRecord) -> Fields:
     """Convert the server's clock offset, measured from here, to one from the rented generator. Raises TargetError."""
     ahead = generators.measure_clock(rental.load_hosts()[0].ssh)
-    if way.clock_ahead_us is None or way.clock_uncertainty_us is None:
+    if path.clock_ahead_us is None or path.clock_uncertainty_us is None:
         return {}
     return {
-        "clock_ahead_us": round(way.clock_ahead_us - ahead.us),
-        "clock_uncertainty_us": way.clock_uncertainty_us - int(-ahead.uncertainty_us // 1),
+        "clock_ahead_us": round(path.clock_ahead_us - ahead.us),
+        "clock_uncertainty_us": path.clock_uncertainty_us - int(-ahead.uncertainty_us // 1),
     }
 
 

@@ -18,7 +18,14 @@ from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
-from pgdyno.experiment.trials.at_once import Meeting, Side, do_at_once, duet_records, judged_together, partner_failed
+from pgdyno.experiment.trials.at_once import (
+    Side,
+    StartBarrier,
+    do_at_once,
+    duet_records,
+    judged_together,
+    partner_failed,
+)
 from pgdyno.experiment.trials.background import background_loads
 from pgdyno.experiment.trials.cold_queries import ColdQueries
 from pgdyno.experiment.trials.counting import CountedLoad
@@ -66,7 +73,7 @@ from pgdyno.records.secret_values import kept_value
 from pgdyno.run.engine import phases_toml, trial_options
 from pgdyno.run.hooks import HookError
 from pgdyno.run.parallel_load import failed_with
-from pgdyno.run.process import Event, Vigil, among
+from pgdyno.run.process import Event, SilenceWatch, among
 from pgdyno.run.run_trial import Interval, TrialResult, run_trial
 from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.store import TrialWriter
@@ -264,14 +271,14 @@ class TrialRunner:
     def _measure_at_once(
         self, loads: Sequence[PlannedTrial], ready: Ready, writers: Sequence[TrialWriter]
     ) -> list[Loaded]:
-        plan, meeting = self._context.plan, Meeting(len(loads))
+        plan, barrier = self._context.plan, StartBarrier(len(loads))
         others = {trial.number: tuple(each for each in loads if each is not trial) for trial in loads}
 
         def measure(trial: PlannedTrial, writer: TrialWriter, must_stop: Callable[[], bool], is_shown: bool) -> Loaded:
-            side = Side(meeting, others[trial.number], (), is_shown, delay_s(plan, trial.point))
+            side = Side(barrier, others[trial.number], (), is_shown, delay_s(plan, trial.point))
             loaded = self._measure(trial, ready, writer, must_stop, side)
             if loaded.result.outcome is not Outcome.FINISHED:
-                meeting.stop()
+                barrier.stop()
             return replace(loaded, beside=tuple(each.number for each in side.partners))
 
         def measure_all(must_stop: Callable[[], bool]) -> list[Loaded]:
@@ -279,7 +286,7 @@ class TrialRunner:
                 partial(measure, trial, writer, must_stop, trial is loads[0])
                 for trial, writer in zip(loads, writers, strict=True)
             ]
-            loaded = do_at_once(works, meeting.stop)
+            loaded = do_at_once(works, barrier.stop)
             results = judged_together(loads, [each.result for each in loaded])
             return [replace(each, result=result) for each, result in zip(loaded, results, strict=True)]
 
@@ -357,8 +364,8 @@ class TrialRunner:
                 records = [ready, other] if at == 0 else [other, ready]
                 return [_store_record(record, each) for record, each in zip(records, writers, strict=True)]
             readies.append(ready)
-        halves, meeting = own_halves(), Meeting(2)
-        sides = [Side(meeting, (trials[1 - at],), halves[at], is_shown=at == 0) for at in (0, 1)]
+        halves, barrier = own_halves(), StartBarrier(2)
+        sides = [Side(barrier, (trials[1 - at],), halves[at], is_shown=at == 0) for at in (0, 1)]
 
         def measure(at: int) -> Loaded:
             server, side = readies[at].server, sides[at]
@@ -371,10 +378,10 @@ class TrialRunner:
                 )
             if loaded.result.outcome is not Outcome.FINISHED:
                 # nothing is gained from the other one alone
-                meeting.stop()
+                barrier.stop()
             return loaded
 
-        loaded = do_at_once([lambda: measure(0), lambda: measure(1)], meeting.stop)
+        loaded = do_at_once([lambda: measure(0), lambda: measure(1)], barrier.stop)
         results = judged_together(trials, [each.result for each in loaded])
         duets = duet_records(sides, results)
         records = []
@@ -470,7 +477,7 @@ class TrialRunner:
                 "ended_at": loaded.ended,
                 "prepare": ready.prepared,
                 "leftovers": ready.leftovers,
-                "way": ready.path,
+                "network_path": ready.path,
                 "consistency": consistency,
                 "ledger": ledger,
                 "archive": loaded.archive,
@@ -521,10 +528,10 @@ class TrialRunner:
         options = self._options(trial, plan, writer)
         if is_shown:
             self._progress.trial_started(trial, partners=side.partners if side else ())
-        vigil = Vigil(server.quiet)
+        watch = SilenceWatch(server.quiet)
         running = self._generators.running
         if side is not None:
-            running = side.meeting.of(running, side.delay_s)
+            running = side.barrier.join(running, side.delay_s)
         is_guest = side is not None and side.is_guest
         with injector_for(context, self._progress, server, trial, writer, events=not is_guest) as injector:
             result = run_trial(
@@ -539,11 +546,11 @@ class TrialRunner:
                 lambda: must_stop() or server.pooler_failure() is not None,
                 on_event,
                 # an event of the plan may silence the server
-                running if plan.event else vigil.over(running),
+                running if plan.event else watch.over(running),
                 writer.spool(SPOOL),
             )
         ended = server.pooler_failure()
-        for id_, why, hint in ((FailureId.SILENT, vigil.reason, HINT), (FailureId.POOLER_ENDED, ended, None)):
+        for id_, why, hint in ((FailureId.SILENT, watch.reason, HINT), (FailureId.POOLER_ENDED, ended, None)):
             if why is not None:
                 message = f"target {trial.server}: {why}"
                 result = failed_with(result, Failure(stage=Stage.RUN, id=id_, message=message, hint=hint))

@@ -19,40 +19,40 @@ _PATH = ("reset", "snapshot")
 
 
 def _snapshot(reset: Reset, plan: Sections) -> Iterator[Problem]:
-    way = reset.snapshot
-    if way is None:
+    method = reset.snapshot
+    if method is None:
         return
     if reset.method != "snapshot":
         yield plan.problem(_PATH, 'is valid only with method = "snapshot"', "remove it")
         return
     # Btrfs and ZFS have a program of their name
-    if way in FILE_SYSTEMS and shutil.which(way) is None:
-        yield plan.problem(_PATH, f"program {way} is not on the PATH", "install it, or remove this key")
+    if method in FILE_SYSTEMS and shutil.which(method) is None:
+        yield plan.problem(_PATH, f"program {method} is not on the PATH", "install it, or remove this key")
     for name, target in plan.targets.items():
-        reason = _refusal(way, target) if isinstance(target, OwnTarget) else None
+        reason = _refusal(method, target) if isinstance(target, OwnTarget) else None
         if reason is not None:
-            yield plan.problem(_PATH, f'"{way}" is not possible for target {name}: {reason}', "remove it")
+            yield plan.problem(_PATH, f'"{method}" is not possible for target {name}: {reason}', "remove it")
 
 
-def _refusal(way: SnapshotMethod, target: OwnTarget) -> str | None:
-    if way == "zfs" and target.keep_data:
+def _refusal(method: SnapshotMethod, target: OwnTarget) -> str | None:
+    if method == "zfs" and target.keep_data:
         return "its cluster is kept (keep_data), and the dataset would never be destroyed"
     data = target.environment.data
     if data is None:
         return None
     if data == TMPFS:
-        return None if way == "copy" else "its cluster is in memory (environment.data)"
-    return folder_refusal(way, expanded(data))
+        return None if method == "copy" else "its cluster is in memory (environment.data)"
+    return folder_refusal(method, expanded(data))
 
 
-def folder_refusal(way: SnapshotMethod, folder: Path) -> str | None:
+def folder_refusal(method: SnapshotMethod, folder: Path) -> str | None:
     """Return why the file system of `folder` prevents this method; None if nothing is known."""
     mount = mounted_at(folder)
     if mount is None:
         return None
-    if way in FILE_SYSTEMS and way != mount.kind:
+    if method in FILE_SYSTEMS and method != mount.kind:
         return f"{folder} is on {mount.kind}"
-    if way == "reflink" and mount.kind in NO_REFLINK:
+    if method == "reflink" and mount.kind in NO_REFLINK:
         return f"{folder} is on {mount.kind}, where files cannot share blocks"
     return None
 

@@ -106,7 +106,7 @@ def spread(of: Digest) -> Iterator[str]:
         yield gettext("one trial does not show the spread between trials")
         return
     low, high = min(rates), max(rates)
-    low_text, high_text = numbers.apart(low, high)
+    low_text, high_text = numbers.distinct_texts(low, high)
     yield gettext(
         "noise: the trials there lie between {low} and {high}, {percent} % apart",
         low=low_text,

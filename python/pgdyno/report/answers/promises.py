@@ -218,7 +218,7 @@ def _about(of: Judgement) -> Iterator[str]:
 def _interval(of: Judgement) -> str:
     if of.ends is None:
         return numbers.NOTHING
-    return numbers.between(*numbers.apart(*(end * _unit(of.promise)[0] for end in of.ends)))
+    return numbers.between(*numbers.distinct_texts(*(end * _unit(of.promise)[0] for end in of.ends)))
 
 
 def _unit(of: Promise) -> tuple[float, str]:

@@ -141,7 +141,7 @@ def _cells(of: GeneratorHost) -> tuple[str, ...]:
         numbers.known(of.ceiling_tps),
         numbers.known(of.start_late_us, 1e3, 2),
         f"{numbers.rounded(of.clock_ahead_us / 1e3, 2)} ± {numbers.rounded(of.clock_round_trip_us / 2e3, 2)}",
-        numbers.rounded(of.heard_late_us / 1e3, 2),
+        numbers.rounded(of.report_delay_us / 1e3, 2),
     )
 
 

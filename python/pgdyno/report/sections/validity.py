@@ -23,7 +23,7 @@ def _blocks(draft: Draft) -> list[Block]:
         [] if draft.validity is None else [*_audit_blocks(draft.validity, len(draft.of.run.trials), brief=draft.brief)]
     )
     apart = gettext("it has no point in common with the first run, and is not compared with it")
-    caveats = [*(Note(apart, (run,)) for run in draft.extras.apart), *notes(draft.of)]
+    caveats = [*(Note(apart, (run,)) for run in draft.extras.not_compared), *notes(draft.of)]
     if caveats:
         blocks += [Heading(gettext("Caveats")), Items([_caveat(each) for each in caveats], "notes")]
     if draft.of.unfinished:

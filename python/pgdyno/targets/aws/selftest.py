@@ -126,13 +126,13 @@ def try_a_trial(tally: Tally, rental: Rental, trial: Callable[[Plan], SelftestTr
 
 
 def _generator(tally: Tally, record: TrialRecord) -> None:
-    way = record.way
-    if way is None or way.clock_uncertainty_us is None:
+    path = record.network_path
+    if path is None or path.clock_uncertainty_us is None:
         tally.tell("generator", False, "neither round trips nor the clock were measured")
         return
-    where = f"a round trip of {way.median_us:,.0f} µs in {way.generator_zone}, the server in {way.server_zone}"
-    clock = f"clocks to {way.clock_uncertainty_us / 1000:,.1f} ms"
-    tally.tell("generator", way.generator_zone == way.server_zone, f"{where}; {clock}")
+    where = f"a round trip of {path.median_us:,.0f} µs in {path.generator_zone}, the server in {path.server_zone}"
+    clock = f"clocks to {path.clock_uncertainty_us / 1000:,.1f} ms"
+    tally.tell("generator", path.generator_zone == path.server_zone, f"{where}; {clock}")
 
 
 def _tally_sources(tally: Tally, kept: CloudRecord | None) -> None:

@@ -81,7 +81,7 @@ _STRIPS = (
 
 def rented_count(trials: Sequence[TrialRecord]) -> int:
     """Return the number of trials that may have such strips."""
-    return sum(trial.way is not None and trial.way.instance is not None for trial in trials)
+    return sum(trial.network_path is not None and trial.network_path.instance is not None for trial in trials)
 
 
 def range_words(values: Values) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.optional_sections import SnapshotMethod
@@ -40,7 +40,7 @@ class CopyRecord(Record):
     """The dataset stamp in the database's comment."""
     data_bytes: int
     """The size of the data directory."""
-    way: SnapshotMethod = "copy"
+    method: SnapshotMethod = Field(default="copy", validation_alias=AliasChoices("method", "way"))
     """The method by which the copy was made and is restored."""
 
 
@@ -79,21 +79,21 @@ class ClusterCopy:
         ensure_folder(unfinished)
         try:
             size = folder_bytes(self.data_directory)
-            way = self._choose(wanted, unfinished)
-            if way == "copy":
+            method = self._choose(wanted, unfinished)
+            if method == "copy":
                 check_room(unfinished, size, f"make a copy of the cluster {self.data_directory}")
-            if way == "zfs":
+            if method == "zfs":
                 zfs.create_snapshot(self.data_directory, self.account)
             else:
-                self._copy(way, self.data_directory, unfinished / "data")
-            record = CopyRecord(mark=mark, data_bytes=size, way=way)
+                self._copy(method, self.data_directory, unfinished / "data")
+            record = CopyRecord(mark=mark, data_bytes=size, method=method)
             write_whole(unfinished / RECORD, record.model_dump_json(indent=2).encode())
             with storing(self.folder, "cannot make"):
                 unfinished.rename(self.folder)
         except BaseException:
             _remove(unfinished)
             raise
-        return f"{format_bytes(size)}, {WORDS[way]}"
+        return f"{format_bytes(size)}, {WORDS[method]}"
 
     def _choose(self, wanted: SnapshotMethod | None, folder: Path) -> SnapshotMethod:
         """Return the method, which is `wanted` if that is possible. Raises TargetError."""
@@ -116,15 +116,15 @@ class ClusterCopy:
         record = self.read()
         if record is None:
             raise TargetError(f"cannot restore the cluster {self.data_directory}: there is no copy in {self.folder}")
-        if record.way == "zfs":
+        if record.method == "zfs":
             zfs.roll_back(self.data_directory)
-            return WORDS[record.way]
+            return WORDS[record.method]
         discarded = self.data_directory.with_name("data.discarded")
         _remove(discarded)
         with storing(self.data_directory, "cannot move away"):
             self.data_directory.rename(discarded)
         self.finish_restoring()
-        return WORDS[record.way]
+        return WORDS[record.method]
 
     def is_restoring(self) -> bool:
         """Return whether the cluster is missing and its copy exists."""
@@ -139,7 +139,7 @@ class ClusterCopy:
         unfinished = self.data_directory.with_name("data.partial")
         for old in (unfinished, self.data_directory.with_name("data.discarded")):
             _remove(old)
-        self._copy(record.way, self.folder / "data", unfinished)
+        self._copy(record.method, self.folder / "data", unfinished)
         with storing(self.data_directory, "cannot bring back"):
             unfinished.rename(self.data_directory)
 
@@ -148,16 +148,16 @@ class ClusterCopy:
         if not self.kept:
             zfs.destroy(self.data_directory)
 
-    def _copy(self, way: SnapshotMethod, source: Path, to: Path) -> None:
-        if way == "btrfs" and btrfs.is_subvolume(source):
+    def _copy(self, method: SnapshotMethod, source: Path, to: Path) -> None:
+        if method == "btrfs" and btrfs.is_subvolume(source):
             btrfs.snapshot(source, to)
             return
-        if way == "btrfs":
+        if method == "btrfs":
             btrfs.create(to)
         with storing(to, "cannot create the folder"):
-            to.mkdir(0o700, exist_ok=way == "btrfs")
+            to.mkdir(0o700, exist_ok=method == "btrfs")
             self.account.take(to)
-        copy_tree(source, to, self.account, "never" if way == "copy" else "always")
+        copy_tree(source, to, self.account, "never" if method == "copy" else "always")
 
     def _refuse_links(self) -> None:
         links = [entry for entry in (self.data_directory / "pg_tblspc").iterdir() if entry.is_symlink()]
@@ -172,16 +172,16 @@ class ClusterCopy:
 
 def best_method(folder: Path, *, kept: bool) -> SnapshotMethod:
     """Return the cheapest method to copy a cluster in `folder`. Raises OSError if the folder is not writable."""
-    ways: tuple[SnapshotMethod, ...] = ("btrfs", "zfs", "reflink")
-    return next((way for way in ways if refusal_of(way, folder, kept=kept) is None), "copy")
+    methods: tuple[SnapshotMethod, ...] = ("btrfs", "zfs", "reflink")
+    return next((method for method in methods if refusal_of(method, folder, kept=kept) is None), "copy")
 
 
-def refusal_of(way: SnapshotMethod, folder: Path, *, kept: bool) -> str | None:
+def refusal_of(method: SnapshotMethod, folder: Path, *, kept: bool) -> str | None:
     """Try the method in `folder`; return why it is not possible there, or None.
 
     `kept` tells whether the cluster is kept for later runs. Raises OSError if the folder is not writable.
     """
-    match way:
+    match method:
         case "btrfs":
             return btrfs.refusal(folder)
         case "zfs":
