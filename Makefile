@@ -206,7 +206,6 @@ test-packages:
 	$(call need,command -v ip,iproute2,makes hosts of network namespaces) \
 	$(call need,command -v mmdebstrap && command -v gpg,mmdebstrap gpg,makes hosts that boot) \
 	$(call need,command -v chromium,chromium,tests look at pages in it) \
-	$(call need,command -v iostat && command -v pidstat,sysstat,tests compare pgprobe's figures with sysstat's) \
 	$(install_missing)
 
 # Debian packages that benchmarks compare with.

@@ -4,24 +4,21 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.watch.polling import backends
 from tests.postgres.probe_process import Probe, probing, program
+from tests.postgres.watch_process import BIN, clean
 from tests.waiting import PATIENCE_S, wait_until
 
 SETTINGS = {"shared_buffers": "32MB", "max_connections": "40", "autovacuum": "off", "checkpoint_timeout": "1h"}
-BY_VERSION = {
-    10: {"sessions", "wal_position", "checkpoints", "control", "bgwriter", "database", "tables", "archiver"},
-    14: {"wal"},
-    16: {"io"},
-}
-"""Sources that always have a row, by the version from which on they are there."""
+older_are_long = pytest.mark.long_cases("[10]", "[13]")
 
 
 @pytest.fixture(scope="module", params=["10", "13", "18"])
@@ -42,27 +39,7 @@ def probe_arguments(server: Server, *options: str) -> tuple[dict[str, str], list
     return server.environment(), [f"--data={server.data_directory}", *options]
 
 
-@pytest.mark.long_cases("[10]", "[13]")
-def test_every_source_of_the_version_is_there_and_documented(server: Server) -> None:
-    with probing(*probe_arguments(server)) as probe:
-        probe.wait_for("sample", "archiver", 2)
-    assert probe.of("warning") == []
-    expected = {source for version, sources in BY_VERSION.items() if major(server) >= version for source in sources}
-    asked = set(probe.of("connected")[0]["sources"])
-    seen = {line["source"] for line in probe.of("sample")}
-    assert expected <= asked
-    assert expected <= seen
-    assert {"cpu", "kernel", "memory", "disk", "process", "processes", "probe"} <= seen
-    described = subprocess.run([program(), "--describe"], capture_output=True, text=True, check=True).stdout
-    sections = {part.split("\n", 1)[0]: part for part in described.split("### ")[1:]}
-    for line in probe.of("sample"):
-        for row in line["rows"]:
-            for metric in row["values"]:
-                assert f"| `{metric}` |" in sections[line["source"]], (line["source"], metric)
-    assert seen <= set(sections)
-
-
-@pytest.mark.long_cases("[10]", "[13]")
+@older_are_long
 def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
     with server.connect() as connection, probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "checkpoints", 2)
@@ -85,7 +62,7 @@ def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
     assert dict(ages)[behind] < dict(ages)[before] / 10
 
 
-@pytest.mark.long_cases("[10]", "[13]")
+@older_are_long
 def test_a_vacuum_is_found_with_its_process(server: Server) -> None:
     with server.connect() as connection, probing(*probe_arguments(server)) as probe:
         connection.execute("UPDATE filled SET filler = repeat('z', 400)")
@@ -124,7 +101,7 @@ def during(probe: Probe, began: float, ended: float) -> list[tuple[float, dict[t
     return [look for look in probe.waits() if began + 0.15 <= look[0] <= ended]
 
 
-@pytest.mark.long_cases("[10]", "[13]")
+@older_are_long
 def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
     def update() -> None:
         with server.connect() as connection:
@@ -172,7 +149,7 @@ def queue(probe: Probe) -> int:
     return in_queue(looks[-1][1]) if looks else 0
 
 
-@pytest.mark.long_cases("[10]", "[13]")
+@older_are_long
 def test_a_commit_storm_waits_for_wal(server: Server) -> None:
     stop = threading.Event()
     commits = [0] * 6
@@ -219,7 +196,7 @@ def test_a_commit_storm_waits_for_wal(server: Server) -> None:
     assert probe.gained("wal_position", "inserted", began, ended) > 30 * sum(commits)
 
 
-@pytest.mark.long_cases("[10]", "[13]")
+@older_are_long
 def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
     with probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "database", 2)
@@ -238,7 +215,7 @@ def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
     assert any(at > ended for at, _ in probe.rows("processes", kind="checkpointer"))
 
 
-@pytest.mark.long_cases("[10]", "[13]")
+@older_are_long
 def test_a_role_without_rights_is_told_once(server: Server) -> None:
     with server.connect() as connection:
         connection.execute("DROP ROLE IF EXISTS humble")
@@ -254,37 +231,7 @@ def test_a_role_without_rights_is_told_once(server: Server) -> None:
     assert not probe.of("sample", "sessions")
 
 
-SLOW_STATEMENTS = """
-    CREATE EXTENSION pg_stat_statements;
-    ALTER FUNCTION pg_stat_statements(boolean) RENAME TO really;
-    CREATE TABLE pause AS SELECT 60 AS length_s;
-    CREATE FUNCTION pg_stat_statements(showtext boolean) RETURNS SETOF pg_stat_statements LANGUAGE plpgsql AS $$ BEGIN
-        PERFORM pg_sleep(length_s) FROM public.pause;
-        RETURN QUERY SELECT * FROM public.really(showtext);
-    END $$"""
-
-
-@pytest.mark.slow
-def test_statements_are_sampled_again_after_a_timeout(home: Home) -> None:
-    settings = {**SETTINGS, "shared_preload_libraries": "pg_stat_statements"}
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
-    with open_target("slow", spec, home=home, progress=SilentProgress()) as server, server.connect() as connection:
-        connection.execute(SLOW_STATEMENTS)
-        with probing(server.environment(), ["--no-host"]) as probe:
-            probe.wait_for("warning", "statements")
-            connection.execute("UPDATE pause SET length_s = 0")
-
-            def is_sampled() -> bool:
-                connection.execute("SELECT 'seen'")
-                return bool(probe.of("sample", "statements"))
-
-            wait_until(is_sampled)
-    assert "statement timeout" in probe.of("warning", "statements")[0]["message"]
-    (line,) = probe.of("statements")
-    assert "SELECT $1" in {row["text"] for row in line["rows"]}
-
-
-@pytest.mark.long_cases("[10]", "[13]")
+@older_are_long
 def test_names_are_read_in_any_encoding(server: Server) -> None:
     with server.connect() as connection:
         connection.execute("CREATE DATABASE latin TEMPLATE template0 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C'")
@@ -329,20 +276,69 @@ def test_a_broken_connection_string_is_refused() -> None:
     assert "frob" in done.stderr
 
 
-@pytest.mark.long_cases("[10]", "[13]")
-def test_the_password_is_nowhere(server: Server) -> None:
-    assert server.password
-    with probing(*probe_arguments(server)) as probe:
-        probe.wait_for("sample", "database", 2)
-    assert server.password not in str(probe.lines)
-
-
-@pytest.mark.long_cases("[10]", "[13]")
-def test_sessions_of_the_probe_are_left_out(server: Server) -> None:
-    with server.connect() as connection, probing(*probe_arguments(server, "--waits-hz=50")) as probe:
-        assert isinstance(connection, psycopg.Connection)
+@older_are_long
+def test_sessions_of_the_probe_are_left_out_and_its_password_is_nowhere(server: Server) -> None:
+    with server.connect(), probing(*probe_arguments(server, "--waits-hz=50")) as probe:
         probe.wait_for("waits", number=60)
     looks = probe.waits()
     busy = sum(bool(look) for _, look in looks)
     assert busy <= len(looks) * 0.1, [look for _, look in looks if look]
     assert {values["total"] for _, values in probe.rows("sessions")} == {1}
+    assert server.password
+    assert server.password not in str(probe.lines)
+
+
+CLIENT_READ = ("Client", "ClientRead")
+
+
+def seen(probe: Probe, since: float) -> Counter[tuple[str, str | None]]:
+    """Returns sessions by wait, of all samples since a wall-clock time."""
+    total: Counter[tuple[str, str | None]] = Counter()
+    for at, look in probe.waits():
+        total.update(look if at > since else {})
+    return total
+
+
+def is_waiting(server: Server, pid: int) -> bool:
+    with server.connect() as connection:
+        return [row["wait"] for row in backends(connection)["rows"] if row["pid"] == pid] == ["Client:ClientRead"]
+
+
+@pytest.mark.long
+def test_short_statements_are_on_a_processor(server: Server, tmp_path: Path) -> None:
+    """The server copies the states of sessions before it reads their waits."""
+    (tmp_path / "short.sql").write_text("SELECT 1;\n")
+    load = [str(BIN / "pgdrive"), "-n", "-f", "short.sql", "-M", "prepared", "-c", "4", "-T", "600"]
+    with (
+        subprocess.Popen(load, cwd=tmp_path, env=clean(server.environment()), stdout=subprocess.DEVNULL) as process,
+        probing(server.environment(), ["--no-host", "--waits-hz=50"]) as probe,
+    ):
+        try:
+            wait_until(lambda: sum(seen(probe, 0).values()) > 100)
+        finally:
+            process.kill()
+    found = seen(probe, 0)
+    assert found["CPU", None] > 0.9 * sum(found.values()), found
+    assert found[CLIENT_READ] < 0.05 * sum(found.values()), found
+
+
+@older_are_long
+def test_a_copy_and_a_pipeline_that_stays_open_wait_for_their_client(server: Server) -> None:
+    with server.connect() as connection, probing(server.environment(), ["--no-host"]) as probe:
+        connection.execute("CREATE TEMPORARY TABLE copied (id int)")
+        with connection.cursor().copy("COPY copied FROM STDIN") as copy:
+            copy.write("1\n")
+            began = time.time()
+            wait_until(lambda: seen(probe, began)[CLIENT_READ] >= 3)
+            assert is_waiting(server, connection.info.backend_pid)
+        raw = connection.pgconn
+        raw.enter_pipeline_mode()
+        raw.send_query_params(b"SELECT 1", None)
+        raw.send_flush_request()
+        raw.flush()
+        began = time.time()
+        # that it waits for its client is known after a second
+        wait_until(lambda: seen(probe, began)[CLIENT_READ] >= 3)
+        assert is_waiting(server, connection.info.backend_pid)
+        assert min(at for at, look in probe.waits() if at > began and look.get(CLIENT_READ)) - began > 0.9
+        connection.close()

@@ -1,10 +1,9 @@
 """Runs against a server on another host: its activity is in the generator's seconds, or the run gives the reason."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from pgdyno.store import load_run
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
 from tests.forked import PGDYNO
-from tests.postgres.namespaces import ip, namespace
+from tests.postgres.namespaces import lan
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import environment, the_run
 from tests.present import present
@@ -47,47 +46,18 @@ duration = "{duration}"
 
 
 @dataclass(frozen=True)
-class Host:
-    """A place for programs: this machine, or a network namespace with a link to another one."""
+class Stage:
+    """A generator's host, and that of a database with an sshd: this machine if namespaces are not permitted."""
 
     within: tuple[str, ...]
-    address: str
-
-
-@contextmanager
-def two_hosts() -> Iterator[tuple[Host, Host]]:
-    """Yields the generator's host and the database's: network namespaces, or loopback if these are not permitted."""
-    with ExitStack() as stack:
-        holders = [namespace(stack) for _ in range(2)]
-        if None in holders:
-            yield Host((), "127.0.0.1"), Host((), "127.0.0.1")
-            return
-        pids = [str(pid) for pid in holders]
-        ends = [f"pgd{os.getpid() % 100_000}{side}" for side in "ab"]
-        ip("link", "add", ends[0], "netns", pids[0], "type", "veth", "peer", "name", ends[1], "netns", pids[1])
-        hosts = []
-        for pid, end, address in zip(pids, ends, ("192.0.2.1", "192.0.2.2"), strict=True):
-            within = ("nsenter", "-t", pid, "-n")
-            ip("addr", "add", f"{address}/30", "dev", end, within=within)
-            for link in (end, "lo"):
-                ip("link", "set", link, "up", within=within)
-            hosts.append(Host(within, address))
-        yield hosts[0], hosts[1]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Two hosts, with a server and an sshd on one of them."""
-
-    generator: Host
-    database: Host
+    """The prefix of commands on the generator's host."""
     server: OwnServer
     sshd: Sshd
 
     def run(self, home: Home, folder: Path, ssh: Path | None = None, duration: str = "4s") -> tuple[TrialRecord, str]:
         """Runs a plan on the generator's host; returns its trial and the output. `ssh` is another file of host keys."""
         plan = PLAN.format(
-            address=self.database.address,
+            address=self.sshd.address,
             port=self.server.port,
             ssh_port=self.sshd.port,
             config=self.sshd.config,
@@ -102,7 +72,7 @@ class Stage:
         return trial, done.stderr + done.stdout
 
     def pgdyno(self, home: Home, folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-        return run_program([*self.generator.within, str(PGDYNO), *args], env=environment(home), cwd=folder)
+        return run_program([*self.within, str(PGDYNO), *args], env=environment(home), cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -110,26 +80,28 @@ def stage(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> 
     """Programs started over SSH see a clock that is an hour ahead."""
     assert FAKETIME is not None, "make test-packages installs libfaketime"
     skewed = f"SetEnv LD_PRELOAD={FAKETIME} FAKETIME=+{SKEW_S}s FAKETIME_DONT_FAKE_MONOTONIC=1"
-    with two_hosts() as (generator, database), ExitStack() as stack:
+    with ExitStack() as stack:
+        hosts = lan(stack, 2)
+        (generator, database), address = [each.within for each in hosts] or [(), ()], "127.0.0.1"
+        if hosts:
+            address = hosts[1].address
         folder = scratch_folder()
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         server = OwnServer.make(installed, folder / "server")
-        server.configure(f"listen_addresses = '{database.address}'\ncluster_name = 'theirs/main'\n")
+        server.configure(f"listen_addresses = '{address}'\ncluster_name = 'theirs/main'\n")
         with (server.data / "pg_hba.conf").open("a") as file:
-            file.write("host all all 192.0.2.0/30 trust\n")
-        server.start(database.within)
+            file.write(f"host all all {address}/24 trust\n")
+        server.start(database)
         stack.callback(server.stop, "immediate")
-        there = running_sshd(
-            tmp_path_factory.mktemp("sshd"), address=database.address, lines=[skewed], within=database.within
-        )
-        yield Stage(generator, database, server, stack.enter_context(there))
+        there = running_sshd(tmp_path_factory.mktemp("sshd"), address=address, lines=[skewed], within=database)
+        yield Stage(generator, server, stack.enter_context(there))
 
 
 def test_activity_of_the_host_is_in_the_generator_s_seconds(stage: Stage, warm_home: Home, tmp_path: Path) -> None:
     trial, _ = stage.run(warm_home, tmp_path)
     assert trial.probe is not None
     far = present(trial.probe.over_ssh)
-    assert (far.host, far.connections, far.message) == (stage.database.address, 1, None)
+    assert (far.host, far.connections, far.message) == (stage.sshd.address, 1, None)
     assert (trial.probe.host, trial.probe.server, trial.probe.waits_hz) == (True, True, 1)
     clock = present(far.clock)
     assert abs(clock.offset_us - SKEW_S * 1_000_000) <= clock.uncertainty_us

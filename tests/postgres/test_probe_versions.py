@@ -6,6 +6,7 @@ from pages import describe_probe
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.probe_process import Probe, probing
+from tests.waiting import wait_until
 
 MAJORS = range(10, 19)
 SETTINGS = {
@@ -46,28 +47,63 @@ def test_every_source_of_every_version_answers(home: Home, major: int) -> None:
     assert all("left out" in line["message"] for line in probe.of("gap"))
     asked = set(probe.of("connected")[0]["sources"])
     assert asked == documented(major)
-    assert {line["source"] for line in probe.of("sample")} >= asked - WHILE_IT_LASTS
+    seen = {line["source"] for line in probe.of("sample")}
+    of_the_host = {"cpu", "kernel", "memory", "disk", "process", "processes", "probe"}
+    assert seen >= (asked - WHILE_IT_LASTS) | of_the_host
+    metrics_are_documented(probe)
     checkpoints(probe, major)
     statements(probe)
     relations(probe)
 
 
-def test_the_probe_s_statements_are_left_out_also_of_a_role_that_may_only_look(home: Home) -> None:
+def metrics_are_documented(probe: Probe) -> None:
+    sections = {part.split("\n", 1)[0]: part for part in describe_probe().split("### ")[1:]}
+    for line in probe.of("sample"):
+        for metric in {metric for row in line["rows"] for metric in row["values"]}:
+            assert f"| `{metric}` |" in sections[line["source"]], (line["source"], metric)
+
+
+SLOW_STATEMENTS = """
+    ALTER FUNCTION pg_stat_statements(boolean) RENAME TO really;
+    CREATE TABLE pause AS SELECT 60 AS length_s;
+    CREATE FUNCTION pg_stat_statements(showtext boolean) RETURNS SETOF pg_stat_statements LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_sleep(length_s) FROM public.pause;
+        RETURN QUERY SELECT * FROM public.really(showtext);
+    END $$"""
+
+
+@pytest.mark.slow
+def test_statements_of_a_role_that_may_only_look_and_after_a_timeout(home: Home) -> None:
     spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
-    with open_target("versions", spec, home=home, progress=SilentProgress()) as server:
+    with (
+        open_target("versions", spec, home=home, progress=SilentProgress()) as server,
+        server.connect() as connection,
+    ):
         prepare(server)
-        with server.connect() as connection:
-            connection.execute("CREATE ROLE watcher LOGIN PASSWORD 'w' IN ROLE pg_monitor")
-            environment = {**server.environment(), "PGUSER": "watcher", "PGPASSWORD": "w"}
-            with probing(environment, ["--no-host"]) as probe:
-                probe.wait_for("sample", "archiver", 2)
-                connection.execute("UPDATE grown SET filler = '' WHERE id < 5")
-    assert probe.of("warning") == []
-    (line,) = probe.of("statements")
+        connection.execute("CREATE ROLE watcher LOGIN PASSWORD 'w' IN ROLE pg_monitor")
+        environment = {**server.environment(), "PGUSER": "watcher", "PGPASSWORD": "w"}
+        with probing(environment, ["--no-host"]) as looking:
+            looking.wait_for("sample", "archiver", 2)
+            connection.execute("UPDATE grown SET filler = '' WHERE id < 5")
+        connection.execute(SLOW_STATEMENTS)
+        with probing(server.environment(), ["--no-host"]) as probe:
+            probe.wait_for("warning", "statements")
+            connection.execute("UPDATE pause SET length_s = 0")
+
+            def is_sampled() -> bool:
+                connection.execute("SELECT 'seen'")
+                return bool(probe.of("sample", "statements"))
+
+            wait_until(is_sampled)
+    assert looking.of("warning") == []
+    (line,) = looking.of("statements")
     texts = [row["text"] for row in line["rows"]]
     assert any(text.startswith("UPDATE grown") for text in texts)
     # its own statements between transactions cannot be distinguished from others'
     assert not any("pg_stat" in text or "pgprobe" in text for text in texts if text not in ("BEGIN", "COMMIT"))
+    assert "statement timeout" in probe.of("warning", "statements")[0]["message"]
+    (line,) = probe.of("statements")
+    assert "SELECT $1" in {row["text"] for row in line["rows"]}
 
 
 def prepare(server: Server) -> None:
