@@ -307,7 +307,7 @@ def is_waiting(server: Server, pid: int) -> bool:
 @pytest.mark.long
 def test_short_statements_are_on_a_processor(server: Server, tmp_path: Path) -> None:
     """The server copies the states of sessions before it reads their waits."""
-    (tmp_path / "short.sql").write_text("SELECT 1;\n")
+    (tmp_path / "short.sql").write_text("SELECT id FROM filled WHERE ctid = '(0,1)';\n")
     load = [str(BIN / "pgdrive"), "-n", "-f", "short.sql", "-M", "prepared", "-c", "4", "-T", "600"]
     with (
         subprocess.Popen(load, cwd=tmp_path, env=clean(server.environment()), stdout=subprocess.DEVNULL) as process,

@@ -139,38 +139,36 @@ def test_a_generator_s_host_is_checked(cluster: Cluster, environment: dict[str, 
     assert (trips.count > 0, 0 < trips.least_us <= trips.median_us) == (True, True)
 
 
-@pytest.mark.parametrize("missing", ["bash", "nproc"])
-def test_a_host_without_a_usual_program(tmp_path: Path, missing: str) -> None:
+NEEDED = "bash cat chmod cut date env grep mkdir mv nproc rm sha256sum sh uname"
+OLD_BASH = '#!/bin/bash\nexec /bin/bash -c "unset EPOCHREALTIME; $2"\n'
+"""Before version 5, bash has no EPOCHREALTIME: RHEL 8 has 4.4."""
+ODD_DATE = "#!/bin/sh\necho 1.%6N\n"
+
+
+@pytest.mark.parametrize(
+    ("missing", "replaced", "has_time"),
+    [
+        ("bash", {}, True),
+        ("nproc", {}, True),
+        ("", {"bash": OLD_BASH}, True),
+        ("", {"bash": OLD_BASH, "date": ODD_DATE}, False),
+    ],
+    ids=("no bash", "no nproc", "old bash", "old bash and an odd date"),
+)
+def test_a_host_with_other_programs(tmp_path: Path, missing: str, replaced: dict[str, str], has_time: bool) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
-    needed = ("bash", "cat", "chmod", "cut", "date", "env", "grep", "mkdir", "mv", "nproc", "rm", "sha256sum", "sh")
-    for each in (*needed, "uname"):
-        if each != missing:
-            (programs / each).symlink_to(shutil.which(each) or each)
+    for name in {*NEEDED.split()} - {missing}:
+        if name in replaced:
+            (programs / name).write_text(replaced[name])
+            (programs / name).chmod(0o755)
+        else:
+            (programs / name).symlink_to(shutil.which(name) or name)
     with running_sshd(tmp_path / "odd", lines=[f"SetEnv PATH={programs}"]) as sshd:
         generator = SshGenerator("generator-1", RemoteHost(sshd.spec()), find_engine())
         try:
             assert generator.facts["cores"] >= 1
-            assert abs(generator.clock_us() / 1e6 - time.time()) < 60
-        finally:
-            generator.end()
-
-
-@pytest.mark.parametrize("has_date", [True, False])
-def test_the_clock_of_a_host_with_an_old_bash(tmp_path: Path, has_date: bool) -> None:
-    """Before version 5, bash has no EPOCHREALTIME: RHEL 8 has 4.4."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    files = {"bash": '#!/bin/bash\nexec /bin/bash -c "unset EPOCHREALTIME; $2"\n'}
-    if not has_date:
-        files["date"] = "#!/bin/sh\necho 1.%6N\n"
-    for name, text in files.items():
-        (programs / name).write_text(text)
-        (programs / name).chmod(0o755)
-    with running_sshd(tmp_path / "old", lines=[f"SetEnv PATH={programs}:{os.environ['PATH']}"]) as sshd:
-        generator = SshGenerator("generator-1", RemoteHost(sshd.spec()), find_engine())
-        try:
-            if has_date:
+            if has_time:
                 assert abs(generator.clock_us() / 1e6 - time.time()) < 60
             else:
                 with pytest.raises(EngineError, match=r"127.0.0.1 does not report its time in microseconds"):

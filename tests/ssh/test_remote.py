@@ -123,24 +123,21 @@ def test_a_jump_host_is_gone_through_and_its_key_checked(sshd: Sshd, tmp_path: P
         assert (let_in(sshd), let_in(behind)) == (before + 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "hop"),
-    [
+def test_jump_hosts_are_read_as_ssh_reads_them() -> None:
+    for text, hop in (
         ("me@[fe80::1]:2222", ("fe80::1", "me", 2222)),
         ("[::1]", ("::1", None, None)),
         ("::1", ("::1", None, None)),
         ("ssh://me@gate:22", ("gate", "me", 22)),
-    ],
-)
-def test_jump_hosts_are_read_as_ssh_reads_them(text: str, hop: tuple[str, str | None, int | None]) -> None:
-    found = _jump(text)
-    assert (found.host, found.user, found.port) == hop
+    ):
+        found = _jump(text)
+        assert (found.host, found.user, found.port) == hop
 
 
-@pytest.mark.parametrize("line", ["Port 99999", "ProxyJump gate:99999", "ProxyJump [::1]:x"])
-def test_ports_that_cannot_be_are_errors(sshd: Sshd, tmp_path: Path, line: str) -> None:
-    (tmp_path / "config").write_text(f"{line}\n{sshd.config.read_text()}")
-    assert refused(sshd.spec(port=None, config=str(tmp_path / "config"))).message
+def test_ports_that_cannot_be_are_errors(sshd: Sshd, tmp_path: Path) -> None:
+    for line in ("Port 99999", "ProxyJump gate:99999", "ProxyJump [::1]:x"):
+        (tmp_path / "config").write_text(f"{line}\n{sshd.config.read_text()}")
+        assert refused(sshd.spec(port=None, config=str(tmp_path / "config"))).message
 
 
 def test_rejected_keys_have_a_hint(sshd: Sshd, tmp_path: Path) -> None:
@@ -164,36 +161,31 @@ def test_temporary_errors_are_told_from_permanent_ones(sshd: Sshd, tmp_path: Pat
     assert not error.passing
 
 
-def test_a_folder_that_cannot_be_written_is_named(sshd: Sshd) -> None:
-    error = refused(sshd.spec(folder="/proc/pgdyno"))
-    assert error.message.startswith("cannot copy to /proc/pgdyno on 127.0.0.1: mkdir: ")
-    assert "target.NAME.ssh.folder" in (error.hint or "")
-
-
-def test_a_copy_that_fails_before_its_input_is_sent_says_why(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("late_s", [0, 0.5])
+def test_a_folder_that_cannot_be_written_is_named(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, late_s: float) -> None:
     create_session = asyncssh.SSHClientConnection.create_session
 
     async def late(*args: object, **options: object) -> object:
         created: object = await create_session(*args, **options)  # type: ignore[arg-type]
-        await asyncio.sleep(0.5)
+        # the copy may fail before its input is sent
+        await asyncio.sleep(late_s)
         return created
 
     monkeypatch.setattr(asyncssh.SSHClientConnection, "create_session", late)
     error = refused(sshd.spec(folder="/proc/pgdyno"))
     assert error.message.startswith("cannot copy to /proc/pgdyno on 127.0.0.1: mkdir: ")
+    assert "target.NAME.ssh.folder" in (error.hint or "")
 
 
 def test_another_architecture_is_refused_before_anything_is_copied(sshd: Sshd, tmp_path: Path) -> None:
     content = bytearray(Path(program()).read_bytes())
     here = os.uname().machine
-    content[18:20] = (183 if here == "x86_64" else 62).to_bytes(2, "little")
+    elsewhere, number = ("aarch64", 183) if here == "x86_64" else ("x86_64", 62)
+    content[18:20] = number.to_bytes(2, "little")
     (tmp_path / "pgprobe").write_bytes(content)
     spec = sshd.spec(folder=str(sshd.folder / "foreign"))
     error = refused(spec, tmp_path / "pgprobe")
-    assert (
-        error.message
-        == f"127.0.0.1 is {here}, and the local pgprobe was built for {'aarch64' if here == 'x86_64' else 'x86_64'}"
-    )
+    assert error.message == f"127.0.0.1 is {here}, and the local pgprobe was built for {elsewhere}"
     assert not Path(spec.folder).exists()
 
 

@@ -91,31 +91,40 @@ def test_percentiles_of_one_generator_are_its_own() -> None:
     assert events[-1]["tps"] == pytest.approx(stream[-1]["tps"])
 
 
-def test_each_statement_has_the_merged_histogram_of_all_generators() -> None:
-    streams = [sample_events(4, 2, 500, 900, 2, seed) for seed in range(2)]
-    for script in (script for stream in streams for script in stream[-1]["scripts"] if script.get("histogram")):
-        for statement in script["statements"]:
-            statement["histogram"] = script["histogram"]
-    scripts = merged(streams)[-1]["scripts"]
-    assert any(script["histogram"] for script in scripts)
-    for script in scripts:
+def test_figures_of_the_end_are_merged() -> None:
+    streams = [sample_events(4, 2, 500, 900, 2, seed) for seed in range(3)]
+    names = ("left_running", "unreported_errors")
+    assert not {*names} & merged(streams)[-1].keys()
+    ends = [stream[-1] for stream in streams]
+    figures = [{name: end[name] for name in ("latency_ns", "histogram")} for end in ends]
+    of_phase = ("scheduled", "succeeded", "failed", "skipped", "in_flight", "measured_s", "latency_ns", "histogram")
+    for place, end in enumerate(ends):
+        for script in (script for script in end["scripts"] if script.get("histogram")):
+            for statement in script["statements"]:
+                statement["histogram"] = script["histogram"]
+        phase: dict[str, Any] = {name: end[name] for name in of_phase}
+        end["phases"] = [{**phase, "name": "peak", "result": True, "lag_ns": None, "scripts": end["scripts"]}]
+        # the connections of the last one have no TLS
+        tls = None if place == 2 else figures[place]
+        end["connect"] = {"count": 100 + place, "total": figures[place], "tls": tls, "socket": None}
+    for name in names:
+        ends[1][name], ends[2][name] = 3, 4
+    whole = merged(streams)[-1]
+    assert [whole[name] for name in names] == [7, 7]
+    assert any(script["histogram"] for script in whole["scripts"])
+    for script in whole["scripts"]:
         for statement in script["statements"]:
             assert counts([statement["histogram"]]) == counts([script["histogram"]])
-
-
-def test_times_to_connect_are_those_of_all_generators() -> None:
-    streams = [sample_events(4, 2, 500, 900, 2, seed) for seed in range(3)]
-    figures = [{name: stream[-1][name] for name in ("latency_ns", "histogram")} for stream in streams]
-    for place, each in enumerate(figures):
-        # the connections of the last one have no TLS
-        tls = None if place == 2 else each
-        streams[place][-1]["connect"] = {"count": 100 + place, "total": each, "tls": tls, "socket": None}
-    merged_figures = merged(streams)[-1]["connect"]
-    assert (merged_figures["count"], merged_figures["socket"]) == (303, None)
+    connect = whole["connect"]
+    assert (connect["count"], connect["socket"]) == (303, None)
     for name, parts in (("total", figures), ("tls", figures[:2])):
-        assert counts([merged_figures[name]["histogram"]]) == counts([each["histogram"] for each in parts])
-        assert merged_figures[name]["latency_ns"]["sum"] == sum(each["latency_ns"]["sum"] for each in parts)
-        assert merged_figures[name]["latency_ns"]["max"] == max(each["latency_ns"]["max"] for each in parts)
+        assert counts([connect[name]["histogram"]]) == counts([each["histogram"] for each in parts])
+        assert connect[name]["latency_ns"]["sum"] == sum(each["latency_ns"]["sum"] for each in parts)
+        assert connect[name]["latency_ns"]["max"] == max(each["latency_ns"]["max"] for each in parts)
+    [phase] = whole["phases"]
+    assert phase["name"] == "peak"
+    assert phase["succeeded"] == whole["succeeded"]
+    assert phase["latency_ns"] == whole["latency_ns"]
 
 
 def test_histograms_beyond_an_hour_are_added_whole() -> None:
@@ -228,31 +237,6 @@ def test_the_outcome_is_the_worst(outcomes: list[str], whole: str) -> None:
     for each, outcome in zip(streams, outcomes, strict=True):
         each[-1]["outcome"] = outcome
     assert merged(streams)[-1]["outcome"] == whole
-
-
-def test_exceptional_counts_of_all_are_added_up() -> None:
-    streams = [sample_events(4, 2, 500, 900, 2, seed) for seed in range(3)]
-    names = ("left_running", "unreported_errors")
-    assert not {*names} & merged(streams)[-1].keys()
-    for name in names:
-        streams[1][-1][name] = 3
-        streams[2][-1][name] = 4
-    end = merged(streams)[-1]
-    assert [end[name] for name in names] == [7, 7]
-
-
-def test_phases_are_merged_by_their_place() -> None:
-    streams = [sample_events(2, 1, 300, 900, seed=seed) for seed in range(2)]
-    for stream in streams:
-        end = stream[-1]
-        names = ("scheduled", "succeeded", "failed", "skipped", "in_flight", "measured_s", "latency_ns", "histogram")
-        phase: dict[str, Any] = {name: end[name] for name in names}
-        end["phases"] = [{**phase, "name": "peak", "result": True, "lag_ns": None, "scripts": end["scripts"]}]
-    end = merged(streams)[-1]
-    [phase] = end["phases"]
-    assert phase["name"] == "peak"
-    assert phase["succeeded"] == end["succeeded"]
-    assert phase["latency_ns"] == end["latency_ns"]
 
 
 def test_files_go_with_the_options(tmp_path: Path) -> None:
