@@ -7,12 +7,14 @@ result is a real server.
 import os
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets import Home, SilentProgress
+from pgdyno.targets import Home, Progress, SilentProgress
 from pgdyno.targets.build.kind import find_build
 from pgdyno.targets.build.schema import BuildTarget
 from pgdyno.targets.build.source_tree import read_tree
@@ -49,13 +51,19 @@ def builds(tree: Path) -> int:
     return (tree.parent / "count").read_text().count("once")
 
 
+def find(home: Home, tree: Path, progress: Progress | None = None, **fields: object) -> Installation:
+    return find_build(spec(tree, **fields), home, progress or SilentProgress())
+
+
 def test_a_server_from_source(tree: Path, warm_home: Home, installed: Installation) -> None:
-    for _ in range(2):
-        with opened(warm_home, spec(tree), "built") as server:
-            assert server.facts().version == installed.version
-            (note,) = server.notes
+    left = warm_home.root / "builds" / "0123456789abcdef.partial"
+    ensure_folder(left)
+    with opened(warm_home, spec(tree), "built") as server:
+        assert server.facts().version == installed.version
+        (note,) = server.notes
     assert str(note).startswith(f"built from {tree}, files ")
-    # kept by what it was built from
+    assert find(warm_home, tree).version == installed.version
+    # kept by what it was built from, and without remains of a killed build
     assert builds(tree) == 1
     assert [entry.suffix for entry in sorted((warm_home.root / "builds").iterdir())] == ["", ".log"]
 
@@ -65,10 +73,10 @@ def test_a_server_by_meson(tree: Path, warm_home: Home, installed: Installation)
     (tree / "meson.build").write_text(MESON.replace("BUILT", str(installed.bin.parent)))
     (tree / "meson_options.txt").write_text("option('luck', type: 'string', value: 'some')\n")
     meson = spec(tree, build_system="meson", configure=["-Dluck=more"])
-    for _ in range(2):
-        with opened(warm_home, meson, "built") as server:
-            assert server.facts().version == installed.version
-            (note,) = server.notes
+    with opened(warm_home, meson, "built") as server:
+        assert server.facts().version == installed.version
+        (note,) = server.notes
+    find_build(meson, warm_home, SilentProgress())
     assert str(note).startswith(f"built from {tree}, files ")
     assert str(note).endswith(", meson, -Dluck=more")
     assert not (tree.parent / "count").exists()
@@ -77,10 +85,10 @@ def test_a_server_by_meson(tree: Path, warm_home: Home, installed: Installation)
     assert os.access(made, os.X_OK)
     assert {entry.name for entry in tree.iterdir()} == {"configure", "meson.build", "meson_options.txt", "src"}
     with pytest.raises(TargetError, match="configuring failed with status 1") as caught:
-        find_build(spec(tree, build_system="meson", configure=["-Dluck=none"]), warm_home, SilentProgress())
+        find(warm_home, tree, build_system="meson", configure=["-Dluck=none"])
     assert "no luck" in caught.value.message
     # the same tree, by its configure
-    assert find_build(spec(tree), warm_home, SilentProgress()).origin not in str(note)
+    assert find(warm_home, tree).origin not in str(note)
     assert builds(tree) == 1
     (tree / "meson.build").unlink()
     with pytest.raises(TargetError, match=r"there is no meson\.build"):
@@ -88,23 +96,25 @@ def test_a_server_by_meson(tree: Path, warm_home: Home, installed: Installation)
 
 
 def test_inputs_that_cause_another_build(tree: Path, warm_home: Home) -> None:
-    def find(**fields: object) -> Installation:
-        return find_build(spec(tree, **fields), warm_home, SilentProgress())
-
-    first = find()
-    assert find(configure=["--without-icu"]).origin != first.origin
-    assert find(cflags="-O3").origin != first.origin
-    assert find(build_variables={"CC": "cc -pipe"}).origin != first.origin
-    assert builds(tree) == 4
-    (tree / "src" / "main.c").write_text("int main() { return 0; }\n")
-    assert find().origin != first.origin
+    main = tree / "src" / "main.c"
+    inputs: list[dict[str, object]] = [
+        {}, {"configure": ["--without-icu"]}, {"cflags": "-O3"}, {"build_variables": {"CC": "cc -pipe"}},
+    ]  # fmt: skip
+    first, *others = [find(warm_home, tree, **fields).origin for fields in inputs]
+    main.write_text("int main() { return 0; }\n")
+    others.append(find(warm_home, tree).origin)
+    assert first not in others
     assert builds(tree) == 5
-    (tree / "src" / "main.c").write_text("int main() {}\n")
-    assert find().origin == first.origin
+    main.write_text("int main() {}\n")
+    assert find(warm_home, tree).origin == first
     assert builds(tree) == 5
 
 
-def test_a_checkout_is_known_by_its_commit(tree: Path) -> None:
+def test_a_tree_is_known_by_its_files_and_a_checkout_by_its_commit(tree: Path) -> None:
+    before = read_tree(tree).key
+    # a pipe is not read
+    os.mkfifo(tree / "pipe")
+    assert read_tree(tree).key not in ("", before)
     (tree / ".gitignore").write_text("*.o\n")
     commit_all(tree)
     committed = read_tree(tree)
@@ -174,20 +184,20 @@ def test_patches_are_applied_in_order_to_a_copy(installs_source: Path, in_git: b
         commit_all(tree)
     before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
 
-    def find(*patches: str) -> Installation:
-        return find_build(spec(tree, patches=list(patches)), warm_home, SilentProgress())
+    def patched(*patches: str) -> Installation:
+        return find(warm_home, tree, patches=list(patches))
 
-    found = [find(), find(first), find(first, second), find(first)]
+    found = [patched(), patched(first), patched(first, second), patched(first)]
     assert [installed_main(each) for each in found] == ["int main() {}\n", "int one;\n", "int two;\n", "int one;\n"]
     assert builds(tree) == 3
     assert "v3-0001.patch (" in str(found[2].built)
     assert str(found[2].built).index("v3-0001") < str(found[2].built).index("v3-0002")
     # by its text, not by its name
     Path(first).write_text(Path(first).read_text().replace("+int one;", "+int three;"))
-    assert installed_main(find(first)) == "int three;\n"
+    assert installed_main(patched(first)) == "int three;\n"
     assert {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()} == before
     with pytest.raises(TargetError, match=r"cannot apply .*v3-0002\.patch to .*patch failed: src/main\.c:1") as caught:
-        find(second)
+        patched(second)
     assert "commit" in str(caught.value.hint)
     assert not list((warm_home.root / "builds").glob("*.partial"))
 
@@ -202,83 +212,51 @@ def test_a_commit_that_is_not_checked_out(installs_source: Path, warm_home: Home
     (tree / "config.status").write_text("")
     git(tree, "tag", "old", first)
     for commit in ("old", first[:9], "HEAD~1"):
-        found = find_build(spec(tree, commit=commit), warm_home, SilentProgress())
+        found = find(warm_home, tree, commit=commit)
         assert installed_main(found) == "int main() {}\n"
         assert found.built == f"{tree}, commit {first[:12]}"
     assert builds(tree) == 1
     assert git(tree, "status", "--porcelain").split() == ["M", "src/main.c", "??", "config.status"]
     assert "partial" not in git(tree, "worktree", "list")
     with pytest.raises(TargetError, match="there is no commit --all"):
-        find_build(spec(tree, commit="--all"), warm_home, SilentProgress())
+        find(warm_home, tree, commit="--all")
 
 
-@pytest.mark.parametrize("text", ["", "not a patch", "\0\0"])
+@pytest.mark.parametrize("text", ["", "not a patch", "\0\0", "outside the copy"])
 def test_a_file_that_is_no_patch(text: str, tree: Path, warm_home: Home) -> None:
-    path = tree.parent / "v1.patch"
-    path.write_text(text)
-    with pytest.raises(TargetError, match=r"cannot apply .*v1\.patch"):
-        find_build(spec(tree, patches=[str(path)]), warm_home, SilentProgress())
-
-
-def test_a_patch_outside_the_copy_is_refused(tree: Path, warm_home: Home) -> None:
-    path = write_patch(tree, 1, "x", "y")
-    Path(path).write_text(Path(path).read_text().replace("/src/main.c", "/../../outside.c"))
+    path = Path(write_patch(tree, 1, "x", "y"))
+    outside = path.read_text().replace("/src/main.c", "/../../outside.c")
+    path.write_text(outside if text == "outside the copy" else text)
     (warm_home.root / "outside.c").write_text("x\n")
-    with pytest.raises(TargetError, match="cannot apply"):
-        find_build(spec(tree, patches=[path]), warm_home, SilentProgress())
+    with pytest.raises(TargetError, match=r"cannot apply .*v3-0001\.patch"):
+        find(warm_home, tree, patches=[str(path)])
     assert (warm_home.root / "outside.c").read_text() == "x\n"
 
 
-def test_a_pipe_in_a_tree_is_not_read(tree: Path) -> None:
-    before = read_tree(tree).key
-    os.mkfifo(tree / "pipe")
-    assert read_tree(tree).key not in ("", before)
-
-
 def test_a_build_that_fails_tells_its_last_lines(tree: Path, warm_home: Home) -> None:
-    with pytest.raises(TargetError, match="configuring failed with status 77") as caught:
-        find_build(spec(tree, configure=["--without-luck"]), warm_home, SilentProgress())
-    assert "configure: error: no luck" in caught.value.message
+    with pytest.raises(
+        TargetError, match=r"configuring failed with status 77(?s:.*)configure: error: no luck"
+    ) as caught:
+        find(warm_home, tree, configure=["--without-luck"])
     (log,) = (warm_home.root / "builds").iterdir()
     assert caught.value.hint == f"see the whole log: {log}"
     assert "checking the machine" in log.read_text()
-
-
-def test_a_tree_that_was_configured_in_place(tree: Path, warm_home: Home) -> None:
-    (tree / "config.status").write_text("")
-    with pytest.raises(TargetError, match="it was configured in place") as caught:
-        find_build(spec(tree), warm_home, SilentProgress())
-    assert caught.value.hint == f"run make distclean in {tree} first"
-
-
-def test_a_build_that_installs_nothing(tree: Path, warm_home: Home) -> None:
     (tree / "configure").write_text("#!/bin/sh\nprintf 'all install:\\n\\ttrue\\n' > Makefile\n")
     with pytest.raises(TargetError, match="nothing was installed"):
-        find_build(spec(tree), warm_home, SilentProgress())
+        find(warm_home, tree)
+    (tree / "config.status").write_text("")
+    with pytest.raises(TargetError, match="it was configured in place") as caught:
+        find(warm_home, tree)
+    assert caught.value.hint == f"run make distclean in {tree} first"
 
 
 def test_two_do_not_build_at_once(tree: Path, warm_home: Home) -> None:
     text = (tree / "configure").read_text().replace("echo once", "sleep 1; echo once")
     (tree / "configure").write_text(text)
-    found: list[Installation] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(find_build(spec(tree), warm_home, SilentProgress())))
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({each.origin for each in found}) == 1
-    assert len(found) == 2
+    with ThreadPoolExecutor() as pool:
+        found = list(pool.map(partial(find, warm_home), [tree, tree]))
+    assert found[0].origin == found[1].origin
     assert builds(tree) == 1
-
-
-def test_remains_of_a_killed_build_are_removed(tree: Path, warm_home: Home) -> None:
-    left = warm_home.root / "builds" / "0123456789abcdef.partial"
-    ensure_folder(left)
-    find_build(spec(tree), warm_home, SilentProgress())
-    assert not left.exists()
 
 
 def test_an_interrupt_ends_the_compiler(tree: Path, warm_home: Home) -> None:
@@ -288,11 +266,10 @@ def test_an_interrupt_ends_the_compiler(tree: Path, warm_home: Home) -> None:
     class Interrupting(SilentProgress):
         def step(self, text: str) -> None:
             if text.startswith("compiling"):
-                timer = threading.Timer(0.5, os.kill, (os.getpid(), 2))
-                timer.start()
+                threading.Timer(0.5, os.kill, (os.getpid(), 2)).start()
 
     with pytest.raises(KeyboardInterrupt):
-        find_build(spec(tree), warm_home, Interrupting())
+        find(warm_home, tree, Interrupting())
     assert [entry.suffix for entry in (warm_home.root / "builds").iterdir()] == [".log"]
     sleeping = subprocess.run(["pgrep", "-f", "^sleep 300$"], capture_output=True, text=True, check=False)
     ours = [pid for pid in sleeping.stdout.split() if str(warm_home.root) in str(Path(f"/proc/{pid}/cwd").readlink())]

@@ -1,43 +1,42 @@
 """Downloads: truncated, wrong, missing, or unreachable."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-import pgdyno.targets.embedded.maven_repository
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress
 from pgdyno.targets.cluster.installation import Installation, Release, classifier
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.maven_repository import Mirror, read_pins
+from tests.postgres.local_mirror import GOOD, NAME, Answer, LocalMirror, small_archive
 from tests.postgres.servers import embedded, opened
 from tests.present import present
 
-if TYPE_CHECKING:
-    from tests.postgres.conftest import LocalMirror
 
-Archive = Callable[..., bytes]
+def fetch(home: Home, url: str, version: str = "18") -> Installation:
+    return find_embedded(embedded(version), home, SilentProgress(), {"PGDYNO_MAVEN_URL": url})
 
 
-def fetch(home: Home, mirror: LocalMirror, version: str = "18") -> Installation:
-    return find_embedded(embedded(version), home, SilentProgress(), mirror.environ)
+def failure(home: Home, url: str, version: str = "18") -> TargetError:
+    with pytest.raises(TargetError) as caught:
+        fetch(home, url, version)
+    return caught.value
 
 
 def nothing_but_the_list(home: Home) -> bool:
-    """Asserts that no server and no archive, not even a part of one, is left."""
+    """Tells that no server and no archive, not even a part of one, is left."""
     left = [path.name for path in home.downloads.glob("*") if not path.name.startswith("versions-")]
     return not left and not list(home.postgres.glob("*")) and not list(home.postgres.glob(".*"))
 
 
+@pytest.fixture(scope="module")
 def dead_url() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -47,112 +46,84 @@ def dead_url() -> str:
 # ---- versions ----
 
 
-def test_the_newest_of_a_major_is_fetched(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+def test_the_newest_of_a_major_is_fetched(fresh_home: Home, mirror: LocalMirror) -> None:
     for release in ("18.9.0", "18.10.0", "17.4.0"):
-        mirror.publish(release, small_archive(release.removesuffix(".0")))
-    found = fetch(fresh_home, mirror)
+        mirror.publish(release)
+    found = fetch(fresh_home, mirror.url)
     assert (found.version, found.major) == ("18.10", 18)
     assert found.bin.parent.name == f"18.10.0-{classifier()}"
     assert sorted(path.name for path in found.bin.iterdir()) == ["initdb", "postgres"]
     assert list(fresh_home.downloads.glob("*.jar*")) == []
 
 
-def test_a_missing_version_offers_the_nearest(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    mirror.publish("18.4.0", small_archive("18.4"))
+def test_a_missing_version_offers_the_nearest(fresh_home: Home, mirror: LocalMirror, dead_url: str) -> None:
     mirror.list_versions("17.1.0", "18.1.0", "18.3.0", "18.4.0", "18.6.0")
-    with pytest.raises(TargetError) as caught:
-        fetch(fresh_home, mirror, "18.5")
-    assert caught.value.message == "cannot get PostgreSQL 18.5: there is no such version"
-    assert caught.value.hint == "nearest: 18.3, 18.4, 18.6"
     # the list is kept, to distinguish a wrong version from a network failure
-    with pytest.raises(TargetError, match=r"18\.5: there is no such version"):
-        find_embedded(embedded("18.5"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": dead_url()})
-
-
-def test_the_real_mirror_offers_the_nearest(home: Home) -> None:
-    with pytest.raises(TargetError) as caught, opened(home, embedded("18.999")):
-        pass
-    assert caught.value.message == "target t: cannot get PostgreSQL 18.999: there is no such version"
-    assert re.fullmatch(r"nearest: 18\.\d+, 18\.\d+, 18\.\d+", caught.value.hint or "")
+    for url in (mirror.url, dead_url):
+        error = failure(fresh_home, url, "18.5")
+        assert error.message == "cannot get PostgreSQL 18.5: there is no such version"
+        assert error.hint == "nearest: 18.3, 18.4, 18.6"
 
 
 # ---- checksums ----
 
 
-def test_a_wrong_file_is_fetched_once_more(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.99.0", small_archive())
-    mirror.answers[path] = [mirror.broken(body=small_archive("6.6")), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.99"
+def test_a_wrong_file_is_fetched_once_more(fresh_home: Home, mirror: LocalMirror) -> None:
+    path = mirror.publish()
+    mirror.answers[path] = [Answer(body=small_archive("6.6")), GOOD]
+    assert fetch(fresh_home, mirror.url).version == "18.99"
     assert mirror.count(path) == 2
 
 
-def test_a_file_that_stays_wrong_is_refused(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.99.0", small_archive())
-    expected = mirror.files[f"{path}.sha512"].decode()
+def test_a_file_that_stays_wrong_is_refused(fresh_home: Home, mirror: LocalMirror) -> None:
+    path = mirror.publish()
     mirror.files[path] = b"something else"
-    with pytest.raises(TargetError) as caught:
-        fetch(fresh_home, mirror)
-    assert re.search(
-        rf"sha512 is wrong: expected {expected} \(the server's checksum file\), got [0-9a-f]{{128}}$",
-        caught.value.message,
-    )
+    expected = mirror.files[f"{path}.sha512"].decode()
+    said = rf"sha512 is wrong: expected {expected} \(the server's checksum file\), got [0-9a-f]{{128}}$"
+    assert re.search(said, failure(fresh_home, mirror.url).message)
     assert mirror.count(path) == 2
     assert nothing_but_the_list(fresh_home)
 
 
-@pytest.mark.parametrize("kinds", [("sha256", "sha1"), ("sha1",)])
-def test_the_strongest_checksum_there_is_counts(
-    fresh_home: Home, mirror: LocalMirror, small_archive: Archive, kinds: tuple[str, ...]
-) -> None:
-    path = mirror.publish("18.99.0", small_archive(), kinds)
-    for kind in kinds[1:]:
-        mirror.files[f"{path}.{kind}"] = b"0" * 40
-    assert fetch(fresh_home, mirror).version == "18.99"
-    mirror.files[f"{path}.{kinds[0]}"] = b"0" * (64 if kinds[0] == "sha256" else 40)
+@pytest.mark.parametrize(("kinds", "digits"), [("sha256 sha1", 64), ("sha1", 40)])
+def test_the_strongest_checksum_there_is_counts(fresh_home: Home, mirror: LocalMirror, kinds: str, digits: int) -> None:
+    path = mirror.publish(checksums=kinds)
+    strongest, *others = kinds.split()
+    mirror.files |= {f"{path}.{kind}": b"0" * 40 for kind in others}
+    assert fetch(fresh_home, mirror.url).version == "18.99"
+    mirror.files[f"{path}.{strongest}"] = b"0" * digits
     fresh_home.postgres.joinpath(f"18.99.0-{classifier()}").rename(fresh_home.postgres / "elsewhere")
-    with pytest.raises(TargetError, match=f"{kinds[0]} is wrong: expected 0000"):
-        fetch(fresh_home, mirror)
+    assert f"{strongest} is wrong: expected 0000" in failure(fresh_home, mirror.url).message
 
 
-def test_without_a_checksum_nothing_is_used(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.99.0", small_archive(), ())
-    with pytest.raises(TargetError, match="has no checksum of it"):
-        fetch(fresh_home, mirror)
-    assert mirror.count(path) == 0
-
-
-def test_a_checksum_that_is_a_page_is_refused(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.99.0", small_archive())
+def test_without_a_checksum_nothing_is_used(fresh_home: Home, mirror: LocalMirror) -> None:
+    path = mirror.publish(checksums="")
+    assert "has no checksum of it" in failure(fresh_home, mirror.url).message
     mirror.files[f"{path}.sha512"] = b"<html>please log in</html>"
-    with pytest.raises(TargetError, match=r"sha512: not a checksum"):
-        fetch(fresh_home, mirror)
+    assert "sha512: not a checksum" in failure(fresh_home, mirror.url).message
+    assert mirror.count(path) == 0
 
 
 # ---- digests that pgdyno knows ----
 
 
-def pin(monkeypatch: pytest.MonkeyPatch, release: str, digits: str) -> None:
-    name = f"embedded-postgres-binaries-{classifier()}-{release}.jar"
-    monkeypatch.setattr(pgdyno.targets.embedded.maven_repository, "read_pins", lambda: {name: digits})
-
-
 def test_an_archive_changed_together_with_its_checksums_is_refused(
-    fresh_home: Home, mirror: LocalMirror, small_archive: Archive, monkeypatch: pytest.MonkeyPatch
+    fresh_home: Home, mirror: LocalMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    true = small_archive()
-    pin(monkeypatch, "18.99.0", hashlib.sha256(true).hexdigest())
-    path = mirror.publish("18.99.0", small_archive())
-    with pytest.raises(TargetError, match=r"sha256 is wrong: expected [0-9a-f]{64} \(pgdyno's own list\), got"):
-        fetch(fresh_home, mirror)
+    pins = {f"{NAME}-18.99.0.jar": hashlib.sha256(small_archive()).hexdigest()}
+    monkeypatch.setattr("pgdyno.targets.embedded.maven_repository.read_pins", lambda: pins)
+    path = mirror.publish(archive=small_archive("6.6"))
+    said = r"sha256 is wrong: expected [0-9a-f]{64} \(pgdyno's own list\), got"
+    assert re.search(said, failure(fresh_home, mirror.url).message)
     assert nothing_but_the_list(fresh_home)
-    mirror.files[path] = true
-    assert fetch(fresh_home, mirror).notes == []
+    mirror.files[path] = small_archive()
+    assert fetch(fresh_home, mirror.url).notes == []
     assert mirror.count(f"{path}.sha512") == 0
 
 
-def test_an_archive_without_a_pin_is_noted(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    mirror.publish("18.99.0", small_archive())
-    [note] = fetch(fresh_home, mirror).notes
+def test_an_archive_without_a_pin_is_noted(fresh_home: Home, mirror: LocalMirror) -> None:
+    mirror.publish()
+    [note] = fetch(fresh_home, mirror.url).notes
     assert str(note) == (
         "PostgreSQL 18.99 was checked only against the sha512 that 127.0.0.1 itself publishes: this pgdyno has no "
         "digest of release 18.99.0"
@@ -167,23 +138,17 @@ def test_the_newest_release_of_every_major_is_pinned() -> None:
     assert all(re.fullmatch("[0-9a-f]{64}", digits) for digits in read_pins().values())
 
 
-def test_the_installed_release_is_what_its_pin_says(real_archive: bytes, installed_release: Release) -> None:
-    pinned = read_pins().get(Mirror("", classifier()).archive_name(installed_release))
-    assert pinned in (None, hashlib.sha256(real_archive).hexdigest())
-
-
-def test_no_redirect_to_plain_http_is_followed(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.99.0", small_archive())
-    mirror.answers[path] = [mirror.broken(status=302, location="http://mirror.example/x.jar")]
-    with pytest.raises(TargetError, match=r"redirects to http://mirror\.example/x\.jar, which is not an https address"):
-        fetch(fresh_home, mirror)
+def test_no_redirect_to_plain_http_is_followed(fresh_home: Home, mirror: LocalMirror) -> None:
+    path = mirror.publish()
+    mirror.answers[path] = [Answer(location="http://mirror.example/x.jar")]
+    said = "redirects to http://mirror.example/x.jar, which is not an https address"
+    assert said in failure(fresh_home, mirror.url).message
     assert mirror.count(path) == 1
 
 
 # ---- cuts ----
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("failures", "ranges", "asked"),
     [
@@ -194,83 +159,65 @@ def test_no_redirect_to_plain_http_is_followed(fresh_home: Home, mirror: LocalMi
         ([{"cut_at": 1000, "body": b"another file" * 1000}], True, [None, "bytes=1000-"]),
         # the part is longer than the file
         ([{"cut_at": 1000}, {"status": 416}], True, [None, "bytes=1000-", None]),
+        # a server in trouble
+        ([{"status": 503}, {"status": 429}], True, [None] * 3),
     ],
-    ids=["cut", "no ranges", "changed", "too long"],
+    ids=["cut", "no ranges", "changed", "too long", "trouble"],
 )
 def test_a_cut_download_is_completed(
-    fresh_home: Home,
-    mirror: LocalMirror,
-    small_archive: Archive,
-    failures: list[dict[str, Any]],
-    ranges: bool,
-    asked: list[str | None],
+    fresh_home: Home, mirror: LocalMirror, failures: list[dict[str, Any]], ranges: bool, asked: list[str | None]
 ) -> None:
-    path = mirror.publish("18.99.0", small_archive())
+    path = mirror.publish()
     mirror.ranges = ranges
-    mirror.answers[path] = [*(mirror.broken(**each) for each in failures), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.99"
+    mirror.answers[path] = [*(Answer(**each) for each in failures), GOOD]
+    mirror.answers[f"{path}.sha512"] = [Answer(status=502), GOOD]
+    assert fetch(fresh_home, mirror.url).version == "18.99"
     assert [each for requested, each in mirror.requests if requested == path] == asked
 
 
-@pytest.mark.usefixtures("impatient")
-def test_many_cuts_end_well_if_each_gains(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    archive = small_archive()
-    path = mirror.publish("18.99.0", archive)
-    mirror.answers[path] = [mirror.broken(cut_at=len(archive) // 20)]
-    assert fetch(fresh_home, mirror).version == "18.99"
-    assert mirror.count(path) >= 20
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_mirror_that_always_cuts_is_named(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    archive = small_archive()
-    path = mirror.publish("18.99.0", archive)
+def test_many_cuts_end_well_if_each_gains_and_badly_if_none_does(fresh_home: Home, mirror: LocalMirror) -> None:
+    path = mirror.publish()
+    mirror.answers[path] = [Answer(cut_at=len(small_archive()) // 2)]
     mirror.ranges = False
-    mirror.answers[path] = [mirror.broken(cut_at=len(archive) // 2)]
-    with pytest.raises(TargetError) as caught:
-        fetch(fresh_home, mirror)
-    assert f"cannot fetch {mirror.url}{path}: the connection ended after" in caught.value.message
-    assert "PGDYNO_MAVEN_URL" in (caught.value.hint or "")
+    error = failure(fresh_home, mirror.url)
+    assert f"cannot fetch {mirror.url}{path}: the connection ended after" in error.message
+    assert "PGDYNO_MAVEN_URL" in (error.hint or "")
     assert not list(fresh_home.postgres.glob("*"))
+    mirror.answers[path] = [Answer(cut_at=len(small_archive()) // 20)]
+    mirror.ranges = True
+    mirror.requests.clear()
+    assert fetch(fresh_home, mirror.url).version == "18.99"
+    assert mirror.count(path) >= 10
 
 
-@pytest.mark.usefixtures("impatient")
-def test_the_next_run_completes_a_download(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    archive = small_archive()
-    path = mirror.publish("18.99.0", archive)
-    mirror.answers[path] = [mirror.broken(cut_at=1000), mirror.broken(status=503)]
-    with pytest.raises(TargetError, match="status 503"):
-        fetch(fresh_home, mirror)
-    mirror.answers[path] = [mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.99"
+def test_the_next_run_completes_a_download(fresh_home: Home, mirror: LocalMirror) -> None:
+    path = mirror.publish()
+    mirror.answers[path] = [Answer(cut_at=1000), Answer(status=503)]
+    assert "status 503" in failure(fresh_home, mirror.url).message
+    mirror.answers[path] = [GOOD]
+    assert fetch(fresh_home, mirror.url).version == "18.99"
     assert mirror.requests[-1] == (path, "bytes=1000-")
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_server_in_trouble_is_asked_again(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.99.0", small_archive())
-    mirror.answers[path] = [mirror.broken(status=503), mirror.broken(status=429), mirror.good]
-    mirror.answers[f"{path}.sha512"] = [mirror.broken(status=502), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.99"
-
-
-def test_a_refusal_is_told_at_once(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.99.0", small_archive())
-    mirror.answers[path] = [mirror.broken(status=403)]
-    with pytest.raises(TargetError, match="the server answers with status 403"):
-        fetch(fresh_home, mirror)
+def test_a_refusal_is_told_at_once(fresh_home: Home, mirror: LocalMirror) -> None:
+    path = mirror.publish()
+    mirror.answers[path] = [Answer(status=403)]
+    assert "the server answers with status 403" in failure(fresh_home, mirror.url).message
     assert mirror.count(path) == 1
 
 
 def test_a_real_server_comes_through_a_cut(
-    fresh_home: Home,
-    mirror: LocalMirror,
-    real_archive: bytes,
-    installed_release: Release,
-    monkeypatch: pytest.MonkeyPatch,
+    fresh_home: Home, home: Home, mirror: LocalMirror, installed_release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = mirror.publish(str(installed_release), real_archive)
-    mirror.answers[path] = [mirror.broken(cut_at=len(real_archive) // 2), mirror.good]
+    real = Mirror.from_environment(classifier())
+    file = home.root / "test-archives" / real.archive_name(installed_release)
+    if not file.is_file():
+        file.parent.mkdir(exist_ok=True)
+        real.fetch_archive(installed_release, file, SilentProgress())
+    archive = file.read_bytes()
+    assert read_pins().get(file.name) in (None, hashlib.sha256(archive).hexdigest())
+    path = mirror.publish(str(installed_release), archive)
+    mirror.answers[path] = [Answer(cut_at=len(archive) // 2), GOOD]
     monkeypatch.setenv("PGDYNO_MAVEN_URL", mirror.url)
     counts: list[tuple[int, int | None]] = []
 
@@ -282,74 +229,55 @@ def test_a_real_server_comes_through_a_cut(
         assert server.facts().version == installed_release.postgres
         assert server.notes == []
     assert mirror.count(path) == 2
-    assert counts[-1] == (len(real_archive), len(real_archive))
+    assert counts[-1] == (len(archive), len(archive))
     assert [done for done, _ in counts] == sorted(done for done, _ in counts)
+    # then an exact version asks nobody
+    mirror.requests.clear()
+    assert fetch(fresh_home, mirror.url, installed_release.postgres).notes == []
+    assert mirror.requests == []
 
 
 # ---- no network ----
 
 
-def test_offline_an_exact_version_asks_nobody(
-    warm_home: Home, mirror: LocalMirror, installed_release: Release, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PGDYNO_MAVEN_URL", mirror.url)
-    with opened(warm_home, embedded(installed_release.postgres)) as server:
-        assert server.facts().version == installed_release.postgres
-        assert server.notes == []
-    assert mirror.requests == []
-
-
-@pytest.mark.usefixtures("impatient")
-def test_offline_a_major_is_the_newest_cached(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    for release in ("18.2.0", "18.3.0"):
-        mirror.publish(release, small_archive(release.removesuffix(".0")))
-    fetch(fresh_home, mirror, "18.2")
-    fetch(fresh_home, mirror, "18.3")
-    offline = {"PGDYNO_MAVEN_URL": dead_url()}
-    found = find_embedded(embedded("18"), fresh_home, SilentProgress(), offline)
+def test_offline_a_major_is_the_newest_cached(fresh_home: Home, mirror: LocalMirror, dead_url: str) -> None:
+    error = failure(fresh_home, dead_url)
+    assert error.message.startswith(f"cannot fetch {dead_url}/io/zonky/test/postgres/")
+    assert error.message.endswith("connection refused")
+    assert "proxy" in (error.hint or "")
+    for version in ("18.2", "18.3"):
+        mirror.publish(f"{version}.0")
+        fetch(fresh_home, mirror.url, version)
+    found = fetch(fresh_home, dead_url)
     assert found.version == "18.3"
-    assert len(found.notes) == 1
-    assert str(found.notes[0]).startswith("PostgreSQL 18.3 is the newest 18 in the cache; pgdyno could not check for")
-    assert "connection refused" in str(found.notes[0])
-    assert find_embedded(embedded("18.2"), fresh_home, SilentProgress(), offline).notes == []
+    (note,) = map(str, found.notes)
+    assert note.startswith("PostgreSQL 18.3 is the newest 18 in the cache; pgdyno could not check for")
+    assert "connection refused" in note
+    assert fetch(fresh_home, dead_url, "18.2").notes == []
 
 
-@pytest.mark.usefixtures("impatient")
-def test_offline_without_a_cache_is_told(fresh_home: Home) -> None:
-    url = dead_url()
-    with pytest.raises(TargetError) as caught:
-        find_embedded(embedded("18"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": url})
-    assert caught.value.message.startswith(f"cannot fetch {url}/io/zonky/test/postgres/")
-    assert caught.value.message.endswith("connection refused")
-    assert "proxy" in (caught.value.hint or "")
-
-
-def test_no_page_replaces_the_cached_list(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    mirror.publish("18.99.0", small_archive())
-    fetch(fresh_home, mirror)
+def test_no_page_replaces_the_cached_list(fresh_home: Home, mirror: LocalMirror) -> None:
+    mirror.publish()
+    fetch(fresh_home, mirror.url)
     cached = fresh_home.downloads / f"versions-{classifier()}.xml"
     before = cached.read_bytes()
-    listed = next(name for name in mirror.files if name.endswith("maven-metadata.xml"))
-    mirror.files[listed] = b"<html><body>please log in</body></html>"
-    assert "not a list of versions" in str(fetch(fresh_home, mirror).notes[0])
+    mirror.files[mirror.index] = b"<html><body>please log in</body></html>"
+    assert "not a list of versions" in str(fetch(fresh_home, mirror.url).notes[0])
     assert cached.read_bytes() == before
 
 
-def test_a_password_in_the_address_stays_hidden(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    mirror.publish("18.99.0", small_archive())
+def test_a_password_in_the_address_stays_hidden(fresh_home: Home, mirror: LocalMirror) -> None:
+    mirror.publish()
     url = mirror.url.replace("http://", "http://me:secret@")
-    assert find_embedded(embedded("18"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": url}).version == "18.99"
-    mirror.list_versions("17.1.0")
-    mirror.answers[next(name for name in mirror.files if name.endswith(".xml"))] = [mirror.broken(status=401)]
-    with pytest.raises(TargetError) as caught:
-        find_embedded(embedded("16"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": url})
-    assert "secret" not in f"{caught.value.message} {caught.value.hint}"
+    assert fetch(fresh_home, url).version == "18.99"
+    mirror.answers[mirror.index] = [Answer(status=401)]
+    error = failure(fresh_home, url, "16")
+    assert "secret" not in f"{error.message} {error.hint}"
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://mirror.example/maven2", "http://127.0.0.1.example", "file:///x"])
 def test_an_address_that_is_none(fresh_home: Home, url: str) -> None:
-    with pytest.raises(TargetError, match=f"cannot use PGDYNO_MAVEN_URL {re.escape(url)}: not an https address"):
-        find_embedded(embedded("18"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": url})
+    assert f"cannot use PGDYNO_MAVEN_URL {url}: not an https address" in failure(fresh_home, url).message
 
 
 # ---- two at once ----
@@ -371,20 +299,16 @@ print("found", find_embedded(EmbeddedTarget(kind="embedded", version="18"), home
 
 
 def test_two_processes_download_an_archive_once(
-    fresh_home: Home, mirror: LocalMirror, small_archive: Archive, child_environment: dict[str, str]
+    fresh_home: Home, mirror: LocalMirror, child_environment: dict[str, str]
 ) -> None:
-    path = mirror.publish("18.99.0", small_archive())
+    path = mirror.publish()
     go = threading.Event()
-    mirror.answers[path] = [mirror.broken(hold=go)]
+    mirror.answers[path] = [Answer(hold=go)]
+    argv = [sys.executable, "-c", FETCHER, str(fresh_home.path)]
     environment = {**child_environment, **mirror.environ}
-
-    def start() -> subprocess.Popen[str]:
-        argv = [sys.executable, "-c", FETCHER, str(fresh_home.path)]
-        return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment)
-
-    with start() as first:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as first:
         mirror.wait_for(path)
-        with start() as second:
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as second:
             while (line := present(second.stdout).readline()) and not line.startswith("waiting"):
                 pass
             go.set()

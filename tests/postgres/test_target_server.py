@@ -1,22 +1,26 @@
-"""A server from its start to its removal: its configuration, and that nothing remains."""
+"""A server from its start to its removal: its configuration, who may connect, and what remains."""
 
 import os
 import signal
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import ExitCode, TargetError
-from pgdyno.targets import Home, Server, SilentProgress
+from pgdyno.targets import Home, Server, SilentProgress, sweep_leftovers
 from pgdyno.targets.cluster import instance as instance_module
 from pgdyno.targets.cluster import postmaster as start_module
+from pgdyno.targets.cluster.instance_record import make_claim
 from pgdyno.targets.cluster.postmaster import Deadlines, free_port
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in
+from pgdyno.targets.cluster.reconfigure import reconfigure
 from tests.conninfo import conninfo
-from tests.postgres.servers import QUICK, embedded, opened, value
+from tests.postgres.servers import QUICK, embedded, execute, opened, rows, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -31,36 +35,63 @@ class Steps(SilentProgress):
         self.said.append(text)
 
 
-def postmaster_pid(server: Server) -> int:
-    return int((server.data_directory / "postmaster.pid").read_text().splitlines()[0])
+def postmaster_of(server: Server) -> ProcessId:
+    return present(identify(int((server.data_directory / "postmaster.pid").read_text().splitlines()[0])))
 
 
-def test_nothing_is_left_after_the_block(home: Home) -> None:
-    with opened(home, embedded()) as server:
-        postmaster = present(identify(postmaster_pid(server)))
-        family = [postmaster, *descendants(postmaster)]
+def test_a_server_is_alone_restarts_and_leaves_nothing(home: Home, server: Server) -> None:
+    steps = Steps()
+    with opened(home, embedded(), progress=steps) as own:
+        assert [text.split(" PostgreSQL")[0] for text in steps.said[-2:]] == ["creating a cluster of", "starting"]
+        assert (own.port, own.data_directory) != (server.port, server.data_directory)
+        execute(own, "CREATE TABLE only_here AS SELECT 42 AS n")
+        assert value(server, "SELECT to_regclass('only_here')") is None
+        before, port, size = postmaster_of(own), own.port, own.log_size()
+        # the server outlives the thread that starts it
+        thread = threading.Thread(target=own.restart)
+        thread.start()
+        thread.join()
+        assert postmaster_of(own) != before
+        assert own.port == port
+        assert (value(own, "SELECT n FROM only_here"), value(own, "SHOW fsync")) == (42, "off")
+        with own.connect() as connection, pytest.raises(psycopg.errors.QueryCanceled):
+            # had the kernel sent its signal at the end of the thread, the session would be gone
+            connection.execute("SET statement_timeout = 500; SELECT pg_sleep(60)")
+        stop, ready, since = own.log_path.read_bytes()[size:].decode().partition("ready to accept connections")
+        assert "received fast shutdown request" in stop
+        assert ready
+        assert "received fast shutdown request" not in since
+        family = [postmaster_of(own), *descendants(postmaster_of(own))]
         assert len(family) > 3
         # a session that is busy does not hold up the end
-        busy = server.connect()
+        busy = own.connect()
         busy.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS n")
-        assert server.socket_directory.stat().st_mode & 0o777 == 0o700
-        assert server.alive()
+        assert own.socket_directory.stat().st_mode & 0o777 == 0o700
+        assert own.alive()
     assert not [process for process in family if process.is_alive()]
-    assert servers_in(server.data_directory) == []
-    assert not server.data_directory.exists()
-    assert not server.log_path.parent.exists()
-    assert not server.socket_directory.exists()
-    assert not server.alive()
+    assert_nothing_is_left(own)
+    assert not own.alive()
     with pytest.raises(psycopg.OperationalError):
         busy.execute("SELECT 1")
 
 
-def test_nothing_is_left_when_the_block_raises(home: Home) -> None:
-    with pytest.raises(ZeroDivisionError), opened(home, embedded()) as server:
-        raise ZeroDivisionError
+def assert_nothing_is_left(server: Server) -> None:
     assert servers_in(server.data_directory) == []
-    assert not server.log_path.parent.exists()
-    assert not server.socket_directory.exists()
+    left = (server.data_directory, server.log_path.parent, server.socket_directory)
+    assert not [folder for folder in left if folder.exists()]
+
+
+def look_and_raise(server: Server) -> None:
+    assert server.host == "127.0.0.1"
+    assert "host=127.0.0.1" in conninfo(server)
+    assert value(server, "SELECT inet_server_port()") == server.port
+    raise ZeroDivisionError
+
+
+def test_nothing_is_left_of_a_server_on_tcp_when_the_block_raises(home: Home) -> None:
+    with pytest.raises(ZeroDivisionError), opened(home, embedded(connect="tcp")) as server:
+        look_and_raise(server)
+    assert_nothing_is_left(server)
 
 
 def test_a_child_that_ignores_the_end_is_ended(home: Home) -> None:
@@ -71,9 +102,8 @@ def test_a_child_that_ignores_the_end_is_ended(home: Home) -> None:
     patched = pytest.MonkeyPatch()
     patched.setattr(instance_module, "Deadlines", lambda: deadlines)
     with patched.context(), opened(home, embedded(settings=settings)) as server:
-        with server.connect() as connection:
-            connection.execute("SELECT pg_switch_wal()")
-        postmaster = present(identify(postmaster_pid(server)))
+        value(server, "SELECT pg_switch_wal()::text")
+        postmaster = postmaster_of(server)
 
         def stubborn_children() -> list[ProcessId]:
             return [each for each in descendants(postmaster) if b"trap" in command_line(each.pid)]
@@ -85,24 +115,6 @@ def test_a_child_that_ignores_the_end_is_ended(home: Home) -> None:
     assert not server.data_directory.exists()
 
 
-def test_pgdyno_does_not_wait_for_orphans_of_a_killed_postmaster(home: Home) -> None:
-    """An orphan may wait for ever for a lock of a killed process: in this test it is halted and does nothing."""
-    with opened(home, embedded()) as server:
-        session = server.connect()
-        orphan = identify(session.info.backend_pid)
-        postmaster = present(identify(postmaster_pid(server)))
-        present(orphan).halt()
-        postmaster.send(signal.SIGKILL)
-        wait_until(lambda: not postmaster.is_alive())
-        with pytest.MonkeyPatch.context() as patched:
-            # a fast stop, which it would never end by
-            patched.setattr(instance_module, "KEPT_DEADLINES", Deadlines(fast_s=1e9, immediate_s=0.2))
-            server.restart()
-        assert not present(orphan).is_alive()
-        session.close()
-        assert value(server, "SELECT 1") == 1
-
-
 def command_line(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -110,165 +122,50 @@ def command_line(pid: int) -> bytes:
         return b""
 
 
-def test_settings_of_the_plan_arrive(home: Home) -> None:
-    settings = {**QUICK, "work_mem": "7MB", "max_connections": "33", "application_name": "it's a \\ back'slash"}
-    with opened(home, embedded(settings=settings)) as server:
-        with server.connect() as connection:
-            shown = {name: connection.execute(f"SHOW {name}").fetchone() for name in ("work_mem", "max_connections")}
-            written = connection.execute(
-                "SELECT setting FROM pg_file_settings WHERE name = 'application_name'"
-            ).fetchone()
-        facts = server.facts()
-    assert shown == {"work_mem": ("7MB",), "max_connections": ("33",)}
-    assert written == ("it's a \\ back'slash",)
-    assert facts.settings_changed["work_mem"] == "7MB"
-    assert facts.settings_changed["shared_buffers"] == "16MB"
-
-
-def test_facts(server: Server) -> None:
-    facts = server.facts()
-    assert facts.version.startswith("18.")
-    assert facts.version_full.startswith(f"PostgreSQL {facts.version} on ")
-    assert facts.data_checksums
-    assert (facts.cluster_bytes or 0) > 10_000_000
-    assert facts.settings_changed["fsync"] == "off"
-    assert facts.settings_changed["cluster_name"] == "pgdyno"
-    # drawn each time, and never the reason for a difference
-    assert not {"port", "unix_socket_directories", "application_name"} & set(facts.settings_changed)
-    # left as the server has them
-    assert "work_mem" not in facts.settings_changed
-
-
-def test_the_database_is_ready(server: Server) -> None:
-    with server.connect() as connection:
-        row = connection.execute(
-            "SELECT current_database(), pg_encoding_to_char(encoding), datcollate, current_user"
-            " FROM pg_database WHERE datname = current_database()"
-        ).fetchone()
-    assert row == ("pgdyno", "UTF8", "C", "postgres")
-
-
-def test_the_password_is_shown_nowhere(server: Server) -> None:
-    assert server.environment()["PGPASSWORD"] == server.password
-    assert len(server.password) >= 24
-    assert server.password not in repr(server)
-    assert server.password not in server.log_path.read_text()
-    assert not (server.log_path.parent / "password").exists()
-
-
-def test_the_environment_is_enough_to_connect(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, given in server.environment().items():
-        monkeypatch.setenv(name, given)
-    with psycopg.connect("") as connection:
-        assert connection.info.dbname == "pgdyno"
-        assert connection.info.host == str(server.socket_directory)
-
-
-def test_tcp_wants_the_password(server: Server) -> None:
-    tcp = make_conninfo(conninfo(server), host="127.0.0.1")
-    psycopg.connect(tcp, password=server.password).close()
-    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-        psycopg.connect(tcp, password="wrong")
-
-
-def test_connect_tcp(home: Home) -> None:
-    with opened(home, embedded(connect="tcp")) as server:
-        assert server.host == "127.0.0.1"
-        assert "host=127.0.0.1" in conninfo(server)
-        with server.connect() as connection:
-            row = connection.execute("SELECT inet_server_port()").fetchone()
-    assert row == (server.port,)
-
-
-def test_restart_keeps_data_and_settings(home: Home) -> None:
+def test_pgdyno_does_not_wait_for_orphans_of_a_killed_postmaster(home: Home) -> None:
+    """An orphan may wait for ever for a lock of a killed process: in this test it is halted and does nothing."""
     with opened(home, embedded()) as server:
-        with server.connect() as connection:
-            connection.execute("CREATE TABLE kept AS SELECT 42 AS n")
-        before, port, size = postmaster_pid(server), server.port, server.log_size()
-        server.restart()
-        assert postmaster_pid(server) != before
-        assert server.port == port
-        assert value(server, "SELECT n FROM kept") == 42
-        assert value(server, "SHOW fsync") == "off"
-        part = server.log_path.read_bytes()[size:].decode()
-    assert "received fast shutdown request" in part
-    assert "ready to accept connections" in part
-    assert not server.data_directory.exists()
-
-
-def test_a_crash_is_seen(home: Home) -> None:
-    with opened(home, embedded()) as server:
-        os.kill(postmaster_pid(server), 9)
+        session = server.connect()
+        orphan = present(identify(session.info.backend_pid))
+        postmaster = postmaster_of(server)
+        orphan.halt()
+        postmaster.send(signal.SIGKILL)
+        wait_until(lambda: not postmaster.is_alive())
+        with pytest.MonkeyPatch.context() as patched:
+            # a fast stop, which it would never end by
+            patched.setattr(instance_module, "KEPT_DEADLINES", Deadlines(fast_s=1e9, immediate_s=0.2))
+            server.restart()
+        assert not orphan.is_alive()
+        session.close()
+        assert value(server, "SELECT 1") == 1
+        # a crash is seen
+        os.kill(postmaster_of(server).pid, signal.SIGKILL)
         wait_until(lambda: not server.alive())
         with pytest.raises(TargetError, match="cannot connect to"):
             server.connect()
-    assert servers_in(server.data_directory) == []
-    assert not server.data_directory.exists()
+    assert_nothing_is_left(server)
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"wurk_mem": "4MB"}, 'unrecognized configuration parameter "wurk_mem"'),
-        ({"work_mem": "12 apples"}, 'invalid value for parameter "work_mem": "12 apples"'),
-        ({"wal_level": "minimal", "archive_mode": "on"}, 'when "wal_level" is "minimal"'),
-        ({"shared_preload_libraries": "no_such_library"}, 'could not access file "no_such_library"'),
-    ],
-)
-def test_a_setting_that_the_server_refuses_is_named(warm_home: Home, settings: dict[str, str], named: str) -> None:
-    with pytest.raises(TargetError) as caught, opened(warm_home, embedded(settings=settings), "mine"):
-        pass
-    assert named in caught.value.message
-    assert caught.value.message.startswith("target mine: cannot start PostgreSQL 18.")
-    assert all(name in (caught.value.hint or "") for name in settings)
-    assert caught.value.exit_code is ExitCode.TARGET
-    assert list(warm_home.instances.iterdir()) == []
-
-
-def test_settings_and_arguments_of_initdb_that_are_pgdynos_own(home: Home) -> None:
-    with pytest.raises(TargetError, match="cannot set port: "), opened(home, embedded(settings={"port": "1"})):
-        pass
-    said = "cannot pass -D/elsewhere to initdb"
-    with pytest.raises(TargetError, match=said), opened(home, embedded(initdb=["-D/elsewhere"])):
-        pass
-
-
-def test_arguments_of_initdb_arrive(home: Home) -> None:
-    arguments = ["--no-data-checksums", "--locale=C.UTF-8", "--wal-segsize=4"]
-    with opened(home, embedded(initdb=arguments)) as server:
-        assert not server.facts().data_checksums
-        with server.connect() as connection:
-            assert connection.execute("SHOW wal_segment_size").fetchone() == ("4MB",)
-            row = connection.execute("SELECT datcollate FROM pg_database WHERE datname = 'pgdyno'").fetchone()
-    assert row == ("C.UTF-8",)
-
-
-def test_initdbs_own_words_are_told(home: Home) -> None:
-    with (
-        pytest.raises(
-            TargetError, match=r"cannot create a cluster with initdb 18\..*unrecognized option '--frobnicate'"
-        ),
-        opened(home, embedded(initdb=["--frobnicate"])),
-    ):
-        pass
-
-
-def test_a_port_that_was_taken_is_not_the_end(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+def test_settings_of_the_plan_arrive_also_if_a_port_was_taken(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"work_mem": "7MB", "statement_timeout": "20s", "application_name": "it's a \\ back'slash"}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = [taken.getsockname()[1]]
         monkeypatch.setattr(start_module, "free_port", lambda: ports.pop() if ports else free_port())
-        with opened(home, embedded()) as server:
+        with opened(home, embedded(settings=QUICK | settings)) as server:
             assert server.port != taken.getsockname()[1]
-            assert server.facts().version.startswith("18.")
             assert "Address already in use" in server.log_path.read_text()
+            assert value(server, "SHOW work_mem") == "7MB"
+            written = "SELECT setting FROM pg_file_settings WHERE name = 'application_name'"
+            assert value(server, written) == "it's a \\ back'slash"
+            changed = server.facts().settings_changed
+            assert [changed[name] for name in ("work_mem", "statement_timeout")] == ["7MB", "20s"]
+            # limits that pgdyno lifts for its own sessions
+            limits = {"statement_timeout": "25s", "lock_timeout": "26s"}
+            assert present(reconfigure(server, QUICK | settings | limits)).values == limits
 
 
 def test_taken_ports_are_an_error_with_the_servers_words(warm_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setattr(start_module, "free_port", lambda: taken.getsockname()[1])
         with pytest.raises(TargetError) as caught, opened(warm_home, embedded()):
             pass
@@ -276,28 +173,179 @@ def test_taken_ports_are_an_error_with_the_servers_words(warm_home: Home, monkey
     assert 'could not bind IPv4 address "127.0.0.1": Address already in use' in caught.value.message
 
 
-def test_two_servers_at_once(home: Home) -> None:
-    with opened(home, embedded(), "a") as first, opened(home, embedded(), "b") as second:
-        assert first.port != second.port
-        assert first.data_directory != second.data_directory
-        with first.connect() as connection:
-            connection.execute("CREATE TABLE only_here ()")
-        assert value(second, "SELECT to_regclass('only_here')") is None
-
-
-def test_steps_are_told(home: Home) -> None:
-    steps = Steps()
-    with opened(home, embedded(), progress=steps):
-        said = list(steps.said)
-    assert [text.split(" PostgreSQL")[0] for text in said[-2:]] == ["creating a cluster of", "starting"]
-
-
-def test_texts_of_a_database_without_an_encoding_are_texts(server: Server) -> None:
+def test_facts_of_a_server_and_its_database(server: Server) -> None:
+    facts = server.facts()
+    assert facts.version.startswith("18.")
+    assert facts.version_full.startswith(f"PostgreSQL {facts.version} on ")
+    assert facts.data_checksums
+    assert (facts.cluster_bytes or 0) > 10_000_000
+    changed = facts.settings_changed
+    assert (changed["fsync"], changed["shared_buffers"], changed["cluster_name"]) == ("off", "16MB", "pgdyno")
+    # drawn each time, and never the reason for a difference; and what is left as the server has it
+    assert not {"port", "unix_socket_directories", "application_name", "work_mem"} & set(changed)
+    query = "SELECT pg_encoding_to_char(encoding), datcollate, current_user FROM pg_database WHERE datname = 'pgdyno'"
+    assert rows(server, query) == [("UTF8", "C", "postgres")]
+    # texts of a database without an encoding are texts
     with server.connect() as connection:
-        connection.execute(
-            "CREATE DATABASE unencoded TEMPLATE template0 ENCODING SQL_ASCII LC_COLLATE 'C' LC_CTYPE 'C'"
-        )
+        connection.execute("CREATE DATABASE unencoded TEMPLATE template0 ENCODING SQL_ASCII LOCALE 'C'")
         try:
             assert value(server, "SELECT 'text'", "unencoded") == "text"
         finally:
             connection.execute("DROP DATABASE unencoded")
+
+
+def test_a_password_is_drawn_and_shown_nowhere(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert server.environment()["PGPASSWORD"] == server.password
+    assert len(server.password) >= 24
+    assert server.password not in repr(server)
+    assert server.password not in server.log_path.read_text()
+    assert not (server.log_path.parent / "password").exists()
+    with rejection("password authentication failed"):
+        connect(server, host="127.0.0.1", password="wrong")
+    # the environment is enough to connect
+    for name, given in server.environment().items():
+        monkeypatch.setenv(name, given)
+    with psycopg.connect("") as connection:
+        assert (connection.info.dbname, connection.info.host) == ("pgdyno", str(server.socket_directory))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"wurk_mem": "4MB"}, 'unrecognized configuration parameter "wurk_mem"'),
+        ({"work_mem": "12 apples"}, 'invalid value for parameter "work_mem": "12 apples"'),
+        ({"wal_level": "minimal", "archive_mode": "on"}, 'when "wal_level" is "minimal"'),
+        ({"shared_preload_libraries": "no_such_library"}, 'could not access file "no_such_library"'),
+    ],
+)
+def test_a_setting_that_the_server_refuses_is_named(warm_home: Home, settings: dict[str, str], said: str) -> None:
+    with pytest.raises(TargetError) as caught, opened(warm_home, embedded(settings=settings), "mine"):
+        pass
+    assert said in caught.value.message
+    assert caught.value.message.startswith("target mine: cannot start PostgreSQL 18.")
+    assert all(name in (caught.value.hint or "") for name in settings)
+    assert caught.value.exit_code is ExitCode.TARGET
+    assert list(warm_home.instances.iterdir()) == []
+
+
+def test_settings_and_arguments_of_initdb_that_cannot_be(home: Home) -> None:
+    for fields, said in (
+        ({"settings": {"port": "1"}}, "cannot set port: "),
+        ({"initdb": ["-D/elsewhere"]}, "cannot pass -D/elsewhere to initdb"),
+        ({"initdb": ["--frob"]}, r"cannot create a cluster with initdb 18\..*unrecognized option '--frob'"),
+    ):
+        with pytest.raises(TargetError, match=said), opened(home, embedded(**fields)):
+            pass
+
+
+def test_arguments_of_initdb_arrive(home: Home) -> None:
+    arguments = ["--no-data-checksums", "--locale=C.UTF-8", "--wal-segsize=4"]
+    with opened(home, embedded(initdb=arguments)) as server:
+        assert not server.facts().data_checksums
+        assert value(server, "SHOW wal_segment_size") == "4MB"
+        assert value(server, "SELECT datcollate FROM pg_database WHERE datname = 'pgdyno'") == "C.UTF-8"
+
+
+# ---- who may connect ----
+
+
+NEEDED = "no password supplied"
+
+
+def connect(server: Server, **parameters: str | None) -> tuple[object, ...] | None:
+    """Returns the user of a session, for which no file has a password."""
+    with psycopg.connect(conninfo(server), passfile="/dev/null", **parameters) as connection:  # type: ignore[arg-type]
+        return connection.execute("SELECT current_user").fetchone()
+
+
+@contextmanager
+def rejection(said: str, home: Home | None = None) -> Iterator[None]:
+    """A connection of this process is rejected, as the user of servers in `home`."""
+    if home is not None:
+        os.seteuid(home.account.uid)
+    try:
+        with pytest.raises(psycopg.OperationalError, match=said):
+            yield
+    finally:
+        if home is not None:
+            os.seteuid(0)
+
+
+def only_passwords_let_others_in(server: Server, home: Home) -> None:
+    assert connect(server) == ("postgres",)
+    execute(server, "CREATE ROLE other LOGIN SUPERUSER PASSWORD 'its own'")
+    with rejection(NEEDED):
+        connect(server, user="other")
+    assert connect(server, user="other", password="its own") == ("other",)
+    with rejection(NEEDED):
+        connect(server, host="127.0.0.1")
+    assert connect(server, host="127.0.0.1", password=server.password) == ("postgres",)
+    # only root's servers run as another user
+    if os.geteuid() == 0:
+        with rejection('Peer authentication failed for user "postgres"', home):
+            connect(server)
+        with rejection(NEEDED, home):
+            connect(server, user="other")
+        with rejection(NEEDED, home):
+            # what a standby asks for, which runs as that user
+            psycopg.connect(conninfo(server), passfile="/dev/null", replication="true").close()
+    execute(server, "DROP ROLE other")
+
+
+def test_only_passwords_let_others_in(server: Server, home: Home) -> None:
+    only_passwords_let_others_in(server, home)
+
+
+# ---- keep_data ----
+
+
+def test_kept_data_is_used_again_by_one_run_at_a_time(warm_home: Home) -> None:
+    kept = embedded(keep_data=True)
+    with opened(warm_home, kept, "first") as first:
+        execute(first, "CREATE TABLE loaded AS SELECT 42 AS n")
+        assert first.data_directory.is_relative_to(warm_home.clusters)
+        with pytest.raises(TargetError) as caught, opened(warm_home, kept, "second"):
+            pass
+        assert caught.value.message.startswith("target second: cannot use the kept cluster ")
+        assert "target first of process " in caught.value.message
+        assert caught.value.hint == "wait until that run ends, or set keep_data = false"
+        for name in ("killed", "killed too"):
+            # as a run leaves it that was killed after another one had looked for leftovers
+            claim = make_claim(warm_home, name)
+            claim.note(data_directory=str(first.data_directory), keep_data=True, owner_start_ticks=0)
+            claim._lock.release()
+        said = [str(each) for each in sweep_leftovers(warm_home)]
+        assert [each.startswith("found the folder of a server of target killed") for each in said] == [True, True]
+        assert first.alive()
+        assert value(first, "SELECT n FROM loaded") == 42
+    assert servers_in(first.data_directory) == []
+    assert list(warm_home.instances.iterdir()) == []
+    assert not first.socket_directory.exists()
+    # other arguments of initdb make another cluster, and one that could not be made is not kept
+    with (
+        pytest.raises(TargetError, match="cannot create a cluster"),
+        opened(warm_home, embedded(keep_data=True, initdb=["--encoding=NONE"])),
+    ):
+        pass
+    assert list(warm_home.clusters.glob("*/data")) == [first.data_directory]
+    assert list(warm_home.instances.iterdir()) == []
+    other = embedded(keep_data=True, settings={"shared_buffers": "24MB"}, connect="tcp")
+    with opened(warm_home, other) as second:
+        assert second.data_directory == first.data_directory
+        # over TCP: the new password counts, the old one doesn't
+        assert value(second, "SELECT n FROM loaded") == 42
+        # settings are those of this start alone
+        assert value(second, "SHOW shared_buffers") == "24MB"
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+            psycopg.connect(conninfo(second), password=first.password)
+        assert (second.data_directory / "postgresql.conf").read_text().count("shared_buffers = '") == 1
+        assert str(second.password) not in second.log_path.read_text()
+        for process in servers_in(second.data_directory):
+            process.send(9)  # type: ignore[arg-type]
+    (second.data_directory / "pg_hba.conf").write_text("local all all trust\nhost all all 0.0.0.0/0 trust\n")
+    with opened(warm_home, kept) as third:
+        # one that trusted everybody does so no more
+        assert "trust" not in (third.data_directory / "pg_hba.conf").read_text()
+        only_passwords_let_others_in(third, warm_home)
+        assert value(third, "SELECT n FROM loaded") == 42
+        assert "automatic recovery in progress" in third.log_path.read_text()

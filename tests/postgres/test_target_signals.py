@@ -19,8 +19,7 @@ from pgdyno.messages import Message
 from pgdyno.targets import Home, sweep_leftovers
 from pgdyno.targets.cluster.instance_record import RECORD
 from pgdyno.targets.cluster.processes import PROC, ProcessId, descendants, identify, servers_in
-from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.postgres.servers import opened, value
+from tests.postgres.servers import embedded, opened, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -29,22 +28,16 @@ import json, signal, sys, time
 from pathlib import Path
 from psycopg.conninfo import make_conninfo
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets import Home, open_target
+from pgdyno.targets import Home, SilentProgress, open_target
 
 def terminate(number, frame):
     raise SystemExit(128 + number)
 
 signal.signal(signal.SIGTERM, terminate)
 
-class Shown:
+class Shown(SilentProgress):
     def step(self, text):
         print(text, flush=True)
-
-    def bytes(self, done, total):
-        pass
-
-    def rows(self, done, total, per_s, left_s):
-        pass
 
 spec = EmbeddedTarget(
     kind="embedded", version="18", keep_data=sys.argv[2] == "keep", settings={"shared_buffers": "16MB"}
@@ -72,13 +65,16 @@ class Holder:
                 return line.removeprefix(beginning)
         raise AssertionError(f"the holder ended before it said {beginning!r}")
 
-    def wait_ready(self) -> dict[str, Any]:
-        facts: dict[str, Any] = json.loads(self.wait_for("ready "))
-        return facts
+    def wait_ready(self) -> tuple[dict[str, Any], list[ProcessId]]:
+        """Returns facts about its server, and the processes of that."""
+        facts = json.loads(self.wait_for("ready "))
+        pid = int((Path(facts["data"]) / "postmaster.pid").read_text().splitlines()[0])
+        postmaster = present(identify(pid))
+        return facts, [postmaster, *descendants(postmaster)]
 
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+    def end(self, number: signal.Signals = signal.SIGKILL) -> int:
+        self.process.send_signal(number)
+        return self.process.wait()
 
 
 Hold = Callable[..., Holder]
@@ -111,12 +107,6 @@ def hold(warm_home: Home, temporary: Path, child_environment: dict[str, str]) ->
     sweep_leftovers(warm_home)
 
 
-def family_of(data: str) -> list[ProcessId]:
-    """All processes of the server in `data`."""
-    postmaster = present(identify(int((Path(data) / "postmaster.pid").read_text().splitlines()[0])))
-    return [postmaster, *descendants(postmaster)]
-
-
 def command_line(process: ProcessId) -> bytes:
     try:
         return (PROC / str(process.pid) / "cmdline").read_bytes()
@@ -124,8 +114,19 @@ def command_line(process: ProcessId) -> bytes:
         return b""
 
 
+def alive(family: list[ProcessId]) -> list[ProcessId]:
+    return [process for process in family if process.is_alive()]
+
+
 def nothing_left(home: Home, temporary: Path) -> bool:
     return not list(home.instances.glob("*")) and not list(temporary.iterdir())
+
+
+def hold_again(home: Home) -> str:
+    """Opens the kept cluster of a holder; its folder."""
+    with opened(home, embedded(keep_data=True), "again") as server:
+        assert value(server, "SELECT n FROM loaded") == 42
+        return str(server.data_directory)
 
 
 # ---- asked to end ----
@@ -135,11 +136,10 @@ def nothing_left(home: Home, temporary: Path) -> bool:
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)])
 def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number: signal.Signals, status: int) -> None:
     holder = hold()
-    family = family_of(holder.wait_ready()["data"])
+    _, family = holder.wait_ready()
     assert len(family) > 3
-    holder.process.send_signal(number)
-    assert holder.process.wait() == status
-    assert not [process for process in family if process.is_alive()]
+    assert holder.end(number) == status
+    assert not alive(family)
     assert nothing_left(warm_home, temporary)
 
 
@@ -154,19 +154,18 @@ def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number:
     ],
 )
 def test_signals_in_all_steps(hold: Hold, warm_home: Home, temporary: Path, number: signal.Signals, step: str) -> None:
-    # initdb, not a copy of what it made for another
-    warm_home.templates.unlink()
+    if step == "creating a cluster":
+        # initdb, not a copy of what it made for another
+        warm_home.templates.unlink()
     holder = hold()
     holder.wait_for(step)
-    holder.process.send_signal(number)
-    assert holder.process.wait() in (143, -signal.SIGINT)
+    assert holder.end(number) in (143, -signal.SIGINT)
     assert nothing_left(warm_home, temporary)
 
 
 def test_a_second_signal_does_not_stop_the_clean_up(hold: Hold, warm_home: Home, temporary: Path) -> None:
     holder = hold()
-    facts = holder.wait_ready()
-    family = family_of(facts["data"])
+    facts, family = holder.wait_ready()
     # a server that a stopped child keeps from ending: time enough for the second signal
     checkpointer = next(process for process in family if b"checkpointer" in command_line(process))
     checkpointer.send(signal.SIGSTOP)
@@ -176,72 +175,66 @@ def test_a_second_signal_does_not_stop_the_clean_up(hold: Hold, warm_home: Home,
         holder.process.send_signal(number)
     checkpointer.send(signal.SIGCONT)
     assert holder.process.wait() != 0
-    assert not [process for process in family if process.is_alive()]
+    assert not alive(family)
     assert nothing_left(warm_home, temporary)
 
 
 # ---- killed ----
 
+
+def change_record(home: Home, **fields: object) -> None:
+    (path,) = home.instances.glob(f"*/{RECORD}")
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def test_a_server_ends_with_its_pgdyno(hold: Hold, warm_home: Home, scratch: Path) -> None:
+    holder = hold()
+    facts, family = holder.wait_ready()
+    holder.end()
+    wait_until(lambda: not alive(family))
+    assert "received fast shutdown request" in Path(facts["log"]).read_text()
+    # a folder of others is not removed
+    precious = scratch / "precious"
+    precious.mkdir()
+    change_record(warm_home, socket_directory=str(precious))
+    assert len(sweep_leftovers(warm_home)) == 1
+    assert precious.is_dir()
+
+
 SWEPT = "(stopped the server|found the folder of a server)"
 """The second where it has ended by itself by then."""
 
 
-def test_a_server_ends_with_its_pgdyno(hold: Hold, warm_home: Home) -> None:
-    holder = hold()
-    facts = holder.wait_ready()
-    family = family_of(facts["data"])
-    holder.kill()
-    wait_until(lambda: not [process for process in family if process.is_alive()])
-    assert "received fast shutdown request" in Path(facts["log"]).read_text()
-    assert len(sweep_leftovers(warm_home)) == 1
-
-
-def test_a_server_outlives_the_thread_that_started_it(warm_home: Home) -> None:
-    spec = EmbeddedTarget(kind="embedded", version="18", settings={"shared_buffers": "16MB"})
-    with opened(warm_home, spec) as server:
-        thread = threading.Thread(target=server.restart)
-        thread.start()
-        thread.join()
-        with server.connect() as connection, pytest.raises(psycopg.errors.QueryCanceled):
-            # had the kernel sent its signal at the end of the thread, the session would be gone
-            connection.execute("SET statement_timeout = 500; SELECT pg_sleep(60)")
-        assert "received fast shutdown request" not in server.log_path.read_text().rpartition("ready to accept")[2]
-
-
-def test_a_zombie_does_not_keep_a_kept_cluster(hold: Hold, warm_home: Home) -> None:
-    holder = hold("keep")
-    data = Path(holder.wait_ready()["data"])
-    lock = (data / "postmaster.pid").read_text().splitlines()
-    holder.process.send_signal(signal.SIGTERM)
-    holder.process.wait()
-    # as in a container whose first process waits for no child
-    user = warm_home.account.popen_user()
-    zombie = subprocess.Popen(["true"], **user)
-    wait_until(lambda: identify(zombie.pid) is None)
-    (data / "postmaster.pid").write_text("\n".join([str(zombie.pid), *lock[1:], ""]))
-    warm_home.account.take(data / "postmaster.pid")
-    assert hold_again(warm_home) == str(data)
-    zombie.wait()
-
-
 def test_remains_of_a_killed_run_are_removed(hold: Hold, warm_home: Home, temporary: Path) -> None:
     holder = hold()
-    facts = holder.wait_ready()
-    family = family_of(facts["data"])
+    facts, family = holder.wait_ready()
     # while it lives, nothing of it is touched
     assert sweep_leftovers(warm_home) == []
     assert family[0].is_alive()
     # its server would end with it
     family[0].halt()
-    holder.kill()
+    holder.end()
     assert family[0].is_alive()
     family[0].send(signal.SIGCONT)
-    said = sweep_leftovers(warm_home)
-    assert len(said) == 1
-    assert re.match(rf"{SWEPT} of target held, left by process {holder.process.pid}; removed ", str(said[0]))
-    assert not [process for process in family if process.is_alive()]
+    # as if the numbers of owner and server were others' by now
+    innocent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    change_record(warm_home, owner_pid=os.getpid(), postmaster_pid=innocent.pid)
+    (said,) = sweep_leftovers(warm_home)
+    assert re.match(rf"{SWEPT} of target held, left by process {os.getpid()}; removed ", str(said))
+    assert innocent.poll() is None
+    innocent.communicate(b"\n")
+    assert not alive(family)
+    assert servers_in(Path(facts["data"])) == []
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(facts["conninfo"])
     assert nothing_left(warm_home, temporary)
     assert sweep_leftovers(warm_home) == []
+    # a damaged record
+    folder = warm_home.instances / "half-made"
+    folder.mkdir(parents=True)
+    (folder / RECORD).write_text("{")
+    assert list(map(str, sweep_leftovers(warm_home))) == [f"found the folder of a server; removed {folder}"]
+    assert not folder.exists()
 
 
 def test_a_run_killed_in_initdb_is_swept(hold: Hold, warm_home: Home, temporary: Path) -> None:
@@ -251,7 +244,7 @@ def test_a_run_killed_in_initdb_is_swept(hold: Hold, warm_home: Home, temporary:
     instances = warm_home.instances
     wait_until(lambda: any(servers_in(data) for data in instances.glob("*/data")))
     (data,) = instances.glob("*/data")
-    holder.kill()
+    holder.end()
     assert len(sweep_leftovers(warm_home)) == 1
     assert servers_in(data) == []
     assert nothing_left(warm_home, temporary)
@@ -259,29 +252,28 @@ def test_a_run_killed_in_initdb_is_swept(hold: Hold, warm_home: Home, temporary:
 
 def test_kept_data_outlives_a_killed_run(hold: Hold, warm_home: Home, temporary: Path) -> None:
     holder = hold("keep")
-    data = holder.wait_ready()["data"]
-    family = family_of(data)
-    holder.kill()
-    assert str(sweep_leftovers(warm_home)[0]).endswith(f"; its cluster {data} is kept")
-    assert not [process for process in family if process.is_alive()]
+    facts, family = holder.wait_ready()
+    file = Path(facts["data"]) / "postmaster.pid"
+    lock = file.read_text().splitlines()
+    holder.end()
+    assert str(sweep_leftovers(warm_home)[0]).endswith(f"; its cluster {facts['data']} is kept")
+    assert not alive(family)
     assert nothing_left(warm_home, temporary)
-    assert hold_again(warm_home) == data
+    # a zombie with the number of its server is none, as in a container whose first process waits for no child
+    zombie = subprocess.Popen(["true"], **warm_home.account.popen_user())
+    wait_until(lambda: identify(zombie.pid) is None)
+    file.write_text("\n".join([str(zombie.pid), *lock[1:], ""]))
+    warm_home.account.take(file)
+    assert hold_again(warm_home) == facts["data"]
+    zombie.wait()
 
 
 @pytest.mark.long
 def test_kept_data_of_a_killed_run_can_be_used_without_a_sweep(hold: Hold, warm_home: Home) -> None:
     holder = hold("keep")
-    data = holder.wait_ready()["data"]
-    holder.kill()
-    assert hold_again(warm_home) == data
-
-
-def hold_again(home: Home) -> str:
-    """Opens the kept cluster of a holder; its folder."""
-    spec = EmbeddedTarget(kind="embedded", version="18", keep_data=True)
-    with opened(home, spec, "again") as server:
-        assert value(server, "SELECT n FROM loaded") == 42
-        return str(server.data_directory)
+    facts, _ = holder.wait_ready()
+    holder.end()
+    assert hold_again(warm_home) == facts["data"]
 
 
 @pytest.mark.long
@@ -290,7 +282,7 @@ def test_two_may_sweep_at_once(hold: Hold, warm_home: Home, temporary: Path) -> 
     for holder in holders:
         holder.wait_ready()
     for holder in holders:
-        holder.kill()
+        holder.end()
     said: list[Message] = []
     sweepers = [threading.Thread(target=lambda: said.extend(sweep_leftovers(warm_home))) for _ in range(3)]
     for sweeper in sweepers:
@@ -300,42 +292,3 @@ def test_two_may_sweep_at_once(hold: Hold, warm_home: Home, temporary: Path) -> 
     assert len(said) == 2
     assert all(re.match(f"{SWEPT} of target held", str(note)) for note in said)
     assert nothing_left(warm_home, temporary)
-
-
-def test_a_process_that_got_the_number_later_is_left_alone(hold: Hold, warm_home: Home) -> None:
-    holder = hold()
-    facts = holder.wait_ready()
-    holder.kill()
-    # as if the numbers of owner and server were others' by now
-    [path] = warm_home.instances.glob(f"*/{RECORD}")
-    innocent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    record = json.loads(path.read_text())
-    record |= {"owner_pid": os.getpid(), "postmaster_pid": innocent.pid}
-    path.write_text(json.dumps(record))
-    assert len(sweep_leftovers(warm_home)) == 1
-    assert innocent.poll() is None
-    innocent.communicate(b"\n")
-    assert servers_in(Path(facts["data"])) == []
-    with pytest.raises(psycopg.OperationalError):
-        psycopg.connect(facts["conninfo"])
-
-
-def test_a_folder_of_others_is_not_removed(hold: Hold, warm_home: Home, scratch: Path) -> None:
-    holder = hold()
-    holder.wait_ready()
-    holder.kill()
-    precious = scratch / "precious"
-    precious.mkdir()
-    [path] = warm_home.instances.glob(f"*/{RECORD}")
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps(record | {"socket_directory": str(precious)}))
-    assert len(sweep_leftovers(warm_home)) == 1
-    assert precious.is_dir()
-
-
-def test_a_damaged_record_is_swept(warm_home: Home) -> None:
-    folder = warm_home.instances / "half-made"
-    folder.mkdir(parents=True)
-    (folder / RECORD).write_text("{")
-    assert list(map(str, sweep_leftovers(warm_home))) == [f"found the folder of a server; removed {folder}"]
-    assert not folder.exists()

@@ -1,32 +1,85 @@
 """Caches that are full or not writable; homes that the server's user cannot reach."""
 
-from __future__ import annotations
-
+import json
 import os
+import pickle
+import pwd
 import subprocess
 import sys
+import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets import Home, SilentProgress
+from pgdyno.targets import Home, Server, SilentProgress
 from pgdyno.targets import home as home_module
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.processes import PROC, servers_in
 from pgdyno.targets.embedded.kind import find_embedded
-from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.local.schema import LocalTarget
 from pgdyno.targets.server_user import Account, Relation
-from tests.postgres.servers import opened
+from tests.postgres.local_mirror import LocalMirror
+from tests.postgres.servers import embedded, opened
 
-if TYPE_CHECKING:
-    from tests.postgres.conftest import LocalMirror
+T = TypeVar("T")
 
-AsUnprivileged = Callable[[Callable[[], Any]], Any]
+
+def as_unprivileged(function: Callable[[], T]) -> T:
+    """Returns the result of `function` as an unprivileged user: in this process, or in a fork as `nobody` if it runs as
+    root.
+
+    The fork keeps the loaded modules, because `nobody` may not be able to read their files.
+    """
+    if os.geteuid() != 0:
+        return function()
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        # later Pythons warn of threads: the mirror's are not needed in the child
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _report(function, writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        result, error = pickle.loads(stream.read())
+    os.waitpid(pid, 0)
+    if error is not None:
+        raise error
+    return result  # type: ignore[no-any-return]
+
+
+def _report(function: Callable[[], object], writer: int) -> None:
+    answer: tuple[object, BaseException | None]
+    try:
+        nobody = pwd.getpwnam("nobody")
+        os.setgroups([])
+        os.setgid(nobody.pw_gid)
+        os.setuid(nobody.pw_uid)
+        os.chdir("/")
+        answer = (function(), None)
+    except BaseException as error:
+        traceback.print_exc()
+        answer = (None, error)
+    with os.fdopen(writer, "wb") as stream:
+        stream.write(pickle.dumps(answer))
+    os._exit(0)
+
+
+@pytest.fixture
+def own_folder(scratch: Path) -> Path:
+    """A folder of the unprivileged user."""
+    folder = scratch / "own"
+    folder.mkdir()
+    if os.geteuid() == 0:
+        nobody = pwd.getpwnam("nobody")
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    return folder
 
 
 def failure(function: Callable[[], Any]) -> tuple[str, str | None]:
@@ -39,157 +92,89 @@ def failure(function: Callable[[], Any]) -> tuple[str, str | None]:
 # ---- no permission ----
 
 
-def test_a_home_that_cannot_be_made(as_unprivileged: AsUnprivileged, unprivileged_folder: Path) -> None:
-    unprivileged_folder.chmod(0o555)
-    home = unprivileged_folder / "home"
-    message, hint = as_unprivileged(lambda: failure(lambda: Home.locate(home)))
-    assert message == f"cannot create the folder {home}: permission denied"
-    assert hint == "set PGDYNO_HOME to a folder that can be written to"
+def test_homes_that_cannot_be_written_to(own_folder: Path, mirror: LocalMirror, installed: Installation) -> None:
+    mirror.publish()
+    own_folder.chmod(0o555)
 
+    def use() -> list[tuple[str, str | None]]:
+        home = Home.locate(own_folder)
+        local = LocalTarget(kind="local", bin=str(installed.bin))
+        return [
+            failure(lambda: Home.locate(own_folder / "home")),
+            failure(lambda: find_embedded(embedded(), home, SilentProgress(), mirror.environ)),
+            failure(lambda: opened(home, local).__enter__()),
+        ]
 
-def test_a_home_that_cannot_be_written_to(
-    as_unprivileged: AsUnprivileged, unprivileged_folder: Path, mirror: LocalMirror, small_archive: Callable[[], bytes]
-) -> None:
-    mirror.publish("18.99.0", small_archive())
-    unprivileged_folder.chmod(0o555)
-    spec = EmbeddedTarget(kind="embedded", version="18")
-
-    def fetch() -> tuple[str, str | None]:
-        home = Home.locate(unprivileged_folder)
-        return failure(lambda: find_embedded(spec, home, SilentProgress(), mirror.environ))
-
-    message, hint = as_unprivileged(fetch)
-    assert message == f"cannot create the folder {unprivileged_folder}/downloads: permission denied"
-    assert hint == "set PGDYNO_HOME to a folder that can be written to"
-
-
-def test_a_closed_home(as_unprivileged: AsUnprivileged, unprivileged_folder: Path, installed: Installation) -> None:
-    def start() -> tuple[str, str | None]:
-        home = Home.locate(unprivileged_folder)
-        unprivileged_folder.chmod(0o555)
-        spec = LocalTarget(kind="local", bin=str(installed.bin))
-        return failure(lambda: opened(home, spec).__enter__())
-
-    message, hint = as_unprivileged(start)
-    assert message == f"target t: cannot create the folder {unprivileged_folder}/instances: permission denied"
-    assert hint == "set PGDYNO_HOME to a folder that can be written to"
-
-
-def test_a_home_that_is_a_file(scratch: Path) -> None:
-    (scratch / "home").write_text("")
-    message, _ = failure(lambda: Home.locate(scratch / "home"))
-    assert message == f"cannot use {scratch}/home: not a folder"
+    said = as_unprivileged(use)
+    cannot = f"cannot create the folder {own_folder}"
+    messages = [f"{cannot}/home", f"{cannot}/downloads", f"target t: {cannot}/instances"]
+    assert [message for message, _ in said] == [f"{each}: permission denied" for each in messages]
+    assert {hint for _, hint in said} == {"set PGDYNO_HOME to a folder that can be written to"}
 
 
 # ---- no space ----
 
 SMALL = """
-import subprocess, sys
+import json, subprocess, sys
 from pathlib import Path
-folder, kib, program = sys.argv[1:4]
-subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k,mode=0755", "tmpfs", folder], check=True)
-exec(compile(program, "program", "exec"))
-"""
-
-FETCH = """
 from pgdyno.errors import TargetError
-from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets import Home, SilentProgress
-from pgdyno.targets.embedded.kind import find_embedded
-home = Home.locate(Path(folder))
-try:
-    find_embedded(EmbeddedTarget(kind="embedded", version="18"), home, SilentProgress())
-except TargetError as error:
-    print(error.message, error.hint, [path.name for path in home.root.rglob("*.partial")], sep="\\n")
-"""
-
-START = """
-from pgdyno.errors import TargetError
-from pgdyno.targets.local.schema import LocalTarget
 from pgdyno.targets import Home, SilentProgress, open_target
-home = Home.locate(Path(folder))
-try:
-    with open_target("t", LocalTarget(kind="local", bin=sys.argv[4]), home=home, progress=SilentProgress()):
+from pgdyno.targets.build.cached_build import CachedBuild
+from pgdyno.targets.embedded.kind import find_embedded
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.local.schema import LocalTarget
+
+def fetch(home):
+    find_embedded(EmbeddedTarget(kind="embedded", version="18"), home, SilentProgress())
+
+def start(home):
+    with open_target("t", LocalTarget(kind="local", bin=sys.argv[2]), home=home, progress=SilentProgress()):
         pass
-except TargetError as error:
-    print(error.message, error.hint, list(home.instances.iterdir()), sep="\\n")
+
+def build(home):
+    build = CachedBuild(home, "key", Path("source"), SilentProgress(), {}, {})
+    # a command that does not say so
+    fill = ["sh", "-c", "exec 2>&-; head -c 99M /dev/zero >filler"]
+    build.complete("words", lambda: build.run("compiling", fill, build.partial))
+
+for kib, work in ((100, fetch), (220, fetch), (20_000, start), (1_000, build)):
+    folder = Path(sys.argv[1]) / str(kib)
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k,mode=0755", "tmpfs", str(folder)], check=True)
+    home = Home.locate(folder)
+    try:
+        work(home)
+    except TargetError as error:
+        left = [path.name for path in (*home.root.rglob("*.partial"), *home.root.glob("[bi]*/*"))]
+        print(json.dumps([error.message, error.hint, left]))
 """
 
 
-OnSmallDisk = Callable[..., list[str]]
-
-
-@pytest.fixture
-def on_small_disk(child_environment: dict[str, str]) -> OnSmallDisk:
-    def run(folder: Path, kib: int, program: str, *arguments: str, **environ: str) -> list[str]:
-        return run_on_small_disk(folder, kib, program, arguments, {**child_environment, **environ})
-
-    return run
-
-
-def run_on_small_disk(
-    folder: Path, kib: int, program: str, arguments: tuple[str, ...], environment: dict[str, str]
-) -> list[str]:
-    """Returns the output of a program with its own file system of `kib` KiB at `folder`."""
+def test_no_space(
+    scratch: Path, mirror: LocalMirror, installed: Installation, child_environment: dict[str, str]
+) -> None:
+    """On file systems of their own."""
+    path = mirror.publish()
     # an ordinary user gets the right to mount in a namespace of its own
     ordinary = ["--user", "--map-current-user", "--keep-caps"] if os.geteuid() != 0 else []
-    python = [sys.executable, "-c", SMALL, str(folder), str(kib), program, *arguments]
     done = subprocess.run(
-        ["unshare", *ordinary, "--mount", *python], capture_output=True, text=True, check=False, env=environment
-    )
+        ["unshare", *ordinary, "--mount", sys.executable, "-c", SMALL, str(scratch), str(installed.bin)],
+        capture_output=True, text=True, check=False, env={**child_environment, **mirror.environ},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-def test_no_space_for_a_download(
-    scratch: Path, mirror: LocalMirror, small_archive: Callable[[], bytes], on_small_disk: OnSmallDisk
-) -> None:
-    path = mirror.publish("18.99.0", small_archive())
-    message, hint, partial = on_small_disk(scratch, 300, FETCH, **mirror.environ)
+    download, unpack, cluster, build = (json.loads(line) for line in done.stdout.splitlines())
+    assert all("PGDYNO_HOME" in hint for _, hint, _ in (download, unpack, cluster, build))
     name = path.rpartition("/")[2]
-    assert message == f"cannot write {scratch}/downloads/{name}.partial: no space left on device"
-    assert "PGDYNO_HOME" in hint
+    assert download[0] == f"cannot write {scratch}/100/downloads/{name}.partial: no space left on device"
     # half of a file does not keep the disk full
-    assert partial == "[]"
-    assert mirror.count(path) == 1
-
-
-def test_no_space_to_unpack(
-    scratch: Path, mirror: LocalMirror, small_archive: Callable[[], bytes], on_small_disk: OnSmallDisk
-) -> None:
-    mirror.publish("18.99.0", small_archive())
-    message, hint, _ = on_small_disk(scratch, 900, FETCH, **mirror.environ)
-    assert message.startswith(f"cannot unpack a server into {scratch}/postgres/18.99.0-")
-    assert message.endswith(": no space left on device")
-    assert "PGDYNO_HOME" in hint
-
-
-def test_no_space_for_a_cluster(scratch: Path, installed: Installation, on_small_disk: OnSmallDisk) -> None:
-    message, hint, instances = on_small_disk(scratch, 20_000, START, str(installed.bin))
-    assert message.startswith("target t: cannot create a cluster with initdb 18.")
-    assert "No space left on device" in message
-    assert "PGDYNO_HOME" in hint
-    assert instances == "[]"
-
-
-BUILD = """
-from pgdyno.targets import Home, SilentProgress
-from pgdyno.targets.build.cached_build import CachedBuild
-from pgdyno.targets.home import FullDiskError
-home = Home.locate(Path(folder))
-build = CachedBuild(home, "key", Path("source"), SilentProgress(), {}, {})
-fill = ["sh", "-c", "exec 2>&-; head -c 99M /dev/zero >filler"]
-try:
-    build.complete("words", lambda: build.run("compiling", fill, build.partial))
-except FullDiskError as error:
-    print(error.hint, [path.name for path in (home.root / "builds").iterdir()], sep="\\n")
-"""
-
-
-def test_no_space_for_a_build_whose_command_does_not_say_so(scratch: Path, on_small_disk: OnSmallDisk) -> None:
-    hint, left = on_small_disk(scratch, 1_000, BUILD)
-    assert "PGDYNO_HOME" in hint
-    assert left == "['key.log']"
+    assert download[2] == []
+    assert mirror.count(path) == 2
+    assert unpack[0].startswith(f"cannot unpack a server into {scratch}/220/postgres/18.99.0-")
+    assert unpack[0].endswith(": no space left on device")
+    assert cluster[0].startswith("target t: cannot create a cluster with initdb 18.")
+    assert "No space left on device" in cluster[0]
+    assert cluster[2] == []
+    assert build[2] == ["key.log"]
 
 
 # ---- users ----
@@ -204,14 +189,11 @@ def users_of_servers(data_directory: Path) -> list[int]:
     return found
 
 
-def test_an_ordinary_user_runs_servers_itself(
-    as_unprivileged: AsUnprivileged, unprivileged_folder: Path, installed: Installation
-) -> None:
+def test_an_ordinary_user_runs_servers_itself(own_folder: Path, installed: Installation) -> None:
     spec = LocalTarget(kind="local", bin=str(installed.bin))
 
     def run() -> tuple[str, list[int], int, bool]:
-        home = Home.locate(unprivileged_folder / "home")
-        with opened(home, spec) as server:
+        with opened(Home.locate(own_folder / "home"), spec) as server:
             version = server.facts().version
             uids = users_of_servers(server.data_directory)
         return version, uids, os.geteuid(), server.data_directory.exists()
@@ -222,23 +204,25 @@ def test_an_ordinary_user_runs_servers_itself(
     assert own != 0
     assert set(uids) == {own}
     assert not left
-    assert list((unprivileged_folder / "home" / "instances").iterdir()) == []
+    assert list((own_folder / "home" / "instances").iterdir()) == []
 
 
-def test_servers_are_the_accounts_and_never_roots(warm_home: Home) -> None:
-    spec = EmbeddedTarget(kind="embedded", version="18")
-    with opened(warm_home, spec) as server:
-        status = server.data_directory.stat()
-        uids = set(users_of_servers(server.data_directory))
-    assert uids == {warm_home.account.uid} == {status.st_uid}
-    assert 0 not in uids
+def test_servers_are_the_accounts_and_never_roots(server: Server, home: Home) -> None:
+    status = server.data_directory.stat()
+    assert set(users_of_servers(server.data_directory)) == {home.account.uid} == {status.st_uid}
+    assert status.st_uid != 0
     assert status.st_mode & 0o777 == 0o700
 
 
-def test_a_home_behind_a_closed_folder_lives_elsewhere(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home_module, "FALLBACK", scratch / "fallback")
+@pytest.fixture
+def other_account(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Account("other", os.geteuid() + 1, os.getegid() + 1, Relation.OTHER)
     monkeypatch.setattr(home_module, "find_account", lambda _environ: other)
+
+
+@pytest.mark.usefixtures("other_account")
+def test_a_home_behind_a_closed_folder_lives_elsewhere(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home_module, "FALLBACK", scratch / "fallback")
     closed = scratch / "closed"
     closed.mkdir(0o700)
     home = Home.locate(closed / "home")
@@ -257,9 +241,8 @@ def test_a_home_behind_a_closed_folder_lives_elsewhere(scratch: Path, monkeypatc
     assert message == f"cannot use {home.root}: it is not a folder that only root may change"
 
 
-def test_our_own_home_is_opened_to_the_servers_user(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Account("other", os.geteuid() + 1, os.getegid() + 1, Relation.OTHER)
-    monkeypatch.setattr(home_module, "find_account", lambda _environ: other)
+@pytest.mark.usefixtures("other_account")
+def test_our_own_home_is_opened_to_the_servers_user(scratch: Path) -> None:
     (scratch / "home").mkdir(0o700)
     home = Home.locate(scratch / "home")
     assert home.root == scratch / "home"
@@ -273,3 +256,5 @@ def test_folders_are_open_whatever_the_umask_is(scratch: Path) -> None:
     finally:
         os.umask(before)
     assert [path.stat().st_mode & 0o777 for path in (home.root.parent, home.root)] == [0o755, 0o755]
+    (scratch / "file").touch()
+    assert failure(lambda: Home.locate(scratch / "file"))[0] == f"cannot use {scratch}/file: not a folder"

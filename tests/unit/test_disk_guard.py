@@ -13,10 +13,11 @@ GB = 1 << 30
 
 class Disk:
     def __init__(self) -> None:
-        self.free, self.now, self.asked = 9 * GB, 0.0, 0
+        self.free, self.now = 9 * GB, 0.0
+        self.asked: list[Path] = []
 
-    def left(self, _path: Path) -> int:
-        self.asked += 1
+    def left(self, path: Path) -> int:
+        self.asked.append(path)
         return self.free
 
     def guard(self, limit: str | None) -> DiskGuard:
@@ -25,10 +26,13 @@ class Disk:
 
 def test_the_guard_stops_the_run_and_names_disk_and_space(tmp_path: Path) -> None:
     disk = Disk()
-    guard = disk.guard("8GB")
-    guard.watch("the run's folder", tmp_path)
-    guard.check()
+    guard, unlimited = disk.guard("8GB"), disk.guard(None)
+    for each in (guard, unlimited):
+        each.watch("the run's folder", tmp_path)
+        each.check()
     disk.free, disk.now = 7 * GB, 2.0
+    unlimited.check()
+    assert disk.asked == [tmp_path]
     with pytest.raises(StopRunError) as caught:
         guard.check()
     assert caught.value.exit_code is ExitCode.STOPPED
@@ -41,49 +45,21 @@ def test_the_guard_checks_each_file_system_once_a_second(tmp_path: Path) -> None
     disk = Disk()
     guard = disk.guard("8GB")
     cluster = tmp_path / "data"
-    (cluster / "pg_wal").mkdir(parents=True)
+    (cluster / "pg_tblspc").mkdir(parents=True)
+    (cluster / "pg_wal").symlink_to("/proc")
+    (cluster / "pg_tblspc" / "16384").symlink_to("/sys")
     guard.watch("the run's folder", tmp_path)
     guard.watch_cluster("pg18", cluster)
     guard.watch("what is not there", tmp_path / "nowhere")
     for disk.now in (0.0, 0.1, 0.9, 1.0, 1.5, 2.0):
         guard.check()
-    assert disk.asked == 3
+    # the cluster's own file system is the run's
+    assert disk.asked == [tmp_path, cluster / "pg_wal", cluster / "pg_tblspc" / "16384"] * 3
 
 
-def test_wal_and_tablespaces_elsewhere_are_looked_after(tmp_path: Path) -> None:
-    cluster = tmp_path / "data"
-    (cluster / "pg_tblspc").mkdir(parents=True)
-    (cluster / "pg_wal").symlink_to("/proc")
-    (cluster / "pg_tblspc" / "16384").symlink_to("/sys")
-    asked: list[Path] = []
-
-    def left(path: Path) -> int:
-        asked.append(path)
-        return 9 * GB
-
-    guard = DiskGuard("1GB", free=left)
-    guard.watch_cluster("pg18", cluster)
-    guard.check()
-    assert asked == [cluster, cluster / "pg_wal", cluster / "pg_tblspc" / "16384"]
-
-
-def test_without_a_limit_no_disk_is_checked(tmp_path: Path) -> None:
-    disk = Disk()
-    guard = disk.guard(None)
-    guard.watch("the run's folder", tmp_path)
-    disk.free = 0
-    guard.check()
-    assert disk.asked == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "count"), [("1B", 1), ("8kB", 8192), ("512MB", 512 << 20), ("1.5GB", 3 << 29), (" 2 TB ", 2 << 40)]
-)
-def test_sizes_have_postgresqls_units(text: str, count: int) -> None:
-    assert parse_bytes(text) == count
-
-
-@pytest.mark.parametrize("text", ["", "5", "GB", "5 gb", "-1GB", "1GBs"])
-def test_a_malformed_size_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a size"):
-        parse_bytes(text)
+def test_sizes_have_postgresqls_units() -> None:
+    counts = {"1B": 1, "8kB": 8192, "512MB": 512 << 20, "1.5GB": 3 << 29, " 2 TB ": 2 << 40}
+    assert {text: parse_bytes(text) for text in counts} == counts
+    for text in ("", "5", "GB", "5 gb", "-1GB", "1GBs"):
+        with pytest.raises(ValueError, match="is not a size"):
+            parse_bytes(text)

@@ -14,6 +14,7 @@ from pgdyno.errors import ExitCode, TargetError
 from pgdyno.targets import SilentProgress, Use, WhenBusy, host_in_use
 from pgdyno.targets import lock as lock_module
 from pgdyno.targets.lock import FILE, lock_folder
+from tests.present import present
 
 
 @pytest.fixture(autouse=True)
@@ -57,26 +58,19 @@ def test_a_process_alone_on_the_host_reports_nothing(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o666
 
 
-def test_the_second_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
-    with (
-        another(tmp_path) as pid,
-        pytest.raises(TargetError, match=f"on this host: process {pid}, plan first, since 20") as caught,
-        host_in_use(Use("second"), SilentProgress(), tmp_path),
-    ):
-        pass
-    assert caught.value.exit_code is ExitCode.TARGET
-    assert caught.value.hint == "wait for it with --wait, or measure anyway with --alongside"
-
-
-def test_the_second_measures_alongside(tmp_path: Path) -> None:
-    with another(tmp_path) as pid, host_in_use(Use("second", WhenBusy.ALONGSIDE), SilentProgress(), tmp_path) as note:
-        assert note is not None
-        assert note.id == "alongside-on-host"
-        assert str(note).startswith(
-            f"measured alongside: another pgdyno is measuring on this host: process {pid}, plan first"
-        )
-        # a third process learns which one holds the lock
-        assert f'"pid": {pid}' in (tmp_path / FILE).read_text()
+def test_the_second_is_refused_or_measures_alongside(tmp_path: Path) -> None:
+    with another(tmp_path) as pid:
+        first = f"another pgdyno is measuring on this host: process {pid}, plan first"
+        refused = pytest.raises(TargetError, match=f"{first}, since 20")
+        with refused as caught, host_in_use(Use("second"), SilentProgress(), tmp_path):
+            pass
+        assert caught.value.exit_code is ExitCode.TARGET
+        assert caught.value.hint == "wait for it with --wait, or measure anyway with --alongside"
+        with host_in_use(Use("second", WhenBusy.ALONGSIDE), SilentProgress(), tmp_path) as note:
+            assert present(note).id == "alongside-on-host"
+            assert str(note).startswith(f"measured alongside: {first}")
+            # a third process learns which one holds the lock
+            assert f'"pid": {pid}' in (tmp_path / FILE).read_text()
 
 
 def test_the_second_waits(tmp_path: Path) -> None:
@@ -117,22 +111,17 @@ def test_the_content_of_the_lock_file_is_not_trusted(tmp_path: Path) -> None:
             pass
 
 
-def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:
-    (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(TargetError, match="cannot open the lock"), host_in_use(Use(), SilentProgress(), tmp_path):
-        pass
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_a_lock_in_a_missing_folder_asks_to_create_it(tmp_path: Path) -> None:
+def test_a_lock_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("kept")
+    (tmp_path / FILE).symlink_to(elsewhere)
     missing = tmp_path / "missing"
-    cannot = pytest.raises(TargetError, match="cannot open the lock")
-    with cannot as raised, host_in_use(Use(), SilentProgress(), missing):
-        pass
-    assert raised.value.hint == f"create the folder {missing}, or set PGDYNO_LOCKS to another one"
-
-
-def test_another_folder_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (tmp_path, missing):
+        cannot = pytest.raises(TargetError, match="cannot open the lock")
+        with cannot as caught, host_in_use(Use(), SilentProgress(), folder):
+            pass
+    assert caught.value.hint == f"create the folder {missing}, or set PGDYNO_LOCKS to another one"
+    assert elsewhere.read_text() == "kept"
     monkeypatch.setenv("PGDYNO_LOCKS", str(tmp_path))
     assert lock_folder() == tmp_path
     monkeypatch.delenv("PGDYNO_LOCKS")

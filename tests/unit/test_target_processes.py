@@ -1,6 +1,7 @@
-"""Processes identified, signals deferred, passwords kept out of addresses."""
+"""Processes identified, signals deferred, programs of others run, passwords kept out of addresses."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,11 +11,13 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.signals_and_exit import signals_deferred
-from pgdyno.targets.cluster.folders import remove_places
-from pgdyno.targets.cluster.postmaster import free_port, make_socket_folder
+from pgdyno.targets.build.cached_build import compiler_version
+from pgdyno.targets.cluster.folders import remove_places, run_tool
+from pgdyno.targets.cluster.postmaster import make_socket_folder
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in, start_ticks
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.http_requests import public_url
+from pgdyno.targets.local.kind import _ask_pg_config
 from pgdyno.targets.server_user import Account, Relation
 from tests.present import present
 
@@ -65,11 +68,6 @@ def test_signals_wait_for_the_end_of_the_block() -> None:
         interrupted()
     assert reached == ["the end of the block"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
-
-
-def test_an_error_inside_passes() -> None:
     with pytest.raises(ZeroDivisionError), signals_deferred():
         raise ZeroDivisionError
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -84,14 +82,46 @@ def test_programs_see_little_of_our_environment(monkeypatch: pytest.MonkeyPatch)
     assert (environment["TZ"], environment["LD_LIBRARY_PATH"]) == ("Asia/Tokyo", "/opt/lib")
     status, output = run_program(["/bin/sh", "-c", "pwd; umask; echo $LC_ALL; exit 3"], OWN, environment)
     assert (status, output) == (3, "/\n0077\nC\n")
-
-
-def test_a_program_that_is_not_there() -> None:
     with pytest.raises(TargetError, match="cannot run /no/such/program as user own: no such file or directory"):
         run_program(["/no/such/program"], OWN, {})
 
 
-def test_folders_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """Writes text that is not UTF-8 on both outputs, and fails if it is told to."""
+    path = tmp_path / "pg_config"
+    path.write_bytes(b"#!/bin/sh\nprintf 'Universit\\344t'\nprintf 'Universit\\344t' >&2\nexit ${PROGRAM_STATUS:-0}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_outputs_of_programs_need_not_be_utf_8(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _ask_pg_config({"PATH": str(program.parent)})[1] == Path("Universit\ufffdt")
+    assert compiler_version({"CC": str(program)}, {"PATH": "/usr/bin:/bin"}) == "Universit\ufffdt"
+    monkeypatch.setenv("PROGRAM_STATUS", "1")
+    with pytest.raises(TargetError, match=re.escape("failed: Universit\ufffdt")):
+        run_tool(str(program))
+
+
+def test_a_locale_without_utf_8_is_enough(program: Path) -> None:
+    """Without coercion and without Python's UTF-8 mode, output is still read as UTF-8."""
+    program.write_text("#!/bin/sh\nprintf 'Universität' >&2\nexit 1\n", encoding="utf-8")
+    code = (
+        "import sys\nfrom pgdyno.errors import TargetError\nfrom pgdyno.targets.cluster.folders import run_tool\n"
+        "try:\n    run_tool(sys.argv[1])\nexcept TargetError as error:\n    print(ascii(error.message))\n"
+    )
+    environment = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PATH": "/usr/bin:/bin"}
+    said = subprocess.run([sys.executable, "-c", code, str(program)], env=environment, capture_output=True, check=True)
+    assert said.stdout.decode("ascii").strip().endswith(r"failed: Universit\xe4t'")
+
+
+def test_every_program_is_read_with_an_encoding_of_its_own() -> None:
+    root = Path(__file__).parents[2] / "python" / "pgdyno"
+    words = ("text=True", "universal_newlines")
+    assert [path for path in root.rglob("*.py") if any(word in path.read_text() for word in words)] == []
+
+
+def test_only_folders_for_sockets_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Path] = []
     folder = make_socket_folder(OWN, told.append)
     assert told == [folder]
@@ -101,20 +131,13 @@ def test_folders_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(os, "geteuid", lambda: 4_000_000)
         remove_places([str(folder)], None, Account("other", 4_000_001, 4_000_001, Relation.OTHER))
     assert folder.is_dir()
-    remove_places([str(folder)], None, OWN)
-    assert not folder.exists()
-    remove_places([str(folder)], None, OWN)
-
-
-def test_only_folders_for_sockets_are_removed(tmp_path: Path) -> None:
+    for _ in range(2):
+        remove_places([str(folder)], None, OWN)
+        assert not folder.exists()
     link = tmp_path / "pgdyno-0123abcd"
     link.symlink_to(tmp_path)
     remove_places([str(link), str(tmp_path)], None, OWN)
     assert link.is_symlink()
-
-
-def test_free_ports() -> None:
-    assert 1024 <= free_port() <= 65535
 
 
 @pytest.mark.parametrize(

@@ -52,32 +52,22 @@ def test_every_place_that_pgdyno_chooses_is_reserved() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "x = 1\ny", "1st", "include", "include_if_exists", "a.", ".a", "a;b"])
 def test_names_that_are_no_settings(name: str) -> None:
+    # those of extensions are
+    check_settings({"pg_stat_statements.track": "all", "auto_explain.log_min_duration": "0", "DateStyle": "ISO"})
     with pytest.raises(TargetError, match="not a valid name of a setting"):
         check_settings({name: "1"})
 
 
-def test_settings_of_extensions_are_settings() -> None:
-    check_settings({"pg_stat_statements.track": "all", "auto_explain.log_min_duration": "0", "DateStyle": "ISO"})
-
-
-@pytest.mark.parametrize(
-    "argument",
-    ["-D", "-D/x", "--pgdata=/x", "--pgd=/x", "-X/x", "--waldir", "-Ume", "--username=me", "-A", "--auth-host=trust",
-     "--pwfile=x", "-W", "--show", "--version", "--", "-kX/x", "-NgD", "-kA"],
-)  # fmt: skip
-def test_refused_arguments(argument: str) -> None:
-    with pytest.raises(TargetError, match=f"cannot pass {argument} to initdb"):
-        check_arguments(["--locale=C.UTF-8", argument])
-
-
-def test_permitted_arguments_of_initdb() -> None:
+def test_arguments_of_initdb() -> None:
     check_arguments(["--locale=C", "-E", "UTF8", "-k", "--wal-segsize=64", "--no-data-checksums", "-c", "a=b", "-"])
     check_arguments(["-EUTF8", "-kcDateStyle=ISO", "-LUs"])
+    refused = "-D -D/x --pgdata=/x --pgd=/x -X/x --waldir -Ume --username=me -A --auth-host=trust --pwfile=x -W --show"
+    for argument in f"{refused} --version -- -kX/x -NgD -kA".split():
+        with pytest.raises(TargetError, match=f"cannot pass {argument} to initdb"):
+            check_arguments(["--locale=C.UTF-8", argument])
 
 
 PREFIX = "2026-01-01 00:00:00.000 UTC [17] "
-
-
 WRONG_SETTINGS = (
     f'{PREFIX}LOG:  unrecognized configuration parameter "foo" in file "postgresql.conf" line 9\n'
     f'{PREFIX}LOG:  invalid value for parameter "work_mem": "x"\n'
@@ -86,46 +76,36 @@ WRONG_SETTINGS = (
 )
 
 
-def test_all_wrong_settings_are_told() -> None:
+NO_MEMORY = (
+    f"{PREFIX}LOG:  starting PostgreSQL\n"
+    f"{PREFIX}FATAL:  could not map anonymous shared memory: Cannot allocate memory\n"
+    f"{PREFIX}HINT:  Reduce shared_buffers.\n"
+    f"{PREFIX}LOG:  database system is shut down\n"
+)
+
+
+def test_a_log_is_told_by_its_reason_or_its_end() -> None:
     assert explain(WRONG_SETTINGS) == (
         'unrecognized configuration parameter "foo" in file "postgresql.conf" line 9; '
         'invalid value for parameter "work_mem": "x"; Valid units are "kB".'
     )
-
-
-def test_the_last_fatal_line_is_told_with_its_hint() -> None:
-    log = (
-        f"{PREFIX}LOG:  starting PostgreSQL\n"
-        f"{PREFIX}FATAL:  could not map anonymous shared memory: Cannot allocate memory\n"
-        f"{PREFIX}HINT:  Reduce shared_buffers.\n"
-        f"{PREFIX}LOG:  database system is shut down\n"
+    assert (
+        explain(NO_MEMORY) == "could not map anonymous shared memory: Cannot allocate memory (Reduce shared_buffers.)"
     )
-    assert explain(log) == ("could not map anonymous shared memory: Cannot allocate memory (Reduce shared_buffers.)")
-
-
-def test_without_a_reason_the_end_of_the_log_is_quoted() -> None:
     assert explain("".join(f"line {number}\n" for number in range(20))).startswith("line 10 | line 11")
     assert explain("") == "it printed nothing"
 
 
-def test_the_end_of_the_log_stands_below_the_reason() -> None:
+def test_the_end_of_the_log_stands_below_the_reason_and_does_not_repeat_it() -> None:
     said = [
         f"{PREFIX}LOG:  starting PostgreSQL",
         f'{PREFIX}LOG:  could not bind IPv4 address "127.0.0.1": Address already in use',
         f"{PREFIX}FATAL:  could not create any TCP/IP sockets",
     ]
-    whole = explain_whole("\n".join(said))
-    assert whole.splitlines() == [
-        "could not create any TCP/IP sockets",
-        "  the server's log:",
-        f"  {said[0]}",
-        f"  {said[1]}",
-    ]
-
-
-@pytest.mark.parametrize("text", [WRONG_SETTINGS, "only this\n", ""], ids=["settings", "one line", "nothing"])
-def test_the_end_of_the_log_does_not_repeat_the_reason(text: str) -> None:
-    assert explain_whole(text) == explain(text)
+    whole = f"could not create any TCP/IP sockets\n  the server's log:\n  {said[0]}\n  {said[1]}"
+    assert explain_whole("\n".join(said)) == whole
+    for text in (WRONG_SETTINGS, "only this\n", ""):
+        assert explain_whole(text) == explain(text)
 
 
 def test_a_log_from_the_middle(tmp_path: Path) -> None:

@@ -34,21 +34,18 @@ SWALLOWED = {
     class Dying:
         def __del__(self):
             strike()
-    Dying()
-    wait()""",
+    Dying()""",
     "a weak reference's callback": """
     class Dying:
         pass
     dying = Dying()
     reference = weakref.ref(dying, lambda _: strike())
-    del dying
-    wait()""",
+    del dying""",
     "a library that catches everything": """
     try:
         strike()
     except BaseException:
-        pass
-    wait()""",
+        pass""",
     "a library that makes it an error of its own": """
     try:
         try:
@@ -58,14 +55,28 @@ SWALLOWED = {
         if error:
             raise ValueError("query interrupted")
     except ValueError:
-        wait()""",
+        pass""",
 }
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def run(command: str, number: signal.Signals, *before: str) -> subprocess.CompletedProcess[str]:
+    code = command.replace("NUMBER", str(int(number)))
+    argv = [*before, sys.executable, "-c", code]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=Path("/"), timeout=120)
+
+
+def run_command(body: str, number: signal.Signals, *before: str) -> subprocess.CompletedProcess[str]:
+    return run(HEAD.replace("COMMAND", body.strip()), number, *before)
+
+
+ALL = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda each: each.name)
+
+
+@pytest.mark.long_cases(*(f"{name}-a {place}" for name in ("SIGINT", "SIGHUP") for place in ("weak", "library")))
 @pytest.mark.parametrize("place", SWALLOWED)
+@ALL
 def test_a_swallowed_signal_is_sent_again(place: str, number: signal.Signals) -> None:
-    done = run(SWALLOWED[place].strip(), number)
+    done = run_command(f"{SWALLOWED[place]}\n    wait()", number)
     assert done.returncode == 128 + number, done.stderr
     assert "went on" not in done.stdout
 
@@ -94,29 +105,21 @@ entry.load()()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@ALL
 def test_a_signal_swallowed_during_imports_is_sent_again(number: signal.Signals) -> None:
-    argv = [sys.executable, "-c", IMPORTING.replace("NUMBER", str(int(number)))]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=Path("/"), timeout=120)
+    done = run(IMPORTING, number)
     assert (done.returncode, done.stdout) == (128 + number, "")
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_errors_caused_by_a_signal_are_not_reported(number: signal.Signals) -> None:
-    # as the compiler does, when it imports unicodedata for a name in a string
-    command = """
+SYNTAX_ERROR = """
     try:
         strike()
     except BaseException:
         error = True
     raise SyntaxError("can't load unicodedata module")"""
-    done = run(command.strip(), number)
-    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
-
-
-def test_a_slow_clean_up_gets_no_second_signal() -> None:
-    command = """
+"""As of the compiler, when it imports unicodedata for a name in a string."""
+SLOW_CLEAN_UP = """
     try:
         try:
             strike()
@@ -130,12 +133,7 @@ def test_a_slow_clean_up_gets_no_second_signal() -> None:
         for _ in range(20):
             time.sleep(0.1)
         print("cleaned up")"""
-    done = run(command.strip(), signal.SIGTERM)
-    assert (done.returncode, done.stdout) == (143, "cleaned up\n")
-
-
-def test_a_signal_during_the_clean_up_may_be_dropped() -> None:
-    command = """
+DROPPED_IN_CLEAN_UP = """
     try:
         strike()
     finally:
@@ -146,29 +144,30 @@ def test_a_signal_during_the_clean_up_may_be_dropped() -> None:
         for _ in range(20):
             time.sleep(0.1)
         print("cleaned up")"""
-    done = run(command.strip(), signal.SIGTERM)
-    assert (done.returncode, done.stdout) == (143, "cleaned up\n")
-
-
-def test_a_command_that_ends_by_a_signal_as_it_should_ends_well() -> None:
-    command = """
+SERVES = """
     try:
         strike()
     except KeyboardInterrupt:
         print("served")"""
-    done = run(command.strip(), signal.SIGINT)
-    assert (done.returncode, done.stdout) == (0, "served\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "number", "code", "output"),
+    [
+        pytest.param(SYNTAX_ERROR, signal.SIGINT, 130, "", id="an error caused by it is not reported"),
+        pytest.param(SYNTAX_ERROR, signal.SIGTERM, 143, "", id="nor one caused by another"),
+        pytest.param(SLOW_CLEAN_UP, signal.SIGTERM, 143, "cleaned up\n", id="a slow clean-up gets no second one"),
+        pytest.param(DROPPED_IN_CLEAN_UP, signal.SIGTERM, 143, "cleaned up\n", id="a clean-up may drop another"),
+        pytest.param(SERVES, signal.SIGINT, 0, "served\n", id="a command that ends by it as it should ends well"),
+    ],
+)
+def test_a_signal_that_a_command_handles(body: str, number: signal.Signals, code: int, output: str) -> None:
+    done = run_command(body, number)
+    assert (done.returncode, done.stdout, done.stderr) == (code, output, "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_that_is_ignored_stays_so(number: signal.Signals) -> None:
-    code = HEAD.replace("COMMAND", 'strike(); print("went on")').replace("NUMBER", str(int(number)))
-    line = f"trap '' {int(number)}; exec {sys.executable} -c \"$0\""
-    done = subprocess.run(["/bin/sh", "-c", line, code], capture_output=True, text=True, check=False)
+    ignoring = ("/bin/sh", "-c", f"trap '' {int(number)}; exec \"$@\"", "sh")
+    done = run_command('strike(); print("went on")', number, *ignoring)
     assert (done.returncode, done.stdout) == (0, "went on\n")
-
-
-def run(command: str, number: signal.Signals) -> subprocess.CompletedProcess[str]:
-    code = HEAD.replace("COMMAND", command).replace("NUMBER", str(int(number)))
-    argv = [sys.executable, "-c", code]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=Path("/"), timeout=120)

@@ -84,6 +84,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> urllib.request.Request | None:
         if not is_allowed(newurl):
+            fp.close()
             raise TargetError(
                 f"cannot fetch {public_url(req.full_url)}: the server redirects to {public_url(newurl)}, which is not "
                 "an https address",
