@@ -24,6 +24,7 @@ from pgdyno.targets.connection import Address
 from pgdyno.targets.event_actions import pause_server
 from tests.postgres.own_servers import UNHURRIED
 from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.servers import value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -50,20 +51,6 @@ after_trial = ["{python}", "count.py"]
 """
 
 
-def run(
-    home: Home, folder: Path, events: str, commit: str = "on", seconds: int = 7
-) -> tuple[TrialRecord, RunFolder, str]:
-    """The only trial of a plan, its run, and the output; a hook after it sees the tables as the trial left them."""
-    plan = folder / "disturbed.toml"
-    write_hooks(folder)
-    plan.write_text(PLAN.format(commit=commit, events=events, python=sys.executable, seconds=seconds))
-    done = pgdyno(home, folder, "run", str(plan))
-    assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
-    opened = the_run(folder)
-    (trial,) = opened.trials()
-    return trial, opened, done.stdout
-
-
 COUNT = """
 import os
 import psycopg
@@ -77,8 +64,6 @@ for name, variable in (("data", "PGDYNO_DATA_DIRECTORY"), ("replicas", "PGDYNO_R
     with open(os.path.join(os.environ["PGDYNO_TRIAL_DIR"], name), "w") as file:
         file.write(os.environ.get(variable, ""))
 """
-
-
 BEFORE = f"""\
 import psycopg
 with psycopg.connect("") as connection:
@@ -86,57 +71,64 @@ with psycopg.connect("") as connection:
 """
 
 
-def write_hooks(folder: Path) -> None:
+def run(
+    home: Home, folder: Path, events: str, commit: str = "on", seconds: float = 3, text: str = PLAN
+) -> tuple[RunFolder, str]:
+    """A run of a plan, and the output; a hook after each trial sees the tables as the trial left them."""
     (folder / "count.py").write_text(COUNT)
     (folder / "unhurried.py").write_text(BEFORE)
+    plan = folder / "disturbed.toml"
+    plan.write_text(text.format(commit=commit, events=events, python=sys.executable, seconds=seconds))
+    done = pgdyno(home, folder, "run", str(plan))
+    assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
+    return the_run(folder), done.stdout
 
 
-def counted(folder: RunFolder) -> tuple[int, int, int]:
-    """Returns the rows of the ledger and of the history, and distinct ledger rows, counted by SQL alone."""
-    (file,) = folder.path.glob("trials/*/counted")
-    rows, history, distinct = map(int, file.read_text().split())
-    return rows, history, distinct
+def event(do: str, more: str = "", at: str = "0.5s") -> str:
+    return f'[[event]]\nat = "{at}"\ndo = {do}\n{more}\n'
 
 
 def assert_it_balances(trial: TrialRecord, folder: RunFolder) -> None:
     """Every row belongs to a transaction that was acknowledged or is unknown; and the history has as many rows."""
     ledger = present(trial.ledger)
-    rows, history, distinct = counted(folder)
+    (file,) = folder.path.glob("trials/*/counted")
+    # counted by SQL alone
+    rows, history, distinct = map(int, file.read_text().split())
     assert (ledger.present, ledger.duplicates, ledger.strange) == (distinct, 0, 0)
     assert rows == distinct == history
     assert ledger.present == ledger.acknowledged - ledger.missing + ledger.unknown_present + ledger.refused_present
-    listed = sum(each.last - each.first + 1 for each in ledger.missing_ranges)
-    assert listed == ledger.missing
+    assert sum(each.last - each.first + 1 for each in ledger.missing_ranges) == ledger.missing
     assert ledger.unknown_present <= ledger.unknown
     assert ledger.refused_present == 0
 
 
-def the_event(trial: TrialRecord) -> EventRecord:
-    (event,) = trial.events
-    assert event.outcome is EventOutcome.DONE, event
+def balanced(folder: RunFolder) -> tuple[TrialRecord, EventRecord]:
+    """Returns the only trial, whose ledger balances, and its only event."""
+    (trial,) = folder.trials()
+    assert trial.outcome is Outcome.FINISHED, trial.failure
+    assert_it_balances(trial, folder)
+    (found,) = trial.events
+    assert found.outcome is EventOutcome.DONE, found
     # a busy machine may be late, and begins no event before its time
-    assert present(event.began_s) > 0.99
-    return event
+    assert present(found.began_s) > 0.49
+    return trial, found
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("commit", ["on", "off"])
 def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_path: Path, commit: str) -> None:
-    trial, folder, shown = run(warm_home, tmp_path, '[[event]]\nat = "1s"\ndo = "kill"', commit)
-    assert trial.outcome is Outcome.FINISHED, trial.failure
-    assert_it_balances(trial, folder)
-    ledger, event = trial.ledger, the_event(trial)
-    assert ledger is not None
-    assert event.effect is not None
+    folder, shown = run(warm_home, tmp_path, event('"kill"'), commit, seconds=7)
+    trial, kill = balanced(folder)
+    ledger, effect = present(trial.ledger), present(kill.effect)
     if commit == "on":
         assert ledger.missing == 0
     assert ledger.acknowledged > 100
-    assert event.effect.nobody_served_s > 0
-    assert event.effect.first_success_s is not None
-    assert 1 <= event.effect.lost <= event.effect.connections_lost == 4
-    assert present(trial.summary).failed == event.effect.failed
+    assert effect.nobody_served_s > 0
+    assert effect.first_success_s is not None
+    assert 1 <= effect.lost <= effect.connections_lost == 4
+    assert present(trial.summary).failed == effect.failed
     assert f"{ledger.acknowledged:,} acknowledged, {ledger.missing:,} of them missing" in shown
-    assert f"Kill at {present(event.began_s):.1f}" in shown
+    assert f"Kill at {present(kill.began_s):.1f}" in shown
     kinds = [row.kind for row in load_run(folder).events(trial.number)]
     assert kinds.count("plan_event") == 1
     assert [kind for kind in kinds if not kind.startswith("probe_")][-1] == "end"
@@ -144,63 +136,56 @@ def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_p
 
 @pytest.mark.long
 def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path: Path) -> None:
-    trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "1s"\ndo = "restart"', "off")
-    assert trial.outcome is Outcome.FINISHED, trial.failure
-    assert_it_balances(trial, folder)
-    event = the_event(trial)
+    trial, restart = balanced(run(warm_home, tmp_path, event('"restart"'), "off", seconds=7)[0])
     assert present(trial.ledger).missing == 0
-    assert present(event.effect).connections_lost == 4
+    assert present(restart.effect).connections_lost == 4
     # clients have no server until the restart ends
-    assert event.seconds is not None
-    assert present(event.effect).all_away_s > 0
+    assert restart.seconds is not None
+    assert present(restart.effect).all_away_s > 0
 
 
 def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_home: Home, tmp_path: Path) -> None:
-    trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "1s"\ndo = "pause"\nfor = "1500ms"', seconds=4)
-    assert trial.outcome is Outcome.FINISHED, trial.failure
-    assert_it_balances(trial, folder)
-    effect = present(the_event(trial).effect)
-    assert effect.nobody_served_s > 1.4
+    trial, pause = balanced(run(warm_home, tmp_path, event('"pause"', 'for = "1s"'))[0])
+    effect = present(pause.effect)
+    assert effect.nobody_served_s > 0.9
     assert (effect.lost, effect.connections_lost) == (0, 0)
     assert (present(trial.ledger).missing, present(trial.ledger).refused) == (0, 0)
 
 
 def test_a_command_that_fails_makes_the_trial_none(warm_home: Home, tmp_path: Path) -> None:
     command = "echo port $PGPORT; echo refused >&2; exit 3"
-    event = f'[[event]]\nat = "1s"\ndo = {{ command = "{command}" }}'
-    trial, folder, shown = run(warm_home, tmp_path, event, seconds=3)
+    folder, shown = run(warm_home, tmp_path, event(f'{{ command = "{command}" }}'), seconds=2)
+    (trial,) = folder.trials()
     assert trial.outcome is Outcome.FAILED
-    assert trial.failure is not None
     (log,) = folder.path.glob("trials/*/log/events.log")
     said = f"the command ended with exit code 3: refused; its output is in {log.relative_to(tmp_path)}"
-    assert f"event 1 of the plan (command at 1s) failed: {said}" in trial.failure.message
+    assert f"event 1 of the plan (command at 0.5s) failed: {said}" in present(trial.failure).message
     assert log.read_text().startswith("port ")
     assert "Trials that did not finish" in shown
-
-
-def with_replicas(version: str, synchronous: str) -> str:
-    replicas = f'[target.pg18.replicas]\ncount = 2\nsynchronous = "{synchronous}"\n[workload]'
-    text = PLAN.replace("[workload]", replicas).replace('version = "18"', f'version = "{version}"')
-    # a standby takes over too fast for clients that are seldom in doubt: all of them are to be away for a moment
-    text = text.replace('before_trial = ["{python}", "unhurried.py"]\n', "").replace("[trial]", "rate = 400\n[trial]")
-    return text.replace("ledger = true", "ledger = true\nrepeats = 2")
 
 
 @pytest.mark.long_cases("[10]", "[13]")
 @pytest.mark.parametrize("version", ["18", "13", "10"])
 def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, version: str) -> None:
-    plan = tmp_path / "disturbed.toml"
-    write_hooks(tmp_path)
-    events = '[[event]]\nat = "1s"\ndo = "promote"\n[[event]]\nat = "3s"\ndo = "checkpoint"'
-    plan.write_text(with_replicas(version, "on").format(commit="on", events=events, python=sys.executable, seconds=6))
-    done = pgdyno(home, tmp_path, "run", str(plan))
-    assert done.returncode == ExitCode.OK, done.stderr + done.stdout
-    folder = the_run(tmp_path)
+    replicas = '[target.pg18.replicas]\ncount = 2\nsynchronous = "on"\n[workload]'
+    text = PLAN.replace("[workload]", replicas).replace('version = "18"', f'version = "{version}"')
+    # a standby takes over too fast for clients that are seldom in doubt: all of them are to be away for a moment
+    text = text.replace('before_trial = ["{python}", "unhurried.py"]\n', "").replace("[trial]", "rate = 400\n[trial]")
+    text = text.replace("ledger = true", "ledger = true\nrepeats = 2")
+    events = event('"promote"', at="1s") + event('"checkpoint"', at="3s")
+    folder, _ = run(home, tmp_path, events, seconds=4, text=text)
     trials = folder.trials()
     # the second trial begins with a primary and two replicas again
     assert [trial.outcome for trial in trials] == [Outcome.FINISHED] * 2
     for trial in trials:
-        assert_work_went_on(trial)
+        promote, checkpoint = trial.events
+        assert (promote.outcome, checkpoint.outcome) == (EventOutcome.DONE, EventOutcome.DONE)
+        assert "processes killed, the replica took over after " in (promote.message or "")
+        # all clients lost the primary, and found the standby
+        effect = present(promote.effect)
+        assert effect.connections_lost == 4
+        assert effect.all_away_s > 0
+        assert effect.first_success_s is not None
         ledger = present(trial.ledger)
         # commits waited for the standby: it has all that was answered, and more went on there
         assert (ledger.missing, ledger.duplicates, ledger.strange, ledger.refused_present) == (0, 0, 0, 0)
@@ -217,17 +202,6 @@ def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, ve
             assert servers_in(Path(directory)) == []
 
 
-def assert_work_went_on(trial: TrialRecord) -> None:
-    """All clients lost the primary, and found the standby."""
-    promote, checkpoint = trial.events
-    assert (promote.outcome, checkpoint.outcome) == (EventOutcome.DONE, EventOutcome.DONE)
-    assert "processes killed, the replica took over after " in (promote.message or "")
-    effect = present(promote.effect)
-    assert effect.connections_lost == 4
-    assert effect.all_away_s > 0
-    assert effect.first_success_s is not None
-
-
 # ---- acts on a server, without a load ----
 
 
@@ -240,22 +214,24 @@ def spec(do: object, **more: str) -> EventSpec:
     return EventSpec.model_validate({"at": "0s", "do": do, **more})
 
 
-@pytest.mark.parametrize("do", ["checkpoint", "vacuum"])
-def test_statements_are_done_and_can_be_stopped(acts: Acts, server: Server, do: str) -> None:
-    assert acts(spec(do), Cutoff()) is None
+def test_statements_are_done_and_can_be_stopped(acts: Acts, server: Server) -> None:
+    assert [acts(spec(do), Cutoff()) for do in ("checkpoint", "vacuum")] == [None, None]
     cut = Cutoff()
     with server.connect() as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS locked ()")
         with connection.transaction():
             connection.execute("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
-            if do == "vacuum":
-                with cutting(cut, lambda: somebody_waits(server)), pytest.raises(TargetError, match="57014"):
-                    acts(spec(do), cut)
+            waits = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            with cutting(cut, lambda: value(server, waits)), pytest.raises(TargetError, match="57014"):
+                acts(spec("vacuum"), cut)
         connection.execute("DROP TABLE locked")
+    # the trial is over by now
+    with pytest.raises(TargetError, match="the trial ended before"):
+        acts(spec("vacuum"), cut)
 
 
 @contextmanager
-def cutting(cut: Cutoff, when: Callable[[], bool]) -> Iterator[None]:
+def cutting(cut: Cutoff, when: Callable[[], object]) -> Iterator[None]:
     """The trial ends during the block."""
 
     def end() -> None:
@@ -266,19 +242,6 @@ def cutting(cut: Cutoff, when: Callable[[], bool]) -> Iterator[None]:
     thread.start()
     yield
     thread.join()
-
-
-def somebody_waits(server: Server) -> bool:
-    with server.connect() as connection:
-        row = connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
-    return bool(present(row)[0])
-
-
-def test_a_trial_that_is_over_is_no_time_for_a_statement(acts: Acts) -> None:
-    cut = Cutoff()
-    cut.cut()
-    with pytest.raises(TargetError, match="the trial ended before"):
-        acts(spec("vacuum"), cut)
 
 
 @pytest.mark.parametrize("ignores", ["", "trap '' TERM; "])
@@ -305,7 +268,9 @@ def test_a_command_may_connect_elsewhere_with_an_option(acts: Acts, tmp_path: Pa
     assert (tmp_path / "said").read_text() == "none 127.0.0.1\n"
 
 
-def test_the_last_line_of_a_command_is_its_own_and_without_the_password(acts: Acts) -> None:
+def test_a_command_has_the_password_when_it_asks_and_its_last_line_has_not(
+    acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     acts(spec({"command": "echo of another command"}), Cutoff())
     with pytest.raises(TargetError) as silent:
         acts(spec({"command": "exit 2"}), Cutoff())
@@ -313,9 +278,6 @@ def test_the_last_line_of_a_command_is_its_own_and_without_the_password(acts: Ac
     with pytest.raises(TargetError) as told:
         acts(spec({"command": "echo for $PGPASSWORD; exit 2", "password": True}), Cutoff())
     assert told.value.message == "the command ended with exit code 2: for ********; its output is in the log"
-
-
-def test_a_command_has_the_password_when_it_asks(acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSWORD", "of whoever started pgdyno")
     command = 'echo "${PGPASSWORD-none} $PGUSER" > said'
     acts(spec({"command": command}), Cutoff())
@@ -360,12 +322,11 @@ def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server, child_env
         child.send_signal(signal.SIGKILL)
         child.communicate()
     wait_until(lambda: "T" not in states(server))
-    with server.connect() as connection:
-        assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert value(server, "SELECT 1") == 1
 
 
 def test_a_target_without_a_replica_has_nothing_to_promote_and_is_left_alone(acts: Acts, server: Server) -> None:
-    with pytest.raises(Exception, match="cannot promote a replica: the target has none"):
+    with pytest.raises(TargetError, match="cannot promote a replica: the target has none"):
         acts(spec("promote"), Cutoff())
     server.connect().close()
 

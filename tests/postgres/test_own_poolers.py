@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,10 +14,8 @@ from pgdyno.records import FailureId
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.runs import pgdyno, running, the_run
+from tests.present import present
 from tests.waiting import PATIENCE_S
-
-BIN = Path(sys.executable).parent
-PGDYNO = BIN / "pgdyno"
 
 OWN = """\
 name = "own"
@@ -58,19 +55,6 @@ def poolers(home: Home) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("connect", ["unix", "tcp"])
-def test_pgdyno_starts_a_pooler_and_stops_it(
-    installed: Installation, warm_home: Home, tmp_path: Path, connect: str
-) -> None:
-    done = pgdyno(warm_home, tmp_path, "run", str(own_plan(installed, tmp_path, connect=connect)))
-    assert done.returncode == 0, done.stdout + done.stderr
-    (target,) = the_run(tmp_path).manifest.targets
-    assert target.facts is not None
-    assert re.fullmatch(r"PgBouncer \d+\.\d+\.\d+, transaction pooling, pool of 3", target.facts.pooler or "")
-    assert not poolers(warm_home)
-    assert not list(warm_home.instances.glob("*/pooler"))
-
-
 def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
     installed: Installation, home: Home, tmp_path: Path
 ) -> None:
@@ -89,20 +73,23 @@ def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda each: each.name)
-def test_a_pooler_ends_with_pgdyno(
-    installed: Installation, warm_home: Home, tmp_path: Path, number: signal.Signals
-) -> None:
-    with running(warm_home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:
-        (pid,) = poolers(warm_home)
-        folder = next(warm_home.instances.glob("*/pooler"))
-        assert folder.stat().st_mode & 0o777 == 0o700
-        assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
-        assert Path(f"/proc/{pid}").stat().st_uid == folder.stat().st_uid
-        process.send_signal(number)
-        process.wait(PATIENCE_S)
-    done = pgdyno(warm_home, tmp_path, "run", str(own_plan(installed, tmp_path, duration="100ms")))
-    assert done.returncode == 0, done.stderr
+def test_a_pooler_ends_with_pgdyno(installed: Installation, warm_home: Home, tmp_path: Path) -> None:
+    for number in (signal.SIGINT, signal.SIGKILL):
+        folder = tmp_path / number.name
+        folder.mkdir()
+        with running(warm_home, folder, own_plan(installed, folder, duration="1h")) as process:
+            (pid,) = poolers(warm_home)
+            files = next(warm_home.instances.glob("*/pooler"))
+            assert files.stat().st_mode & 0o777 == 0o700
+            assert {file.stat().st_mode & 0o777 for file in files.iterdir()} == {0o600}
+            assert Path(f"/proc/{pid}").stat().st_uid == files.stat().st_uid
+            process.send_signal(number)
+            process.wait(PATIENCE_S)
+    done = pgdyno(warm_home, tmp_path, "run", str(own_plan(installed, tmp_path, connect="tcp")))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (target,) = the_run(tmp_path).manifest.targets
+    said = present(present(target.facts).pooler)
+    assert re.fullmatch(r"PgBouncer \d+\.\d+\.\d+, transaction pooling, pool of 3", said)
     assert not poolers(warm_home)
     assert not list(warm_home.instances.glob("*/pooler"))
 
@@ -115,10 +102,10 @@ def test_a_trial_whose_pooler_ends_fails_with_its_last_words(
         os.kill(pid, signal.SIGTERM)
         process.wait(PATIENCE_S)
     (trial,) = the_run(tmp_path).trials()
-    assert trial.failure is not None
-    assert trial.failure.id == FailureId.POOLER_ENDED
-    assert "ended with exit code" in trial.failure.message
-    assert "SIGTERM" in trial.failure.message
+    failure = present(trial.failure)
+    assert failure.id == FailureId.POOLER_ENDED
+    assert "ended with exit code" in failure.message
+    assert "SIGTERM" in failure.message
 
 
 def test_a_planted_pool_is_named_as_the_limit_and_parts_of_latency_add_up(
@@ -126,26 +113,19 @@ def test_a_planted_pool_is_named_as_the_limit_and_parts_of_latency_add_up(
 ) -> None:
     (tmp_path / "slow.sql").write_text("SELECT pg_sleep(0.01);\n")
     plan = own_plan(
-        installed, tmp_path, '{ kind = "pgbouncer", pool = 5 }', script="slow.sql", clients="50", duration="6s"
+        installed, tmp_path, '{ kind = "pgbouncer", pool = 5 }', script="slow.sql", clients="50", duration="4s"
     )
     done = pgdyno(home, tmp_path, "run", str(plan))
     assert done.returncode == 0, done.stdout + done.stderr
     (trial,) = the_run(tmp_path).trials()
-    assert trial.probe is not None
-    assert trial.summary is not None
-    assert trial.summary.latency_ns is not None
-    pooler, mean = trial.probe.pooler, trial.summary.latency_ns.mean
-    assert pooler is not None
-    assert mean is not None
-    assert pooler.queue_ms is not None
-    assert pooler.servers_active is not None
-    assert pooler.server_ms is not None
+    pooler, summary = present(present(trial.probe).pooler), present(trial.summary)
+    queue_ms, server_ms = present(pooler.queue_ms), present(pooler.server_ms)
     assert pooler.servers_active == pytest.approx(5, rel=0.1)
     assert pooler.clients_waiting == pytest.approx(45, rel=0.15)
     # by counters of the pooler and by the clients' clocks
-    assert pooler.queue_ms + pooler.server_ms == pytest.approx(mean / 1e6, rel=0.03)
+    assert queue_ms + server_ms == pytest.approx(present(present(summary.latency_ns).mean) / 1e6, rel=0.03)
     # by samples of its sessions (Little's law)
-    assert pooler.server_ms == pytest.approx(1e3 * pooler.servers_active / trial.summary.tps, rel=0.1)
+    assert server_ms == pytest.approx(1e3 * present(pooler.servers_active) / summary.tps, rel=0.1)
     assert "limited by the pool of 5" in done.stdout
     assert "queue, ms" in done.stdout
 
@@ -178,15 +158,13 @@ wait
     )
     script.chmod(0o755)
     plan = own_plan(
-        installed, tmp_path, f'{{ kind = "command", command = "{script}", pool = 2 }}', connect="tcp", duration="3s"
+        installed, tmp_path, f'{{ kind = "command", command = "{script}", pool = 2 }}', connect="tcp", duration="2s"
     )
     done = pgdyno(home, tmp_path, "run", str(plan))
     assert done.returncode == 0, done.stdout + done.stderr
     (trial,) = the_run(tmp_path).trials()
-    assert trial.probe is not None
-    assert trial.probe.pooler is not None
     # its console is asked as PgBouncer's is
-    assert (trial.probe.pooler.samples > 0) == bool(stats)
+    assert (present(present(trial.probe).pooler).samples > 0) == bool(stats)
     notes = {note.id for note in the_run(tmp_path).manifest.note_details}
     assert ("pooler-unknown" in notes) == (not stats)
     # the shell's child ends, too
@@ -202,27 +180,30 @@ def read_words(file: Path) -> bytes:
 @pytest.mark.parametrize(
     ("pooler", "problem"),
     [
-        ('{ kind = "pgbouncer", pool = 0 }', "target.own.pooler.pool: must be at least 1, not 0"),
-        ('{ kind = "pgbouncer", settings = { listen_port = 1 } }', "pooler.settings.listen_port: cannot be set"),
-        ('{ kind = "command" }', 'command belongs to kind = "command", which needs it'),
-        ('{ kind = "pgbouncer", settings = { no_such_key = 1 } }', "cannot start the pooler: PgBouncer"),
-        ('{ kind = "command", command = "echo no such host; exit 3" }', "ended with exit code 3: no such host"),
+        ('kind = "pgbouncer", settings = { no_such_key = 1 }', "cannot start the pooler: PgBouncer"),
+        ('kind = "command", command = "echo no such host; exit 3"', "ended with exit code 3: no such host"),
     ],
 )
-def test_a_wrong_pooler_is_refused(
+def test_a_pooler_that_does_not_start(
     installed: Installation, home: Home, tmp_path: Path, pooler: str, problem: str
 ) -> None:
-    done = pgdyno(home, tmp_path, "run", str(own_plan(installed, tmp_path, pooler)))
+    done = pgdyno(home, tmp_path, "run", str(own_plan(installed, tmp_path, f"{{ {pooler} }}")))
     assert done.returncode != 0
     assert problem in " ".join((done.stdout + done.stderr).split())
     assert "Traceback" not in done.stderr
 
 
-def test_a_machine_without_pgbouncer_is_told_its_package(
-    installed: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_wrong_pooler_is_refused(installed: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def problem(pooler: str) -> str:
+        with pytest.raises(PlanError) as caught:
+            load_plan(own_plan(installed, tmp_path, f"{{ {pooler} }}"))
+        (found,) = caught.value.problems
+        return f"{found.path}: {found.message} {found.hint}"
+
+    assert "target.own.pooler.pool: must be at least 1, not 0" in problem('kind = "pgbouncer", pool = 0')
+    said = problem('kind = "pgbouncer", settings = { listen_port = 1 }')
+    assert "pooler.settings.listen_port: cannot be set" in said
+    assert 'command belongs to kind = "command", which needs it' in problem('kind = "command"')
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("pgdyno.plan.targets._PLACES_OF_PROGRAMS", ())
-    with pytest.raises(PlanError) as refused:
-        load_plan(own_plan(installed, tmp_path))
-    assert "apt-get install pgbouncer" in str(refused.value.problems[0].hint)
+    assert "apt-get install pgbouncer" in problem('kind = "pgbouncer"')
