@@ -38,7 +38,8 @@ warmup = "0s"
 def own_plan(
     installed: Installation, folder: Path, pooler: str = '{ kind = "pgbouncer", pool = 3 }', **more: str
 ) -> Path:
-    values = {"connect": "unix", "script": "select-only", "clients": "8", "duration": "1s", **more}
+    values = {"connect": "unix", "script": "slow.sql", "clients": "8", "duration": "200ms", **more}
+    (folder / "slow.sql").write_text("SELECT pg_sleep(0.01);\n")
     plan = folder / "own.toml"
     plan.write_text(OWN.format(bin=installed.bin, pooler=pooler, **values))
     return plan
@@ -59,9 +60,9 @@ def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
     installed: Installation, home: Home, tmp_path: Path
 ) -> None:
     plan = own_plan(installed, tmp_path)
-    text = plan.read_text().replace("clients = [8]\n", "").replace('scripts = ["select-only"]\n', "")
+    text = plan.read_text().replace("clients = [8]\n", "").replace('scripts = ["slow.sql"]\n', "")
     for on, protocol in (("primary", "prepared"), ("pooler", "simple")):
-        text += f'[[group]]\nname = "{on}"\non = "{on}"\nscripts = ["select-only"]\nclients = 5\n'
+        text += f'[[group]]\nname = "{on}"\non = "{on}"\nscripts = ["slow.sql"]\nclients = 5\n'
         text += f'protocol = "{protocol}"\n'
     plan.write_text(text)
     done = pgdyno(home, tmp_path, "run", str(plan))
@@ -111,10 +112,7 @@ def test_a_trial_whose_pooler_ends_fails_with_its_last_words(
 def test_a_planted_pool_is_named_as_the_limit_and_parts_of_latency_add_up(
     installed: Installation, home: Home, tmp_path: Path
 ) -> None:
-    (tmp_path / "slow.sql").write_text("SELECT pg_sleep(0.01);\n")
-    plan = own_plan(
-        installed, tmp_path, '{ kind = "pgbouncer", pool = 5 }', script="slow.sql", clients="50", duration="4s"
-    )
+    plan = own_plan(installed, tmp_path, '{ kind = "pgbouncer", pool = 5 }', clients="50", duration="4s")
     done = pgdyno(home, tmp_path, "run", str(plan))
     assert done.returncode == 0, done.stdout + done.stderr
     (trial,) = the_run(tmp_path).trials()

@@ -205,18 +205,17 @@ def test_a_load_that_would_leave_something_is_refused_and_a_check_is_not(kept: P
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
 def test_a_killed_load_leaves_nothing(untouched: PgBouncer, number: signal.Signals) -> None:
     for load in ("-M simple", "-M extended", "--ledger"):
-        before = transactions(untouched)
-        words = [PGDRIVE, *load.split(), "-n", "-c", "8", "-j", "2", "-T", "3600", untouched.dsn]
+        words = [str(PGDRIVE), *load.split(), "-n", "-c", "8", "-j", "2", "-T", "3600", untouched.dsn]
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(lambda before=before: transactions(untouched) > before)
+        wait_for_load(untouched)
         process.send_signal(number)
         assert process.wait(PATIENCE_S) in (-number, 128 + number)
 
 
-def transactions(pooler: PgBouncer) -> int:
-    count = pooler.server.value("SELECT count(*) FROM pgbench_history")
-    assert isinstance(count, int)
-    return count
+def wait_for_load(pooler: PgBouncer) -> None:
+    query = "SELECT count(*) FROM pgbench_history"
+    before = pooler.server.value(query)
+    wait_until(lambda: pooler.server.value(query) > before)
 
 
 KILLED = {
@@ -241,9 +240,15 @@ def test_a_command_that_is_killed_while_it_asks_leaves_nothing(
     words = filled(KILLED[command], untouched, tmp_path)
     if not words[0].endswith("pgdyno"):
         words.append(f"--dbname={untouched.dsn}" if command == "probe" else untouched.dsn)
-    silent = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     with untouched.paused():
-        process = subprocess.Popen(words, cwd=tmp_path, env=environment(home), **silent)
+        process = subprocess.Popen(
+            words,
+            cwd=tmp_path,
+            env=environment(home),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         wait_until(lambda: process.poll() is not None or untouched.waiting())
         assert process.poll() is None
         process.send_signal(number)
@@ -349,7 +354,7 @@ def test_a_killed_run_through_a_pooler_leaves_nothing(
 
 def test_a_load_whose_parent_ended_cancels_its_statements_at_a_signal(kept: PgBouncer, tmp_path: Path) -> None:
     (tmp_path / "slow.sql").write_text(SLOW)
-    words = [PGDRIVE, "-n", "-f", tmp_path / "slow.sql", "-c", "2", "-T", "3600", "--parent-lease", kept.dsn]
+    words = [str(PGDRIVE), "-n", "-f", f"{tmp_path}/slow.sql", "-c", "2", "-T", "3600", "--parent-lease", kept.dsn]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as load:
         wait_until(lambda: kept.server.value(ASLEEP) == 2)
         present(load.stdin).close()

@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_a_server_by_meson(tree: Path, warm_home: Home, installed: Installation)
 
 def test_inputs_that_cause_another_build(tree: Path, warm_home: Home) -> None:
     main = tree / "src" / "main.c"
-    inputs: list[dict[str, object]] = [
+    inputs: list[dict[str, Any]] = [
         {}, {"configure": ["--without-icu"]}, {"cflags": "-O3"}, {"build_variables": {"CC": "cc -pipe"}},
     ]  # fmt: skip
     first, *others = [find(warm_home, tree, **fields).origin for fields in inputs]

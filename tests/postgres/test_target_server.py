@@ -6,7 +6,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -20,7 +19,7 @@ from pgdyno.targets.cluster.postmaster import Deadlines, free_port
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in
 from pgdyno.targets.cluster.reconfigure import reconfigure
 from tests.conninfo import conninfo
-from tests.postgres.servers import QUICK, embedded, execute, opened, rows, value
+from tests.postgres.servers import QUICK, command_line, embedded, execute, opened, rows, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -113,13 +112,6 @@ def test_a_child_that_ignores_the_end_is_ended(home: Home) -> None:
     patched.undo()
     assert not [process for process in shells if process.is_alive()]
     assert not server.data_directory.exists()
-
-
-def command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def test_pgdyno_does_not_wait_for_orphans_of_a_killed_postmaster(home: Home) -> None:

@@ -18,8 +18,8 @@ import pytest
 from pgdyno.messages import Message
 from pgdyno.targets import Home, sweep_leftovers
 from pgdyno.targets.cluster.instance_record import RECORD
-from pgdyno.targets.cluster.processes import PROC, ProcessId, descendants, identify, servers_in
-from tests.postgres.servers import embedded, opened, value
+from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in
+from tests.postgres.servers import command_line, embedded, opened, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -107,13 +107,6 @@ def hold(warm_home: Home, temporary: Path, child_environment: dict[str, str]) ->
     sweep_leftovers(warm_home)
 
 
-def command_line(process: ProcessId) -> bytes:
-    try:
-        return (PROC / str(process.pid) / "cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
 def alive(family: list[ProcessId]) -> list[ProcessId]:
     return [process for process in family if process.is_alive()]
 
@@ -167,7 +160,7 @@ def test_a_second_signal_does_not_stop_the_clean_up(hold: Hold, warm_home: Home,
     holder = hold()
     facts, family = holder.wait_ready()
     # a server that a stopped child keeps from ending: time enough for the second signal
-    checkpointer = next(process for process in family if b"checkpointer" in command_line(process))
+    checkpointer = next(process for process in family if b"checkpointer" in command_line(process.pid))
     checkpointer.send(signal.SIGSTOP)
     holder.process.send_signal(signal.SIGTERM)
     wait_until(lambda: "received fast shutdown request" in Path(facts["log"]).read_text())
