@@ -110,23 +110,19 @@ def variables(home: Home, server: Server, hosts: Hosts) -> dict[str, str]:
 
 
 def run(home: Home, folder: Path, server: Server, hosts: Hosts, *places: str) -> tuple[int, str]:
-    more = [word for place in places[1:] for word in ("--generators", place)]
-    done = run_pgdyno([*RUN, places[0], *more], cwd=folder, env=variables(home, server, hosts))
+    done = run_pgdyno([*RUN, *places], cwd=folder, env=variables(home, server, hosts))
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("has_file", [False, True])
-def test_engines_here_and_on_hosts_are_one(
-    tcp_server: Server, hosts: Hosts, warm_home: Home, tmp_path: Path, has_file: bool
-) -> None:
+def test_engines_here_and_on_hosts_are_one(tcp_server: Server, hosts: Hosts, warm_home: Home, tmp_path: Path) -> None:
     write_plan(tmp_path, tcp_server, "transactions = 20")
-    if has_file:
-        # the password comes from ~/.pgpass, which the hosts do not have
-        plan = tmp_path / "plan.toml"
-        plan.write_text(plan.read_text().replace('password_env = "THEIR_PASSWORD"', ""))
-        (hosts.home / ".pgpass").write_text(f"*:*:*:*:{tcp_server.environment()['PGPASSWORD']}\n")
-        (hosts.home / ".pgpass").chmod(0o600)
-    code, said = run(warm_home, tmp_path, tcp_server, hosts, "local:1", hosts.places)
+    # the password comes from ~/.pgpass, which the hosts do not have
+    plan = tmp_path / "plan.toml"
+    plan.write_text(plan.read_text().replace('password_env = "THEIR_PASSWORD"', ""))
+    (hosts.home / ".pgpass").write_text(f"*:*:*:*:{tcp_server.environment()['PGPASSWORD']}\n")
+    (hosts.home / ".pgpass").chmod(0o600)
+    code, said = run(warm_home, tmp_path, tcp_server, hosts, "local:1", "--generators", hosts.places)
+    (hosts.home / ".pgpass").unlink()
     assert code == 0, said
     (trial,) = the_run(tmp_path).trials()
     assert trial.outcome is Outcome.FINISHED
@@ -180,36 +176,34 @@ def wait_for_load(process: subprocess.Popen[bytes], server: Server, folder: Path
     wait_until(is_there)
 
 
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("unknown", "generator-1: unknown host key of "),
-        ("keyless", "generator-1: 127.0.0.1 rejects the keys of "),
-        ("closed", "generator-1 does not start: cannot reach 127.0.0.1 over SSH: "),
-        ("hostile", "generator-1: 127.0.0.1 does not tell its name and its processors: it prints "),
-        ("old", "no longer generates load on a Ray cluster"),
-    ],
-)
-def test_unfit_hosts_say_why(tcp_server: Server, warm_home: Home, tmp_path: Path, what: str, message: str) -> None:
+def test_unfit_hosts_say_why(tcp_server: Server, warm_home: Home, tmp_path: Path) -> None:
     write_plan(tmp_path, tcp_server, "transactions = 20")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "nproc").write_text("#!/bin/sh\nprintf '\\033]0;owned\\007'\n")
     (tmp_path / "bin" / "nproc").chmod(0o755)
-    line = f"SetEnv PATH={tmp_path / 'bin'}:{os.environ['PATH']}"
-    with two_hosts(tmp_path, *([line] if what == "hostile" else [])) as hosts:
-        if what == "unknown":
-            (tmp_path / ".ssh" / "known_hosts").write_text("")
-        if what == "keyless":
-            (tmp_path / "four" / "user").unlink()
-            keygen(tmp_path / "four" / "user")
-        if what == "closed":
-            hosts.sshds[0].process.terminate()
-            hosts.sshds[0].process.wait()
-        place = "ray://head:10001" if what == "old" else hosts.places
-        code, said = run(warm_home, tmp_path, tcp_server, hosts, place)
+    known = tmp_path / ".ssh" / "known_hosts"
+
+    def message(hosts: Hosts, code: ExitCode = ExitCode.ENGINE, place: str = "") -> str:
+        returned, said = run(warm_home, tmp_path, tcp_server, hosts, place or hosts.places)
+        assert returned == code, said
+        assert "\033" not in said
+        # nothing is begun that cannot be gone on with
+        assert not list(tmp_path.glob("pgdyno-runs/*"))
+        return " ".join(said.split())
+
+    with two_hosts(tmp_path, f"SetEnv PATH={tmp_path / 'bin'}:{os.environ['PATH']}") as hosts:
+        said = message(hosts, ExitCode.USAGE, "ray://head:10001")
+        assert "no longer generates load on a Ray cluster" in said
+        said = message(hosts)
+        assert "generator-1: 127.0.0.1 does not tell its name and its processors: it prints " in said
+        keys = known.read_text()
+        known.write_text("")
+        assert "generator-1: unknown host key of " in message(hosts)
+        known.write_text(keys)
+        (tmp_path / "four" / "user").unlink()
+        keygen(tmp_path / "four" / "user")
+        assert "generator-1: 127.0.0.1 rejects the keys of " in message(hosts)
+        hosts.sshds[0].process.terminate()
+        hosts.sshds[0].process.wait()
+        assert "generator-1 does not start: cannot reach 127.0.0.1 over SSH: " in message(hosts)
         wait_until(lambda: not hosts.processes())
-    assert code == (ExitCode.USAGE if what == "old" else ExitCode.ENGINE), said
-    assert message in " ".join(said.split())
-    assert "\033" not in said
-    # nothing is begun that cannot be gone on with
-    assert not list(tmp_path.glob("pgdyno-runs/*"))

@@ -4,9 +4,8 @@ import json
 import os
 import signal
 import subprocess
-import threading
-import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,10 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, Stage, TrialRecord
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
-from tests.forked import PGDYNO, run_pgdyno
-from tests.postgres import runs
+from tests.forked import PGDYNO
+from tests.postgres.runs import environment, pgdyno
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
-
-MakePlan = Callable[..., Path]
 
 PLAN = """\
 name = "small"
@@ -44,38 +41,42 @@ repeats = {repeats}
 method = "{method}"
 """
 
-Environment = dict[str, str]
 
+@dataclass
+class Runs:
+    """Runs of plans in a folder, in a home of their own."""
 
-@pytest.fixture
-def environment(warm_home: Home) -> Environment:
-    return runs.environment(warm_home)
+    home: Home
+    folder: Path
 
-
-@pytest.fixture
-def plan(tmp_path: Path) -> Callable[..., Path]:
-    def write(method: str, *, scale: int = 1, duration: str = "0.3s", repeats: int = 1) -> Path:
-        path = tmp_path / "small.toml"
+    def plan(self, method: str, scale: int = 1, duration: str = "0.3s", repeats: int = 1) -> str:
+        path = self.folder / "small.toml"
         path.write_text(PLAN.format(method=method, scale=scale, duration=duration, repeats=repeats))
-        return path
+        return str(path)
 
-    return write
+    def start(self, plan: str, **environ: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [PGDYNO, "run", plan, "--no-preflight"],
+            cwd=self.folder, env=environment(self.home) | environ, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def run(self, plan: str, code: ExitCode = ExitCode.OK) -> tuple[str, str]:
+        done = pgdyno(self.home, self.folder, "run", plan)
+        assert done.returncode == code, done.stderr
+        return done.stdout, done.stderr
+
+    def assert_the_next_is_well(self, plan: str) -> None:
+        self.run(plan)
+        for trial in trials(self.folder):
+            assert trial.outcome is Outcome.FINISHED
+            # rows and sums, from a dataset in which nothing had been changed
+            assert (present(trial.consistency).scope, present(trial.consistency).violations) == ("full", [])
 
 
-def start(environment: Environment, plan: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [PGDYNO, "run", str(plan), "--no-preflight"],
-        cwd=plan.parent,
-        env=environment,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-def run(environment: Environment, plan: Path) -> tuple[int, str, str]:
-    done = run_pgdyno(["run", str(plan), "--no-preflight"], cwd=plan.parent, env=environment)
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def runs(warm_home: Home, tmp_path: Path) -> Runs:
+    return Runs(warm_home, tmp_path)
 
 
 def trials(folder: Path) -> list[TrialRecord]:
@@ -89,9 +90,8 @@ def steps(trial: TrialRecord) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["template", "snapshot"])
-def test_a_later_run_finds_earlier_data(environment: Environment, plan: MakePlan, tmp_path: Path, method: str) -> None:
-    code, out, err = run(environment, plan(method, repeats=2))
-    assert code == ExitCode.OK, err
+def test_a_later_run_finds_earlier_data(runs: Runs, tmp_path: Path, method: str) -> None:
+    out, _ = runs.run(runs.plan(method, repeats=2))
     first, second = trials(tmp_path)
     assert steps(first)[0] == "load"
     assert "load" not in steps(second)
@@ -100,8 +100,7 @@ def test_a_later_run_finds_earlier_data(environment: Environment, plan: MakePlan
     assert "Preparing 2 trials took " in next(tmp_path.glob("pgdyno-runs/*/report.html")).read_text()
     stored = json.loads(next(tmp_path.glob("pgdyno-runs/*/trials/0002-*/trial.json")).read_text())
     assert (stored["prepare"]["method"], stored["consistency"]["scope"]) == (method, "full")
-    code, _, err = run(environment, plan(method))
-    assert code == ExitCode.OK, err
+    runs.run(runs.plan(method))
     (third,) = trials(tmp_path)
     assert steps(third) == steps(second)
 
@@ -118,22 +117,16 @@ def connect(home: Home) -> psycopg.Connection[Any]:
     return psycopg.connect(host=lines[4], port=int(lines[3]), user="postgres", dbname="pgdyno", autocommit=True)
 
 
-def test_a_foreign_write_is_found(warm_home: Home, environment: Environment, plan: MakePlan, tmp_path: Path) -> None:
-    written = threading.Event()
-
+def test_a_foreign_write_is_found(runs: Runs, tmp_path: Path) -> None:
     def write() -> None:
-        while not list(tmp_path.glob("pgdyno-runs/*/trials/0001-*")):
-            time.sleep(0.02)
-        with connect(warm_home) as connection:
+        wait_until(lambda: list(tmp_path.glob("pgdyno-runs/*/trials/0001-*")))
+        with connect(runs.home) as connection:
             connection.execute("UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 7")
-        written.set()
 
-    writer = threading.Thread(target=write, daemon=True)
-    writer.start()
-    code, out, err = run(environment, plan("vacuum", duration="1.5s", repeats=3))
-    writer.join(PATIENCE_S)
-    assert written.is_set()
-    assert code == ExitCode.TRIALS_FAILED, err
+    with ThreadPoolExecutor() as pool:
+        writer = pool.submit(write)
+        out, err = runs.run(runs.plan("vacuum", duration="1s", repeats=3), ExitCode.TRIALS_FAILED)
+        writer.result(PATIENCE_S)
     first, *later = trials(tmp_path)
     assert first.outcome is Outcome.FINISHED
     # on a busy machine the write may be in the third one
@@ -157,24 +150,22 @@ def read_until(process: subprocess.Popen[str], beginning: str) -> None:
     raise AssertionError(f"the run ended before it said {beginning!r}")
 
 
-MOMENTS = [
-    ("template", "creating the template", signal.SIGKILL),
-    ("template", "copying the template", signal.SIGTERM),
-    ("reload", "loading", signal.SIGKILL),
-]
-
-
 @pytest.mark.long_cases("15]", "reload")
-@pytest.mark.parametrize(("method", "moment", "number"), MOMENTS)
-def test_a_run_ended_in_the_midst_loses_nothing(
-    environment: Environment, plan: MakePlan, tmp_path: Path, method: str, moment: str, number: signal.Signals
-) -> None:
-    process = start(environment, plan(method, scale=2))
+@pytest.mark.parametrize(
+    ("method", "moment", "number"),
+    [
+        ("template", "creating the template", signal.SIGKILL),
+        ("template", "copying the template", signal.SIGTERM),
+        ("reload", "loading", signal.SIGKILL),
+    ],
+)
+def test_a_run_ended_in_the_midst_loses_nothing(runs: Runs, method: str, moment: str, number: signal.Signals) -> None:
+    process = runs.start(runs.plan(method, scale=2))
     read_until(process, moment)
     process.send_signal(number)
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
-    assert_the_next_run_is_well(environment, plan(method, scale=2), tmp_path)
+    runs.assert_the_next_is_well(runs.plan(method, scale=2))
 
 
 @pytest.mark.long
@@ -187,20 +178,14 @@ def test_a_run_ended_in_the_midst_loses_nothing(
     ],
 )
 def test_a_run_ended_while_it_copies_the_cluster_loses_nothing(
-    warm_home: Home,
-    environment: Environment,
-    plan: MakePlan,
-    tmp_path: Path,
-    scratch: Path,
-    moment: str,
-    number: signal.Signals,
+    runs: Runs, scratch: Path, moment: str, number: signal.Signals
 ) -> None:
-    place = "data.partial" if moment.startswith("bringing") else "snapshot.partial"
-    process = start({**environment, "PATH": f"{slow_cp(scratch, place)}:{os.environ['PATH']}"}, plan("snapshot"))
+    place = "data.partial" if moment.startswith("restoring") else "snapshot.partial"
+    process = runs.start(runs.plan("snapshot"), PATH=f"{slow_cp(scratch, place)}:{os.environ['PATH']}")
 
     def has_begun() -> bool:
         assert process.poll() is None, process.communicate()
-        return half_there(warm_home, place)
+        return half_there(runs.home, place)
 
     try:
         wait_until(has_begun)
@@ -210,11 +195,11 @@ def test_a_run_ended_while_it_copies_the_cluster_loses_nothing(
     assert process.returncode != 0
     assert "Traceback" not in err
     # pgdyno ends the copy, unless it is killed: then the copy gets SIGINT from the kernel, which this one ignores
-    assert bool(copies(warm_home)) == (number is signal.SIGKILL)
-    assert_the_next_run_is_well(environment, plan("snapshot"), tmp_path)
-    assert copies(warm_home) == []
-    assert list(warm_home.clusters.glob("*/*.partial")) == list(warm_home.clusters.glob("*/data.discarded")) == []
-    assert list(warm_home.clusters.glob("*/*/half")) == []
+    assert bool(copies(runs.home)) == (number is signal.SIGKILL)
+    runs.assert_the_next_is_well(runs.plan("snapshot"))
+    assert copies(runs.home) == []
+    clusters = runs.home.clusters
+    assert [*clusters.glob("*/*.partial"), *clusters.glob("*/data.discarded"), *clusters.glob("*/*/half")] == []
 
 
 def half_there(home: Home, place: str) -> bool:
@@ -252,12 +237,3 @@ def copies(home: Home) -> list[int]:
         if name == "cp" and os.fsencode(home.root) in arguments:
             found.append(int(process.name))
     return found
-
-
-def assert_the_next_run_is_well(environment: Environment, plan: Path, tmp_path: Path) -> None:
-    code, _, err = run(environment, plan)
-    assert code == ExitCode.OK, err
-    for trial in trials(tmp_path):
-        assert trial.outcome is Outcome.FINISHED
-        # rows and sums, from a dataset in which nothing had been changed
-        assert (present(trial.consistency).scope, present(trial.consistency).violations) == ("full", [])

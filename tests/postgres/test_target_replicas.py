@@ -10,15 +10,16 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.prepare import Dataset
-from pgdyno.records import Preparation
-from pgdyno.targets import Home, ReadWatch, sweep_leftovers
+from pgdyno.records import Preparation, ReadOrder
+from pgdyno.targets import Home, LagWatch, ReadWatch, Server, sweep_leftovers
 from pgdyno.targets.cluster import standbys
 from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
 from pgdyno.targets.cluster.processes import servers_in
+from pgdyno.targets.cluster.reconfigure import reconfigure
 from pgdyno.targets.cluster.replication import copy_cluster
 from pgdyno.targets.cluster.standbys import ReplicaSet
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.postgres.servers import embedded, on_replica, opened, preparer, value
+from tests.postgres.servers import embedded, execute, on_replica, opened, preparer, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -47,8 +48,7 @@ def test_standbys_of_any_version_show_the_dataset(home: Home, version: str) -> N
         assert on_replica(server, "SELECT pg_is_in_recovery()") is True
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
         assert on_replica(server, "SHOW work_mem") == "7MB"
-        with server.connect() as connection:
-            connection.execute("UPDATE pgbench_branches SET bbalance = 5")
+        execute(server, "UPDATE pgbench_branches SET bbalance = 5")
         again = trials.prepare(SMALL)
         assert step(again, "replicas") == "they were there"
         assert step(again, "catch up").endswith(" behind")
@@ -77,38 +77,6 @@ def test_commits_wait_for_two_synchronous_standbys(home: Home) -> None:
         assert on_replica(server, "SELECT bbalance FROM pgbench_branches", 1) == 0
         states = value(server, "SELECT array_agg(sync_state) FROM pg_stat_replication")
         assert states == ["sync", "sync"]
-
-
-def test_standbys_find_a_primary_that_moved_to_another_port(home: Home) -> None:
-    with opened(home, spec(replicas={"count": 1, "synchronous": "on"})) as server:
-        trials = preparer(server)
-        trials.prepare(SMALL)
-        before = server.port
-        server.stop()
-        # connections of the one that was there may linger on
-        with socket.create_server(("127.0.0.1", before)):
-            server.start()
-        assert server.port != before
-        with server.connect() as connection:
-            connection.execute("UPDATE pgbench_branches SET bbalance = 3")
-        present(server.replicas).wait(server.address)
-        assert on_replica(server, "SELECT bbalance FROM pgbench_branches") == 3
-
-
-@pytest.mark.parametrize("delay_ms", [0, 300])
-def test_reads_of_all_servers_in_turn_show_a_standby_that_lags(home: Home, delay_ms: int) -> None:
-    settings = {**QUICK, "recovery_min_apply_delay": f"{delay_ms}ms"}
-    with opened(home, spec(settings=settings)) as server:
-        server.make_replicas()
-        with ReadWatch(server.address, server.replica_addresses(), server.dbname) as watch:
-            wait_until(lambda: watch.order().reads > 40)
-        order = watch.order()
-        assert value(server, "SELECT to_regclass('pgdyno_clock')") is None
-    if delay_ms:
-        assert order.went_back > 5
-        assert order.furthest_s > 0.2
-    else:
-        assert order.furthest_s < 0.3
 
 
 def test_a_kept_cluster_has_no_slots_left(warm_home: Home) -> None:
@@ -144,11 +112,17 @@ def test_standbys_of_a_killed_run_are_removed(warm_home: Home) -> None:
 
 @pytest.mark.long_cases("[on]")
 @pytest.mark.parametrize("synchronous", ["off", "on"])
-def test_a_standby_that_dies_is_told_of(home: Home, synchronous: str) -> None:
-    replicas = {"count": 1, "synchronous": synchronous}
-    with opened(home, spec(replicas=replicas)) as server:
+def test_a_standby_that_lags_or_dies_is_told_of(home: Home, monkeypatch: pytest.MonkeyPatch, synchronous: str) -> None:
+    # an autovacuum would write, too
+    settings = {**QUICK, "autovacuum": "off"}
+    with opened(home, spec(settings=settings, replicas={"count": 1, "synchronous": synchronous})) as server:
         trials = preparer(server, method="template")
         trials.prepare(SMALL)
+        assert order_of_reads(server, 0).furthest_s < 0.3
+        late = order_of_reads(server, 300)
+        assert late.went_back > 5
+        assert late.furthest_s > 0.2
+        lags_where_nothing_is_replayed(server, monkeypatch)
         data = server.data_directory.with_name("replica-1") / "data"
         for process in servers_in(data):
             process.send(signal.SIGKILL)
@@ -158,7 +132,34 @@ def test_a_standby_that_dies_is_told_of(home: Home, synchronous: str) -> None:
             trials.prepare(SMALL)
 
 
-def test_a_promotion_that_fails_halfway_is_undone(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def lags_where_nothing_is_replayed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.targets.followers.lag_watch.EVERY_S", 0.1)
+    on_replica(server, "SELECT pg_wal_replay_pause()::text")
+    with LagWatch(server.address, server.replica_names()) as watch:
+        before = value(server, "SELECT pg_current_wal_lsn()::text")
+        execute(server, "CREATE TABLE filled AS SELECT repeat('x', 1000) FROM generate_series(1, 3000)")
+        written = value(server, f"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '{before}')::bigint")
+        # it looks at what is there ten times a second
+        wait_until(lambda: (watch.lags()[0].bytes_last or 0) > 0.95 * written)
+    (lag,) = watch.lags()
+    assert present(lag.bytes_last) == pytest.approx(written, rel=0.05)
+    assert present(lag.bytes_last) > 3_000_000
+    on_replica(server, "SELECT pg_wal_replay_resume()::text")
+
+
+def order_of_reads(server: Server, delay_ms: int) -> ReadOrder:
+    """Reads all servers in turn."""
+    reconfigure(server, {**server.plan_settings, "recovery_min_apply_delay": f"{delay_ms}ms"})
+    server.make_replicas()
+    with ReadWatch(server.address, server.replica_addresses(), server.dbname) as watch:
+        wait_until(lambda: watch.order().reads > 40)
+    assert value(server, "SELECT to_regclass('pgdyno_clock')") is None
+    return watch.order()
+
+
+def test_standbys_find_a_primary_that_moved_and_one_whose_promotion_failed(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The standby may take over although pgdyno could not follow it: the next trial needs the old primary alone."""
     write = ReplicaSet._write
 
@@ -166,10 +167,18 @@ def test_a_promotion_that_fails_halfway_is_undone(home: Home, monkeypatch: pytes
         write(replicas, path, text)
         raise TargetError(f"cannot write {path}")
 
-    replicas = {"count": 1, "synchronous": "on"}
-    with opened(home, spec(replicas=replicas)) as server:
+    with opened(home, spec(replicas={"count": 1, "synchronous": "on"})) as server:
         trials = preparer(server)
         trials.prepare(SMALL)
+        before = server.port
+        server.stop()
+        # connections of the one that was there may linger on
+        with socket.create_server(("127.0.0.1", before)):
+            server.start()
+        assert server.port != before
+        execute(server, "UPDATE pgbench_branches SET bbalance = 3")
+        present(server.replicas).wait(server.address)
+        assert on_replica(server, "SELECT bbalance FROM pgbench_branches") == 3
         for process in servers_in(server.data_directory):
             process.send(signal.SIGKILL)
         with monkeypatch.context() as patch:

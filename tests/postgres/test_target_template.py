@@ -9,7 +9,7 @@ from pgdyno.targets import Home
 from pgdyno.targets.cluster import instance as instance_module
 from pgdyno.targets.cluster.initdb import init_cluster
 from tests.conninfo import conninfo
-from tests.postgres.servers import embedded, opened, value
+from tests.postgres.servers import embedded, execute, opened, value
 
 pytestmark = pytest.mark.long
 IDENTIFIER = "SELECT system_identifier FROM pg_control_system()"
@@ -34,8 +34,7 @@ def test_a_second_cluster_is_a_copy_with_another_password(warm_home: Home, made:
     over_tcp = embedded(connect="tcp")
     with opened(warm_home, over_tcp, "a") as first:
         known = value(first, IDENTIFIER)
-        with first.connect() as connection:
-            connection.execute("CREATE TABLE only_here ()")
+        execute(first, "CREATE TABLE only_here ()")
         with opened(warm_home, over_tcp, "b") as second:
             assert (value(second, IDENTIFIER), len(made)) == (known, 1)
             assert second.data_directory.stat().st_mode & 0o777 == 0o700

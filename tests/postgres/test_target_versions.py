@@ -9,11 +9,17 @@ import pytest
 from pgdyno.plan.known_settings import NEEDS_RELOAD, NEEDS_START, SINCE, UNTIL, why_unknown
 from pgdyno.prepare import Dataset
 from pgdyno.records.probe import WAIT_TYPES
-from pgdyno.targets import Home
-from tests.postgres.servers import embedded, opened, preparer
+from pgdyno.targets import Home, Server
+from tests.postgres.servers import embedded, opened, preparer, rows
 
 SMALL = Dataset("pgbench", 1)
 QUICK = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "7MB"}
+
+
+def settings_are_those_of_the_table(server: Server, version: str) -> None:
+    known = {name for (name,) in rows(server, "SELECT name FROM pg_settings")}
+    told = {name for name in SINCE | UNTIL if why_unknown(name, int(version)) is None}
+    assert told == known & (SINCE.keys() | UNTIL.keys())
 
 
 @pytest.mark.long_cases("[10", "[13", "snapshot", "template")
@@ -33,19 +39,11 @@ def test_every_version_is_prepared_and_checked_alike(home: Home, version: str, m
             assert found is not None
             assert (found.violations, found.counts["pgbench_accounts"]) == ([], 100_000)
         facts = server.facts()
+        settings_are_those_of_the_table(server, version)
     assert facts.version.startswith(f"{version}.")
     assert facts.settings_changed["work_mem"] == "7MB"
     assert facts.data_checksums
     assert (facts.cluster_bytes or 0) > 10_000_000
-
-
-@pytest.mark.parametrize("version", ["10", "13", "18"])
-def test_the_settings_that_a_version_knows_are_those_of_the_table(home: Home, version: str) -> None:
-    spec = embedded(version, settings=QUICK)
-    with opened(home, spec) as server, server.connect() as session:
-        known = {name for (name,) in session.execute("SELECT name FROM pg_settings")}
-    told = {name for name in SINCE | UNTIL if why_unknown(name, int(version)) is None}
-    assert told == known & (SINCE.keys() | UNTIL.keys())
 
 
 CONTEXTS = frozenset(["internal", "postmaster", "sighup", "superuser-backend", "backend", "superuser", "user"])
@@ -83,7 +81,7 @@ def unknown_to_tables(session: psycopg.Connection[tuple[str]]) -> dict[str, set[
     return {sort: unknown for sort, unknown in found.items() if unknown}
 
 
-def test_the_newest_server_reports_nothing_that_the_tables_lack(warm_home: Home) -> None:
-    spec = embedded("18", settings=QUICK)
-    with opened(warm_home, spec) as server, server.connect() as session:
+def test_the_newest_server_reports_nothing_that_the_tables_lack(server: Server) -> None:
+    settings_are_those_of_the_table(server, "18")
+    with server.connect() as session:
         assert unknown_to_tables(session) == {}
