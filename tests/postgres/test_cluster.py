@@ -196,6 +196,7 @@ def test_unfit_hosts_say_why(tcp_server: Server, warm_home: Home, tmp_path: Path
         assert "no longer generates load on a Ray cluster" in said
         said = message(hosts)
         assert "generator-1: 127.0.0.1 does not tell its name and its processors: it prints " in said
+        (tmp_path / "bin" / "nproc").unlink()
         keys = known.read_text()
         known.write_text("")
         assert "generator-1: unknown host key of " in message(hosts)
