@@ -164,7 +164,7 @@ def in_terminal(columns: int) -> str:
 
 
 def test_a_terminal_gets_colours_and_no_line_too_long() -> None:
-    """At one width; tests/unit/test_report_checks.py has all."""
+    """At one width; tests/unit/test_report_terminal.py has all."""
     columns = 60
     shown = in_terminal(columns)
     assert "\x1b[32mgood" in shown

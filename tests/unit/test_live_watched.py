@@ -1,12 +1,11 @@
-"""The page of a running experiment: the journal, the probe's lines, and requests."""
+"""The page of a running experiment: the journal, the probe's lines, requests, and malformed ones of each."""
 
 import asyncio
 import fcntl
 import json
 import os
 import signal
-import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from pgdyno.errors import UsageError
 from pgdyno.live.control import CONTROL, Ask, ask
 from pgdyno.live.probe_samples import Sampled
 from pgdyno.live.run_journal import JOURNAL, JournalView
-from pgdyno.live.run_reader import Tail, Watched
-from pgdyno.live.server.request_guard import may_ask, owner_of
+from pgdyno.live.run_reader import MOST_ARMS, MOST_CLIENTS, Tail, Watched
 from pgdyno.live.server.start_background import IDLE_S, Idle
-from pgdyno.live.viewers import Hub
+from pgdyno.live.viewers import MOST_STREAMS, MOST_STREAMS_EACH, Hub, encode_event
 from pgdyno.messages import Message
 from pgdyno.records import Outcome
 from pgdyno.report.run_events import (
@@ -42,10 +40,8 @@ from tests.unit.archive_sample import MARKUP
 from tests.waiting import wait_until
 
 TRIALS = [
-    GridTrial(1, "0001-a-c2", "a", 2),
-    GridTrial(2, "0002-b-c2", "b", 2),
-    GridTrial(3, "0003-a-c4", "a", 4),
-    GridTrial(4, "0004-b-c4", "b", 4),
+    GridTrial(number, f"{number:04}-{arm}-c{clients}", arm, clients)
+    for number, (clients, arm) in enumerate(((2, "a"), (2, "b"), (4, "a"), (4, "b")), start=1)
 ]
 
 
@@ -63,13 +59,25 @@ def running(run: Path) -> Iterator[None]:
         yield
 
 
-def one_trial(view: JournalView, number: int, tps: float, outcome: Outcome = Outcome.FINISHED) -> None:
+@contextmanager
+def began(run: Path, trials: Sequence[GridTrial] = TRIALS, *, controlled: bool = False) -> Iterator[JournalView]:
+    """A run of `trials` that writes its journal."""
+    with JournalView(QuietView(), controlled=controlled) as view:
+        view.event(RunBegan(run, trials))
+        yield view
+
+
+def state(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = Watched(run).complete_state()
+    return found
+
+
+def one_trial(view: JournalView, number: int, tps: float = 100.0, outcome: Outcome = Outcome.FINISHED) -> None:
     view.event(SetUp("resetting"))
     view.event(TrialStarted(number, 4, f"trial {number}", 2.0, later=4 - number))
     view.event(IntervalEnded(tps, 2.5, "measuring"))
-    view.event(
-        EngineReported({"event": "interval", "scripts": [{"failed": 1}], "workers": [{"cpu_share": 0.5}], "clients": 2})
-    )
+    health = {"scripts": [{"failed": 1}], "workers": [{"cpu_share": 0.5}], "clients": 2}
+    view.event(EngineReported({"event": "interval", **health}))
     view.event(TrialEnded(outcome, tps, 2.5))
 
 
@@ -81,7 +89,7 @@ def test_the_journal_tells_all_to_who_comes_late(run: Path) -> None:
         one_trial(view, 2, 110.0)
         view.event(EngineReported({"event": "error", "consequence": "failed", "message": MARKUP}))
         view.event(RunEnded("came to its end", Outcome.FINISHED))
-    seen = Watched(run).complete_state()
+    seen = state(run)
     assert [each["text"] for each in seen["feed"]] == [
         "before there is a folder",
         "1: trial 1  100 tps  p99 2.50 ms",
@@ -91,21 +99,17 @@ def test_the_journal_tells_all_to_who_comes_late(run: Path) -> None:
     assert seen["now"]["end"] == {"how": "came to its end", "outcome": "finished"}
     assert seen["now"]["health"]["busy"] == 0.5
     assert seen["now"]["base"] == {"tps": 100.0, "p99": 2.5, "n": 1, "of": "a"}
+    means = [{"tps": tps, "p99": 2.5, "n": 1} for tps in (100.0, 110.0)]
     assert [(cell["done"], cell["mean"]) for cell in seen["grid"]["cells"]] == [
-        (1, {"tps": 100.0, "p99": 2.5, "n": 1}),
-        (1, {"tps": 110.0, "p99": 2.5, "n": 1}),
-        (0, None),
-        (0, None),
-    ]
+        (1, means[0]), (1, means[1]), (0, None), (0, None),
+    ]  # fmt: skip
 
 
 def test_only_what_is_new_is_told_again(run: Path) -> None:
     watched = Watched(run)
-    with JournalView(QuietView()) as view:
-        view.event(RunBegan(run, TRIALS))
+    with began(run) as view:
         view.event(TrialStarted(1, 4, "trial 1", 2.0, later=3))
-        first = present(watched.poll())
-        assert first["reset"]
+        assert present(watched.poll())["reset"]
         assert watched.poll() is None
         view.event(IntervalEnded(100.0, None, "warm-up"))
         second = present(watched.poll())
@@ -115,89 +119,133 @@ def test_only_what_is_new_is_told_again(run: Path) -> None:
 
 def test_the_page_sees_how_the_interval_narrows(run: Path) -> None:
     watched = Watched(run)
-    with JournalView(QuietView()) as view:
-        view.event(RunBegan(run, TRIALS))
+    with began(run) as view:
         for pairs, verdict in ((6, None), (7, None), (7, None), (8, "faster")):
             half = 0.3 / pairs
             view.event(Looked("b", "a", MARKUP, "throughput", pairs, 20, 0.05, 0.05 - half, 0.05 + half, 0.01, verdict))
-    new = present(watched.poll())
-    (seen,) = new["looks"]
+    (seen,) = present(watched.poll())["looks"]
     assert watched.complete_state()["looks"] == [seen]
     # a resumed run looks again at the pairs that it has
     assert [each["pairs"] for each in seen["looks"]] == [6, 7, 8]
     assert (seen["arm"], seen["base"], seen["point"], seen["most"], seen["verdict"]) == ("b", "a", MARKUP, 20, "faster")
     (run / JOURNAL).write_text('{"e":"look","t":1,"arm":"b","base":"a","point":"p","metric":"m","pairs":"x"}\n')
-    assert Watched(run).complete_state()["looks"] == []
+    assert state(run)["looks"] == []
 
 
 def test_the_best_configuration_is_that_of_the_last_line(run: Path) -> None:
-    watched = Watched(run)
-    with JournalView(QuietView()) as view:
-        view.event(RunBegan(run, TRIALS))
+    with began(run) as view:
         view.event(BestSeen(100.0, None, "tps", None, 1, {}))
         view.event(BestSeen(120.0, 100.0, "tps", 0.02, 2, {"jit": MARKUP}))
-    new = present(watched.poll())
     seen = {"figure": 120.0, "start": 100.0, "unit": "tps", "noise": 0.02, "trials": 2, "settings": [["jit", MARKUP]]}
-    assert new["now"]["best"] == seen
+    assert present(Watched(run).poll())["now"]["best"] == seen
     line = '{"e":"best","t":1,"figure":1,"start":null,"unit":"tps","noise":null,"trials":1,"settings":SETTINGS}\n'
     (run / JOURNAL).write_text("".join(line.replace("SETTINGS", each) for each in ("7", "[1]", '"x"', "null")))
-    assert Watched(run).complete_state()["now"]["best"] is None
+    assert state(run)["now"]["best"] is None
 
 
 def test_a_resumed_run_continues_its_journal(run: Path) -> None:
     for numbers in ((1,), (2, 3)):
-        with JournalView(QuietView()) as view:
-            view.event(RunBegan(run, TRIALS))
+        with began(run) as view:
             for number in numbers:
-                one_trial(view, number, 100.0, Outcome.FAILED if number == 3 else Outcome.FINISHED)
+                one_trial(view, number, outcome=Outcome.FAILED if number == 3 else Outcome.FINISHED)
             view.event(RunEnded("was interrupted", Outcome.INTERRUPTED))
-    grid = Watched(run).complete_state()["grid"]
+    grid = state(run)["grid"]
     assert grid["done"] == 3
     assert [cell["failed"] for cell in grid["cells"]] == [0, 0, 1, 0]
+    # a failed trial that is repeated counts once
+    with began(run) as view:
+        view.event(TrialStarted(3, 4, "trial 3", 2.0, later=1))
+        grid = state(run)["grid"]
+    cell = grid["cells"][2]
+    assert (grid["done"], cell["done"], cell["failed"], cell["running"]) == (2, 0, 0, True)
 
 
 def test_a_journal_that_cannot_be_written_is_no_harm(run: Path) -> None:
     (run / JOURNAL).mkdir()
-    with JournalView(QuietView()) as view:
-        view.event(RunBegan(run, TRIALS))
-        one_trial(view, 1, 100.0)
+    with began(run) as view:
+        one_trial(view, 1)
 
 
 def test_a_check_of_the_preflight_is_shown_by_its_severity(run: Path) -> None:
     values = {"verdict": "warning", "check": "cpu.steal", "found": "3 %", "means": "figures are too low"}
     check = Message("preflight-check", "{verdict}: {check}: {found}: {means}", **values)
     other = Message("target-note", "warning: {note}", note="x")
-    with JournalView(QuietView()) as view:
-        view.event(RunBegan(run, TRIALS))
+    with began(run) as view:
         for each in (check, other):
             view.event(Noted(str(each), each))
     lines = [json.loads(line) for line in (run / JOURNAL).read_text().splitlines()]
     noted = [line for line in lines if line["e"] == "note"]
     assert [(line["id"], line["text"]) for line in noted] == [(each.id, str(each)) for each in (check, other)]
     assert noted[0]["parameters"] == values
-    feed = Watched(run).complete_state()["feed"]
-    assert [(each["kind"], each["text"]) for each in feed] == [
+    assert [(each["kind"], each["text"]) for each in state(run)["feed"]] == [
         ("warning", "cpu.steal: 3 %: figures are too low"),
         ("note", "warning: x"),
     ]
 
 
-def test_lines_of_others_are_left_out(run: Path) -> None:
-    lines = [
-        '{"e":"run"}',
-        '{"e":"later","t":1}',
-        "no json",
-        "[]",
-        '{"e":"note","t":1,"text":"x"}',
-        '{"e":"note","t":1,"text":"y","id":"preflight-check"}',
-        '{"e":"note","t":1,"text":"y","id":"preflight-check","parameters":[]}',
-        '{"e":"note","t":1',
-    ]
-    (run / JOURNAL).write_text("\n".join(lines))
-    assert [each["text"] for each in Watched(run).complete_state()["feed"]] == ["x"]
+HOSTILE_LINES = [
+    '{"e":"run"}',
+    '{"e":"later","t":1}',
+    "no json",
+    "[]",
+    '{"e":"note","t":1,"text":"y","id":"preflight-check"}',
+    '{"e":"note","t":1,"text":"y","id":"preflight-check","parameters":[]}',
+    "[" * 100_000,
+    '{"e":' * 100_000,
+    '{"e":"note","t":1,"text":{"a":[]}}',
+    '{"e":"second","t":1,"tps":NaN,"p99":null,"phase":""}',
+    '{"e":"second","t":1,"tps":1e999,"p99":null,"phase":""}',
+    '{"e":"second","t":"x","tps":"fast","p99":[],"phase":{}}',
+    '{"e":"run","t":1,"trials":[[1,"../../x","a",4],[2,"b",["c"],"d"]]}',
+    '{"e":"run","t":1,"trials":7}',
+    '{"e":["run"],"t":1}',
+    '{"e":"ended","t":1,"outcome":"finished","tps":"x","p99":"y"}',
+    '{"e":"trial","t":1,"n":[1],"total":1,"label":"x","seconds":1,"left_s":1}',
+    '{"e":"health","t":1,"busy":[[[]]]}',
+    '{"e":"end","t":{},"how":[],"outcome":[]}',
+    "\x00\xff",
+]
 
 
-def test_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", HOSTILE_LINES, ids=range(len(HOSTILE_LINES)))
+def test_a_hostile_line_is_left_out(run: Path, line: str) -> None:
+    def fail(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    good = '{"e":"run","t":1,"trials":[[1,"0001-a-c4","a",4]]}'
+    half = '{"e":"note","t":1'
+    (run / JOURNAL).write_text(f'{good}\n{line}\n{{"e":"note","t":2,"text":"still here"}}\n{half}', "latin-1")
+    text = encode_event("all", state(run)).decode().partition("data: ")[2]
+    feed = json.loads(text, parse_constant=fail)["feed"]
+    assert feed[-1]["text"] == "still here"
+    assert "y" not in [each["text"] for each in feed]
+
+
+def write_lines(path: Path, *lines: dict[str, Any]) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_path_of_a_trial_is_not_followed(tmp_path: Path, run: Path) -> None:
+    elsewhere = tmp_path / "elsewhere" / ".x.partial"
+    elsewhere.mkdir(parents=True)
+    look = {"event": "blockers", "wall_us": 1_000_000, "rows": [{"blocked_by": 7, "state": "secret"}]}
+    write_lines(elsewhere / "probe.jsonl", look)
+    (run / ".a").mkdir()
+    trial = {"e": "trial", "t": 1, "n": 1, "total": 1, "label": "x", "seconds": 1, "left_s": 1}
+    write_lines(run / JOURNAL, {"e": "run", "t": 1, "trials": [[1, "a/../../elsewhere/.x", "a", 4]]}, trial)
+    assert "secret" not in json.dumps(state(run))
+
+
+def test_a_grid_has_a_limit(run: Path) -> None:
+    trials = [[at + 1, f"{at}-x", f"arm {at % 3_000}", at] for at in range(9_000)]
+    write_lines(run / JOURNAL, {"e": "run", "t": 1, "trials": trials})
+    grid = state(run)["grid"]
+    assert (len(grid["arms"]), len(grid["clients"])) == (MOST_ARMS, MOST_CLIENTS)
+
+
+def test_a_line_is_read_when_it_is_whole_and_a_pipe_is_no_journal(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / JOURNAL)
+    assert Tail(tmp_path / JOURNAL).lines() == []
     tail = Tail(tmp_path / "lines")
     assert tail.lines() == []
     with (tmp_path / "lines").open("w") as file:
@@ -211,9 +259,9 @@ def test_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
 
 def waits(wall_s: float, *rows: tuple[str | None, str | None, int]) -> dict[str, Any]:
     keys = ("backend_type", "wait_type", "wait", "sessions")
-    found = [dict(zip(keys, ("client backend", *row), strict=True)) for row in rows]
-    # which is no session's ID
-    found.append(dict(zip(keys, ("checkpointer", "Timeout", "CheckpointWriteDelay", 1), strict=True)))
+    # the last is no session's
+    every = [("client backend", *row) for row in rows] + [("checkpointer", "Timeout", "CheckpointWriteDelay", 1)]
+    found = [dict(zip(keys, row, strict=True)) for row in every]
     return {"event": "waits", "wall_us": int(wall_s * 1e6), "rows": found}
 
 
@@ -222,26 +270,20 @@ def sample(wall_s: float, source: str, labels: dict[str, str], **values: float) 
     return {"event": "sample", "wall_us": int(wall_s * 1e6), "source": source, "span_us": 1_000_000, "rows": [row]}
 
 
+def blockers(wall_s: float, blocked_by: int, state: str, number: int) -> dict[str, Any]:
+    rows = [{"blocked_by": blocked_by, "state": state}] * number
+    return {"event": "blockers", "wall_us": int(wall_s * 1e6), "rows": rows}
+
+
 def test_what_a_silent_server_did_last_is_not_shown_for_ever() -> None:
-    wait = {"backend_type": "client backend", "wait_type": "Lock", "wait": "tuple", "sessions": 3}
-    process = {"labels": {"pid": "3", "kind": "checkpointer"}, "values": {"cpu": 5e5}}
-    cpu = {"event": "sample", "source": "cpu", "span_us": 1e6, "rows": [{"labels": {}, "values": {"user": 0.1}}]}
     sampled = Sampled()
-    sampled.add(
-        [
-            {"event": "waits", "wall_us": 10_000_000, "rows": [wait]},
-            {"event": "blockers", "wall_us": 10_100_000, "rows": [{"blocked_by": 2, "state": "active"}]},
-            {"event": "sample", "source": "process", "wall_us": 10_200_000, "span_us": 1e6, "rows": [process]},
-            *({**cpu, "wall_us": at * 1_000_000} for at in range(11, 14)),
-        ]
-    )
-    shown = {"wait": sampled.wait, "blocker": sampled.blocker, "process": sampled.process}
-    assert shown == {
-        "wait": "Lock tuple: 3.0 sessions",
-        "blocker": "process 2 (active) blocks 1",
-        "process": "checkpointer (3): 50 % of a core",
-    }
-    sampled.add([{**cpu, "wall_us": at * 1_000_000} for at in range(14, 20)])
+    process = sample(10.2, "process", {"pid": "3", "kind": "checkpointer"}, cpu=5e5)
+    cpu = [sample(at, "cpu", {}, user=0.1) for at in range(11, 20)]
+    sampled.add([waits(10, ("Lock", "tuple", 3)), blockers(10.1, 2, "active", 1), process, *cpu[:3]])
+    assert (sampled.wait, sampled.blocker, sampled.process) == (
+        "Lock tuple: 3.0 sessions", "process 2 (active) blocks 1", "checkpointer (3): 50 % of a core",
+    )  # fmt: skip
+    sampled.add(cpu[3:])
     assert [sampled.wait, sampled.blocker, sampled.process] == [None] * 3
 
 
@@ -251,7 +293,7 @@ def test_samples_of_the_probe_by_second() -> None:
         [
             waits(10.1, ("CPU", None, 2), ("Lock", "transactionid", 4)),
             waits(10.6, ("CPU", None, 1), ("IO", "WalSync", 1)),
-            {"event": "blockers", "wall_us": 10_600_000, "rows": [{"blocked_by": 7, "state": MARKUP}] * 3},
+            blockers(10.6, 7, MARKUP, 3),
             sample(10.7, "cpu", {}, user=0.5, system=0.25, irq=0.05, iowait=0.1, steal=0.0),
             sample(10.7, "disk", {"device": "a", "holds": "data"}, utilisation=0.5, written=2_000_000, read=0),
             sample(10.7, "wal_position", {}, inserted=1_000_000),
@@ -263,16 +305,11 @@ def test_samples_of_the_probe_by_second() -> None:
             waits(11.1),
         ]
     )
-    assert sampled.rows == [
-        {
-            "t": 10,
-            "cpu": [0.5, 0.25, 0.05, 0.1, 0.0],
-            "disk": [0.5, 2.0, 0.0],
-            "wal": 1.0,
-            "waits": {"CPU": 1.5, "Lock": 2.0, "WAL": 0.5},
-            "marks": ["checkpoint (time)", "autovacuum"],
-        }
-    ]
+    (row,) = sampled.rows
+    assert row == {
+        "t": 10, "cpu": [0.5, 0.25, 0.05, 0.1, 0.0], "disk": [0.5, 2.0, 0.0], "wal": 1.0,
+        "waits": {"CPU": 1.5, "Lock": 2.0, "WAL": 0.5}, "marks": ["checkpoint (time)", "autovacuum"],
+    }  # fmt: skip
     assert sampled.wait == "Lock transactionid: 2.0 sessions"
     assert sampled.blocker == f"process 7 ({MARKUP}) blocks 3"
     assert sampled.process == "client backend (7): 25 % of a core"
@@ -280,26 +317,14 @@ def test_samples_of_the_probe_by_second() -> None:
 
 def test_the_time_between_two_attempts_costs_nothing(run: Path) -> None:
     lines = [("run", 100), ("note", 130), ("run", 1_000), ("end", 1_020), ("run", 5_000), ("note", 5_007)]
-    said = [json.dumps({"e": kind, "t": t, "trials": [], "text": "x", "how": "", "outcome": ""}) for kind, t in lines]
-    (run / JOURNAL).write_text("\n".join(said) + "\n")
-    assert Watched(run).complete_state()["now"]["ran_s"] == 30 + 20 + 7
-
-
-def test_a_failed_trial_that_is_repeated_counts_once(run: Path) -> None:
-    with JournalView(QuietView()) as view:
-        view.event(RunBegan(run, TRIALS[:1]))
-        one_trial(view, 1, 100, Outcome.FAILED)
-    with JournalView(QuietView()) as view:
-        view.event(RunBegan(run, TRIALS[:1]))
-        view.event(TrialStarted(1, 1, "trial 1", 2.0, later=0))
-        grid = Watched(run).complete_state()["grid"]
-    (cell,) = grid["cells"]
-    assert (grid["done"], cell["done"], cell["failed"], cell["running"]) == (0, 0, 0, True)
+    write_lines(
+        run / JOURNAL, *({"e": kind, "t": t, "trials": [], "text": "x", "how": "", "outcome": ""} for kind, t in lines)
+    )
+    assert state(run)["now"]["ran_s"] == 30 + 20 + 7
 
 
 def test_requests_reach_the_run(run: Path) -> None:
-    with running(run), JournalView(QuietView(), controlled=True) as view:
-        view.event(RunBegan(run, TRIALS))
+    with running(run), began(run, controlled=True) as view:
         assert (run / CONTROL).stat().st_mode & 0o777 == 0o700
         ask(run, Ask.MARK, MARKUP)
         ask(run, Ask.STOP_AFTER)
@@ -308,37 +333,18 @@ def test_requests_reach_the_run(run: Path) -> None:
         (mark,) = view.marks()
         assert mark.text == MARKUP
         assert view.marks() == []
-    with pytest.raises(UsageError, match="accepts no requests"):
-        ask(run, Ask.STOP_NOW)
-
-
-def test_stop_now_is_ctrl_c(run: Path) -> None:
-    with running(run), JournalView(QuietView(), controlled=True) as view:
-        view.event(RunBegan(run, TRIALS))
         with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes while this waits
             ask(run, Ask.STOP_NOW)
             wait_until(lambda: False)
 
 
 def test_a_run_without_live_takes_no_wishes(run: Path) -> None:
-    with running(run), JournalView(QuietView()) as view:
-        view.event(RunBegan(run, TRIALS))
-        with pytest.raises(UsageError, match="accepts no requests"):
-            ask(run, Ask.STOP_NOW)
+    with running(run), began(run), pytest.raises(UsageError, match="accepts no requests"):
+        ask(run, Ask.STOP_NOW)
+    # nor does one that was killed
     (run / CONTROL).mkdir()
     with pytest.raises(UsageError, match="accepts no requests"):
-        # of a run that was killed
         ask(run, Ask.STOP_NOW)
-
-
-def test_the_owner_of_a_connection_is_known() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        port = client.getsockname()[1]
-        assert owner_of(port) == os.geteuid()
-        assert may_ask("127.0.0.1", port)
-    assert not may_ask("127.0.0.1", port)
-    assert not may_ask("somebody", port)
-    assert may_ask("192.0.2.7", port)
 
 
 def test_a_server_beside_a_run_ends_when_nobody_needs_it(run: Path) -> None:
@@ -367,22 +373,17 @@ def test_one_reader_serves_all_watchers(run: Path) -> None:
         made.append(Watched(path))
         return made[-1]
 
-    async def watch(hub: Hub) -> list[bytes]:
+    async def watch() -> list[bytes]:
         return [message async for message in hub.messages(run)]
 
-    async def ten(hub: Hub) -> list[list[bytes]]:
-        return await asyncio.gather(*(watch(hub) for _ in range(10)))
+    async def ten_and_one_later() -> list[list[bytes]]:
+        return [*await asyncio.gather(*(watch() for _ in range(10))), await watch()]
 
-    with JournalView(QuietView()) as view:
-        view.event(RunBegan(run, TRIALS))
-        one_trial(view, 1, 100.0)
+    with began(run) as view:
+        one_trial(view, 1)
         view.event(RunEnded("came to its end", Outcome.FINISHED))
     hub = Hub(make)
-
-    async def ten_and_one_later(hub: Hub) -> list[list[bytes]]:
-        return [*await ten(hub), await watch(hub)]
-
-    seen = asyncio.run(ten_and_one_later(hub))
+    seen = asyncio.run(ten_and_one_later())
     # who comes back finds what was read: the probe's file of a trial that ended is gone
     assert len(made) == 1
     assert hub.watching == 0
@@ -390,6 +391,33 @@ def test_one_reader_serves_all_watchers(run: Path) -> None:
         assert messages[0].startswith(b"event: all\n")
         assert json.loads(messages[0].split(b"data: ", 1)[1])["now"]["end"]
         assert messages[-1] == b"event: over\ndata: {}\n\n"
+
+
+def test_streams_have_a_limit_by_address_and_runs_that_nobody_watches_make_room(tmp_path: Path, run: Path) -> None:
+    write_lines(run / JOURNAL, {"e": "note", "t": 1, "text": "x"})
+
+    async def watch() -> None:
+        hub = Hub()
+        streams = [hub.messages(run, "192.0.2.1") for _ in range(MOST_STREAMS_EACH)]
+        for each in streams:
+            assert not hub.is_full("192.0.2.1")
+            await anext(each)
+        assert hub.is_full("192.0.2.1")
+        assert not hub.is_full("192.0.2.2")
+        for each in streams:
+            await each.aclose()  # type: ignore[attr-defined]
+        assert not hub.is_full("192.0.2.1")
+        for at in range(2 * MOST_STREAMS):
+            (tmp_path / str(at)).mkdir()
+            stream = hub.messages(tmp_path / str(at))
+            await anext(stream)
+            await stream.aclose()  # type: ignore[attr-defined]
+        assert len(hub._channels) == MOST_STREAMS
+        for channel in list(hub._channels.values()):
+            channel.end()
+        assert hub._channels == {}
+
+    asyncio.run(watch())
 
 
 @pytest.fixture(autouse=True)
