@@ -8,10 +8,10 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 import uvicorn
@@ -111,46 +111,28 @@ def test_a_run_is_watched_and_stopped(browser: Browser, warm_home: Home, tmp_pat
         expect(page.locator("#feed")).to_contain_text(f"mark {NAME}")
         expect(page.locator("#strip-tps svg")).to_be_visible()
         seen_in_both_lights(page)
-        another_server(run.url, warm_home, tmp_path, page)
-        page.reload()  # its buttons are of the server before
-        page.click("text=Stop now")
-        expect(page.locator("#link")).to_have_text("Over")
-        expect(page.locator("#headline")).to_have_text("The run was interrupted")
-        assert run.end() == ExitCode.INTERRUPTED
-        page.click("text=Results")
-        expect(page.locator("footer")).to_contain_text(urlsplit(run.url).path.rpartition("/")[2])
-        page.click("text=all runs")
-        expect(page.locator("#runs")).to_contain_text("watched")
-        assert fits(page)
-
-
-def another_server(url: str, home: Home, folder: Path, page: Page) -> None:
-    """Ends the server that the page has come from, and starts another one in its place."""
-    (pid,) = background_servers(folder)
-    os.kill(pid, signal.SIGTERM)
-    expect(page.locator("#link")).to_contain_text("Connection lost")
-    port = urlsplit(url).port
-    server = subprocess.Popen(
-        [PGDYNO, "serve", "pgdyno-runs", f"--listen=:{port}"],
-        cwd=folder,
-        env=environment(home),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    _started.append(server)
-    expect(page.locator("#link")).to_have_text("Live")
-
-
-_started: list[subprocess.Popen[bytes]] = []
-
-
-@pytest.fixture(autouse=True)
-def _ended() -> Iterator[None]:
-    yield
-    while _started:
-        server = _started.pop()
-        server.send_signal(signal.SIGINT)
-        assert server.wait(60) == ExitCode.OK
+        # another server takes the place of the one that the page has come from
+        (pid,) = background_servers(tmp_path)
+        os.kill(pid, signal.SIGTERM)
+        expect(page.locator("#link")).to_contain_text("Connection lost")
+        words = [PGDYNO, "serve", "pgdyno-runs", f"--listen=:{urlsplit(run.url).port}"]
+        silent = subprocess.DEVNULL
+        with subprocess.Popen(words, cwd=tmp_path, env=environment(warm_home), stdout=silent, stderr=silent) as server:
+            try:
+                expect(page.locator("#link")).to_have_text("Live")
+                page.reload()  # its buttons are of the server before
+                page.click("text=Stop now")
+                expect(page.locator("#link")).to_have_text("Over")
+                expect(page.locator("#headline")).to_have_text("The run was interrupted")
+                assert run.end() == ExitCode.INTERRUPTED
+                page.click("text=Results")
+                expect(page.locator("footer")).to_contain_text(urlsplit(run.url).path.rpartition("/")[2])
+                page.click("text=all runs")
+                expect(page.locator("#runs")).to_contain_text("watched")
+                assert fits(page)
+            finally:
+                server.send_signal(signal.SIGINT)
+            assert server.wait(60) == ExitCode.OK
 
 
 @contextmanager
@@ -205,65 +187,65 @@ def test_stored_runs_behind_a_token(browser: Browser, tmp_path: Path, monkeypatc
         seen_in_both_lights(page)
 
 
+@contextmanager
+def journal(
+    browser: Browser, folder: RunFolder, width: int = 1280, scheme: str = "light", trials: Sequence[GridTrial] = ()
+) -> Iterator[tuple[JournalView, Page]]:
+    """A run of `trials` that writes its journal, and a page that has entered the server of its folder."""
+    with (folder.path / ".lock").open("w") as lock, JournalView(QuietView()) as view:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        view.event(RunBegan(folder.path, trials))
+        access = Access("the-token")
+        with served(folder.path.parent, access) as url, looked_at(browser, width, scheme) as page:
+            page.goto(f"{url}/enter#the-token")
+            expect(page.locator("h1")).to_have_text("1 run")
+            yield view, page
+
+
 def test_the_interval_of_a_comparison_has_axes(browser: Browser, tmp_path: Path) -> None:
     plan = {"name": "two", "description": f"Is {NAME} faster?", "trial": {"seed": 1}}
     folder = RunFolder.create(tmp_path, sample_manifest(plan=plan))
-    with (folder.path / ".lock").open("w") as lock, JournalView(QuietView()) as view:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        view.event(RunBegan(folder.path, [GridTrial(1, "0001-a-c2", "a", 2)]))
+    with journal(browser, folder, 400, trials=[GridTrial(1, "0001-a-c2", "a", 2)]) as (view, page):
         for pairs in range(6, 10):
             half = 0.3 / pairs
             view.event(Looked("b", "a", NAME, "throughput", pairs, 20, 0.05, 0.05 - half, 0.05 + half, 0.02, None))
-        with served(tmp_path, Access("the-token")) as url, looked_at(browser, 400) as page:
-            page.goto(f"{url}/enter#the-token")
-            expect(page.locator("h1")).to_have_text("1 run")
-            page.goto(f"{url}/live/{folder.name}")
-            # the question of the plan is the heading
-            expect(page.locator("h1")).to_have_text(f"two: Is {NAME} faster?")
-            expect(page.locator(".look")).to_be_visible()
-            # the last half of the looks fits: 5 % and 0.3 / 8 around it
-            assert page.locator(".look-y span").all_text_contents() == ["+8.8 %", "0", "\u22128.8 %"]
-            assert page.locator(".look-x span").all_text_contents() == ["6 pairs", "20 pairs"]
-            expect(page.locator("#looks")).to_contain_text("Grey: differences within ±2 %, which count as none.")
-            seen_in_both_lights(page)
+        page.goto(urljoin(page.url, f"/live/{folder.name}"))
+        # the question of the plan is the heading
+        expect(page.locator("h1")).to_have_text(f"two: Is {NAME} faster?")
+        expect(page.locator(".look")).to_be_visible()
+        # the last half of the looks fits: 5 % and 0.3 / 8 around it
+        assert page.locator(".look-y span").all_text_contents() == ["+8.8 %", "0", "\u22128.8 %"]
+        assert page.locator(".look-x span").all_text_contents() == ["6 pairs", "20 pairs"]
+        expect(page.locator("#looks")).to_contain_text("Grey: differences within ±2 %, which count as none.")
+        seen_in_both_lights(page)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("width", [400, 1280])
 def test_the_best_so_far_of_a_search_comes_with_its_noise(browser: Browser, tmp_path: Path, width: int) -> None:
+    settings = {"shared_buffers": "2100MB", "max_wal_size": "7GB", "random_page_cost": NAME, "geqo": "off"}
     folder = RunFolder.create(tmp_path, sample_manifest())
-    settings = {
-        "shared_buffers": "2100MB",
-        "max_wal_size": "7GB",
-        "random_page_cost": NAME,
-        "checkpoint_timeout": "9min",
-    }
-    with (folder.path / ".lock").open("w") as lock, JournalView(QuietView()) as view:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        view.event(RunBegan(folder.path, []))
-        with served(tmp_path, Access("the-token")) as url, looked_at(browser, width) as page:
-            page.goto(f"{url}/enter#the-token")
-            expect(page.locator("h1")).to_have_text("1 run")
-            page.goto(f"{url}/live/{folder.name}")
-            expect(page.locator("#headline")).to_have_text("Getting ready")
-            expect(page.locator("#best")).to_be_hidden()
-            # the number of trials of a search is not known in advance
-            view.event(TrialStarted(1, 1, "the starting configuration", 2.0, later=0, is_open=True))
-            expect(page.locator("#headline")).to_have_text("Trial 1: the starting configuration")
-            view.event(TrialEnded(Outcome.FINISHED, 1000.0, 2.5))
-            expect(page.locator("#trials")).to_have_text("1 trial done")
-            view.event(BestSeen(1000.0, 1000.0, "tps", None, 1, {}))
-            expect(page.locator("#best-figure")).to_have_text("1,000 tps in 1 trial, the starting configuration")
-            expect(page.locator("#best-noise")).to_contain_text("Noise of one trial: not known yet.")
-            view.event(BestSeen(1210.0, 1000.0, "tps", 0.021, 3, settings))
-            words = "1,210 tps in 3 trials, +21 % from the starting configuration (1,000 tps)"
-            expect(page.locator("#best-figure")).to_have_text(words)
-            expect(page.locator("#best-noise")).to_contain_text("Noise of one trial: ±2.1 %.")
-            assert page.locator("#best-settings dt").all_text_contents() == list(settings)
-            assert page.locator("#best-settings dd").all_text_contents() == list(settings.values())
-            seen_in_both_lights(page)
-            view.event(RunEnded("came to its end", Outcome.FINISHED))
-            expect(page.locator("#best")).to_be_hidden()
+    with journal(browser, folder, width) as (view, page):
+        page.goto(urljoin(page.url, f"/live/{folder.name}"))
+        expect(page.locator("#headline")).to_have_text("Getting ready")
+        expect(page.locator("#best")).to_be_hidden()
+        # the number of trials of a search is not known in advance
+        view.event(TrialStarted(1, 1, "the starting configuration", 2.0, later=0, is_open=True))
+        expect(page.locator("#headline")).to_have_text("Trial 1: the starting configuration")
+        view.event(TrialEnded(Outcome.FINISHED, 1000.0, 2.5))
+        expect(page.locator("#trials")).to_have_text("1 trial done")
+        view.event(BestSeen(1000.0, 1000.0, "tps", None, 1, {}))
+        expect(page.locator("#best-figure")).to_have_text("1,000 tps in 1 trial, the starting configuration")
+        expect(page.locator("#best-noise")).to_contain_text("Noise of one trial: not known yet.")
+        view.event(BestSeen(1210.0, 1000.0, "tps", 0.021, 3, settings))
+        words = "1,210 tps in 3 trials, +21 % from the starting configuration (1,000 tps)"
+        expect(page.locator("#best-figure")).to_have_text(words)
+        expect(page.locator("#best-noise")).to_contain_text("Noise of one trial: ±2.1 %.")
+        assert page.locator("#best-settings dt").all_text_contents() == list(settings)
+        assert page.locator("#best-settings dd").all_text_contents() == list(settings.values())
+        seen_in_both_lights(page)
+        view.event(RunEnded("came to its end", Outcome.FINISHED))
+        expect(page.locator("#best")).to_be_hidden()
 
 
 GAP = """() => {
@@ -291,34 +273,26 @@ def test_the_page_of_a_server_whose_clock_and_probe_differ(
     ]
     lines = "".join(f"{json.dumps(each)}\n" for each in samples)
     (partial_path(folder.path, trials[1].slug) / "probe.jsonl").write_text(lines)
-    with (folder.path / ".lock").open("w") as lock, JournalView(QuietView()) as view:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        view.event(RunBegan(folder.path, trials))
+    with journal(browser, folder, scheme="dark", trials=trials) as (view, page):
         view.event(TrialStarted(1, 2, "a, 2 clients", 60.0, later=1))
         # of tpch: no throughput
         view.event(TrialEnded(Outcome.FINISHED, None, None, 123.4))
         view.event(TrialStarted(2, 2, "a, 2 clients", 60.0, later=0))
-        with served(tmp_path, Access("the-token")) as url, looked_at(browser, scheme="dark") as page:
-            page.add_init_script("const now = Date.now; Date.now = () => now.call(Date) + 3600_000;")
-            page.goto(f"{url}/enter#the-token")
-            expect(page.locator("h1")).to_have_text("1 run")
-            page.goto(f"{url}/live/{folder.name}")
-            expect(page.locator("#grid td").first).to_have_text("donetrial 2 of 2")
-            expect(page.locator("#left")).to_have_text(re.compile(r"^(1:00|0:5\d)$"))
-            expect(page.locator("#strip-cpu-title")).to_have_text("CPU of the host 4 % busy; n = 29 seconds")
-            assert page.evaluate(GAP) == [True, False, True]
-            page.locator("#strip-cpu svg").hover()
-            places = page.eval_on_selector_all(
-                ".strip .cur", "all => all.map((each) => Number(each.getAttribute('x1')))"
-            )
-            assert len(places) == 6
-            # one line at the pointer through all strips
-            assert len(set(places)) == 1
-            assert places[0] > 0
-            page.emulate_media(media="print")
-            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-            monkeypatch.setattr(viewers, "MOST_STREAMS_EACH", 0)
-            # browsers do not repeat a request that was refused
-            with page.expect_response(lambda answer: answer.url.endswith("/stream")):
-                page.reload()
-            expect(page.locator("#link")).to_have_text("The server refuses this page: load it again")
+        page.add_init_script("const now = Date.now; Date.now = () => now.call(Date) + 3600_000;")
+        page.goto(urljoin(page.url, f"/live/{folder.name}"))
+        expect(page.locator("#grid td").first).to_have_text("donetrial 2 of 2")
+        expect(page.locator("#left")).to_have_text(re.compile(r"^(1:00|0:5\d)$"))
+        expect(page.locator("#strip-cpu-title")).to_have_text("CPU of the host 4 % busy; n = 29 seconds")
+        assert page.evaluate(GAP) == [True, False, True]
+        page.locator("#strip-cpu svg").hover()
+        places = page.eval_on_selector_all(".strip .cur", "all => all.map((each) => Number(each.getAttribute('x1')))")
+        # one line at the pointer through all strips
+        assert (len(places), len(set(places))) == (6, 1)
+        assert places[0] > 0
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        monkeypatch.setattr(viewers, "MOST_STREAMS_EACH", 0)
+        # browsers do not repeat a request that was refused
+        with page.expect_response(lambda answer: answer.url.endswith("/stream")):
+            page.reload()
+        expect(page.locator("#link")).to_have_text("The server refuses this page: load it again")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page, expect
 from pypdf import PdfReader
 
 from pgdyno.analyse.comparison import compare
@@ -20,7 +21,8 @@ from pgdyno.report.translation import Language, use_language
 from pgdyno.store.probe_queries import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.trial_tables import StatementRow
 from tests.browser.conftest import Opens, serious
-from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep
+from tests.present import present
+from tests.unit.report_sample import SampleRun, add_failure, add_repeats, add_trial, manifest, render_html, sweep
 from tests.unit.test_function_shares import arm
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(2)\">'\""
@@ -39,23 +41,20 @@ def samples(number: int, name: str = "sda", steps: int = 12, step_s: float = 1.0
 
 
 def extras(run: SampleRun, text: str) -> Extras:
+    evidence = [Evidence(at=text, figures={"name": text})]
     finding = Finding(
-        rule="clock",
-        severity=Severity.CAUTION,
-        trials=[1],
-        message=text,
-        evidence=[Evidence(at=text, figures={"name": text})],
-        advice=text,
-        source=text,
+        rule="clock", severity=Severity.CAUTION, trials=[1], message=text, evidence=evidence, advice=text, source=text
     )
     arms = within(run, "target", Metric.TPS)
     probe_samples = {trial.number: samples(trial.number, text) for trial in run.trials}
-    sums = [ProcessSum(text, 1e6, 1e6, 1e6)]
-    return Extras([finding], compare(arms), probe_samples=probe_samples, processes={run.trials[0].number: sums})
+    sums = {run.trials[0].number: [ProcessSum(text, 1e6, 1e6, 1e6)]}
+    return Extras([finding], compare(arms), probe_samples=probe_samples, processes=sums)
 
 
-def full(name: str = "pg18") -> str:
-    """A page with every section; `name` is a target's, a query's, an error's, a finding's."""
+@pytest.fixture(scope="module")
+def page_text() -> str:
+    """A page with every section, whose names of targets, queries, errors and findings are script."""
+    name = EVIL
     run = sweep((name, "other"), clients=(1, 4, 16), repeats=3, seconds=10)
     number = run.trials[0].number
     run.of_statements = {
@@ -66,42 +65,74 @@ def full(name: str = "pg18") -> str:
     return render_html(run, name, extras(run, name))
 
 
-@pytest.fixture(scope="module")
-def page_text() -> str:
-    return full()
+def ground_of(page: Page) -> object:
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def test_the_page_requests_nothing_and_logs_no_error(opened: Opens, page_text: str) -> None:
+def test_the_page_works_by_mouse_and_key_and_keeps_nobody_out(opened: Opens, page_text: str) -> None:
     watched = opened(page_text)
-    assert [url.partition(":")[0] for url in watched.requests] == ["file"]
-    assert watched.complaints == []
-
-
-def test_the_timeline_shows_the_trial_that_is_chosen(opened: Opens, page_text: str) -> None:
-    page = opened(page_text).page
+    page = watched.page
     titles = page.locator("#strips h3").all_inner_texts()
     assert [title.partition(":")[0] for title in titles] == [
-        "Throughput", "p99", "Active sessions", "Processors of the host", "Disk (data wal, pg18)", "Disks", "WAL",
+        "Throughput", "p99", "Active sessions", "Processors of the host", f"Disk (data wal, {EVIL})", "Disks", "WAL",
     ]  # fmt: skip
     assert page.locator("#strips text", has_text="n = 12 seconds").count() == len(titles)
+    # the cursor goes by key and says the figures below it
+    cursor = page.locator("#cursor")
+    page.locator("#strips").focus()
+    page.keyboard.press("Home")
+    assert cursor.inner_text().startswith("-2 s · tps ")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert cursor.inner_text().startswith("0 s · tps ")
+    assert "Lock 3" in cursor.inner_text()
+    assert len({line.get_attribute("x1") for line in page.locator("#strips .cur").all()}) == 1
+    # another trial is chosen
     before = page.locator("#strips path").first.get_attribute("d")
     page.locator("#trial").select_option("2")
     assert page.locator("#strips path").first.get_attribute("d") != before
     assert page.locator("#strips text", has_text="checkpoint (time)").first.is_visible()
+    # names and queries that are script do nothing
+    assert page.locator("img").count() == 0
+    assert page.locator("td", has_text=EVIL).first.is_visible()
+    assert EVIL in page.locator("#strips").inner_text()
+    assert EVIL in page.locator("#trial").inner_text()
+    # the contents stay in view and say where the reader is
+    page.locator("#setup").scroll_into_view_if_needed()
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    assert 0 <= present(page.locator("nav").bounding_box())["y"] < 50
+    page.wait_for_selector("nav a[aria-current]")
+    # a table that is cut says so, and nothing is wider than the window
+    for size in (400, 1280, 2560):
+        page.set_viewport_size({"width": size, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= size
+        if size == 400:
+            page.wait_for_selector(".box.cut + .cue", state="visible")
+            narrow = page.locator(".box.cut").count()
+    expect(page.locator(".box.cut")).not_to_have_count(narrow)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    assert serious(page) == []
+    assert ground_of(page) == "rgb(255, 255, 255)"
+    page.emulate_media(color_scheme="dark")
+    dark = ground_of(page)
+    page.emulate_media(color_scheme="light")
+    page.get_by_role("button", name="Dark").click()
+    assert ground_of(page) == dark == "rgb(20, 23, 26)"
+    # it prints on white
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+    page.emulate_media(media="print")
+    assert ground_of(page) == "rgb(255, 255, 255)"
+    assert not page.locator("nav").first.is_visible()
+    assert [url.partition(":")[0] for url in watched.requests] == ["file"]
+    assert watched.complaints == []
 
 
-def test_the_cursor_goes_by_key_and_says_the_figures_below_it(opened: Opens, page_text: str) -> None:
-    page = opened(page_text).page
-    page.locator("#strips").focus()
-    page.keyboard.press("Home")
-    assert page.locator("#cursor").inner_text().startswith("-2 s · tps ")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    said = page.locator("#cursor").inner_text()
-    assert said.startswith("0 s · tps ")
-    assert "Lock 3" in said
-    places = {line.get_attribute("x1") for line in page.locator("#strips .cur").all()}
-    assert len(places) == 1
+@pytest.mark.long
+def test_a_dark_page_keeps_nobody_out(opened: Opens, page_text: str) -> None:
+    page = opened(page_text, color_scheme="dark").page
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    assert serious(page) == []
 
 
 def test_what_was_not_sampled_is_left_empty_and_zero_is_said(opened: Opens) -> None:
@@ -137,21 +168,11 @@ def test_what_was_not_sampled_is_left_empty_and_zero_is_said(opened: Opens) -> N
     assert page.locator("#dips ~ h3:not([id])").count() == 0
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark"), (2560, "light")])
-def test_nothing_is_wider_than_the_window(opened: Opens, page_text: str, width: int, scheme: str) -> None:
-    page = opened(page_text, width, color_scheme=scheme).page
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
-
-
 def test_a_hidden_heading_of_a_wide_table_does_not_widen_the_page(opened: Opens) -> None:
     run = SampleRun(manifest())
-    for repeat in range(1, 4):
-        for jit in ("on", "off"):
-            settings = {"jit": jit, "synchronous_commit": jit, "enable_incremental_sort": jit}
-            point = Point(clients=2, settings=settings)
-            add_trial(run, "pg18", 2, 100.0 + repeat, 900, repeat=repeat, seconds=2, point=point)
+    for jit in ("on", "off"):
+        settings = {"jit": jit, "synchronous_commit": jit, "enable_incremental_sort": jit}
+        add_repeats(run, 2, [101.0, 102.0, 103.0], point=Point(clients=2, settings=settings))
     page = opened(render_html(run, "here"), 400).page
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
@@ -211,65 +232,14 @@ def test_a_click_on_a_bar_of_a_flame_graph_gives_it_the_whole_width(opened: Open
     assert watched.complaints == []
 
 
-def test_the_button_changes_the_ground(opened: Opens, page_text: str) -> None:
-    page = opened(page_text).page
-    page.get_by_role("button", name="Dark").click()
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
-
-
 def test_answer_picture_noise_and_validity_are_above_the_fold(opened: Opens) -> None:
     for targets in (("pg18",), ("pg17", "pg18")):
         run = sweep(targets, clients=(1, 4, 16, 64), repeats=3, seconds=10)
         page = opened(render_html(run, "here", extras(run, "a name") if len(targets) > 1 else Extras([]))).page
         page.set_viewport_size({"width": 1280, "height": 800})
         for place in ("h1", ".proof svg:visible", ".glance", ".four"):
-            box = page.locator(place).last.bounding_box()
-            assert box is not None
+            box = present(page.locator(place).last.bounding_box())
             assert box["y"] + box["height"] <= 800, (targets, place)
-
-
-def test_the_contents_stay_in_view_and_say_where_the_reader_is(opened: Opens, page_text: str) -> None:
-    page = opened(page_text).page
-    page.locator("#setup").scroll_into_view_if_needed()
-    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
-    box = page.locator("nav").bounding_box()
-    assert box is not None
-    assert 0 <= box["y"] < 50
-    page.wait_for_selector("nav a[aria-current]")
-
-
-def test_a_table_that_is_cut_says_so(opened: Opens, page_text: str) -> None:
-    page = opened(page_text, 400).page
-    assert page.locator(".box.cut + .cue").first.is_visible()
-    page.set_viewport_size({"width": 2560, "height": 900})
-    page.wait_for_function("document.querySelectorAll('#points ~ .box.cut').length === 0")
-
-
-@pytest.mark.long_cases("dark")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(opened: Opens, page_text: str, scheme: str) -> None:
-    page = opened(page_text, color_scheme=scheme).page
-    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-    assert serious(page) == []
-
-
-def test_it_prints_with_all_its_tables(opened: Opens, page_text: str) -> None:
-    page = opened(page_text, color_scheme="dark").page
-    made = page.pdf(prefer_css_page_size=True)
-    assert made.startswith(b"%PDF")
-    page.emulate_media(media="print")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert not page.locator("nav").first.is_visible()
-
-
-def test_the_pdf_has_the_words_of_the_page() -> None:
-    printed = PdfReader(io.BytesIO(print_page(full(EVIL))))
-    text = "".join(each.extract_text() for each in printed.pages)
-    assert "<script>alert('x')</script>" in re.sub(r"\s", "", text)
-    # what is in folded tables, too
-    assert "shared_buffers" in text
-    assert [each for page in printed.pages for each in page.get("/Annots", []) if "evil" in str(each)] == []
-    assert {round(page.mediabox.width) for page in printed.pages} == {595}
 
 
 def test_without_a_browser_there_is_no_pdf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -304,17 +274,14 @@ def test_a_hundred_trials_are_under_3_mb_and_open(opened: Opens) -> None:
     assert watched.page.locator("#strips svg.sw").first.is_visible()
 
 
-def test_names_and_queries_that_are_script_do_nothing(opened: Opens) -> None:
-    watched = opened(full(EVIL))
-    watched.page.locator("#trial").select_option("2")
-    watched.page.locator("#strips").focus()
-    watched.page.keyboard.press("ArrowRight")
-    assert watched.complaints == []
-    assert [url.partition(":")[0] for url in watched.requests] == ["file"]
-    assert watched.page.locator("img").count() == 0
-    assert watched.page.locator("td", has_text=EVIL).first.is_visible()
-    assert EVIL in watched.page.locator("#strips").inner_text()
-    assert EVIL in watched.page.locator("#trial").inner_text()
+def test_the_pdf_has_the_words_of_the_page(page_text: str) -> None:
+    printed = PdfReader(io.BytesIO(print_page(page_text)))
+    words = "".join(each.extract_text() for each in printed.pages)
+    assert "<script>alert('x')</script>" in re.sub(r"\s", "", words)
+    # what is in folded tables, too
+    assert "shared_buffers" in words
+    assert [each for page in printed.pages for each in page.get("/Annots", []) if "evil" in str(each)] == []
+    assert {round(page.mediabox.width) for page in printed.pages} == {595}
 
 
 def test_one_trial_that_failed_makes_a_page_too(opened: Opens) -> None:

@@ -1,28 +1,115 @@
-"""From a probe's lines to the figures of a frame."""
+"""From a probe's lines about an invented server to the figures of a frame, and its pages in a terminal."""
 
+import io
 import json
 import re
+from collections import deque
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
-from pgdyno.watch.frame import class_of, frame_of
+from pgdyno.watch.frame import Frame, class_of, frame_of
+from pgdyno.watch.page import Page
+from pgdyno.watch.page import line as log_line
 from pgdyno.watch.polling import increases
-from tests.unit.watch_sample import (
-    CPU,
-    connected,
-    frame,
-    history,
-    line,
-    row,
-    sample,
-    samples_of,
-    second,
-    session,
-    waits,
-)
+from pgdyno.watch.probe_stream import Samples
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "watch.md"
+Line = dict[str, Any]
+WALL_US = 1_700_000_000_000_000
+ESCAPE = "\x1b[2J\x1b]0;pwned\x07"
+
+
+def line(event: str, t_s: float, **fields: object) -> Line:
+    return {"event": event, "t_us": round(t_s * 1e6), "wall_us": WALL_US + round(t_s * 1e6), **fields}
+
+
+def connected(t_s: float = 0.05) -> Line:
+    return line("connected", t_s, server_version="18.1", pid=1, sources=[])
+
+
+def waits(t_s: float, *rows: tuple[str, str, str | None, int]) -> Line:
+    names = ("backend_type", "wait_type", "wait", "sessions")
+    return line("waits", t_s, took_us=90, rows=[{**dict(zip(names, row, strict=True)), "query_id": 7} for row in rows])
+
+
+def sample(source: str, t_s: float, *rows: Line, span_s: float | None = 1.0) -> Line:
+    span_us = None if span_s is None else round(span_s * 1e6)
+    return line("sample", t_s, source=source, span_us=span_us, rows=list(rows))
+
+
+def row(labels: dict[str, str] | None = None, /, **values: float) -> Line:
+    return {"labels": labels or {}, "values": values}
+
+
+def session(pid: int, query: str, application: str = "shop", state: str = "active") -> Line:
+    who = {"pid": pid, "user": "alice", "database": "shop", "application": application, "state": state}
+    return {**who, "wait": "IO:DataFileRead", "query": query, "transaction_s": 1.5, "statement_s": 0.2}
+
+
+def counters() -> Line:
+    values = {"commits": 1000.0, "rollbacks": 2.0, "blocks_read": 100.0, "blocks_hit": 900.0}
+    return sample("databases", 0, row(**values, temp_bytes=0.0, deadlocks=0.0))
+
+
+CPU = {"user": 0.5, "system": 0.2, "idle": 0.2, "iowait": 0.05, "irq": 0.0, "steal": 0.05, "guest": 0.0}
+
+
+BLOCKER = {"pid": 12, "lock": "tuple", "blocked_by": 13, "state": f"idle{ESCAPE}", "wait_type": None, "wait": None}
+
+
+def second(number: int, name: str = "alice") -> list[Line]:
+    """Returns the lines of a local probe about the second that ends at `number`."""
+    looks = [
+        waits(
+            number - 1 + at / 10,
+            ("client backend", "CPU", None, 2),
+            ("client backend", "LWLock", "WALWrite", at % 2 * 2),
+            ("client backend", "Lock", "tuple", 1),
+            ("checkpointer", "IO", "DataFileWrite", 1),
+        )
+        for at in range(10)
+    ]
+    process = {"pid": "4711", "kind": "client backend", "user": name, "database": "shop", "activity": "UPDATE"}
+    return [
+        *looks,
+        sample("cpu", number, row(**CPU)),
+        sample("kernel", number, row(running=9)),
+        sample("cgroup", number, row(cpu_limit=4)),
+        sample("wal", number, row(bytes=2e6, syncs=300)),
+        sample("sessions", number, row(total=40, active=4, idle_in_transaction=2, oldest_transaction=1500)),
+        sample("disk", number, row({"device": "vda", "holds": "data wal"}, utilisation=0.45, written=3e6, writes=10)),
+        sample("disk", number, row({"device": "vdb"}, utilisation=0.9)),
+        sample("process", number, row(process, cpu=5e5, written=1e6)),
+        line("blockers", number, rows=[BLOCKER]),
+    ]
+
+
+SERVER = {"server": "alice@db/shop", "server_version": "18.1", "processors": 4.0}
+
+
+def samples_of(*seconds: list[Line], most: int = 60) -> Samples:
+    """Returns the last `most` of `seconds`, each with its lines."""
+    samples = Samples(deque(maxlen=most), {})
+    for lines in seconds:
+        samples.recent.append([])
+        for each in lines:
+            samples.take(each)
+    return samples
+
+
+def history(number: int = 3, name: str = "alice", *sessions: Line, most: int = 1) -> Samples:
+    """Returns the last `most` of `number` seconds, with 1,000 more commits in each but the first."""
+    every = [second(at, name) for at in range(1, number + 1)]
+    counted = [[*lines, counters(), {"event": "backends", "rows": list(sessions)}] for lines in every[1:]]
+    return samples_of([connected(), *every[0]], *counted, most=most)
+
+
+def frame(samples: Samples, *, away: str | None = None, queries: bool = False, **server: object) -> Frame:
+    """Returns a frame of `samples` and of a server."""
+    return {**frame_of(samples, 1.7e9, {}, away=away, queries=queries), **SERVER, **server}
 
 
 def test_a_second_holds_its_looks_and_the_samples_at_its_end() -> None:
@@ -64,9 +151,7 @@ def test_a_server_that_goes_away_is_away_until_it_is_back() -> None:
     assert samples.away(4.6) is None
     # that it was away is shown where it belongs, not among what is missing
     assert not samples.notes
-
-
-def test_a_server_that_says_nothing_is_away() -> None:
+    # one that says nothing is away, too
     samples = samples_of([connected(), waits(0.5)])
     assert samples.away(4.4) is None
     assert samples.away(6.5) == "no answer for 6 s"
@@ -78,19 +163,16 @@ def test_missing_data_is_reported_once() -> None:
     assert list(samples.notes) == ["waits: GRANT pg_monitor to it"]
 
 
-@pytest.mark.parametrize(
-    ("wait", "expected"),
-    [
+def test_classes_of_waits() -> None:
+    for wait, expected in (
         ("CPU", "CPU"),
         ("LWLock:WALWriteLock", "WAL"),
         ("IO:WalSync", "WAL"),
         ("IO:DataFileRead", "IO"),
         ("IPC:SyncRep", "other"),
         ("Extension", "other"),
-    ],
-)
-def test_classes_of_waits(wait: str, expected: str) -> None:
-    assert class_of(wait) == expected
+    ):
+        assert class_of(wait) == expected
 
 
 def fields(value: object) -> set[str]:
@@ -173,3 +255,59 @@ def test_busy_cores_are_not_busier_than_all_of_the_time() -> None:
     cpu = frame(samples_of([sample("cpu", 1, row(**counted), span_s=1.000016)]))["cpu"]
     assert cpu["busy"] == pytest.approx(1.0)
     assert cpu["busy"] <= 1.0
+
+
+NASTY = f"a{ESCAPE}\nb\u202e"
+
+
+def text_of(page: Page, width: int) -> str:
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=True, color_system=None, width=width, markup=False, highlight=False)
+    console.print(page)
+    return written.getvalue()
+
+
+def many_sessions() -> Frame:
+    return frame(history(3, "alice", *[session(at, "UPDATE t SET a = 1") for at in range(60)]))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60), (120, 40), (40, 18)], ids=str)
+def test_a_page_fills_the_terminal_and_no_more(size: tuple[int, int]) -> None:
+    lines = text_of(Page(many_sessions(), False, ["x" * 300], size[1]), size[0]).splitlines()
+    assert size[1] - 3 <= len(lines) <= size[1]
+    assert max(len(each) for each in lines) == size[0]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60), (100, None)], ids=str)
+def test_figures_are_not_cut(size: tuple[int, int | None]) -> None:
+    found = frame(history(3, "alice", session(4, "UPDATE t SET a = 1")))
+    text = text_of(Page(found, False, ["waits: no right"], size[1]), size[0])
+    words = " ".join(text.split())
+    for word in (
+        "alice@db/shop", "PostgreSQL 18.1", "tps 989", "CPU 70 %", "steal 5", "WAL 2.00 MB/s", "90.0 % hit",
+        "disk 45 % vda (data wal)", "4 cores", "■ CPU 2.0", "WAL 1.0", "Lock 1.0", "LWLock:WALWrite",
+        "4711 alice@shop UPDATE", "50 %", "12 waits for tuple", "state or wait",
+    ):  # fmt: skip
+        assert word in words, text
+    assert "waits: no right" in text.splitlines()[-1]
+
+
+def test_without_a_limit_tables_have_ten_rows_on_average() -> None:
+    rows = [each for each in text_of(Page(many_sessions(), False), 100).splitlines() if "alice@shop shop" in each]
+    # three tables, of which the first two have one and four rows
+    assert len(rows) == 30 - 1 - 4
+
+
+def test_names_from_outside_cannot_steer_the_terminal() -> None:
+    samples = history(3, NASTY, session(4, NASTY, NASTY, f"idle{NASTY}"))
+    found = frame(samples, queries=True, server=NASTY, server_version=NASTY, processors=None)
+    for text in (*(text_of(Page(found, True, [NASTY]), width) for width in (80, 200)), log_line(found)):
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+
+
+def test_a_line_for_a_log_and_a_server_that_is_away() -> None:
+    assert "989" in log_line(frame(history()))
+    assert log_line(frame(history())).endswith("CPU 2.0")
+    found = frame(history(3), away="connection refused")
+    assert text_of(Page(found, False), 100).count("no connection to the server: connection refused") == 1
+    assert log_line(found).endswith("away: connection refused")
