@@ -1,10 +1,10 @@
 """`pgdyno.open`: a run as tables for programs and notebooks."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas
 import polars
@@ -35,7 +35,7 @@ def run(folder: RunFolder) -> Run:
     return pgdyno.open(folder.path)
 
 
-def test_a_run_is_found_as_commands_find_it(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_found_as_commands_find_it(folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = folder.path.parent
     assert pgdyno.open(folder.name, runs=runs).name == folder.name
     assert pgdyno.open("latest", runs=str(runs)).name == folder.name
@@ -46,15 +46,11 @@ def test_a_run_is_found_as_commands_find_it(folder: RunFolder, monkeypatch: pyte
     assert pgdyno.open().manifest.workload == "select-only"
     with pytest.raises(StoreError, match="there is no run x"):
         pgdyno.open("x")
-
-
-def test_the_folder_of_runs_is_the_commands(folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config" / "pgdyno").mkdir(parents=True)
-    (tmp_path / "config" / "pgdyno" / "config.toml").write_text(f'runs = "{folder.path.parent}"\n')
-    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "config" / "pgdyno" / "config.toml").write_text(f'runs = "{runs}"\n')
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    monkeypatch.delenv("PGDYNO_RUNS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PGDYNO_RUNS")
     assert pgdyno.open().name == folder.name
     monkeypatch.setenv("PGDYNO_RUNS", "")
     assert pgdyno.open().name == folder.name
@@ -100,26 +96,24 @@ def test_a_notebook_shows_runs_and_tables(run: Run) -> None:
     assert repr(run.sql("SELECT 1 AS one")) == "<pgdyno table of 1 row: one>"
 
 
-@pytest.mark.parametrize(
-    ("changes", "column", "cell"),
-    [
-        ({"settings": {"work_mem": "64MB"}}, "settings", "work_mem=64MB"),
-        ({"variables": {"batch": "10"}}, "variables", "batch=10"),
-        ({"protocol": "extended"}, "protocol", "extended"),
-        ({"scale": 100}, "scale", "100"),
-        ({"workers": 7}, "workers", "7"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_notebook_shows_what_trials_vary(folder: RunFolder, changes: dict[str, Any], column: str, cell: str) -> None:
+def test_a_notebook_shows_what_trials_vary(folder: RunFolder) -> None:
     first = load_run(folder.path).trials[0].point
-    add_trial(folder, 3, point=first.model_copy(update=changes))
-    shown = pgdyno.open(folder.path)._repr_html_()
-    assert f"<th>clients</th><th>{column}</th><th>rate</th>" in shown
-    assert f"<td>{cell}</td>" in shown
-
-
-def test_a_notebook_shows_slow_throughput_with_its_digits(folder: RunFolder) -> None:
+    for number, (column, value, cell) in enumerate(
+        (
+            ("settings", {"work_mem": "64MB"}, "work_mem=64MB"),
+            ("variables", {"batch": "10"}, "batch=10"),
+            ("protocol", "extended", "extended"),
+            ("scale", 100, "100"),
+            ("workers", 7, "7"),
+        ),
+        start=3,
+    ):
+        path = add_trial(folder, number, point=first.model_copy(update={column: value}))
+        shown = pgdyno.open(folder.path)._repr_html_()
+        assert f"<th>clients</th><th>{column}</th><th>rate</th>" in shown
+        assert f"<td>{cell}</td>" in shown
+        shutil.rmtree(path)
+    # slow throughput has its digits
     events = sample_events(4, 2, 500, 900, seed=3)
     record = sample_record(3, events)
     slow = record.model_copy(update={"summary": present(record.summary).model_copy(update={"tps": 0.041234})})

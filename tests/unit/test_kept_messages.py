@@ -1,5 +1,7 @@
-"""Notes in run folders: translated by the report, as they were kept, and whoever wrote them."""
+"""Messages: kept in run folders, translated by the report, whoever wrote them; and with a sentence for one trial."""
 
+import ast
+import re
 from string import Formatter
 
 import pytest
@@ -12,8 +14,9 @@ from pgdyno.records.base import VALUE_FORMAT
 from pgdyno.report.export import markdown_of
 from pgdyno.report.report_content import NO_EXTRAS, digest, notes
 from pgdyno.report.several_runs import unite_runs
-from pgdyno.report.translation import Language, use_language
-from tests.unit.report_sample import SampleRun, manifest, sweep
+from pgdyno.report.translation import Language, translated, use_language
+from tests.present import present
+from tests.unit.report_sample import SampleRun, sweep
 
 DROPPED = Message(
     "budget-dropped",
@@ -35,9 +38,12 @@ def with_notes(*noted: Message | str, run: str = "quick-1") -> SampleRun:
 
 
 def test_a_message_within_a_message_is_kept() -> None:
-    kept = KeptMessage.model_validate_json(KeptMessage.of(DROPPED).model_dump_json()).message
-    assert str(kept) == str(DROPPED)
-    assert kept.parameters == DROPPED.parameters
+    kept = KeptMessage.of(DROPPED)
+    message = KeptMessage.model_validate_json(kept.model_dump_json()).message
+    assert (str(message), message.parameters) == (str(DROPPED), DROPPED.parameters)
+    # an earlier version kept its sentence
+    stored = kept.model_dump(mode="json", exclude={"messages"})
+    assert str(KeptMessage.model_validate(stored).message) == str(DROPPED)
 
 
 def test_reports_translate_notes_and_show_those_of_earlier_versions_as_they_are() -> None:
@@ -54,16 +60,11 @@ def test_notes_of_several_runs_have_the_run_and_their_ids() -> None:
     of = digest(unite_runs([with_notes(DROPPED, run="a-1"), with_notes("the fan was loud", run="b-2")]))
     found = notes(of)[:2]
     assert [each.message for each in found] == [f"a-1: {DROPPED}", "b-2: the fan was loud"]
-    assert found[0].value is not None
-    assert found[0].value.id == "budget-dropped"
-    assert DROPPED.parameters.items() <= found[0].value.parameters.items()
+    value = present(found[0].value)
+    assert value.id == "budget-dropped"
+    assert DROPPED.parameters.items() <= value.parameters.items()
     with use_language(Language.KOREAN):
         assert notes(of)[0].message == f"a-1: {IN_KOREAN}"
-
-
-def test_an_earlier_version_kept_the_sentence_of_a_message_within_another() -> None:
-    stored = KeptMessage.of(DROPPED).model_dump(mode="json", exclude={"messages"})
-    assert str(KeptMessage.model_validate(stored).message) == str(DROPPED)
 
 
 @pytest.mark.parametrize(
@@ -89,15 +90,10 @@ def test_a_template_that_does_not_fit_is_refused(changed: dict[str, object]) -> 
 
 
 def test_every_message_can_be_kept() -> None:
-    formats = [
-        (entry.id, form)
-        for entry in messages_page.entries()
-        for template in entry.templates
-        for _, _, form, _ in Formatter().parse(template)
-        if form
-    ]
+    templates = [template for entry in messages_page.entries() for template in entry.templates]
+    formats = [form for template in templates for _, _, form, _ in Formatter().parse(template) if form]
     assert formats
-    assert [each for each in formats if VALUE_FORMAT.fullmatch(each[1]) is None] == []
+    assert [form for form in formats if VALUE_FORMAT.fullmatch(form) is None] == []
 
 
 def test_the_page_lists_every_package_that_has_messages() -> None:
@@ -107,4 +103,31 @@ def test_the_page_lists_every_package_that_has_messages() -> None:
         if "Message(\n" in path.read_text() or 'Message("' in path.read_text()
     }
     assert having == set(messages_page.SECTIONS)
-    assert manifest().note_details == []
+
+
+_COUNTED = re.compile(r"(?<!of )\{(trials|count|dips|jumps|percentiles|more)\}(?: more)? (?!is)[a-z]+s\b")
+
+
+def _texts(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.IfExp):
+        return [*_texts(node.body), *_texts(node.orelse)]
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+def test_every_message_that_counts_something_has_a_singular() -> None:
+    lacking = []
+    for path, call in messages_page.message_calls():
+        if len(call.args) == 2:
+            lacking += [f"{path.name}: {text}" for text in _texts(call.args[1]) if _COUNTED.search(text)]
+    assert lacking == []
+
+
+def test_the_number_of_trials_chooses_the_sentence_without_a_count() -> None:
+    for parameters, said in (
+        ({"trials": 1}, "1 trial"),
+        ({"trials": 2}, "2 trials"),
+        ({"trials": 2, "count": 1}, "2 trial"),
+    ):
+        message = Message("off", "off in {trials} trial", "off in {trials} trials", **parameters)
+        with use_language(Language.ENGLISH):
+            assert str(message) == translated(message) == f"off in {said}"

@@ -1,4 +1,4 @@
-"""OpenMetrics: names with units, the export of a stored run; the bottleneck of a trial."""
+"""OpenMetrics: names with units, of a stored and of a running experiment; the bottleneck of a trial."""
 
 import csv
 import json
@@ -10,7 +10,8 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.metrics import Catalogue, openmetrics
-from pgdyno.metrics.meter import Meter
+from pgdyno.metrics.endpoint import parse_address
+from pgdyno.metrics.meter import Meter, Sampled
 from pgdyno.metrics.text import BOUNDS_S, Buckets, text_of
 from pgdyno.programs import locate
 from pgdyno.records import PlacedLines, Point
@@ -18,14 +19,12 @@ from pgdyno.records.probe import wait_class
 from pgdyno.report.answers.limits import limit_of, limits_table
 from pgdyno.report.export import to_csv
 from pgdyno.report.report_content import Extras, digest
-from pgdyno.report.terminal.run_report import all_lines
-from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.store import RunFolder, load_run
 from pgdyno.store.probe_queries import ProbeAverages, counted_waits, probe_averages
 from pgdyno.store.probe_tables import write_probed
 from tests.unit.events_sample import sample_events
 from tests.unit.openmetrics_check import CATALOGUE, parsed, probe_lines
-from tests.unit.report_sample import sweep
+from tests.unit.report_sample import plain_lines, sweep
 from tests.unit.store_sample import add_trial, sample_manifest, sample_record
 
 
@@ -44,6 +43,10 @@ def exported(folder: RunFolder, trial: int | None = None) -> str:
     return b"".join(openmetrics(load_run(folder), trial, CATALOGUE)).decode()
 
 
+def text_from(meter: Meter) -> str:
+    return b"".join(text_of(meter.collect())).decode()
+
+
 @pytest.mark.parametrize(
     ("workload", "scale", "said"),
     [
@@ -56,9 +59,8 @@ def test_scales_are_those_of_the_csv(workload: dict[str, object], scale: int | N
     plan = {**sample_manifest().plan, "workload": workload}
     folder = RunFolder.create(tmp_path, sample_manifest(plan=plan))
     add_trial(folder, 1, point=Point(clients=4, scale=scale))
-    data = load_run(folder)
-    (row,) = csv.DictReader(to_csv(data).splitlines())
-    (info,) = (line for line in b"".join(openmetrics(data, None, CATALOGUE)).decode().splitlines() if "_info{" in line)
+    (row,) = csv.DictReader(to_csv(load_run(folder)).splitlines())
+    (info,) = (line for line in exported(folder).splitlines() if "_info{" in line)
     assert (row["scale"], re.findall('scale="(.*?)"', info)) == (said, [said])
 
 
@@ -85,18 +87,16 @@ def test_all_of_the_probe_s_metrics_have_names_of_their_own() -> None:
 
 def test_a_stored_run_is_openmetrics_with_times(run: RunFolder) -> None:
     families = parsed(exported(run))
-    data = load_run(run)
-    transactions = families["pgdyno_transactions"]
     ends = {}
-    for sample in transactions.samples:
+    for sample in families["pgdyno_transactions"].samples:
         assert sample.timestamp is not None
         ends[tuple(sorted(sample.labels.items()))] = sample.value
     told = sum(value for labels, value in ends.items() if ("outcome", "succeeded") in labels)
-    assert told == sum(row.succeeded for row in data.intervals())
-    counts = [each for each in families["pgdyno_latency_seconds"].samples if each.name.endswith("_count")]
-    last = {each.labels["trial"] + each.labels["script"]: each.value for each in counts}
-    assert sum(last.values()) == told
-    assert families["pgdyno_latency_seconds"].unit == "seconds"
+    assert told == sum(row.succeeded for row in load_run(run).intervals())
+    latencies = families["pgdyno_latency_seconds"]
+    counts = [each for each in latencies.samples if each.name.endswith("_count")]
+    assert sum({each.labels["trial"] + each.labels["script"]: each.value for each in counts}.values()) == told
+    assert latencies.unit == "seconds"
     # counters of the probe are added up, by what stays of their labels
     process = [each for each in families["pgdyno_process_cpu_seconds"].samples if each.labels["trial"] == "1"]
     assert [each.value for each in process] == [0.25, 0.5, 0.75, 1.0]
@@ -105,6 +105,12 @@ def test_a_stored_run_is_openmetrics_with_times(run: RunFolder) -> None:
     assert families["pgdyno_new_thing"].type == "unknown"
     assert {each.value for each in families["pgdyno_active_sessions"].samples} == {1.5}
     assert {each.labels["trial"] for each in families["pgdyno_trial"].samples} == {"1", "2"}
+    # a single trial can be exported
+    families = parsed(exported(run, 2))
+    assert {each.labels["trial"] for family in families.values() for each in family.samples} == {"2"}
+    with pytest.raises(UsageError, match="has no trial 9") as caught:
+        exported(run, 9)
+    assert caught.value.hint == "its trials are 1 to 2"
 
 
 def test_scripts_of_one_name_have_series_of_their_own(tmp_path: Path) -> None:
@@ -119,18 +125,10 @@ def test_scripts_of_one_name_have_series_of_their_own(tmp_path: Path) -> None:
     # all but the last, in which one client was left
     for event in events[:-2]:
         meter.handle(event)
-    for text in (exported(folder), b"".join(text_of(meter.collect())).decode()):
+    for text in (exported(folder), text_from(meter)):
         families = parsed(text)
         for name in ("pgdyno_transactions", "pgdyno_latency_seconds", "pgdyno_second_latency_seconds"):
             assert {each.labels["script"] for each in families[name].samples} == {"own.sql #1", "own.sql #2"}
-
-
-def test_a_single_trial_can_be_exported(run: RunFolder) -> None:
-    families = parsed(exported(run, 2))
-    assert {each.labels["trial"] for family in families.values() for each in family.samples} == {"2"}
-    with pytest.raises(UsageError, match="has no trial 9") as caught:
-        exported(run, 9)
-    assert caught.value.hint == "its trials are 1 to 2"
 
 
 def test_buckets_are_those_of_the_histogram() -> None:
@@ -222,29 +220,110 @@ def test_the_limit_in_a_word(changes: dict[str, object], expected: str) -> None:
 
 
 def test_waits_for_wal_are_a_class_of_their_own() -> None:
-    assert wait_class("IO", "WALSync") == "WAL"
-    assert wait_class("LWLock", "WALInsert") == "WAL"
-    assert wait_class("IO", "DataFileRead") == "I/O"
-    assert wait_class("IPC", "ProcArrayGroupUpdate") == "other"
-    assert wait_class("BufferPin", "BufferPin") == "Lock"
-    assert wait_class("Buffer", "BufferCleanup") == "Lock"
-    assert wait_class("Buffer", "BufferExclusive") == "LWLock"
-    assert wait_class(None, None) == "other"
+    for kind, wait, expected in (
+        ("IO", "WALSync", "WAL"),
+        ("LWLock", "WALInsert", "WAL"),
+        ("IO", "DataFileRead", "I/O"),
+        ("IPC", "ProcArrayGroupUpdate", "other"),
+        ("BufferPin", "BufferPin", "Lock"),
+        ("Buffer", "BufferCleanup", "Lock"),
+        ("Buffer", "BufferExclusive", "LWLock"),
+        (None, None, "other"),
+    ):
+        assert wait_class(kind, wait) == expected
 
 
 def test_points_have_a_row_each_and_many_are_cut() -> None:
     run = sweep(clients=range(1, 31), repeats=3, seconds=3)
-    every = [seen(trial=trial.number) for trial in run.trials]
-    of = digest(run)
-    lines = [line.plain for line in all_lines(of, Layout(80), Extras(limits={each.trial: each for each in every}))]
+    lines = plain_lines(run, 80, Extras(limits={trial.number: seen(trial=trial.number) for trial in run.trials}))
     at = next(at for at, line in enumerate(lines) if line.startswith("In the probe's samples"))
-    rows = [line for line in lines[at:] if re.match(r"\d+ clients? ", line)]
-    assert len(rows) == 24
+    assert len([line for line in lines[at:] if re.match(r"\d+ clients? ", line)]) == 24
     assert "and 6 more in the HTML report" in lines
-    assert limits_table(of, {}) is None
+    assert limits_table(digest(run), {}) is None
 
 
 def test_a_busy_host_is_not_contradicted_by_sessions_between_two_statements() -> None:
     about = limit_of(seen(cpu=0.99, waits=(("Client", "ClientRead", 9.0), WORK))).about
     assert about == "host 99 % busy"
     assert "ClientRead" in limit_of(seen(waits=(("Client", "ClientRead", 9.0), WORK))).about
+
+
+def test_a_meter_says_what_the_engine_said(tmp_path: Path) -> None:
+    events = sample_events(4, 2, 500, 900)
+    probe = tmp_path / "probe.jsonl"
+    meter = Meter(CATALOGUE)
+    assert "pgdyno_trials_total" in text_from(meter)
+    meter.run_began("a-run")
+    meter.trial_started(3, "0003-a-c4", probe)
+    for event in events:
+        meter.handle(event)
+    families = parsed(text_from(meter))
+    transactions = families["pgdyno_transactions"].samples
+    assert sum(each.value for each in transactions if each.labels["outcome"] == "succeeded") == sum(
+        script["succeeded"] for event in events if event["event"] == "interval" for script in event["scripts"]
+    )
+    assert families["pgdyno_trial"].samples[0].labels == {"run": "a-run", "trial": "3", "slug": "0003-a-c4"}
+    assert sum(each.value for each in families["pgdyno_phase"].samples) == 1
+    # the probe's file grows; an incomplete line is read once it is complete
+    whole = [json.dumps(each) for each in probe_lines()]
+    probe.write_text("\n".join(whole)[:-5])
+    before = parsed(text_from(meter))
+    assert before["pgdyno_wal_position_inserted_bytes"].samples[0].value == 4000
+    assert "pgdyno_new_thing" in before
+    assert before["pgdyno_active_sessions"].samples[0].value == 1.5
+    probe.write_text("\n".join(whole) + "\n")
+    after = parsed(text_from(meter))
+    assert after["pgdyno_process_cpu_seconds"].samples[0].value == 1.0
+    meter.trial_ended("finished")
+    ended = parsed(text_from(meter))
+    assert ended["pgdyno_tps"].samples[0].value == 0
+    assert {each.labels["outcome"]: each.value for each in ended["pgdyno_trials"].samples}["finished"] == 1
+
+
+def test_addresses_are_on_loopback_unless_another_is_named() -> None:
+    loopback = ("127.0.0.1", 9187)
+    for text, expected in (
+        ("9187", loopback),
+        (":9187", loopback),
+        ("0.0.0.0:1", ("0.0.0.0", 1)),
+        ("[::1]:0", ("::1", 0)),
+    ):
+        assert parse_address(text) == expected
+    for text in ("", "x", "example.com:9187", "1.2.3.4:70000", "1.2.3.4:-1"):
+        with pytest.raises(UsageError, match="needs an address and a port"):
+            parse_address(text)
+
+
+def sample_at(source: str, at_s: int, span_s: int | None, **values: float) -> dict[str, object]:
+    rows = [{"labels": {"table": "a"}, "values": values}]
+    span_us = None if span_s is None else span_s * 1_000_000
+    return {"event": "sample", "source": source, "t_us": at_s * 1_000_000, "span_us": span_us, "rows": rows}
+
+
+OF_HOST = [sample_at("cpu", at, 1, user=0.1) for at in range(1, 40)]
+
+
+def samples_by_name(path: Path, *lines: dict[str, object]) -> dict[str, int]:
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return {family.name: len(family.samples) for family in Sampled(path).families(CATALOGUE, {})}
+
+
+def test_sessions_of_a_server_that_went_away_are_not_shown_for_ever(tmp_path: Path) -> None:
+    row = {"backend_type": "client backend", "wait_type": "CPU", "wait": None, "sessions": 8}
+    look: dict[str, object] = {"event": "waits", "t_us": 1_000_000, "rows": [row]}
+    for seconds, sessions in ((4, 1), (8, 0)):
+        shown = samples_by_name(tmp_path / "lines", look, *OF_HOST[:seconds])
+        assert shown == {"pgdyno_active_sessions": sessions, "pgdyno_cpu_user_ratio": 1}
+
+
+def test_a_gauge_is_shown_until_its_source_is_sampled_again(tmp_path: Path) -> None:
+    """Sizes of tables are sampled every 10 s, and seldom scraped within the 5 s after that."""
+
+    def is_shown(at_s: int, *slow: dict[str, object]) -> bool:
+        return samples_by_name(tmp_path / "lines", *slow, *OF_HOST[:at_s]).get("pgdyno_relations_size", 0) > 0
+
+    first, second = sample_at("relations", 1, None, size=8), sample_at("relations", 11, 10, size=8)
+    assert is_shown(10, first)
+    assert is_shown(20, first, second)
+    # a table that is no longer among those sampled, or a server that went away
+    assert not is_shown(39, first, second)

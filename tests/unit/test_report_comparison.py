@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from itertools import product
 from xml.etree import ElementTree
 
 import numpy as np
@@ -24,6 +25,7 @@ from pgdyno.report.terminal.block_lines import block_lines, table_lines
 from pgdyno.report.terminal.forest_plot import Forest
 from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.report.translation import Language, use_language
+from tests.present import present
 from tests.unit.comparison_sample import arms_of
 
 
@@ -35,28 +37,28 @@ def grid(metric: Metric = Metric.TPS) -> Arms:
     return arms_of(*zip(base, other, strict=True), names=("pg17", "pg18"), metric=metric)
 
 
-def test_the_sentence_comes_first_with_its_interval() -> None:
-    (found,) = compare([arms_of(([1000.0] * 6, [1050.0] * 6), names=("pg17", "pg18"))])
-    assert comparison_sentence(found) == (
-        "pg18 is faster than pg17 by throughput: +5.0 % (95 % interval +5.0 to +5.0 %) at 1 clients, 6 pairs"
-    )
-
-
-def test_the_sentence_names_the_setting_whose_values_are_the_arms() -> None:
+def test_the_sentence_names_the_setting_whose_values_are_the_arms_and_its_interval() -> None:
     arms = arms_of(([1000.0] * 6, [1050.0] * 6), names=("on", "off"))
     for by, other in (("settings.jit", "jit off"), ("scale", "scale off"), ("target", "off"), (None, "off")):
         (found,) = compare([replace(arms, by=by)])
-        assert comparison_sentence(found).startswith(f"{other} is faster than on by throughput")
+        assert comparison_sentence(found) == (
+            f"{other} is faster than on by throughput: +5.0 % (95 % interval +5.0 to +5.0 %) at 1 clients, 6 pairs"
+        )
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("unicode", [True, False])
-def test_the_table_fits_and_has_a_line_a_point(width: int, unicode: bool) -> None:
+def test_the_table_fits_and_has_a_line_a_point() -> None:
     (found,) = compare([grid()])
-    table = [line.plain for line in table_lines(compared_table(found, plots=True), Layout(width, unicode))]
-    assert max(map(len, table)) <= width
-    assert len([line for line in table if "clients" in line]) == 3
-    assert ("●" in "".join(table)) == unicode or width == 60
+    for width, unicode in product((60, 80, 120), (True, False)):
+        table = [line.plain for line in table_lines(compared_table(found, plots=True), Layout(width, unicode))]
+        assert max(map(len, table)) <= width
+        assert len([line for line in table if "clients" in line]) == 3
+        assert ("●" in "".join(table)) == (unicode and width > 60)
+    # an inconclusive point says how many pairs it needs
+    detectable = [line for line in comparison_lines(found) if "smallest detectable difference" in line]
+    assert "would reach a verdict" in "".join(detectable)
+    # figures stand beside where there is room
+    (found,) = compare([grid(Metric.P99)])
+    assert compared_table(found).headings[2:4] == ("pg17, ms", "pg18, ms")
 
 
 def test_without_a_finished_pair_there_is_no_table() -> None:
@@ -64,33 +66,23 @@ def test_without_a_finished_pair_there_is_no_table() -> None:
     assert comparison_lines(found) == [comparison_sentence(found)]
 
 
-def test_an_inconclusive_point_says_how_many_pairs_it_needs() -> None:
-    (found,) = compare([grid()])
-    assert any(
-        "smallest detectable difference" in line and "would reach a verdict" in line for line in comparison_lines(found)
-    )
+NEW_RUN = {
+    Language.ENGLISH: ("new run", "analysed without these"),
+    Language.KOREAN: ("새로 실행", "합치지 않고"),
+    Language.JAPANESE: ("新しい実行", "合わせずに"),
+    Language.CHINESE: ("新做", "不与这些数据合并"),
+}
 
 
-@pytest.mark.parametrize("language", Language)
 @pytest.mark.parametrize("paired", [True, False])
-def test_pairs_to_settle_it_are_those_of_a_new_run(language: Language, paired: bool) -> None:
+def test_pairs_to_settle_it_are_those_of_a_new_run(paired: bool) -> None:
     """Adding pairs until a difference shows raises the share of wrong claims: no sentence may suggest it."""
     (found,) = compare([arms_of(([100.0] * 3, [102.0, 103.0, 104.0]))])
-    with use_language(language):
-        words = new_run_words(found.points[0], 47, None, paired=paired)
-    new, alone = {
-        Language.ENGLISH: ("new run", "analysed without these"),
-        Language.KOREAN: ("새로 실행", "합치지 않고"),
-        Language.JAPANESE: ("新しい実行", "合わせずに"),
-        Language.CHINESE: ("新做", "不与这些数据合并"),
-    }[language]
-    assert new in words
-    assert alone in words
-    assert "47" in words
-
-
-@pytest.mark.parametrize("paired", [True, False])
-def test_the_spread_is_why_no_number_of_pairs_settles_a_difference_beyond_the_margin(paired: bool) -> None:
+    for language in Language:
+        with use_language(language):
+            words = new_run_words(found.points[0], 47, None, paired=paired)
+        assert all(each in words for each in (*NEW_RUN[language], "47"))
+    # the spread is why no number of pairs settles a difference beyond the margin
     random = np.random.default_rng(2)
     base, other = ([1000 * math.exp(each) for each in random.normal(0, 0.3, 6)] for _ in range(2))
     (found,) = compare([arms_of((base, other))], delta=0.01)
@@ -108,47 +100,30 @@ def test_a_gate_says_the_pairs_of_a_new_run() -> None:
     assert gate_json(found)["points"][2]["new_run_pairs"] > FEWEST_PAIRS
 
 
-def test_figures_stand_beside_where_there_is_room() -> None:
-    (found,) = compare([grid(Metric.P99)])
-    assert compared_table(found).headings[2:4] == ("pg17, ms", "pg18, ms")
-
-
 def test_a_title_names_no_side_as_less_latency_is_left_of_the_band() -> None:
     for title in (*TITLES.values(), *TITLES_OF_ONE.values()):
         assert not {"left", "right"} & set(title.split())
 
 
 def test_a_forest_puts_zero_and_means_where_they_are() -> None:
-    interval = paired_interval([0.1, 0.1, 0.1], 0.95)
-    assert interval is not None
+    interval = present(paired_interval([0.1, 0.1, 0.1], 0.95))
     forest = Forest(low=-0.1, high=0.1, edge=0.05)
     assert forest.line(interval, 21) == "     ┊    │    ┊    ●"
     assert forest.line(None, 21) == "     ┊    │    ┊     "
 
 
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [
-        (0.042, "+4.2 %"),
-        (-0.0042, "-0.42 %"),
-        (1.5, "+150 %"),
-        (0.00999, "+1.0 %"),
-        (0.0, "+0.00 %"),
-        (100.0, "+10,000 %"),
-        (2.7e6, ">10,000 %"),
-    ],
-)
-def test_percent(ratio: float, text: str) -> None:
-    assert percent(ratio) == text
+def test_percent() -> None:
+    ratios = (0.042, -0.0042, 1.5, 0.00999, 0.0, 100.0, 2.7e6)
+    shown = ["+4.2 %", "-0.42 %", "+150 %", "+1.0 %", "+0.00 %", "+10,000 %", ">10,000 %"]
+    assert [percent(ratio) for ratio in ratios] == shown
 
 
 def test_json_has_relative_differences() -> None:
     (found,) = compare([grid()])
     answer = json.loads(json.dumps(comparison_json(found)))
     assert [point["verdict"] for point in answer["points"]] == ["faster", "same", "inconclusive"]
-    interval = found.points[0].interval
-    assert interval is not None
-    assert answer["points"][0]["interval"]["low"] == pytest.approx(math.expm1(interval.low))
+    low = math.expm1(present(found.points[0].interval).low)
+    assert answer["points"][0]["interval"]["low"] == pytest.approx(low)
     assert answer["delta"] == 0.01
 
 

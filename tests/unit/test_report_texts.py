@@ -17,11 +17,10 @@ from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.messages import Message
 from pgdyno.report import numbers, translation
-from pgdyno.report.export import markdown_of
-from pgdyno.report.report_content import Extras, digest
+from pgdyno.report.report_content import Extras
 from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.report.translation import Language, capital, gettext, listed, translated, use_language
-from tests.unit.report_sample import add_failure, render_html, sweep
+from tests.unit.report_sample import add_failure, render_html, sweep, to_markdown
 
 OTHERS = [language for language in Language if language is not Language.ENGLISH]
 SAME = {"CPU", "I/O", "WAL", "Lock", "LWLock", "Client"}
@@ -75,6 +74,11 @@ def test_a_text_can_be_read_while_it_is_compiled_again(tmp_path: Path, monkeypat
     assert sorted(each.name for each in text.parent.iterdir()) == [compiled.name, text.name]
 
 
+KANA, HANGUL, HAN = "\u3040-\u30ff", "\uac00-\ud7af", "\u4e00-\u9fff"
+FOREIGN = {Language.KOREAN: KANA + HAN, Language.JAPANESE: HANGUL, Language.CHINESE: KANA + HANGUL}
+"""Characters that texts of each language do not have."""
+
+
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_language_has_every_text_with_its_placeholders_and_none_else(language: Language) -> None:
     wanted, there = texts_of_the_source(), ids(po(language))
@@ -82,25 +86,12 @@ def test_every_language_has_every_text_with_its_placeholders_and_none_else(langu
     assert sorted(wanted.keys() - there.keys()) == []
     assert sorted(there.keys() - wanted.keys()) == []
     assert {key[0] for key, other in there.items() if not other} == SAME
-    translated = {key[-1]: other for key, other in there.items() if other}
-    assert [text for text, other in translated.items() if placeholders(text) != placeholders(other)] == []
-
-
-KANA, HANGUL, HAN = "\u3040-\u30ff", "\uac00-\ud7af", "\u4e00-\u9fff"
-FOREIGN = {Language.KOREAN: KANA + HAN, Language.JAPANESE: HANGUL, Language.CHINESE: KANA + HANGUL}
-"""Characters that texts of each language do not have."""
-
-
-@pytest.mark.parametrize("language", OTHERS)
-def test_texts_are_in_their_own_language(language: Language) -> None:
+    texts = {key[-1]: other for key, other in there.items() if other}
+    assert [text for text, other in texts.items() if placeholders(text) != placeholders(other)] == []
     foreign = re.compile(f"[{FOREIGN[language]}]")
-    assert [other for other in ids(po(language)).values() if foreign.search(other)] == []
-
-
-@pytest.mark.parametrize("language", OTHERS)
-def test_the_compiled_texts_are_those_of_the_source(language: Language) -> None:
+    assert [other for other in texts.values() if foreign.search(other)] == []
     compiled = translation.translations(language)
-    for key, other in ids(po(language)).items():
+    for key, other in there.items():
         found = compiled.gettext(key[0]) if len(key) == 1 else compiled.ngettext(key[0], key[1], 2)
         # else: make build
         assert found == (other or key[0])
@@ -159,18 +150,14 @@ def test_plurals_are_english_s() -> None:
     with use_language(Language.KOREAN):
         assert (numbers.clients(1), numbers.clients(1200)) == ("클라이언트 1개", "클라이언트 1,200개")
     assert listed(["a", "b", "c"]) == "a, b and c"
+    assert [numbers.span_of_years(years) for years in (1, 1.5, 3)] == ["1 year", "1.5 years", "3 years"]
 
 
 def test_a_language_ends_with_its_block_even_by_an_exception() -> None:
     with use_language(Language.JAPANESE):
         assert gettext("Price") == "価格"
-
-    def fail() -> None:
-        with use_language(Language.JAPANESE):
-            raise ValueError
-
-    with pytest.raises(ValueError, match=r"^$"):
-        fail()
+    with pytest.raises(ValueError, match=r"^$"), use_language(Language.JAPANESE):
+        raise ValueError
     assert gettext("Price") == "Price"
 
 
@@ -190,24 +177,20 @@ def test_a_message_is_translated_by_its_template() -> None:
         assert translated(Message("other", "a message of a server")) == "a message of a server"
 
 
-@cache
-def english_page() -> str:
-    return render_html(sweep(("pg17", "pg18")), "here")
-
-
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_page_is_in_its_language(language: Language) -> None:
-    english = english_page()
+    run = sweep(("pg17", "pg18"), clients=(1, 4, 16), repeats=2)
+    english = render_html(run, "here")
     assert '<html lang="en">' in english
     with use_language(language):
-        page = render_html(sweep(("pg17", "pg18")), "here")
-        text = markdown_of(digest(sweep(("pg17", "pg18"))), Extras())
+        page = render_html(run, "here")
+        markdown = to_markdown(run)
     assert f'<html lang="{language}">' in page
     # texts long enough that they cannot be names are in no other language
     said = [text for text, *_ in texts_of_the_source() if len(text) > 24 and "{" not in text and text in english]
     assert said
     assert [text for text in said if text in page] == []
-    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    assert max(cell_len(line) for line in markdown.splitlines()) <= 80
 
 
 def test_sentences_end_with_their_language_s_full_stop() -> None:
@@ -228,7 +211,3 @@ def test_lines_are_broken_where_their_script_allows() -> None:
     assert all(cell_len(line) <= 20 for line in lines)
     assert not any(line.strip().startswith(("。", "、")) for line in lines)
     assert wrapped("one two three", 7) == ["one two", "three"]
-
-
-def test_years_are_counted_as_people_do() -> None:
-    assert [numbers.span_of_years(years) for years in (1, 1.5, 3)] == ["1 year", "1.5 years", "3 years"]
