@@ -3,7 +3,9 @@
 import hashlib
 import os
 import shutil
+import subprocess
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -22,8 +24,12 @@ from tests.unit.archive_sample import MARKUP, run_of
 SECRET = "hunter2planted"
 
 
+def call(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return run_pgdyno(["publish", *words, "--into=site"], cwd=folder, env=dict(os.environ))
+
+
 def publish(folder: Path, *words: str) -> str:
-    done = run_pgdyno(["publish", *words, "--into=site"], cwd=folder, env=dict(os.environ))
+    done = call(folder, *words)
     assert done.returncode == ExitCode.OK, done.stderr
     return done.stdout
 
@@ -55,9 +61,7 @@ def test_a_run_has_one_page_wherever_it_is_and_updates_leave_the_rest(tmp_path: 
     shutil.rmtree(second.path)
     assert "1 run: 0 written, 1 removed" in publish(tmp_path, "runs")
     after = state(site)
-    assert {path: before[path] for path in after if path.startswith("runs/")} == {
-        path: after[path] for path in after if path.startswith("runs/")
-    }
+    assert [path for path in after if path.startswith("runs/") and after[path] != before[path]] == []
     assert len(list((site / "runs").iterdir())) == 1
     assert (site / "CNAME").exists()
     # pages are made again for an address
@@ -65,31 +69,26 @@ def test_a_run_has_one_page_wherever_it_is_and_updates_leave_the_rest(tmp_path: 
     assert 'content="https://bench.example/x/runs/quick-' in next((site / "runs").glob("*/index.html")).read_text()
 
 
-def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
-    run_of(tmp_path / "runs")
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "thesis.tex").write_text("x")
-    done = run_pgdyno(["publish", "runs", "--into=site"], cwd=tmp_path, env=dict(os.environ))
+def test_folders_with_other_content_and_damaged_runs_are_named_and_left_as_they_are(tmp_path: Path) -> None:
+    runs, site = tmp_path / "runs", tmp_path / "site"
+    damaged, good = run_of(runs), run_of(runs, hours=1)
+    (damaged.path / "manifest.json").write_text("{")
+    site.mkdir()
+    (site / "thesis.tex").write_text("x")
+    done = call(tmp_path, "runs")
     assert done.returncode == ExitCode.USAGE
     assert "hint: name a new or an empty folder" in done.stderr
-    assert [each.name for each in (tmp_path / "site").iterdir()] == ["thesis.tex"]
-
-
-def test_damaged_runs_are_named_and_left_out(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    damaged = run_of(runs)
-    run_of(runs, hours=1)
-    (damaged.path / "manifest.json").write_text("{")
-    done = run_pgdyno(["publish", "runs", "--into=site"], cwd=tmp_path, env=dict(os.environ))
+    assert [each.name for each in site.iterdir()] == ["thesis.tex"]
+    (site / "thesis.tex").unlink()
+    done = call(tmp_path, "runs")
     assert done.returncode == ExitCode.STORE
     assert damaged.name in done.stderr
-    assert len(list((tmp_path / "site" / "runs").iterdir())) == 1
-    before = state(tmp_path / "site")
-    shutil.rmtree(next(each for each in runs.iterdir() if each != damaged.path))
-    done = run_pgdyno(["publish", "runs", "--into=site"], cwd=tmp_path, env=dict(os.environ))
-    assert done.returncode == ExitCode.STORE
+    assert len(list((site / "runs").iterdir())) == 1
+    before = state(site)
+    shutil.rmtree(good.path)
+    assert call(tmp_path, "runs").returncode == ExitCode.STORE
     # nothing is left to publish, so the folder stays as it was
-    assert state(tmp_path / "site") == before
+    assert state(site) == before
 
 
 def publish_one(site: Site, run: RunData) -> None:
@@ -109,11 +108,10 @@ def test_what_ends_it_leaves_the_previous_site_whole(
     before = state(tmp_path / "site")
     replaced = Path.replace
     for survived in range(5):
-        left = [survived]
+        renamed = iter([True] * survived)
 
-        def replace(path: Path, target: Path, left: list[int] = left) -> Path:
-            left[0] -= 1
-            if left[0] < 0:
+        def replace(path: Path, target: Path, renamed: Iterator[bool] = renamed) -> Path:
+            if not next(renamed, False):
                 raise error
             return replaced(path, target)
 
@@ -124,8 +122,7 @@ def test_what_ends_it_leaves_the_previous_site_whole(
         after = state(tmp_path / "site")
         assert {path: after[path] for path in before} == before
         assert [path for path in after if path.endswith(".partial")] == []
-        names = {path.split("/")[1] for path in after.keys() - before.keys()}
-        for name in names:
+        for name in {path.split("/")[1] for path in after.keys() - before.keys()}:
             shutil.rmtree(tmp_path / "site" / "runs" / name)
 
 

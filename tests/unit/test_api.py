@@ -49,7 +49,7 @@ def test_a_run_is_found_as_commands_find_it(folder: RunFolder, tmp_path: Path, m
     (tmp_path / "config" / "pgdyno").mkdir(parents=True)
     (tmp_path / "config" / "pgdyno" / "config.toml").write_text(f'runs = "{runs}"\n')
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path / "config")
     monkeypatch.delenv("PGDYNO_RUNS")
     assert pgdyno.open().name == folder.name
     monkeypatch.setenv("PGDYNO_RUNS", "")
