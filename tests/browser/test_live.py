@@ -115,7 +115,7 @@ def test_a_run_is_watched_and_stopped(browser: Browser, warm_home: Home, tmp_pat
         (pid,) = background_servers(tmp_path)
         os.kill(pid, signal.SIGTERM)
         expect(page.locator("#link")).to_contain_text("Connection lost")
-        words = [PGDYNO, "serve", "pgdyno-runs", f"--listen=:{urlsplit(run.url).port}"]
+        words: list[str | Path] = [PGDYNO, "serve", "pgdyno-runs", f"--listen=:{urlsplit(run.url).port}"]
         silent = subprocess.DEVNULL
         with subprocess.Popen(words, cwd=tmp_path, env=environment(warm_home), stdout=silent, stderr=silent) as server:
             try:

@@ -63,14 +63,14 @@ def test_a_dash_and_devices_are_written_to_and_never_replaced(tmp_path: Path) ->
     assert (full.returncode, FULL.is_char_device()) == (ExitCode.STORE, True)
     assert f"cannot write {FULL}: no space left on device" in full.stderr
     # standard output then has nothing else, and a file to which the shell appends keeps what it has
-    written = "before\n"
-    (tmp_path / "log.txt").write_text(written)
-    for place, said in (("-", "page.html\n"), ("/dev/stdout", "")):
-        done = ran(f"{report} page.html --md {place} >> log.txt", tmp_path)
-        assert (done.returncode, done.stderr) == (ExitCode.OK, said)
-        written += (tmp_path / "page.md").read_text()
-        assert (tmp_path / "log.txt").read_text().startswith(written)
-    assert (tmp_path / "log.txt").read_text().removeprefix(written) == "page.html\n"
+    log, page = tmp_path / "log.txt", (tmp_path / "page.md").read_text()
+    log.write_text("before\n")
+    done = ran(f"{report} page.html --md - >> log.txt", tmp_path)
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "page.html\n")
+    assert log.read_text() == f"before\n{page}"
+    assert ran(f"{report} page.html --md /dev/stdout >> log.txt", tmp_path).returncode == ExitCode.OK
+    assert log.read_text().startswith(f"before\n{page}")
+    assert log.read_text().count(page) == 2
     assert not (tmp_path / "-").exists()
 
 

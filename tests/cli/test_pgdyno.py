@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -33,72 +34,68 @@ duration = "10s"
 """
 
 
-def test_help_names_every_command(run: Run) -> None:
-    done = run("pgdyno", "--help")
-    assert done.returncode == 0
+def test_every_command_has_help(run: Run) -> None:
+    every = run("pgdyno", "--help").stdout
+    assert max(map(len, every.splitlines())) <= 80
     for command in COMMANDS:
-        assert command.split()[0] in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
+        assert command.split()[0] in every
+        assert f"Usage: pgdyno {command}" in run("pgdyno", *command.split(), "--help").stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(run: Run, command: str) -> None:
-    done = run("pgdyno", *command.split(), "--help")
-    assert done.returncode == 0
-    assert f"Usage: pgdyno {command}" in done.stdout
+def test_version_names_both_programs(run: Run) -> None:
+    for option in ("--version", "-V"):
+        done = run("pgdyno", option)
+        assert done.returncode == 0
+        assert re.search(r"^pgdyno \d+\.\d+\.\d+$", done.stdout, re.MULTILINE)
+        assert re.search(r"^pgdrive \d+\.\d+\.\d+ \(/", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("option", ["--version", "-V"])
-def test_version_names_both_programs(run: Run, option: str) -> None:
-    done = run("pgdyno", option)
-    assert done.returncode == 0
-    assert re.search(r"^pgdyno \d+\.\d+\.\d+$", done.stdout, re.MULTILINE)
-    assert re.search(r"^pgdrive \d+\.\d+\.\d+ \(/", done.stdout, re.MULTILINE)
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_offered(run: Run, shell: str) -> None:
-    done = run("pgdyno", env={"_PGDYNO_COMPLETE": f"source_{shell}"})
-    assert done.returncode == 0
-    assert "_PGDYNO_COMPLETE" in done.stdout
+def test_completion_is_offered(run: Run) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        done = run("pgdyno", env={"_PGDYNO_COMPLETE": f"source_{shell}"})
+        assert done.returncode == 0
+        assert "_PGDYNO_COMPLETE" in done.stdout
 
 
 def test_a_plan_with_three_mistakes_names_all_with_their_lines(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "bad.toml").write_text(THREE_MISTAKES)
+    (tmp_path / "base.toml").write_text(THREE_MISTAKES)
     for command in (["plan", "check"], ["run"]):
-        done = run("pgdyno", *command, "bad.toml")
+        done = run("pgdyno", *command, "base.toml")
         assert done.returncode == ExitCode.PLAN
-        assert "plan bad.toml has 3 problems" in done.stderr
-        assert "bad.toml:1: name: " in done.stderr
-        assert "bad.toml:5: target.pg18.version: " in done.stderr
-        assert "bad.toml:11: sweep.clients[0]: " in done.stderr
+        assert "plan base.toml has 3 problems" in done.stderr
+        for place in ("1: name", "5: target.pg18.version", "11: sweep.clients[0]"):
+            assert f"base.toml:{place}: " in done.stderr
+        assert "\x1b[" not in done.stdout + done.stderr
     assert not (tmp_path / "pgdyno-runs").exists()
+    # those of a plan that extends it are where they were written
+    (tmp_path / "mine.toml").write_text('extends = "base"\nname = "mine"\ntrial.repeats = 0\n')
+    done = run("pgdyno", "plan", "check", "mine.toml", "--set", "trial.warmup=x")
+    assert done.returncode == ExitCode.PLAN
+    assert [line.split(": ")[:2] for line in done.stderr.splitlines() if ".toml" in line][1:] == [
+        ["mine.toml:3", "trial.repeats"],
+        ["mine.toml", "trial.warmup"],
+        ["base.toml:5", "target.pg18.version"],
+        ["base.toml:11", "sweep.clients[0]"],
+    ]
 
 
-def test_a_script_that_does_not_parse_is_a_problem_of_the_plan(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        # a script that does not parse is a problem of the plan
+        ('scripts = ["bad.sql"]', ["workload.scripts: bad.sql:2: ", "    \\if 1 +\n", "^ error found here"]),
+        ('name = "tpc-h"', ['workload.name: there is no workload "tpc-h"\n    There are: tpcc, tpch, oltp-']),
+    ],
+)
+def test_a_script_and_a_workload_are_checked(run: Run, tmp_path: Path, line: str, said: list[str]) -> None:
     (tmp_path / "bad.sql").write_text("SELECT 1;\n\\if 1 +\nSELECT 2;\n\\endif\n")
-    plan = THREE_MISTAKES.replace("three mistakes", "script").replace("eighteen", "18")
-    plan = plan.replace("[0]", "[1]").replace("select-only", "bad.sql")
+    plan = THREE_MISTAKES.replace("three mistakes", "one").replace("eighteen", "18").replace("[0]", "[1]")
+    plan = plan.replace('scripts = ["select-only"]', line)
     (tmp_path / "plan.toml").write_text(plan)
     done = run("pgdyno", "plan", "check", "plan.toml")
     assert done.returncode == ExitCode.PLAN
-    line = plan.splitlines().index('scripts = ["bad.sql"]') + 1
-    assert f"plan.toml:{line}: workload.scripts: bad.sql:2: " in done.stderr
-    assert "    \\if 1 +\n" in done.stderr
-    assert "^ error found here" in done.stderr
-
-
-def test_a_workload_that_does_not_exist_is_a_problem_of_its_name(run: Run, tmp_path: Path) -> None:
-    plan = THREE_MISTAKES.replace("three mistakes", "workload").replace("eighteen", "18").replace("[0]", "[1]")
-    plan = plan.replace('scripts = ["select-only"]', 'name = "tpc-h"')
-    (tmp_path / "plan.toml").write_text(plan)
-    done = run("pgdyno", "plan", "check", "plan.toml")
-    assert done.returncode == ExitCode.PLAN
-    line = plan.splitlines().index('name = "tpc-h"') + 1
-    assert (
-        f'plan.toml:{line}: workload.name: there is no workload "tpc-h"\n    There are: tpcc, tpch, oltp-'
-        in done.stderr
-    )
+    assert f"plan.toml:{plan.splitlines().index(line) + 1}: {said[0]}" in done.stderr
+    assert all(each in done.stderr for each in said)
 
 
 def test_the_catalogue_is_listed_and_checked(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,20 +130,6 @@ def test_the_schema_is_json(run: Run) -> None:
     assert json.loads(done.stdout)["title"] == "pgdyno plan"
 
 
-def test_a_plan_that_extends_another_says_where_mistakes_are(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "base.toml").write_text(THREE_MISTAKES)
-    (tmp_path / "mine.toml").write_text('extends = "base"\nname = "mine"\ntrial.repeats = 0\n')
-    done = run("pgdyno", "plan", "check", "mine.toml", "--set", "trial.warmup=x")
-    assert done.returncode == ExitCode.PLAN
-    places = [line.split(": ")[:2] for line in done.stderr.splitlines() if ".toml" in line][1:]
-    assert places == [
-        ["mine.toml:3", "trial.repeats"],
-        ["mine.toml", "trial.warmup"],
-        ["base.toml:5", "target.pg18.version"],
-        ["base.toml:11", "sweep.clients[0]"],
-    ]
-
-
 def test_plan_show_lists_the_points_of_a_sweep(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'extends = "quick"\n[sweep]\nclients = "2..8 doubling"\nworkers = "clients / 2"\n'
@@ -164,50 +147,43 @@ def test_plan_show_lists_the_points_of_a_sweep(run: Run, tmp_path: Path) -> None
     assert (listed["order"], listed["trials"][1]["slug"]) == ("interleaved", "0002-pg18-c2-w1-4MB")
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "said"),
-    [
-        (["run", "nosuch"], ExitCode.USAGE, "plan nosuch does not exist"),
-        (["show"], ExitCode.STORE, "there are no runs in pgdyno-runs"),
-        (["show", "2026"], ExitCode.STORE, "2026"),
-        (["show", "--runs", "typo"], ExitCode.STORE, "there are no runs in typo: the folder does not exist"),
-        (["list", "--runs", "typo"], ExitCode.STORE, "folder typo does not exist"),
-        (
-            ["ab", "--version", "18", "--set", "jit=on,off", "--clients", "0"],
-            ExitCode.USAGE,
-            "0: not a number of clients",
-        ),
-        (["ab", "--version", "9.6,18", "--set", "jit=on"], ExitCode.USAGE, "--version: there is no PostgreSQL 9.6 to"),
-        (["watch", "host=127.0.0.1 prt=5"], ExitCode.USAGE, 'connection string: invalid connection option "prt"'),
-        (["watch", "host=127.0.0.1 port=5"], ExitCode.TARGET, "hint: check host and port"),
-        (["capture", "host=x password=y", "--into", "c"], ExitCode.USAGE, "password is not allowed in the connection"),
-        (["frobnicate"], ExitCode.USAGE, "No such command"),
-        (["run", "quick", "--set", "nonsense"], ExitCode.USAGE, "nonsense"),
-        (["run"], ExitCode.USAGE, "nothing to run"),
-        (["run", "quick", "--redo-failed"], ExitCode.USAGE, "--redo-failed needs --resume"),
-        (["run", "quick", "--resume", "latest"], ExitCode.USAGE, "--resume takes the plan from the run itself"),
-        (["run", "--resume", "latest", "--set", "a=1"], ExitCode.USAGE, "--resume takes the plan from the run itself"),
-        (["run", "--resume", "latest"], ExitCode.STORE, "there are no runs in pgdyno-runs"),
-        (["run", "--resume", "s3://bench/x"], ExitCode.USAGE, "runs on object storage cannot be resumed"),
-        (["run", "quick", "--runs", "s3://bench/x"], ExitCode.USAGE, "the folder of runs must be local"),
-        (["report", "latest", "--cluster", "local:2"], ExitCode.USAGE, "--cluster needs several reports"),
-        (["run", "quick", "--keep", "2h"], ExitCode.USAGE, "--keep applies to rented servers, and the plan rents none"),
-        (
-            ["run", "quick", "--generators", "local:0"],
-            ExitCode.USAGE,
-            "--generators: 'local:0' is not a number",
-        ),
-        (["copy", "latest", "s3://"], ExitCode.USAGE, "'s3://' is no address of object storage"),
-        (["copy", "latest", "s4://bucket"], ExitCode.USAGE, "'s4://bucket' is no address of object storage"),
-        (["history", "nosuch"], ExitCode.STORE, "folder nosuch does not exist"),
-        (["show", "--json", "--csv"], ExitCode.USAGE, "exclude each other"),
-        (["copy", "latest"], ExitCode.USAGE, "pgdyno copy [OPTIONS] RUN... LOCATION"),
-        (["run", "--resume", "./nowhere"], ExitCode.STORE, "there is no such folder"),
-    ],
-)
-def test_impossible_requests_give_the_reason(run: Run, args: list[str], code: ExitCode, said: str) -> None:
-    done = run("pgdyno", *args)
-    assert done.returncode == code
+IMPOSSIBLE = """
+run nosuch                                        | USAGE  | plan nosuch does not exist
+show                                              | STORE  | there are no runs in pgdyno-runs
+show 2026                                         | STORE  | 2026
+show --runs typo                                  | STORE  | there are no runs in typo: the folder does not exist
+list --runs typo                                  | STORE  | folder typo does not exist
+ab --version 18 --set jit=on,off --clients 0      | USAGE  | 0: not a number of clients
+ab --version 9.6,18 --set jit=on                  | USAGE  | --version: there is no PostgreSQL 9.6 to
+watch "host=127.0.0.1 prt=5"                      | USAGE  | connection string: invalid connection option "prt"
+watch "host=127.0.0.1 port=5"                     | TARGET | hint: check host and port
+capture "host=x password=y" --into c              | USAGE  | password is not allowed in the connection
+frobnicate                                        | USAGE  | No such command
+run quick --set nonsense                          | USAGE  | nonsense
+run                                               | USAGE  | nothing to run
+run quick --redo-failed                           | USAGE  | --redo-failed needs --resume
+run quick --resume latest                         | USAGE  | --resume takes the plan from the run itself
+run --resume latest --set a=1                     | USAGE  | --resume takes the plan from the run itself
+run --resume latest                               | STORE  | there are no runs in pgdyno-runs
+run --resume s3://bench/x                         | USAGE  | runs on object storage cannot be resumed
+run quick --runs s3://bench/x                     | USAGE  | the folder of runs must be local
+report latest --cluster local:2                   | USAGE  | --cluster needs several reports
+run quick --keep 2h                               | USAGE  | --keep applies to rented servers, and the plan rents none
+run quick --generators local:0                    | USAGE  | --generators: 'local:0' is not a number
+copy latest s3://                                 | USAGE  | 's3://' is no address of object storage
+copy latest s4://bucket                           | USAGE  | 's4://bucket' is no address of object storage
+history nosuch                                    | STORE  | folder nosuch does not exist
+show --json --csv                                 | USAGE  | exclude each other
+copy latest                                       | USAGE  | pgdyno copy [OPTIONS] RUN... LOCATION
+run --resume ./nowhere                            | STORE  | there is no such folder
+"""
+
+
+@pytest.mark.parametrize("line", IMPOSSIBLE.strip().splitlines())
+def test_impossible_requests_give_the_reason(run: Run, line: str) -> None:
+    words, code, said = (part.strip() for part in line.split("|"))
+    done = run("pgdyno", *shlex.split(words))
+    assert done.returncode == ExitCode[code]
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -223,11 +199,6 @@ def test_an_engine_that_is_missing_or_mute_is_said(run: Run) -> None:
     assert "PGDYNO_PGDRIVE names /nowhere/pgdrive, which is not executable" in missing.stderr
     mute = run("pgdyno", "run", "quick", env={"PGDYNO_PGDRIVE": "/bin/false"})
     assert mute.returncode == ExitCode.ENGINE
-
-
-def test_colours_are_for_terminals(run: Run) -> None:
-    done = run("pgdyno", "run", "nosuch")
-    assert "\x1b[" not in done.stdout + done.stderr
 
 
 def test_exit_codes_are_documented() -> None:

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +74,7 @@ class LiveRun:
         return self.process.wait(PATIENCE_S)
 
 
-def messages(url: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def messages(url: str) -> Generator[tuple[str, dict[str, Any]], None, None]:
     """Yields the messages that the page receives, from now on until the end."""
     with httpx2.stream("GET", f"{url}/stream", timeout=PATIENCE_S) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")

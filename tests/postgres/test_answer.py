@@ -41,15 +41,10 @@ CASES = {
         '[sweep]\nclients = 2\nsettings.jit = ["on", "off"]\n' + SHORT,
         r"Inconclusive: jit off vs on by throughput",
     ),
-    "rate": (
-        "[sweep]\nclients = 4\nrate = 100\n" + SHORT,
-        r"At 100 transactions a second, PostgreSQL 18\.\d+ has a p99 of ",
-    ),
     "phases": (
         PHASES,
         r"PostgreSQL 18\.\d+ in 2 phases: \d+\S* to \d+\S* transactions a second; p99 .* the highest in ",
     ),
-    "one arm": ("[sweep]\nclients = [1, 2]\n" + SHORT, r"PostgreSQL 18\.\d+ reaches [\d,]+ transactions a second at "),
 }
 
 
@@ -57,7 +52,7 @@ def paragraph(text: str) -> Sequence[str]:
     return text.rstrip("\n").rpartition("\n\n")[2].split("\n")
 
 
-@pytest.mark.long_cases("[one arm]", "phases", "rate")
+@pytest.mark.long_cases("phases")
 @pytest.mark.parametrize("case", CASES)
 def test_run_and_show_end_and_the_page_begins_with_the_answer(warm_home: Home, tmp_path: Path, case: str) -> None:
     load, wanted = CASES[case]

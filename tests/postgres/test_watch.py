@@ -7,11 +7,10 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from pgdyno.errors import ExitCode
@@ -24,7 +23,7 @@ from tests.cli.hostile import Misdeed, Peer, columns, hostile, row
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.relay import Relay
 from tests.postgres.silent_proxy import silent_proxy
-from tests.postgres.watch_process import BIN, clean, load, objects, terminal
+from tests.postgres.watch_process import BIN, Terminal, clean, load, objects, terminal
 from tests.waiting import PATIENCE_S, wait_until
 
 LEFT = "\x1b[?1049l"
@@ -39,16 +38,15 @@ def loaded(server: Server) -> Iterator[Server]:
         yield server
 
 
-def once(environment: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+def watch(words: Sequence[str | Path], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [BIN / "pgdyno", "watch", "--once", *args],
-        env=clean(environment) | {"COLUMNS": "120"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+        words, env=clean(environment), stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+        timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+
+
+def once(environment: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+    return watch([BIN / "pgdyno", "watch", "--once", *args], environment | {"COLUMNS": "120"})
 
 
 def test_one_frame_has_the_load_in_it_and_no_password(loaded: Server) -> None:
@@ -63,7 +61,7 @@ def test_one_frame_has_the_load_in_it_and_no_password(loaded: Server) -> None:
     assert "pgbench_" in once(loaded.environment(), "--queries").stdout
 
 
-def test_json_is_an_object_a_second_with_true_figures(loaded: Server) -> None:
+def test_json_is_an_object_a_second_with_true_figures_and_no_process_has_the_password(loaded: Server) -> None:
     def is_whole(each: dict[str, Any]) -> bool:
         """Other processes may delay the load or the probe for a second, and the WAL writer sleeps for some."""
         return (
@@ -75,9 +73,15 @@ def test_json_is_an_object_a_second_with_true_figures(loaded: Server) -> None:
             and {"client backend", "walwriter"} <= {process["kind"] for process in each["processes"]}
         )
 
-    with objects(loaded.environment()) as told:
+    assert loaded.password
+    uri = f"host={loaded.host} port={loaded.port} user={loaded.user} dbname={loaded.dbname}"
+    with objects({"PGPASSWORD": loaded.password}, uri) as told:
         first = told.wait_for(is_whole)
         second = told.wait_for(lambda _: True)
+        children = Path(f"/proc/{told.process.pid}/task/{told.process.pid}/children").read_text().split()
+        lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in children]
+    assert any("pgprobe" in line for line in lines)
+    assert not any(loaded.password in line for line in lines)
     assert first["v"] == 1
     assert first["server"].startswith(f"{loaded.user}@[local]")
     assert sum(first["active"].values()) <= 4
@@ -87,17 +91,6 @@ def test_json_is_an_object_a_second_with_true_figures(loaded: Server) -> None:
     assert first["disks"][0]["holds"] == "data wal"
     # a second, unless a busy machine delays the first sample
     assert 0 < second["at_s"] - first["at_s"] < PATIENCE_S
-
-
-def test_the_password_is_in_no_process_list(server: Server) -> None:
-    assert server.password
-    uri = f"host={server.host} port={server.port} user={server.user} dbname={server.dbname}"
-    with objects({"PGPASSWORD": server.password}, uri) as told:
-        told.wait_for(lambda each: each["away"] is None)
-        children = Path(f"/proc/{told.process.pid}/task/{told.process.pid}/children").read_text().split()
-        lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in children]
-    assert any("pgprobe" in line for line in lines)
-    assert not any(server.password in line for line in lines)
 
 
 def unknown_password(server: Server) -> dict[str, str]:
@@ -115,38 +108,17 @@ def test_without_a_password_and_a_terminal_it_says_how_to_give_one(server: Serve
     assert "hunter2" not in wrong.stderr
 
 
-def test_on_a_terminal_the_password_is_asked_for(server: Server) -> None:
-    with terminal(unknown_password(server), (80, 24)) as shown:
+def test_a_terminal_asks_for_the_password_is_filled_and_left_whole(server: Server) -> None:
+    with terminal(unknown_password(server), (80, 24), "--interval=60") as shown:
         shown.wait_for("Password: ")
         assert server.password
         shown.type(f"{server.password}\n")
         shown.wait_for("active sessions")
         assert server.password not in shown.written
-
-
-def test_a_larger_window_is_filled(server: Server) -> None:
-    with terminal(server.environment(), (80, 24), "--interval=60") as shown:
-        shown.wait_for("active sessions")
         assert SPACE_OF_200 not in shown.written
         shown.resize(200, 60)
         shown.wait_for(SPACE_OF_200)
-
-
-@pytest.mark.long_cases("[15")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_leave_the_terminal_whole(server: Server, number: int, code: int) -> None:
-    with terminal(server.environment(), (80, 24)) as shown:
-        shown.wait_for("active sessions")
-        shown.process.send_signal(number)
-        assert shown.end() == code
-        assert LEFT in shown.written
-        assert "Traceback" not in shown.written
-        assert termios.tcgetattr(shown.theirs) == shown.before
-
-
-def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(server: Server) -> None:
-    with terminal(server.environment(), (80, 24)) as shown:
-        shown.wait_for("active sessions")
+        # Ctrl-Z gives the terminal back until the process continues
         begun = len(shown.written)
         shown.process.send_signal(signal.SIGTSTP)
         shown.wait_stopped()
@@ -155,6 +127,16 @@ def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(server: Server) -> None
         shown.process.send_signal(signal.SIGCONT)
         shown.wait_for("active sessions")
         assert shown.written.rindex("\x1b[?1049h") > shown.written.rindex(LEFT)
+        assert_left_whole(shown, signal.SIGINT, 130)
+
+
+def assert_left_whole(shown: Terminal, number: int, code: int) -> None:
+    begun = len(shown.written)
+    shown.process.send_signal(number)
+    assert shown.end() == code
+    assert LEFT in shown.written[begun:]
+    assert "Traceback" not in shown.written
+    assert termios.tcgetattr(shown.theirs) == shown.before
 
 
 def test_a_statement_cannot_steer_the_terminal(server: Server) -> None:
@@ -162,8 +144,9 @@ def test_a_statement_cannot_steer_the_terminal(server: Server) -> None:
         connection.execute("BEGIN")
         connection.execute('SELECT 1 "\x1b]0;T\x07"')
         shown.wait_for('SELECT \\? "\ufffd')
-    assert "\x1b]0;" not in shown.written
-    assert "\x07" not in shown.written
+        assert "\x1b]0;" not in shown.written
+        assert "\x07" not in shown.written
+        assert_left_whole(shown, signal.SIGTERM, 143)
 
 
 def test_a_server_that_goes_away_comes_back(installed: Installation) -> None:
@@ -242,7 +225,12 @@ def test_statements_that_take_the_time_are_shown_without_values(installed: Insta
     with running_server(installed, settings) as own, own.connect() as connection:
         connection.execute("CREATE EXTENSION pg_stat_statements")
         over = threading.Event()
-        working = threading.Thread(target=work_until, args=(connection, over))
+
+        def work() -> None:
+            while not over.is_set():
+                connection.execute("SELECT pg_sleep(0.1), 'of nobody else' AS secret")
+
+        working = threading.Thread(target=work)
         working.start()
         try:
             with objects(own.environment(), "--queries") as told:
@@ -258,11 +246,6 @@ def test_statements_that_take_the_time_are_shown_without_values(installed: Insta
     # one session calls it, as often as the machine lets it
     assert first["sessions"] == pytest.approx(first["calls_per_s"] * first["mean_ms"] / 1000)
     assert not any("pg_stat_statements" in each["query"] for each in frame["statements"])
-
-
-def work_until(connection: psycopg.Connection[tuple[Any, ...]], over: threading.Event) -> None:
-    while not over.is_set():
-        connection.execute("SELECT pg_sleep(0.1), 'of nobody else' AS secret")
 
 
 def test_a_server_elsewhere_is_watched_over_sql_alone(server: Server) -> None:
@@ -331,15 +314,7 @@ def silence(peer: Peer) -> None:
 def test_a_server_that_does_not_answer_is_an_error(misdeed: Misdeed, complaint: str) -> None:
     with hostile(misdeed) as server:
         environment = {"PGHOST": "127.0.0.1", "PGPORT": str(server.port), "PGUSER": "a", "PGSSLMODE": "disable"}
-        done = subprocess.run(
-            [sys.executable, "-c", WATCH],
-            env=clean(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        done = watch([sys.executable, "-c", WATCH], environment)
     assert done.returncode == ExitCode.TARGET, done.stderr
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr

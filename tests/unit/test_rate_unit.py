@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from pgdyno.importers.write import import_files
 from pgdyno.records import TrialRecord
 from pgdyno.records.rate_unit import QUERIES, TRANSACTIONS, WITH_CONNECTING, in_one_unit, rate_unit
@@ -19,18 +17,15 @@ def first(name: str, tmp_path: Path) -> TrialRecord:
     return load_run(import_files([GOLDEN / name], tmp_path).run).trials[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "unit"),
-    [
+def test_a_rate_says_what_it_counts(tmp_path: Path) -> None:
+    for name, unit in (
         ("rates-13-and-16.md", TRANSACTIONS),
         ("rates-of-two-kinds.md", WITH_CONNECTING),
         ("rates-with-reconnecting.txt", TRANSACTIONS),
         ("qps-only.md", QUERIES),
         ("clients-with-words.md", TRANSACTIONS),
-    ],
-)
-def test_a_rate_says_what_it_counts(name: str, unit: str, tmp_path: Path) -> None:
-    assert rate_unit(first(name, tmp_path)) == unit
+    ):
+        assert rate_unit(first(name, tmp_path)) == unit
 
 
 def test_a_run_of_an_earlier_version_is_compared_without_connecting(tmp_path: Path) -> None:
