@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,28 +22,23 @@ PATIENCE_S = 120
 
 
 @contextmanager
-def serving(folder: Path, listen: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(
+    folder: Path, listen: str, *, command: Sequence[str | Path] = (BIN / "pgdyno", "serve", "runs")
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Returns the process and its first output; later output is left in its pipe."""
     (folder / "runs").mkdir(exist_ok=True)
-    process = subprocess.Popen(
-        [str(BIN / "pgdyno"), "serve", "runs", f"--listen={listen}"],
-        cwd=folder,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    try:
-        said = ""
-        while "http://" not in said:
-            line = present(process.stdout).readline()
-            assert line, said
-            said += line
-        yield process, said
-    finally:
-        if process.poll() is None:
+    with subprocess.Popen(
+        [*command, f"--listen={listen}"], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        try:
+            said = ""
+            while "http://" not in said:
+                line = present(process.stdout).readline()
+                assert line, said
+                said += line
+            yield process, said
+        finally:
             process.kill()
-        process.wait(PATIENCE_S)
-        present(process.stdout).close()
 
 
 def ended(process: subprocess.Popen[str]) -> str:
@@ -98,24 +93,17 @@ def wait(self, request):
     threading.Event().wait()
 
 RunPages.run = wait
-sys.argv = ["pgdyno", "serve", "runs", "--listen=:0"]
+sys.argv[0] = "pgdyno"
 from pgdyno.__main__ import main
 main()
 """
 
 
 def test_it_ends_while_a_report_is_in_progress_and_prints_nothing(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS], cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    try:
-        port = urlsplit(address_in(present(process.stdout).readline())).port or 0
+    command = (sys.executable, "-c", ENDLESS, "serve", "runs")
+    with serving(tmp_path, ":0", command=command) as (process, said):
+        port = urlsplit(address_in(said)).port or 0
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as asking:
             asking.sendall(f"GET /runs/x/index.html HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
             wait_until((tmp_path / "asked").exists)
             assert ended(process) == ""
-    finally:
-        process.kill()
-        process.wait(PATIENCE_S)
-        present(process.stdout).close()
