@@ -50,7 +50,7 @@ def separately(families: Families, prices: Mapping[str, float], keeps: set[str])
 def test_the_answer_is_that_of_brute_force_in_no_more_trials_than_separate_bisections() -> None:
     source = random.Random(26)
     fewer = 0
-    for _ in range(3_000):
+    for _ in range(1_000):
         families, prices, keeps = drawn(source)
         verdicts = measured(families, prices, keeps)
         kept = [each for each, verdict in verdicts.items() if verdict is Verdict.KEPT]
@@ -60,12 +60,12 @@ def test_the_answer_is_that_of_brute_force_in_no_more_trials_than_separate_bisec
         assert apart <= sum(len(family).bit_length() for family in families)
         fewer += len(verdicts) < apart
     # pruning by price saves trials in many of the draws
-    assert fewer > 500
+    assert fewer > 160
 
 
 def test_nothing_dearer_than_a_keeper_and_nothing_smaller_than_a_failure_is_tried() -> None:
     source = random.Random(27)
-    for _ in range(1_000):
+    for _ in range(500):
         families, prices, keeps = drawn(source)
         verdicts: dict[str, Verdict] = {}
         while (target := next_target(families, prices, verdicts)) is not None:

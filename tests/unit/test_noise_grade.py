@@ -180,9 +180,9 @@ def test_the_last_such_run_on_this_machine_counts(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN)
     assert expected_noise(plan, tmp_path / "none") is None
     here = describe_host()
-    stored(tmp_path, host=here.model_copy(update={"cpu_model": "another"}))
-    stored(tmp_path, workload="tpcb-like")
-    stored(tmp_path, kind="dsn")
+    stored(tmp_path, host=here.model_copy(update={"cpu_model": "another"}), pairs=2)
+    stored(tmp_path, workload="tpcb-like", pairs=2)
+    stored(tmp_path, kind="dsn", pairs=2)
     assert expected_noise(plan, tmp_path) is None
     assert "has no run of select-only on this machine with repeats yet" in expected_noise_line(plan, tmp_path, None)
     name = stored(tmp_path)

@@ -221,7 +221,7 @@ def test_exclusions_and_clients_hold_for_the_scales_that_the_plan_names() -> Non
     assert [(point.clients, point.scale) for point in points] == [(10, 31), (30, 93)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40)
 @example(clients=[1], scales=[1], repeats=6, duration=6, budget=60)
 @given(
     clients=st.lists(st.integers(1, 500), min_size=1, max_size=40, unique=True),

@@ -151,7 +151,7 @@ class _Author:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
+@settings(max_examples=50)
 @given(tree=DOCUMENTS, data=st.data())
 def test_lines_of_generated_documents(tree: dict[str, Any], data: st.DataObject) -> None:
     author = _Author(data.draw)

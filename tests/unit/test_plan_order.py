@@ -6,7 +6,7 @@ from itertools import groupby, pairwise, product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.plan import Plan, load_plan, planned_trials, time_needed_s
@@ -172,6 +172,7 @@ def test_the_order_of_an_earlier_version_is_kept() -> None:
             trials_in_recorded_order(trials, wrong)
 
 
+@settings(max_examples=30)
 @given(
     clients=st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True),
     workers=st.none() | st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True),

@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import groupby
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.run.commit_ledger import Island, Page, compare, pages
@@ -36,6 +36,7 @@ def islands(rows: list[tuple[int, int]]) -> list[Island]:
     return found
 
 
+@settings(max_examples=50)
 @given(CLIENTS, ROWS)
 def test_every_number_is_counted_as_by_hand(clients: list[list[str]], rows: list[tuple[int, int]]) -> None:
     heard = {(c, n): fate for c, fates in enumerate(clients) for n, fate in enumerate(fates, start=1)}

@@ -151,7 +151,7 @@ def interval_of(repeats: int, noise: float, seed: int) -> tuple[float, CapacityI
     return true, capacity_interval(verdicts, span.lowest, span.highest)
 
 
-NOISES, REPEATS, SEARCHES = (0.02, 0.05, 0.1), (3, 5), 100
+NOISES, REPEATS, SEARCHES = (0.02, 0.05, 0.1), (3, 5), 60
 
 
 @cache
@@ -165,14 +165,14 @@ def held(repeats: int, noise: float) -> int:
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("repeats", REPEATS)
 def test_the_interval_holds_the_capacity(repeats: int, noise: float) -> None:
-    """In 19 of 20 searches; of 100, chance allows 89 to 100 % (`make simulations` has more)."""
-    assert held(repeats, noise) / SEARCHES >= 0.89
+    """In 19 of 20 searches; of 60, chance allows 87 to 100 % (`make simulations` has more)."""
+    assert held(repeats, noise) / SEARCHES >= 0.87
 
 
 def test_intervals_of_all_scatters_hold_the_capacity() -> None:
-    """In 19 of 20 searches; of 600, chance allows 92.4 to 97.6 %."""
+    """In 19 of 20 searches; of 360, chance allows 91.6 to 98.4 %."""
     cells = [held(repeats, noise) for repeats in REPEATS for noise in NOISES]
-    assert sum(cells) / (len(cells) * SEARCHES) == pytest.approx(0.95, abs=0.026)
+    assert sum(cells) / (len(cells) * SEARCHES) == pytest.approx(0.95, abs=0.034)
 
 
 def test_an_interval_beyond_the_plan_has_an_open_end() -> None:
