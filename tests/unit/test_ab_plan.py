@@ -73,17 +73,14 @@ def test_settings_of_servers_that_pgdyno_starts_are_those_of_the_server(folder: 
     assert "session_settings" not in plan.as_resolved()["sweep"]
 
 
-@pytest.mark.parametrize(
-    ("options", "targets"),
-    [
+def test_each_server_has_a_name(folder: Path) -> None:
+    for options, targets in (
         ({"versions": ["17", "18"]}, ["pg17", "pg18"]),
         ({"dsn": ["host=old dbname=app", "host=new dbname=app"], "scripts": ["q.sql"]}, ["old", "new"]),
         ({"dsn": ["postgresql://h/app", "postgresql://h/app2"], "scripts": ["q.sql"]}, ["app", "app2"]),
         ({"dsn": ["host=/tmp dbname=a", "host=/run dbname=a"], "scripts": ["q.sql"]}, ["tmp", "run"]),
-    ],
-)
-def test_each_server_has_a_name(folder: Path, options: dict[str, object], targets: list[str]) -> None:
-    assert list(ab(folder, **options).target) == targets
+    ):
+        assert list(ab(folder, **options).target) == targets
 
 
 def test_stops_when_decided_unless_a_number_is_given(folder: Path) -> None:
@@ -194,14 +191,14 @@ def test_refuses_what_is_no_single_question(folder: Path, options: dict[str, Any
     assert error.exit_code is ExitCode.USAGE
 
 
-@pytest.mark.parametrize("name", ["shared_buffers", "max_wal_size"])
-def test_settings_that_no_session_can_have_are_refused_with_the_remedy(folder: Path, name: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        ab(folder, **YOURS | {"settings": [f"{name}=1GB,2GB"]})
-    problem = caught.value.problems[0]
-    assert (problem.path, problem.line) == (f"sweep.session_settings.{name}", None)
-    assert "cannot be set for a session" in problem.message
-    assert "compare the two runs" in str(problem.hint)
+def test_settings_that_no_session_can_have_are_refused_with_the_remedy(folder: Path) -> None:
+    for name in ("shared_buffers", "max_wal_size"):
+        with pytest.raises(PlanError) as caught:
+            ab(folder, **YOURS | {"settings": [f"{name}=1GB,2GB"]})
+        problem = caught.value.problems[0]
+        assert (problem.path, problem.line) == (f"sweep.session_settings.{name}", None)
+        assert "cannot be set for a session" in problem.message
+        assert "compare the two runs" in str(problem.hint)
 
 
 EXISTING = """\
@@ -225,22 +222,17 @@ checkpoint = false
 """
 
 
-@pytest.mark.parametrize(
-    ("target", "sweep", "path", "remedy"),
-    [
+def test_an_existing_database_has_session_settings(folder: Path) -> None:
+    for target, sweep, path, remedy in (
         ('settings = { jit = "off" }', "", "target.app.settings.jit", "target.app.session_settings.jit"),
         ("", 'settings.jit = ["on", "off"]', "sweep.settings.jit", "sweep.session_settings.jit"),
         ('session_settings = { fsync = "off" }', "", "target.app.session_settings.fsync", "a server that pgdyno"),
         ("", 'session_settings.jit = "on"\nsettings.jit = "on"', "sweep.session_settings.jit", "remove one of them"),
         ("", 'session_settings.jit = ["on", "on"]', "sweep.session_settings.jit[1]", "trial.repeats"),
-    ],
-)
-def test_an_existing_database_has_session_settings(
-    folder: Path, target: str, sweep: str, path: str, remedy: str
-) -> None:
-    with pytest.raises(PlanError) as caught:
-        load_text(EXISTING.format(target=target, sweep=sweep), folder, "plan")
-    assert remedy in str({problem.path: problem.hint for problem in caught.value.problems}[path])
+    ):
+        with pytest.raises(PlanError) as caught:
+            load_text(EXISTING.format(target=target, sweep=sweep), folder, "plan")
+        assert remedy in str({problem.path: problem.hint for problem in caught.value.problems}[path])
 
 
 def test_names_of_settings_that_differ_only_in_case_are_refused_in_plans(folder: Path) -> None:
@@ -403,9 +395,8 @@ def test_the_service_file_may_name_the_database(folder: Path, monkeypatch: pytes
     assert os.environ["PGSERVICE"] == "app"
 
 
-@pytest.mark.parametrize(
-    ("script", "line", "words"),
-    [
+def test_a_script_that_writes_despite_read_only_is_refused(folder: Path) -> None:
+    for script, line, words in (
         ("SELECT 1;\nBEGIN /* x */ ISOLATION LEVEL SERIALIZABLE,\n READ -- y\nWRITE;", 3, "READ -- y WRITE"),
         ("start transaction read write;", 1, "read write"),
         ("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE;", 1, "READ WRITE"),
@@ -421,16 +412,14 @@ def test_the_service_file_may_name_the_database(folder: Path, monkeypatch: pytes
         ("SELECT 1\\; CHECKPOINT;", 1, "CHECKPOINT"),
         ("ALTER  SYSTEM SET jit = off;", 1, "ALTER SYSTEM"),
         ("COMMIT PREPARED 'x';", 1, "COMMIT PREPARED"),
-    ],
-)
-def test_a_script_that_writes_despite_read_only_is_refused(folder: Path, script: str, line: int, words: str) -> None:
-    (folder / "w.sql").write_text(script)
-    (folder / "w.sql").write_text(script)
-    asked = YOURS | {"scripts": ["q.sql", "w.sql"]}
-    error = refused(folder, **asked)
-    assert error.message == f'--script w.sql: line {line} has "{words}", which is not read-only'
-    assert "--writes" in str(error.hint)
-    assert ab(folder, **asked, writes=True).workload.scripts == ["q.sql", "w.sql"]
+    ):
+        (folder / "w.sql").write_text(script)
+        (folder / "w.sql").write_text(script)
+        asked = YOURS | {"scripts": ["q.sql", "w.sql"]}
+        error = refused(folder, **asked)
+        assert error.message == f'--script w.sql: line {line} has "{words}", which is not read-only'
+        assert "--writes" in str(error.hint)
+        assert ab(folder, **asked, writes=True).workload.scripts == ["q.sql", "w.sql"]
 
 
 def test_a_script_that_only_reads_is_accepted(folder: Path) -> None:

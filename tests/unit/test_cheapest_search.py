@@ -101,9 +101,8 @@ def test_a_plan_of_one_promise_is_valid_and_read_again(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "message"),
-    [
+def test_a_plan_without_one_promise_or_prices_is_refused(tmp_path: Path) -> None:
+    for text, field, message in (
         (PLAN.replace("rate = 100\n", ""), "sweep.rate", "lacks the promised load"),
         (PLAN.replace("rate = 100\n", "rate = [100, 200]\n"), "sweep", "has 2 points, but a promise is one point"),
         (PLAN.replace('latency = "p99 < 10ms"\n', ""), "search", "lacks the latency target"),
@@ -124,10 +123,8 @@ def test_a_plan_of_one_promise_is_valid_and_read_again(tmp_path: Path) -> None:
             "target.mine",
             "has no price",
         ),
-    ],
-)  # fmt: skip
-def test_a_plan_without_one_promise_or_prices_is_refused(tmp_path: Path, text: str, field: str, message: str) -> None:
-    assert refuse(tmp_path, text, field, message).hint
+    ):  # fmt: skip
+        assert refuse(tmp_path, text, field, message).hint
 
 
 def test_rented_targets_that_differ_in_size_alone_are_a_family(tmp_path: Path) -> None:
@@ -140,9 +137,8 @@ def test_rented_targets_that_differ_in_size_alone_are_a_family(tmp_path: Path) -
 # ---- what the trials of a target show ----
 
 
-@pytest.mark.parametrize(
-    ("p99_ms", "served", "verdict", "words"),
-    [
+def test_intervals_decide() -> None:
+    for p99_ms, served, verdict, words in (
         ((5, 5.5, 6), (), Verdict.KEPT, "p99 5.48 ms (95 % interval 4.37 to 6.88 ms), at least 31 % below the limit"),
         ((20, 21, 22), (), Verdict.FAILED, "at least 86 % above the limit"),
         ((8, 9, 12), (), Verdict.UNDECIDED, "p99 9.52 ms (95 % interval 5.67 to 16.0 ms), which includes the limit"),
@@ -151,12 +147,10 @@ def test_rented_targets_that_differ_in_size_alone_are_a_family(tmp_path: Path) -
         ((5, 5, 5), (1000, 990, 960), Verdict.UNDECIDED, "93.2 to 100 % of the transactions due succeeded"),
         # both miss: the share decides, as the latency counts only what succeeded
         ((20, 21, 22), (700, 720, 740), Verdict.FAILED, "67.0 to 77.0 % of the transactions due succeeded"),
-    ],
-)
-def test_intervals_decide(p99_ms: Sequence[float], served: Sequence[int], verdict: Verdict, words: str) -> None:
-    found = present(measured(trials("s", *p99_ms, served=served), "p99 < 10ms", ["tpcb-like"], 3))
-    assert (found.verdict, found.trials) == (verdict, 3)
-    assert words in str(found.why())
+    ):
+        found = present(measured(trials("s", *p99_ms, served=served), "p99 < 10ms", ["tpcb-like"], 3))
+        assert (found.verdict, found.trials) == (verdict, 3)
+        assert words in str(found.why())
 
 
 def test_a_target_of_several_scripts_keeps_the_promise_if_each_does() -> None:

@@ -86,9 +86,8 @@ def test_a_plan_of_pairs_takes_half_of_the_time(tmp_path: Path) -> None:
     assert planned_trials(plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "at", "message"),
-    [
+def test_impossible_duets_are_refused(tmp_path: Path) -> None:
+    for old, new, at, message in (
         ("[workload]", '[target.c]\nkind = "embedded"\nversion = "16"\n[workload]', "trial.order", "the plan has 3"),
         ('[target.b]\nkind = "embedded"\nversion = "17"\n', "", "trial.order", "the plan has 1"),
         ("[sweep]", '[sweep]\nsettings.work_mem = ["4MB", "8MB"]', "trial.order", "make more arms"),
@@ -102,11 +101,9 @@ def test_a_plan_of_pairs_takes_half_of_the_time(tmp_path: Path) -> None:
         ("[sweep]", '[search]\nfind = "peak"\n[sweep]', "search", "depends on the other target"),
         ('duration = "10s"', "transactions = 10", "trial.transactions", "finish first"),
         ("[sweep]", '[reset]\ndrop_cache = "machine"\n[sweep]', "reset.drop_cache", "cache of the other target"),
-    ],
-)
-def test_impossible_duets_are_refused(tmp_path: Path, old: str, new: str, at: str, message: str) -> None:
-    found = problems(tmp_path, PLAN.replace(old, new, 1))
-    assert any(each.path == at and message in each.message for each in found), found
+    ):
+        found = problems(tmp_path, PLAN.replace(old, new, 1))
+        assert any(each.path == at and message in each.message for each in found), found
 
 
 def test_an_odd_number_of_processors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,9 +49,8 @@ def test_repeats_take_turns_at_the_instances(tmp_path: Path) -> None:
     assert total(plan).splitlines()[0].endswith("loading (4 datasets)")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "at", "message"),
-    [
+def test_impossible_instances_are_refused(tmp_path: Path) -> None:
+    for old, new, at, message in (
         ("repeats = 6", "repeats = 2", "trial.repeats", "2 are fewer than the 3 instances of target a"),
         ("instances = 3", "instances = 3\nkeep_data = true", "target.a.instances", "cannot be combined with keep_data"),
         ("[sweep]", '[search]\nfind = "peak"\n[sweep]', "search", "a search measures one server"),
@@ -61,11 +60,9 @@ def test_repeats_take_turns_at_the_instances(tmp_path: Path) -> None:
             "target.b.other_dsns",
             "name the same server twice",
         ),
-    ],
-)
-def test_impossible_instances_are_refused(tmp_path: Path, old: str, new: str, at: str, message: str) -> None:
-    found = problems(tmp_path, PLAN.replace(old, new))
-    assert any(each.path == at and message in each.message for each in found), found
+    ):
+        found = problems(tmp_path, PLAN.replace(old, new))
+        assert any(each.path == at and message in each.message for each in found), found
 
 
 def instanced(base: list[float], other: list[float], count: int, *, same_servers: bool = False) -> Arms:

@@ -44,9 +44,9 @@ QUOTED = [
 ]
 
 
-@pytest.mark.parametrize("statement", QUOTED)
-def test_a_semicolon_within_a_statement_does_not_end_it(tmp_path: Path, statement: str) -> None:
-    assert texts(tmp_path, f"{statement};SELECT 2;\nSELECT 3") == [statement.strip(), "SELECT 2", "SELECT 3"]
+def test_a_semicolon_within_a_statement_does_not_end_it(tmp_path: Path) -> None:
+    for statement in QUOTED:
+        assert texts(tmp_path, f"{statement};SELECT 2;\nSELECT 3") == [statement.strip(), "SELECT 2", "SELECT 3"]
 
 
 def test_variables_are_replaced_outside_of_quotes(tmp_path: Path) -> None:
@@ -98,12 +98,12 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
-def test_mistakes_have_file_and_line(tmp_path: Path, text: str) -> None:
-    (tmp_path / "a.sql").write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(SqlFileError) as raised:
-        [rows for statement in Reader(tmp_path, {}).read("a.sql") for rows in statement.data]
-    assert str(raised.value).startswith(WRONG[text].format(tmp_path))
+def test_mistakes_have_file_and_line(tmp_path: Path) -> None:
+    for text, message in WRONG.items():
+        (tmp_path / "a.sql").write_bytes(text.encode(errors="surrogateescape"))
+        with pytest.raises(SqlFileError) as raised:
+            [rows for statement in Reader(tmp_path, {}).read("a.sql") for rows in statement.data]
+        assert str(raised.value).startswith(message.format(tmp_path))
 
 
 def plan(sql: str = '["schema.sql"]', variables: str = "{}", sweep: str = "") -> str:

@@ -30,44 +30,37 @@ def warned(plan: str | Path, *overrides: str) -> list[tuple[str, str, str]]:
     return [(each.path, each.message, each.hint or "") for each in load_plan(plan, overrides).warnings]
 
 
-@pytest.mark.parametrize(
-    ("more", "warns"),
-    [
+def test_own_tables_are_not_in_a_database_that_pgdyno_creates(plan: Path) -> None:
+    for more, warns in (
         ("", True),
         ('database = "app"\nallow_existing = true', False),
         ('[hooks]\nbefore_run = "psql --file tables.sql"', False),
-    ],
-)
-def test_own_tables_are_not_in_a_database_that_pgdyno_creates(plan: Path, more: str, warns: bool) -> None:
-    (plan.parent / "q.sql").write_text("SELECT * FROM orders;\n")
-    text = TWO.replace('scripts = ["select-only"]', 'scripts = ["q.sql"]\ndataset = "none"')
-    servers = f'[target.db]\nkind = "dsn"\ndsn = "host=db dbname=app"\n{more}\n'
-    plan.write_text(text[: text.index("[target")] + servers + text[text.index("[workload") :])
-    message = "the load uses the database pgdyno, which pgdyno creates, without tables"
-    remedy = 'to use your own, set database = "app" and allow_existing = true'
-    assert (("target.db", message, remedy) in warned(plan)) is warns
+    ):
+        (plan.parent / "q.sql").write_text("SELECT * FROM orders;\n")
+        text = TWO.replace('scripts = ["select-only"]', 'scripts = ["q.sql"]\ndataset = "none"')
+        servers = f'[target.db]\nkind = "dsn"\ndsn = "host=db dbname=app"\n{more}\n'
+        plan.write_text(text[: text.index("[target")] + servers + text[text.index("[workload") :])
+        message = "the load uses the database pgdyno, which pgdyno creates, without tables"
+        remedy = 'to use your own, set database = "app" and allow_existing = true'
+        assert (("target.db", message, remedy) in warned(plan)) is warns
 
 
-@pytest.mark.parametrize(
-    ("statement", "warns"),
-    [
+def test_a_script_that_overrides_a_setting_of_the_plan_is_named(plan: Path) -> None:
+    for statement, warns in (
         ("SET work_mem = '8MB';", True),
         ("BEGIN; set local Work_Mem to '8MB';", True),
         ("SELECT set_config('work_mem', '8MB', false);", True),
         ("-- SET work_mem = '8MB'\nSET jit = off;", False),
-    ],
-)
-def test_a_script_that_overrides_a_setting_of_the_plan_is_named(plan: Path, statement: str, warns: bool) -> None:
-    (plan.parent / "q.sql").write_text(f"{statement}\nSELECT 1;\n")
-    plan.write_text(TWO.replace("select-only", "q.sql"))
-    found = warned(plan, "sweep.settings.work_mem=['4MB', '64MB']")
-    expected = ("sweep.settings.work_mem", "q.sql sets work_mem itself, which overrides this value")
-    assert (expected in [each[:2] for each in found]) is warns
+    ):
+        (plan.parent / "q.sql").write_text(f"{statement}\nSELECT 1;\n")
+        plan.write_text(TWO.replace("select-only", "q.sql"))
+        found = warned(plan, "sweep.settings.work_mem=['4MB', '64MB']")
+        expected = ("sweep.settings.work_mem", "q.sql sets work_mem itself, which overrides this value")
+        assert (expected in [each[:2] for each in found]) is warns
 
 
-@pytest.mark.parametrize(
-    ("source", "overrides", "path", "message", "hint"),
-    [
+def test_what_cannot_answer_is_warned_of(plan: Path) -> None:
+    for source, overrides, path, message, hint in (
         ("", "trial.duration=30ms", "trial.duration", "30 ms are", ""),
         ("", "workload.scale=10000000", "workload.scale", "the dataset would have about 150 TB, more than any", ""),
         ("", "sweep.scale=[10,10000000]", "sweep.scale", "the dataset would have about 150 TB, more than any", ""),
@@ -83,15 +76,11 @@ def test_a_script_that_overrides_a_setting_of_the_plan_is_named(plan: Path, stat
             "one target at one number of clients: there is nothing",
             "second target",
         ),
-    ],
-)
-def test_what_cannot_answer_is_warned_of(
-    plan: Path, source: str, overrides: str, path: str, message: str, hint: str
-) -> None:
-    found = warned(source or plan, overrides)
-    assert path in [each[0] for each in found]
-    assert any(at == path and said.startswith(message) and hint in remedy for at, said, remedy in found)
-    assert len(found) == 1 or "scale" in path
+    ):
+        found = warned(source or plan, overrides)
+        assert path in [each[0] for each in found]
+        assert any(at == path and said.startswith(message) and hint in remedy for at, said, remedy in found)
+        assert len(found) == 1 or "scale" in path
 
 
 def test_what_can_answer_is_not_warned_of(plan: Path) -> None:

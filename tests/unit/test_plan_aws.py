@@ -133,9 +133,8 @@ def test_a_reset_that_needs_the_machine(tmp_path: Path, root: Path) -> None:
     assert "reached only over the network" in problem.message
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "taken"),
-    [
+def test_values_as_the_service_takes_them() -> None:
+    for name, value, taken in (
         ("shared_buffers", "8GB", "1048576"),
         ("work_mem", "64MB", "65536"),
         ("max_wal_size", "30GB", "30720"),
@@ -143,10 +142,8 @@ def test_a_reset_that_needs_the_machine(tmp_path: Path, root: Path) -> None:
         ("deadlock_timeout", "500ms", "500"),
         ("max_connections", "2000", "2000"),
         ("shared_buffers", "{DBInstanceClassMemory/32768}", "{DBInstanceClassMemory/32768}"),
-    ],
-)
-def test_values_as_the_service_takes_them(name: str, value: str, taken: str) -> None:
-    assert in_own_unit(name, value) == taken
+    ):
+        assert in_own_unit(name, value) == taken
 
 
 @pytest.mark.parametrize("key", ["cost centre", "team/storage", "équipe", "..", "_index"])

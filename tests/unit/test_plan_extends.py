@@ -145,21 +145,18 @@ def test_conflicts_are_reported_where_the_value_is_written(folder: Path) -> None
     assert (caught.value.source, caught.value.problems[0].line) == ("base.toml", 1)
 
 
-@pytest.mark.parametrize(
-    ("extends", "message", "hint"),
-    [
+def test_files_that_cannot_be_extended(folder: Path) -> None:
+    for extends, message, hint in (
         ('"bsae"', "plan bsae does not exist", "did you mean base"),
         ('"no/base.toml"', "does not exist", None),
         ("5", "must be the name of a plan", 'extends = "quick"'),
         ('""', "must be the name of a plan", None),
         ('"mine"', "forms a cycle: mine.toml → mine.toml", None),
-    ],
-)
-def test_files_that_cannot_be_extended(folder: Path, extends: str, message: str, hint: str | None) -> None:
-    (problem,) = problems(folder, f'name = "mine"\nextends = {extends}\n')
-    assert (problem.path, problem.line) == ("extends", 2)
-    assert message in problem.message
-    assert (hint or "") in (problem.hint or "")
+    ):
+        (problem,) = problems(folder, f'name = "mine"\nextends = {extends}\n')
+        assert (problem.path, problem.line) == ("extends", 2)
+        assert message in problem.message
+        assert (hint or "") in (problem.hint or "")
 
 
 def test_circles_of_several_plans_are_refused(folder: Path) -> None:
@@ -212,17 +209,14 @@ extensions = [{ source = "bw", patches = ["./v1.patch"] }]
         assert (extension["source"], extension["patches"]) == (str(below / "bw"), [str(below / "v1.patch")])
 
 
-@pytest.mark.parametrize(
-    ("target", "path"),
-    [
+def test_what_cannot_be_built_is_a_problem_of_its_line(folder: Path) -> None:
+    for target, path in (
         ('kind = "build"\nsource = "pg"\npatches = ["gone.patch"]', "target.new.patches[0]"),
         ('kind = "build"\nsource = "gone"', "target.new.source"),
         ('kind = "build"\nsource = "pg"\nextensions = [{ source = "pg" }]', "target.new.extensions[0].source"),
         ('kind = "embedded"\nversion = "18"\nextensions = [{ source = "bw" }]', "target.new.extensions"),
-    ],
-)
-def test_what_cannot_be_built_is_a_problem_of_its_line(folder: Path, target: str, path: str) -> None:
-    touch(folder, "pg/configure", "bw/Makefile")
-    ((source, line, found),) = places(folder, f'extends = "base"\nname = "mine"\n[target.new]\n{target}\n')
-    assert (source, found) == (None, path) or (Path(str(source)).name, found) == ("mine.toml", path)
-    assert line is not None
+    ):
+        touch(folder, "pg/configure", "bw/Makefile")
+        ((source, line, found),) = places(folder, f'extends = "base"\nname = "mine"\n[target.new]\n{target}\n')
+        assert (source, found) == (None, path) or (Path(str(source)).name, found) == ("mine.toml", path)
+        assert line is not None

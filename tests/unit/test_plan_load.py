@@ -50,25 +50,22 @@ def test_a_file_comes_before_the_catalogue_and_a_folder_does_not(mine: Path) -> 
     assert load_plan("quick").plan.name == "mine"
 
 
-@pytest.mark.parametrize(
-    ("source", "hint"),
-    [
+@pytest.mark.usefixtures("mine")
+def test_no_such_plan(mine: Path) -> None:
+    for source, hint in (
         ("quik", "did you mean quick?"),
         ("mnie.toml", "did you mean mine.toml?"),
         ("zzz", "files here: mine.toml"),
         ("./quick", "catalogue: "),
         ("mine.toml/x", "catalogue: "),
-    ],
-)
-@pytest.mark.usefixtures("mine")
-def test_no_such_plan(mine: Path, source: str, hint: str) -> None:
-    # a TOML file that is no plan is not offered
-    (mine.parent / "pyproject.toml").write_text("[project]\n")
-    with pytest.raises(UsageError) as caught:
-        load_plan(source)
-    assert f"plan {source} does not exist" in caught.value.message
-    assert hint in (caught.value.hint or "")
-    assert "pyproject" not in (caught.value.hint or "")
+    ):
+        # a TOML file that is no plan is not offered
+        (mine.parent / "pyproject.toml").write_text("[project]\n")
+        with pytest.raises(UsageError) as caught:
+            load_plan(source)
+        assert f"plan {source} does not exist" in caught.value.message
+        assert hint in (caught.value.hint or "")
+        assert "pyproject" not in (caught.value.hint or "")
 
 
 def test_a_folder_and_a_file_that_may_not_be_read_are_no_plans(mine: Path) -> None:
@@ -80,9 +77,8 @@ def test_a_folder_and_a_file_that_may_not_be_read_are_no_plans(mine: Path) -> No
     assert "permission denied" in message
 
 
-@pytest.mark.parametrize(
-    ("content", "line", "message"),
-    [
+def test_files_that_are_not_toml(mine: Path) -> None:
+    for content, line, message in (
         (b"a = 1\nname = quick\nb = 2\n", 2, "invalid value"),
         (b'a = 1\n\nname = "quick\nb = 2\n', 3, "does not end on this line"),
         (b"a = 1\na = 2\n", 2, "the key has a value above"),
@@ -91,16 +87,14 @@ def test_a_folder_and_a_file_that_may_not_be_read_are_no_plans(mine: Path) -> No
         (b"a = " + b"9" * 5_000, None, "invalid TOML: a number has too many digits"),
         (b"a = 1\nb = '\xff'\n", 2, "not UTF-8"),
         (b"a = " + b"[" * 5000, None, "too deeply"),
-    ],
-)
-def test_files_that_are_not_toml(mine: Path, content: bytes, line: int | None, message: str) -> None:
-    mine.write_bytes(content)
-    with pytest.raises(PlanError) as caught:
-        load_plan(mine)
-    (problem,) = caught.value.problems
-    assert problem.line == line
-    assert message.lower() in problem.message.lower()
-    assert caught.value.exit_code is ExitCode.PLAN
+    ):
+        mine.write_bytes(content)
+        with pytest.raises(PlanError) as caught:
+            load_plan(mine)
+        (problem,) = caught.value.problems
+        assert problem.line == line
+        assert message.lower() in problem.message.lower()
+        assert caught.value.exit_code is ExitCode.PLAN
 
 
 @pytest.mark.usefixtures("mine")
@@ -124,9 +118,9 @@ def test_overrides() -> None:
     assert load_plan("mine.toml").plan.sweep.clients == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
+@pytest.mark.usefixtures("mine")
+def test_overrides_that_make_no_sense() -> None:
+    for override, message in (
         ("trial.repeats", "expected KEY=VALUE"),
         ("=5", "expected a key"),
         ("sweep.clients=[1,2", "not valid TOML"),
@@ -137,12 +131,9 @@ def test_overrides() -> None:
         ("name[0].x=1", "is one value, not a list"),
         ("trial.repeats=1\nseed=2", "not TOML|one value"),
         ('sweep.clients."²"=1', "its elements are"),
-    ],
-)
-@pytest.mark.usefixtures("mine")
-def test_overrides_that_make_no_sense(override: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        load_plan("mine.toml", [override])
+    ):
+        with pytest.raises(UsageError, match=message):
+            load_plan("mine.toml", [override])
 
 
 def test_the_plan_in_a_manifest_has_no_password(monkeypatch: pytest.MonkeyPatch) -> None:

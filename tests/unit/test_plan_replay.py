@@ -63,9 +63,8 @@ def test_the_pace_divides_the_length(folder: Path) -> None:
     assert '"pace": "max"' in show_json(of)
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
+def test_what_a_replay_excludes_is_named(folder: Path) -> None:
+    for more, message in (
         ('scripts = ["select-only"]\n', "workload.scripts: cannot be combined with workload.replay: it sends"),
         ('lua = "a.lua"\n', "workload.lua: unknown key"),
         ('name = "tpcc"\n', "workload.name: unknown key"),
@@ -87,11 +86,9 @@ def test_the_pace_divides_the_length(folder: Path) -> None:
         ("[trial]\nmax_errors = 3\n", "trial.max_errors: cannot be combined with workload.replay"),
         ('[[phase]]\nname = "a"\nduration = "5s"\n', "phase: cannot be combined with workload.replay"),
         ('[search]\nfind = "peak"\n', "search: cannot be combined with workload.replay"),
-    ],
-)
-def test_what_a_replay_excludes_is_named(folder: Path, more: str, message: str) -> None:
-    found = refused(folder, HEAD + more)
-    assert any(each.startswith(message) for each in found), found
+    ):
+        found = refused(folder, HEAD + more)
+        assert any(each.startswith(message) for each in found), found
 
 
 def test_several_generators_are_refused_and_a_capture_is_needed(folder: Path) -> None:

@@ -36,26 +36,21 @@ def test_without_reset_a_plan_vacuums_as_pgbench_does(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-REFUSED = [
-    # lines of [reset], field, line counted from its first key, part of the message, part of the hint
-    ('method = "templat"', "method", 0, '"template", "snapshot" or "reload", not "templat"', 'mean "template"?'),
-    ("methd = 1", "methd", 0, "unknown key", "did you mean method?"),
-    ('strategy = "wal_log"', "strategy", 0, 'is valid only with method = "template"', "remove it"),
-    ('method = "snapshot"\nstrategy = "wal_log"', "strategy", 1, "is valid only with", "remove it"),
-    ('method = "template"\nstrategy = "wal_log"', "strategy", 1, "needs PostgreSQL 15 or later", "later version"),
-    ('snapshot = "copy"', "snapshot", 0, 'is valid only with method = "snapshot"', "remove it"),
-    ('method = "snapshot"\nsnapshot = "lvm"', "snapshot", 1, "LVM restores a whole volume", None),
-    ('method = "snapshot"\nsnapshot = "btrfss"', "snapshot", 1, '"zfs", not "btrfss"', 'mean "btrfs"?'),
-    ("prewarm = true", "prewarm", 0, '"none", "pg_prewarm" or "read", not true', None),
-    ('checkpoint = "yes"', "checkpoint", 0, "must be true or false", None),
-]
-
-
-@pytest.mark.parametrize(("lines", "field", "line", "said", "hint"), REFUSED)
-def test_impossible_resets_are_refused_with_their_line(
-    tmp_path: Path, lines: str, field: str, line: int, said: str, hint: str | None
-) -> None:
-    refuse(tmp_path, PLAN + lines, f"reset.{field}", said, hint or "", FIRST + line)
+def test_impossible_resets_are_refused_with_their_line(tmp_path: Path) -> None:
+    for lines, field, line, said, hint in (
+        # lines of [reset], field, line counted from its first key, part of the message, part of the hint
+        ('method = "templat"', "method", 0, '"template", "snapshot" or "reload", not "templat"', 'mean "template"?'),
+        ("methd = 1", "methd", 0, "unknown key", "did you mean method?"),
+        ('strategy = "wal_log"', "strategy", 0, 'is valid only with method = "template"', "remove it"),
+        ('method = "snapshot"\nstrategy = "wal_log"', "strategy", 1, "is valid only with", "remove it"),
+        ('method = "template"\nstrategy = "wal_log"', "strategy", 1, "needs PostgreSQL 15 or later", "later version"),
+        ('snapshot = "copy"', "snapshot", 0, 'is valid only with method = "snapshot"', "remove it"),
+        ('method = "snapshot"\nsnapshot = "lvm"', "snapshot", 1, "LVM restores a whole volume", None),
+        ('method = "snapshot"\nsnapshot = "btrfss"', "snapshot", 1, '"zfs", not "btrfss"', 'mean "btrfs"?'),
+        ("prewarm = true", "prewarm", 0, '"none", "pg_prewarm" or "read", not true', None),
+        ('checkpoint = "yes"', "checkpoint", 0, "must be true or false", None),
+    ):
+        refuse(tmp_path, PLAN + lines, f"reset.{field}", said, hint or "", FIRST + line)
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +119,8 @@ def test_a_snapshot_that_a_file_system_cannot_make(
 COPY = "restore the cluster from a stopped copy"
 
 
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
+def test_the_steps_of_a_reset_are_described(tmp_path: Path) -> None:
+    for lines, words in (
         (
             'method = "reload"\ndrop_cache = "files"\nprewarm = "pg_prewarm"\nanalyze = true\ncheckpoint = false',
             "reload the dataset; drop the page cache of the cluster's files; prewarm with pg_prewarm; analyze",
@@ -142,10 +136,8 @@ COPY = "restore the cluster from a stopped copy"
             'method = "template"\nstrategy = "file_copy"\nfile_copy_method = "clone"',
             "copy the template database (file_copy, clone); checkpoint",
         ),
-    ],
-)
-def test_the_steps_of_a_reset_are_described(tmp_path: Path, lines: str, words: str) -> None:
-    assert before_each_trial(load(tmp_path, NEW + lines)) == f"before each trial: {words}"
-    without = load(tmp_path, NO_DATASET + "checkpoint = false")
-    assert before_each_trial(without) == "before each trial: nothing"
-    assert "checks" not in around_each_trial(without)
+    ):
+        assert before_each_trial(load(tmp_path, NEW + lines)) == f"before each trial: {words}"
+        without = load(tmp_path, NO_DATASET + "checkpoint = false")
+        assert before_each_trial(without) == "before each trial: nothing"
+        assert "checks" not in around_each_trial(without)

@@ -36,9 +36,8 @@ def options(plan: Plan) -> list[str]:
     return trial_options(plan, Point(clients=1), 1, Path("phases.toml"))
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "message"),
-    [
+def test_mistakes_in_events_have_their_lines(tmp_path: Path) -> None:
+    for text, field, message in (
         ('at = "3s"\ndo = "restrat"', "event[0].do", "is not known"),
         ('at = "3s"\ndo = { comand = "true" }', "event[0].do", "is not known"),
         ('at = "3s"\ndo = { command = " " }', "event[0].do", "write the command as text"),
@@ -50,10 +49,8 @@ def options(plan: Plan) -> list[str]:
         ('at = "8s"\ndo = "kill"\nfor = "1s"', "event[0].for", "applies to a pause, not to a kill"),
         ('at = "8s"\ndo = "promote"', "event[0].do", "is not possible at target new: it has no replica"),
         ('at = "8s"\ndo = "kill"\nfro = "1s"', "event[0].fro", "unknown key"),
-    ],
-)
-def test_mistakes_in_events_have_their_lines(tmp_path: Path, text: str, field: str, message: str) -> None:
-    refuse(tmp_path, f"{PLAN}[[event]]\n{text}\n", field, message)
+    ):
+        refuse(tmp_path, f"{PLAN}[[event]]\n{text}\n", field, message)
 
 
 DSN = PLAN.replace('kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db.example.net user=bench"')
@@ -70,25 +67,20 @@ def test_events_over_the_network_need_only_a_connection(tmp_path: Path) -> None:
         assert load(tmp_path, DSN + event("1s", do)).event[0].at == 1
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "wrong"),
-    [
+def test_no_event_may_follow_a_promote(tmp_path: Path) -> None:
+    for before, after, wrong in (
         (("1s", '"kill"'), ("3s", '"promote"'), None),
         (("1s", '"promote"'), ("3s", '"checkpoint"'), None),
         (("1s", '"promote"'), ("3s", '"kill"'), "event[1].do"),
         (("1s", '"promote"'), ("3s", '"promote"'), "event[1].do"),
         (("3s", '"restart"'), ("1s", '"promote"'), "event[0].do"),
         (("1s", '"pause"', 'for = "3s"'), ("2s", '"promote"'), "event[0].do"),
-    ],
-)
-def test_no_event_may_follow_a_promote(
-    tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...], wrong: str | None
-) -> None:
-    text = FOLLOWED + event(*before) + event(*after)
-    if wrong is None:
-        assert len(load(tmp_path, text).event) == 2
-    else:
-        refuse(tmp_path, text, wrong, "is after the promote at ")
+    ):
+        text = FOLLOWED + event(*before) + event(*after)
+        if wrong is None:
+            assert len(load(tmp_path, text).event) == 2
+        else:
+            refuse(tmp_path, text, wrong, "is after the promote at ")
 
 
 def test_clients_come_back_where_events_drop_connections(tmp_path: Path) -> None:
@@ -105,37 +97,31 @@ def test_clients_come_back_where_events_drop_connections(tmp_path: Path) -> None
     assert "or give up after 30 s" in in_each_trial(limited)[1]
 
 
-@pytest.mark.parametrize(
-    ("value", "more", "message"),
-    [
+def test_a_wrong_time_for_reconnecting_is_refused(tmp_path: Path) -> None:
+    for value, more, message in (
         ("30", "", 'write "off"'),
         ('"soon"', "", "not a duration"),
         ('"0s"', "", "more"),
         ('"off"', event("3s", '"restart"'), "remove it: clients then reconnect"),
-    ],
-)
-def test_a_wrong_time_for_reconnecting_is_refused(tmp_path: Path, value: str, more: str, message: str) -> None:
-    problem = the_problem(tmp_path, RECONNECT.format(value) + more)
-    assert (problem.path, problem.line) == ("trial.reconnect", LAST)
-    assert message in problem.message + (problem.hint or "")
+    ):
+        problem = the_problem(tmp_path, RECONNECT.format(value) + more)
+        assert (problem.path, problem.line) == ("trial.reconnect", LAST)
+        assert message in problem.message + (problem.hint or "")
 
 
-@pytest.mark.parametrize(
-    ("scripts", "writes"),
-    [
+def test_a_ledger_that_nobody_writes_into_is_refused(tmp_path: Path) -> None:
+    for scripts, writes in (
         ('["tpcb-like"]', True),
         ('["select-only@9", "simple-update"]', True),
         ('["books.sql"]', True),
         ('["select-only"]', False),
         ('["plain.sql"]', False),
-    ],
-)
-def test_a_ledger_that_nobody_writes_into_is_refused(tmp_path: Path, scripts: str, writes: bool) -> None:
-    text = PLAN.replace('["tpcb-like"]', scripts) + "ledger = true\n"
-    if writes:
-        assert "--ledger" in options(load(tmp_path, text))
-    else:
-        refuse(tmp_path, text, "trial.ledger", "", ":ledger_seq", LAST + 1)
+    ):
+        text = PLAN.replace('["tpcb-like"]', scripts) + "ledger = true\n"
+        if writes:
+            assert "--ledger" in options(load(tmp_path, text))
+        else:
+            refuse(tmp_path, text, "trial.ledger", "", ":ledger_seq", LAST + 1)
 
 
 def test_a_pause_is_kept_in_seconds(tmp_path: Path) -> None:
@@ -197,9 +183,8 @@ def test_phases_are_the_length_of_a_trial_and_a_file_for_the_engine(tmp_path: Pa
     assert not any(option.startswith(("--time", "--warmup", "--transactions")) for option in given)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "path", "line", "message"),
-    [
+def test_mistakes_in_phases_have_their_lines(tmp_path: Path) -> None:
+    for old, new, path, line, message in (
         ("repeats = 2", 'duration = "10s"', "trial.duration", 11, "cannot be combined with phases"),
         ("repeats = 2", 'warmup = "10s"', "trial.warmup", 11, "cannot be combined with phases"),
         ("repeats = 2", "transactions = 10", "trial.transactions", 11, "cannot be combined with phases"),
@@ -216,12 +201,8 @@ def test_phases_are_the_length_of_a_trial_and_a_file_for_the_engine(tmp_path: Pa
         ('"select-only" = 1, 1 = 3', '"select-only" = 0', "phase[1].mix", 22, "no weight above 0"),
         ("result = false", "result = 0", "phase[0].result", 16, "must be true or false"),
         ("result = false", "speed = 3", "phase[0].speed", 16, "unknown key"),
-    ],
-)
-def test_mistakes_in_phases_have_their_lines(
-    tmp_path: Path, old: str, new: str, path: str, line: int, message: str
-) -> None:
-    refuse(tmp_path, PHASED.replace(old, new, 1), path, message, line=line)
+    ):
+        refuse(tmp_path, PHASED.replace(old, new, 1), path, message, line=line)
 
 
 # ---- the probe ----
@@ -232,39 +213,33 @@ def probe_options(folder: Path, text: str, data: Path | None = Path("/d")) -> se
     return set(LocalProbe(probe, {}, data, Path("lines"), Path("log")).options or [])
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_keys_of_the_probe_become_options(tmp_path: Path) -> None:
+    for text, expected in (
         ("", {"--data=/d", "--waits-hz=10", "--statements=20"}),
         ("log = false\nstatements = 0", {"--no-log", "--statements=0"}),
         ('log = "/var/log/pg/main.csv"', {"--log=/var/log/pg/main.csv"}),
         ("server = false", {"--data=/d", "--no-server"}),
-    ],
-)
-def test_keys_of_the_probe_become_options(tmp_path: Path, text: str, expected: set[str]) -> None:
-    given = probe_options(tmp_path, text)
-    assert expected <= given
-    assert any(each.startswith(("--log", "--no-log")) for each in given) == ("log" in text)
-    # over the network there is no log to read
-    far = probe_options(tmp_path, text, None)
-    assert {"--no-host", "--waits-hz=1"} <= far or "server" in text
-    assert "--log=/var/log/pg/main.csv" not in far
+    ):
+        given = probe_options(tmp_path, text)
+        assert expected <= given
+        assert any(each.startswith(("--log", "--no-log")) for each in given) == ("log" in text)
+        # over the network there is no log to read
+        far = probe_options(tmp_path, text, None)
+        assert {"--no-host", "--waits-hz=1"} <= far or "server" in text
+        assert "--log=/var/log/pg/main.csv" not in far
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_mistakes_in_the_probe_have_their_lines(tmp_path: Path) -> None:
+    for text, message in (
         ('log = "main.log"', "write the whole path of the log"),
         ("log = 1", "write the whole path of the log"),
         ('log = "/l"\nhost = false', "the log is on the server's host"),
         ("statements = -1", "must be at least 0"),
-    ],
-)
-def test_mistakes_in_the_probe_have_their_lines(tmp_path: Path, text: str, message: str) -> None:
-    problem = the_problem(tmp_path, f"{PLAN}[probe]\n{text}")
-    assert message in problem.message
-    assert problem.path.startswith("probe")
-    assert problem.line is not None
+    ):
+        problem = the_problem(tmp_path, f"{PLAN}[probe]\n{text}")
+        assert message in problem.message
+        assert problem.path.startswith("probe")
+        assert problem.line is not None
 
 
 def test_a_missing_probe_is_what_a_standby_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,18 +265,17 @@ WRONG_QUERIES: list[tuple[dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("section", "message"), WRONG_QUERIES, ids=[message for _, message in WRONG_QUERIES])
-def test_wrong_queries_are_refused(section: dict[str, object], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        ProbeSpec.model_validate(section)
+def test_wrong_queries_are_refused() -> None:
+    for section, message in WRONG_QUERIES:
+        with pytest.raises(ValidationError, match=message):
+            ProbeSpec.model_validate(section)
 
 
 # ---- limits and hooks ----
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
+def test_mistakes_in_limits_and_hooks_have_their_lines(tmp_path: Path) -> None:
+    for line, said in (
         ('pause = "-1s"', "'-1s' is not a duration"),
         ("pause = 5", "give the duration a unit"),
         ("max_errors = -1", "must be at least 0"),
@@ -311,9 +285,7 @@ def test_wrong_queries_are_refused(section: dict[str, object], message: str) -> 
         ("[hooks]\nbefore_trial = [1]", "write a line for the shell"),
         ('[hooks]\ntimeout = "0s"', "must be more than 0s"),
         ('[hooks]\nbefore_trail = "sync"', "unknown key"),
-    ],
-)
-def test_mistakes_in_limits_and_hooks_have_their_lines(tmp_path: Path, line: str, said: str) -> None:
-    problem = the_problem(tmp_path, PLAN + line)
-    assert said in problem.message, problem
-    assert problem.line == LAST + 1 + line.count("\n")
+    ):
+        problem = the_problem(tmp_path, PLAN + line)
+        assert said in problem.message, problem
+        assert problem.line == LAST + 1 + line.count("\n")

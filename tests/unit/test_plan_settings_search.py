@@ -144,13 +144,13 @@ def test_a_budget_shortens_no_trial_of_the_search(tmp_path: Path) -> None:
             within_budget(of, budget)
 
 
-@pytest.mark.parametrize("dsn", [False, True])
-def test_tune_adds_a_search_to_a_plan_without_one(tmp_path: Path, dsn: bool) -> None:
-    path = written(tmp_path, PLAN.replace(*DSN) if dsn else PLAN)
-    given = search_overrides(path, ["sweep.clients=2"], None)
-    plan = load_plan(path, given).plan
-    assert ("shared_buffers" in present(plan.search).over) is not dsn
-    assert plan.points()[0].clients == 2
+def test_tune_adds_a_search_to_a_plan_without_one(tmp_path: Path) -> None:
+    for dsn in (False, True):
+        path = written(tmp_path, PLAN.replace(*DSN) if dsn else PLAN)
+        given = search_overrides(path, ["sweep.clients=2"], None)
+        plan = load_plan(path, given).plan
+        assert ("shared_buffers" in present(plan.search).over) is not dsn
+        assert plan.points()[0].clients == 2
 
 
 def test_tune_keeps_a_search_and_refuses_another(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from pgdyno.plan import Plan
 from pgdyno.records import Point
 from pgdyno.run.engine import trial_options
@@ -55,20 +53,17 @@ def test_every_parameter_at_once(tmp_path: Path) -> None:
     assert (last.clients, last.workers, last.rate, last.settings) == (64, 16, 100.0, {"work_mem": "8"})
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
+def test_all_forms_of_a_setting_mean_the_same(tmp_path: Path) -> None:
+    for form in (
         'settings.work_mem = ["4MB", "8MB"]\nsettings.auto_explain.log_min_duration = 10',
         '"settings.work_mem" = ["4MB", "8MB"]\n"settings.auto_explain.log_min_duration" = 10',
         'settings = { work_mem = ["4MB", "8MB"], "auto_explain.log_min_duration" = 10 }',
         '[sweep.settings]\nwork_mem = "4MB..8MB doubling"\nauto_explain.log_min_duration = 10',
-    ],
-)
-def test_all_forms_of_a_setting_mean_the_same(tmp_path: Path, form: str) -> None:
-    found = points(tmp_path, f"clients = 1\n{form}")
-    assert [point.settings for point in found] == [
-        {"auto_explain.log_min_duration": "10", "work_mem": value} for value in ("4MB", "8MB")
-    ]
+    ):
+        found = points(tmp_path, f"clients = 1\n{form}")
+        assert [point.settings for point in found] == [
+            {"auto_explain.log_min_duration": "10", "work_mem": value} for value in ("4MB", "8MB")
+        ]
 
 
 def test_a_setting_by_override_in_both_forms(tmp_path: Path) -> None:
@@ -179,12 +174,12 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("sweep", "path", "line", "message", "hint"), WRONG)
-def test_errors_in_sweeps(tmp_path: Path, sweep: str, path: str, line: int, message: str, hint: str | None) -> None:
-    problem = the_problem(tmp_path, HEAD + sweep)
-    assert (problem.path, problem.line) == (f"sweep.{path}".rstrip("."), FIRST + line - 1)
-    assert message in problem.message
-    assert (hint or "") in (problem.hint or "")
+def test_errors_in_sweeps(tmp_path: Path) -> None:
+    for sweep, path, line, message, hint in WRONG:
+        problem = the_problem(tmp_path, HEAD + sweep)
+        assert (problem.path, problem.line) == (f"sweep.{path}".rstrip("."), FIRST + line - 1)
+        assert message in problem.message
+        assert (hint or "") in (problem.hint or "")
 
 
 def test_all_errors_of_a_sweep_are_reported_at_once(tmp_path: Path) -> None:

@@ -67,10 +67,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("target", "field", "line", "said", "hint"), REFUSED)
-def test_wrong_targets_are_refused(tmp_path: Path, target: str, field: str, line: int, said: str, hint: str) -> None:
-    found = refuse(tmp_path, plan_on(target), f"target.far{'.' if field else ''}{field}", said, hint, FIRST + line)
-    assert "pw1" not in f"{found.message} {found.hint}"
+def test_wrong_targets_are_refused(tmp_path: Path) -> None:
+    for target, field, line, said, hint in REFUSED:
+        found = refuse(tmp_path, plan_on(target), f"target.far{'.' if field else ''}{field}", said, hint, FIRST + line)
+        assert "pw1" not in f"{found.message} {found.hint}"
 
 
 THEIRS = DSN + 'database = "theirs"\nallow_existing = true\n'
@@ -104,9 +104,8 @@ def test_settings_of_the_lists_are_refused_in_any_case() -> None:
     assert network_refusal("some.extension") is None
 
 
-@pytest.mark.parametrize(
-    ("lines", "field", "said", "hint"),
-    [
+def test_an_environment_that_cannot_be_had(tmp_path: Path) -> None:
+    for lines, field, said, hint in (
         ('data = "{folder}/none"', "data", "does not exist", "mount"),
         ('data = "nvme"', "data", "nvme is not an absolute path", "/mnt/nvme"),
         ('wal = "{folder}/none"', "wal", "does not exist", "mount"),
@@ -116,11 +115,9 @@ def test_settings_of_the_lists_are_refused_in_any_case() -> None:
         ("variables = { PGDATA = 1 }", "variables.PGDATA", "an option of its own", "settings"),
         ('variables = { "a-b" = 1 }', "variables.a-b", "is not a valid name of an environment variable", "letters"),
         ("dta = 1", "dta", "unknown key", "did you mean data?"),
-    ],
-)
-def test_an_environment_that_cannot_be_had(tmp_path: Path, lines: str, field: str, said: str, hint: str) -> None:
-    text = EMBEDDED + "[target.far.environment]\n" + lines.replace("{folder}", str(tmp_path)) + "\n"
-    refuse(tmp_path, plan_on(text), f"target.far.environment.{field}", said, hint)
+    ):
+        text = EMBEDDED + "[target.far.environment]\n" + lines.replace("{folder}", str(tmp_path)) + "\n"
+        refuse(tmp_path, plan_on(text), f"target.far.environment.{field}", said, hint)
 
 
 def test_data_elsewhere_is_neither_kept_nor_reset_in_every_way(tmp_path: Path) -> None:
@@ -183,21 +180,18 @@ def test_replicas(tmp_path: Path) -> None:
     assert found.path == "target.far.settings.synchronous_standby_names"
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
+def test_a_host_over_ssh_that_cannot_be(tmp_path: Path) -> None:
+    for key, value, message in (
         ("user", "-l", "'-l' is not a user"),
         ("config", "ssh.conf", "ssh.conf is not an absolute path"),
         ("known_hosts", "/nowhere/known", "cannot read the file /nowhere/known"),
         ("folder", "cache", "cache is neither an absolute path nor one below the home directory of that host"),
         ("data", "~/data", "~/data is not an absolute path"),
         *(("host", host, "is not a host") for host in ("-oProxyCommand=sh", "me@db1", "a b", "ssh://db1")),
-    ],
-)
-def test_a_host_over_ssh_that_cannot_be(tmp_path: Path, key: str, value: str, message: str) -> None:
-    host = "" if key == "host" else 'host = "db1"\n'
-    text = plan_on(f'{DSN}[target.far.ssh]\n{host}{key} = "{value}"\n')
-    found = refuse(tmp_path, text, f"target.far.ssh.{key}", message, line=FIRST + (3 if key == "host" else 4))
-    assert found.message == message or key == "host"
-    # only a server over the network has one
-    refuse(tmp_path, plan_on(EMBEDDED + '[target.far.ssh]\nhost = "db1"\n'), "target.far.ssh", "")
+    ):
+        host = "" if key == "host" else 'host = "db1"\n'
+        text = plan_on(f'{DSN}[target.far.ssh]\n{host}{key} = "{value}"\n')
+        found = refuse(tmp_path, text, f"target.far.ssh.{key}", message, line=FIRST + (3 if key == "host" else 4))
+        assert found.message == message or key == "host"
+        # only a server over the network has one
+        refuse(tmp_path, plan_on(EMBEDDED + '[target.far.ssh]\nhost = "db1"\n'), "target.far.ssh", "")

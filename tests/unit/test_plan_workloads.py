@@ -31,9 +31,8 @@ def test_a_lua_workload_has_its_tables_and_its_options(tmp_path: Path) -> None:
     assert (script.dataset, script.engine_options()) == ("none", ["--lua=mine.lua"])
 
 
-@pytest.mark.parametrize(
-    ("workload", "message"),
-    [
+def test_keys_that_do_not_fit_lua_are_refused(tmp_path: Path) -> None:
+    for workload, message in (
         ('lua = "a.lua"\nname = "oltp-insert"\n', "give one of scripts, lua and name"),
         ('lua = "a.lua"\nscripts = ["select-only"]\n', "give one of scripts, lua and name"),
         ('scripts = ["select-only"]\noptions = { a = 1 }\n', "unknown key"),
@@ -43,10 +42,8 @@ def test_a_lua_workload_has_its_tables_and_its_options(tmp_path: Path) -> None:
         ('lua = "a.lua"\n[[sweep.points]]\nclients = 2\nvariables.pgsql_port = 1\n', "pgsql_port names a server"),
         ('name = "select-only"\nscale = 3\n', '"select-only" is a script, not a workload'),
         ('lua = "a.lua"\n[[sweep.points]]\nclients = 4\nprotocol = "simple"\n', "a Lua script itself decides how to"),
-    ],
-)
-def test_keys_that_do_not_fit_lua_are_refused(tmp_path: Path, workload: str, message: str) -> None:
-    assert any(message in problem.message for problem in problems(tmp_path, LUA + workload))
+    ):
+        assert any(message in problem.message for problem in problems(tmp_path, LUA + workload))
 
 
 def test_a_lua_script_decides_how_statements_are_sent_and_has_no_ledger(tmp_path: Path) -> None:
@@ -87,9 +84,8 @@ def test_the_size_of_sbtest_is_tables_and_rows_in_each(tmp_path: Path) -> None:
     assert "--define=table_size=5000" in trial_options(swept, planned_trials(swept)[1].point, 1, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
+def test_keys_that_do_not_fit_sbtest_are_refused(tmp_path: Path) -> None:
+    for old, new, said in (
         ("tables = 10", "tables = 10\nscale = 3", "workload.scale: does not apply to sbtest"),
         ('"sbtest"', '"pgbench"', "workload.tables: is valid only with dataset"),
         ('"sbtest"', '"none"', "workload.table_size: is valid only with dataset"),
@@ -97,11 +93,9 @@ def test_the_size_of_sbtest_is_tables_and_rows_in_each(tmp_path: Path) -> None:
         ("tables = 10", "tables = 0", "workload.tables: "),
         ("100000", "2147483648", "workload.table_size: "),
         ("clients = 2", "clients = 2\nscale = 2147483648", "sweep.scale: scale sets the rows of each sbtest table, at"),
-    ],
-)
-def test_keys_that_do_not_fit_sbtest_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
-    found = [f"{each.path}: {each.message}" for each in problems(tmp_path, SBTEST.replace(old, new))]
-    assert any(said in each for each in found), found
+    ):
+        found = [f"{each.path}: {each.message}" for each in problems(tmp_path, SBTEST.replace(old, new))]
+        assert any(said in each for each in found), found
 
 
 # ---- TPC-C ----
@@ -132,9 +126,8 @@ def test_hammerdb_is_the_newest_release_and_of_an_earlier_run_the_one_that_rolle
     assert load(tmp_path, tpcc('profile = "spec"')).workload.dataset_options["profile"] == "spec"
 
 
-@pytest.mark.parametrize(
-    ("place", "keys", "where", "said", "hint"),
-    [
+def test_keys_that_do_not_fit_tpcc_are_refused(tmp_path: Path) -> None:
+    for place, keys, where, said, hint in (
         ("[sweep]", 'scripts = ["tpcb-like"]\n[sweep]', "workload.scripts", "defines scripts and dataset itself", ""),
         ("[sweep]", 'profile = "tpc"\n[sweep]', "workload.profile", "hammerdb", ""),
         ("[sweep]", "variables = { x = 1 }\n[sweep]", "workload.variables", "has no scripts", ""),
@@ -144,12 +137,8 @@ def test_hammerdb_is_the_newest_release_and_of_an_earlier_run_the_one_that_rolle
         ("[trial]", '[[sweep.points]]\nprotocol = "prepared"\n[trial]', "sweep.points[0].protocol", "variant", ""),
         ("[trial]", '[reset]\nmethod = "vacuum"\n[trial]', "reset.method", "as the previous trial left them", ""),
         ("[trial]", "[trial]\nledger = true", "trial.ledger", "", "tpcb-like"),
-    ],
-)
-def test_keys_that_do_not_fit_tpcc_are_refused(
-    tmp_path: Path, place: str, keys: str, where: str, said: str, hint: str
-) -> None:
-    refuse(tmp_path, tpcc().replace(place, keys), where, said, hint)
+    ):
+        refuse(tmp_path, tpcc().replace(place, keys), where, said, hint)
 
 
 def test_phases_of_tpcc_name_its_transactions(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare.dataset import Dataset
 from pgdyno.report.run_notes import preparation_line
@@ -50,9 +48,8 @@ def later(accounts: int, tellers: int, branches: int, history: int, rows: int = 
     return Balances(10 + accounts, 20 + tellers, 30 + branches, 40 + history, {"pgbench_history": 5 + rows})
 
 
-@pytest.mark.parametrize(
-    ("rule", "after", "holds"),
-    [
+def test_changes_against_the_rule() -> None:
+    for rule, after, holds in (
         (Rule.ALL_ALIKE, later(7, 7, 7, 7), True),
         (Rule.ALL_ALIKE, later(8, 7, 7, 7), False),
         (Rule.ALL_ALIKE, later(7, 7, 6, 7), False),
@@ -66,12 +63,10 @@ def later(accounts: int, tellers: int, branches: int, history: int, rows: int = 
         (Rule.NOTHING_CHANGES, later(0, 0, 0, 0, 0), True),
         (Rule.NOTHING_CHANGES, later(1, 0, 0, 0, 0), False),
         (Rule.NOTHING_CHANGES, later(0, 0, 0, 0, 1), False),
-    ],
-)
-def test_changes_against_the_rule(rule: Rule, after: Balances, holds: bool) -> None:
-    changes, violations = check_balances(START, after, rule)
-    assert changes["accounts"] == after.accounts - START.accounts
-    assert (violations == []) is holds
+    ):
+        changes, violations = check_balances(START, after, rule)
+        assert changes["accounts"] == after.accounts - START.accounts
+        assert (violations == []) is holds
 
 
 def test_a_violation_names_every_sum() -> None:

@@ -32,9 +32,8 @@ PLAN = small_plan(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "limit", "words"),
-    [
+def test_a_promise_is_a_figure_and_its_limit() -> None:
+    for text, limit, words in (
         ("p99 < 20ms", 20e6, "p99 < 20 ms"),
         (" p99.9<=1.5 s ", 1.5e9, "p99.9 <= 1.5 s"),
         ("mean < 400us", 400e3, "mean < 400 us"),
@@ -46,22 +45,19 @@ PLAN = small_plan(
         ("lag < 1s", 1e9, "lag < 1 s"),
         ("archive <= 64MB", 64 * 2**20, "archive <= 64 MB"),
         ("archive  keeps up", 2 * 16 * 2**20, "archive keeps up"),
-    ],
-)
-def test_a_promise_is_a_figure_and_its_limit(text: str, limit: float, words: str) -> None:
-    found = parse_promise(text)
-    assert found.limit == pytest.approx(limit)
-    assert found.words == words
-    assert found.allows(limit * 0.9) is (found.is_ceiling and limit > 0) or limit == 0
-    assert found.allows(limit) is found.sign.endswith("=")
-    for figure in FIGURES:
-        unit = {"tps": "", "rate": "%", "errors": "%", "archive": "MB"}.get(figure, "ms")
-        assert parse_promise(f"{figure} < 10{unit}").figure == figure
+    ):
+        found = parse_promise(text)
+        assert found.limit == pytest.approx(limit)
+        assert found.words == words
+        assert found.allows(limit * 0.9) is (found.is_ceiling and limit > 0) or limit == 0
+        assert found.allows(limit) is found.sign.endswith("=")
+        for figure in FIGURES:
+            unit = {"tps": "", "rate": "%", "errors": "%", "archive": "MB"}.get(figure, "ms")
+            assert parse_promise(f"{figure} < 10{unit}").figure == figure
 
 
-@pytest.mark.parametrize(
-    ("promise", "message", "hint"),
-    [
+def test_a_mistake_in_a_promise_names_its_line_and_the_remedy(tmp_path: Path) -> None:
+    for promise, message, hint in (
         ("fast", "is not a promise", 'write "p99 < 20ms"'),
         ("p99 = 20ms", "is not a promise", 'write "p99 < 20ms"'),
         ("p999 < 20ms", "is on an unknown figure, p999", "did you mean p99.9?"),
@@ -78,22 +74,17 @@ def test_a_promise_is_a_figure_and_its_limit(text: str, limit: float, words: str
         ("tps >= -5", "'-5' is not a throughput", "tps >= 500"),
         ("errors < 0%", "can never be kept", "write errors <= 0%"),
         ("rate > 100%", "can never be kept", "write rate >= 100%"),
-    ],
-)
-def test_a_mistake_in_a_promise_names_its_line_and_the_remedy(
-    promise: str, message: str, hint: str, tmp_path: Path
-) -> None:
-    for written, path in ((f'"{promise}"', "trial.promise"), (f'["p50 < 1s", "{promise}"]', "trial.promise[1]")):
-        refuse(tmp_path, PLAN.replace('"p99 < 20ms"', written), path, message, hint, 13)
+    ):
+        for written, path in ((f'"{promise}"', "trial.promise"), (f'["p50 < 1s", "{promise}"]', "trial.promise[1]")):
+            refuse(tmp_path, PLAN.replace('"p99 < 20ms"', written), path, message, hint, 13)
 
 
 RATE = "rate = [500]\n"
 PHASE = '[[phase]]\nname = "a"\nduration = "9s"\n[trial]'
 
 
-@pytest.mark.parametrize(
-    ("changes", "path", "message"),
-    [
+def test_a_promise_is_about_what_is_measured(tmp_path: Path) -> None:
+    for changes, path, message in (
         ({RATE: "", "p99 < 20ms": "rate >= 95%"}, "trial.promise", "the load is a closed loop"),
         (
             {RATE: "", "p99 < 20ms": "rate >= 95%", 'duration = "10s"': "", "[trial]": PHASE},
@@ -110,14 +101,12 @@ PHASE = '[[phase]]\nname = "a"\nduration = "9s"\n[trial]'
         ({"p99 < 20ms": "archive keeps up"}, "trial.promise", "target pg18 has no archive"),
         ({'"p99 < 20ms"': "7"}, "trial.promise", "must be a list"),
         ({'"p99 < 20ms"': "[7]"}, "trial.promise[0]", "must be text"),
-    ],
-)
-def test_a_promise_is_about_what_is_measured(changes: dict[str, str], path: str, message: str, tmp_path: Path) -> None:
-    text = PLAN
-    for old, new in changes.items():
-        assert old in text
-        text = text.replace(old, new)
-    refuse(tmp_path, text, path, message)
+    ):
+        text = PLAN
+        for old, new in changes.items():
+            assert old in text
+            text = text.replace(old, new)
+        refuse(tmp_path, text, path, message)
 
 
 def test_a_plan_keeps_its_promises_and_needs_none(tmp_path: Path) -> None:
@@ -367,10 +356,10 @@ def test_several_runs_show_no_promise_of_the_first_and_other_languages_name_the_
     assert "cannot tell" not in text
 
 
-@pytest.mark.parametrize("damage", ["p99 <", 7, [7], ["p1 < 1ms"]])
-def test_a_damaged_promise_of_a_stored_plan_is_an_error(damage: object) -> None:
-    run = promising()
-    add(run)
-    run.manifest = run.manifest.model_copy(update={"plan": run.manifest.plan | {"trial": {"promise": damage}}})
-    with pytest.raises(StoreError, match="promises of its plan"):
-        judged_promises(digest(run), NO_EXTRAS)
+def test_a_damaged_promise_of_a_stored_plan_is_an_error() -> None:
+    for damage in ("p99 <", 7, [7], ["p1 < 1ms"]):
+        run = promising()
+        add(run)
+        run.manifest = run.manifest.model_copy(update={"plan": run.manifest.plan | {"trial": {"promise": damage}}})
+        with pytest.raises(StoreError, match="promises of its plan"):
+            judged_promises(digest(run), NO_EXTRAS)

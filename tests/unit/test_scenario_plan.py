@@ -124,13 +124,13 @@ def test_a_checkpoint_step_needs_the_right_to_it(tmp_path: Path) -> None:
         assert [each.path for each in check_abilities(of.plan, {"a": able}, of.document, tmp_path)] == paths
 
 
-@pytest.mark.parametrize("text", [GROUPS + TRIAL, STEPPED])
-def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
-    for sweep in ("[sweep.group]\nreports.clients = [1, 2]\n", "[[sweep.points]]\ngroup.reports.clients = 2\n"):
-        plan = load(tmp_path, TARGET + text + sweep)
-        assert {each.point.groups["reports.clients"] for each in planned_trials(plan)} <= {"1", "2"}
-        assert planned_trials(Plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
-        assert planned_trials(load(tmp_path, plan_toml(plan.as_resolved()))) == planned_trials(plan)
+def test_a_resolved_plan_has_the_same_trials(tmp_path: Path) -> None:
+    for text in (GROUPS + TRIAL, STEPPED):
+        for sweep in ("[sweep.group]\nreports.clients = [1, 2]\n", "[[sweep.points]]\ngroup.reports.clients = 2\n"):
+            plan = load(tmp_path, TARGET + text + sweep)
+            assert {each.point.groups["reports.clients"] for each in planned_trials(plan)} <= {"1", "2"}
+            assert planned_trials(Plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
+            assert planned_trials(load(tmp_path, plan_toml(plan.as_resolved()))) == planned_trials(plan)
 
 
 MAIN = """
@@ -172,12 +172,12 @@ SEARCH = '[search]\nfind = "peak"\n'
 PHASES = '[[phase]]\nname = "a"\nduration = "2s"\n[[phase]]\nname = "b"\nduration = "2s"\nclients = 1\n'
 
 
-@pytest.mark.parametrize("more", [f"repeats = 2\n{SEARCH}", "ledger = true\n", PHASES])
-def test_searches_and_phases_may_have_a_background(tmp_path: Path, more: str) -> None:
-    text = f"{PHASES}[trial]\nseed = 1\n" if more == PHASES else TRIAL + more
-    plan = load(tmp_path, TARGET + MAIN + REPORTS + text)
-    assert [each.name for each in background_groups(plan, plan.points()[0])] == ["reports", "sleepers"]
-    assert not plan.has_group_trials
+def test_searches_and_phases_may_have_a_background(tmp_path: Path) -> None:
+    for more in (f"repeats = 2\n{SEARCH}", "ledger = true\n", PHASES):
+        text = f"{PHASES}[trial]\nseed = 1\n" if more == PHASES else TRIAL + more
+        plan = load(tmp_path, TARGET + MAIN + REPORTS + text)
+        assert [each.name for each in background_groups(plan, plan.points()[0])] == ["reports", "sleepers"]
+        assert not plan.has_group_trials
 
 
 def test_a_load_in_the_background_that_writes_changes_the_data(tmp_path: Path) -> None:
@@ -187,9 +187,8 @@ def test_a_load_in_the_background_that_writes_changes_the_data(tmp_path: Path) -
         assert effect_of_plan(plan, tmp_path) is effect
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_what_is_refused(tmp_path: Path) -> None:
+    for text, said in (
         (f"{GROUPS}{TRIAL}[sweep]\nclients = 4\n", "sweep.clients: belongs to a group of clients"),
         (f"{GROUPS}{TRIAL}[sweep.group]\nreport.clients = 4\n", "there is no group report"),
         (f"{GROUPS}{TRIAL}[sweep.group]\nreports.on = 4\n", "on cannot be swept"),
@@ -224,11 +223,9 @@ def test_a_load_in_the_background_that_writes_changes_the_data(tmp_path: Path) -
         (GROUPS + STEPS.replace('"orders"]', '"sleepers"]'), "step[0].groups: all run in the background"),
         (GROUPS + TRIAL + SEARCH, "a group with background = true may run beside the load of [workload]"),
         (GROUPS + STEPS + 'duration = "5s"\n', "trial.duration: cannot be combined with steps"),
-    ],
-)  # fmt: skip
-def test_what_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    found = problems(tmp_path, TARGET + text)
-    assert said in "\n".join(f"{each.path}: {each.message}\n    {each.hint}" for each in found)
+    ):  # fmt: skip
+        found = problems(tmp_path, TARGET + text)
+        assert said in "\n".join(f"{each.path}: {each.message}\n    {each.hint}" for each in found)
 
 
 # ---- [replica_load], by which earlier plans load standbys, is read as a group in the background ----
@@ -286,9 +283,8 @@ def test_the_engine_gets_its_options_and_the_variables(tmp_path: Path) -> None:
     assert not any(each.startswith(("--jobs", "--warmup=1")) for each in options)
 
 
-@pytest.mark.parametrize(
-    ("change", "field", "message"),
-    [
+def test_mistakes_in_a_load_on_replicas_have_their_line(tmp_path: Path) -> None:
+    for change, field, message in (
         (("[target.a.replicas]\ncount = 2\n", ""), "replica_load.on", "target a has no standby of its own"),
         (("select-only@2", "simple-update"), "replica_load.scripts[0]", "writes, and a standby is read-only"),
         (("select-only@2", "select-olny"), "replica_load.scripts[0]", "neither a built-in script nor a file"),
@@ -296,12 +292,8 @@ def test_the_engine_gets_its_options_and_the_variables(tmp_path: Path) -> None:
         (("rate = 100", "rate = 0"), "replica_load.rate", "must be"),
         (("clients = 5\n", "clients = -5\n"), "replica_load.clients", "must be"),
         (("clients = 5\n", "client = 5\nclients = 5\n"), "replica_load.client", "unknown key"),
-    ],
-)
-def test_mistakes_in_a_load_on_replicas_have_their_line(
-    tmp_path: Path, change: tuple[str, str], field: str, message: str
-) -> None:
-    refuse(tmp_path, (REPLICATED + LOAD).replace(*change), field, message)
+    ):
+        refuse(tmp_path, (REPLICATED + LOAD).replace(*change), field, message)
 
 
 def test_a_server_over_the_network_has_none(tmp_path: Path) -> None:

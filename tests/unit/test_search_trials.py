@@ -116,9 +116,8 @@ def test_a_peak_is_recorded_with_what_is_alike(tmp_path: Path) -> None:
     assert arm.ask(list(reversed(records))) == found
 
 
-@pytest.mark.parametrize(
-    ("changes", "target", "met"),
-    [
+def test_trials_that_meet_a_latency_target() -> None:
+    for changes, target, met in (
         ({}, "p99 < 10ms", True),
         ({"p99_ms": 10}, "p99 < 10ms", False),
         ({}, "p99.9 < 10ms", False),
@@ -129,11 +128,9 @@ def test_a_peak_is_recorded_with_what_is_alike(tmp_path: Path) -> None:
         ({"outcome": Outcome.FAILED}, "p99 < 10ms", False),
         ({}, {"tpcb-like": "p99 < 9ms", "select-only": "p99 < 3ms"}, True),
         ({}, {"tpcb-like": "p99 < 9ms", "select-only": "p99 < 1ms"}, False),
-    ],
-)
-def test_trials_that_meet_a_latency_target(changes: dict[str, object], target: str | dict[str, str], met: bool) -> None:
-    trial = record(1, "a", Point(clients=4, rate=100), **changes)  # type: ignore[arg-type]
-    assert meets(trial, target, ["tpcb-like", "select-only@9"]) is met
+    ):
+        trial = record(1, "a", Point(clients=4, rate=100), **changes)
+        assert meets(trial, target, ["tpcb-like", "select-only@9"]) is met
 
 
 def served(number: int, at: Point) -> TrialRecord:
@@ -195,9 +192,8 @@ def test_a_capacity_is_what_standbys_and_the_archive_can_follow(
     assert words in asked.words
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "message"),
-    [
+def test_errors_in_searches_are_reported(tmp_path: Path) -> None:
+    for text, field, message in (
         (PLAN.replace("repeats = 2", "repeats = 1"), "trial.repeats", "one trial does not show the noise"),
         (PLAN.replace("[1, 8]", "8"), "sweep.clients", "lacks the range of the search"),
         (PLAN + 'latency = "p99 < 1s"\n', "search.latency", 'is valid only with find = "capacity"'),
@@ -211,10 +207,8 @@ def test_a_capacity_is_what_standbys_and_the_archive_can_follow(
         (CAPACITY.replace('"p99 < 10 ms"', '{ other = "p99 < 1s" }'), "search.latency.other", "is not a script of"),
         (CAPACITY.replace("[100, 1000]", "100"), "sweep.rate", "lacks the range of the search"),
         (CAPACITY + 'precision = "0%"\n', "search.precision", "is not a valid share"),
-    ],
-)
-def test_errors_in_searches_are_reported(tmp_path: Path, text: str, field: str, message: str) -> None:
-    refuse(tmp_path, text, field, message)
+    ):
+        refuse(tmp_path, text, field, message)
 
 
 def test_a_capacity_has_three_trials_a_rate_unless_more_are_given(tmp_path: Path) -> None:

@@ -58,17 +58,14 @@ def test_a_range_is_read_in_the_smaller_of_its_units() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "text", ["8GB..128MB", "1..", "1MB..2s", "0..4 log", "3", "1..4 linear", "1XB..2XB", ["on"], []]
-)
-def test_a_value_that_is_no_space_is_refused_with_its_remedy(text: str | list[str]) -> None:
-    with pytest.raises(ValueError, match="; "):
-        read_choice(text)
+def test_a_value_that_is_no_space_is_refused_with_its_remedy() -> None:
+    for text in ("8GB..128MB", "1..", "1MB..2s", "0..4 log", "3", "1..4 linear", "1XB..2XB", ["on"], []):
+        with pytest.raises(ValueError, match="; "):
+            read_choice(text)
 
 
-@pytest.mark.parametrize(
-    ("over", "words"),
-    [
+def test_the_server_refuses_values_that_it_cannot_have() -> None:
+    for over, words in (
         ({"nonsense": "1..2"}, "no such setting"),
         ({"block_size": "1..2"}, "cannot be set"),
         ({"shared_buffers": "128MB..64GB"}, "128MB..64GB exceeds the memory of the machine, 4.0 GiB"),
@@ -84,14 +81,12 @@ def test_a_value_that_is_no_space_is_refused_with_its_remedy(text: str | list[st
         ({"jit": ["off", "maybe"]}, "maybe is not one of its values"),
         ({"jit": "0..1"}, "is of type bool"),
         ({"wal_sync_method": ["fsync", "never"]}, "never is not one of its values"),
-    ],
-)
-def test_the_server_refuses_values_that_it_cannot_have(over: dict[str, str | list[str]], words: str) -> None:
-    (problem,) = searched(over, KNOWN, 4 << 30, by_session=False)
-    assert isinstance(problem, SpaceProblem)
-    assert words in problem.message
-    assert problem.field == f"search.over.{next(iter(over))}"
-    assert problem.hint
+    ):
+        (problem,) = searched(over, KNOWN, 4 << 30, by_session=False)
+        assert isinstance(problem, SpaceProblem)
+        assert words in problem.message
+        assert problem.field == f"search.over.{next(iter(over))}"
+        assert problem.hint
 
 
 def test_problems_of_a_space_are_reported_together_with_those_of_servers_of_others() -> None:
@@ -149,14 +144,14 @@ def test_proposals_change_a_setting_that_needs_a_restart_once_per_group() -> Non
     assert len(set(found)) > 4
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_first_proposals_cover_each_range_evenly(seed: int) -> None:
-    first = proposals(seed, QUASI_RANDOM)
-    for of in SPACE:
-        at = [place(of, each[of.name]) for each in first]
-        # a setting that needs a restart has three values, of which no two are in the same place
-        assert min(at) < 0.5 < max(at), (of.name, at)
-        assert max(at) - min(at) > 0.25, (of.name, at)
+def test_the_first_proposals_cover_each_range_evenly() -> None:
+    for seed in range(12):
+        first = proposals(seed, QUASI_RANDOM)
+        for of in SPACE:
+            at = [place(of, each[of.name]) for each in first]
+            # a setting that needs a restart has three values, of which no two are in the same place
+            assert min(at) < 0.5 < max(at), (of.name, at)
+            assert max(at) - min(at) > 0.25, (of.name, at)
 
 
 class Listed:
