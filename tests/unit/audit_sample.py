@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from pgdyno.audit import Finding, audit
+from pgdyno.audit import RULES, Finding, audit
 from pgdyno.audit.subject import AuditRun
 from pgdyno.effect import Effect
 from pgdyno.records import (
@@ -25,7 +25,6 @@ from pgdyno.records import (
     ImportedLine,
     ImportRecord,
     Latency,
-    Leftovers,
     Manifest,
     NetworkPathRecord,
     Point,
@@ -125,24 +124,14 @@ class FakeRun:
     def shares_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Shares:
         found = {}
         for trial, spans in stretches.items():
-            for place, (begin, end) in enumerate(spans):
-                rows = [
-                    row
-                    for row in self._seen(trial)
-                    if (row.source, row.metric) in wanted and begin < row.t_us <= end and row.span_us
-                ]
+            for place, span in enumerate(spans):
+                rows = [row for row in self.series_within({trial: [span]}, wanted) if row.span_us]
                 length_us = sum({row.t_us: row.span_us or 0 for row in rows}.values())
                 if length_us:
-                    found[trial, place] = (
-                        float(length_us),
-                        {
-                            metric: sum(
-                                row.value * (row.span_us or 0) for row in rows if (row.source, row.metric) == metric
-                            )
-                            / length_us
-                            for metric in wanted
-                        },
-                    )
+                    means = dict.fromkeys(wanted, 0.0)
+                    for row in rows:
+                        means[row.source, row.metric] += row.value * (row.span_us or 0) / length_us
+                    found[trial, place] = (float(length_us), means)
         return found
 
     def _seen(self, trial: int) -> Sequence[SeriesRow]:
@@ -167,63 +156,74 @@ class FakeRun:
 
 # ---- trials of our own ----
 
+NONE: Mapping[str, Any] = {}
+
 
 def own(
     *,
     workload: str = "select-only",
-    summary: Mapping[str, Any] | None = None,
-    latency: Mapping[str, float] | None = None,
-    point: Mapping[str, Any] | None = None,
+    summary: Mapping[str, Any] = NONE,
+    latency: Mapping[str, float] = NONE,
+    point: Mapping[str, Any] = NONE,
     repeats: int = 6,
     orders: str = "abba",
-    cpu_share: float = 0.3,
-    settings: Mapping[str, str] | None = None,
-    only_b: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] = NONE,
+    only_b: Mapping[str, str] = NONE,
     versions: tuple[str, str] = ("18.6", "18.6"),
-    changed_b: Mapping[str, str] | None = None,
+    changed_b: Mapping[str, str] = NONE,
     floor_b_ms: float = 0.1,
-    seconds: Sequence[float] | None = None,
+    seconds: Sequence[float] = (),
     gap_s: float = 0.0,
     dataset_bytes: int = 100 << 30,
     length_s: float = 60.0,
-    probe: Mapping[str, Any] | None = None,
+    probe: Mapping[str, Any] = NONE,
     probe_rows: Sequence[SeriesRow] = (),
     looks: Sequence[WaitRow] = (),
     workers: Sequence[float] = (0.3, 0.3),
-    worker_added: int = 0,
     cached: tuple[float, float] = (1.0, 1.0),
-    asked_b: Mapping[str, Any] | None = None,
+    asked_b: Mapping[str, Any] = NONE,
     kind_b: str = "embedded",
     ways: Callable[[int, str], NetworkPathRecord] | None = None,
-    leftovers: Mapping[str, Any] | None = None,
     **manifest: object,
 ) -> FakeRun:
     """Returns a run of two equal targets with `repeats` trials each; everything but the arguments is sound."""
-    names = ["a", "b"] * repeats if orders == "abba" else ["a"] * repeats + ["b"] * repeats
     trials, courses, server = [], {}, {}
-    for number, name in enumerate(names, start=1):
+    succeeded = int(10_000 * length_s)
+    for number, name in enumerate("ab" * repeats if orders == "abba" else "a" * repeats + "b" * repeats, start=1):
+        # no two trials are equal to the nanosecond
+        mean = latency.get("mean", 0.4) + 1e-6 * number
         floor_ms = floor_b_ms if name == "b" else 0.1
-        trials.append(
-            _own_trial(number, name, summary or {}, latency or {}, point or {}, floor_ms, length_s, dataset_bytes)
+        latency_ms = {"stddev": 0.1, "min": floor_ms, "p50": 0.4, "p95": 0.6, "p99": 0.8, "max": 9.0, **latency}
+        figures: dict[str, Any] = {
+            "measured_s": length_s, "scheduled": succeeded, "succeeded": succeeded, "tps": 10_000.0, "connect_us": 100,
+            "latency_ns": Latency(**{at: round(each * 1e6) for at, each in (latency_ms | {"mean": mean}).items()}),
+        }  # fmt: skip
+        begin = STARTED + timedelta(seconds=number * length_s)
+        prepared = {"shared_buffers_share": cached[name == "b"], "page_cache_share": 0.5}
+        record = trial_record(
+            number,
+            slug=f"{number:04d}-{name}",
+            target=name,
+            point=Point(**{"clients": 4, "scale": 10, **point}),
+            repeat=(number + 1) // 2,
+            started_at=begin,
+            ended_at=begin + timedelta(seconds=length_s),
+            warmup_s=1,
+            duration_s=length_s,
+            generator=Generator(version="0.1.0", workers=2, io="epoll", seed=1, exit_code=0),
+            summary=trial_summary(**{**figures, **summary}),
+            prepare=Preparation(method="vacuum", seconds=1, steps=[], dataset_bytes=dataset_bytes, **prepared),
+            probe=ProbeRecord(**{"version": "0.1.0", "waits_hz": 10, "host": True, "server": True, "late": 0, **probe}),
+            network_path=ways(number, name) if ways is not None else None,
         )
-        trials[-1] = _watched(trials[-1], probe or {}, cached[name == "b"])
-        generator = trials[-1].generator
-        assert generator is not None
-        changed = generator.model_copy(update={"worker_added": worker_added})
-        trials[-1] = trials[-1].model_copy(update={"generator": changed})
-        if leftovers is not None:
-            left = Leftovers(**{"sessions": 1, "seconds": 5.0, **leftovers})
-            trials[-1] = trials[-1].model_copy(update={"leftovers": left})
-        if ways is not None:
-            trials[-1] = trials[-1].model_copy(update={"network_path": ways(number, name)})
-        rates = seconds if seconds is not None else [10_000.0] * int(length_s)
-        courses[number] = _course(number, tuple(rates), cpu_share, gap_s)
-        server[number] = {**SETTINGS, **(settings or {}), **((only_b or {}) if name == "b" else {})}
+        trials.append(record)
+        courses[number] = _course(number, tuple(seconds) or (10_000.0,) * int(length_s), gap_s)
+        server[number] = {**SETTINGS, **settings, **(only_b if name == "b" else {})}
     targets = [
         TargetRecord(name=name, kind=kind, asked=dict(asked), facts=_facts(version, changed))
         for name, kind, asked, version, changed in (
             ("a", "embedded", {}, versions[0], {}),
-            ("b", kind_b, asked_b or {}, versions[1], changed_b or {}),
+            ("b", kind_b, asked_b, versions[1], changed_b),
         )
     ]
     described = sample_manifest(**{"targets": targets, "workload": workload, **manifest})
@@ -237,49 +237,33 @@ def way(
 ) -> NetworkPathRecord:
     """Returns the network path to a server with a round trip of `trip_us`; with zones, the server was rented."""
     return NetworkPathRecord(
-        round_trips=50,
-        least_us=trip_us,
-        median_us=1.2 * trip_us,
-        clock_ahead_us=0,
-        clock_uncertainty_us=round(trip_us / 2),
-        generator_zone=load,
-        server_zone=server,
-        instance="db.m7g.large" if server else None,
-        cpu_model=cpu,
-    )
+        round_trips=50, least_us=trip_us, median_us=1.2 * trip_us, clock_ahead_us=0,
+        clock_uncertainty_us=round(trip_us / 2), generator_zone=load, server_zone=server,
+        instance="db.m7g.large" if server else None, cpu_model=cpu,
+    )  # fmt: skip
 
 
-def _watched(trial: TrialRecord, probe: Mapping[str, Any], cached: float) -> TrialRecord:
-    assert trial.prepare is not None
-    record = ProbeRecord(**{"version": "0.1.0", "waits_hz": 10, "host": True, "server": True, "late": 0, **probe})
-    prepare = trial.prepare.model_copy(update={"shared_buffers_share": cached, "page_cache_share": 0.5})
-    return trial.model_copy(update={"probe": record, "prepare": prepare})
-
-
-def steady_probe(length_s: float, pages: Callable[[float], float] | None = None) -> list[SeriesRow]:
+def steady_probe(length_s: float, pages: Callable[[float], float] = lambda _: 0.0) -> list[SeriesRow]:
     """Returns counters by second: at second `at`, a transaction misses `pages(at)` pages, which are read from a
     device.
     """
-    rows = []
-    for second in range(1, int(length_s) + 1):
-        missed = 10_000 * (pages(second) if pages else 0.0)
-        for source, metric, value in (("database", "blocks_read", missed), ("paging", "read", 8192 * missed)):
-            rows.append(SeriesRow(1, ORIGIN_US + second * 1_000_000, 0, 1_000_000, source, metric, "{}", value))
-    return rows
+    return [
+        sample(second, source, metric, size * 10_000 * pages(second))
+        for second in range(1, int(length_s) + 1)
+        for source, metric, size in (("database", "blocks_read", 1), ("paging", "read", 8192))
+    ]
 
 
-@cache
-def _calm(length_s: float) -> Sequence[SeriesRow]:
-    return tuple(steady_probe(length_s))
+_calm = cache(steady_probe)
+
+
+def sample(second: int, source: str, metric: str, value: float) -> SeriesRow:
+    return SeriesRow(1, ORIGIN_US + second * 1_000_000, 0, 1_000_000, source, metric, "{}", value)
 
 
 def each_second(length_s: float, source: str, **values: float) -> list[SeriesRow]:
     """Returns samples of one source of the probe with the same values in every second."""
-    return [
-        SeriesRow(1, ORIGIN_US + second * 1_000_000, 0, 1_000_000, source, metric, "{}", value)
-        for second in range(1, int(length_s) + 1)
-        for metric, value in values.items()
-    ]
+    return [sample(at, source, *each) for at in range(1, int(length_s) + 1) for each in values.items()]
 
 
 def quiet_looks(length_s: float, locked: Sequence[int] = ()) -> list[WaitRow]:
@@ -295,55 +279,18 @@ def quiet_looks(length_s: float, locked: Sequence[int] = ()) -> list[WaitRow]:
     return rows
 
 
-@cache
-def _quiet(length_s: float) -> Sequence[WaitRow]:
-    return tuple(quiet_looks(length_s))
-
-
-def _own_trial(
-    number: int,
-    target: str,
-    summary: Mapping[str, Any],
-    latency: Mapping[str, float],
-    point: Mapping[str, Any],
-    floor_ms: float,
-    length_s: float,
-    dataset_bytes: int,
-) -> TrialRecord:
-    succeeded = int(10_000 * length_s)
-    # no two trials are equal to the nanosecond
-    mean = latency.get("mean", 0.4) + 1e-6 * number
-    figures = {"stddev": 0.1, "min": floor_ms, "p50": 0.4, "p95": 0.6, "p99": 0.8, "max": 9.0, **latency, "mean": mean}
-    fields = {
-        "measured_s": length_s, "scheduled": succeeded, "succeeded": succeeded, "tps": 10_000.0, "connect_us": 100,
-        "latency_ns": Latency(**{name: round(value * 1e6) for name, value in figures.items()}), **summary,
-    }  # fmt: skip
-    begin = STARTED + timedelta(seconds=number * length_s)
-    return trial_record(
-        number,
-        slug=f"{number:04d}-{target}",
-        target=target,
-        point=Point(**{"clients": 4, "scale": 10, **point}),
-        repeat=(number + 1) // 2,
-        started_at=begin,
-        ended_at=begin + timedelta(seconds=length_s),
-        warmup_s=1,
-        duration_s=length_s,
-        generator=Generator(version="0.1.0", workers=2, io="epoll", seed=1, exit_code=0),
-        summary=trial_summary(**fields),
-        prepare=Preparation(method="vacuum", seconds=1, steps=[], dataset_bytes=dataset_bytes),
-    )
+_quiet = cache(quiet_looks)
 
 
 @cache
-def _course(trial: int, rates: tuple[float, ...], cpu_share: float, gap_s: float) -> Sequence[IntervalRow]:
+def _course(trial: int, rates: tuple[float, ...], gap_s: float) -> Sequence[IntervalRow]:
     rows = []
     for second, rate in enumerate(rates):
         begin = second * 1_000_000 + (round(gap_s * 1e6) if second >= len(rates) / 2 else 0)
         rows.append(
             IntervalRow(
                 trial, second, begin, begin + 1_000_000, "measure", 0, round(rate), 0, 0, 0, 0, 0, 4,
-                None, None, None, None, None, None, None, round(2 * cpu_share * 1e6),
+                None, None, None, None, None, None, None, 600_000,
             )
         )  # fmt: skip
     return tuple(rows)
@@ -355,19 +302,21 @@ def _facts(version: str, changed: Mapping[str, str]) -> ServerFacts:
 
 
 def changed(run: FakeRun, change: Callable[[TrialRecord], Mapping[str, Any]]) -> FakeRun:
-    """Returns `run` with the fields that `change` returns for each trial; it changes single fields of `summary` and
-    `prepare`.
-    """
-    return replace(run, trials=[_changed(trial, change(trial)) for trial in run.trials])
+    """Returns `run` with fields that `change` returns for each trial; a dictionary has single fields of a record."""
+    trials = []
+    for trial in run.trials:
+        update = dict(change(trial))
+        for name in update.keys() & {"summary", "prepare", "generator", "point", "probe"}:
+            part = getattr(trial, name)
+            if part is not None and isinstance(update[name], dict):
+                update[name] = part.model_copy(update=update[name])
+        trials.append(trial.model_copy(update=update))
+    return replace(run, trials=trials)
 
 
-def _changed(trial: TrialRecord, fields: Mapping[str, Any]) -> TrialRecord:
-    update = dict(fields)
-    for name in ("summary", "prepare"):
-        part = getattr(trial, name)
-        if name in update and part is not None:
-            update[name] = part.model_copy(update=update[name])
-    return trial.model_copy(update=update)
+def in_b(run: FakeRun, **fields: object) -> FakeRun:
+    """Returns `run` with these fields of the trials of `b`."""
+    return changed(run, lambda trial: fields if trial.target == "b" else {})
 
 
 def probed(run: FakeRun, rows: Callable[[TrialRecord], Sequence[SeriesRow]]) -> FakeRun:
@@ -462,36 +411,19 @@ def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000
 
     Their intervals arrive up to `late_us` late. `each` has additional fields, with one value for each generator.
     """
-    generators = [
-        GeneratorHost.model_validate(
-            {
-                "name": f"generator-{number}",
-                "host": f"load{number}",
-                "cores": 4,
-                "cpu_model": "any",
-                "pgdyno": "0.1.0",
-                "pgdrive": "0.1.0",
-                "clients": clients,
-                "clients_aborted": 0,
-                "clock_ahead_us": 0,
-                "clock_round_trip_us": 200,
-                "clock_ahead_after_us": 0,
-                "report_delay_us": late_us,
-                # of a run folder of pgdyno 0.2
-                "ray_cpu_us": {"user": 1, "system": 2},
-                "tps": tps,
-                "busiest_cpu_share": share,
-                **{name: of[number - 1] for name, of in each.items()},
-            }
-        )
-        for number, (clients, tps, share) in enumerate(hosts, start=1)
-    ]
-    trials = [
-        trial.model_copy(update={"generator": trial.generator.model_copy(update={"hosts": generators})})
-        for trial in run.trials
-        if trial.generator is not None
-    ]
-    return replace(run, trials=trials)
+    same = {
+        "cores": 4, "cpu_model": "any", "pgdyno": "0.1.0", "pgdrive": "0.1.0", "clients_aborted": 0,
+        "clock_ahead_us": 0, "clock_round_trip_us": 200, "clock_ahead_after_us": 0, "report_delay_us": late_us,
+        # of a run folder of pgdyno 0.2
+        "ray_cpu_us": {"user": 1, "system": 2},
+    }  # fmt: skip
+    generators = []
+    for number, (clients, tps, share) in enumerate(hosts, start=1):
+        figures = {"clients": clients, "tps": tps, "busiest_cpu_share": share}
+        names = {"name": f"generator-{number}", "host": f"load{number}"}
+        more = {name: of[number - 1] for name, of in each.items()}
+        generators.append(GeneratorHost.model_validate({**same, **names, **figures, **more}))
+    return changed(run, lambda _: {"generator": {"hosts": generators}})
 
 
 OTHER = replace(ROW, target="b").but(tps=801.0, latency_mean_ms=9.99, transactions=48_060)
@@ -499,7 +431,8 @@ OTHER = replace(ROW, target="b").but(tps=801.0, latency_mean_ms=9.99, transactio
 
 
 def of(rule: str, run: AuditRun) -> list[Finding]:
-    return [finding for finding in audit(run) if finding.rule == rule]
+    """Returns what one rule finds."""
+    return audit(run, [each for each in RULES if each.id == rule])
 
 
 def on_disks(a: str, b: str | None) -> Fingerprint:
@@ -530,35 +463,19 @@ def counting(rows: int, executions: int = 1_000) -> Counting:
     return Counting(**{each.name: getattr(run, each.name) for each in fields(run)}, counts=(executions, rows))
 
 
-def indexes_of_b(b: str) -> Fingerprint:
-    """A fingerprint of targets a and b; b's table has the indexes `b`."""
-    return print_of_b(indexes={"public.t": b})
-
-
 def print_of_b(**fields: object) -> Fingerprint:
     """A fingerprint of targets a and b, of which b has other `fields`."""
     server = ServerPrint(
-        version="18.6",
-        version_full="PostgreSQL 18.6",
-        configure="--with-icu",
-        collation="C",
-        dataset_marks=["pgbench scale 10"],
-        indexes={"public.t": "btree (a)"},
-    )
+        version="18.6", version_full="PostgreSQL 18.6", configure="--with-icu", collation="C",
+        dataset_marks=["pgbench scale 10"], indexes={"public.t": "btree (a)"},
+    )  # fmt: skip
     servers = {"a": server, "b": server.model_copy(update=fields)}
     return on_disks("ext4", "ext4").model_copy(update={"servers": servers})
 
 
 def threaded(b: int) -> FakeRun:
     """A run in which the generator had 2 threads in trials of a, and `b` in those of b."""
-    return changed(
-        own(),
-        lambda trial: {
-            "generator": trial.generator and trial.generator.model_copy(
-                update={"workers": b if trial.target == "b" else 2}
-            )
-        },
-    )  # fmt: skip
+    return in_b(own(), generator={"workers": b})
 
 
 def dipping(seconds: int, rate: float = 3_000.0) -> list[float]:

@@ -1,17 +1,23 @@
-"""Every rule: a case that triggers it, and one that almost does; no finding on sound trials of pgdyno's own."""
+"""Every rule: a case that triggers it, and one that almost does; which trials a finding names; published outputs."""
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import audit_page
-from pgdyno.audit import RULES, Severity, audit, worst
+from pgdyno.audit import RULES, Finding, Severity, audit, worst
 from pgdyno.audit.subject import AuditRun
+from pgdyno.importers.write import import_files
 from pgdyno.records import ErrorCount
-from tests.unit.audit_cases import CASES, NOTE, mixed
-from tests.unit.audit_sample import OTHER, ROW, Row, dipping, of, own, printed
+from pgdyno.records.probe import OverSshRecord
+from pgdyno.store import load_run
+from tests.unit.audit_cases import CASES, CLAIM, NOTE, failed_in
+from tests.unit.audit_disturbed import on_host, ran, rated
+from tests.unit.audit_sample import OTHER, ROW, FakeRun, Row, changed, each_second, of, own, printed, probed
 
 
 @pytest.mark.parametrize(
@@ -20,7 +26,7 @@ from tests.unit.audit_sample import OTHER, ROW, Row, dipping, of, own, printed
 def test_a_rule_speaks_when_it_should_and_only_then(
     rule: str, severity: Severity, triggers: AuditRun, nearly: AuditRun
 ) -> None:
-    found = [finding for finding in of(rule, triggers) if finding.checked]
+    found = [finding for finding in audit(triggers) if finding.rule == rule and finding.checked]
     assert worst(found) is severity
     heaviest = next(finding for finding in found if finding.severity is severity)
     assert heaviest.evidence
@@ -53,71 +59,33 @@ def test_no_rule_fires_on_two_targets_that_are_one() -> None:
 
 def test_a_rule_without_its_input_says_so() -> None:
     bare = printed(Row("a", 8, {"tpm": 600.0}, scale=None), workload="workload not told")
-    unchecked = {finding.rule for finding in audit(bare) if not finding.checked}
+    told = audit(bare)
+    unchecked = {finding.rule for finding in told if not finding.checked}
     assert {"littles-law", "network-floor", "durability", "too-short", "errors", "order-bias"} <= unchecked
-    assert all(finding.severity is NOTE for finding in audit(bare) if not finding.checked)
+    assert all(finding.severity is NOTE for finding in told if not finding.checked)
     (finding,) = of("littles-law", bare)
     assert finding.parameters["reason_id"] == "no-clients-throughput-latency"
-    spoken = {finding.rule for finding in audit(bare) if finding.checked}
+    spoken = {finding.rule for finding in told if finding.checked}
     # a rule that reports nothing and lacks no input has passed
     assert spoken == {"no-repeats"}
-    assert {rule.id for rule in RULES} - unchecked - spoken == {
-        "arithmetic",
-        "identical-rows",
-        "errors-one-arm",
-        "one-instance",
-        "duet",
-        "unlike-capture",
-    }
-    assert {
-        "placement-differs",
-        "cache-cold",
-        "mix-off",
-        "probe-gap",
-        "load-imbalance",
-        "dips-unexplained",
-    } <= unchecked
-
-
-def test_a_mix_that_changes_from_phase_to_phase_is_not_compared_with_the_weights() -> None:
-    steady, mixing = {"name": "rise", "duration": "20s", "clients": 8}, {"mix": {"read": 1, "write": 9}}
-    (finding,) = of("mix-off", own(summary=mixed(0.56), plan={"phase": [steady]}))
-    assert finding.severity is Severity.INVALID
-    (finding,) = of("mix-off", own(summary=mixed(0.56), plan={"phase": [steady, steady | mixing]}))
-    assert not finding.checked
-
-
-def test_dips_that_no_probe_saw_are_not_called_healthy() -> None:
-    run = own(seconds=dipping(6))
-    blind = replace(run, trials=[trial.model_copy(update={"probe": None}) for trial in run.trials])
-    (finding,) = of("dips-unexplained", blind)
-    assert finding.message.startswith("not checked: throughput dips in 12 trials (1, 2, 3")
-
-
-def test_littles_law_is_not_asked_of_phases_which_change_clients_and_rate() -> None:
-    run = own(latency={"mean": 20.0})
-    assert [finding.severity for finding in of("littles-law", run)] == [Severity.INVALID]
-    phases = run.manifest.model_copy(update={"plan": {**run.manifest.plan, "phase": [{"name": "rise", "rate": 9}]}})
-    (finding,) = of("littles-law", replace(run, manifest=phases))
-    assert not finding.checked
-
-
-def test_littles_law_is_not_asked_of_clients_that_think() -> None:
-    assert of("littles-law", printed(OTHER, ROW.but(latency_mean_ms=20.0, think_time_ms=5.0))) == []
+    passed = {"arithmetic", "identical-rows", "errors-one-arm", "one-instance", "duet", "unlike-capture"}
+    assert {rule.id for rule in RULES} - unchecked - spoken == passed
+    unknown = {"placement-differs", "cache-cold", "mix-off", "probe-gap", "load-imbalance", "dips-unexplained"}
+    assert unknown <= unchecked
 
 
 def test_a_finding_quotes_file_and_line() -> None:
-    (finding,) = of("littles-law", printed(OTHER, ROW.but(latency_mean_ms=20.0)))
+    wrong = ROW.but(latency_mean_ms=20.0)
+    (finding,) = of("littles-law", printed(OTHER, wrong))
     assert finding.trials == [2]
     assert finding.parameters["ratio"] == "2.00"
     assert finding.evidence[0].at == "report.txt:2"
     assert finding.evidence[0].figures == {"tps": 800.0, "latency_mean_ms": 20.0, "clients": 8, "busy_clients": 16.0}
-
-
-def test_findings_are_json_with_the_documented_fields() -> None:
-    (first, *_) = audit(printed(ROW.but(latency_mean_ms=20.0)))
+    # clients that think are busy with something else
+    assert of("littles-law", printed(OTHER, wrong.but(think_time_ms=5.0))) == []
+    # the documented fields
     fields = ["rule", "id", "severity", "trials", "message", "parameters", "evidence", "advice", "source"]
-    assert list(json.loads(first.model_dump_json())) == fields
+    assert list(json.loads(finding.model_dump_json())) == fields
 
 
 def test_a_finding_has_an_id_and_what_its_message_is_filled_with() -> None:
@@ -133,3 +101,98 @@ def test_a_finding_has_an_id_and_what_its_message_is_filled_with() -> None:
 def test_the_reference_lists_every_rule() -> None:
     listed = re.findall(r"^\| `([\w-]+)` \|", audit_page.page(), re.MULTILINE)
     assert listed == [rule.id for rule in RULES]
+
+
+@pytest.mark.parametrize(
+    ("rule", "run", "trials"),
+    [
+        ("other-load", probed(own(), lambda trial: on_host(others=0.2 if trial.number == 7 else 0.01)), [7]),
+        ("other-load", probed(own(), lambda trial: on_host(steal=0.03 if trial.number > 10 else 0.0)), [11, 12]),
+        ("repeats-spread", rated(lambda trial: 0.8 if trial.number == 5 else 1.0 + trial.number / 1_000), [5]),
+        ("maintenance-one-arm", probed(own(), ran("tables", "autovacuums", "b", trials=(4, 6))), [4, 6]),
+        ("errors-one-arm", failed_in(4), [4]),
+        ("identical-rows", printed(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)), [1, 3]),
+        ("drift", rated(lambda trial: 0.97**trial.number), [*range(1, 13, 2), *range(2, 13, 2)]),
+        ("price-unsound", printed(ROW.but(tps=900.0), ROW.but(latency_mean_ms=20.0), **CLAIM), [2]),
+    ],
+)
+def test_a_finding_names_its_trials(rule: str, run: FakeRun, trials: list[int]) -> None:
+    (finding,) = of(rule, run)
+    assert finding.trials == trials
+
+
+def test_drift_says_how_much_of_the_difference_it_makes() -> None:
+    (finding,) = of("drift", rated(lambda trial: 0.97**trial.number))
+    assert "throughput changes by -3.0 % from one trial to the next" in finding.message
+    assert "drift alone accounts for -3.0 % of b vs a (measured: -3.0 %)" in finding.message
+
+
+def test_missing_dataset_sizes_come_from_the_probe() -> None:
+    unasked = changed(own(), lambda _: {"prepare": {"dataset_bytes": None}})
+    tables = {name: each_second(60, "relations", size=size, indexes=1e8) for name, size in (("a", 8e8), ("b", 9e8))}
+    (finding,) = of("dataset-differs", probed(unasked, lambda trial: tables[trial.target]))
+    assert "has 900 MB at a and 1.00 GB at b" in finding.message
+
+
+def test_for_a_host_over_ssh_only_steal_is_known() -> None:
+    rows = on_host(others=0.3, steal=0.03)
+    run = own(kind_b="dsn", probe={"over_ssh": OverSshRecord(host="db")})
+    run = probed(run, lambda trial: rows if trial.target == "b" else [])
+    (finding,) = of("other-load", run)
+    assert "the hypervisor gave up to 3 %" in finding.message
+    assert finding.trials == [2, 4, 6, 8, 10, 12]
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "published-outputs"
+
+
+@pytest.fixture
+def audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], list[Finding]]:
+    monkeypatch.setattr("os.sync", lambda: None)
+    return lambda file: audit(load_run(import_files([file], tmp_path / "runs").run))
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        # connecting is within -T, and not in the rate
+        ("pgbench-14-rate.txt", "arithmetic"),
+        ("pgbench-18-remote.md", "arithmetic"),
+        # a mean of 1.2 ms
+        ("table-nothing-measured-yet.md", "littles-law"),
+    ],
+)
+def test_counting_rules_of_the_tool_are_no_finding(
+    name: str, rule: str, audited: Callable[[Path], list[Finding]]
+) -> None:
+    assert rule not in {finding.rule for finding in audited(GOLDEN / name) if finding.checked}
+
+
+def test_pgbench_with_progress_leaves_time_out_of_its_latencies(audited: Callable[[Path], list[Finding]]) -> None:
+    found = audited(GOLDEN / "pgbench-14-weights-without-head.md")
+    (finding,) = [each for each in found if each.rule == "littles-law"]
+    assert finding.severity is NOTE
+    assert "0.95 times the clients" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("command", "shared"),
+    [
+        ("postgres@dbhost:~$ pgbench -c10 -j4 -T 30 -R 200", True),
+        ("[root@pg-primary ~]# pgbench -c10 -j4 -T 30 -R 200", True),
+        ("$ pgbench -h localhost -c10 -j4 -T 30 -R 200", True),
+        ("$ pgbench -h /var/run/postgresql -c10 -j4 -T 30 -R 200", True),
+        ("$ pgbench -c10 -j4 -T 30 -R 200 'postgresql://bench@127.0.0.1:5433/bench'", True),
+        ("$ export PGHOST=db.example\n$ pgbench -c10 -j4 -T 30 -R 200", False),
+        ("postgres@loadhost:~$ pgbench -h 10.0.0.5 -c10 -j4 -T 30 -R 200", False),
+        ("$ pgbench -c10 -j4 -T 30 -R 200 'host=db.example dbname=bench'", False),
+        ("$ pgbench -h $HOST -c10 -j4 -T 30 -R 200", False),
+    ],
+)
+def test_command_lines_and_prompts_say_where_the_load_ran(
+    command: str, shared: bool, tmp_path: Path, audited: Callable[[Path], list[Finding]]
+) -> None:
+    summary = (GOLDEN / "pgbench-14-rate.txt").read_text().partition("\n")[2]
+    (tmp_path / "report.txt").write_text(f"{command}\n{summary}")
+    rules = {finding.rule for finding in audited(tmp_path / "report.txt") if finding.checked}
+    assert ("generator-on-server" in rules) is shared

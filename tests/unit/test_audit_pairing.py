@@ -1,6 +1,6 @@
 """The audit's rules about pairs find the same between two runs as between two arms of one run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 
@@ -10,29 +10,47 @@ from pgdyno.analyse.pairs import Metric
 from pgdyno.audit import Severity, audit
 from pgdyno.audit.facts import words_of
 from pgdyno.audit.pairing import PAIR_RULES, Pairing, pairing_between, pairing_of_arms, pairing_within
-from pgdyno.records import NetworkPathRecord, ServerPrint, TrialRecord
+from pgdyno.records import ServerPrint
 from pgdyno.report.sections.environment import environment_table
-from pgdyno.store.trial_tables import SeriesRow, SettingRow
+from pgdyno.store.trial_tables import SettingRow
 from pgdyno.units import setting_value
 from tests.unit.audit_disturbed import failing, hits, on_host, ran, sized
-from tests.unit.audit_sample import ROW, FakeRun, changed, each_second, own, print_of_b, printed, probed, threaded, way
+from tests.unit.audit_sample import (
+    ROW,
+    FakeRun,
+    changed,
+    each_second,
+    in_b,
+    of,
+    own,
+    print_of_b,
+    printed,
+    probed,
+    threaded,
+    way,
+)
 from tests.unit.test_fingerprint import BASE, SERVER
 
-
-def paired(base: FakeRun, other: FakeRun, by: str | None = None) -> Pairing:
-    return pairing_between(base, other, by)
+paired = pairing_between
 
 
 def topics(found: Pairing) -> list[str]:
     return sorted({each.topic for each in found.confounders})
 
 
-def test_runs_that_are_alike_have_no_confounder() -> None:
-    found = paired(own(run="one"), own(run="two"))
-    assert (found.confounders, found.invalid, found.refused) == ([], [], [])
+def runs_of(servers: Sequence[ServerPrint]) -> Sequence[FakeRun]:
+    """Two runs, each with its server."""
+    prints = [BASE.model_copy(update={"servers": dict.fromkeys(("a", "b"), each)}) for each in servers]
+    return [own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True)]
+
+
+def arms_of(a: ServerPrint, b: ServerPrint) -> FakeRun:
+    return own(fingerprint=BASE.model_copy(update={"servers": {"a": a, "b": b}}))
 
 
 def test_datasets_of_unequal_size_confound_two_runs() -> None:
+    found = paired(own(run="one"), own(run="two"))
+    assert (found.confounders, found.invalid, found.refused) == ([], [], [])
     found = paired(own(run="one"), own(run="two", dataset_bytes=110 << 30))
     assert topics(found) == ["dataset size"]
     assert "107 GB at a of one and 118 GB at a of two" in str(found.confounders[0].message)
@@ -40,50 +58,31 @@ def test_datasets_of_unequal_size_confound_two_runs() -> None:
 
 def cached(run: str, a: float, b: float) -> FakeRun:
     """A run whose targets find these shares of their pages in shared buffers."""
-
-    def rows(trial: TrialRecord) -> list[SeriesRow]:
-        return hits(b if trial.target == "b" else a)
-
-    return probed(own(run=run), rows)
+    return probed(own(run=run), lambda trial: hits(b if trial.target == "b" else a))
 
 
 def test_unequal_shares_in_cache_confound_two_runs() -> None:
     warm = cached("one", 0.99, 0.99)
     assert topics(paired(warm, cached("two", 0.96, 0.96))) == ["cache contents"]
     assert topics(paired(warm, cached("two", 0.99, 0.99))) == []
-
-
-def test_arms_that_differ_within_both_runs_alike_do_not_confound_them() -> None:
+    # arms that differ within both runs alike
     assert topics(paired(cached("one", 0.99, 0.96), cached("two", 0.99, 0.96))) == []
-
-
-def away(trip_us: float) -> Callable[[int, str], NetworkPathRecord]:
-    return lambda number, name: way(trip_us)  # noqa: ARG005
 
 
 @pytest.mark.parametrize(
     ("within", "base", "other", "rule", "by"),
     [
-        (
-            own(only_b={"fsync": "off"}),
-            own(run="one"),
-            own(run="two", settings={"fsync": "off"}),
-            "durability",
-            "settings.fsync",
-        ),
-        (
-            own(kind_b="dsn", ways=lambda number, name: way(100.0 if name == "a" else 2_500.0)),  # noqa: ARG005
-            own(run="one", ways=away(100.0)),
-            own(run="two", ways=away(2_500.0)),
-            "network-floor",
-            "placement",
-        ),
+        (own(only_b={"fsync": "off"}), own(run="one"), own(run="two", settings={"fsync": "off"}),
+         "durability", "settings.fsync"),
+        (own(kind_b="dsn", ways=lambda _, name: way(100.0 if name == "a" else 2_500.0)),
+         own(run="one", ways=lambda *_: way(100.0)), own(run="two", ways=lambda *_: way(2_500.0)),
+         "network-floor", "placement"),
     ],
-)
+)  # fmt: skip
 def test_findings_that_refuse_arms_of_a_run_refuse_two_runs(
     within: FakeRun, base: FakeRun, other: FakeRun, rule: str, by: str
 ) -> None:
-    assert rule in [each.rule for each in audit(within) if each.severity is Severity.INVALID]
+    assert Severity.INVALID in [each.severity for each in of(rule, within)]
     found = paired(base, other)
     assert {each.rule for each in found.invalid} == {rule}
     assert found.invalid[0].advice.endswith(f"; to compare this, pass --by {by}")
@@ -158,57 +157,44 @@ def test_settings_of_the_sessions_are_compared_as_those_of_the_server() -> None:
     # a default equals its explicit value
     rows = ("jit", "off", None)
     assert topics(paired(kept(base, rows), kept(in_sessions("two", jit="off"), rows))) == []
-    of_one = changed(own(), lambda trial: {"session_settings": {"jit": "off"} if trial.target == "b" else {}})
-    assert differing(of_one) == ["jit"]
+    assert differing(in_b(own(), session_settings={"jit": "off"})) == ["jit"]
 
 
 def test_latencies_of_two_programs_are_confounded() -> None:
     """pgbench leaves out the time in which its threads serve other clients."""
-    alone = own(run="one")
-    by_tool = {
-        name: printed(*[replace(ROW, tool=name)] * 2) for name in ("pgbench", "pgbench-log", "sysbench", "table")
-    }
+    tools = ("pgbench", "pgbench-log", "sysbench", "table")
+    by_tool = {name: printed(*[replace(ROW, tool=name)] * 2) for name in tools}
 
     def found(base: FakeRun, other: FakeRun, metric: Metric = Metric.MEAN) -> list[str]:
-        return [
-            each.field for each in pairing_between(base, other, metric=metric).confounders if "load" not in each.field
-        ]
+        fields = [each.field for each in pairing_between(base, other, metric=metric).confounders]
+        return [each for each in fields if "load" not in each]
 
     assert found(by_tool["pgbench"], by_tool["sysbench"]) == ["latency"]
     assert found(by_tool["pgbench"], by_tool["sysbench"], Metric.TPS) == []
     assert found(by_tool["pgbench"], by_tool["pgbench-log"]) == []
     assert found(by_tool["pgbench"], by_tool["table"]) == []
-    assert "latency" in found(alone, by_tool["pgbench"], Metric.P99)
+    assert "latency" in found(own(run="one"), by_tool["pgbench"], Metric.P99)
     both = printed(replace(ROW, tool="pgbench"), replace(ROW, tool="sysbench", target="b"))
     (confounder,) = pairing_of_arms(both, "target", "a", "b", Metric.MEAN).confounders
     assert str(confounder.message).startswith("latency: pgbench vs sysbench: ")
 
 
 def test_versions_that_outputs_print_are_what_imported_targets_are_compared_by() -> None:
-    rows = [
-        replace(ROW, target=name, words={"server_version": version}) for name, version in (("a", "15"), ("b", "17"))
-    ]
-    found = pairing_within(printed(*rows), "target", ["a"], ["b"])
-    assert topics(found) == []
-    rows[1] = replace(rows[1], words={"server_version": "15"})
-    assert topics(pairing_within(printed(*rows), "target", ["a"], ["b"])) == []
+    for versions in (("15", "17"), ("15", "15")):
+        rows = (
+            replace(ROW, target=each, words={"server_version": at}) for each, at in zip("ab", versions, strict=True)
+        )
+        assert topics(pairing_within(printed(*rows), "target", ["a"], ["b"])) == []
 
 
 @pytest.mark.parametrize(
     ("text", "unit", "value"),
     [
-        ("1GB", None, 1 << 30),
-        ("1024", "MB", 1 << 30),
-        ("16384", "8kB", 128 << 20),
-        ("5min", None, 300_000.0),
-        ("300", "s", 300_000.0),
-        ("0.9", None, 0.9),
-        ("-1", None, -1.0),
-        ("on", None, "on"),
-        ("pg_stat_statements", None, "pg_stat_statements"),
-        ("16 parsecs", None, "16 parsecs"),
+        ("1GB", None, 1 << 30), ("1024", "MB", 1 << 30), ("16384", "8kB", 128 << 20), ("5min", None, 300_000.0),
+        ("300", "s", 300_000.0), ("0.9", None, 0.9), ("-1", None, -1.0), ("on", None, "on"),
+        ("pg_stat_statements", None, "pg_stat_statements"), ("16 parsecs", None, "16 parsecs"),
     ],
-)
+)  # fmt: skip
 def test_a_setting_is_read_with_its_unit(text: str, unit: str | None, value: float | str) -> None:
     assert setting_value(text, unit) == value
 
@@ -236,7 +222,7 @@ def kept(run: FakeRun, *rows: tuple[str, str, str | None]) -> Kept:
 
 
 def differing(run: FakeRun) -> list[str]:
-    return [str(each.evidence[0].figures["setting"]) for each in audit(run) if each.rule == "settings-differ"]
+    return [str(each.evidence[0].figures["setting"]) for each in of("settings-differ", run)]
 
 
 def test_a_default_equals_the_value_that_it_stands_for() -> None:
@@ -249,35 +235,28 @@ def test_a_default_equals_the_value_that_it_stands_for() -> None:
 
 
 def test_a_setting_that_a_version_does_not_have_is_absent_and_no_default() -> None:
-    (finding,) = [each for each in audit(own(changed_b={"io_method": "worker"})) if each.rule == "settings-differ"]
+    (finding,) = of("settings-differ", own(changed_b={"io_method": "worker"}))
     assert finding.message == "io_method differs: absent at a, worker at b"
 
 
 def test_a_changed_setting_is_found_between_two_runs() -> None:
-    prints = [
-        BASE.model_copy(update={"servers": {"a": SERVER.model_copy(update={"settings_changed": settings})}})
-        for settings in ({}, {"max_wal_size": "1GB"})
-    ]
-    base, other = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
+    settings: Sequence[dict[str, str]] = ({}, {"max_wal_size": "1GB"})
+    base, other = runs_of([SERVER.model_copy(update={"settings_changed": each}) for each in settings])
     assert topics(paired(base, other)) == ["max_wal_size"]
     rows = ("max_wal_size", "1024", "MB")
     assert topics(paired(kept(base, rows), kept(other, rows))) == []
 
 
-def test_processors_of_one_class_confound_two_targets_of_a_run() -> None:
-    def rented(cpu: str) -> FakeRun:
-        ways = lambda _, target: way(200, "eu-1a", "eu-1a", cpu if target == "b" else "Xeon 8259CL")  # noqa: E731
-        return own(ways=ways, fingerprint=BASE)
-
-    assert topics(pairing_within(rented("Xeon 8124M"), "target", ["a"], ["b"])) == ["processor"]
-    assert topics(pairing_within(rented("Xeon 8259CL"), "target", ["a"], ["b"])) == []
+@pytest.mark.parametrize(("cpu", "confounders"), [("Xeon 8124M", ["processor"]), ("Xeon 8259CL", [])])
+def test_processors_of_one_class_confound_two_targets_of_a_run(cpu: str, confounders: list[str]) -> None:
+    run = own(ways=lambda _, name: way(200, "eu-1a", "eu-1a", cpu if name == "b" else "Xeon 8259CL"), fingerprint=BASE)
+    assert topics(pairing_within(run, "target", ["a"], ["b"])) == confounders
 
 
 @pytest.mark.parametrize(("steal", "topics"), [(0.04, ["other load"]), (0.01, [])])
 def test_steal_in_one_arm_confounds(steal: float, topics: list[str]) -> None:
     run = probed(own(), lambda trial: on_host(steal=steal if trial.target == "b" else 0.0))
-    found = pairing_within(run, "target", ["a"], ["b"])
-    assert [each.topic for each in found.confounders] == topics
+    assert [each.topic for each in pairing_within(run, "target", ["a"], ["b"]).confounders] == topics
 
 
 def test_the_defaults_of_another_version_belong_to_it() -> None:
@@ -337,26 +316,22 @@ def test_targets_that_differ_by_what_a_plan_chooses_are_comparable_and_the_diffe
 ) -> None:
     run = differing_in(fact)
     assert pairing_within(run, "target", ["a"], ["b"]).confounders == []
-    (finding,) = (each for each in audit(run) if each.id == "arms-differ")
+    (finding,) = of("arms-differ", run)
     assert (finding.evidence[0].figures["field"], finding.severity) == (fact, severity)
-    faster = differing_in("pooler").manifest.fingerprint
-    assert faster is not None
-    both = faster.model_copy(
-        update={"servers": {**faster.servers, "a": SERVER.model_copy(update={"collation": "de_DE.UTF-8"})}}
-    )
-    assert "collation" in topics(pairing_within(own(fingerprint=both), "target", ["a"], ["b"]))
+    with_pooler = print_of_b(pooler=FACTS["pooler"]).servers["b"]
+    run = arms_of(SERVER.model_copy(update={"collation": "de_DE.UTF-8"}), with_pooler)
+    assert "collation" in topics(pairing_within(run, "target", ["a"], ["b"]))
 
 
 def test_another_server_comes_first_between_runs_and_not_at_all_within_one() -> None:
-    one, two = ({"database": "app", "system": system, "state": "primary"} for system in ("71", "72"))
-    of_a, of_b = (
-        SERVER.model_copy(update={"identity": identity, "collation": collation})
-        for identity, collation in ((one, "C"), (two, "de_DE.UTF-8"))
-    )
-    within = BASE.model_copy(update={"servers": {"a": of_a, "b": of_b}})
-    assert topics(pairing_within(own(fingerprint=within), "protocol", ["a"], ["b"])) == ["collation"]
-    prints = [BASE.model_copy(update={"servers": dict.fromkeys(("a", "b"), each)}) for each in (of_a, of_b)]
-    first, second = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
+    of_each = [
+        SERVER.model_copy(
+            update={"identity": {"database": "app", "system": system, "state": "primary"}, "collation": each}
+        )
+        for system, each in (("71", "C"), ("72", "de_DE.UTF-8"))
+    ]
+    assert topics(pairing_within(arms_of(*of_each), "protocol", ["a"], ["b"])) == ["collation"]
+    first, second = runs_of(of_each)
     assert paired(first, second).confounders[0].topic == "server"
     assert "server" not in topics(paired(first, second, "server"))
 
@@ -372,23 +347,20 @@ def test_another_server_comes_first_between_runs_and_not_at_all_within_one() -> 
 def test_a_standby_and_tls_confound_what_a_dsn_does_not_show(
     field: str, states: tuple[str, str], topic: str, words: str
 ) -> None:
-    of_a, of_b = (SERVER.model_copy(update={"identity": {"database": "app", field: each}}) for each in states)
-    run = own(fingerprint=BASE.model_copy(update={"servers": {"a": of_a, "b": of_b}}))
+    of_each = [SERVER.model_copy(update={"identity": {"database": "app", field: each}}) for each in states]
+    run = arms_of(*of_each)
     (found,) = pairing_within(run, "target", ["a"], ["b"]).confounders
     assert (found.topic, words in str(found.message)) == (topic, True)
-    (finding,) = (each for each in audit(run) if each.id == "arms-differ")
+    (finding,) = of("arms-differ", run)
     assert words in finding.message
-    prints = [BASE.model_copy(update={"servers": dict.fromkeys(("a", "b"), each)}) for each in (of_a, of_b)]
-    first, second = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
+    first, second = runs_of(of_each)
     assert topics(paired(first, second)) == [topic]
     assert topics(paired(first, second, "server")) == []
 
 
 def test_a_server_whose_identity_is_not_on_record_is_no_other_server() -> None:
     known = SERVER.model_copy(update={"identity": {"database": "app", "state": "primary"}})
-    prints = [BASE.model_copy(update={"servers": dict.fromkeys(("a", "b"), each)}) for each in (SERVER, known)]
-    first, second = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
-    found = paired(first, second)
+    found = paired(*runs_of([SERVER, known]))
     assert topics(found) == []
     assert any("identity.database" in str(each) for each in found.cautions)
 

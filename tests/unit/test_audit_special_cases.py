@@ -1,7 +1,7 @@
-"""Special cases of the rules: what they allow for, and on what they give no verdict."""
+"""Special cases of the rules: what they allow for, on what they give no verdict, and several generators."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from pgdyno.audit import Severity, worst
 from pgdyno.records import DuetRecord, EventEffect, EventOutcome, EventRecord, Outcome, ReplayFigures, TrialRecord
 from pgdyno.store.trial_tables import EventRow
+from tests.unit.audit_cases import CAUTION, HALF, INVALID, NOTE, mixed
 from tests.unit.audit_disturbed import NOISE, lagging, on_host, ran, rated
 from tests.unit.audit_sample import (
     OTHER,
@@ -23,11 +24,16 @@ from tests.unit.audit_sample import (
     own,
     printed,
     probed,
+    way,
 )
 
-NOTE, CAUTION, INVALID = Severity.NOTE, Severity.CAUTION, Severity.INVALID
-
 PGBENCH = replace(ROW, tool="pgbench")
+
+
+def told(latency_ms: str, tps: float = 812.5) -> Row:
+    """A row of a table, in which the mean latency is printed so."""
+    figures = {"tps": tps, "latency_mean_ms": float(latency_ms)}
+    return Row("a", 1, figures, texts={"latency_mean_ms": f"| {tps} | {latency_ms} |"})
 
 
 @pytest.mark.parametrize(
@@ -41,9 +47,9 @@ PGBENCH = replace(ROW, tool="pgbench")
         (replace(PGBENCH, texts={"tps": "tps = 800.0 (including reconnection times)"}).but(latency_mean_ms=2.0), NOTE),
         (replace(ROW, tool="sysbench").but(latency_mean_ms=7.2), INVALID),
         # 1.2 ms is anything from 1.15 ms on
-        (Row("a", 1, {"tps": 812.5, "latency_mean_ms": 1.2}, texts={"latency_mean_ms": "| 812.5 | 1.2 |"}), None),
-        (Row("a", 1, {"tps": 812.5, "latency_mean_ms": 1.2}, texts={"latency_mean_ms": "| 812.5 | 1.200 |"}), NOTE),
-        (Row("a", 1, {"tps": 860.0, "latency_mean_ms": 1.2}, texts={"latency_mean_ms": "| 860.0 | 1.200 |"}), CAUTION),
+        (told("1.2"), None),
+        (told("1.200"), NOTE),
+        (told("1.200", 860.0), CAUTION),
     ],
 )
 def test_littles_law_allows_for_what_a_tool_counts_nowhere(row: Row, severity: Severity | None) -> None:
@@ -52,25 +58,24 @@ def test_littles_law_allows_for_what_a_tool_counts_nowhere(row: Row, severity: S
 
 def test_the_length_of_the_windows_is_that_of_the_intervals() -> None:
     run = own()
-    slow = [replace(row, from_us=3 * row.from_us, to_us=3 * row.to_us) for row in run.courses[1]]
-    swinging = [replace(row, succeeded=2_000 if row.second < 10 else row.succeeded) for row in slow]
-    thirty = [replace(row, from_us=row.from_us * 10, to_us=row.to_us * 10) for row in swinging]
+    swinging = [replace(row, succeeded=2_000 if row.second < 10 else row.succeeded) for row in run.courses[1]]
+    thirty = [replace(row, from_us=row.from_us * 30, to_us=row.to_us * 30) for row in swinging]
     (finding,) = of("unsteady", replace(run, courses={1: thirty}))
     assert "in one, the slowest 30 s have only 20 % of the throughput of the fastest" in finding.message
     assert finding.trials == [1]
-
-
-def test_rows_under_two_numbers_of_clients_are_both_named() -> None:
-    (finding,) = of("identical-rows", printed(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)))
-    assert finding.message == "512 clients of a and 1024 clients of a have the same figures"
-    assert finding.trials == [1, 3]
 
 
 def phased(*phases: dict[str, object]) -> dict[str, object]:
     return {"name": "x", "trial": {"seed": 1}, "phase": [{"name": f"p{at}", **each} for at, each in enumerate(phases)]}
 
 
-def test_throughput_that_phases_change_is_not_called_unsteady() -> None:
+def searched(run: FakeRun) -> FakeRun:
+    """Returns `run` as one of a search for settings."""
+    plan = {"name": "x", "trial": {"seed": 1}, "search": {"find": "settings"}}
+    return replace(run, manifest=run.manifest.model_copy(update={"plan": plan}))
+
+
+def test_what_phases_change_is_not_called_unsteady_or_off() -> None:
     swinging = [100.0] * 30 + [400.0] * 30
     for plan in (
         phased({"rate": 100}, {"rate": 400}),
@@ -82,23 +87,33 @@ def test_throughput_that_phases_change_is_not_called_unsteady() -> None:
             assert not finding.checked, finding
     # a phase without a result is no part of the figures
     assert worst(of("unsteady", own(seconds=swinging, plan=phased({"result": False}, {})))) is CAUTION
-
-
-def test_transactions_that_phases_require_and_nobody_starts_are_reported() -> None:
+    # what phases require and nobody starts is reported
     skipping = {"scheduled": 600_000, "skipped": 12_000}
     assert worst(of("skipped", own(summary=skipping, plan=phased({"rate": 10_000})))) is CAUTION
+    steady: dict[str, object] = {"duration": "20s", "clients": 8}
+    (finding,) = of("mix-off", own(summary=mixed(0.56), plan=phased(steady)))
+    assert finding.severity is INVALID
+    (finding,) = of("mix-off", own(summary=mixed(0.56), plan=phased(steady, steady | {"mix": {"read": 1, "write": 9}})))
+    assert not finding.checked
+    assert worst(of("littles-law", own(latency={"mean": 20.0}))) is INVALID
+    (finding,) = of("littles-law", own(latency={"mean": 20.0}, plan=phased({"rate": 9})))
+    assert not finding.checked
 
 
 def test_proposals_of_a_search_for_settings_are_no_arms() -> None:
-    run = own(plan={"name": "x", "trial": {"seed": 1}, "search": {"find": "settings"}})
-
-    def proposed(trial: TrialRecord) -> dict[str, object]:
-        point = trial.point.model_copy(update={"settings": {"work_mem": f"{trial.number}MB"}})
+    def proposed(trial: TrialRecord) -> Mapping[str, object]:
+        point = {"settings": {"work_mem": f"{trial.number}MB"}}
         return {"point": point, "target": "a", "outcome": Outcome.FAILED if trial.number == 3 else trial.outcome}
 
-    run = probed(changed(run, proposed), ran(where="a", trials=[5]))
-    assert of("maintenance-one-arm", run) == []
-    assert of("errors-one-arm", run) == []
+    run = searched(probed(changed(own(), proposed), ran(where="a", trials=[5])))
+    assert of("maintenance-one-arm", run) == of("errors-one-arm", run) == []
+    # and drift biases no comparison of them
+    falling = changed(
+        rated(lambda trial: 0.97**trial.number),
+        lambda trial: {"point": {"settings": {"work_mem": f"{1 + trial.number // 4}MB"}}, "target": "a"},
+    )
+    assert worst(of("drift", falling)) is INVALID
+    assert worst(of("drift", searched(falling))) is NOTE
 
 
 def test_a_dataset_fits_into_the_memory_of_its_own_machine_at_its_own_scale() -> None:
@@ -108,16 +123,20 @@ def test_a_dataset_fits_into_the_memory_of_its_own_machine_at_its_own_scale() ->
     (finding,) = of("cache-resident", changed(far, lambda _: {"target": "b"}))
     assert not finding.checked
 
-    def scaled(trial: TrialRecord) -> dict[str, object]:
-        small = trial.number < 9
-        point = trial.point.model_copy(update={"scale": 10 if small else 5_000})
-        return {"prepare": {"dataset_bytes": 1 << (30 if small else 37)}, "point": point}
+    def scaled(trial: TrialRecord) -> Mapping[str, object]:
+        bits, scale = (30, 10) if trial.number < 9 else (37, 5_000)
+        return {"prepare": {"dataset_bytes": 1 << bits}, "point": {"scale": scale}}
 
     (finding,) = of("cache-resident", changed(own(), scaled))
     assert "1.07 GB" in finding.message
+    # memory is what the control group allows
+    limited = on_disks("ext4", None)
+    limited = limited.model_copy(update={"host": limited.host.model_copy(update={"memory_limit_bytes": 1 << 30})})
+    assert of("cache-resident", own(dataset_bytes=1 << 30, fingerprint=limited)) == []
+    assert worst(of("cache-resident", own(dataset_bytes=1 << 30))) is NOTE
 
 
-def test_littles_law_allows_for_failures_and_outages_of_own_trials() -> None:
+def test_littles_law_allows_for_failures_outages_and_the_last_transactions_of_own_trials() -> None:
     failing_ones = {"failed": 30_000, "succeeded": 570_000, "tps": 9_500.0}
     assert of("littles-law", own(summary=failing_ones)) == []
     assert worst(of("littles-law", own(summary={**failing_ones, "failed": 3_000}))) is CAUTION
@@ -129,33 +148,10 @@ def test_littles_law_allows_for_failures_and_outages_of_own_trials() -> None:
     outage = own(summary={"tps": 9_500.0})
     assert worst(of("littles-law", outage)) is CAUTION
     assert of("littles-law", changed(outage, lambda _: {"events": [event]})) == []
-
-
-def test_one_point_that_was_measured_once_is_singular() -> None:
-    run = own(repeats=1)
-    (finding,) = of("no-repeats", replace(run, trials=run.trials[:1]))
-    assert finding.message == "1 point of 1 was measured once: the spread between trials is unknown"
-
-
-def test_drift_of_a_search_for_settings_biases_no_comparison() -> None:
-    def proposed(trial: TrialRecord) -> dict[str, object]:
-        point = trial.point.model_copy(update={"settings": {"work_mem": f"{1 + trial.number // 4}MB"}})
-        return {"point": point, "target": "a"}
-
-    searched = changed(rated(lambda trial: 0.97**trial.number), proposed)
-    assert worst(of("drift", searched)) is INVALID
-    plan = {"name": "x", "trial": {"seed": 1}, "search": {"find": "settings"}}
-    manifest = searched.manifest.model_copy(update={"plan": plan})
-    assert worst(of("drift", replace(searched, manifest=manifest))) is NOTE
-
-
-def test_repeats_of_a_run_without_a_finished_trial_are_not_checked() -> None:
-    (finding,) = of("repeats-spread", replace(own(), trials=[]))
-    assert not finding.checked
-
-
-def test_the_files_of_a_cluster_are_no_settings_that_differ() -> None:
-    assert of("settings-differ", own(changed_b={"hba_file": "/etc/postgresql/17/b/pg_hba.conf"})) == []
+    # clients that have sent their transactions wait for the last one
+    run = own(latency={"mean": 0.3})
+    assert worst(of("littles-law", run)) is INVALID
+    assert of("littles-law", changed(run, lambda _: {"duration_s": None})) == []
 
 
 @pytest.mark.parametrize(
@@ -181,20 +177,15 @@ def test_two_addresses_of_ipv6_are_two_machines() -> None:
     assert "a: 2001:db8::1; b: 2001:db8::2" in finding.message
 
 
-def test_the_trials_choose_between_singular_and_plural_of_disagreements() -> None:
+def test_numbers_choose_between_singular_and_plural() -> None:
     names = ("sessions", "sessions_begun", "sessions_lost", "statements", "done", "not_started")
     replay = ReplayFigures.model_validate({**dict.fromkeys(names, 9), "disagreements": {"new_errors": 6}})
     run = own(summary={"replay": replay})
     (finding,) = of("unlike-capture", replace(run, trials=run.trials[:1]))
     assert "6 statements of a replay returned" in finding.message
     assert "in 1 trial:" in finding.message
-
-
-def test_clients_that_have_sent_their_transactions_may_wait_for_the_last_one() -> None:
-    run = own(latency={"mean": 0.3})
-    assert worst(of("littles-law", run)) is INVALID
-    counted = [trial.model_copy(update={"duration_s": None}) for trial in run.trials]
-    assert of("littles-law", replace(run, trials=counted)) == []
+    (finding,) = of("no-repeats", replace(run, trials=run.trials[:1]))
+    assert finding.message == "1 point of 1 was measured once: the spread between trials is unknown"
 
 
 def test_standbys_and_generators_of_a_trial_are_no_other_load() -> None:
@@ -225,58 +216,56 @@ def test_clients_that_a_phase_adds_late_are_not_served_unequally(ramp: object, s
     assert worst(of("load-imbalance", served)) is severity
 
 
-def test_one_trial_without_a_probe_hides_no_dip_of_the_others() -> None:
+def test_dips_that_no_probe_saw_are_not_called_healthy() -> None:
+    (finding,) = of("dips-unexplained", changed(own(seconds=dipping(6)), lambda _: {"probe": None}))
+    assert finding.message.startswith("not checked: throughput dips in 12 trials (1, 2, 3")
+    # one trial without a probe hides no dip of the others
     run = changed(own(seconds=dipping(4)), lambda trial: {"probe": None} if trial.number == 2 else {})
     assert worst(of("dips-unexplained", run)) is CAUTION
 
 
-def test_an_arm_without_counts_hides_no_failed_trial() -> None:
-    def broken(trial: TrialRecord) -> dict[str, object]:
+def test_an_arm_without_counts_hides_no_failed_trial_and_is_not_compared() -> None:
+    def broken(trial: TrialRecord) -> Mapping[str, object]:
         if trial.number == 1:
             return {"outcome": Outcome.FAILED}
         return {"summary": {"succeeded": 0, "tps": 0.0}} if trial.target == "a" else {}
 
     (finding,) = of("errors-one-arm", changed(own(), broken))
     assert (finding.id, finding.trials) == ("errors-one-arm-trials", [1])
+    retried = changed(own(), lambda trial: {"summary": {"retried": 5_000 if trial.target == "a" else None}})
+    assert of("errors-one-arm", retried) == []
 
 
-def test_retries_that_one_arm_does_not_show_are_not_compared() -> None:
-    def told(trial: TrialRecord) -> dict[str, object]:
-        return {"summary": {"retried": 5_000 if trial.target == "a" else None}}
-
-    assert of("errors-one-arm", changed(own(), told)) == []
-
-
-def test_a_minimum_latency_of_one_target_only_is_not_enough() -> None:
-    slow = replace(OTHER, figures={name: each for name, each in OTHER.figures.items() if name != "latency_min_ms"})
-    (finding,) = of("network-floor", printed(ROW.but(latency_min_ms=1.0), slow))
-    assert finding.message == "not checked: the minimum latency of only a is reported"
+WITHOUT_MINIMUM = {name: each for name, each in OTHER.figures.items() if name != "latency_min_ms"}
 
 
 @pytest.mark.parametrize(
-    ("rule", "word", "reason"),
+    ("rule", "run", "message"),
     [
-        ("hardware-differs", "host", "no machine is named for b"),
-        ("version-differs", "server_version", "no server version is reported for b"),
+        ("network-floor", printed(ROW.but(latency_min_ms=1.0), replace(OTHER, figures=WITHOUT_MINIMUM)),
+         "not checked: the minimum latency of only a is reported"),
+        ("hardware-differs", printed(replace(ROW, words={"host": "x"}), OTHER),
+         "not checked: no machine is named for b"),
+        ("version-differs", printed(replace(ROW, words={"server_version": "x"}), OTHER),
+         "not checked: no server version is reported for b"),
+        # with one target there is nothing to compare
+        ("hardware-differs", printed(replace(ROW, words={"host": "x"})), None),
+        ("version-differs", printed(replace(ROW, words={"server_version": "x"})), None),
+        ("identical-rows", printed(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)),
+         "512 clients of a and 1024 clients of a have the same figures"),
+        # a share of unsafe trials is of those with known settings
+        ("durability", replace(own(only_b={"fsync": "off"}), server={
+            at: each for at, each in own(only_b={"fsync": "off"}).server.items() if at < 5
+        }), "fsync is off in only 2 of 4 trials"),
+        # files of a cluster are no settings
+        ("settings-differ", own(changed_b={"hba_file": "/etc/postgresql/17/b/pg_hba.conf"}), None),
+        ("repeats-spread", replace(own(), trials=[]), "not checked: no point has 3 trials"),
+        # samples of the warm-up are due as well
+        ("probe-gap", changed(own(probe={"late": 40}), lambda _: {"warmup_s": 60.0}), None),
     ],
-)
-def test_what_is_named_for_one_target_only_is_not_compared(rule: str, word: str, reason: str) -> None:
-    named = replace(ROW, words={word: "x"})
-    (finding,) = of(rule, printed(named, OTHER))
-    assert finding.message == f"not checked: {reason}"
-    # with one target there is nothing to compare
-    assert of(rule, printed(named)) == []
-
-
-def test_a_share_of_unsafe_trials_is_of_those_with_known_settings() -> None:
-    run = own(only_b={"fsync": "off"})
-    (finding,) = of("durability", replace(run, server={number: run.server[number] for number in range(1, 5)}))
-    assert finding.message == "fsync is off in only 2 of 4 trials"
-
-
-def test_samples_of_the_warm_up_are_due_as_well() -> None:
-    assert of("probe-gap", changed(own(probe={"late": 40}), lambda _: {"warmup_s": 60.0})) == []
-    assert worst(of("probe-gap", own(probe={"late": 40}))) is NOTE
+)  # fmt: skip
+def test_findings_of_special_cases(rule: str, run: FakeRun, message: str | None) -> None:
+    assert [each.message for each in of(rule, run)] == ([] if message is None else [message])
 
 
 @pytest.mark.parametrize(
@@ -296,29 +285,20 @@ def test_a_setting_of_a_document_is_off_in_any_column_and_before_a_comment(line:
         assert worst(found) is (CAUTION if is_off else None)
 
 
-def test_memory_is_what_the_control_group_allows() -> None:
-    limited = on_disks("ext4", None)
-    limited = limited.model_copy(update={"host": limited.host.model_copy(update={"memory_limit_bytes": 1 << 30})})
-    assert of("cache-resident", own(dataset_bytes=1 << 30, fingerprint=limited)) == []
-    assert worst(of("cache-resident", own(dataset_bytes=1 << 30))) is NOTE
-
-
 def test_the_two_trials_of_a_duet_are_at_one_place_in_the_order() -> None:
     falling = rated(lambda trial: 0.97 ** ((trial.number + 1) // 2) * NOISE[trial.number % 5] ** 0.1)
 
-    def paired(trial: TrialRecord) -> dict[str, object]:
-        partner = trial.number + (1 if trial.number % 2 else -1)
-        return {"duet": DuetRecord(partner=partner, processors=[0])}
+    def paired(trial: TrialRecord) -> Mapping[str, object]:
+        return {"duet": DuetRecord(partner=trial.number + (1 if trial.number % 2 else -1), processors=[0])}
 
     assert worst(of("drift", falling)) is not NOTE
     assert worst(of("drift", changed(falling, paired))) is NOTE
 
 
 def test_data_of_sql_files_with_other_variables_are_other_datasets() -> None:
-    def swept(trial: TrialRecord) -> dict[str, object]:
-        small = trial.number < 7
-        point = trial.point.model_copy(update={"scale": 1, "variables": {"rows": "10" if small else "99"}})
-        share = 1.0 if small else 0.5
+    def swept(trial: TrialRecord) -> Mapping[str, object]:
+        rows, share = ("10", 1.0) if trial.number < 7 else ("99", 0.5)
+        point = {"scale": 1, "variables": {"rows": rows}}
         return {"prepare": {"shared_buffers_share": share, "page_cache_share": share}, "point": point}
 
     plan: dict[str, object] = {"name": "x", "trial": {"seed": 1}, "workload": {"scripts": ["read.sql"]}}
@@ -326,3 +306,58 @@ def test_data_of_sql_files_with_other_variables_are_other_datasets() -> None:
     assert "50 % to 100 % of the dataset" in finding.message
     plan["workload"] = {"scripts": ["read.sql"], "dataset": {"name": "shop", "sql": [], "variables": {"rows": "10"}}}
     assert of("cache-cold", changed(own(plan=plan), swept)) == []
+
+
+FAR = own(ways=lambda *_: way(900, "1a", "1a"))
+FARTHEST = own(
+    ways=lambda _, name: way(300 if name == "a" else 1400).model_copy(update={"generator": "generator-2 (load2)"})
+)
+ABORTED = own(summary={"clients_aborted": 4})
+
+
+@pytest.mark.parametrize(
+    ("rule", "run", "message", "figures", "advice"),
+    [
+        # its worker waits for a core: it is not busy itself, and does little
+        ("load-imbalance", by_hosts(own(), HALF, (4, 1_500.0, 0.2), (4, 4_900.0, 0.5)),
+         "a client of generator-2 (load2) completes 30 % of the transactions of one of the fastest",
+         {"generator-1": 1_250.0, "generator-2": 375.0, "generator-3": 1_225.0}, "less CPU"),
+        # a slower processor: it does what they do with all that it has
+        ("generator-limited", by_hosts(own(), HALF, (4, 4_900.0, 0.97)),
+         "a worker of generator-2 (load2) uses up to 97 % of a core",
+         {"worker_cpu_share": 0.97, "generator-2": 0.97}, ""),
+        # cut off from the server, its clients give up, and with them the trial, which is no sample of anything
+        ("errors", changed(by_hosts(ABORTED, HALF, (4, 900.0, 0.1), clients_aborted=[0, 4]),
+                           lambda _: {"outcome": Outcome.FAILED}),
+         "clients of generator-2 (load2) aborted in ",
+         {"clients_aborted": 4, "generator-2_aborted": 4}, "connection to the server was lost"),
+        ("placement-differs", by_hosts(FAR, HALF, HALF, zone=["1a", "1b"], round_trip_us=[300.0, 900.0]),
+         "came from 1b (generator-2 (load2)), and the server is in 1a: a round trip of 0.9 ms", None, ""),
+        ("network-floor", by_hosts(FAR, HALF, HALF, round_trip_us=[300.0, 900.0]),
+         "0.9 ms from generator-2 (load2) and 0.3 ms from generator-1 (load1)",
+         {"generator-1": 300.0, "generator-2": 900.0}, ""),
+        ("network-floor", by_hosts(FARTHEST, HALF, HALF),
+         "0.3 ms to a and 1.4 ms to b from generator-2 (load2), the farthest generator", None, ""),
+        ("hardware-differs", by_hosts(own(), HALF, HALF, instance=["c7i.large"] * 2, cpu_model=["Xeon 1", "Xeon 2"]),
+         "generators of the class c7i.large have different processors: Xeon 1 in trials 1, ", None, ""),
+    ],
+)  # fmt: skip
+def test_findings_about_generators_name_the_responsible_one_with_its_host(
+    rule: str, run: FakeRun, message: str, figures: dict[str, object] | None, advice: str
+) -> None:
+    (finding, *_) = of(rule, run)
+    assert message in finding.message
+    assert figures is None or finding.evidence[0].figures == figures
+    assert advice in finding.advice
+    if rule == "errors":
+        assert finding.severity is NOTE
+    if rule == "hardware-differs":
+        assert "(generator-1 (load1)); Xeon 2 in trials" in finding.message
+    if "the farthest" in message:
+        assert finding.evidence[0].figures["generator"] == "generator-2 (load2)"
+
+
+def test_generators_that_are_alike_are_no_finding() -> None:
+    near = own(ways=lambda *_: way(300, "1a", "1a"))
+    assert not of("placement-differs", by_hosts(near, HALF, HALF, zone=["1a", "1a"]))
+    assert not of("network-floor", by_hosts(FAR, HALF, HALF, round_trip_us=[500.0, 900.0]))
