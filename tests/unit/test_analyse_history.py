@@ -1,17 +1,21 @@
 """Change points over many runs: planted steps, and noise without any."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pgdyno.analyse.history import FEWEST_RUNS, change_points, histories
+from pgdyno.analyse.history import FEWEST_RUNS, History, change_points, histories
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.records import Imported, ServerFacts
 from pgdyno.report.analysis import history_lines
+from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 from tests.unit.store_sample import STARTED
+from tests.unit.test_analyse_steady import noise
 from tests.unit.test_fingerprint import BASE
 
 
@@ -48,49 +52,74 @@ def test_changes_below_one_percent_and_in_few_runs_are_not_reported() -> None:
     assert change_points(noisy(1, FEWEST_RUNS - 1)) is None
 
 
+def test_two_bad_runs_are_no_change_and_three_a_level() -> None:
+    figures = 1_000 + noise(1, 100, spread=20)
+    figures[[40, 41]] *= 0.7
+    assert change_points(list(figures)) == ()
+    figures = 1_000 + noise(1, 100, spread=10)
+    figures[40:43] *= 0.7
+    assert [each.at for each in change_points(list(figures)) or ()] == [40, 43]
+
+
+@pytest.mark.parametrize("correlation", [0.3, 0.5])
+def test_noise_that_remembers_the_run_before_is_no_change(correlation: float) -> None:
+    alarmed = sum(bool(change_points(list(1_000 + noise(seed, 100, correlation, 20)))) for seed in range(60))
+    assert alarmed <= 4
+
+
+def test_a_step_is_found_after_an_outlier() -> None:
+    random = np.random.default_rng(1)
+    found = 0
+    for _ in range(40):
+        figures = 1_000 * np.exp(random.normal(0, 0.02, 60))
+        figures[30:] *= 0.92
+        figures[24] *= 0.8
+        found += [abs(each.at - 30) <= 1 for each in change_points(list(figures)) or ()] == [True]
+    assert found >= 37
+
+
+NONE: Mapping[str, object] = {}
+
+
 @dataclass
 class _Runs:
+    """Runs of a day each, two trials of a point in each."""
+
     made: list[SampleRun] = field(default_factory=list)
 
-    def add(self, tps: float, target: str = "pg18", clients: int = 4) -> None:
+    def add(self, tps: float = 1_000, clients: int = 4, workload: Mapping[str, object] = NONE, **trial: object) -> None:
+        """Adds a run with additional keys of the plan's workload, and fields of its trials."""
         at = STARTED + timedelta(days=len(self.made))
-        run = SampleRun(manifest(trials_planned=2, run=f"run-{len(self.made)}", started_at=at))
+        of_run = manifest(trials_planned=2, run=f"run-{len(self.made)}", started_at=at)
+        plan = {**of_run.plan, "workload": {**of_run.plan["workload"], **workload}}
+        run = SampleRun(of_run.model_copy(update={"plan": plan}))
         for each in (0.99, 1.01):
-            add_trial(run, target, clients, tps * each, 900, seconds=2)
+            add_trial(run, "pg18", clients, tps * each, 900, seconds=2)
+        run.trials = [each.model_copy(update=trial) for each in run.trials]
         self.made.append(run)
 
-    def plan_workload(self, changes: dict[str, object]) -> None:
-        made = self.made[-1]
-        plan = {**made.manifest.plan, "workload": {**made.manifest.plan["workload"], **changes}}
-        self.made[-1] = replace(made, manifest=made.manifest.model_copy(update={"plan": plan}))
+    def histories(self, metric: Metric | None = Metric.TPS, **more: Any) -> list[History]:  # noqa: ANN401
+        return list(histories({f"folder-{at}": run for at, run in enumerate(self.made)}, metric, **more))
 
 
 def test_servers_databases_and_roles_and_captures_have_histories_of_their_own() -> None:
     runs = _Runs()
-    for identity, capture in (
-        ({"database": "app", "state": "primary"}, "a1"),
-        ({"database": "app", "state": "standby"}, "a1"),
-        ({"database": "app", "state": "primary"}, "a1"),
-        ({"database": "app", "state": "primary"}, "b2"),
-    ):
-        runs.add(1_000)
+    primary, standby = ({"database": "app", "state": each} for each in ("primary", "standby"))
+    for identity, capture in ((primary, "a1"), (standby, "a1"), (primary, "a1"), (primary, "b2")):
+        runs.add()
         made = runs.made[-1]
         facts = ServerFacts(
             version="18", version_full="18", settings_changed={}, data_checksums=True, identity=identity
         )
         targets = [each.model_copy(update={"facts": facts}) for each in made.manifest.targets]
-        taken = BASE.model_copy(update={"workload": {"capture": capture}})
-        changes = {"targets": targets, "fingerprint": taken}
-        runs.made[-1] = replace(made, manifest=made.manifest.model_copy(update=changes))
-    found = histories({str(at): run for at, run in enumerate(runs.made)}, Metric.TPS, fewest=1)
-    assert [[point.run for point in each.points] for each in found] == [["0", "2"], ["1"], ["3"]]
-    assert [("standby" in each.label, "capture b2" in each.label) for each in found] == [
-        (False, False),
-        (True, False),
-        (False, True),
-    ]
-    (line,) = [each for each in history_lines(found[0], {}, {"2", "9"}) if "not valid" in each]
-    assert line.endswith(": 2 (run 2)")
+        changes = {"targets": targets, "fingerprint": BASE.model_copy(update={"workload": {"capture": capture}})}
+        made.manifest = made.manifest.model_copy(update=changes)
+    found = runs.histories(fewest=1)
+    assert [[point.run[-1] for point in each.points] for each in found] == [["0", "2"], ["1"], ["3"]]
+    told = [("standby" in each.label, "capture b2" in each.label) for each in found]
+    assert told == [(False, False), (True, False), (False, True)]
+    (line,) = [each for each in history_lines(found[0], {}, {"folder-2", "folder-9"}) if "not valid" in each]
+    assert line.endswith(": folder-2 (run 2)")
 
 
 def test_the_same_point_is_followed_over_runs_in_their_order() -> None:
@@ -113,42 +142,23 @@ def test_the_same_point_is_followed_over_runs_in_their_order() -> None:
 def test_runs_are_followed_by_the_metric_by_which_they_are_compared() -> None:
     runs = _Runs()
     for _ in range(2):
-        runs.add(1_000)
-        runs.add(1_000, clients=8)
+        runs.add()
+        runs.add(clients=8)
         trials = runs.made[-1].trials
-        for at, trial in enumerate(trials):
-            trials[at] = trial.model_copy(update={"point": trial.point.model_copy(update={"rate": 1_000})})
-    closed, opened = histories({f"folder-{at}": run for at, run in enumerate(runs.made)})
+        trials[:] = [
+            each.model_copy(update={"point": each.point.model_copy(update={"rate": 1_000})}) for each in trials
+        ]
+    closed, opened = runs.histories(None)
     assert (closed.metric, round(closed.points[0].figure, -1)) == (Metric.TPS, 1_000)
     p99s = [value_of(trial, Metric.P99) or 0.0 for trial in runs.made[-1].trials]
     assert opened.metric is Metric.P99
     assert min(p99s) <= opened.points[0].figure <= max(p99s)
     assert "p99 latency of 2 runs" in next(history_lines(opened, {}))
-    (asked,) = histories({f"folder-{at}": run for at, run in enumerate(runs.made[1::2])}, Metric.TPS)
+    (asked,) = _Runs(runs.made[1::2]).histories()
     assert asked.metric is Metric.TPS
 
 
-def test_datasets_of_other_sizes_have_histories_of_their_own() -> None:
-    runs = _Runs()
-    for at in range(4):
-        runs.add(1_000)
-        runs.plan_workload({"scale_factor": 10.0} if at < 2 else {"tables": 4})
-    found = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
-    assert [(each.label, len(each.points)) for each in found] == [
-        ("pg18, 4 clients, scale factor 10, 2 s", 2),
-        ("pg18, 4 clients, 4 tables, 2 s", 2),
-    ]
-
-
-def test_elapsed_times_of_imported_trials_split_no_history() -> None:
-    imported = Imported(file="sysbench.txt", line=1, last_line=9, tool="sysbench", command=None)
-    runs = _Runs()
-    for elapsed_s in (60.0012, 60.0031):
-        runs.add(1_000)
-        for at, trial in enumerate(runs.made[-1].trials):
-            runs.made[-1].trials[at] = trial.model_copy(update={"duration_s": elapsed_s, "imported": imported})
-    (found,) = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
-    assert found.label == "pg18, 4 clients, 60 s"
+FUNCTIONS = {"name": "tpcc", "profile": "hammerdb-6.1", "variant": "procedures"}
 
 
 @pytest.mark.parametrize(
@@ -156,10 +166,7 @@ def test_elapsed_times_of_imported_trials_split_no_history() -> None:
     [
         ({"name": "tpcc", "profile": "spec"}, {"name": "tpcc", "profile": "hammerdb-6.1"}),
         ({"name": "tpcc", "profile": "hammerdb-6.1"}, {"name": "tpcc", "profile": "hammerdb-6.1.1"}),
-        (
-            {"name": "tpcc", "profile": "hammerdb-6.1", "variant": "sql"},
-            {"name": "tpcc", "profile": "hammerdb-6.1", "variant": "procedures"},
-        ),
+        (FUNCTIONS, FUNCTIONS | {"variant": "sql"}),
         ({"table_size": 10_000}, {"table_size": 1_000_000}),
         ({"options": {"range_size": "100"}}, {"options": {"range_size": "1000"}}),
         ({"variables": {}}, {"variables": {"rows": "10"}}),
@@ -168,42 +175,46 @@ def test_elapsed_times_of_imported_trials_split_no_history() -> None:
 )
 def test_other_loads_of_a_name_have_their_own_histories(one: dict[str, object], other: dict[str, object]) -> None:
     runs = _Runs()
-    for at in range(4):
-        runs.add(1_000)
-        runs.plan_workload(one if at < 2 else other)
-    found = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
+    for workload in (one, one, other, other):
+        runs.add(workload=workload)
+    found = runs.histories()
     assert [len(each.points) for each in found] == [2, 2]
     assert found[0].label != found[1].label
+
+
+SYSBENCH = Imported(file="sysbench.txt", line=1, last_line=9, tool="sysbench", command=None)
+
+
+@pytest.mark.parametrize(
+    ("each_run", "labels"),
+    [
+        ([{"workload": {"scale_factor": 10.0}}] * 2 + [{"workload": {"tables": 4}}] * 2,
+         ["pg18, 4 clients, scale factor 10, 2 s", "pg18, 4 clients, 4 tables, 2 s"]),
+        # lengths in transactions
+        ([{"duration_s": None, "transactions": count} for count in (100, 100, 5_000, 5_000)],
+         ["pg18, 4 clients, 100 transactions per client", "pg18, 4 clients, 5,000 transactions per client"]),
+        # elapsed times of imported trials split no history
+        ([{"duration_s": each, "imported": SYSBENCH} for each in (60.0012, 60.0031)], ["pg18, 4 clients, 60 s"]),
+        # and releases of HammerDB that do the same work
+        ([{"workload": FUNCTIONS | {"profile": each}} for each in ("hammerdb-6.1", "hammerdb-6.1.1")],
+         ["pg18, 4 clients, profile hammerdb (an unused item rolls back), procedures, 2 s"]),
+    ],
+)  # fmt: skip
+def test_histories_are_split_and_named_by_their_loads(each_run: list[dict[str, Any]], labels: list[str]) -> None:
+    runs = _Runs()
+    for fields in each_run:
+        runs.add(**fields)
+    found = runs.histories()
+    assert [each.label for each in found] == labels
+    assert {len(each.points) for each in found} == {2}
 
 
 def test_a_history_names_no_password_of_a_variable() -> None:
     runs = _Runs()
     for _ in range(2):
-        runs.add(1_000)
-        runs.plan_workload({"variables": {"password": "hunter2"}})
-    (found,) = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
+        runs.add(workload={"variables": {"password": "hunter2"}})
+    (found,) = runs.histories()
     assert "password ***" in found.label
-
-
-def test_releases_of_hammerdb_that_do_the_same_work_have_one_history() -> None:
-    runs = _Runs()
-    for profile in ("hammerdb-6.1", "hammerdb-6.1.1"):
-        runs.add(1_000)
-        runs.plan_workload({"name": "tpcc", "profile": profile, "variant": "procedures"})
-    (found,) = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
-    assert found.label == "pg18, 4 clients, profile hammerdb (an unused item rolls back), procedures, 2 s"
-
-
-def test_lengths_in_transactions_have_histories_of_their_own() -> None:
-    runs = _Runs()
-    for transactions in (100, 100, 5_000, 5_000):
-        runs.add(1_000)
-        trials = runs.made[-1].trials
-        trials[:] = [each.model_copy(update={"duration_s": None, "transactions": transactions}) for each in trials]
-    found = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
-    assert [each.label.rpartition(", ")[2] for each in found] == [
-        "100 transactions per client", "5,000 transactions per client",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -216,15 +227,14 @@ def test_lengths_in_transactions_have_histories_of_their_own() -> None:
 )
 def test_imported_trials_of_other_loads_have_their_histories(one: dict[str, object], other: dict[str, object]) -> None:
     runs = _Runs()
-    for at in range(4):
-        runs.add(1_000)
+    for each in (one, one, other, other):
         told = {"file": "a.txt", "line": 1, "last_line": 9, "tool": "hammerdb", "command": None}
-        imported = Imported.model_validate(told | (one if at < 2 else other))
-        trials = runs.made[-1].trials
-        for place, trial in enumerate(trials):
-            assert trial.summary is not None
-            summary = trial.summary.model_copy(update={"tps": 1_000.0})
-            trials[place] = trial.model_copy(update={"imported": imported, "summary": summary})
-    found = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
+        runs.add(imported=Imported.model_validate(told | each))
+        of_run = runs.made[-1].trials
+        of_run[:] = [
+            trial.model_copy(update={"summary": present(trial.summary).model_copy(update={"tps": 1_000.0})})
+            for trial in of_run
+        ]
+    found = runs.histories()
     assert [len(each.points) for each in found] == [2, 2]
     assert found[0].label != found[1].label
