@@ -1,9 +1,13 @@
 """`pgdyno compare` and `pgdyno gate` over stored runs: output, files, exit codes."""
 
 import json
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -21,51 +25,61 @@ from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 from tests.unit.test_fingerprint import BASE as FINGERPRINT
 from tests.unit.test_fingerprint import SERVER, changed
 
+VERSIONS = {"pg17": 500.0, "pg18": 600.0}
 
-def stored(
-    parent: Path,
-    tps: dict[str, float],
-    repeats: int = 6,
-    busy: float = 1.0,
-    decline: float = 0.0,
-    *,
-    idle: Sequence[int] = (),
-    points: Sequence[Point] = (Point(clients=4),),
-    control: float | None = None,
-    **manifest: object,
-) -> str:
+
+def stored(parent: Path, tps: Mapping[str, float], repeats: int = 6, **more: Any) -> str:  # noqa: ANN401
     """A run with a target for each of `tps`; its figures vary by about one in a thousand. Its path.
 
-    By its latency, `busy` of its clients are at work, and half of those of trials `idle`: anything but all of them
-    cannot be. Each trial is slower than the one before by `decline`. With `control`, the first target is measured again
-    in each repeat, at that part of its rate. `manifest` are fields of the manifest.
+    `more` are arguments of `_trials`, and fields of the manifest.
     """
-    arms = [(target, rate, False) for target, rate in tps.items()]
-    if control is not None:
-        arms.append((arms[0][0], control * arms[0][1], True))
-    trials = len(tps) * repeats * len(points)
-    folder = RunFolder.create(parent, sample_manifest(trials_planned=trials, **manifest))
-    number = 0
-    for repeat in range(1, repeats + 1):
-        for point, (target, rate, is_control) in product(points, arms):
-            number += 1
-            share = 0.5 if number in idle else busy
-            events = sample_events(4, 2, rate, 0.9 * 4e6 / rate, seed=number)
-            record = sample_record(number, events, target=target, repeat=repeat)
-            reached = rate * (1 + 0.001 * (number % 3)) * (1 - decline) ** number
-            latency = present(present(record.summary).latency_ns).model_copy(
-                update={"mean": share * point.planned_clients * 1e9 / reached}
-            )
-            summary = present(record.summary).model_copy(update={"tps": reached, "latency_ns": latency})
-            slug = f"{number:04d}-{target}"
-            record = record.model_copy(update={"summary": summary, "point": point, "slug": slug, "control": is_control})
-            folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+    points = tuple(more.pop("points", (Point(clients=4),)))
+    of_trials = {name: more.pop(name) for name in ("busy", "decline", "idle", "control") if name in more}
+    planned = len(tps) * repeats * len(points)
+    folder = RunFolder.create(parent, sample_manifest(trials_planned=planned, **more))
+    key = tuple(point.model_dump_json() for point in points)
+    shutil.copytree(_trials(tuple(tps.items()), repeats, key, **of_trials), folder.trials_path, dirs_exist_ok=True)
     return str(folder.path)
 
 
-@pytest.fixture(scope="module")
-def versions(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return stored(tmp_path_factory.mktemp("runs"), {"pg17": 500.0, "pg18": 600.0})
+@cache
+def _trials(
+    tps: Sequence[tuple[str, float]],
+    repeats: int,
+    points: Sequence[str],
+    busy: float = 1.0,
+    decline: float = 0.0,
+    idle: Sequence[int] = (),
+    control: float | None = None,
+) -> Path:
+    """The trials of a run, which many tests use.
+
+    By its latency, `busy` of its clients are at work, and half of those of trials `idle`: anything but all of them
+    cannot be. Each trial is slower than the one before by `decline`. With `control`, the first target is measured again
+    in each repeat, at that part of its rate.
+    """
+    arms = [(target, rate, False) for target, rate in tps]
+    if control is not None:
+        arms.append((arms[0][0], control * arms[0][1], True))
+    folder = RunFolder.create(Path(tempfile.mkdtemp()), sample_manifest())
+    trials = product(range(1, repeats + 1), map(Point.model_validate_json, points), arms)
+    for number, (repeat, point, (target, rate, is_control)) in enumerate(trials, start=1):
+        share = 0.5 if number in idle else busy
+        events = sample_events(4, 2, rate, 0.9 * 4e6 / rate, seed=number)
+        record = sample_record(number, events, target=target, repeat=repeat)
+        reached = rate * (1 + 0.001 * (number % 3)) * (1 - decline) ** number
+        mean = {"mean": share * point.planned_clients * 1e9 / reached}
+        latency = present(present(record.summary).latency_ns).model_copy(update=mean)
+        summary = present(record.summary).model_copy(update={"tps": reached, "latency_ns": latency})
+        slug = f"{number:04d}-{target}"
+        record = record.model_copy(update={"summary": summary, "point": point, "slug": slug, "control": is_control})
+        folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+    return folder.trials_path
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> str:
+    return stored(tmp_path / "versions", VERSIONS)
 
 
 def test_targets_within_a_run(run: Run, versions: str) -> None:
@@ -87,18 +101,12 @@ def test_two_runs_and_json(run: Run, tmp_path: Path) -> None:
     assert [each["message"] for each in found["warning_details"]] == found["warnings"]
 
 
-@pytest.mark.parametrize("command", ["compare", "gate"])
-def test_a_metric_that_no_trial_has_is_refused(run: Run, tmp_path: Path, command: str) -> None:
-    stored_run = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
-    done = run("pgdyno", command, stored_run, "--metric", "composite")
-    assert done.returncode == ExitCode.USAGE
-    assert done.stderr == "error: the trials have no composite figure\nhint: use --metric tps\n"
-
-
-def test_a_run_is_not_compared_with_itself(run: Run, tmp_path: Path) -> None:
-    once = stored(tmp_path / "runs", {"pg18": 600.0})
-    for command in (("compare",), ("gate", "--max-regression", "3%")):
-        done = run("pgdyno", command[0], once, f"{once}/", *command[1:])
+def test_a_metric_that_no_trial_has_and_a_run_with_itself_are_refused(run: Run, versions: str) -> None:
+    for command in ("compare", "gate"):
+        done = run("pgdyno", command, versions, "--metric", "composite")
+        assert done.returncode == ExitCode.USAGE
+        assert done.stderr == "error: the trials have no composite figure\nhint: use --metric tps\n"
+        done = run("pgdyno", command, versions, f"{versions}/")
         assert done.returncode == ExitCode.USAGE
         assert "are the same run" in done.stderr
 
@@ -108,36 +116,30 @@ def two_runs(parent: Path, before: Fingerprint, after: Fingerprint, rate: float 
     return [stored(parent / "runs", {"pg18": tps}, fingerprint=of) for tps, of in runs]
 
 
-@pytest.mark.parametrize(
-    ("after", "field"),
-    [
+def test_runs_that_measured_other_things_are_refused_in_every_form(run: Run, tmp_path: Path) -> None:
+    for after, field in (
         (changed(workload={"scripts": ["tpcb-like"], "scale": 10}), "workload.scripts: select-only vs tpcb-like"),
         (changed(server_dataset_marks=["pgbench scale 20"]), "servers.pg18.dataset_marks: pgbench scale 10 vs"),
         (changed(reset={"method": "template"}), "reset.method: vacuum vs template"),
-    ],
-)
-def test_runs_that_measured_other_things_are_refused(run: Run, tmp_path: Path, after: Fingerprint, field: str) -> None:
-    refused = run("pgdyno", "compare", *two_runs(tmp_path, FINGERPRINT, after))
-    assert refused.returncode == ExitCode.INVALID, refused.stdout
-    assert refused.stdout.startswith("No comparison: the two runs measured different things\ninvalid: ")
-    assert field in refused.stdout
-
-
-def test_every_form_says_why_runs_are_refused(run: Run, tmp_path: Path) -> None:
-    runs = two_runs(tmp_path, FINGERPRINT, changed(reset={"method": "template"}))
-    field = "reset.method: vacuum vs template"
-    for command in ("compare", "gate"):
-        refused = run("pgdyno", command, *runs)
+    ):
+        runs = two_runs(tmp_path, FINGERPRINT, after)
+        refused = run("pgdyno", "compare", *runs)
         assert refused.returncode == ExitCode.INVALID, refused.stdout
         assert refused.stdout.startswith("No comparison: the two runs measured different things\ninvalid: ")
+        assert field in refused.stdout
+    judged = run("pgdyno", "gate", *runs)
+    assert judged.returncode == ExitCode.INVALID, judged.stdout
+    assert judged.stdout.startswith("No comparison: the two runs measured different things\ninvalid: ")
+    for command in ("compare", "gate"):
         answer = validated(command, run("pgdyno", command, *runs, "--json").stdout)
         assert [each["grounds"] for each in answer["invalid"]] == ["pair"]
-        forced = run("pgdyno", command, *runs, "--force")
-        assert forced.returncode == ExitCode.OK, forced.stderr
-        assert field in forced.stdout
-    files = {kind: tmp_path / f"gate.{kind}" for kind in ("md", "junit")}
-    run("pgdyno", "gate", *runs, "--force", *(f"--{kind}={path}" for kind, path in files.items()))
-    assert all(field in path.read_text() for path in files.values())
+    forms = [run("pgdyno", "compare", *runs, "--force"), run("pgdyno", "gate", *runs, "--force", *FILES)]
+    assert [each.returncode for each in forms] == [ExitCode.OK] * 2
+    texts = [*(each.stdout for each in forms), *((tmp_path / name).read_text() for name in ("gate.md", "gate.xml"))]
+    assert [text for text in texts if field not in text] == []
+
+
+FILES = ("--md", "gate.md", "--junit", "gate.xml")
 
 
 def of_tpcc(profile: str) -> Fingerprint:
@@ -203,15 +205,17 @@ def test_a_confounder_comes_first(run: Run, tmp_path: Path, after: Fingerprint, 
 
 def test_a_confounder_is_in_every_form_of_a_gate(run: Run, tmp_path: Path) -> None:
     runs = two_runs(tmp_path, FINGERPRINT, changed(host_cpu_model="Y"))
-    files = ["--junit", str(tmp_path / "gate.xml"), "--md", str(tmp_path / "gate.md")]
-    judged = run("pgdyno", "gate", *runs, *files)
+    judged = run("pgdyno", "gate", *runs, *FILES)
     assert judged.returncode == ExitCode.OK, judged.stderr
     assert judged.stdout.splitlines()[0] == "gate: ok, confounded by processor"
     assert (tmp_path / "gate.md").read_text().startswith("### pgdyno gate: ok, confounded by processor\n")
-    suite = ElementTree.parse(tmp_path / "gate.xml").getroot()
-    (shown,) = [each.get("value", "") for each in suite.iter("property")]
+    (shown,) = [each.get("value", "") for each in suite_of(tmp_path).iter("property")]
     answer = validated("gate", run("pgdyno", "gate", *runs, "--json").stdout)
     assert [(each["topic"], each["message"]) for each in answer["confounders"]] == [("processor", shown)]
+
+
+def suite_of(folder: Path) -> ElementTree.Element:
+    return ElementTree.parse(folder / "gate.xml").getroot()
 
 
 def test_the_audits_rules_about_pairs_see_both_runs(run: Run, tmp_path: Path) -> None:
@@ -236,7 +240,7 @@ def test_facts_that_an_import_lacks_refuse_no_comparison(run: Run, tmp_path: Pat
     assert not done.stdout.startswith("Confounded")
     note = "so a difference cannot be excluded: hardware, settings, storage"
     assert note in " ".join(done.stdout.split())
-    judged = run("pgdyno", "gate", *runs, "--md", "gate.md", "--junit", "gate.xml")
+    judged = run("pgdyno", "gate", *runs, *FILES)
     forms = [judged.stdout, (tmp_path / "gate.md").read_text(), (tmp_path / "gate.xml").read_text()]
     assert [text.count(note) for text in forms] == [2, 2, 2]
     own = stored(tmp_path / "runs", {"pg18": 500.0})
@@ -245,9 +249,9 @@ def test_facts_that_an_import_lacks_refuse_no_comparison(run: Run, tmp_path: Pat
 
 def test_a_finding_about_some_trials_leaves_these_out(run: Run, tmp_path: Path) -> None:
     """Trials 1 and 2 are the first pair at 4 clients; all trials of pg18 at 8 clients are invalid."""
-    arms, points = {"pg17": 500.0, "pg18": 600.0}, [Point(clients=4), Point(clients=8)]
+    points = [Point(clients=4), Point(clients=8)]
     last = [number for number in range(1, 33) if number % 4 == 0]
-    some = stored(tmp_path / "runs", arms, 8, idle=[1, *last], points=points)
+    some = stored(tmp_path / "runs", VERSIONS, 8, idle=(1, *last), points=points)
     done = run("pgdyno", "compare", some)
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     assert done.stdout.startswith("pg18 is faster than pg17 by throughput: ")
@@ -260,34 +264,38 @@ def test_a_finding_about_some_trials_leaves_these_out(run: Run, tmp_path: Path) 
     assert [each["rule"] for each in answer["removed"]] == ["littles-law"]
     assert [point["removed"] for point in answer["comparisons"][0]["points"]] == [1, 8]
     # a point without a verdict is no pass
-    judged = run("pgdyno", "gate", some, "--md", str(tmp_path / "gate.md"), "--junit", str(tmp_path / "gate.xml"))
+    judged = run("pgdyno", "gate", some, *FILES)
     assert judged.returncode == ExitCode.INCONCLUSIVE
     for text in (judged.stdout, (tmp_path / "gate.md").read_text(), (tmp_path / "gate.xml").read_text()):
         assert "no verdict: all trials of pg18 are left out" in text
         assert "nan" not in text
 
 
-def test_invalid_trials_are_not_compared(run: Run, tmp_path: Path) -> None:
-    wrong = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0}, busy=0.5)
+def test_invalid_trials_are_neither_compared_nor_judged(run: Run, tmp_path: Path, versions: str) -> None:
+    wrong = stored(tmp_path / "runs", VERSIONS, busy=0.5)
     refused = run("pgdyno", "compare", wrong)
     assert refused.returncode == ExitCode.INVALID
     assert refused.stdout.startswith("No comparison: the audit found figures invalid\ninvalid: ")
     assert "littles-law: " in refused.stdout
     assert "faster" not in refused.stdout
-    answer = validated("compare", run("pgdyno", "compare", wrong, "--json").stdout)
-    assert (answer["comparisons"], [each["rule"] for each in answer["invalid"]]) == ([], ["littles-law"])
-
     forced = run("pgdyno", "compare", wrong, "--force")
     assert forced.returncode == ExitCode.OK
     first, reason, _, sentence, *_ = forced.stdout.splitlines()
     assert first == "not a claim: the audit found figures invalid:"
     assert "littles-law" in reason
     assert sentence.startswith("pg18 is faster than pg17")
-    answer = validated("compare", run("pgdyno", "compare", wrong, "--force", "--json").stdout)
-    assert (len(answer["comparisons"]), len(answer["invalid"])) == (1, 1)
+    for force in ([], ["--force"]):
+        answer = validated("compare", run("pgdyno", "compare", wrong, *force, "--json").stdout)
+        assert len(answer["comparisons"]) == len(force)
+        assert [each["rule"] for each in answer["invalid"]] == ["littles-law"]
     # an A/A run that is invalid is no measure of noise
-    right = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
-    assert run("pgdyno", "compare", right, "--floor-from", wrong).returncode == ExitCode.INVALID
+    assert run("pgdyno", "compare", versions, "--floor-from", wrong).returncode == ExitCode.INVALID
+    assert run("pgdyno", "gate", wrong, *FILES).returncode == ExitCode.INVALID
+    assert (suite_of(tmp_path).get("tests"), suite_of(tmp_path).get("errors")) == ("1", "1")
+    assert "not judged" in (tmp_path / "gate.md").read_text()
+    forced = run("pgdyno", "gate", wrong, "--force")
+    assert forced.returncode == ExitCode.OK
+    assert "littles-law" in forced.stdout
 
 
 def test_findings_are_of_the_run_that_they_were_found_in(run: Run, tmp_path: Path) -> None:
@@ -322,26 +330,11 @@ def test_a_decline_from_trial_to_trial_is_no_slower_arm(run: Run, tmp_path: Path
     assert "b is slower than a by throughput" in run("pgdyno", "compare", equal, "--force").stdout
 
 
-def test_a_gate_does_not_judge_what_is_invalid(run: Run, tmp_path: Path) -> None:
-    wrong = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 500.0}, busy=0.5)
-    refused = run("pgdyno", "gate", wrong, "--junit", "gate.xml", "--md", "gate.md")
-    assert refused.returncode == ExitCode.INVALID
-    suite = ElementTree.parse(tmp_path / "gate.xml").getroot()
-    assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
-    assert "not judged" in (tmp_path / "gate.md").read_text()
-    forced = run("pgdyno", "gate", wrong, "--force")
-    assert forced.returncode == ExitCode.OK
-    assert "littles-law" in forced.stdout
-
-
-def test_the_noise_floor_of_a_run(run: Run, tmp_path: Path) -> None:
+def test_the_noise_floor_of_a_run(run: Run, tmp_path: Path, versions: str) -> None:
     equal = stored(tmp_path / "runs", {"a": 500.0, "b": 500.0})
     done = run("pgdyno", "compare", equal, "--noise-floor")
     assert done.stdout.startswith("Noise floor: two equal arms differ by at most 0."), done.stderr
-    assert (
-        "pg18 is faster"
-        in run("pgdyno", "compare", stored(tmp_path, {"pg17": 500, "pg18": 600}), "--floor-from", equal).stdout
-    )
+    assert "pg18 is faster" in run("pgdyno", "compare", versions, "--floor-from", equal).stdout
 
 
 @pytest.mark.long_cases("3-")
@@ -376,33 +369,31 @@ def test_a_floor_that_is_none_is_refused(
 
 
 def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Path, versions: str) -> None:
-    files = ["--junit", str(tmp_path / "gate.xml"), "--md", str(tmp_path / "gate.md")]
-    good = run("pgdyno", "gate", versions, "--by", "target", "--max-regression", "3%", *files)
+    good = run("pgdyno", "gate", versions, "--by", "target", "--max-regression", "3%", *FILES)
     assert good.returncode == ExitCode.OK, good.stderr
-    assert ElementTree.parse(tmp_path / "gate.xml").getroot().get("failures") == "0"
+    assert suite_of(tmp_path).get("failures") == "0"
     assert (tmp_path / "gate.md").read_text().startswith("### pgdyno gate: ok")
-    worse = run("pgdyno", "gate", versions, "--by", "target", "--base", "pg18", *files)
+    worse = run("pgdyno", "gate", versions, "--by", "target", "--base", "pg18", *FILES)
     assert worse.returncode == ExitCode.REGRESSION
-    assert ElementTree.parse(tmp_path / "gate.xml").getroot().get("failures") == "1"
+    assert suite_of(tmp_path).get("failures") == "1"
     few = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 500.0}, repeats=3)
     assert run("pgdyno", "gate", few).returncode == ExitCode.INCONCLUSIVE
 
 
 def test_a_gate_with_a_baseline_that_differs_from_itself_says_so_first(run: Run, tmp_path: Path) -> None:
-    files = ["--junit", str(tmp_path / "gate.xml"), "--md", str(tmp_path / "gate.md")]
-    codes = []
-    for control in (1.0, 0.9):
-        name = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 400.0}, control=control)
-        codes.append(run("pgdyno", "gate", name, "--require", "tps >= 900", *files).returncode)
-    assert codes == [ExitCode.REGRESSION, ExitCode.UNDECIDABLE]
-    said = run("pgdyno", "gate", name).stdout.splitlines()
+    arms = {"pg17": 500.0, "pg18": 400.0}
+    right, name = (stored(tmp_path / "runs", arms, control=control) for control in (1.0, 0.9))
+    assert run("pgdyno", "gate", right, "--require", "tps >= 900").returncode == ExitCode.REGRESSION
+    done = run("pgdyno", "gate", name, "--require", "tps >= 900", *FILES)
+    assert done.returncode == ExitCode.UNDECIDABLE
+    said = done.stdout.splitlines()
     assert said[0].startswith("gate: cannot decide")
     assert said[1].startswith("This machine cannot decide: ")
     assert "new run of about" in said[2]
     document = (tmp_path / "gate.md").read_text()
     assert document.startswith("### pgdyno gate: cannot decide")
     assert document.index("machine cannot decide: ") < document.index("```text") < document.index(": control")
-    assert ElementTree.parse(tmp_path / "gate.xml").getroot().get("errors") == "1"
+    assert suite_of(tmp_path).get("errors") == "1"
     answer = validated("gate", run("pgdyno", "gate", name, "--json").stdout)
     assert (answer["gate"], answer["points"][0]["gate"]) == ("cannot decide", "inconclusive")
     assert answer["control_pairs"] > 0
@@ -427,15 +418,13 @@ def test_a_gate_judges_promises_of_the_candidate(
     run: Run, versions: str, tmp_path: Path, promises: list[str], verdicts: set[str], code: ExitCode
 ) -> None:
     required = [f"--require={each}" for each in promises]
-    files = ["--junit", str(tmp_path / "gate.xml"), "--md", str(tmp_path / "gate.md")]
-    done = run("pgdyno", "gate", versions, *required, "--allow-inconclusive", *files)
+    done = run("pgdyno", "gate", versions, *required, "--allow-inconclusive", *FILES)
     assert done.returncode == code, done.stdout
     found = validated("gate", run("pgdyno", "gate", versions, *required, "--json").stdout)
     assert {each["verdict"] for each in found["promises"]} == verdicts
     assert {each["target"] for each in found["promises"]} == {"pg18"}
     assert all(" at pg18" in line for line in done.stdout.splitlines() if "tps >=" in line)
-    suite = ElementTree.parse(tmp_path / "gate.xml").getroot()
-    assert len(suite.findall("testcase")) == 1 + len(promises)
+    assert len(suite_of(tmp_path).findall("testcase")) == 1 + len(promises)
     assert all(verdict in (tmp_path / "gate.md").read_text() for verdict in verdicts)
 
 
@@ -445,41 +434,54 @@ def test_promises_of_a_second_run_are_those_of_all_its_trials(run: Run, tmp_path
     assert run("pgdyno", "gate", *reversed(runs), "--require", "tps >= 550").returncode == ExitCode.REGRESSION
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["gate", "{}", "--require", "p99 < 20"], "--require: '20' is not a duration"),
-        (["gate", "{}", "--require", "p98 < 20ms"], "--require: 'p98 < 20ms' is on an unknown figure, p98"),
-        (["compare", "{}", "--by", "clients"], "cannot compare by clients: no such parameter"),
-        (["compare", "{}", "{other}", "--by", "target"], "two runs cannot be compared by target"),
-        (["compare", "{}", "{other}", "--base", "pg17"], "--base applies to one run"),
-        (["compare", "{}", "--base", "pg9"], "is not in run"),
-        (["gate", "{}", "--max-regression", "0.03"], "is not a limit"),
-    ],
-)
-def test_wrong_options_are_refused(
-    run: Run, versions: str, tmp_path: Path, arguments: list[str], complaint: str
-) -> None:
+def test_wrong_options_are_refused(run: Run, versions: str, tmp_path: Path) -> None:
     other = stored(tmp_path / "other", {"pg18": 500.0})
-    done = run("pgdyno", *(each.format(versions, other=other) for each in arguments))
-    assert done.returncode == ExitCode.USAGE
-    assert complaint in done.stderr
+    for arguments, complaint in (
+        (["gate", versions, "--require", "p99 < 20"], "--require: '20' is not a duration"),
+        (["gate", versions, "--require", "p98 < 20ms"], "--require: 'p98 < 20ms' is on an unknown figure, p98"),
+        (["compare", versions, "--by", "clients"], "cannot compare by clients: no such parameter"),
+        (["compare", versions, other, "--by", "target"], "two runs cannot be compared by target"),
+        (["compare", versions, other, "--base", "pg17"], "--base applies to one run"),
+        (["compare", versions, "--base", "pg9"], "is not in run"),
+        (["gate", versions, "--max-regression", "0.03"], "is not a limit"),
+    ):
+        done = run("pgdyno", *arguments)
+        assert done.returncode == ExitCode.USAGE
+        assert complaint in done.stderr
 
 
 def test_prices_of_a_file_are_audited_as_those_of_the_plan(run: Run, tmp_path: Path) -> None:
-    name = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0}, repeats=8, idle=[1, 2])
-    prices = tmp_path / "prices.toml"
+    name = stored(tmp_path / "runs", VERSIONS, repeats=8, idle=(1, 2))
     each = "[target.{}]\nhourly = [{{ amount = 1.0 }}]\n"
-    prices.write_text('currency = "EUR"\ndate = "2026-11-01"\nyears = 3\n' + each.format("pg17") + each.format("pg18"))
+    prices = 'currency = "EUR"\ndate = "2026-11-01"\nyears = 3\n' + each.format("pg17") + each.format("pg18")
+    (tmp_path / "prices.toml").write_text(prices)
+    for options, count in (([], 0), (["--price", "prices.toml"], 2)):
+        found = validated("compare", run("pgdyno", "compare", name, "--json", *options).stdout)["removed"]
+        assert [each["rule"] for each in found].count("price-unsound") == count
+    run("pgdyno", "report", name, "--html", "page.html", "--price", "prices.toml")
+    assert "computed from 500.5 transactions a second" in (tmp_path / "page.html").read_text()
 
-    def rules(*options: str) -> list[str]:
-        return [
-            each["rule"]
-            for each in validated("compare", run("pgdyno", "compare", name, "--json", *options).stdout)["removed"]
-        ]
 
-    assert "price-unsound" not in rules()
-    assert rules("--price", str(prices)).count("price-unsound") == 2
-    page = tmp_path / "page.html"
-    run("pgdyno", "report", name, "--html", str(page), "--price", str(prices))
-    assert "computed from 500.5 transactions a second" in page.read_text()
+def priced(parent: Path, date: str, amount: float, left_out: Sequence[str] = (), currency: str = "USD") -> str:
+    target = {"pg18": {"purchase": [{"amount": amount}]}}
+    prices = {"currency": currency, "date": date, "years": 3, "left_out": list(left_out), "target": target}
+    return stored(parent, {"pg18": 500.0}, plan={"name": "quick", "trial": {"seed": 1}, "price": prices})
+
+
+def test_prices_are_compared_if_their_lists_are_alike(run: Run, tmp_path: Path) -> None:
+    """Printed with their dates and what they leave out."""
+    first = priced(tmp_path, "2016-01-01", 1000)
+    for left_out, currency, why in (
+        (["storage", "licences"], "USD", "left out: nothing vs licences, storage"),
+        ([], "EUR", "currency: USD vs EUR"),
+    ):
+        runs = [first, priced(tmp_path, "2026-01-01", 600, left_out, currency)]
+        shown = " ".join(run("pgdyno", "compare", *runs).stdout.split())
+        assert f"price per tps: not compared, because the price lists differ; {why}" in shown
+        assert "cheaper" not in shown
+        (found,) = validated("compare", run("pgdyno", "compare", *runs, "--json").stdout)["comparisons"]
+        assert (found["prices"], [each["left_out"] for each in found["price_lists"]]) == ([], [[], left_out])
+    runs = [priced(tmp_path, date, amount, ["power"]) for date, amount in (("2016-01-01", 1000), ("2026-01-01", 600))]
+    shown = " ".join(run("pgdyno", "compare", *runs).stdout.split())
+    assert " is cheaper than " in shown
+    assert "prices in USD over 3 years, as of 2016-01-01 vs 2026-01-01; left out: power" in shown
