@@ -39,6 +39,13 @@ def pgdyno(home: Home, tmp_path: Path, *args: str) -> subprocess.CompletedProces
         pytest.fail(f"{args} hangs:\n{str(hanging.stdout)[-2000:]}\n{str(hanging.stderr)[-12000:]}")
 
 
+def fast_plan(workload: str, sweep: str, trial: str, targets: Sequence[str] = ("a",)) -> str:
+    """Returns a plan on servers of version 18 that do not wait for disks; its last section is [trial]."""
+    server = 'kind = "embedded"\nversion = "18"\nsettings = { fsync = "off", shared_buffers = "16MB" }\n'
+    servers = "".join(f"[target.{name}]\n{server}" for name in targets)
+    return f'name = "small"\n{servers}[workload]\n{workload}\n[sweep]\n{sweep}\n[trial]\n{trial}\n'
+
+
 def the_run(tmp_path: Path) -> RunFolder:
     (entry,) = list_runs(tmp_path / "pgdyno-runs")
     return RunFolder.open(entry.path)

@@ -10,32 +10,8 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.store import load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.runs import fast_plan, pgdyno, the_run
 
-TWO_ARMS = """\
-name = "disturbed"
-[target.a]
-kind = "embedded"
-version = "18"
-settings = {{ fsync = "off", shared_buffers = "32MB", autovacuum = "off", deadlock_timeout = "1s" }}
-[target.b]
-kind = "embedded"
-version = "18"
-settings = {{ fsync = "off", shared_buffers = "32MB", autovacuum = "off", deadlock_timeout = "2s" }}
-[workload]
-scripts = ["own.sql"]
-dataset = "pgbench"
-scale = 1
-[sweep]
-clients = 2
-rate = 50
-[trial]
-duration = "5s"
-repeats = 2
-[[event]]
-at = "1s"
-do = {{ command = "{python} maintain.py" }}
-"""
 FAILING = """\
 DO $$ BEGIN
   IF current_setting('deadlock_timeout') = '2s' AND random() < 0.2 THEN
@@ -62,9 +38,13 @@ def found(home: Home, folder: Path, rule: str) -> list[dict[str, Any]]:
 def test_errors_and_maintenance_of_one_arm(home: Home, tmp_path: Path) -> None:
     (tmp_path / "own.sql").write_text(FAILING)
     (tmp_path / "maintain.py").write_text(MAINTAIN)
-    plan = tmp_path / "plan.toml"
-    plan.write_text(TWO_ARMS.format(python=sys.executable))
-    done = pgdyno(home, tmp_path, "run", str(plan))
+    workload = 'scripts = ["own.sql"]\ndataset = "pgbench"\nscale = 1'
+    event = f'[[event]]\nat = "1s"\ndo = {{ command = "{sys.executable} maintain.py" }}'
+    trial = f'duration = "5s"\nrepeats = 2\n{event}'
+    (tmp_path / "plan.toml").write_text(fast_plan(workload, "clients = 2\nrate = 50", trial, targets="ab"))
+    words = [f'--set=target.{name}.settings.deadlock_timeout="{each}"' for name, each in (("a", "1s"), ("b", "2s"))]
+    words += [f'--set=target.{name}.settings.autovacuum="off"' for name in "ab"]
+    done = pgdyno(home, tmp_path, "run", "plan.toml", *words)
     assert done.returncode == ExitCode.INVALID, done.stderr
     of_b = [trial.number for trial in the_run(tmp_path).trials() if trial.target == "b"]
 
@@ -77,25 +57,6 @@ def test_errors_and_maintenance_of_one_arm(home: Home, tmp_path: Path) -> None:
         assert each["message"].startswith(f"{what} ran in 2 of 2 trials of b")
 
 
-STANDBY = """\
-name = "standby"
-[target.a]
-kind = "embedded"
-version = "18"
-settings = {{ fsync = "off", shared_buffers = "64MB", max_wal_size = "4GB" }}
-[target.a.replicas]
-count = 1
-[workload]
-scripts = ["wal.sql"]
-dataset = "none"
-[sweep]
-clients = 2
-rate = 10
-[trial]
-duration = "8s"
-[hooks]
-before_trial = ["{python}", "standby.py"]
-"""
 WAL = "SELECT pg_logical_emit_message(true, 'filling', repeat('x', 1000000));\n"
 """A megabyte of WAL for next to no work."""
 ON_STANDBY = """\
@@ -115,9 +76,12 @@ with psycopg.connect(port=port, autocommit=True) as session:
 def test_a_standby_that_does_not_replay_is_seen(home: Home, tmp_path: Path, statement: str) -> None:
     (tmp_path / "standby.py").write_text(ON_STANDBY.format(statement=statement))
     (tmp_path / "wal.sql").write_text(WAL)
-    plan = tmp_path / "plan.toml"
-    plan.write_text(STANDBY.format(python=sys.executable))
-    done = pgdyno(home, tmp_path, "run", str(plan))
+    trial = (
+        f'duration = "5s"\n[hooks]\nbefore_trial = ["{sys.executable}", "standby.py"]\n[target.a.replicas]\ncount = 1'
+    )
+    workload = 'scripts = ["wal.sql"]\ndataset = "none"'
+    (tmp_path / "plan.toml").write_text(fast_plan(workload, "clients = 2\nrate = 10", trial))
+    done = pgdyno(home, tmp_path, "run", "plan.toml", '--set=target.a.settings.max_wal_size="4GB"')
     assert done.returncode == ExitCode.OK, done.stderr
     (trial,) = the_run(tmp_path).trials()
     (lag,) = trial.replication
@@ -126,24 +90,6 @@ def test_a_standby_that_does_not_replay_is_seen(home: Home, tmp_path: Path, stat
     assert "of WAL left to replay at the end of 1 trial" in behind["message"]
 
 
-NO_ROWS = """\
-name = "nothing"
-[target.a]
-kind = "embedded"
-version = "18"
-settings.fsync = "off"
-[workload]
-scripts = ["own.sql"]
-dataset = "pgbench"
-scale = 1
-[sweep]
-clients = 2
-protocol = ["simple", "prepared"]
-[trial]
-transactions = 100
-[probe]
-enabled = false
-"""
 NOTHING = """\
 \\set aid random(900000, 999999)
 BEGIN;
@@ -155,7 +101,10 @@ END;
 
 def test_a_statement_that_finds_nothing_is_named(warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "own.sql").write_text(NOTHING)
-    (tmp_path / "plan.toml").write_text(NO_ROWS)
+    workload = 'scripts = ["own.sql"]\ndataset = "pgbench"\nscale = 1'
+    sweep = 'clients = 2\nprotocol = ["simple", "prepared"]'
+    trial = "transactions = 100\n[probe]\nenabled = false"
+    (tmp_path / "plan.toml").write_text(fast_plan(workload, sweep, trial))
     done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     (finding,) = found(warm_home, tmp_path, "no-rows")

@@ -19,41 +19,17 @@ from pgdyno.report.run_events import Noted, RunEnded, RunEvent
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home
-from tests.postgres.runs import engines, pgdyno, postmasters, the_run
+from tests.postgres.runs import engines, fast_plan, pgdyno, postmasters, the_run
 from tests.present import present
 
-PLAN = """\
-name = "within"
-[target.pg18]
-kind = "embedded"
-version = "18"
-settings = {{ fsync = "off", shared_buffers = "16MB" }}
-[workload]
-scripts = ["select-only"]
-scale = 1
-[sweep]
-clients = {clients}
-rate = 200
-[trial]
-duration = "200ms"
-repeats = {repeats}
-order = "as-listed"
-"""
-TPCH = """\
-name = "within"
-[target.pg18]
-kind = "embedded"
-version = "18"
-settings = {{ fsync = "off", shared_buffers = "16MB" }}
-[workload]
-name = "tpch"
-scale_factor = 0.01
-[sweep]
-clients = {clients}
-[trial]
-repeats = {repeats}
-order = "as-listed"
-"""
+PLAN = fast_plan(
+    'scripts = ["select-only"]\nscale = 1',
+    "clients = {clients}\nrate = 200",
+    'duration = "200ms"\nrepeats = {repeats}\norder = "as-listed"',
+)
+TPCH = fast_plan(
+    'name = "tpch"\nscale_factor = 0.01', "clients = {clients}", 'repeats = {repeats}\norder = "as-listed"'
+)
 GIB = 1024**3
 
 
@@ -71,14 +47,17 @@ class Seen(LiveView):
         return [event.text for event in self.events if isinstance(event, Noted)]
 
 
+Runner = Callable[..., tuple[Finished, Seen]]
+
+
 @pytest.fixture
-def run(warm_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Finished, Seen]]:
+def run(warm_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     monkeypatch.setenv("PGDYNO_HOME", str(warm_home.path))
 
     def within(
         seconds: float, clock: Callable[[], float], clients: str = "[1, 2, 4]", repeats: int = 2, text: str = PLAN
     ) -> tuple[Finished, Seen]:
-        (tmp_path / "within.toml").write_text(text.format(clients=clients, repeats=repeats))
+        (tmp_path / "within.toml").write_text(text.replace("{clients}", clients).replace("{repeats}", str(repeats)))
         loaded = load_plan(tmp_path / "within.toml")
         budget = Budget(loaded.plan, Room(seconds, 8 * GIB, 8 * GIB))
         monkeypatch.setattr("pgdyno.experiment.resources.BudgetLeft", partial(BudgetLeft, clock=clock))
@@ -95,7 +74,7 @@ def twenty_seconds_a_trial(runs: Path) -> Callable[[], float]:
 
 
 def test_points_that_do_not_fit_are_left_out_named_and_measured_by_a_resume(
-    warm_home: Home, tmp_path: Path, run: Callable[..., tuple[Finished, Seen]]
+    warm_home: Home, tmp_path: Path, run: Runner
 ) -> None:
     finished, view = run(90, twenty_seconds_a_trial(tmp_path / "pgdyno-runs"))
     assert (finished.stopped, finished.failed) == (None, [])
@@ -118,7 +97,7 @@ def test_points_that_do_not_fit_are_left_out_named_and_measured_by_a_resume(
     assert (folder.manifest.budget, folder.manifest.outcome) == (None, Outcome.FINISHED)
 
 
-def test_repeats_that_do_not_fit_are_counted(tmp_path: Path, run: Callable[..., tuple[Finished, Seen]]) -> None:
+def test_repeats_that_do_not_fit_are_counted(tmp_path: Path, run: Runner) -> None:
     finished, _ = run(50, twenty_seconds_a_trial(tmp_path / "pgdyno-runs"), "1", 3)
     assert len(finished.records) == 2
     manifest = RunFolder.open(finished.folder.path).manifest
@@ -128,7 +107,7 @@ def test_repeats_that_do_not_fit_are_counted(tmp_path: Path, run: Callable[..., 
 
 @pytest.mark.long
 def test_a_trial_of_tpch_that_exceeds_the_budget_is_ended_and_left_out(
-    warm_home: Home, tmp_path: Path, run: Callable[..., tuple[Finished, Seen]]
+    warm_home: Home, tmp_path: Path, run: Runner
 ) -> None:
     def clock() -> float:
         has_begun = any(tmp_path.glob("pgdyno-runs/*/.0002-*.partial/log/engine.log"))
@@ -144,7 +123,7 @@ def test_a_trial_of_tpch_that_exceeds_the_budget_is_ended_and_left_out(
 
 
 def test_a_load_that_is_too_slow_for_the_budget_ends_the_run_and_the_next_one_knows_its_rate(
-    warm_home: Home, run: Callable[..., tuple[Finished, Seen]], monkeypatch: pytest.MonkeyPatch
+    warm_home: Home, run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(budget_left, "FIRST_RATE_S", 0.0)
     passed = {"s": 0.0}

@@ -1,63 +1,42 @@
 """Whole runs of small plans: stored files, messages, and what is left after errors."""
 
+import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+import pgdyno as package
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, Stage
 from pgdyno.store import load_run
-from pgdyno.targets import Home
+from pgdyno.targets import Home, SilentProgress, Use, host_in_use
 from tests.json_schema import validated
-from tests.postgres.runs import Hold, active_sessions, engines, pgdyno, postmasters, running, the_run
+from tests.postgres.runs import Hold, active_sessions, engines, fast_plan, pgdyno, postmasters, running, the_run
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 MakePlan = Callable[..., Path]
 
-PLAN = """\
-name = "small"
-[target.pg18]
-kind = "embedded"
-version = "18"
-keep_data = {keep}
-settings = {{ fsync = "off", shared_buffers = "32MB" }}
-[workload]
-scripts = [{scripts}]
-scale = 1
-[sweep]
-clients = {clients}
-protocol = "prepared"
-rate = 200
-[trial]
-warmup = "0.5s"
-duration = "{duration}"
-repeats = {repeats}
-on_failure = "{on_failure}"
-"""
+PLAN = fast_plan(
+    "scripts = [{scripts}]\nscale = 1",
+    'clients = {clients}\nprotocol = "prepared"\nrate = 200',
+    'warmup = "0.5s"\nduration = "{duration}"\nrepeats = {repeats}\n{trial}',
+)
+USUAL = {"scripts": '"select-only"', "clients": "[1, 2]", "duration": "1s", "repeats": 1, "trial": ""}
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Callable[..., Path]:
-    def write(
-        *,
-        scripts: str = '"select-only"',
-        clients: str = "[1, 2]",
-        duration: str = "1s",
-        repeats: int = 1,
-        on_failure: str = "continue",
-        keep: str = "false",
-    ) -> Path:
-        path = tmp_path / "small.toml"
-        path.write_text(
-            PLAN.format(
-                scripts=scripts, clients=clients, duration=duration, repeats=repeats, on_failure=on_failure, keep=keep
-            )
-        )
-        return path
+def plan(tmp_path: Path) -> MakePlan:
+    def write(**values: object) -> Path:
+        text = PLAN
+        for name, value in {**USUAL, **values}.items():
+            text = text.replace(f"{{{name}}}", str(value))
+        (tmp_path / "small.toml").write_text(text)
+        return tmp_path / "small.toml"
 
     return write
 
@@ -104,7 +83,7 @@ def test_a_setting_that_only_the_server_refuses_leaves_no_report(
     warm_home: Home, tmp_path: Path, plan: MakePlan, refused: str
 ) -> None:
     path = plan()
-    done = pgdyno(warm_home, tmp_path, "run", str(path), "--set", f'target.pg18.{refused}="nonsense"')
+    done = pgdyno(warm_home, tmp_path, "run", str(path), "--set", f'target.a.{refused}="nonsense"')
     assert done.returncode == ExitCode.TARGET, done.stderr
     assert "nonsense" in done.stdout
     assert "report: " not in done.stdout
@@ -112,16 +91,6 @@ def test_a_setting_that_only_the_server_refuses_leaves_no_report(
     folder = the_run(tmp_path)
     assert present(folder.trials()[0].failure).stage is Stage.TARGET
     assert not (folder.path / "report.html").exists()
-
-
-@pytest.mark.long
-def test_json_ends_with_a_line_for_programs(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")), "--json", "--quiet")
-    assert done.returncode == ExitCode.OK, done.stderr
-    last = validated("run", done.stdout.splitlines()[-1])
-    assert (last["trials"], last["failed"]) == (1, 0)
-    assert (tmp_path / last["run"] / "manifest.json").exists()
-    assert done.stderr == ""
 
 
 def test_a_server_killed_in_a_trial_fails_that_trial(
@@ -148,7 +117,7 @@ def test_a_server_killed_in_a_trial_fails_that_trial(
 
 def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     (tmp_path / "fails.sql").write_text("SELECT 1 / 0;\n")
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(scripts='"fails.sql"', on_failure="stop")))
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(scripts='"fails.sql"', trial='on_failure = "stop"')))
     assert done.returncode == ExitCode.TRIALS_FAILED
     (trial,) = the_run(tmp_path).trials()
     assert present(trial.failure).sqlstate == "22012"
@@ -194,16 +163,57 @@ def test_after_sigkill_the_next_run_removes_what_was_left(warm_home: Home, tmp_p
 
 @pytest.mark.long
 def test_kept_data_is_loaded_once(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
-    first = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1", keep="true")))
-    second = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1", keep="true")))
+    words = ["run", str(plan(clients="1")), "--set", "target.a.keep_data=true"]
+    first, second = (pgdyno(warm_home, tmp_path, *words) for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "loading pgbench at scale 1" in first.stderr
     assert "loading pgbench" not in second.stderr
 
 
-def test_a_runs_folder_that_cannot_be_written_is_said(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
+# ---- runs that are refused, and those while another pgdyno measures on the same host ----
+
+
+def test_a_run_is_refused_before_anything_is_made(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     (tmp_path / "taken").write_text("")
-    done = pgdyno(warm_home, tmp_path, "run", str(plan()), "--runs", "taken")
-    assert done.returncode == ExitCode.STORE
-    assert "taken" in done.stderr
+    for options, code, complaints in (
+        (["--runs", "taken"], ExitCode.STORE, ["taken"]),
+        (["--alongside", "--wait"], ExitCode.USAGE, ["exclude each other"]),
+        (["--require"], ExitCode.USAGE, ["--require needs a plan with a promise"]),
+        # plan slow is being measured
+        ([], ExitCode.TARGET, ["another pgdyno is measuring on this host: process", "plan slow", "--wait"]),
+    ):
+        with nullcontext() if options else host_in_use(Use("slow"), SilentProgress()):
+            done = pgdyno(warm_home, tmp_path, "run", str(plan()), *options)
+        assert done.returncode == code
+        assert [each for each in complaints if each not in done.stderr] == []
+        assert not (tmp_path / "pgdyno-runs").exists()
     assert postmasters(warm_home) == []
+
+
+KEPT = '["tps > 1", "rate >= 1%", "errors <= 0%"]'
+"""No latency, which is open if a busy machine answers less than 99 % of what is due in half a second."""
+
+
+@pytest.mark.parametrize(
+    ("promise", "repeats", "code", "words"),
+    [
+        (KEPT, 3, ExitCode.OK, ": held ("),
+        ('["tps > 1", "p50 < 1us"]', 3, ExitCode.PROMISE_BROKEN, ": broken ("),
+        ('["p99 < 20s"]', 1, ExitCode.INCONCLUSIVE, "use repeats = 3"),
+    ],
+)
+def test_require_exits_by_the_verdicts(
+    promise: str, repeats: int, code: ExitCode, words: str, warm_home: Home, tmp_path: Path, plan: MakePlan
+) -> None:
+    path = plan(clients="2", duration="500ms", repeats=repeats, trial=f"promise = {promise}")
+    # that it measures alongside is kept with the run
+    with host_in_use(Use("slow"), SilentProgress()):
+        ran = pgdyno(warm_home, tmp_path, "run", str(path), "--require", "--alongside")
+    assert ran.returncode == code, ran.stderr
+    assert words in ran.stdout
+    notes = the_run(tmp_path).manifest.notes
+    assert any(note.startswith("measured alongside: another pgdyno") for note in notes)
+    told = package.open(the_run(tmp_path).path).promises
+    assert [each["promise"] for each in told] == json.loads(promise)
+    shown = pgdyno(warm_home, tmp_path, "show", "--json")
+    assert json.loads(shown.stdout)["answer"]["promises"] == told

@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.postgres.runs import (
     active_sessions,
     engines,
     environment,
+    fast_plan,
     pgdyno,
     postmasters,
     running,
@@ -28,32 +30,17 @@ from tests.postgres.runs import (
 )
 from tests.waiting import PATIENCE_S, wait_until
 
-PLAN = """\
-name = "resumed"
-[target.a]
-kind = "embedded"
-version = "18"
-settings = { fsync = "off", shared_buffers = "16MB" }
-[target.b]
-kind = "embedded"
-version = "18"
-settings = { fsync = "off", shared_buffers = "32MB" }
-[workload]
-scripts = ["select-only", "one.sql"]
-[sweep]
-clients = [1, 2]
-rate = 200
-[trial]
-duration = "1s"
-repeats = 1
-seed = 1
-"""
-ONE = "SELECT 1;\n"
+PLAN = fast_plan(
+    'scripts = ["select-only", "one.sql"]',
+    "clients = [1, 2]\nrate = 200",
+    'duration = "1s"\nrepeats = 1\nseed = 1',
+    targets="ab",
+)
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
-    (tmp_path / "one.sql").write_text(ONE)
+    (tmp_path / "one.sql").write_text("SELECT 1;\n")
     path = tmp_path / "resumed.toml"
     path.write_text(PLAN)
     return path
@@ -64,19 +51,14 @@ def killed_after(seconds: float, home: Home, folder: Path, *args: str) -> int:
 
     Gives back its exit code.
     """
-    process = subprocess.Popen(
-        [PGDYNO, *without_look(args)],
-        cwd=folder,
-        env=environment(home),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
+    command = [str(PGDYNO), *without_look(args)]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=folder, env=environment(home), stdout=quiet, stderr=quiet) as process:
         wait_until(lambda: any(folder.glob("pgdyno-runs/*/manifest.json")))
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(seconds)
         process.kill()
-        return process.wait()
+    return process.returncode
 
 
 def wait_for_no_engines(home: Home) -> None:
@@ -150,27 +132,6 @@ def test_a_run_that_is_killed_within_a_block_goes_on_with_its_control(
     assert [point["pairs"] for point in (*compared["points"], *compared["control"])] == [2, 2]
 
 
-KILLED: dict[str, str | None] = {"ended_at": None, "outcome": None}
-INTERRUPTED_WHILE_ITS_SERVERS_STOPPED: dict[str, str | None] = {"outcome": "interrupted"}
-
-
-@pytest.mark.long
-def test_a_run_that_ended_after_its_last_trial_is_closed(warm_home: Home, tmp_path: Path, plan: Path) -> None:
-    assert pgdyno(warm_home, tmp_path, "run", str(plan)).returncode == ExitCode.OK
-    path = the_run(tmp_path).path / "manifest.json"
-    ended = path.read_text()
-    for end in (KILLED, INTERRUPTED_WHILE_ITS_SERVERS_STOPPED):
-        manifest = json.loads(ended) | end
-        if end is KILLED:
-            manifest["attempts"][0] |= {"ended_at": None, "ended": None}
-        path.write_text(json.dumps(manifest))
-        before = whole(the_run(tmp_path))
-        done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-        assert done.returncode == ExitCode.OK, done.stderr
-        assert whole(the_run(tmp_path)) == before
-        assert the_run(tmp_path).manifest.outcome is Outcome.FINISHED
-
-
 def test_a_run_that_goes_on_cannot_be_resumed_beside_it(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     plan.write_text(PLAN.replace('duration = "1s"', 'duration = "60s"'))
     with running(warm_home, tmp_path, plan):
@@ -202,6 +163,18 @@ def test_ctrl_c_is_told_from_a_kill(warm_home: Home, tmp_path: Path, scratch: Pa
     assert again.returncode == ExitCode.STORE
     assert "it is closed, all 4 trials are stored" in again.stderr
     assert the_run(tmp_path).manifest == manifest
+    # a run that was killed after its last trial, or interrupted while its servers stopped, is closed
+    path, trials = the_run(tmp_path).path / "manifest.json", whole(the_run(tmp_path))
+    ended = path.read_text()
+    for end in ({"ended_at": None, "outcome": None}, {"outcome": "interrupted"}):
+        record = json.loads(ended) | end
+        if end["outcome"] is None:
+            record["attempts"][-1] |= {"ended_at": None, "ended": None}
+        path.write_text(json.dumps(record))
+        done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+        assert done.returncode == ExitCode.OK, done.stderr
+        assert whole(the_run(tmp_path)) == trials
+        assert the_run(tmp_path).manifest.outcome is Outcome.FINISHED
 
 
 @pytest.mark.long
@@ -229,25 +202,6 @@ def test_failed_trials_are_made_anew_when_that_is_asked_for(warm_home: Home, tmp
 
 
 @pytest.mark.long
-def test_a_script_that_was_changed_is_refused_with_the_difference(warm_home: Home, tmp_path: Path, plan: Path) -> None:
-    with running(warm_home, tmp_path, plan) as process:
-        process.kill()
-        process.wait()
-    (tmp_path / "one.sql").write_text("SELECT 2;\n")
-    # the plan's file is not asked again
-    plan.unlink()
-    refused = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert refused.returncode == ExitCode.STORE
-    assert "-SELECT 1;" in refused.stderr
-    assert "+SELECT 2;" in refused.stderr
-    assert len(the_run(tmp_path).manifest.attempts) == 1
-    (kept,) = the_run(tmp_path).manifest.scripts or []
-    (tmp_path / "one.sql").write_bytes((the_run(tmp_path).path / kept.kept).read_bytes())
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert done.returncode == ExitCode.OK, done.stderr
-
-
-@pytest.mark.long
 def test_a_script_that_changes_in_a_run_ends_it(warm_home: Home, tmp_path: Path, scratch: Path, plan: Path) -> None:
     hold = Hold(scratch)
     (tmp_path / "one.sql").write_text(hold.script)
@@ -263,10 +217,21 @@ def test_a_script_that_changes_in_a_run_ends_it(warm_home: Home, tmp_path: Path,
 
 
 @pytest.mark.long
-def test_resuming_with_another_kernel_or_engine_is_noted(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+def test_what_has_changed_since_a_kill_is_refused_or_noted(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     with running(warm_home, tmp_path, plan) as process:
         process.kill()
         process.wait()
+    (tmp_path / "one.sql").write_text("SELECT 2;\n")
+    # the plan's file is not asked again
+    plan.unlink()
+    refused = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert refused.returncode == ExitCode.STORE
+    assert "-SELECT 1;" in refused.stderr
+    assert "+SELECT 2;" in refused.stderr
+    assert len(the_run(tmp_path).manifest.attempts) == 1
+    (kept,) = the_run(tmp_path).manifest.scripts or []
+    (tmp_path / "one.sql").write_bytes((the_run(tmp_path).path / kept.kept).read_bytes())
+    # another kernel, engine, server and setting
     path = the_run(tmp_path).path / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["attempts"][0]["host"]["kernel"] = "5.4.0-old"
@@ -311,25 +276,11 @@ def test_a_run_that_an_earlier_version_began_goes_on(warm_home: Home, tmp_path: 
     assert [attempt.ended for attempt in folder.manifest.attempts] == ["was killed", "came to its end"]
 
 
-SWEPT = """\
-name = "swept"
-[target.a]
-kind = "embedded"
-version = "18"
-settings = {{ fsync = "off", shared_buffers = "16MB" }}
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = 1
-rate = 200
-"settings.{name}" = [{values}]
-[trial]
-duration = "300ms"
-repeats = 2
-seed = 5
-[hooks]
-before_trial = "echo $PGDYNO_SETTINGS_{capitals}"
-"""
+SWEPT = fast_plan(
+    'scripts = ["select-only"]',
+    'clients = 1\nrate = 200\n"settings.{name}" = [{values}]',
+    'duration = "300ms"\nrepeats = 2\nseed = 5\n[hooks]\nbefore_trial = "echo $PGDYNO_SETTINGS_{capitals}"',
+)
 
 
 @pytest.mark.long_cases("values0")
@@ -342,7 +293,8 @@ def test_points_have_their_settings(
 ) -> None:
     plan = tmp_path / "swept.toml"
     listed = ", ".join(f'"{value}"' for value in values)
-    plan.write_text(SWEPT.format(name=name, values=listed, capitals=name.upper()))
+    text = SWEPT.replace("{name}", name).replace("{values}", listed).replace("{capitals}", name.upper())
+    plan.write_text(text)
     done = pgdyno(warm_home, tmp_path, "run", str(plan))
     assert done.returncode == ExitCode.OK, done.stderr
     folder = the_run(tmp_path)

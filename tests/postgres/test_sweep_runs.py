@@ -1,38 +1,34 @@
-"""Runs of sweeps: every trial gets its own rate, variables and place in the order."""
+"""Runs of sweeps: each trial has its rate, variables and place in the order; differences decide and are confirmed."""
 
 import json
+import signal
 import subprocess
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
 from pgdyno.errors import ExitCode
+from pgdyno.records import Outcome
 from pgdyno.report.plan_toml import plan_toml
-from pgdyno.store import load_run
+from pgdyno.store import list_runs, load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import pgdyno, the_run
+from tests.json_schema import validated
+from tests.postgres.runs import fast_plan, pgdyno, running, the_run
 from tests.present import present
+from tests.waiting import PATIENCE_S, wait_until
 
-PLAN = """\
-name = "swept"
-target.a = { kind = "embedded", version = "18", settings = { fsync = "off" } }
-target.b = { kind = "embedded", version = "18", settings = { fsync = "off" } }
-[workload]
-scripts = ["rows.sql"]
-dataset = "none"
-variables = { rows = 1, base = 10 }
-[sweep]
+PLAN = fast_plan(
+    'scripts = ["rows.sql"]\ndataset = "none"\nvariables = { rows = 1, base = 10 }',
+    """\
 clients = [2, 4]
 workers = "clients / 2"
 rate = 400
 variables.rows = ["variables.base * 3", 7]
 exclude = "clients == 4 and variables.rows == 7"
-[trial]
-duration = "500ms"
-repeats = 2
-seed = 5
-"""
+""",
+    'duration = "500ms"\nrepeats = 2\nseed = 5',
+    targets="ab",
+)
 SCRIPT = "SELECT count(*) = :rows AS right FROM generate_series(1, :rows);\nSELECT 1 / (:rows % 10 % 7);\n"
 
 
@@ -45,8 +41,10 @@ def run(home: Home, tmp_path: Path, plan: str) -> subprocess.CompletedProcess[st
 def test_trials_run_as_planned(warm_home: Home, tmp_path: Path) -> None:
     # 7 divides by zero, 31 does not: the script sees each point's own value
     done = run(warm_home, tmp_path, PLAN.replace("base * 3", "base * 3 + 1"))
-    assert json.loads(done.stdout)["trials"] == 12
+    last = validated("run", done.stdout.splitlines()[-1])
+    assert (last["trials"], last["failed"]) == (12, 4)
     folder = the_run(tmp_path)
+    assert tmp_path / last["run"] == folder.path
     trials = folder.trials()
     assert folder.manifest.order == [trial.slug for trial in trials]
     assert folder.manifest.plan["trial"]["order"] == "interleaved"
@@ -77,15 +75,66 @@ def test_a_kept_plan_comes_to_the_same_trials(warm_home: Home, tmp_path: Path) -
 
 
 def test_later_trials_of_a_load_have_the_threads_of_the_first(warm_home: Home, tmp_path: Path) -> None:
-    plan = """\
-        name = "threads"
-        target.a = { kind = "embedded", version = "18", settings = { fsync = "off" } }
-        target.b = { kind = "embedded", version = "18", settings = { fsync = "off" } }
-        workload = { scripts = ["rows.sql"], dataset = "none", variables = { rows = 1 } }
-        sweep = { clients = 12 }
-        trial = { warmup = "1s", duration = "1s" }
-        """
-    done = run(warm_home, tmp_path, dedent(plan))
+    workload = 'scripts = ["rows.sql"]\ndataset = "none"\nvariables = { rows = 1 }'
+    done = run(warm_home, tmp_path, fast_plan(workload, "clients = 12", 'warmup = "1s"\nduration = "1s"', "ab"))
     assert done.returncode == ExitCode.OK, done.stderr
     first, second = (present(trial.generator) for trial in the_run(tmp_path).trials())
     assert second.workers == first.workers
+
+
+# ---- runs of two arms whose difference is planted ----
+
+
+def slower(folder: Path, of_b_ms: int, trial: str) -> Path:
+    """Writes a plan whose second arm takes `of_b_ms` instead of a fifth of it or half."""
+    (folder / "sleep.sql").write_text("SELECT pg_sleep(:ms / 1000.0);\n")
+    workload, sweep = 'scripts = ["sleep.sql"]\ndataset = "none"', f"clients = 1\nvariables.ms = [4, {of_b_ms}]"
+    (folder / "slower.toml").write_text(fast_plan(workload, sweep, trial))
+    return folder / "slower.toml"
+
+
+@pytest.mark.long
+def test_a_regression_is_confirmed_in_a_new_run(warm_home: Home, tmp_path: Path) -> None:
+    plan = slower(tmp_path, 8, 'duration = "1s"\nrepeats = 6\n[probe]\nenabled = false')
+    done = pgdyno(warm_home, tmp_path, "run", str(plan), "--quiet")
+    assert done.returncode == ExitCode.OK, done.stderr
+    gate = ("gate", "latest", "--by", "variables.ms", "--max-regression", "10%", "--json")
+    once = pgdyno(warm_home, tmp_path, *gate)
+    assert once.returncode == ExitCode.REGRESSION, once.stderr
+    confirmed = pgdyno(warm_home, tmp_path, *gate, "--confirm")
+    assert confirmed.returncode == ExitCode.REGRESSION, confirmed.stderr
+    answer = json.loads(confirmed.stdout)
+    assert answer["gate"] == "regression"
+    assert any("1 of 1 suspected regressions confirmed" in each for each in answer["notes"])
+    assert len(list_runs(tmp_path / "pgdyno-runs")) == 2
+
+
+@pytest.mark.long
+def test_a_clear_difference_is_decided_at_the_first_look(warm_home: Home, tmp_path: Path) -> None:
+    plan = slower(tmp_path, 24, 'duration = "500ms"\nrepeats = "6..9"')
+    with running(warm_home, tmp_path, plan) as process:
+        wait_until(lambda: len(the_run(tmp_path).trial_paths()) >= 3)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert "24 vs 4 at 1 client: -" in done.stderr
+    assert "(slower), interval " in done.stderr
+    assert "6 of at most 9 pairs" in done.stderr
+    manifest = the_run(tmp_path).manifest
+    assert "stopped after 6 of at most 9 repeats: decided" in manifest.notes
+    assert manifest.stopping is not None
+    assert (manifest.stopping.ended, manifest.stopping.by) == ("decided", "variables.ms")
+    assert (manifest.outcome, manifest.trials_planned, len(manifest.order)) == (Outcome.FINISHED, 12, 18)
+    assert len(the_run(tmp_path).trials()) == 12
+    # everywhere the interval is the one that holds after stopping
+    assert "stopped after 6 of at most 9 repeats: decided" in done.stdout
+    compared = pgdyno(warm_home, tmp_path, "compare", "latest")
+    assert "; stopped after 6 of at most 9 repeats: decided" in " ".join(compared.stdout.split())
+    gated = validated("gate", pgdyno(warm_home, tmp_path, "gate", "latest", "--max-regression", "5%", "--json").stdout)
+    assert gated["gate"] == "regression"
+    assert gated["points"][0]["interval"]["look_level"] > gated["points"][0]["interval"]["level"]
+    assert gated["stopping"]["ended"] == "decided"
+    again = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert again.returncode == ExitCode.STORE
+    assert "all 12 trials are stored" in again.stderr
