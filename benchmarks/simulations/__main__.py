@@ -17,7 +17,7 @@ import numpy as np
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 from tests.unit.test_analyse_history import noisy
 from tests.unit.test_analyse_steady import noise
-from tests.unit.test_analyse_usl import curve
+from tests.unit.test_analyse_scaling import law
 
 from pgdyno.analyse.capacity import capacity_interval
 from pgdyno.analyse.comparison import LEAST_DELTA, Verdict, compare
@@ -171,7 +171,7 @@ def usl_intervals(times: int = 1_000) -> Iterator[Row]:
             for repeats in (1, 3, 5):
                 held, fits = np.zeros(5), 0
                 for seed in range(times):
-                    found = fit_usl(curve(seed, 1_000.0, sigma, kappa, spread, repeats, misfit))
+                    found = fit_usl(law(seed, 1_000.0, sigma, kappa, spread, repeats, misfit))
                     if isinstance(found, UslFit):
                         every = (found.rate, found.contention, found.coherency, found.peak_clients, found.peak_tps)
                         held += [each.low <= value <= each.high for each, value in zip(every, truth, strict=True)]

@@ -17,6 +17,7 @@ from pgdyno.records import (
     ReplayFigures,
     ScriptSummary,
 )
+from tests.present import present
 from tests.unit import audit_disturbed as disturbed
 from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, pooled, ran, rated, returning
 from tests.unit.audit_sample import (
@@ -154,6 +155,7 @@ def both(build: Callable[..., AuditRun], triggers: Any, nearly: Any) -> tuple[Au
     return build(*first), build(*second)
 
 
+LATENCY = present(own().trials[0].summary).latency_ns
 STEADY = (4, 5_000.0, 0.3)
 HALF = (4, 5_000.0, 0.5)
 OF_B: dict[str, Any] = {"synchronous_commit": "off"}
@@ -191,7 +193,7 @@ BY_RULE: dict[str, list[tuple[Severity, AuditRun, AuditRun]]] = {
         (INVALID, printed(ROW, replace(ROW, clients=16)), printed(ROW, replace(OTHER, clients=16))),
         (CAUTION, *both(lambda x: alike("a", [512, 1024], lambda _: x), 7209.4312, 7209.431)),
         # all trials have the latencies of the first
-        (INVALID, changed(own(), lambda _: {"summary": {"latency_ns": own().trials[0].summary.latency_ns}}), own()),
+        (INVALID, changed(own(), lambda _: {"summary": {"latency_ns": LATENCY}}), own()),
     ],
     "network-floor": [
         (INVALID, own(floor_b_ms=1.3, latency={"p50": 1.3}), own(floor_b_ms=0.29)),

@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from pgdyno.audit import RULES, Finding, audit
+from pgdyno.audit import Finding, audit
 from pgdyno.audit.subject import AuditRun
 from pgdyno.effect import Effect
 from pgdyno.records import (
@@ -431,8 +431,7 @@ OTHER = replace(ROW, target="b").but(tps=801.0, latency_mean_ms=9.99, transactio
 
 
 def of(rule: str, run: AuditRun) -> list[Finding]:
-    """Returns what one rule finds."""
-    return audit(run, [each for each in RULES if each.id == rule])
+    return [finding for finding in audit(run) if finding.rule == rule]
 
 
 def on_disks(a: str, b: str | None) -> Fingerprint:

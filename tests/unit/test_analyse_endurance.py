@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from simulations.endurance import verdicts_of
 
-from pgdyno.analyse.over_time.endurance import EnduranceVerdict, trend, trial_endurance
+from pgdyno.analyse.over_time.endurance import Endurance, EnduranceVerdict, trend, trial_endurance
 from pgdyno.audit import Severity
 from pgdyno.report.answers.endurance import endurance_json, endurance_lines
 from pgdyno.report.report_content import Extras, LongTrial, digest
 from pgdyno.store.probe_queries import TableSum
+from pgdyno.store.trial_tables import IntervalRow
 from tests.present import present
 from tests.unit.audit_sample import of, own
 from tests.unit.endurance_sample import minutes_of, rows_of, seconds_of
@@ -66,42 +67,32 @@ def test_latency_that_rises_is_a_decline_of_a_load_that_keeps_up() -> None:
     random = np.random.default_rng(1)
     noise = np.exp(random.normal(0, 0.1, 3_600))
     latency = 4 * np.exp(np.log(3) * np.arange(3_600) / 3_600) * noise
-    run = SampleRun(manifest(), rows={1: rows_of([50.0] * 3_600, list(latency))})
-    found = present(trial_endurance(run, 1))
+    found = present(of_rows(rows_of([50.0] * 3_600, list(latency))))
     assert (found.tps.verdict, present(found.latency).verdict, found.verdict) == (HOLDS, DECLINES, DECLINES)
     assert present(found.latency).per_hour == pytest.approx(2.0, rel=0.1)
+
+
+def of_rows(rows: list[IntervalRow]) -> Endurance | None:
+    return trial_endurance(SampleRun(manifest(), rows={1: rows}), 1)
 
 
 def test_a_minute_without_a_transaction_is_no_error() -> None:
     seconds = [100.0] * 3_600
     seconds[600:690] = [0.0] * 90
-    found = present(trial_endurance(SampleRun(manifest(), rows={1: rows_of(seconds, [5.0] * 3_600)}), 1))
-    assert found.verdict is not DECLINES
+    assert present(of_rows(rows_of(seconds, [5.0] * 3_600))).verdict is not DECLINES
 
 
-@pytest.mark.parametrize("length", [0, 600, 3_500])
-def test_below_an_hour_there_is_no_verdict(length: int) -> None:
-    rows = rows_of([100.0] * length, [5.0] * length)
-    assert trial_endurance(SampleRun(manifest(), rows={1: rows}), 1) is None
-
-
-def test_several_scripts_are_one_load() -> None:
+def test_what_has_a_verdict() -> None:
+    for length in (0, 600, 3_500):
+        assert of_rows(rows_of([100.0] * length, [5.0] * length)) is None, "less than an hour"
+    # several scripts are one load
     one = rows_of([100.0] * 3_600, [5.0] * 3_600)
-    both = [row for each in one for row in (each, replace(each, script=1))]
-    found = present(trial_endurance(SampleRun(manifest(), rows={1: both}), 1))
+    found = present(of_rows([row for each in one for row in (each, replace(each, script=1))]))
     assert found.hours == pytest.approx(1.0)
-
-
-def test_an_import_without_latencies_has_throughput_only() -> None:
-    rows = [interval_row(1, second, "measure", 100) for second in range(3_600)]
-    found = present(trial_endurance(SampleRun(manifest(), rows={1: rows}), 1))
-    assert found.latency is None
-    assert found.verdict is HOLDS
-
-
-def test_a_trial_without_a_transaction_has_no_trend() -> None:
-    rows = [interval_row(1, second, "measure", 0) for second in range(3_600)]
-    assert trial_endurance(SampleRun(manifest(), rows={1: rows}), 1) is None
+    # an import without latencies has throughput only, and a trial without a transaction no trend
+    found = present(of_rows([interval_row(1, second, "measure", 100) for second in range(3_600)]))
+    assert (found.latency, found.verdict) == (None, HOLDS)
+    assert of_rows([interval_row(1, second, "measure", 0) for second in range(3_600)]) is None
 
 
 def test_the_report_says_verdict_figures_and_dead_rows() -> None:

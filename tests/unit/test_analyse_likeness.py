@@ -30,9 +30,11 @@ def test_classes_of_a_replay_are_compared_by_their_number() -> None:
     assert [(wait.wait, wait.sessions) for wait in found.waits] == [("CPU", 0.5), ("Lock:tuple", 0.25)]
 
 
-def test_copies_that_the_capture_left_out_are_counted() -> None:
+def test_a_trial_without_statements_has_no_shares_and_copies_that_the_capture_left_out_are_counted() -> None:
     left = [LeftOut(reason="copy-data", count=3), LeftOut(reason="background", count=9)]
-    assert likeness(capture(left_out=left), []).copies_left_out == 3
+    found = likeness(capture(left_out=left), [])
+    assert (found.copies_left_out, found.calls) == (3, 0)
+    assert all(each.share == 0 for each in found.classes)
 
 
 def test_a_class_that_is_missing_is_the_largest_difference() -> None:
@@ -69,11 +71,8 @@ def test_commands_of_several_scripts_make_a_class() -> None:
 def test_percentiles_of_several_commands_are_unknown_without_histograms() -> None:
     start = {"scripts": [{"id": 0, "name": "a.sql", "statements": [{"id": 0}, {"id": 1}]}]}
     end = end_of([statement(0, 5), statement(1, 5)])
-    (first,) = [
-        each
-        for each in likeness(capture(), modelled_statements(start, end, {"a.sql": [0, 0]})).classes
-        if each.number == 0
-    ]
+    found = likeness(capture(), modelled_statements(start, end, {"a.sql": [0, 0]}))
+    (first,) = [each for each in found.classes if each.number == 0]
     assert (first.calls, first.p50_us, first.p99_us) == (10, None, None)
 
 
@@ -84,9 +83,3 @@ def test_a_record_keeps_the_classes_with_the_most_time_and_those_that_are_named(
     assert found.classes_left_out == 6
     assert found.classes[0].number == MOST_CLASSES + 6
     assert len(found.classes[0].text) == 200
-
-
-def test_a_trial_without_statements_has_no_shares() -> None:
-    found = likeness(capture(), [])
-    assert found.calls == 0
-    assert all(each.share == 0 for each in found.classes)

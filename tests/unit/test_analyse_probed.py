@@ -1,21 +1,23 @@
-"""A probe's samples on the trial's clock; what coincides with dips; heatmaps."""
+"""A probe's samples on the trial's clock; what coincides with dips; heatmaps; loads in the background."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pgdyno.analyse.histogram import LatencyHistogram
 from pgdyno.analyse.over_time.dips import Cause, explained
-from pgdyno.analyse.over_time.probe_series import Probed, Span
+from pgdyno.analyse.over_time.probe_series import Probed, Span, background_figures
 from pgdyno.analyse.over_time.timeline import Timeline, heatmap_of, timeline_of
 from pgdyno.records import EventOutcome, EventRecord, PlacedLines
 from pgdyno.store import RunFolder, load_run, parquet
 from pgdyno.store.trial_tables import SeriesRow, WaitRow
+from tests.present import present
 from tests.unit.events_sample import sample_events
-from tests.unit.report_sample import interval_row
+from tests.unit.report_sample import blob_of, interval_row
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record, seconds_of_rows
 
 ORIGIN = 250_000
@@ -141,3 +143,67 @@ def test_of_a_long_trial_only_needed_series_are_read(tmp_path: Path, monkeypatch
     run = load_run(folder.path)
     monkeypatch.setattr(parquet, "MOST_READ", 1_000)
     assert len(run.series(1, ["cpu"])) == 29
+
+
+# ---- loads in the background: which seconds count, and their figures ----
+
+SECOND = 1_000_000
+START = {"event": "start", "seed": 5, "workers": 1, "epoch_us": 0}
+
+
+def engine(origin_us: int, intervals: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the events of an engine whose load began at `origin_us` since 1970."""
+    connected = {"event": "connected", "origin_us": origin_us - 100}
+    return [{**START, "epoch_us": 100}, connected, *intervals, {"event": "end", "workers": [{}, {}]}]
+
+
+def interval(second: int, latencies: list[tuple[int, int]], phase: str = "measure", failed: int = 0) -> dict[str, Any]:
+    count = sum(each for _, each in latencies)
+    values = [latency for latency, _ in latencies]
+    sums = {
+        "sum": sum(latency * each for latency, each in latencies),
+        "sum_of_squares": sum(latency * latency * each for latency, each in latencies),
+    }
+    figures = {**sums, "min": min(values, default=0), "max": max(values, default=0)} if count else None
+    histogram = blob_of(tuple(latencies)).decode() if count else None
+    counts = {"succeeded": count, "failed": failed, "skipped": 0}
+    script = {**counts, "latency_ns": figures, "histogram": histogram}
+    times = {"from_us": second * SECOND, "to_us": (second + 1) * SECOND}
+    return {"event": "interval", "phase": phase, **times, "scripts": [script]}
+
+
+def main_load() -> list[dict[str, Any]]:
+    """Begins at 10 s, warms up for a second, measures for three."""
+    phases = ["warm-up", "measure", "measure", "measure", "drain"]
+    return engine(10 * SECOND, [interval(at, [(1000, 1)], phase) for at, phase in enumerate(phases)])
+
+
+def test_only_whole_seconds_within_the_measured_part_count() -> None:
+    # at 8.4, 9.4, ... 15.4 s; 11.4 to 12.4 and 12.4 to 13.4 lie within 11 to 14
+    replica = engine(8_400_000, [interval(at, [(1000 * (at + 1), 100)], failed=at) for at in range(8)])
+    found = present(background_figures("pgdyno_1", 3, replica, main_load()))
+    assert (found.name, found.clients, found.seed, found.workers) == ("pgdyno_1", 3, 5, 2)
+    assert (found.measured_s, found.succeeded, found.failed, found.tps) == (2.0, 200, 7, 100.0)
+    latency = present(found.latency_ns)
+    assert (latency.min, latency.max, latency.mean, latency.stddev) == (4000, 5000, 4500, 500)
+    assert latency.p50 == pytest.approx(4000, rel=0.001)
+    assert latency.p99 == pytest.approx(5000, rel=0.001)
+    assert present(latency.p9999) <= present(latency.max)
+
+
+def test_a_phase_without_a_result_is_a_gap() -> None:
+    phases = ["measure", "warm-up", "measure"]
+    trial = engine(0, [interval(at, [(1, 1)], phase) for at, phase in enumerate(phases)])
+    found = present(background_figures("a", 1, engine(0, [interval(at, [(9, 10**at)]) for at in range(3)]), trial))
+    assert (found.measured_s, found.succeeded) == (2.0, 101)
+
+
+def test_without_a_whole_second_a_success_or_a_begin_there_are_no_figures() -> None:
+    trial = engine(0, [interval(0, [(1, 1)])])
+    found = present(background_figures("a", 1, engine(500_000, [interval(0, [(1, 1)])]), trial))
+    assert (found.measured_s, found.tps, found.latency_ns) == (0, None, None)
+    # a standstill is no throughput
+    found = present(background_figures("a", 1, engine(0, [interval(0, [])]), trial))
+    assert (found.tps, found.latency_ns) == (0, None)
+    assert background_figures("a", 1, [], main_load()) is None
+    assert background_figures("a", 1, [START, {"event": "end"}], main_load()) is None

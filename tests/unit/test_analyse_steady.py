@@ -1,5 +1,6 @@
-"""Steady state, change points and dips, on series with known answers."""
+"""Steady state, change points, dips and periods, on series with known answers."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from pgdyno.analyse.intervals import statistical_inefficiency
 from pgdyno.analyse.over_time.dips import dips, trial_dips
+from pgdyno.analyse.over_time.periodicity import period_of
 from pgdyno.analyse.over_time.steady_state import (
     SteadyClass,
     segments_of,
@@ -36,10 +38,7 @@ def test_the_inefficiency_of_an_autoregressive_series_is_known(correlation: floa
     """g = (1 + r) / (1 - r)."""
     found = np.mean([statistical_inefficiency(noise(seed, 4_000, correlation)) for seed in range(20)])
     assert found == pytest.approx((1 + correlation) / (1 - correlation), rel=0.12)
-
-
-def test_a_series_that_never_changes_has_none() -> None:
-    assert statistical_inefficiency(np.full(50, 3.0)) == 1.0
+    assert statistical_inefficiency(np.full(50, 3.0)) == 1.0, "of a series that never changes"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -106,6 +105,7 @@ def test_classes(levels: list[float], kind: SteadyClass) -> None:
     lengths = [40, 40, 60, 20]
     for seed in range(5):
         assert present(steady_state(list(np.repeat(levels, lengths) + noise(seed, 160)))).kind is kind
+    assert steady_state([1_000.0] * 19) is None, "too short"
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
@@ -115,10 +115,6 @@ def test_a_saw_tooth_is_periodic(seconds: int, period: int, correlation: float) 
     found = present(steady_state(list(1_000 + teeth + noise(1, seconds, correlation))))
     assert found.kind is SteadyClass.PERIODIC
     assert found.period_s == pytest.approx(period, rel=0.1)
-
-
-def test_too_short_is_no_answer() -> None:
-    assert steady_state([1_000.0] * 19) is None
 
 
 def a_trial(seconds: list[float]) -> SampleRun:
@@ -169,13 +165,6 @@ def test_noise_alone_has_hardly_any_dips() -> None:
     assert sum(len(dips(list(1_000 + noise(seed, 300, spread=50)))) for seed in range(50)) <= 10
 
 
-def test_dips_of_a_trial_count_from_its_start() -> None:
-    values = np.full(60, 1_000.0)
-    values[20:25] = 100
-    (found,) = trial_dips(a_trial(list(values)), 1)
-    assert (found.from_s, found.to_s, found.loss) == (22, 27, 4_500)
-
-
 @pytest.mark.parametrize("length", [10, 20, 25, 29])
 def test_a_dip_at_an_end_is_found_whole(length: int) -> None:
     values = np.full(120, 1_000.0)
@@ -193,6 +182,11 @@ def test_a_lower_level_of_half_a_minute_at_an_end_is_no_dip(length: int) -> None
 
 
 def test_dips_after_a_phase_without_a_result_keep_their_times() -> None:
+    """And those of a trial count from its start."""
+    values = np.full(60, 1_000.0)
+    values[20:25] = 100
+    (dip,) = trial_dips(a_trial(list(values)), 1)
+    assert (dip.from_s, dip.to_s, dip.loss) == (22, 27, 4_500)
     values = np.full(100, 1_000.0)
     values[28:30] = values[50:52] = values[80:85] = 100
     run = a_trial(list(values))
@@ -210,3 +204,45 @@ def test_four_of_five_trials_show_the_drift_that_is_said_to_be_visible(seconds: 
     seen = sum(each is not None and each.kind is not SteadyClass.FLAT for each in found)
     # 80 % in the worst case, within what chance does to 40 trials
     assert seen >= 28
+
+
+# ---- periods over trials ----
+
+TIMES = 200
+
+
+def found_share(series_of: Callable[[int], Array]) -> float:
+    return sum(period_of(list(series_of(seed))) is not None for seed in range(TIMES)) / TIMES
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("trials", [12, 24, 80])
+def test_noise_has_no_period(trials: int, correlation: float) -> None:
+    assert found_share(lambda seed: noise(seed, trials, correlation) / 1_000) <= 0.04
+
+
+def test_drift_is_no_period() -> None:
+    assert found_share(lambda seed: noise(seed, 40, 0.0) / 1_000 + np.linspace(0, 0.3, 40)) <= 0.04
+
+
+@pytest.mark.parametrize("period", [3, 4, 6])
+def test_a_disturbance_is_found_with_its_period(period: int) -> None:
+    """A third of the trials is 10 % slower; a trial's noise is 2 %."""
+
+    def disturbance(seed: int) -> Array:
+        hit = (np.arange(40) + seed) % period < period / 3
+        return noise(seed, 40, 0.0) / 1_000 - 0.1 * hit
+
+    found = [period_of(list(disturbance(seed))) for seed in range(TIMES)]
+    # a pulse has waves of parts of its period, too
+    whole = [
+        each
+        for each in found
+        if each is not None and period / each.trials == pytest.approx(round(period / each.trials), abs=0.1)
+    ]
+    assert len(whole) >= 0.95 * TIMES
+
+
+@pytest.mark.parametrize("values", [[], [1.0] * 11, [0.0] * 40])
+def test_few_or_equal_values_have_no_period(values: list[float]) -> None:
+    assert period_of(values) is None

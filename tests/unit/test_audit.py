@@ -26,13 +26,13 @@ from tests.unit.audit_sample import OTHER, ROW, FakeRun, Row, changed, each_seco
 def test_a_rule_speaks_when_it_should_and_only_then(
     rule: str, severity: Severity, triggers: AuditRun, nearly: AuditRun
 ) -> None:
-    found = [finding for finding in audit(triggers) if finding.rule == rule and finding.checked]
+    found = [finding for finding in of(rule, triggers) if finding.checked]
     assert worst(found) is severity
     heaviest = next(finding for finding in found if finding.severity is severity)
     assert heaviest.evidence
     assert all(each.at and each.figures for each in heaviest.evidence)
     assert heaviest.advice or heaviest.rule in ("durability", "clock")
-    assert [finding.message for finding in of(rule, nearly)] == []
+    assert [finding.message for finding in audit(nearly, [each for each in RULES if each.id == rule])] == []
 
 
 def test_failed_transactions_are_told_with_the_most_frequent_message() -> None:

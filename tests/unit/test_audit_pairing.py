@@ -38,10 +38,10 @@ def topics(found: Pairing) -> list[str]:
     return sorted({each.topic for each in found.confounders})
 
 
-def runs_of(servers: Sequence[ServerPrint]) -> Sequence[FakeRun]:
+def runs_of(servers: Sequence[ServerPrint]) -> tuple[FakeRun, FakeRun]:
     """Two runs, each with its server."""
-    prints = [BASE.model_copy(update={"servers": dict.fromkeys(("a", "b"), each)}) for each in servers]
-    return [own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True)]
+    one, two = (BASE.model_copy(update={"servers": dict.fromkeys(("a", "b"), each)}) for each in servers)
+    return own(run="one", fingerprint=one), own(run="two", fingerprint=two)
 
 
 def arms_of(a: ServerPrint, b: ServerPrint) -> FakeRun:

@@ -1,6 +1,6 @@
 """What a comparison shows as the cause of a difference, and when it shows none."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -70,12 +70,13 @@ def test_each_counter_is_compared_per_transaction(source: str, metric: str, each
 
 def test_waits_that_make_transactions_longer_are_shown() -> None:
     run = slower(own())
-    locked = quiet_looks(SECONDS, range(int(SECONDS)))
-    found = caused(replace(run, looks_of_trials={each.number: locked for each in run.trials if each.target == "b"}))
-    assert sentences(found) == ["waits (Lock): 0.599 ms a transaction at b, 0 at a"]
-    rarely = quiet_looks(SECONDS, [1])
-    of_few = replace(run, looks_of_trials={each.number: rarely for each in run.trials if each.target == "b"})
-    assert caused(of_few).causes == (NO_CAUSE,)
+    looks = [quiet_looks(SECONDS, seconds) for seconds in (range(int(SECONDS)), [1])]
+    locked, rarely = (
+        caused(replace(run, looks_of_trials={each.number: of_b for each in run.trials if each.target == "b"}))
+        for of_b in looks
+    )
+    assert sentences(locked) == ["waits (Lock): 0.599 ms a transaction at b, 0 at a"]
+    assert rarely.causes == (NO_CAUSE,)
 
 
 def test_a_counter_of_single_trials_explains_nothing() -> None:
@@ -99,11 +100,8 @@ def test_another_plan_comes_first() -> None:
 
 
 def test_nothing_is_said_without_a_verdict_or_without_a_probe() -> None:
-    temporary: Sequence[FakeRun] = [
-        counting(own(), "database", "temp", 0, 1e9),
-        replace(slower(own()), probe_rows=(), of_trials={}),
-    ]
-    assert [caused(each).causes for each in temporary] == [(), ()]
+    assert caused(counting(own(), "database", "temp", 0, 1e9)).causes == ()
+    assert caused(replace(slower(own()), probe_rows=(), of_trials={})).causes == ()
 
 
 def test_runs_are_compared_with_the_trials_of_each() -> None:

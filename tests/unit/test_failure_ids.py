@@ -9,7 +9,8 @@ import pytest
 from pgdyno.records import Failure, FailureId, Stage
 from pgdyno.run.process import RELEASE
 from pgdyno.run.run_trial import OF_TIMEOUT, judge
-from tests.unit.events_sample import SampleError, sample_events
+from tests.present import present
+from tests.unit.events_sample import Event, SampleError, sample_events
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "run-folder.md"
 
@@ -33,26 +34,25 @@ def test_the_reference_lists_every_id() -> None:
 def test_a_load_without_a_begin_has_a_reason(fields: dict[str, Any], expected: FailureId, tmp_path: Path) -> None:
     start = sample_events(2, 1, 300, 900)[0]
     end = {"event": "end", "t_us": 9, "outcome": "failed", "exit_code": 1, "message": "any", **fields}
-    failure = judge([start, end], 1, tmp_path / "log").failure
-    assert failure is not None
-    assert failure.id == expected
+    assert present(judge([start, end], 1, tmp_path / "log").failure).id == expected
+
+
+def aborted(**error: str) -> list[Event]:
+    """Events of a load whose clients gave up at an error."""
+    events = sample_events(2, 1, 300, 900, errors=[SampleError(second=0, consequence="client aborted", **error)])
+    events[-1] |= {"outcome": "aborted", "clients_aborted": 1, "exit_code": 2}
+    return events
 
 
 def test_clients_that_gave_up_and_engines_without_an_end_have_their_ids(tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
     log.write_text("pgdrive: unrecognized option '--new'\npgdrive: hint: Try \"pgdrive --help\"\n")
-    usage = judge([], 1, log).failure
-    assert usage is not None
+    usage, cut, gave_up = (
+        present(judge(events, code, log).failure) for events, code in (([], 1), (aborted()[:-1], 137), (aborted(), 2))
+    )
     assert (usage.message, usage.hint) == ("pgdrive: unrecognized option '--new'", RELEASE)
-    events = sample_events(2, 1, 300, 900, errors=[SampleError(second=0, consequence="client aborted")])
-    cut = judge(events[:-1], 137, log).failure
-    events[-1] |= {"outcome": "aborted", "clients_aborted": 1, "exit_code": 2}
-    aborted = judge(events, 2, log).failure
-    assert [each.id for each in (usage, cut, aborted) if each is not None] == [
-        FailureId.ENGINE_REFUSED,
-        FailureId.ENGINE_ENDED,
-        FailureId.CLIENTS_ABORTED,
-    ]
+    expected = [FailureId.ENGINE_REFUSED, FailureId.ENGINE_ENDED, FailureId.CLIENTS_ABORTED]
+    assert [usage.id, cut.id, gave_up.id] == expected
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,7 @@ def test_clients_that_gave_up_and_engines_without_an_end_have_their_ids(tmp_path
 def test_a_timeout_of_the_role_is_named_as_the_cause(
     sqlstate: str, message: str, is_timeout: bool, tmp_path: Path
 ) -> None:
-    events = sample_events(2, 1, 300, 900, errors=[SampleError(second=0, consequence="client aborted")])
-    for event in events:
-        if event["event"] == "error":
-            event |= {"sqlstate": sqlstate, "message": message}
-    events[-1] |= {"outcome": "aborted", "clients_aborted": 1, "exit_code": 2}
-    failure = judge(events, 2, tmp_path / "engine.log").failure
-    assert failure is not None
+    failure = present(judge(aborted(sqlstate=sqlstate, message=message), 2, tmp_path / "engine.log").failure)
     assert (failure.hint or "").startswith(OF_TIMEOUT) is is_timeout
 
 

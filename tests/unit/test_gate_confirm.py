@@ -14,8 +14,9 @@ from tests.cli.test_compare import stored
 pytestmark = pytest.mark.slow
 
 
-def suspected(name: str, folder: Path) -> tuple[Gate, Compared, ComparedRuns]:
-    what = Compared(name, None, folder, None, "target", "pg17", None)
+def suspected(folder: Path) -> tuple[Gate, Compared, ComparedRuns]:
+    name = stored(folder / "runs", {"pg17": 600.0, "pg18": 500.0}, 8)
+    what = Compared(name, None, folder / "runs", None, "target", "pg17", None)
     runs = ComparedRuns.of(what)
     (arms,) = runs.arms()
     return gate(arms, 0.03), what, runs
@@ -28,9 +29,8 @@ def suspected(name: str, folder: Path) -> tuple[Gate, Compared, ComparedRuns]:
 def test_the_second_measurement_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: dict[str, float], verdict: GateVerdict
 ) -> None:
-    first = stored(tmp_path / "runs", {"pg17": 600.0, "pg18": 500.0}, 8)
     again = stored(tmp_path / "again", second, 8)
-    judged, what, runs = suspected(first, tmp_path / "runs")
+    judged, what, runs = suspected(tmp_path)
     assert judged.verdict is GateVerdict.REGRESSION
     monkeypatch.setattr(gate_confirmation, "_plan_of", lambda *_: None)
     monkeypatch.setattr(gate_confirmation, "_measure", lambda *_, **__: Path(again))
@@ -44,7 +44,7 @@ def test_a_regression_that_cannot_be_measured_again_stands(tmp_path: Path, monke
     def fails(*_: object, **__: object) -> Path:
         raise UsageError("no server")
 
-    judged, what, runs = suspected(stored(tmp_path / "runs", {"pg17": 600.0, "pg18": 500.0}, 8), tmp_path / "runs")
+    judged, what, runs = suspected(tmp_path)
     monkeypatch.setattr(gate_confirmation, "_plan_of", lambda *_: None)
     monkeypatch.setattr(gate_confirmation, "_measure", fails)
     found = gate_confirmation.confirmed(judged, what, runs, json=True)
@@ -53,7 +53,7 @@ def test_a_regression_that_cannot_be_measured_again_stands(tmp_path: Path, monke
 
 
 def test_runs_on_object_storage_are_not_repeated(tmp_path: Path) -> None:
-    judged, what, runs = suspected(stored(tmp_path / "runs", {"pg17": 600.0, "pg18": 500.0}, 8), tmp_path / "runs")
+    judged, what, runs = suspected(tmp_path)
     remote = Compared("s3://bucket/run", None, what.runs, None, "target", "pg17", None)
     with pytest.raises(PgdynoError, match="object storage"):
         gate_confirmation.confirmed(judged, remote, runs, json=True)

@@ -1,18 +1,83 @@
-"""How often intervals contain the true value, and how often verdicts are wrong: by simulation, with fixed seeds."""
+"""Quantiles and intervals; how often these contain the true value and verdicts are wrong, by simulation."""
 
 import math
 from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pgdyno.analyse.comparison import Verdict, compare
 from pgdyno.analyse.gate import Gate, GateVerdict, gate
-from pgdyno.analyse.intervals import paired_interval, unpaired_interval
+from pgdyno.analyse.intervals import (
+    Estimate,
+    central_probability,
+    mean_interval,
+    paired_interval,
+    two_sided_quantile,
+    unpaired_interval,
+)  # fmt: skip
 from tests.present import present
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 
-pytestmark = pytest.mark.slow
+# from published tables of Student's t, two-sided
+TABLE = [
+    (0.95, 1, 12.7062), (0.95, 2, 4.3027), (0.95, 3, 3.1824), (0.95, 4, 2.7764), (0.95, 9, 2.2622),
+    (0.95, 30, 2.0423), (0.95, 120, 1.9799), (0.90, 5, 2.0150), (0.99, 1, 63.6567), (0.99, 10, 3.1693),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("confidence", "df", "quantile"), TABLE)
+def test_quantiles_are_those_of_the_tables(confidence: float, df: int, quantile: float) -> None:
+    assert two_sided_quantile(confidence, df) == pytest.approx(quantile, abs=6e-5)
+
+
+@given(st.floats(0.01, 0.999), st.integers(1, 200))
+def test_a_quantile_has_its_probability(confidence: float, df: int) -> None:
+    assert central_probability(two_sided_quantile(confidence, df), df) == pytest.approx(confidence, abs=1e-9)
+
+
+@pytest.mark.parametrize(("confidence", "df"), [(0.0, 3), (1.0, 3), (0.95, 0)])
+def test_there_is_no_quantile_outside_of_the_distribution(confidence: float, df: int) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        two_sided_quantile(confidence, df)
+
+
+def test_the_interval_is_t_times_the_standard_error() -> None:
+    # s = 2, n = 4: 3.1824 * 2 / 2
+    estimate = mean_interval([8.0, 12.0, 10.0 - math.sqrt(2), 10.0 + math.sqrt(2)])
+    assert estimate.mean == pytest.approx(10)
+    assert estimate.half == pytest.approx(3.1824, abs=1e-3)
+    assert estimate.low == pytest.approx(10 - 3.1824, abs=1e-3)
+    assert estimate.n == 4
+    assert estimate.high == pytest.approx(10 + 3.1824, abs=1e-3)
+
+
+def test_one_value_has_no_interval_and_none_is_an_error() -> None:
+    found = mean_interval([5.0])
+    assert found == Estimate(5.0, None, 1)
+    assert (found.low, found.high) == (5.0, 5.0)
+    assert mean_interval([5.0, 5.0, 5.0]).half == 0
+    with pytest.raises(ValueError, match="at least one"):
+        mean_interval([])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "overlap"),
+    [
+        (Estimate(10, 1, 3), Estimate(12, 1, 3), True),
+        (Estimate(10, 1, 3), Estimate(12, 0.9, 3), False),
+        (Estimate(10, None, 1), Estimate(10.5, 1, 3), True),
+        (Estimate(10, None, 1), Estimate(11, None, 1), False),
+    ],
+)
+def test_intervals_overlap_when_they_share_a_value(one: Estimate, other: Estimate, *, overlap: bool) -> None:
+    assert one.overlaps(other) is overlap
+    assert other.overlaps(one) is overlap
+
+
+# ---- simulations ----
 
 TRIALS = {6: 4_000, 10: 1_500, 20: 1_000}
 """Simulations by number of pairs: a bootstrap takes a thousand times as long as a t interval."""
@@ -27,6 +92,7 @@ def checkpoints(random: np.random.Generator, n: int) -> Array:
     return checkpointed(random, (n,)) - checkpointed(random, (n,))
 
 
+@pytest.mark.slow
 @pytest.mark.long_cases("10]", "20]", "checkpoints")
 @pytest.mark.parametrize("n", TRIALS)
 @pytest.mark.parametrize("noise", [normal, checkpoints])
@@ -41,6 +107,7 @@ def test_95_of_100_intervals_hold_the_truth(n: int, noise: object) -> None:
     assert held / TRIALS[n] == pytest.approx(0.95, abs=0.015 + 2 * math.sqrt(0.95 * 0.05 / TRIALS[n]))
 
 
+@pytest.mark.slow
 def test_welchs_intervals_hold_the_truth_with_unequal_spread() -> None:
     random = np.random.default_rng(3)
     held = 0
@@ -61,18 +128,21 @@ def verdicts(effect: float, n: int, times: int, points: int = 1, seed: int = 0) 
     return found
 
 
+@pytest.mark.slow
 def test_equal_arms_are_told_apart_in_fewer_than_one_of_twenty() -> None:
     """Far fewer, because a claim needs the whole interval beyond 1 %, not only beyond 0."""
     found = verdicts(0.0, 8, 1_000)
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_false_claims_stay_rare_over_seven_points() -> None:
     found = verdicts(0.0, 8, 200, points=7)
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_difference_at_the_edge_is_claimed_in_one_of_forty() -> None:
     """The worst case of a false claim: a true difference of exactly delta."""
@@ -82,6 +152,7 @@ def test_a_difference_at_the_edge_is_claimed_in_one_of_forty() -> None:
     assert found[Verdict.SLOWER] == 0
 
 
+@pytest.mark.slow
 def test_a_gate_finds_twice_its_limit_as_often_as_said() -> None:
     """The chance is that of an upper end of the spread, so four of five gates find more."""
     random = np.random.default_rng(3)
@@ -97,6 +168,7 @@ def test_a_gate_finds_twice_its_limit_as_often_as_said() -> None:
     assert float(np.quantile(said, 0.8)) == pytest.approx(found, abs=0.06)
 
 
+@pytest.mark.slow
 def test_a_real_difference_is_found_as_often_as_said_and_never_turned_round() -> None:
     """Four of five runs name a difference that a new run finds with a chance of 80 % or more."""
     random = np.random.default_rng(9)
