@@ -1,48 +1,57 @@
-"""`pgdyno compare` and `pgdyno gate` by latency in an open loop: transactions that never started have no latency."""
+"""`pgdyno compare` in an open loop: transactions that never started have no latency; and with noise floors."""
 
+import json
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.records import Point, TargetRecord
+from pgdyno.records import Fingerprint, Point, ServerFacts, TargetRecord
 from pgdyno.store import RunFolder
 from tests.cli.conftest import Run
+from tests.cli.test_compare import stored
 from tests.json_schema import validated
 from tests.present import present
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
+from tests.unit.test_fingerprint import BASE, SERVER
 
 RATE = 1000.0
 SERVED = {"scheduled": 2000, "succeeded": 2000, "tps": RATE}
 
 
-def paced(
-    parent: Path, of_b: Mapping[str, float], late: Sequence[int] = range(1, 9), targets: Sequence[str] = ("a", "b")
-) -> str:
-    """A run of two targets at a rate, whose p99 is 9.6 ms at the first and 9.0 ms at the last; `of_b` are figures of
-    the last target in the repeats `late`. Its path.
-    """
+@cache
+def _served() -> Path:
+    """Trials of two targets at a rate, whose p99 is 9.6 ms at a and 9.0 ms at b."""
+    folder = RunFolder.create(Path(tempfile.mkdtemp()), sample_manifest())
+    for number, (repeat, target) in enumerate(product(range(1, 9), "ab"), start=1):
+        events = sample_events(4, 2, RATE, 900, seed=number)
+        record = sample_record(number, events, target=target, repeat=repeat)
+        p99 = (9_000_000 if target == "b" else 9_600_000) + 10_000 * (number % 3)
+        latency = present(present(record.summary).latency_ns).model_copy(update={"p99": p99, "p999": p99, "max": p99})
+        summary = present(record.summary).model_copy(update={**SERVED, "latency_ns": latency})
+        update = {"summary": summary, "point": Point(clients=4, rate=RATE), "slug": f"{number:04d}-{target}"}
+        record = record.model_copy(update=update)
+        folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+    return folder.trials_path
+
+
+def paced(parent: Path, of_b: Mapping[str, float], late: Sequence[int] = range(1, 9), targets: str = "ab") -> str:
+    """A run of these targets; `of_b` are figures of b in the repeats `late`. Its path."""
     records = [TargetRecord(name=name, kind="embedded", asked={"version": "18"}) for name in targets]
     folder = RunFolder.create(parent, sample_manifest(trials_planned=8 * len(targets), targets=records))
-    number = 0
-    for repeat in range(1, 9):
-        for target in targets:
-            number += 1
-            events = sample_events(4, 2, RATE, 900, seed=number)
-            record = sample_record(number, events, target=target, repeat=repeat)
-            summary = present(record.summary)
-            figures = {**SERVED, **(of_b if target == targets[-1] and repeat in late else {})}
-            p99 = (9_000_000 if target == "b" else 9_600_000) + 10_000 * (number % 3)
-            latency = present(summary.latency_ns).model_copy(update={"p99": p99, "p999": p99, "max": p99})
-            update = {
-                "summary": summary.model_copy(update={**figures, "latency_ns": latency}),
-                "point": Point(clients=4, rate=RATE),
-                "slug": f"{number:04d}-{target}",
-            }
-            record = record.model_copy(update=update)
-            folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+    for trial in _served().iterdir():
+        if trial.name[-1] in targets:
+            path = shutil.copytree(trial, folder.trials_path / trial.name) / "trial.json"
+            record = json.loads(path.read_text())
+            if record["target"] == "b" and record["repeat"] in late:
+                record["summary"] |= of_b
+                path.write_text(json.dumps(record))
     return str(folder.path)
 
 
@@ -63,9 +72,8 @@ def test_an_arm_that_serves_a_part_is_not_faster(run: Run, tmp_path: Path, of_b:
     assert [each["rule"] for each in answer["invalid"]] == ["skipped"]
     # a low throughput is a result
     assert "b is slower than a by throughput" in run("pgdyno", "compare", path, "--metric", "tps").stdout
-    page = tmp_path / "page.html"
-    run("pgdyno", "report", path, "--html", str(page))
-    assert "b is faster than a" not in page.read_text()
+    run("pgdyno", "report", path, "--html", "page.html")
+    assert "b is faster than a" not in (tmp_path / "page.html").read_text()
 
 
 def test_trials_of_a_point_do_not_count_only_if_they_keep_up(run: Run, tmp_path: Path) -> None:
@@ -77,10 +85,59 @@ def test_trials_of_a_point_do_not_count_only_if_they_keep_up(run: Run, tmp_path:
     assert shown.startswith("Confounded by skipped transactions: ")
     assert "b is faster than a by p99 latency" in shown
     assert "confounder: skipped: 0.00 % vs 0.50 %: " in shown
-
-
-def test_two_runs_of_which_one_serves_a_part_of_the_load_are_refused(run: Run, tmp_path: Path) -> None:
-    runs = [paced(tmp_path / "runs", of, targets=["b"]) for of in ({}, UNSTARTED)]
+    # of two runs, too
+    runs = [paced(tmp_path / "runs", of, targets="b") for of in ({}, UNSTARTED)]
     refused = run("pgdyno", "gate", *runs, "--max-regression", "3%")
     assert refused.returncode == ExitCode.INVALID
     assert "skipped: up to 40.0 % of the transactions" in refused.stdout
+
+
+# ---- noise floors ----
+
+
+def targets(**settings_b: str) -> list[TargetRecord]:
+    known = {"version": "18.6", "version_full": "PostgreSQL 18.6", "data_checksums": True}
+    facts = {name: ServerFacts(**known, settings_changed=each) for name, each in (("a", {}), ("b", settings_b))}
+    return [TargetRecord(name=name, kind="embedded", asked={}, facts=each) for name, each in facts.items()]
+
+
+def of_two(settings_b: Mapping[str, str] | None = None, **host: object) -> Fingerprint:
+    changed = {**SERVER.settings_changed, **(settings_b or {})}
+    servers = {"a": SERVER, "b": SERVER.model_copy(update={"settings_changed": changed})}
+    return BASE.model_copy(update={"servers": servers, "host": BASE.host.model_copy(update=host)})
+
+
+def equal_arms(folder: Path, b: float, **host: object) -> str:
+    return stored(folder, {"a": 500.0, "b": b}, fingerprint=of_two(**host), targets=targets())
+
+
+def test_only_two_equal_arms_show_what_noise_is(run: Run, tmp_path: Path) -> None:
+    compare = ("pgdyno", "compare", equal_arms(tmp_path / "runs", 530.0), "--floor-from")
+    unequal: list[tuple[str, str]] = []
+    for name, value in (("jit", "off"), ("random_page_cost", "1.1")):
+        of_settings = {"fingerprint": of_two({name: value}), "targets": targets(**{name: value})}
+        why = f"its arms a and b are not equal: servers.a.settings_changed.{name}: default vs {value}"
+        unequal.append((stored(tmp_path, {"a": 500.0, "b": 530.0}, **of_settings), why))
+    shown = run("pgdyno", "compare", unequal[0][0], "--noise-floor")
+    assert shown.returncode == ExitCode.INVALID
+    assert "two equal arms differ by at most" not in shown.stdout
+    # points are no arms
+    memories = [Point(clients=4, settings={"work_mem": each}) for each in ("4MB", "64MB")]
+    scales = [Point(clients=4, scale=each) for each in (10, 20)]
+    for points, what in ((memories, "settings.work_mem is 4MB or 64MB"), (scales, "scale is 10 or 20")):
+        unequal.append((stored(tmp_path, {"a": 500.0}, points=points), f" are not equal: {what}"))
+    unequal.append((equal_arms(tmp_path, 535.0), "a and b differ at 4 clients although they should be equal"))
+    for floor, why in unequal:
+        refused = run(*compare, floor)
+        assert refused.returncode == ExitCode.INVALID
+        assert why in refused.stdout
+    # a difference within delta is what a floor is there for
+    accepted = run(*compare, equal_arms(tmp_path, 503.0))
+    assert accepted.returncode == ExitCode.OK
+    assert "b is faster than a" in accepted.stdout
+    assert "other conditions" not in accepted.stdout
+    # that of another machine is named
+    shown = run(*compare, equal_arms(tmp_path, 503.0, cpu_model="Slow CPU", kernel="3.2"))
+    words = " ".join(shown.stdout.split())
+    assert "other conditions than the comparison: host.cpu_model: " in words
+    assert "other conditions than the comparison: host.kernel: " in words

@@ -78,12 +78,9 @@ def test_a_caution_alone_is_no_failure(run: Run, tmp_path: Path) -> None:
     (unchecked,) = [line for line in audited.stdout.splitlines() if "not checked" in line]
     assert unchecked.startswith("not checked, because the source lacks the input (--json names it): littles-law, ")
     assert "order-bias" in unchecked
-
-
-def test_files_that_cannot_be_had_are_named(run: Run) -> None:
-    done = run("pgdyno", "import", "nowhere.txt")
-    assert done.returncode == ExitCode.STORE
-    assert "cannot read nowhere.txt: no such file or directory" in done.stderr
+    missing = run("pgdyno", "import", "nowhere.txt")
+    assert missing.returncode == ExitCode.STORE
+    assert "cannot read nowhere.txt: no such file or directory" in missing.stderr
 
 
 SETTINGS = """\
@@ -129,7 +126,7 @@ def _rates(run: Run, folder: Path, **columns: float) -> str:
     return str(json.loads(done.stdout)["run"])
 
 
-def test_new_orders_and_transactions_are_not_compared(run: Run, tmp_path: Path) -> None:
+def test_new_orders_are_not_compared_with_transactions(run: Run, tmp_path: Path) -> None:
     orders, transactions = _rates(run, tmp_path, nopm=10_000), _rates(run, tmp_path, tpm=23_000)
     for words in (["compare"], ["gate", "--max-regression", "3%"]):
         done = run("pgdyno", *words, orders, transactions)
@@ -137,11 +134,8 @@ def test_new_orders_and_transactions_are_not_compared(run: Run, tmp_path: Path) 
         assert "unit: new orders vs transactions: different units of throughput" in done.stdout
         assert "remedy: import figures of one unit" in done.stdout
     assert run("pgdyno", "compare", transactions, _rates(run, tmp_path, tps=380)).returncode == ExitCode.OK
-
-
-def test_new_orders_are_compared_if_all_trials_have_them(run: Run, tmp_path: Path) -> None:
-    orders, both = _rates(run, tmp_path, nopm=10_000), _rates(run, tmp_path, nopm=10_000, tpm=23_000)
-    done = run("pgdyno", "compare", orders, both)
+    # new orders are compared if all trials have them
+    done = run("pgdyno", "compare", orders, _rates(run, tmp_path, nopm=10_000, tpm=23_000))
     assert done.returncode == ExitCode.OK, done.stdout
     assert "is the same as" in done.stdout
     assert "note: throughput here is new orders (NOPM divided by 60)" in done.stdout
@@ -217,14 +211,15 @@ def test_a_refused_file_is_refused_without_its_password(run: Run, tmp_path: Path
     assert "sEcret" not in done.stdout + done.stderr
 
 
-def test_rates_of_13_and_16_are_compared_without_connecting(run: Run) -> None:
-    run("pgdyno", "import", str(SMALL / "rates-13-and-16.md"), "--into", "pgdyno-runs")
+@pytest.mark.parametrize(
+    ("name", "sentence", "is_compared"),
+    [
+        ("rates-13-and-16.md", "PG16 is the same as PG13 by throughput", True),
+        ("rates-of-two-kinds.md", "transactions, connecting included vs transactions", False),
+    ],
+)
+def test_rates_are_compared_without_connecting(run: Run, name: str, sentence: str, is_compared: bool) -> None:
+    run("pgdyno", "import", str(SMALL / name), "--into", "pgdyno-runs")
     compared = run("pgdyno", "compare", "latest", "--by", "target")
-    assert "PG16 is the same as PG13 by throughput" in compared.stdout, compared.stderr
-
-
-def test_a_rate_with_connecting_is_not_compared_with_one_without(run: Run) -> None:
-    run("pgdyno", "import", str(SMALL / "rates-of-two-kinds.md"), "--into", "pgdyno-runs")
-    compared = run("pgdyno", "compare", "latest", "--by", "target")
-    assert compared.returncode != ExitCode.OK
-    assert "transactions, connecting included vs transactions" in compared.stdout + compared.stderr
+    assert (compared.returncode == ExitCode.OK) is is_compared
+    assert sentence in compared.stdout + compared.stderr

@@ -8,6 +8,7 @@ of the stall, so they test the shape of the distribution and not the speed of th
 
 import contextlib
 import itertools
+import math
 import os
 import signal
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_pgnull import Null, message, null_server, session
-from tests.load_recount import HDR_RELATIVE, PERCENTILES, Line, Load, percentile, start_load
+from tests.load_recount import HDR_RELATIVE, PERCENTILES, Load, percentile, start_load
 
 RATE_PER_S = 400
 CLIENTS = 6
@@ -36,20 +37,15 @@ LIMITED = (*OPEN, f"--latency-limit={LIMIT_MS}")
 KINDS = {"open": OPEN, "limited": LIMITED, "closed": ()}
 CASES = {
     f"{kind}-{io}-{workers}": (*KINDS[kind], f"--io={io}", f"--jobs={workers}")
-    for kind, io, workers in [
-        ("open", "epoll", 1),
-        ("open", "epoll", 3),
-        ("open", "io_uring", 1),
-        ("open", "io_uring", 3),
-        ("limited", "epoll", 1),
-        ("limited", "io_uring", 3),
-        ("closed", "epoll", 2),
-        ("closed", "io_uring", 1),
-    ]
-}
-OPEN_CASES = [name for name in CASES if name.startswith("open")]
-LIMITED_CASES = [name for name in CASES if name.startswith("limited")]
-CLOSED_CASES = [name for name in CASES if name.startswith("closed")]
+    for kind, io, workers in (
+        ("open", "epoll", 1), ("open", "epoll", 3), ("open", "io_uring", 1), ("open", "io_uring", 3),
+        ("limited", "epoll", 1), ("limited", "io_uring", 3), ("closed", "epoll", 2), ("closed", "io_uring", 1),
+    )
+}  # fmt: skip
+
+
+def cases(kind: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("name", [name for name in CASES if name.startswith(kind)])
 
 
 @dataclass
@@ -109,16 +105,11 @@ def stalled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stalled]:
 # ---- what must have happened ----
 
 
-@dataclass
-class Simulated:
-    """The result of a simulated queue."""
-
-    latencies_us: list[float]
-    skipped: int
-
-
-def simulate(starts_us: list[float], clients: int, stalled: Stalled, limit_us: float | None) -> Simulated:
-    """One worker's queue: every start is taken by the client that is free first, and served in `DELAY_US`.
+def simulate(
+    starts_us: list[float], clients: int, stalled: Stalled, limit_us: float = math.inf
+) -> tuple[list[float], int]:
+    """One worker's queue: every start is taken by the client that is free first, and served in `DELAY_US`. Returns the
+    latencies, and how many starts are skipped.
 
     An answer that would come during the stall comes at its end. With a limit, a client passes over starts
     that are older than the limit when it comes to them.
@@ -128,7 +119,7 @@ def simulate(starts_us: list[float], clients: int, stalled: Stalled, limit_us: f
     for start in sorted(starts_us):
         client = min(range(clients), key=lambda number: free_us[number])
         begin = max(start, free_us[client])
-        if limit_us is not None and start + limit_us < begin:
+        if start + limit_us < begin:
             skipped += 1
             continue
         end = begin + DELAY_US
@@ -136,7 +127,7 @@ def simulate(starts_us: list[float], clients: int, stalled: Stalled, limit_us: f
             end = stalled.stall_to_us
         free_us[client] = end
         latencies.append(end - start)
-    return Simulated(latencies, skipped)
+    return latencies, skipped
 
 
 def clients_of(worker: int, load: Load) -> int:
@@ -145,17 +136,9 @@ def clients_of(worker: int, load: Load) -> int:
     return int(clients // workers + (worker < clients % workers))
 
 
-def by_worker(load: Load) -> Iterator[tuple[int, list[Line]]]:
+def simulations(load: Load, stalled: Stalled, limit_us: float = math.inf) -> Iterator[tuple[list[float], int]]:
     for worker, own in itertools.groupby(load.lines, lambda line: line.worker):
-        yield worker, list(own)
-
-
-def simulated_latencies(load: Load, stalled: Stalled) -> list[float]:
-    found: list[float] = []
-    for worker, own in by_worker(load):
-        starts = [float(line.intended_us) for line in own]
-        found += simulate(starts, clients_of(worker, load), stalled, None).latencies_us
-    return found
+        yield simulate([float(line.intended_us) for line in own], clients_of(worker, load), stalled, limit_us)
 
 
 def starts_since_first(load: Load) -> list[int]:
@@ -166,7 +149,7 @@ def starts_since_first(load: Load) -> list[int]:
 # ---- the tests ----
 
 
-@pytest.mark.parametrize("name", CASES)
+@cases("")
 def test_reported_figures_equal_the_log(stalled: Stalled, name: str) -> None:
     load = stalled.loads[name]
     assert load.exit_code == 0, load.stderr
@@ -174,7 +157,7 @@ def test_reported_figures_equal_the_log(stalled: Stalled, name: str) -> None:
     assert load.end["in_flight"] == 0
 
 
-@pytest.mark.parametrize("name", OPEN_CASES)
+@cases("open")
 def test_the_schedule_does_not_wait_for_the_server(stalled: Stalled, name: str) -> None:
     load = stalled.loads[name]
     from_us = stalled.stall_from_us + stalled.late_us + SLACK_US
@@ -207,10 +190,10 @@ def test_loads_of_one_seed_had_one_schedule(stalled: Stalled) -> None:
         assert len(set(due.values())) == 1, due
 
 
-@pytest.mark.parametrize("name", OPEN_CASES)
+@cases("open")
 def test_percentiles_are_those_of_the_queue(stalled: Stalled, name: str) -> None:
     load = stalled.loads[name]
-    computed_us = simulated_latencies(load, stalled)
+    computed_us = [each for latencies, _ in simulations(load, stalled) for each in latencies]
     assert len(computed_us) == load.end["succeeded"]
     for quantile_name in ("p50", "p75", "p90", "p95", "p99", "p999"):
         must_us = percentile(computed_us, PERCENTILES[quantile_name])
@@ -222,7 +205,7 @@ def test_percentiles_are_those_of_the_queue(stalled: Stalled, name: str) -> None
     assert sum(computed_us) <= sum(line.latency_us for line in load.lines) / 0.95
 
 
-@pytest.mark.parametrize("name", CLOSED_CASES)
+@cases("closed")
 def test_a_closed_loop_omits_what_an_open_one_tells(stalled: Stalled, name: str) -> None:
     load = stalled.loads[name]
     slow = [line for line in load.lines if line.latency_us > STALL_US / 2]
@@ -232,15 +215,12 @@ def test_a_closed_loop_omits_what_an_open_one_tells(stalled: Stalled, name: str)
     assert load.end["latency_ns"]["p99"] / 1000 < 0.5 * STALL_US
 
 
-@pytest.mark.parametrize("name", LIMITED_CASES)
+@cases("limited")
 def test_a_limit_skips_the_queue_and_says_so(stalled: Stalled, name: str) -> None:
     load = stalled.loads[name]
     # the same seed and workers: the same schedule, which ran without a limit
     schedule = stalled.loads[f"open-epoll-{load.start['workers']}"]
-    computed = 0
-    for worker, own in by_worker(schedule):
-        starts = [float(line.intended_us) for line in own]
-        computed += simulate(starts, clients_of(worker, schedule), stalled, LIMIT_MS * 1000).skipped
+    computed = sum(skipped for _, skipped in simulations(schedule, stalled, LIMIT_MS * 1000))
     assert computed * 0.95 <= load.end["skipped"] <= computed + RATE_PER_S
     lines = load.lines
     assert load.end["skipped"] == sum(line.skipped for line in lines) >= 0.7 * RATE_PER_S

@@ -24,9 +24,9 @@ TIMED = ["-n", "-S", "-T0.2"]
 INIT = ["-i", "-Idt"]
 LUA = ["--workload=oltp-read-write", "-T0.2"]
 EVENTS = {"interval", "load", "end"}
+"""One of these is enough: the option was taken, and the load runs."""
 SLOW = "--delay-us=2000"
 """With it, a load that an option makes endless leaves the cores to others until it is ended."""
-"""One of these is enough: the option was taken, and the load runs."""
 ENDS = {0, 1, 2, 4, -signal.SIGINT, 128 + signal.SIGINT}
 
 LINES = {
@@ -119,21 +119,24 @@ def test_an_option_takes_an_odd_number_or_says_why_not(name: str, null: NullServ
     assert found(lines, null(SLOW), tmp_path) == []
 
 
-@pytest.mark.parametrize("command", ["\\sleep {} s", "\\sleep :n us", "\\set x {}", "\\set x random(1, {})"])
-def test_a_script_takes_an_odd_number_or_says_why_not(command: str, null: NullServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\sleep {} s\nSELECT 1;\n",
+        "\\sleep :n us\nSELECT 1;\n",
+        "\\set x {}\nSELECT 1;\n",
+        "\\set x random(1, {})\nSELECT 1;\n",
+        '[[phase]]\nname = "one"\nduration = "{}s"\n',
+        '[[phase]]\nname = "one"\nduration = "1s"\nrate = {}\n',
+        '[[phase]]\nname = "one"\nduration = "1s"\nclients = {}\n',
+    ],
+)
+def test_scripts_and_phases_take_an_odd_number_or_say_why_not(text: str, null: NullServer, tmp_path: Path) -> None:
     lines = []
     for at, number in enumerate(NUMBERS):
-        (tmp_path / f"{at}.sql").write_text(f"{command.format(number)}\nSELECT 1;\n")
-        lines.append(["-n", "-T2", "--drain-limit=0", f"-f{at}.sql", f"-Dn={number or 0}"])
-    assert found(lines, null(SLOW), tmp_path) == []
-
-
-@pytest.mark.parametrize("entry", ['duration = "{}s"', 'duration = "1s"\nrate = {}', 'duration = "1s"\nclients = {}'])
-def test_a_phase_takes_an_odd_number_or_says_why_not(entry: str, null: NullServer, tmp_path: Path) -> None:
-    lines = []
-    for at, number in enumerate(NUMBERS):
-        (tmp_path / f"{at}.toml").write_text(f'[[phase]]\nname = "one"\n{entry.format(number)}\n')
-        lines.append(["-n", "-S", f"--phases={at}.toml"])
+        (tmp_path / f"{at}").write_text(text.format(number))
+        script = ["-T2", "--drain-limit=0", f"-f{at}", f"-Dn={number or 0}"]
+        lines.append(["-n", *(["-S", f"--phases={at}"] if text.startswith("[[") else script)])
     assert found(lines, null(SLOW), tmp_path) == []
 
 
