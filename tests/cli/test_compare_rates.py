@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_trials_of_a_point_do_not_count_only_if_they_keep_up(run: Run, tmp_path:
 
 
 def targets(**settings_b: str) -> list[TargetRecord]:
-    known = {"version": "18.6", "version_full": "PostgreSQL 18.6", "data_checksums": True}
+    known: dict[str, Any] = {"version": "18.6", "version_full": "PostgreSQL 18.6", "data_checksums": True}
     facts = {name: ServerFacts(**known, settings_changed=each) for name, each in (("a", {}), ("b", settings_b))}
     return [TargetRecord(name=name, kind="embedded", asked={}, facts=each) for name, each in facts.items()]
 
@@ -107,7 +108,7 @@ def of_two(settings_b: Mapping[str, str] | None = None, **host: object) -> Finge
     return BASE.model_copy(update={"servers": servers, "host": BASE.host.model_copy(update=host)})
 
 
-def equal_arms(folder: Path, b: float, **host: object) -> str:
+def equal_arms(folder: Path, b: float, **host: Any) -> str:  # noqa: ANN401
     return stored(folder, {"a": 500.0, "b": b}, fingerprint=of_two(**host), targets=targets())
 
 
@@ -115,7 +116,7 @@ def test_only_two_equal_arms_show_what_noise_is(run: Run, tmp_path: Path) -> Non
     compare = ("pgdyno", "compare", equal_arms(tmp_path / "runs", 530.0), "--floor-from")
     unequal: list[tuple[str, str]] = []
     for name, value in (("jit", "off"), ("random_page_cost", "1.1")):
-        of_settings = {"fingerprint": of_two({name: value}), "targets": targets(**{name: value})}
+        of_settings: dict[str, Any] = {"fingerprint": of_two({name: value}), "targets": targets(**{name: value})}
         why = f"its arms a and b are not equal: servers.a.settings_changed.{name}: default vs {value}"
         unequal.append((stored(tmp_path, {"a": 500.0, "b": 530.0}, **of_settings), why))
     shown = run("pgdyno", "compare", unequal[0][0], "--noise-floor")

@@ -1,7 +1,7 @@
 """A baseline that is measured twice in each block: how it is planned, pooled, and compared with itself."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import groupby
 from pathlib import Path
 
@@ -35,25 +35,21 @@ def test_each_block_has_the_baseline_twice_at_balanced_places() -> None:
     trials = planned_trials(plan, seed=3)
     assert len(trials) == 6 * 5 == trial_count(plan, plan.points())
     assert time_needed_s(plan) == 300
-    places: Counter[tuple[str, str, int]] = Counter()
+    places: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
     for _, of_block in groupby(trials[:25], lambda trial: trial.block):
-        block = list(of_block)
-        twice = [each for each in block if (each.target, each.point.settings["work_mem"]) == ("a", "4MB")]
+        arms = [(each.target, each.point.settings["work_mem"], each) for each in of_block]
+        twice = [each for target, memory, each in arms if (target, memory) == ("a", "4MB")]
         assert [each.control for each in twice] == [False, True]
         assert twice[1].slug.endswith("-control")
-        places.update((each.target, each.point.settings["work_mem"], at) for at, each in enumerate(block))
+        for at, (target, memory, _) in enumerate(arms):
+            places[target, memory][at] += 1
     # in as many blocks as a block has trials, each arm is once at each place, and the baseline twice
-    assert {
-        each: {count for (target, memory, _), count in places.items() if (target, memory) == each}
-        for each in {(target, memory) for target, memory, _ in places}
-    } == {("a", "4MB"): {2}, ("a", "8MB"): {1}, ("b", "4MB"): {1}, ("b", "8MB"): {1}}
+    counts = {arm: set(of_arm.values()) for arm, of_arm in places.items()}
+    assert counts == {("a", "4MB"): {2}, ("a", "8MB"): {1}, ("b", "4MB"): {1}, ("b", "8MB"): {1}}
     assert planned_trials(plan, seed=4) != trials
     recorded = [each.slug for each in trials]
     assert trials_in_recorded_order(planned_trials(plan, seed=4), recorded)[3].control == trials[3].control
-
-
-def test_a_plan_keeps_its_control_and_one_without_has_no_such_key() -> None:
-    plan = loaded()
+    # the plan keeps it, and one without has no such key
     assert Plan.from_resolved(plan.as_resolved()).trial.control
     assert "control" not in loaded(PLAN.replace("control = true", "")).as_resolved()["trial"]
 
@@ -105,12 +101,10 @@ def test_the_figure_of_a_baseline_is_the_mean_of_both_trials() -> None:
 @pytest.mark.parametrize(
     ("later", "other", "verdict"),
     [
-        (1.0, 1.0, GateVerdict.OK),
-        (1.0, 0.9, GateVerdict.REGRESSION),
-        (0.9, 0.8, GateVerdict.UNDECIDABLE),
+        (1.0, 1.0, GateVerdict.OK), (1.0, 0.9, GateVerdict.REGRESSION), (0.9, 0.8, GateVerdict.UNDECIDABLE),
         (1.1, 1.0, GateVerdict.UNDECIDABLE),
     ],
-)
+)  # fmt: skip
 def test_a_baseline_that_differs_from_itself_decides_nothing(later: float, other: float, verdict: GateVerdict) -> None:
     (arms,) = within(a_run(later, other), "target", Metric.TPS)
     judged = gate(arms, 0.03)
@@ -134,14 +128,13 @@ def test_a_block_counts_when_all_its_trials_have_figures() -> None:
     (arms,) = within(run, "target", Metric.TPS, removed={9})
     assert arms.points[0].repeats == [4, 5, 6, 7, 8]
     assert present(arms.control).points[0].repeats == [4, 5, 6, 7, 8]
-    alone = [each for each in run.trials if not each.control]
-    run.trials[:] = alone
+    run.trials[:] = [each for each in run.trials if not each.control]
     assert within(run, "target", Metric.TPS)[0].control is None
 
 
 def test_a_run_that_stops_when_decided_measures_whole_blocks() -> None:
     rule = StoppingRule(fewest=6, most=40, by="target", metric="tps", comparisons=1, margin=0.01)
-    run = a_run(other=0.8, repeats=7)
+    run, whole = a_run(other=0.8, repeats=7), a_run(other=0.8)
     run.manifest = run.manifest.model_copy(update={"stopping": rule})
     planned = [
         PlannedTrial(each.number, each.slug, each.target, each.point, each.repeat, control=each.control)
@@ -151,6 +144,6 @@ def test_a_run_that_stops_when_decided_measures_whole_blocks() -> None:
     looks = Looks(rule, planned, lambda: run)
     # the control of the sixth block is missing
     assert looks.needs(planned[17])
-    run.trials.append(a_run(other=0.8).trials[17])
+    run.trials.append(whole.trials[17])
     assert [each.verdict for each in looks.look()] == [Verdict.SLOWER.value]
     assert not looks.needs(planned[18])

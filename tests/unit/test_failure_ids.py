@@ -37,7 +37,7 @@ def test_a_load_without_a_begin_has_a_reason(fields: dict[str, Any], expected: F
     assert present(judge([start, end], 1, tmp_path / "log").failure).id == expected
 
 
-def aborted(**error: str) -> list[Event]:
+def aborted(**error: Any) -> list[Event]:  # noqa: ANN401
     """Events of a load whose clients gave up at an error."""
     events = sample_events(2, 1, 300, 900, errors=[SampleError(second=0, consequence="client aborted", **error)])
     events[-1] |= {"outcome": "aborted", "clients_aborted": 1, "exit_code": 2}
