@@ -20,6 +20,7 @@ from tests.unit.report_sample import SampleRun, add_trial, interval_row, manifes
 HOLDS, DECLINES, CANNOT_TELL = EnduranceVerdict.HOLDS, EnduranceVerdict.DECLINES, EnduranceVerdict.CANNOT_TELL
 
 
+@pytest.mark.long_cases("[0-0.3]", "[5-0.0]", "[20-0.0]")
 @pytest.mark.parametrize(("memory_s", "saw"), [(0, 0.0), (5, 0.0), (0, 0.3), (5, 0.3), (20, 0.0), (20, 0.3)])
 def test_a_stationary_hour_is_no_decline(memory_s: float, saw: float) -> None:
     told = verdicts_of(60, 1, memory_s=memory_s, saw=saw)

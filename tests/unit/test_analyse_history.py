@@ -23,6 +23,7 @@ def noisy(seed: int, runs: int) -> list[float]:
     return list(1_000 * np.exp(np.random.default_rng(seed).normal(0, 0.02, runs)))
 
 
+@pytest.mark.long_cases("20-8")
 @pytest.mark.parametrize(("runs", "most"), [(12, 16), (20, 8), (40, 6)])
 def test_noise_has_few_changes(runs: int, most: int) -> None:
     """4 of 100 at 12 runs, 1 of 100 from 20 on, and twice the error of 200 simulations."""

@@ -160,6 +160,7 @@ def test_with_noise_they_come_back_on_average(sigma: float, kappa: float) -> Non
     assert np.mean([each.coherency.fitted for each in fits]) == pytest.approx(kappa, rel=0.1)
 
 
+@pytest.mark.long_cases("1-0.1", "3-0.02-0.0]", "3-0.1", "5-0.02-0.0]")
 @pytest.mark.parametrize(
     ("repeats", "noise", "misfit"),
     [*((repeats, noise, 0.0) for repeats in (1, 3, 5) for noise in (0.02, 0.1)), (3, 0.02, 0.02), (5, 0.02, 0.05)],

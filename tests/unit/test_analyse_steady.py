@@ -108,6 +108,7 @@ def test_classes(levels: list[float], kind: SteadyClass) -> None:
     assert steady_state([1_000.0] * 19) is None, "too short"
 
 
+@pytest.mark.long_cases("2400-300-0.5", "300-80-0.0")
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 @pytest.mark.parametrize(("seconds", "period"), [(60, 12), (120, 30), (300, 80), (2_400, 300)])
 def test_a_saw_tooth_is_periodic(seconds: int, period: int, correlation: float) -> None:
@@ -215,6 +216,7 @@ def found_share(series_of: Callable[[int], Array]) -> float:
     return sum(period_of(list(series_of(seed))) is not None for seed in range(TIMES)) / TIMES
 
 
+@pytest.mark.long_cases("24-", "80-0.5")
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
 @pytest.mark.parametrize("trials", [12, 24, 80])
 def test_noise_has_no_period(trials: int, correlation: float) -> None:
