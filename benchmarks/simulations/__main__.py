@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 from tests.unit.test_analyse_history import noisy
-from tests.unit.test_analyse_steady import noise
 from tests.unit.test_analyse_scaling import law
+from tests.unit.test_analyse_steady import noise
 
 from pgdyno.analyse.capacity import capacity_interval
 from pgdyno.analyse.comparison import LEAST_DELTA, Verdict, compare
