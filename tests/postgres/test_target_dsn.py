@@ -167,42 +167,32 @@ def test_values_that_do_not_come_into_effect(theirs: Server, home: Home) -> None
         assert server.plan_settings == {}
 
 
-def is_loaded(server: Server) -> bool:
-    """The engine reaches the server, too."""
-    return preparer(server, checkpoint=False).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
-
-
-def test_the_service_file_may_have_it(
-    theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("source", ["service file", "password file", "password file of a server of pgdyno's"])
+def test_files_may_have_the_password(
+    theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
-    file = tmp_path / "services"
-    file.write_text(f"[far]\nhost=127.0.0.1\nport={theirs.port}\nuser=bench\npassword={PASSWORD}\n")
-    monkeypatch.setenv("PGSERVICEFILE", str(file))
-    with opened(home, far(theirs.port, dsn="service=far", password_env=None)) as server:
+    file = tmp_path / "file"
+    file.write_text(f"*:*:*:bench:{PASSWORD}\n")
+    file.chmod(0o600)
+    if source == "service file":
+        file.write_text(f"[far]\nhost=127.0.0.1\nport={theirs.port}\nuser=bench\npassword={PASSWORD}\n")
+        monkeypatch.setenv("PGSERVICEFILE", str(file))
+        spec = far(theirs.port, dsn="service=far", password_env=None)
+    elif source == "password file":
+        monkeypatch.setenv("PGPASSFILE", str(file))
+        spec = far(theirs.port, password_env=None)
+    else:
+        monkeypatch.setenv("PGPASSWORD", "of another server")
+        spec = DsnTarget.with_password_file(f"{dsn(theirs.port)} passfile={file}", database="measured")
+    with opened(home, spec) as server:
         # resolved: the engine gets what the service says, and not its name
         assert "PGSERVICE" not in server.environment()
         assert PASSWORD not in repr(server)
-        assert is_loaded(server)
-
-
-@pytest.mark.parametrize("is_ours", [False, True])
-def test_passwords_from_the_file(
-    theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_ours: bool
-) -> None:
-    file = tmp_path / "pgpass"
-    file.write_text(f"*:*:*:bench:{PASSWORD}\n")
-    file.chmod(0o600)
-    if is_ours:
-        # a server of pgdyno's has its password in its file alone
-        monkeypatch.setenv("PGPASSWORD", "of another server")
-        spec = DsnTarget.with_password_file(f"{dsn(theirs.port)} passfile={file}", database="measured")
-    else:
-        monkeypatch.setenv("PGPASSFILE", str(file))
-        spec = far(theirs.port, password_env=None)
-    with opened(home, spec) as server:
-        assert "PGPASSWORD" not in server.environment()
-        assert server.commands_environment().get("PGPASSWORD") == ("" if is_ours else None)
-        assert is_loaded(server)
+        if source != "service file":
+            assert "PGPASSWORD" not in server.environment()
+            assert server.commands_environment().get("PGPASSWORD") == ("" if "pgdyno" in source else None)
+        # the engine reaches the server, too
+        assert preparer(server, checkpoint=False).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
 
 
 def test_a_wrong_password_is_not_told(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

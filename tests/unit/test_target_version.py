@@ -66,6 +66,10 @@ def test_the_list_of_a_mirror() -> None:
     assert parse_list(text) == [Release(18, 6, 0), Release(17, 1, 0)]
     assert parse_list("<html><body/></html>") is None
     assert parse_list("nothing of the kind") is None
+    odd = "".join(f"<version>{each}</version>" for each in (f"18.{'9' * 5_000}.0", "\u0663.1.0", "18.6.0"))
+    assert parse_list(f"<metadata><versions>{odd}</versions></metadata>") == [Release(18, 6, 0)]
+    # the time grows with the length: four nested searches over 4 MiB would take years
+    assert parse_list("<metadata <versions></versions>" * 130_000) is None
 
 
 def test_builds_of_a_machine() -> None:
