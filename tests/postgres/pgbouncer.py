@@ -35,12 +35,14 @@ server_lifetime = 86400
 server_idle_timeout = 86400
 logfile = {folder}/log
 """
-_SETTINGS = "SELECT name, setting FROM pg_settings"
-_STATEMENTS = "SELECT name, statement FROM pg_prepared_statements"
-_TEMPORARY = "SELECT relname FROM pg_class WHERE relnamespace = pg_my_temp_schema()"
-_LOCKS = "SELECT objid::text FROM pg_locks WHERE locktype = 'advisory'"
-_CURSORS = "SELECT name FROM pg_cursors WHERE is_holdable"
-_CHANNELS = "SELECT pg_listening_channels()"
+_STATE = (
+    "SELECT name, setting FROM pg_settings",
+    "SELECT name, statement FROM pg_prepared_statements",
+    "SELECT relname FROM pg_class WHERE relnamespace = pg_my_temp_schema()",
+    "SELECT objid::text FROM pg_locks WHERE locktype = 'advisory'",
+    "SELECT name FROM pg_cursors WHERE is_holdable",
+    "SELECT pg_listening_channels()",
+)
 
 
 @dataclass
@@ -102,7 +104,7 @@ class PgBouncer:
         finally:
             self.ask("RESUME")
 
-    def sessions(self) -> dict[int, dict[str, Any]]:
+    def sessions(self) -> dict[int, dict[str, list[tuple[Any, ...]]]]:
         """Returns the state of every session of the pool, by the number of its process."""
         # clients that have just left may still have one
         wait_until(lambda: all(row["cl_active"] == row["cl_waiting"] == "0" for row in self._own_pools()))
@@ -127,14 +129,8 @@ def _rows(cursor: psycopg.Cursor[tuple[Any, ...]]) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _state(client: psycopg.Connection[tuple[Any, ...]]) -> dict[str, Any]:
-    return {
-        "settings": dict(client.execute(_SETTINGS).fetchall()),
-        **{
-            query: sorted(client.execute(query.encode()).fetchall())
-            for query in (_STATEMENTS, _TEMPORARY, _LOCKS, _CURSORS, _CHANNELS)
-        },
-    }
+def _state(client: psycopg.Connection[tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
+    return {query: sorted(client.execute(query.encode()).fetchall()) for query in _STATE}
 
 
 @contextmanager

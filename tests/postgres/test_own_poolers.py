@@ -112,7 +112,7 @@ def test_a_trial_whose_pooler_ends_fails_with_its_last_words(
 def test_a_planted_pool_is_named_as_the_limit_and_parts_of_latency_add_up(
     installed: Installation, home: Home, tmp_path: Path
 ) -> None:
-    plan = own_plan(installed, tmp_path, '{ kind = "pgbouncer", pool = 5 }', clients="50", duration="4s")
+    plan = own_plan(installed, tmp_path, '{ kind = "pgbouncer", pool = 5 }', clients="50", duration="6s")
     done = pgdyno(home, tmp_path, "run", str(plan))
     assert done.returncode == 0, done.stdout + done.stderr
     (trial,) = the_run(tmp_path).trials()

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from tests.forked import PGDYNO
 from tests.hosts import pgdg
 from tests.hosts.booted import Booted, booted_hosts
 from tests.postgres.runs import environment
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces: run them as root, as CI does")
 PACKAGES = "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' | awk '$2 == \"installed\"' | sort"
@@ -98,20 +98,16 @@ def rack(home: Home, scratch: Path) -> Iterator[Rack]:
         known = scratch / "known_hosts"
         known.write_text(f"{address} {' '.join(host_public.split()[:2])}\n")
         ssh = SshSpec(host=address, user="bench", config=str(scratch / "config"), known_hosts=str(known))
-        _wait_for(ssh)
+        wait_until(lambda: _is_ready(ssh), 120)
         yield Rack(hosts.known["rack"], ssh, scratch / "home", scratch)
 
 
-def _wait_for(ssh: SshSpec) -> None:
-    deadline = time.monotonic() + 120
-    while True:
-        try:
-            ask(ssh, "cloud-init status --wait", 120)
-        except RemoteError:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        else:
-            return
+def _is_ready(ssh: SshSpec) -> bool:
+    try:
+        ask(ssh, "cloud-init status --wait", 120)
+    except RemoteError:
+        return False
+    return True
 
 
 def plan(rack: Rack, name: str, **keys: str) -> str:
@@ -165,11 +161,12 @@ def what_goes_wrong_is_said(rack: Rack, before: str) -> None:
 
 def what_a_killed_run_left_is_found(rack: Rack, before: str) -> None:
     process = rack.start("run", plan(rack, "killed"), "--no-preflight")
-    deadline = time.monotonic() + 120
-    while "noted" not in rack.host.run("test -s /var/lib/pgdyno-pool/packages && echo noted", check=False):
-        assert time.monotonic() < deadline
+
+    def is_noted() -> bool:
         assert process.poll() is None
-        time.sleep(0.05)
+        return "noted" in rack.host.run("test -s /var/lib/pgdyno-pool/packages && echo noted", check=False)
+
+    wait_until(is_noted, 120)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     (run,) = rack.journals()

@@ -131,6 +131,11 @@ def test_a_command_refuses_a_pooler(kept: PgBouncer, home: Home, tmp_path: Path)
         assert f"name the server itself: the pooler reaches it at 127.0.0.1, port {kept.server.port}" in said, name
     said = rejection(home, tmp_path, *filled("doctor {plan}", kept, tmp_path), code=ExitCode.PREFLIGHT)
     assert re.search("stop network.round-trip .*is a connection pooler", said)
+    assert kept.server.value(OBJECTS) == objects
+
+
+@pytest.mark.long_cases("session")
+def test_options_and_the_console_of_a_pooler_are_recognised(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
     # PgBouncer refuses options in words that name no remedy: they do not reach it
     said = rejection(home, tmp_path, "watch", f"{kept.dsn} options='-c work_mem=8MB'", "--once")
     assert "is a connection pooler, not a server" in said
@@ -143,7 +148,6 @@ def test_a_command_refuses_a_pooler(kept: PgBouncer, home: Home, tmp_path: Path)
         tried = program(PGDRIVE, *load.split(), console)
         assert tried.returncode == 1
         assert "it is PgBouncer's console" in tried.stderr
-    assert kept.server.value(OBJECTS) == objects
 
 
 def test_a_load_of_a_dataset_and_the_probe_refuse_a_pooler(kept: PgBouncer) -> None:

@@ -54,6 +54,10 @@ def test_the_newest_of_a_major_is_fetched(fresh_home: Home, mirror: LocalMirror)
     assert found.bin.parent.name == f"18.10.0-{classifier()}"
     assert sorted(path.name for path in found.bin.iterdir()) == ["initdb", "postgres"]
     assert list(fresh_home.downloads.glob("*.jar*")) == []
+    # an exact version that is there asks nobody
+    mirror.requests.clear()
+    assert fetch(fresh_home, mirror.url, "18.10").notes == []
+    assert mirror.requests == []
 
 
 def test_a_missing_version_offers_the_nearest(fresh_home: Home, mirror: LocalMirror, dead_url: str) -> None:
@@ -206,6 +210,7 @@ def test_a_refusal_is_told_at_once(fresh_home: Home, mirror: LocalMirror) -> Non
     assert mirror.count(path) == 1
 
 
+@pytest.mark.long
 def test_a_real_server_comes_through_a_cut(
     fresh_home: Home, home: Home, mirror: LocalMirror, installed_release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,10 +236,6 @@ def test_a_real_server_comes_through_a_cut(
     assert mirror.count(path) == 2
     assert counts[-1] == (len(archive), len(archive))
     assert [done for done, _ in counts] == sorted(done for done, _ in counts)
-    # then an exact version asks nobody
-    mirror.requests.clear()
-    assert fetch(fresh_home, mirror.url, installed_release.postgres).notes == []
-    assert mirror.requests == []
 
 
 # ---- no network ----

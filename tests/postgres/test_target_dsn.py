@@ -21,7 +21,7 @@ from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.lock import LOCK_KEY, server_in_use
 from tests.postgres.far_server import PASSWORD, dsn, far, fetch
-from tests.postgres.servers import execute, opened, preparer, value
+from tests.postgres.servers import execute, opened, preparer, rows, value
 from tests.present import present
 
 SMALL = Dataset("pgbench", 1)
@@ -165,6 +165,8 @@ def test_values_that_do_not_come_into_effect(theirs: Server, home: Home) -> None
         with pytest.raises(TargetError, match=said):
             reconfigure(server, {"work_mem": "7MB"})
         assert server.plan_settings == {}
+        query = "SELECT setconfig FROM pg_db_role_setting JOIN pg_database d ON d.oid = setdatabase WHERE datname = "
+        assert rows(server, f"{query} current_database()") == []
 
 
 @pytest.mark.parametrize("source", ["service file", "password file", "password file of a server of pgdyno's"])
