@@ -17,22 +17,27 @@ from pgdyno.targets.embedded.fetch_and_unpack import unpack_archive
 Fill = Callable[[tarfile.TarFile], None]
 
 
-def add_file(inner: tarfile.TarFile, name: str, content: bytes = b"content", mode: int = 0o600) -> None:
-    member = tarfile.TarInfo(name)
-    member.size, member.mode = len(content), mode
-    inner.addfile(member, io.BytesIO(content))
+def fill_with(inner: tarfile.TarFile, members: str) -> None:
+    """Packs members: `name mode` is a file that contains its name, `name -> to` and `name = to` are symbolic and hard
+    links, and `name |` is a pipe.
+    """
+    for text in members.split("; "):
+        name, mark, to = re.fullmatch(r"(\S+) ?(\S*) ?(\S*)", text).groups()  # type: ignore[union-attr]
+        member = tarfile.TarInfo(name)
+        kinds = {"->": tarfile.SYMTYPE, "=": tarfile.LNKTYPE, "|": tarfile.FIFOTYPE}
+        member.type, member.linkname = kinds.get(mark, tarfile.REGTYPE), to
+        if member.isreg():
+            member.size, member.mode = len(name), int(mark or "600", 8)
+        inner.addfile(member, io.BytesIO(name.encode()))
 
 
-def add_link(inner: tarfile.TarFile, name: str, to: str, kind: bytes = tarfile.SYMTYPE) -> None:
-    member = tarfile.TarInfo(name)
-    member.type, member.linkname = kind, to
-    inner.addfile(member)
-
-
-def archive(folder: Path, fill: Fill, *names: str) -> Path:
+def archive(folder: Path, fill: Fill | str, *names: str) -> Path:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:xz") as inner:
-        fill(inner)
+        if isinstance(fill, str):
+            fill_with(inner, fill)
+        else:
+            fill(inner)
     path = folder / "server.jar"
     with zipfile.ZipFile(path, "w") as outer:
         for name in names or ["postgres.txz"]:
@@ -41,39 +46,16 @@ def archive(folder: Path, fill: Fill, *names: str) -> Path:
 
 
 def test_files_folders_and_links(tmp_path: Path) -> None:
-    def fill(inner: tarfile.TarFile) -> None:
-        # links may come before what they lead to, files before their folders
-        add_link(inner, "lib/libpq.so", "libpq.so.5")
-        add_file(inner, "bin/postgres", b"#!", 0o700)
-        add_file(inner, "lib/libpq.so.5", b"library")
-        add_link(inner, "lib/again", "lib/libpq.so.5", tarfile.LNKTYPE)
-        add_link(inner, "share/lib", "../lib")
-
-    unpack_archive(archive(tmp_path, fill), tmp_path / "server")
+    # links may come before what they lead to, files before their folders
+    members = "lib/libpq.so -> libpq.so.5; bin/postgres 700; lib/libpq.so.5; lib/again = lib/libpq.so.5"
+    unpack_archive(archive(tmp_path, f"{members}; share/lib -> ../lib"), tmp_path / "server")
     server = tmp_path / "server"
-    assert (server / "lib" / "libpq.so").read_bytes() == b"library"
-    assert (server / "share" / "lib" / "again").read_bytes() == b"library"
+    assert (server / "lib" / "libpq.so").read_bytes() == b"lib/libpq.so.5"
+    assert (server / "share" / "lib" / "again").read_bytes() == b"lib/libpq.so.5"
     # everybody may read and run them: servers may run as another user
     modes = [(server / name).stat().st_mode & 0o777 for name in ("bin/postgres", "lib/libpq.so.5", "bin", ".")]
     assert modes == [0o755, 0o644, 0o755, 0o755]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["server", "server.jar"]
-
-
-def escaping_twice(inner: tarfile.TarFile) -> None:
-    # each stays inside when its name alone is looked at
-    add_file(inner, "a/b/file")
-    add_link(inner, "a/b/up", "../..")
-    add_link(inner, "out", "a/b/up/..")
-
-
-def writing_through_a_link(inner: tarfile.TarFile) -> None:
-    add_link(inner, "lib", "../..")
-    add_file(inner, "lib/escaped")
-
-
-def looping(inner: tarfile.TarFile) -> None:
-    add_link(inner, "a", "b")
-    add_link(inner, "b", "a")
 
 
 def with_nul(inner: tarfile.TarFile) -> None:
@@ -92,25 +74,32 @@ def sparse(inner: tarfile.TarFile) -> None:
     inner.addfile(member, io.BytesIO(f"1\n{size}\n0\n".encode().ljust(512, b"\0")))
 
 
+def large(inner: tarfile.TarFile) -> None:
+    member = tarfile.TarInfo("large")
+    member.size = 200_000
+    inner.addfile(member, io.BytesIO(bytes(member.size)))
+
+
 @pytest.mark.parametrize(
     ("fill", "message"),
     [
-        (lambda inner: add_file(inner, "../escaped"), "../escaped would be outside"),
-        (lambda inner: add_file(inner, "/tmp/escaped"), "/tmp/escaped would be outside"),
-        (lambda inner: add_link(inner, "out", "/etc"), "the link out points outside, to /etc"),
-        (lambda inner: add_link(inner, "out", "../../escaped"), "the link out points outside"),
-        (escaping_twice, "the link out points outside, to a/b/up/.."),
-        (writing_through_a_link, "file exists"),
-        (lambda inner: add_link(inner, "out", "../escaped", tarfile.LNKTYPE), "../escaped would be outside"),
-        (lambda inner: add_link(inner, "pipe", "", tarfile.FIFOTYPE), "pipe is neither file, folder nor link"),
-        (looping, "symlink loop"),
+        ("../escaped", "../escaped would be outside"),
+        ("/tmp/escaped", "/tmp/escaped would be outside"),
+        ("out -> /etc", "the link out points outside, to /etc"),
+        ("out -> ../../escaped", "the link out points outside"),
+        # each stays inside when its name alone is looked at
+        ("a/b/file; a/b/up -> ../..; out -> a/b/up/..", "the link out points outside, to a/b/up/.."),
+        ("lib -> ../..; lib/escaped", "file exists"),
+        ("out = ../escaped", "../escaped would be outside"),
+        ("pipe |", "pipe is neither file, folder nor link"),
+        ("a -> b; b -> a", "symlink loop"),
         (with_nul, "embedded null"),
         (sparse, "sparse is neither file, folder nor link"),
-        (lambda inner: add_file(inner, "large", bytes(200_000)), "it is larger than 100.0 KiB"),
+        (large, "it is larger than 100.0 KiB"),
     ],
 )
 def test_entries_that_lead_outside_or_have_no_end_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Fill, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Fill | str, message: str
 ) -> None:
     monkeypatch.setattr(fetch_and_unpack._Bounded, "_left", 100 * 1024)
     monkeypatch.setattr(fetch_and_unpack, "MAX_UNPACKED_BYTES", 100 * 1024)
@@ -121,17 +110,13 @@ def test_entries_that_lead_outside_or_have_no_end_are_refused(
     assert list((tmp_path / "inside").iterdir()) == []
 
 
-def add_f(inner: tarfile.TarFile) -> None:
-    add_file(inner, "f")
-
-
 def not_a_tar(folder: Path) -> None:
     with zipfile.ZipFile(folder / "server.jar", "w") as outer:
         outer.writestr("postgres.txz", b"not a tar")
 
 
 def changed_header(offset: int, value: int, folder: Path) -> None:
-    path = archive(folder, add_f)
+    path = archive(folder, "f")
     content = bytearray(path.read_bytes())
     content[content.index(b"PK\3\4") + offset] = value
     content[content.index(b"PK\1\2") + offset + 2] = value
@@ -146,7 +131,7 @@ def changed_header(offset: int, value: int, folder: Path) -> None:
         (partial(changed_header, 6, 1), "encrypted"),
         (partial(changed_header, 8, 97), "compression"),
         (lambda folder: zipfile.ZipFile(folder / "server.jar", "w").close(), "0 archives of a server inside"),
-        (lambda folder: archive(folder, add_f, "a.txz", "b.txz"), "2 archives of a server inside instead of one"),
+        (lambda folder: archive(folder, "f", "a.txz", "b.txz"), "2 archives of a server inside instead of one"),
     ],
 )
 def test_archives_that_cannot_be_read(tmp_path: Path, write: Callable[[Path], object], message: str) -> None:
