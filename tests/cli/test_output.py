@@ -16,6 +16,7 @@ from rich.text import Text
 from pgdyno.console import wrap_words
 from pgdyno.errors import ExitCode
 from pgdyno.records import TargetRecord
+from pgdyno.safe_output import json_text, print_json
 from pgdyno.store import RunFolder
 from tests.run_program import run_program
 from tests.unit.store_sample import add_trial, sample_manifest
@@ -187,3 +188,17 @@ def test_a_long_list_goes_through_the_pager(lines: str, pager: str, *, is_used: 
         assert not (tmp_path / "called").exists()
         shown = shown[1:]
     assert sorted(line.split()[0] for line in shown) == sorted(names)
+
+
+STEERING = "a\x1b[2J\x7f\x9b\u202e\u2028\ud800é"
+
+
+def test_characters_that_control_a_terminal_are_escapes(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    print_json({STEERING: [STEERING]}, indent=2)
+    text = capfdbinary.readouterr().out.decode()
+    assert json.loads(text) == {STEERING: [STEERING]}
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028\ufffd]", text)
+    assert "é" in text
+    # one line, unless indented
+    assert json_text({"a": [1, "\n"]}) == '{"a": [1, "\\n"]}'
+    assert json_text({"a": 1}, indent=2) == '{\n  "a": 1\n}'

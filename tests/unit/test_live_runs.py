@@ -47,11 +47,11 @@ def listed(text: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_thousand_runs_are_read_only_once(runs: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = many_runs(runs, 1_000)
+def test_hundreds_of_runs_are_read_only_once(runs: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = many_runs(runs, 300)
     text = client.get("/").text
     assert listed(text) == names
-    assert len(text.encode()) < 1_000_000
+    assert len(text.encode()) < 300_000
 
     def fail(*_: object) -> None:
         raise AssertionError("a run that has not changed is read again")

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import Plan, planned_trials
+from pgdyno.plan.model import SearchSpec
 from pgdyno.records import Outcome
 from pgdyno.report.run_events import (
     BytesDone,
@@ -99,26 +100,21 @@ def test_a_search_that_may_go_on_says_no_number_of_trials(view_of: type[Terminal
     assert "trial 33  pg18 2 clients  71.3k tps" in written(to)
 
 
-@pytest.mark.parametrize("search", [None, {"find": "peak"}])
-def test_the_number_of_trials_is_open_while_a_search_may_add_some(search: dict[str, str] | None) -> None:
+def test_the_number_of_trials_is_open_while_a_search_may_add_some() -> None:
     plan = Plan.model_validate(
         {
-            "name": "x",
-            "target": {"pg18": {"kind": "embedded", "version": "18"}},
-            "workload": {"scripts": ["select-only"]},
-            "sweep": {"clients": [1, 2]},
-            "trial": {"duration": "10s"},
-            "search": search,
+            "name": "x", "target": {"pg18": {"kind": "embedded", "version": "18"}}, "trial": {"duration": "10s"},
+            "workload": {"scripts": ["select-only"]}, "sweep": {"clients": [1, 2]},
         }
-    )
-    told: list[object] = []
-    view = cast("LiveView", SimpleNamespace(event=told.append))
+    )  # fmt: skip
     # a search chooses its trials one by one
-    trials = planned_trials(plan.model_copy(update={"search": None}))
-    RunProgress(plan, cast("RunFolder", None), view, trials).trial_started(trials[0])
-    (event,) = told
-    assert isinstance(event, TrialStarted)
-    assert event.is_open == (search is not None)
+    trials = planned_trials(plan)
+    for search in (None, SearchSpec(find="peak")):
+        told: list[TrialStarted] = []
+        view = cast("LiveView", SimpleNamespace(event=told.append))
+        of = plan.model_copy(update={"search": search})
+        RunProgress(of, cast("RunFolder", None), view, trials).trial_started(trials[0])
+        assert [event.is_open for event in told] == [search is not None]
 
 
 def test_setting_up_shows_the_transfer() -> None:

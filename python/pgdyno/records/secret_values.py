@@ -20,7 +20,6 @@ SECRETS_WITHOUT_VARIABLE = {
     "oauth_client_secret": "log in with a password or a client certificate",
 }
 """Secrets of libpq's parameters that have no environment variable, which could keep them out of command lines."""
-SECRET_PARAMETERS = ("password", *SECRETS_WITHOUT_VARIABLE)
 _COMMANDS = frozenset([
     "archive_cleanup_command", "archive_command", "recovery_end_command", "restore_command", "ssl_passphrase_command",
 ])  # fmt: skip
