@@ -27,7 +27,7 @@ class Watched:
 
 
 Opens = Callable[..., Watched]
-"""Opens HTML in a window of `width`; other options are those of Playwright's contexts."""
+"""Opens HTML, or a file, in a window of `width`; other options are those of Playwright's contexts."""
 
 
 def serious(page: Page) -> list[tuple[str, str]]:
@@ -58,9 +58,10 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Opens]:
     """Opens HTML from disk without a network."""
     contexts = []
 
-    def open_page(html: str, width: int = 1280, **options: Any) -> Watched:  # noqa: ANN401 - playwright's own
-        file = tmp_path / "report.html"
-        file.write_text(html, encoding="utf-8")
+    def open_page(html: str | Path, width: int = 1280, **options: Any) -> Watched:  # noqa: ANN401 - playwright's own
+        file = html if isinstance(html, Path) else tmp_path / "report.html"
+        if isinstance(html, str):
+            file.write_text(html, encoding="utf-8")
         context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
         contexts.append(context)
         watched = Watched(context.new_page())
