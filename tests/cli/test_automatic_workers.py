@@ -7,8 +7,6 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import BIN, Run
 from tests.cli.test_pgnull import null_server
 
@@ -20,38 +18,42 @@ BUSY = ("--worker-busy=1",)
 CEILING = "of a core: these figures may be its own ceiling"
 
 
-@pytest.mark.parametrize(
-    ("options", "threads"),
-    [
-        (["-c2"], "2 (automatic)"),
-        # the other half of the cores is the server's
-        ([f"-c{64 * CORES}"], f"{max(CORES // 2, 1)} (automatic)"),
-        ([f"-c{CLIENTS}", "--max-workers=1"], "1 (automatic)"),
-        ([f"-c{CLIENTS}", "-j3"], "3"),
-    ],
-)
-def test_threads_suit_the_clients_and_the_cores(run: Run, tmp_path: Path, options: list[str], threads: str) -> None:
+def test_threads_suit_the_clients_and_the_cores(run: Run, tmp_path: Path) -> None:
+    """Rust's tests (worker_options.rs) have other numbers."""
     with null_server(tmp_path) as server:
-        done = run("pgdrive", "-S", "-T1", *options, "--events=e.jsonl", env=server.env)
-    assert done.returncode == 0, done.stderr
-    assert f"number of threads: {threads}\n" in done.stdout
-    events = [json.loads(line) for line in (tmp_path / "e.jsonl").read_text().splitlines()]
-    count = int(threads.split(maxsplit=1)[0])
-    assert events[0]["workers"] == count
-    assert {len(event["workers"]) for event in events if event["event"] in ("interval", "end")} == {count}
+        for options, threads in [
+            # the other half of the cores is the server's
+            ([f"-c{64 * CORES}"], f"{max(CORES // 2, 1)} (automatic)"),
+            ([f"-c{CLIENTS}", "--max-workers=1"], "1 (automatic)"),
+            ([f"-c{CLIENTS}", "-j3"], "3"),
+        ]:
+            done = run("pgdrive", "-S", "-T0.2", *options, "--events=e.jsonl", env=server.env)
+            assert done.returncode == 0, done.stderr
+            assert f"number of threads: {threads}\n" in done.stdout
+            events = [json.loads(line) for line in (tmp_path / "e.jsonl").read_text().splitlines()]
+            count = int(threads.split(maxsplit=1)[0])
+            assert events[0]["workers"] == count
+            assert {len(event["workers"]) for event in events if event["event"] in ("interval", "end")} == {count}
 
 
-@pytest.mark.parametrize("options", [[], ["-j1"], ["--max-workers=1"], ["--warmup=1"]], ids=str)
-def test_a_busy_thread_is_reported_whatever_chose_their_number(run: Run, tmp_path: Path, options: list[str]) -> None:
+def test_a_busy_thread_is_reported_whatever_chose_their_number(run: Run, tmp_path: Path) -> None:
+    link = tmp_path / "pgbench"
+    link.symlink_to(BIN / "pgdrive")
     with null_server(tmp_path) as server:
-        done = run("pgdrive", *LOAD, "-T2", *BUSY, *options, env=server.env)
+        for options in (["--warmup=1"], ["-j1"]):
+            done = run("pgdrive", *LOAD, "-T2", *BUSY, *options, env=server.env)
+            assert done.returncode == 0, done.stderr
+            assert CEILING in done.stderr
+        # called pgbench, there is one thread, and nothing is said
+        done = run(str(link), *LOAD, "-T2", *BUSY, env=server.env)
     assert done.returncode == 0, done.stderr
-    assert CEILING in done.stderr
+    assert "number of threads: 1\n" in done.stdout
+    assert "ceiling" not in done.stderr
 
 
 def test_a_load_far_from_the_ceiling_has_no_warning(run: Run, tmp_path: Path) -> None:
     with null_server(tmp_path) as server:
-        options = ["-S", f"-c{CLIENTS}", "-T3", "-R", "200", "--max-workers=1", "--events=e.jsonl"]
+        options = ["-S", f"-c{CLIENTS}", "-T2", "-R", "200", "--max-workers=1", "--events=e.jsonl"]
         done = run("pgdrive", *options, env=server.env)
     assert done.returncode == 0, done.stderr
     assert "ceiling" not in done.stderr
@@ -63,13 +65,3 @@ def test_a_load_far_from_the_ceiling_has_no_warning(run: Run, tmp_path: Path) ->
     assert end["memory"]["peak_bytes"] > 1 << 20
     assert 0 <= end["memory"]["per_connection_bytes"] < 1 << 20
     assert "steal_us" in end
-
-
-def test_called_pgbench_there_is_one_thread_and_nothing_said(run: Run, tmp_path: Path) -> None:
-    with null_server(tmp_path) as server:
-        link = tmp_path / "pgbench"
-        link.symlink_to(BIN / "pgdrive")
-        done = run(str(link), *LOAD, "-T2", *BUSY, env=server.env)
-    assert done.returncode == 0, done.stderr
-    assert "number of threads: 1\n" in done.stdout
-    assert "ceiling" not in done.stderr
