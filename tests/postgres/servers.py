@@ -30,8 +30,8 @@ def preparer(server: Server, *scripts: str, **reset: object) -> Preparer:
     return Preparer(server, find_engine(), SilentProgress(), asked, set(scripts) or {"tpcb-like"})
 
 
-def execute(server: Server, *statements: str) -> None:
-    with server.connect() as connection:
+def execute(server: Server, *statements: str, dbname: str | None = None) -> None:
+    with server.connect(dbname) as connection:
         for statement in statements:
             connection.execute(statement.encode())
 

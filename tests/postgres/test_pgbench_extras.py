@@ -1,16 +1,15 @@
-"""Features beyond pgbench's, under either name: percentiles, histograms, JSON, COPY, continuing after errors."""
+"""Features beyond pgbench's, under either name: percentiles, histograms, JSON, continuing after errors."""
 
 import json
 import re
 from pathlib import Path
 
-import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 from pgdyno.targets import Server
 from tests.load_recount import assert_p99_of
-from tests.postgres.test_pgdrive import drive, loaded, value
+from tests.postgres.test_pgdrive import drive, loaded
 
 __all__ = ["loaded"]
 
@@ -28,11 +27,6 @@ def test_percentiles_of_run_scripts_and_statements(loaded: Server) -> None:
     columns = re.match(r" +([\d.]+) +([\d.]+)  \\set aid random", blocks[1])
     assert columns is not None
     assert float(columns[1]) <= float(columns[2])
-
-
-def test_percentiles_without_a_list(loaded: Server) -> None:
-    done = drive(loaded, "-S", "-n", "-t", "20", "--percentiles")
-    assert re.findall(r"latency percentile ([\d.]+) = ", done.stdout) == ["50", "90", "95", "99", "99.9", "99.99"]
 
 
 def test_the_histogram_log_is_read_by_other_tools(loaded: Server, tmp_path: Path) -> None:
@@ -61,25 +55,10 @@ def test_a_file_that_cannot_be_made_ends_it_before_the_load(loaded: Server) -> N
         assert "tps" not in done.stdout
 
 
-@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
-def test_copy_in_scripts_works(loaded: Server, tmp_path: Path, protocol: str) -> None:
-    script = tmp_path / "copy.sql"
-    script.write_text(
-        "COPY pgbench_branches TO STDOUT;\nCOPY pgbench_history FROM STDIN;\nSELECT 41 + 1 AS answer \\gset\n"
-        "\\if :answer <> 42\nSELECT 1 / 0;\n\\endif\n"
-    )
-    before = value(loaded, "SELECT count(*) FROM pgbench_history")
-    done = drive(loaded, "-f", str(script), "-n", "-c", "2", "-t", "20", "-M", protocol)
-    assert done.returncode == 0, done.stderr
-    assert "actually processed: 40/40" in done.stdout
-    assert value(loaded, "SELECT count(*) FROM pgbench_history") == before
-
-
-@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
-def test_other_errors_can_be_passed_over(loaded: Server, tmp_path: Path, protocol: str) -> None:
+def test_other_errors_can_be_passed_over(loaded: Server, tmp_path: Path) -> None:
     script = tmp_path / "odd.sql"
     script.write_text("\\set odd random(0, 1)\nBEGIN;\nSELECT 1 / (1 - :odd::int);\nEND;\n")
-    args = ("-f", str(script), "-n", "-t", "100", "-M", protocol, "--random-seed=5", "--failures-detailed")
+    args = ("-f", str(script), "-n", "-t", "100", "-M", "prepared", "--random-seed=5", "--failures-detailed")
     done = drive(loaded, *args, "--continue-on-error", "--verbose-errors")
     assert done.returncode == 0, done.stderr
     failed = int(done.stdout.split("number of other failures: ")[1].split()[0])
@@ -88,16 +67,6 @@ def test_other_errors_can_be_passed_over(loaded: Server, tmp_path: Path, protoco
     assert done.stderr.count("client 0 got an error in command 2 (SQL) of script 0; ERROR:  division by zero") == failed
     assert done.stderr.count("client 0 ends the failed transaction (try 1/1)") == failed
     assert drive(loaded, *args).returncode == 2
-
-
-def test_a_retry_prepares_again_what_was_in_doubt(loaded: Server, tmp_path: Path) -> None:
-    script = tmp_path / "conflict.sql"
-    raises = "DO $$ BEGIN RAISE SQLSTATE '40001'; END $$;"
-    script.write_text(f"\\set odd random(0, 1)\nBEGIN;\nSELECT 1;\n\\if :odd\n{raises}\n\\endif\nEND;\n")
-    for protocol in ("extended", "prepared"):
-        done = drive(loaded, "-f", str(script), "-n", "-t", "50", "--max-tries=3", "-M", protocol, "--random-seed=3")
-        assert done.returncode == 0, done.stderr
-        assert int(done.stdout.split("total number of retries: ")[1].split()[0]) > 0
 
 
 def test_a_serializable_pipeline_can_be_prepared(loaded: Server, tmp_path: Path) -> None:
@@ -112,24 +81,8 @@ def test_a_serializable_pipeline_can_be_prepared(loaded: Server, tmp_path: Path)
 
 
 def test_connection_times_add_up_to_the_time_of_the_threads(loaded: Server) -> None:
-    done = drive(loaded, "-S", "-C", "-c", "32", "-j", "1", "-T", "2")
+    done = drive(loaded, "-S", "-C", "-c", "32", "-j", "1", "-T", "1")
     assert done.returncode == 0, done.stderr
     average_ms = float(done.stdout.split("average connection time = ")[1].split()[0])
     transactions = int(done.stdout.split("actually processed: ")[1].split()[0])
-    assert 0 < average_ms * transactions < 2.5e3, done.stdout
-
-
-def test_a_connection_that_is_refused_later_ends_its_client(loaded: Server, tmp_path: Path) -> None:
-    with loaded.connect() as connection:
-        connection.autocommit = True
-        connection.execute("CREATE DATABASE closing")
-    script = tmp_path / "closes.sql"
-    script.write_text("UPDATE pg_database SET datallowconn = false WHERE datname = 'closing';\n")
-    done = drive(loaded, "-f", str(script), "-n", "-C", "-t", "3", "-d", "closing")
-    with loaded.connect() as connection:
-        connection.autocommit = True
-        connection.execute("DROP DATABASE closing WITH (FORCE)")
-    assert done.returncode == 2
-    assert 'database "closing" is not currently accepting connections' in done.stderr
-    assert "client 0 aborted while establishing connection" in done.stderr
-    assert "actually processed: 1/3" in done.stdout
+    assert 0 < average_ms * transactions < 1.5e3, done.stdout
