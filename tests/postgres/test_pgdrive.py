@@ -3,7 +3,7 @@
 import itertools
 import json
 import os
-import signal
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,12 +39,6 @@ def drive_events(server: Server, tmp_path: Path, *args: str) -> tuple[subprocess
     return done, [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def value(server: Server, query: str) -> Any:  # noqa: ANN401 - a column of any type
-    with server.connect() as connection:
-        row = connection.execute(query.encode()).fetchone()
-    return present(row)[0]
-
-
 @pytest.fixture(scope="module")
 def loaded(server: Server) -> Server:
     done = drive(server, "-i", "-s", str(SCALE))
@@ -66,9 +60,11 @@ def test_a_duration_ends_the_load_and_tells_progress(loaded: Server, tmp_path: P
     assert done.returncode == 0, done.stderr
     assert "duration: 2 s" in done.stdout
     progress = [line for line in done.stderr.splitlines() if line.startswith("progress: ")]
-    assert progress[0].startswith("progress: 1.0 s, ")
-    assert " tps, lat " in progress[0]
-    assert progress[0].endswith(", 0 failed")
+    assert re.fullmatch("progress: 1.0 s, .* tps, lat .*, 0 failed", progress[0])
+    # a script of meta commands alone never waits for the server
+    script.write_text("\\set x 1\n")
+    done = drive(loaded, "-f", str(script), "-n", "-c", "2", "-T", "0.2")
+    assert done.returncode == 0, done.stderr
 
 
 def merged(blobs: list[str]) -> HdrHistogram:
@@ -133,47 +129,16 @@ def test_sql_that_fails_names_state_statement_and_client(loaded: Server, tmp_pat
     script.write_text("SELECT 1;\nSELECT * FROM nowhere;\n")
     done, events = drive_events(loaded, tmp_path, "-f", str(script), "-n", "-c", "2", "-t", "3")
     assert done.returncode == 2
-    assert (
-        'client 1 script 0 aborted in command 1 query 0: ERROR:  42P01: relation "nowhere" does not exist'
-        in done.stderr
-    )
+    message = 'relation "nowhere" does not exist'
+    assert f"client 1 script 0 aborted in command 1 query 0: ERROR:  42P01: {message}" in done.stderr
     assert "SELECT * FROM nowhere;" in done.stderr
     assert "Run was aborted; the above results are incomplete." in done.stderr
     errors = [event for event in events if event["event"] == "error"]
-    assert {(e["client"], e["command"], e["line"], e["sqlstate"]) for e in errors} == {
-        (0, 1, 2, "42P01"),
-        (1, 1, 2, "42P01"),
-    }
+    places = {(e["client"], e["command"], e["line"], e["sqlstate"]) for e in errors}
+    assert places == {(0, 1, 2, "42P01"), (1, 1, 2, "42P01")}
     end = events[-1]
     assert (end["outcome"], end["clients_aborted"], end["failed"]) == ("aborted", 2, 2)
-    assert end["errors"] == [{"sqlstate": "42P01", "message": 'relation "nowhere" does not exist', "count": 2}]
-
-
-def test_a_script_of_meta_commands_alone_ends_at_its_deadline(loaded: Server, tmp_path: Path) -> None:
-    script = tmp_path / "idle.sql"
-    script.write_text("\\set x 1\n")
-    done = drive(loaded, "-f", str(script), "-n", "-c", "2", "-T", "1")
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_load_with_its_summary(loaded: Server, number: int, code: int) -> None:
-    command = [str(PGDRIVE), "-S", "-c", "2", "-T", "60", "-R", "300", "-n", "--events=-"]
-    process = subprocess.Popen(
-        command, env=environment(loaded), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    lines = []
-    for line in present(process.stdout):
-        lines.append(json.loads(line))
-        if lines[-1]["event"] == "interval":
-            break
-    process.send_signal(number)
-    rest, said = process.communicate(timeout=PATIENCE_S)
-    end = json.loads(rest.splitlines()[-1])
-    assert process.returncode == code == end["exit_code"]
-    assert end["outcome"] == "interrupted"
-    assert end["scheduled"] == end["succeeded"] + end["failed"] + end["skipped"] + end["in_flight"]
-    assert "tps = " in said
+    assert end["errors"] == [{"sqlstate": "42P01", "message": message, "count": 2}]
 
 
 def test_a_reader_that_goes_away_ends_the_load(loaded: Server) -> None:

@@ -1,26 +1,29 @@
-"""TLS as in libpq: pgdrive compared with the real pgbench, and the content of encrypted sessions."""
+"""TLS and authentication as in libpq: pgdrive compared with pgbench and libpq, and the content of encrypted sessions.
+
+Rust's tests (crates/connect/src/tls, crates/wire) show what is accepted and refused in detail.
+"""
 
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import psycopg
 import pytest
+from psycopg.pq import ConnStatus, PGconn
 
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.pgbench_words import has_known_words, installed_pgbench, version_of
+from tests.postgres.test_pgdrive import PGDRIVE
 from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
 from tests.run_program import run_program
 
-PGDRIVE = Path(sys.executable).parent / "pgdrive"
 POLLERS = ["epoll", "io_uring"]
+by_poller = pytest.mark.parametrize("io", POLLERS)
 DONE = "number of transactions actually processed: 6/6"
-NO_ENTRY = "no pg_hba.conf entry for host"
-UNVERIFIED = "certificate verify failed"
-WRONG_NAME = "does not match host name"
+ENCRYPTED = "user=only_tls sslmode=require"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,7 @@ def secure(installed: Installation, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def loaded(secure: TlsServer) -> TlsServer:
     secure.use("server")
-    done = drive(secure, "user=only_tls sslmode=require", "-i", "-s", "2")
+    done = drive(secure, ENCRYPTED, "-i", "-s", "2")
     assert done.returncode == 0, done.stderr
     assert secure.value("SELECT count(*) FROM pgbench_accounts") == 200_000
     return secure
@@ -55,100 +58,113 @@ def drive(server: TlsServer, target: str, *args: str, **env: str) -> subprocess.
     return run(PGDRIVE, server, target, *args, **env)
 
 
+# ---- who connects ----
+
+
 class Case(NamedTuple):
-    """Returns the message for a client with these parameters and a server with this certificate."""
+    """The message for a client with these parameters and a server with this certificate."""
 
     certificate: str
     target: str
-    says: str = DONE
+    says: str
 
 
-def cases(*given: tuple[str, ...]) -> list[Case]:
-    return [Case(*one) for one in given]
+def cases(table: str) -> list[Case]:
+    """Reads lines of a certificate, parameters and what is said, if it is not success; NAME.crt is a file."""
+    found = []
+    for line in table.strip().splitlines():
+        given, _, says = line.partition(" => ")
+        certificate, _, target = given.partition(" ")
+        found.append(
+            Case(certificate, target.replace("ROOT", "sslmode=verify-full sslrootcert={root}.crt"), says or DONE)
+        )
+    return found
 
 
-LIKE_PGBENCH = cases(
-    # which way is taken
-    ("server", "user=only_tls sslmode=disable", NO_ENTRY),
-    ("server", "user=only_tls sslmode=allow"),
-    ("server", "user=only_tls sslmode=prefer"),
-    ("server", "user=only_tls"),
-    ("server", "user=only_tls sslmode=require"),
-    ("server", "user=only_plain sslmode=disable"),
-    ("server", "user=only_plain sslmode=allow"),
-    ("server", "user=only_plain sslmode=prefer"),
-    ("server", "user=only_plain sslmode=require", NO_ENTRY),
-    ("server", "user=only_plain sslmode=prefer sslrootcert={other}.crt"),
-    ("server", "user=only_tls sslmode=prefer sslrootcert={other}.crt", UNVERIFIED),
-    ("server", "user=nobody_at_all sslmode=prefer", 'role "nobody_at_all" does not exist'),
-    # whom to trust
-    ("server", "user=only_tls sslmode=verify-ca sslrootcert={root}.crt"),
-    ("server", "user=only_tls sslmode=verify-ca sslrootcert={other}.crt", UNVERIFIED),
-    ("server", "user=only_tls sslmode=require sslrootcert={other}.crt", UNVERIFIED),
-    ("server", "user=only_tls sslmode=require sslrootcert={nowhere}.crt"),
-    ("server", "user=only_tls sslmode=verify-ca", "root certificate file"),
-    ("server", "user=only_tls sslmode=verify-full", "does not exist"),
-    ("server", "user=only_tls sslmode=verify-full sslrootcert={root}.crt"),
-    ("server", "host=localhost user=only_tls sslmode=verify-full sslrootcert={root}.crt"),
-    ("elsewhere", "user=only_tls sslmode=verify-ca sslrootcert={root}.crt"),
-    ("elsewhere", "host=localhost user=only_tls sslmode=verify-full sslrootcert={root}.crt", WRONG_NAME),
-    ("elsewhere", "host=a.example hostaddr=127.0.0.1 user=only_tls sslmode=verify-full sslrootcert={root}.crt"),
-    ("elsewhere", "host= hostaddr=127.0.0.1 user=only_tls sslmode=verify-full sslrootcert={root}.crt", "host name"),
-    ("expired", "user=only_tls sslmode=verify-ca sslrootcert={root}.crt", UNVERIFIED),
-    ("expired", "user=only_tls sslmode=require"),
-    # certificates as the manual makes them
-    ("simple", "host=localhost user=only_tls sslmode=verify-full sslrootcert={root}.crt"),
-    ("simple", "user=only_tls sslmode=verify-full sslrootcert={root}.crt", WRONG_NAME),
-    ("simple", "user=only_tls sslmode=verify-ca sslrootcert={other}.crt", UNVERIFIED),
-    ("alone", "user=only_tls sslmode=verify-ca sslrootcert={alone}.crt"),
-    ("alone", "host=localhost user=only_tls sslmode=verify-full sslrootcert={alone}.crt"),
-    ("alone", "user=only_tls sslmode=verify-full sslrootcert={alone}.crt", WRONG_NAME),
-    ("alone", "user=only_tls sslmode=verify-ca sslrootcert={root}.crt", UNVERIFIED),
-    # our own certificate
-    ("server", "user=by_cert sslmode=require sslcert={by_cert}.crt sslkey={by_cert}.key"),
-    ("server", "user=by_cert sslmode=require", "connection requires a valid client certificate"),
-    ("server", "user=by_cert sslmode=require sslcert={nowhere}.crt sslkey={by_cert}.key", "a valid client certificate"),
-    ("server", "user=by_cert sslmode=require sslcert={stranger}.crt sslkey={stranger}.key", "unknown ca"),
-    ("server", "user=only_tls sslmode=require sslcert={by_cert}.crt sslkey={open}.key", "group or world access"),
-    ("server", "user=only_tls sslmode=require sslcert={by_cert}.crt sslkey={root}.key", "key values mismatch"),
-    ("server", "user=only_tls sslmode=require sslcert={by_cert}.crt sslkey={nowhere}.key", "but not private key file"),
-    # binding
-    ("server", "user=by_scram sslmode=require channel_binding=require"),
-    ("server", "user=by_scram sslmode=require channel_binding=prefer"),
-    ("server", "user=by_scram sslmode=require channel_binding=disable"),
-    ("server", "user=by_scram sslmode=disable channel_binding=prefer"),
-    ("server", "user=by_scram sslmode=disable channel_binding=require", "channel binding required, but SSL not in use"),
-    ("server", "user=by_password sslmode=require channel_binding=require", "binding required but not"),
-    ("server", "user=only_tls sslmode=require channel_binding=require", "authenticated client without channel binding"),
-    # versions
-    ("server", "user=only_tls sslmode=require ssl_max_protocol_version=TLSv1.2"),
-    ("server", "user=by_scram sslmode=require channel_binding=require ssl_max_protocol_version=TLSv1.2"),
-    ("server", "user=only_tls sslmode=require ssl_min_protocol_version=TLSv1.3"),
-    ("server", "ssl_min_protocol_version=TLSv1.3 ssl_max_protocol_version=TLSv1.2", "SSL protocol version range"),
-    ("server", "sslmode=perhaps", 'invalid sslmode value: "perhaps"'),
-)  # fmt: skip
+LIKE_PGBENCH = cases("""
+server user=only_tls sslmode=disable => no pg_hba.conf entry for host
+server user=only_tls sslmode=allow
+server user=only_tls
+server user=only_plain sslmode=allow
+server user=only_plain sslmode=prefer
+server user=only_plain sslmode=require => no pg_hba.conf entry for host
+server user=only_plain sslmode=prefer sslrootcert={other}.crt
+server user=only_tls sslmode=prefer sslrootcert={other}.crt => certificate verify failed
+server user=nobody_at_all sslmode=prefer => role "nobody_at_all" does not exist
+server user=only_tls sslmode=verify-ca sslrootcert={root}.crt
+server user=only_tls sslmode=require sslrootcert={other}.crt => certificate verify failed
+server user=only_tls sslmode=require sslrootcert={nowhere}.crt
+server user=only_tls sslmode=verify-ca => root certificate file
+server user=only_tls ROOT
+server host=localhost user=only_tls ROOT
+elsewhere user=only_tls sslmode=verify-ca sslrootcert={root}.crt
+elsewhere host=localhost user=only_tls ROOT => does not match host name
+elsewhere host=a.example hostaddr=127.0.0.1 user=only_tls ROOT
+elsewhere host= hostaddr=127.0.0.1 user=only_tls ROOT => host name
+expired user=only_tls sslmode=verify-ca sslrootcert={root}.crt => certificate verify failed
+expired user=only_tls sslmode=require
+simple host=localhost user=only_tls ROOT
+alone host=localhost user=only_tls sslmode=verify-full sslrootcert={alone}.crt
+alone user=only_tls sslmode=verify-ca sslrootcert={root}.crt => certificate verify failed
+server user=by_cert sslmode=require sslcert={by_cert}.crt sslkey={by_cert}.key
+server user=by_cert sslmode=require sslcert={nowhere}.crt sslkey={by_cert}.key => a valid client certificate
+server user=by_cert sslmode=require sslcert={stranger}.crt sslkey={stranger}.key => unknown ca
+server user=only_tls sslmode=require sslcert={by_cert}.crt sslkey={open}.key => group or world access
+server user=only_tls sslmode=require sslcert={by_cert}.crt sslkey={root}.key => key values mismatch
+server user=by_scram sslmode=require channel_binding=require
+server user=by_scram sslmode=require channel_binding=disable
+server user=by_scram sslmode=disable channel_binding=prefer
+server user=by_scram sslmode=disable channel_binding=require => channel binding required, but SSL not in use
+server user=by_password sslmode=require channel_binding=require => binding required but not
+server user=only_tls sslmode=require ssl_max_protocol_version=TLSv1.2
+server user=by_scram sslmode=require channel_binding=require ssl_max_protocol_version=TLSv1.2
+server user=only_tls sslmode=require ssl_min_protocol_version=TLSv1.3
+server ssl_min_protocol_version=TLSv1.3 ssl_max_protocol_version=TLSv1.2 => SSL protocol version range
+""")
 
+BY_CERT = "sslcert={by_cert}.crt sslkey={by_cert}.key"
 # what the pgbench of PostgreSQL 15 does not know yet
-OURS = cases(
-    ("server", "user=only_tls sslmode=require sslnegotiation=direct"),
-    ("server", "user=only_tls sslmode=prefer sslnegotiation=direct", 'weak sslmode "prefer"'),
-    ("server", "user=only_tls sslmode=verify-ca sslrootcert=system", 'weak sslmode "verify-ca"'),
-    ("server", "user=by_cert sslmode=require sslcertmode=require sslcert={by_cert}.crt sslkey={by_cert}.key"),
-    ("server", "user=only_tls sslmode=require sslcertmode=require", "without a valid SSL certificate"),
-    ("server", "user=only_plain sslmode=disable sslcertmode=require", "did not request an SSL certificate"),
-    (
-        "server",
-        "user=by_cert sslmode=require sslcertmode=disable sslcert={by_cert}.crt sslkey={by_cert}.key",
-        "connection requires a valid client certificate",
-    ),
-    (
-        "server",
-        "user=only_tls sslmode=require sslcert={by_cert}.crt sslkey={locked}.key",
-        "it is encrypted, which is not supported",
-    ),
-    ("server", "sslmode=require ssl_max_protocol_version=TLSv1.1", "TLS is spoken from version 1.2 on"),
-    ("server", "user=only_tls sslmode=require sslsni=0"),
-)
+OURS = cases(f"""
+server user=only_tls sslmode=require sslnegotiation=direct
+server user=only_tls sslmode=prefer sslnegotiation=direct => weak sslmode "prefer"
+server user=only_tls sslmode=verify-ca sslrootcert=system => weak sslmode "verify-ca"
+server user=by_cert sslmode=require sslcertmode=require {BY_CERT}
+server user=only_tls sslmode=require sslcertmode=require => without a valid SSL certificate
+server user=only_plain sslmode=disable sslcertmode=require => did not request an SSL certificate
+server user=by_cert sslmode=require sslcertmode=disable {BY_CERT} => connection requires a valid client certificate
+server user=only_tls sslmode=require sslcert={{by_cert}}.crt sslkey={{locked}}.key => it is encrypted, which
+server sslmode=require ssl_max_protocol_version=TLSv1.1 => TLS is spoken from version 1.2 on
+server user=only_tls sslmode=require sslsni=0
+""")
+LOAD = ("-n", "-S", "-c", "2", "-t", "3")
+
+
+def expect(done: subprocess.CompletedProcess[str], says: str = DONE, target: str = "") -> None:
+    assert says in done.stdout + done.stderr, target
+    assert done.returncode == (0 if says == DONE else 1), done.stderr
+
+
+@pytest.mark.parametrize("case", LIKE_PGBENCH, ids=lambda case: f"{case.certificate} {case.target}")
+def test_connects_as_pgbench_does(loaded: TlsServer, case: Case) -> None:
+    theirs = installed_pgbench()
+    connect_with_both_pollers(loaded, case)
+    # of messages in unknown words, only that there is one
+    theirs_says = case.says if case.says == DONE or has_known_words(version_of(theirs)) else ""
+    done = run(theirs, loaded, filled(loaded, case.target), *LOAD)
+    assert theirs_says in done.stdout + done.stderr
+    assert done.returncode == (0 if case.says == DONE else 1), done.stderr
+
+
+@pytest.mark.parametrize("case", OURS, ids=lambda case: f"{case.certificate} {case.target}")
+def test_connects_as_newer_libpq_does(loaded: TlsServer, case: Case) -> None:
+    connect_with_both_pollers(loaded, case)
+
+
+def connect_with_both_pollers(server: TlsServer, case: Case) -> None:
+    server.use(case.certificate)
+    # a refusal comes before there is a poller
+    for io in POLLERS if case.says == DONE else POLLERS[:1]:
+        expect(drive(server, filled(server, case.target), *LOAD, f"--io={io}"), case.says)
 
 
 def filled(server: TlsServer, target: str) -> str:
@@ -156,39 +172,11 @@ def filled(server: TlsServer, target: str) -> str:
     return target.format(**{name: server.certificates[name] for name in names})
 
 
-def expect(done: subprocess.CompletedProcess[str], case: Case) -> None:
-    assert case.says in done.stdout + done.stderr
-    assert done.returncode == (0 if case.says == DONE else 1), done.stderr
-
-
-@pytest.mark.parametrize("case", LIKE_PGBENCH, ids=lambda case: f"{case.certificate} {case.target}")
-def test_connects_as_pgbench_does(loaded: TlsServer, case: Case) -> None:
-    theirs = installed_pgbench()
-    loaded.use(case.certificate)
-    target = filled(loaded, case.target)
-    args = ["-n", "-S", "-c", "2", "-t", "3"]
-    # of messages in unknown words, only that there is one
-    theirs_says = case.says if case.says == DONE or has_known_words(version_of(theirs)) else ""
-    expect(run(theirs, loaded, target, *args), case._replace(says=theirs_says))
-    for io in POLLERS:
-        expect(drive(loaded, target, *args, f"--io={io}"), case)
-
-
-@pytest.mark.parametrize("case", OURS, ids=lambda case: f"{case.certificate} {case.target}")
-def test_connects_as_newer_libpq_does(loaded: TlsServer, case: Case) -> None:
-    loaded.use(case.certificate)
-    for io in POLLERS:
-        expect(drive(loaded, filled(loaded, case.target), "-n", "-S", "-c", "2", "-t", "3", f"--io={io}"), case)
-
-
 def test_the_systems_authorities(loaded: TlsServer) -> None:
     loaded.use("server")
-    args = ("-n", "-S", "-c", "2", "-t", "3")
-    target = "user=only_tls sslrootcert=system"
-    known = drive(loaded, target, *args, SSL_CERT_FILE=loaded.certificates["root.crt"])
-    expect(known, Case("server", target))
-    unknown = drive(loaded, target, *args, SSL_CERT_FILE=loaded.certificates["other.crt"])
-    expect(unknown, Case("server", target, UNVERIFIED))
+    for name, says in [("root.crt", DONE), ("other.crt", "certificate verify failed")]:
+        file = loaded.certificates[name]
+        expect(drive(loaded, "user=only_tls sslrootcert=system", *LOAD, SSL_CERT_FILE=file), says)
 
 
 def test_files_in_the_home_are_found(loaded: TlsServer) -> None:
@@ -199,13 +187,14 @@ def test_files_in_the_home_are_found(loaded: TlsServer) -> None:
     for name, file in (("root.crt", "root.crt"), ("by_cert.crt", "postgresql.crt"), ("by_cert.key", "postgresql.key")):
         shutil.copyfile(loaded.certificates[name], own / file)
     (own / "postgresql.key").chmod(0o600)
-    args = ("-n", "-S", "-c", "2", "-t", "3")
-    target = "host=localhost user=by_cert sslmode=verify-full"
-    expect(drive(loaded, target, *args, HOME=str(home)), Case("server", target))
+    expect(drive(loaded, "host=localhost user=by_cert sslmode=verify-full", *LOAD, HOME=str(home)))
     # require verifies too, now that there is a root
     shutil.copyfile(loaded.certificates["other.crt"], own / "root.crt")
-    target = "user=by_cert sslmode=require"
-    expect(drive(loaded, target, *args, HOME=str(home)), Case("server", target, UNVERIFIED))
+    done = drive(loaded, "user=by_cert sslmode=require", *LOAD, HOME=str(home))
+    expect(done, "certificate verify failed")
+
+
+# ---- encrypted sessions ----
 
 
 @pytest.fixture
@@ -214,7 +203,7 @@ def script(tmp_path: Path) -> Path:
 
 
 @pytest.mark.long_cases("[TLSv1.2-extended", "[TLSv1.2-prepared", "[TLSv1.2-simple-io_uring]")
-@pytest.mark.parametrize("io", POLLERS)
+@by_poller
 @pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 def test_transactions_run_encrypted(loaded: TlsServer, io: str, protocol: str, version: str, script: Path) -> None:
@@ -222,18 +211,18 @@ def test_transactions_run_encrypted(loaded: TlsServer, io: str, protocol: str, v
     script.write_text(
         f"SELECT 1 / (ssl AND version = '{version}')::int FROM pg_stat_ssl WHERE pid = pg_backend_pid();\n"
         "\\set aid random(1, 200000)\n"
-        "BEGIN;\nUPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :aid;\nEND;\n"
+        "BEGIN;\nUPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :aid;\n\\sleep 1 ms\nEND;\n"
     )
     loaded.use("server")
-    target = f"user=only_tls sslmode=require ssl_min_protocol_version={version} ssl_max_protocol_version={version}"
-    for sessions in ([], ["-C"]):
-        args = ["-n", "-f", str(script), "-M", protocol, f"--io={io}", "-c", "4", "-j", "2", "-t", "20"]
+    target = f"{ENCRYPTED} ssl_min_protocol_version={version} ssl_max_protocol_version={version}"
+    for sessions in (["-R", "400"], ["-C"]):
+        args = ["-n", "-f", str(script), "-M", protocol, f"--io={io}", "-c", "4", "-j", "2", "-t", "10"]
         done = drive(loaded, target, *args, *sessions)
         assert done.returncode == 0, done.stderr
-        assert "number of transactions actually processed: 80/80" in done.stdout
+        assert "number of transactions actually processed: 40/40" in done.stdout
 
 
-@pytest.mark.parametrize("io", POLLERS)
+@by_poller
 def test_megabytes_go_both_ways(loaded: TlsServer, io: str, script: Path) -> None:
     script.write_text(
         # with its quotes, for a variable stands in a statement as it is
@@ -241,36 +230,24 @@ def test_megabytes_go_both_ways(loaded: TlsServer, io: str, script: Path) -> Non
         # a division by zero when a byte was lost or changed
         "SELECT 1 / (md5(:large) = md5(string_agg(md5(i::text), '')))::int FROM generate_series(1, 40000) AS i;\n"
         "SELECT repeat('x', 3000000);\n"
-        "COPY pgbench_accounts TO STDOUT;\n"
+        "COPY pgbench_tellers TO STDOUT;\n"
         "COPY pgbench_history FROM STDIN;\n"
         "SELECT 1;\n"
     )
     loaded.use("server")
-    done = drive(loaded, "user=only_tls sslmode=require", "-n", "-f", str(script), "-c", "3", "-t", "2", f"--io={io}")
-    assert done.returncode == 0, done.stderr
-    assert "number of transactions actually processed: 6/6" in done.stdout
+    expect(drive(loaded, ENCRYPTED, "-n", "-f", str(script), "-c", "3", "-t", "2", f"--io={io}"))
 
 
-@pytest.mark.parametrize("io", POLLERS)
+@by_poller
 def test_a_session_that_is_terminated(loaded: TlsServer, io: str, script: Path) -> None:
     script.write_text("SELECT pg_terminate_backend(pg_backend_pid());\n")
     loaded.use("server")
     args = ["-n", "-f", str(script), "-c", "1", "-t", "3", f"--io={io}"]
     plain = drive(loaded, "user=only_plain sslmode=disable", *args)
-    sealed = drive(loaded, "user=only_tls sslmode=require", *args)
+    sealed = drive(loaded, ENCRYPTED, *args)
     assert "terminating connection due to administrator command" in sealed.stderr
     assert sealed.returncode == plain.returncode == 2
     assert sealed.stderr.splitlines() == plain.stderr.splitlines()
-
-
-@pytest.mark.parametrize("io", POLLERS)
-def test_sleeping_clients_and_schedules(loaded: TlsServer, io: str, script: Path) -> None:
-    script.write_text("SELECT 1;\n\\sleep 5 ms\nSELECT 2;\n")
-    loaded.use("server")
-    args = ["-n", "-f", str(script), "-c", "4", "-R", "200", "-t", "10", f"--io={io}"]
-    done = drive(loaded, "user=only_tls sslmode=require", *args)
-    assert done.returncode == 0, done.stderr
-    assert "number of transactions actually processed: 40/40" in done.stdout
 
 
 def test_sessions_end_in_order(loaded: TlsServer) -> None:
@@ -279,7 +256,7 @@ def test_sessions_end_in_order(loaded: TlsServer) -> None:
     before = len(log.read_text())
     for io in POLLERS:
         for sessions in ([], ["-C"]):
-            done = drive(loaded, "user=only_tls sslmode=require", "-S", "-c", "4", "-t", "5", f"--io={io}", *sessions)
+            done = drive(loaded, ENCRYPTED, "-S", "-c", "4", "-t", "5", f"--io={io}", *sessions)
             assert done.returncode == 0, done.stderr
     loaded.wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'only_tls'")
     assert log.read_text()[before:] == ""
@@ -288,4 +265,94 @@ def test_sessions_end_in_order(loaded: TlsServer) -> None:
 def test_unix_sockets_have_no_tls(loaded: TlsServer, script: Path) -> None:
     script.write_text("SELECT 1 / (NOT ssl)::int FROM pg_stat_ssl WHERE pid = pg_backend_pid();\n")
     target = f"host={loaded.folder} user=postgres sslmode=verify-full"
-    expect(drive(loaded, target, "-n", "-f", str(script), "-c", "2", "-t", "3"), Case("server", target))
+    expect(drive(loaded, target, "-n", "-f", str(script), "-c", "2", "-t", "3"))
+
+
+# ---- authentication ----
+
+# only_plain needs no password
+USERS = ["by_scram", "by_password", "by_md5", "only_plain"]
+REQUIRED = [
+    "none", "!none", "md5", "!md5", "password", "!password", "scram-sha-256", "gss", "oauth", "password,scram-sha-256",
+    "none,scram-sha-256", "!password,!scram-sha-256", "!scram-sha-256,!oauth", "scram-sha-256,!md5", "md5,", "MD5",
+]  # fmt: skip
+
+
+def conninfo(server: TlsServer, user: str, more: str) -> str:
+    return f"host=127.0.0.1 port={server.port} dbname=postgres user={user} sslmode=disable {more}"
+
+
+def libpqs(target: str) -> str:
+    connection = PGconn.connect(target.encode())
+    try:
+        return "" if connection.status == ConnStatus.OK else connection.error_message.decode().strip()
+    finally:
+        connection.finish()
+
+
+def pgdrives(server: TlsServer, script: Path, target: str) -> str:
+    script.write_text("SELECT 1;\n")
+    done = run(PGDRIVE, server, target, "-n", "-f", str(script), "-t", "1", PGPASSWORD="")
+    said = done.stderr.split("pgdrive: error: ")[1].strip() if done.returncode else ""
+    assert done.returncode == (1 if said else 0)
+    return said
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_pgdrive_allows_the_same_methods_as_libpq(secure: TlsServer, script: Path, user: str) -> None:
+    assert psycopg.pq.version() >= 180000, "oauth came with libpq 18"
+    allowed = set()
+    for required in REQUIRED:
+        more = f"password={PASSWORD} require_auth='{required}'"
+        expected = libpqs(conninfo(secure, user, more))
+        assert pgdrives(secure, script, f"user={user} sslmode=disable {more}") == expected, required
+        allowed |= set() if expected else {required}
+    # so that libpq is not compared with itself refusing everything
+    assert {"by_password": "password", "by_md5": "!none"}.get(user, "none,scram-sha-256") in allowed
+    assert not {"MD5", "md5,", "gss"} & allowed
+    # libpq means an empty list to allow everything, and refuses every password
+    assert pgdrives(secure, script, f"user={user} sslmode=disable password={PASSWORD} require_auth=''") == ""
+
+
+def test_require_auth_can_come_from_the_environment(secure: TlsServer) -> None:
+    refused = drive(secure, "user=by_password sslmode=disable", *LOAD, PGREQUIREAUTH="scram-sha-256")
+    expect(refused, 'authentication method requirement "scram-sha-256" failed: server requested a cleartext password')
+
+
+def test_pgdrive_refuses_as_libpq_does(secure: TlsServer, script: Path, tmp_path: Path) -> None:
+    passfile = tmp_path / "pgpass"
+    passfile.write_text(f"*:*:*:by_scram:{PASSWORD}\n*:*:*:by_md5:wrong\n")
+    passfile.chmod(0o600)
+    read_only = "options='-c default_transaction_read_only=on'"
+    verdicts = {}
+    for user, more in [
+        ("by_scram", "password=wrong"),
+        ("by_md5", ""),
+        ("by_scram", f"passfile={passfile}"),
+        ("by_md5", f"passfile={passfile}"),
+        ("only_plain", "dbname=missing"),
+        ("only_plain", f"host={secure.folder} requirepeer=nosuchuser"),
+        ("only_plain", "target_session_attrs=standby"),
+        ("only_plain", "target_session_attrs=primary"),
+        ("only_plain", "target_session_attrs=prefer-standby"),
+        ("only_plain", f"target_session_attrs=read-only {read_only}"),
+        ("only_plain", f"target_session_attrs=read-write {read_only}"),
+    ]:
+        target = conninfo(secure, user, more)
+        verdicts[target] = pgdrives(secure, script, target)
+        assert verdicts[target] == libpqs(target), target
+    assert sum(not said for said in verdicts.values()) == 4
+
+
+def test_new_connections_come_in_with_kept_and_with_derived_keys_of_scram(
+    secure: TlsServer, script: Path, tmp_path: Path
+) -> None:
+    """Rust's tests show which keys are used."""
+    script.write_text("SELECT 1;\n")
+    for option in [(), ("--scram-cache=off",)]:
+        args = ("user=by_scram sslmode=disable", "-n", "-f", str(script), "-C", "-c", "2", "-t", "3", *option)
+        expect(drive(secure, *args))
+    expect(drive(secure, "user=by_scram", "--scram-cache=never"), 'invalid value of --scram-cache: "never"')
+    pgbench = tmp_path / "pgbench"
+    pgbench.symlink_to(PGDRIVE)
+    expect(run(pgbench, secure, "user=by_scram", "--scram-cache=off"), "unrecognized option '--scram-cache'")

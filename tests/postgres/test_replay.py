@@ -9,8 +9,8 @@ import pytest
 
 from pgdyno.targets import Server
 from tests.postgres.replay_sample import Sample, Statement, prepared, replay, simple
+from tests.postgres.servers import value
 from tests.postgres.test_abandoned_statements import Load
-from tests.postgres.test_pgdrive import value
 
 S = 1000
 """Milliseconds of a second."""

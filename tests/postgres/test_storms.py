@@ -12,7 +12,8 @@ from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import pgdyno, the_run
 from tests.postgres.test_own_poolers import own_plan
-from tests.postgres.test_pgdrive_tls import PGDRIVE, drive, secure
+from tests.postgres.test_pgdrive import PGDRIVE
+from tests.postgres.test_pgdrive_tls import drive, secure
 from tests.postgres.tls_server import PASSWORD, TlsServer, make_certificates
 from tests.run_program import run_program
 
