@@ -196,12 +196,12 @@ def test_the_rate_of_a_load_is_for_its_kind_of_target(tmp_path: Path) -> None:
     assert load_rate(tmp_path, ["embedded"], "sbtest") == LOAD_S_A_SCALE
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"pgbench into embedded": "fast"}', '{"pgbench into embedded": NaN}'])
-def test_a_damaged_file_of_rates_is_ignored(tmp_path: Path, content: str) -> None:
-    (tmp_path / FILE).write_text(content)
-    assert load_rate(tmp_path, ["embedded"], "pgbench") == LOAD_S_A_SCALE
-    keep_load_rate(tmp_path, "embedded", "pgbench", 100, 50.0)
-    assert load_rate(tmp_path, ["embedded"], "pgbench") == 0.5
+def test_a_damaged_file_of_rates_is_ignored(tmp_path: Path) -> None:
+    for content in ("", "[]", '{"pgbench into embedded": "fast"}', '{"pgbench into embedded": NaN}'):
+        (tmp_path / FILE).write_text(content)
+        assert load_rate(tmp_path, ["embedded"], "pgbench") == LOAD_S_A_SCALE
+        keep_load_rate(tmp_path, "embedded", "pgbench", 100, 50.0)
+        assert load_rate(tmp_path, ["embedded"], "pgbench") == 0.5
 
 
 def test_the_loads_of_a_place_share_its_time() -> None:

@@ -77,19 +77,19 @@ def test_nothing_dearer_than_a_keeper_and_nothing_smaller_than_a_failure_is_trie
             verdicts[target] = Verdict.KEPT if target in keeps else Verdict.FAILED
 
 
-@pytest.mark.parametrize("undecided", [Verdict.UNDECIDED, Verdict.UNMEASURED])
-def test_a_target_that_is_not_decided_says_nothing_about_others(undecided: Verdict) -> None:
-    families, prices = [["s", "m", "l"]], {"s": 1.0, "m": 2.0, "l": 4.0}
-    assert next_target(families, prices, {}) == "m"
-    assert next_target(families, prices, {"m": undecided}) == "s"
-    assert next_target(families, prices, {"m": undecided, "s": Verdict.FAILED}) == "l"
-    done = {"m": undecided, "s": Verdict.FAILED, "l": Verdict.KEPT}
-    assert next_target(families, prices, done) is None
-    assert open_targets(families, prices, done) == set()
-    # a smaller and dearer server is worth a trial only if the larger one was not decided
-    dear = {"s": 3.0, "m": 2.0, "l": 4.0}
-    assert next_target([["s", "m"]], dear, {"m": Verdict.FAILED}) is None
-    assert next_target([["s", "m"]], dear, {"m": undecided}) == "s"
+def test_a_target_that_is_not_decided_says_nothing_about_others() -> None:
+    for undecided in (Verdict.UNDECIDED, Verdict.UNMEASURED):
+        families, prices = [["s", "m", "l"]], {"s": 1.0, "m": 2.0, "l": 4.0}
+        assert next_target(families, prices, {}) == "m"
+        assert next_target(families, prices, {"m": undecided}) == "s"
+        assert next_target(families, prices, {"m": undecided, "s": Verdict.FAILED}) == "l"
+        done = {"m": undecided, "s": Verdict.FAILED, "l": Verdict.KEPT}
+        assert next_target(families, prices, done) is None
+        assert open_targets(families, prices, done) == set()
+        # a smaller and dearer server is worth a trial only if the larger one was not decided
+        dear = {"s": 3.0, "m": 2.0, "l": 4.0}
+        assert next_target([["s", "m"]], dear, {"m": Verdict.FAILED}) is None
+        assert next_target([["s", "m"]], dear, {"m": undecided}) == "s"
 
 
 def test_the_cheapest_of_the_middles_comes_first_and_equal_prices_are_not_tried() -> None:

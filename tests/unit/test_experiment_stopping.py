@@ -146,8 +146,8 @@ def test_decided_points_get_no_more_trials_and_the_others_continue(tmp_path: Pat
     assert look_line(last).endswith("6 of at most 20 pairs")
     # a run that is resumed decides the same: each attempt begins with what is stored
     parts = SampleRun(about)
-    for _ in range(40):
-        measured(parts, Looks(rule, trials, lambda: parts), trials, noisy, most=7)
+    for _ in range(10):
+        measured(parts, Looks(rule, trials, lambda: parts), trials, noisy, most=11)
     assert [(trial.target, trial.repeat) for trial in parts.trials] == [
         (trial.target, trial.repeat) for trial in run.trials
     ]

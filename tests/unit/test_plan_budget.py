@@ -109,26 +109,26 @@ TRIAL = {"warmup": "5s", "duration": "60s", "repeats": 8}
 TWO = {name: {"kind": "embedded", "version": name[2:]} for name in ("pg17", "pg18")}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"target": TWO}, {"sweep": {"clients": [1, 2, 4, 8, 16, 32], "settings": {"work_mem": ["4MB", "64MB"]}}}],
-)
-def test_points_go_before_a_verdict_between_arms_does(changes: dict[str, object]) -> None:
-    wanted = plan(trial=TRIAL, **changes)
-    for time in (900, 400, 150):
-        fitted = fit(wanted, room(time)).plan
-        assert fitted.trial.most_repeats >= 6
-        assert seconds(fitted) <= time
-        arms = {name for point in fitted.points() for name in point.settings.items()} or fitted.target
-        assert len(arms) == 2
-    with pytest.raises(UsageError) as refused:
-        fit(wanted, room(60))
-    assert re.fullmatch(
-        r"6 trials at one point of each arm need about \w+, and a verdict needs that many: give a longer --budget, "
-        r"or remove arms",
-        present(refused.value.hint),
-    )
-    assert fit(wanted, room(needed(refused) + 1)).plan.trial.repeats == 6
+def test_points_go_before_a_verdict_between_arms_does() -> None:
+    for changes in (
+        {"target": TWO},
+        {"sweep": {"clients": [1, 2, 4, 8, 16, 32], "settings": {"work_mem": ["4MB", "64MB"]}}},
+    ):
+        wanted = plan(trial=TRIAL, **changes)
+        for time in (900, 400, 150):
+            fitted = fit(wanted, room(time)).plan
+            assert fitted.trial.most_repeats >= 6
+            assert seconds(fitted) <= time
+            arms = {name for point in fitted.points() for name in point.settings.items()} or fitted.target
+            assert len(arms) == 2
+        with pytest.raises(UsageError) as refused:
+            fit(wanted, room(60))
+        assert re.fullmatch(
+            r"6 trials at one point of each arm need about \w+, and a verdict needs that many: give a longer --budget, "
+            r"or remove arms",
+            present(refused.value.hint),
+        )
+        assert fit(wanted, room(needed(refused) + 1)).plan.trial.repeats == 6
 
 
 def test_fewer_pairs_than_a_verdict_needs_stay_where_the_plan_asks_for_them() -> None:

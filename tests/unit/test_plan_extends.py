@@ -55,20 +55,20 @@ def touch(folder: Path, *names: str) -> None:
         (folder / name).write_text("SELECT 1;")
 
 
-@pytest.mark.parametrize("name", ["base", "base.toml", "./base.toml"])
-def test_tables_are_merged_and_lists_replaced(folder: Path, name: str) -> None:
-    text = (
-        f'extends = "{name}"\nname = "mine"\nsweep.clients = [4]\ntrial.repeats = 6\n'
-        'target.pg18.settings.jit = "on"\ntarget.pg17 = { kind = "embedded", version = "17" }\n'
-    )
-    found = plan(folder, text)
-    assert (found.name, found.sweep.clients, found.workload.scale) == ("mine", [4], 5)
-    assert (found.trial.repeats, found.trial.duration) == (6, 10.0)
-    assert list(found.target) == ["pg18", "pg17"]
-    assert isinstance(found.target["pg18"], EmbeddedTarget)
-    assert found.target["pg18"].settings == {"work_mem": "4MB", "jit": "on"}
-    assert found.sweep.settings == {"work_mem": ["4MB", "8MB"]}
-    assert "extends" not in found.as_resolved()
+def test_tables_are_merged_and_lists_replaced(folder: Path) -> None:
+    for name in ("base", "base.toml", "./base.toml"):
+        text = (
+            f'extends = "{name}"\nname = "mine"\nsweep.clients = [4]\ntrial.repeats = 6\n'
+            'target.pg18.settings.jit = "on"\ntarget.pg17 = { kind = "embedded", version = "17" }\n'
+        )
+        found = plan(folder, text)
+        assert (found.name, found.sweep.clients, found.workload.scale) == ("mine", [4], 5)
+        assert (found.trial.repeats, found.trial.duration) == (6, 10.0)
+        assert list(found.target) == ["pg18", "pg17"]
+        assert isinstance(found.target["pg18"], EmbeddedTarget)
+        assert found.target["pg18"].settings == {"work_mem": "4MB", "jit": "on"}
+        assert found.sweep.settings == {"work_mem": ["4MB", "8MB"]}
+        assert "extends" not in found.as_resolved()
 
 
 def test_a_chain_of_plans_with_overrides_last_and_a_file_before_the_catalogue(folder: Path) -> None:
@@ -88,7 +88,6 @@ def test_a_chain_of_plans_with_overrides_last_and_a_file_before_the_catalogue(fo
 def test_settings_of_a_sweep_are_merged_and_what_excludes_inherited_keys_replaces_them(folder: Path) -> None:
     found = plan(folder, 'extends = "base"\n[sweep]\n"settings.work_mem" = "1MB"\nsettings.jit = "off"\n')
     assert found.sweep.settings == {"work_mem": ["1MB"], "jit": ["off"]}
-
     phased = BASE.replace('warmup = "1s"\nduration = "10s"\n', "") + '[[phase]]\nname = "a"\nduration = "1s"\n'
     (folder / "phased.toml").write_text(phased)
     # a duration takes the place of phases
@@ -97,21 +96,13 @@ def test_settings_of_a_sweep_are_merged_and_what_excludes_inherited_keys_replace
     # another kind of target inherits nothing
     missing = problems(folder, 'extends = "base"\ntarget.pg18 = { kind = "local", bin = "/nowhere" }\n')
     assert [problem.message for problem in missing] == ["there is no folder /nowhere"]
-
-
-@pytest.mark.parametrize(
-    ("own", "kept"),
-    [
-        ("trial.transactions = 10", {"duration": None, "warmup": 0.0, "transactions": 10}),
-        ('[[phase]]\nname = "a"\nduration = "1s"', {"duration": None, "warmup": 0.0, "transactions": None}),
-        ('trial.duration = "1s"', {"duration": 1.0, "warmup": 1.0, "transactions": None}),
-    ],
-)
-def test_keys_of_trials_that_exclude_inherited_ones_replace_them(
-    folder: Path, own: str, kept: dict[str, object]
-) -> None:
-    trial = plan(folder, f'extends = "base"\n{own}\n').trial
-    assert {name: getattr(trial, name) for name in kept} == kept
+    for own, kept in (
+        ("trial.transactions = 10", (None, 0.0, 10)),
+        ('[[phase]]\nname = "a"\nduration = "1s"', (None, 0.0, None)),
+        ('trial.duration = "1s"', (1.0, 1.0, None)),
+    ):
+        trial = plan(folder, f'extends = "base"\n{own}\n').trial
+        assert (trial.duration, trial.warmup, trial.transactions) == kept
 
 
 def test_mistakes_are_named_with_the_file_that_they_stand_in(folder: Path) -> None:
@@ -125,20 +116,16 @@ def test_mistakes_are_named_with_the_file_that_they_stand_in(folder: Path) -> No
         ("base.toml", 4, "target.pg18.version"),
         ("base.toml", 10, "sweep.clients[1]"),
     ]
-
-
-def test_missing_keys_are_reported_for_the_extending_plan(folder: Path) -> None:
+    # missing keys are those of the extending plan
     (folder / "base.toml").write_text("[workload]\nscale = 2\n")
     assert ("base.toml", 1, "workload.scripts") in places(folder, 'extends = "base"\nname = "mine"\n')
     assert (None, 2, "workload.scripts") in places(folder, 'extends = "base"\nworkload.scale = 3\n')
 
 
 def test_conflicts_are_reported_where_the_value_is_written(folder: Path) -> None:
-    text = 'extends = "base"\ntarget.pg18.settings.max_connections = 2\n'
-    assert places(folder, text) == [("base.toml", 10, "sweep.clients[1]")]
-    assert places(folder, 'extends = "base"\n', "target.pg18.settings.max_connections=2") == [
-        ("base.toml", 10, "sweep.clients[1]")
-    ]
+    own, too_few = 'extends = "base"\n', "target.pg18.settings.max_connections=2"
+    for found in (places(folder, f"{own}{too_few}\n"), places(folder, own, too_few)):
+        assert found == [("base.toml", 10, "sweep.clients[1]")]
     (folder / "base.toml").write_text("name = x\n")
     with pytest.raises(PlanError) as caught:
         plan(folder, 'extends = "base"\n')
@@ -157,9 +144,6 @@ def test_files_that_cannot_be_extended(folder: Path) -> None:
         assert (problem.path, problem.line) == ("extends", 2)
         assert message in problem.message
         assert (hint or "") in (problem.hint or "")
-
-
-def test_circles_of_several_plans_are_refused(folder: Path) -> None:
     (folder / "a.toml").write_text('extends = "b"\n')
     (folder / "b.toml").write_text('name = "b"\nextends = "./a.toml"\n')
     with pytest.raises(PlanError) as caught:

@@ -188,14 +188,11 @@ def rented(tmp_path: Path) -> Path:
     return file
 
 
-def test_without_the_option_the_plan_s_targets_are_used(rented: Path) -> None:
+def test_other_targets_of_the_plan_have_overrides_of_their_own(rented: Path) -> None:
     loaded = load_plan(rented).plan
     assert list(loaded.target) == ["rds"]
     # the others are no part of what runs
     assert "on" not in loaded.as_resolved()
-
-
-def test_others_of_the_plan_with_overrides_of_their_own(rented: Path) -> None:
     chosen = load_plan(rented, ["target.mine.version=16"], "small").plan
     (target,) = chosen.target.values()
     assert isinstance(target, EmbeddedTarget)

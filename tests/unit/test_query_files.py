@@ -1,7 +1,6 @@
 """Plans with `queries`: their files, what they exclude, and how their figures are compared."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,9 +55,8 @@ def test_what_queries_exclude_is_named(more: str, files: tuple[str, ...], path: 
     assert path in [problem.path for problem in problems(tmp_path, text)]
 
 
-@pytest.mark.parametrize(
-    ("files", "options", "named"),
-    [
+def test_the_command_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for files, options, named in (
         (["none.sql"], {"version": ["18"]}, "none.sql is not a file"),
         (["select-only"], {"version": ["18"]}, "select-only is not a file"),
         (["q.sql"], {"dsn": ["dbname=app"], "cache": "cold,warm"}, "--cache cold,warm needs"),
@@ -69,16 +67,12 @@ def test_what_queries_exclude_is_named(more: str, files: tuple[str, ...], path: 
         ([], {"version": ["18"], "tpch": 1.0, "scale": 3}, "--scale cannot be used with --tpch"),
         ([], {"version": ["18"], "tpch": 0.001}, "--tpch: is invalid"),
         (["empty.sql"], {"version": ["18"]}, "FILE: the script .*empty.sql is empty"),
-    ],
-)
-def test_the_command_names_what_is_wrong(
-    files: list[str], options: dict[str, Any], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "q.sql").write_text("SELECT 1")
-    (tmp_path / "empty.sql").touch()
-    with pytest.raises(UsageError, match=named):
-        query(files, **options)
+    ):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "q.sql").write_text("SELECT 1")
+        (tmp_path / "empty.sql").touch()
+        with pytest.raises(UsageError, match=named):
+            query(files, **options)
 
 
 def runs(slower: float) -> list[QueryRun]:
