@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pgdyno.commands.comparison import ab_answer
 from pgdyno.commands.comparison.ab_answer import measure_and_answer
 from pgdyno.commands.support.carry_out import How, Output, resume_run, run_plan
 from pgdyno.commands.support.plan_budget import within_budget
@@ -114,8 +115,11 @@ def test_scripts_are_files_whose_names_may_have_an_at_sign(folder: Path) -> None
 
 
 def refused(folder: Path, **options: Any) -> UsageError:  # noqa: ANN401 - of any type
-    with pytest.raises(UsageError) as caught:
-        measure_and_answer(Question(**options), how(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        # what is not refused must not be measured
+        patch.setattr(ab_answer, "carry_out", lambda *_: pytest.fail("is not refused"))
+        with pytest.raises(UsageError) as caught:
+            measure_and_answer(Question(**options), how(folder))
     return caught.value
 
 
