@@ -7,7 +7,7 @@ from pgdyno.records import InstructionCounts, ProbeRecord, QueryResult, QueryRun
 from pgdyno.records.probe import PoolerRecord
 from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.trial_tables import SeriesRow
-from tests.unit.audit_sample import FakeRun, changed, each_second, own, probed
+from tests.unit.audit_sample import FakeRun, changed, each_second, in_b, own, probed
 
 NOISE = (1.0, 1.012, 0.991, 1.004, 0.987)
 """Relative throughput of trials that differ by chance and do not drift."""
@@ -38,15 +38,12 @@ def planned(shapes: Mapping[int, str]) -> FakeRun:
 
 def returning(a: str, b: str, known: str | None = None) -> FakeRun:
     """Returns a run of two targets, with the hash of the rows that a query returned in each, and that of known rows."""
-    first = {"a": 1, "b": 2}
     must = QueryResult(query="q.sql", rows=1, digest=known) if known else None
-
-    def results(trial: TrialRecord) -> dict[str, object]:
-        is_first = trial.number == first[trial.target]
-        digest = a if trial.target == "a" else b
-        return {"query_results": [QueryResult(query="q.sql", rows=1, digest=digest, known=must)] if is_first else []}
-
-    return changed(own(), results)
+    first = {
+        number: {"query_results": [QueryResult(query="q.sql", rows=1, digest=digest, known=must)]}
+        for number, digest in ((1, a), (2, b))
+    }
+    return changed(own(), lambda trial: first.get(trial.number, {"query_results": []}))
 
 
 def rerun(slower: float) -> FakeRun:
@@ -54,15 +51,12 @@ def rerun(slower: float) -> FakeRun:
 
     def runs(trial: TrialRecord) -> dict[str, object]:
         usual = 0.1 + 0.001 * (trial.number % 3)
-        seconds = {0: 9.0, 1: usual, 2: usual * (slower if trial.target == "b" else 1.0)}
-        return {
-            "summary": {
-                "queries": [
-                    QueryRun(query="q.sql", client=0, round=at, seconds=each, rows=1, changed=at == 2)
-                    for at, each in seconds.items()
-                ]
-            }
-        }
+        seconds = (9.0, usual, usual * (slower if trial.target == "b" else 1.0))
+        queries = [
+            QueryRun(query="q.sql", client=0, round=at, seconds=each, rows=1, changed=at == 2)
+            for at, each in enumerate(seconds)
+        ]
+        return {"summary": {"queries": queries}}
 
     return changed(own(), runs)
 
@@ -79,9 +73,7 @@ def hits(share: float) -> list[SeriesRow]:
 
 def sized(times: float) -> FakeRun:
     """Returns a run in which b's data are `times` as large."""
-    return changed(
-        own(), lambda trial: {"prepare": {"dataset_bytes": round(1e9 * (times if trial.target == "b" else 1))}}
-    )
+    return in_b(own(dataset_bytes=10**9), prepare={"dataset_bytes": round(1e9 * times)})
 
 
 def ran(
@@ -89,21 +81,17 @@ def ran(
 ) -> Callable[[TrialRecord], list[SeriesRow]]:
     """Returns one checkpoint, vacuum or analyze in each of `trials` whose target is in `where`."""
 
-    def rows(trial: TrialRecord) -> list[SeriesRow]:
-        quiet = [*each_second(60, "checkpoints", timed=0.0), *each_second(60, "tables", autovacuums=0.0)]
-        return quiet + (
-            each_second(1, source, **{metric: 1.0}) if trial.target in where and trial.number in trials else []
-        )
-
-    return rows
+    quiet = [*each_second(60, "checkpoints", timed=0.0), *each_second(60, "tables", autovacuums=0.0)]
+    once = each_second(1, source, **{metric: 1.0})
+    return lambda trial: quiet + (once if trial.target in where and trial.number in trials else [])
 
 
 def rated(times: Callable[[TrialRecord], float], *, there_and_back: bool = False) -> FakeRun:
     """Returns trials with 10,000 tps multiplied by `times`, in the order a b a b, or a b b a with `there_and_back`."""
 
     def of(trial: TrialRecord) -> dict[str, object]:
-        target = {"target": "abba"[(trial.number - 1) % 4]} if there_and_back else {}
-        return {"summary": {"tps": 10_000.0 * times(trial)}, **target}
+        target = "abba"[(trial.number - 1) % 4] if there_and_back else trial.target
+        return {"summary": {"tps": 10_000.0 * times(trial)}, "target": target}
 
     return changed(own(), of)
 
