@@ -77,7 +77,7 @@ def test_a_standby_that_does_not_replay_is_seen(home: Home, tmp_path: Path, stat
     (tmp_path / "standby.py").write_text(ON_STANDBY.format(statement=statement))
     (tmp_path / "wal.sql").write_text(WAL)
     hook = f'[hooks]\nbefore_trial = ["{sys.executable}", "standby.py"]'
-    length = f'duration = "7s"\n{hook}\n[target.a.replicas]\ncount = 1'
+    length = f'duration = "8s"\n{hook}\n[target.a.replicas]\ncount = 1'
     workload = 'scripts = ["wal.sql"]\ndataset = "none"'
     (tmp_path / "plan.toml").write_text(fast_plan(workload, "clients = 2\nrate = 10", length))
     done = pgdyno(home, tmp_path, "run", "plan.toml", '--set=target.a.settings.max_wal_size="4GB"')
