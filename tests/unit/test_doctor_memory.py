@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.doctor import Needs, Place, memory
-from pgdyno.doctor.system import System
+from pgdyno.records import Check
 from tests.unit.doctor_sample import CGROUP_1, CGROUP_2, meminfo, tree
 
 GIB = 1 << 30
@@ -17,14 +17,8 @@ SIXTEEN = 16 << 20
 def needs(
     shared: int = GIB, clients: int = 16, datasets: tuple[int, ...] = (), huge_pages: str = "try", servers: int = 1
 ) -> Needs:
-    return Needs(
-        plan="p",
-        clients=clients,
-        servers=servers,
-        shared_buffers=(shared,) * servers,
-        datasets=datasets,
-        huge_pages=huge_pages,
-    )
+    sizes = {"shared_buffers": (shared,) * servers, "datasets": datasets}
+    return Needs(plan="p", clients=clients, servers=servers, huge_pages=huge_pages, **sizes)
 
 
 @pytest.mark.parametrize(
@@ -39,15 +33,14 @@ def needs(
 )
 def test_size(tmp_path: Path, asked: Needs, verdict: str) -> None:
     check = memory.size(tree(tmp_path, meminfo(MemTotal=SIXTEEN)), asked)
-    assert check.verdict == verdict
-    assert check.measured["available_bytes"] == 16 * GIB
+    assert (check.verdict, check.measured["available_bytes"]) == (verdict, 16 * GIB)
 
 
 def test_a_cluster_in_memory_takes_it(tmp_path: Path) -> None:
-    place = Place(Path("/dev/shm"), ("data of a",), bytes=16 * GIB, in_memory=True)
     system = tree(tmp_path, meminfo(MemTotal=SIXTEEN))
-    assert memory.size(system, replace(needs(), places=(place,))).verdict == "stop"
-    assert memory.size(system, replace(needs(), places=(replace(place, in_memory=False),))).verdict == "good"
+    for in_memory, verdict in ((True, "stop"), (False, "good")):
+        place = Place(Path("/dev/shm"), ("data of a",), bytes=16 * GIB, in_memory=in_memory)
+        assert memory.size(system, replace(needs(), places=(place,))).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -59,13 +52,10 @@ def test_a_cluster_in_memory_takes_it(tmp_path: Path) -> None:
 )
 def test_a_limit_of_the_control_group(tmp_path: Path, limit: dict[str, str]) -> None:
     system = tree(tmp_path, meminfo(MemTotal=SIXTEEN) | limit)
-    assert memory.size(system, needs()).verdict == "note"
-    assert memory.size(system, needs(5 * GIB)).verdict == "stop"
-
-
-def test_no_limit_of_version_1_is_a_large_number(tmp_path: Path) -> None:
-    limit = {"sys/fs/cgroup/memory/x/memory.limit_in_bytes": str(2**63 - 4096)}
-    assert tree(tmp_path, CGROUP_1 | limit).memory_limit_bytes() is None
+    assert [memory.size(system, each).verdict for each in (needs(), needs(5 * GIB))] == ["note", "stop"]
+    # no limit of version 1 is a large number
+    unlimited = {"sys/fs/cgroup/memory/x/memory.limit_in_bytes": str(2**63 - 4096)}
+    assert tree(tmp_path, CGROUP_1 | unlimited).memory_limit_bytes() is None
 
 
 @pytest.mark.parametrize(
@@ -80,15 +70,13 @@ def test_no_limit_of_version_1_is_a_large_number(tmp_path: Path) -> None:
     ],
 )
 def test_dataset(tmp_path: Path, datasets: tuple[int, ...], verdict: str, found: str) -> None:
-    check = memory.dataset(tree(tmp_path, meminfo(MemTotal=SIXTEEN)), needs(datasets=datasets))
+    system = tree(tmp_path, meminfo(MemTotal=SIXTEEN))
+    check = memory.dataset(system, needs(datasets=datasets))
     assert check.verdict == verdict
     assert found in check.found
-
-
-def test_datasets_of_several_servers_share_memory(tmp_path: Path) -> None:
-    system = tree(tmp_path, meminfo(MemTotal=SIXTEEN))
-    assert memory.dataset(system, needs(datasets=(6 * GIB,))).verdict == "good"
-    assert memory.dataset(system, needs(datasets=(6 * GIB,), servers=2)).verdict == "warning"
+    # those of several servers share memory
+    for servers, shared in ((1, "good"), (2, "warning")):
+        assert memory.dataset(system, needs(datasets=(6 * GIB,), servers=servers)).verdict == shared
 
 
 @pytest.mark.parametrize(
@@ -117,23 +105,19 @@ def test_huge_pages(tmp_path: Path, free: int, asked: Needs, verdict: str) -> No
     files = meminfo(MemTotal=SIXTEEN, HugePages_Total=free, HugePages_Free=free, HugePages_Rsvd=0, Hugepagesize=2048)
     check = memory.huge_pages(tree(tmp_path, files), asked)
     assert check.verdict == verdict
-    if verdict == "stop":
-        assert "vm.nr_hugepages=2253" in check.change
+    assert verdict != "stop" or "vm.nr_hugepages=2253" in check.change
 
 
-def test_huge_pages_that_the_kernel_has_added_are_not_added_twice(tmp_path: Path) -> None:
-    pages = meminfo(MemTotal=SIXTEEN, Hugepagesize=2048, HugePages_Total=100, HugePages_Free=0, HugePages_Surp=100)
-    check = memory.huge_pages(
-        tree(tmp_path, pages | {"proc/sys/vm/nr_overcommit_hugepages": "100\n"}), needs(GIB // 8, huge_pages="on")
-    )
-    assert check.verdict == "stop"
+def test_huge_pages_are_not_taken_from_other_programs_nor_added_twice(tmp_path: Path) -> None:
+    def asked(more: dict[str, str], **pages: int) -> Check:
+        values = {"MemTotal": SIXTEEN, "Hugepagesize": 2048, **{f"HugePages_{name}": n for name, n in pages.items()}}
+        return memory.huge_pages(tree(tmp_path, meminfo(**values) | more), needs(GIB // 8, huge_pages="on"))
 
-
-def test_huge_pages_of_other_programs_are_not_taken_from_them(tmp_path: Path) -> None:
-    pages = meminfo(MemTotal=SIXTEEN, Hugepagesize=2048, HugePages_Total=1000, HugePages_Free=50, HugePages_Rsvd=40)
-    check = memory.huge_pages(tree(tmp_path, pages), needs(GIB // 8, huge_pages="on"))
     # 990 are in use or promised, and 1.1 times 128 MiB are 71
-    assert check.change.startswith("sysctl vm.nr_hugepages=1061 ")
+    assert asked({}, Total=1000, Free=50, Rsvd=40).change.startswith("sysctl vm.nr_hugepages=1061 ")
+    # those that the kernel has added
+    added = {"proc/sys/vm/nr_overcommit_hugepages": "100\n"}
+    assert asked(added, Total=100, Free=0, Surp=100).verdict == "stop"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +132,3 @@ def test_huge_pages_of_other_programs_are_not_taken_from_them(tmp_path: Path) ->
 def test_transparent_huge_pages(tmp_path: Path, enabled: str, defrag: str, verdict: str) -> None:
     system = tree(tmp_path, {f"{memory.THP}/enabled": enabled, f"{memory.THP}/defrag": defrag})
     assert memory.transparent(system).verdict == verdict
-
-
-def test_the_check_works_on_this_machine() -> None:
-    assert memory.size(System(), Needs()).verdict != "unknown"

@@ -58,25 +58,42 @@ def test_needs_of_a_plan(tmp_path: Path) -> None:
     assert found.shared_buffers == (2 << 30, 1000 * 8192)
     assert (found.huge_pages, found.tcp, found.writes, found.durable) == ("on", True, True, True)
     assert found.datasets == (15_000_000, 150_000_000)
+    # room is a sum where servers share a folder
+    (place,) = found.places
+    assert place.roles == ("data and WAL of a", "data and WAL of b")
+    assert place.bytes == 2 * (needs.CLUSTER_BYTES + 150_000_000) + (1 << 30) + (3 << 30)
+    assert (place.kept, place.wal, place.path.is_dir()) == (True, True, True)
+    # a template takes room twice
+    assert asked(tmp_path, method="template").places[0].bytes - place.bytes == 2 * 150_000_000
+    assert not asked(tmp_path, script="select-only").writes
+    # a script file is assumed to write unless its text shows that it reads
+    (tmp_path / "mine.sql").write_text("SELECT f();\n")
+    found = asked(tmp_path, script="mine.sql")
+    assert (found.scripts, found.writes) == ((), True)
+    (tmp_path / "mine.sql").write_text("SELECT 1;\n")
+    assert not asked(tmp_path, script="mine.sql").writes
 
 
 def test_loads_on_standbys_have_sessions_of_their_own(tmp_path: Path) -> None:
     replicas = "[target.a.replicas]\ncount = 2\n"
-    alone = swept(tmp_path, "", replicas)
-    assert (alone.servers, alone.background_clients, alone.sessions) == (3, 0, 2)
-    needs = swept(tmp_path, "", replicas + '[replica_load]\nscripts = ["select-only"]\nclients = 10\n')
-    assert (needs.servers, needs.background_clients, needs.sessions) == (3, 10, 12)
+    load = '[replica_load]\nscripts = ["select-only"]\nclients = 10\n'
+    for more, clients in ((replicas, 0), (replicas + load, 10)):
+        needs = swept(tmp_path, "", more)
+        assert (needs.servers, needs.background_clients, needs.sessions) == (3, clients, 2 + clients)
 
 
 def test_commits_that_wait_for_no_disk(tmp_path: Path) -> None:
     assert not swept(tmp_path, '"settings.fsync" = ["off"]').durable
     assert swept(tmp_path, '"settings.fsync" = ["off", "on"]').durable
+    assert not swept(tmp_path, "", '[target.a.session_settings]\nsynchronous_commit = "off"\n').durable
 
 
 def test_the_largest_swept_value_counts(tmp_path: Path) -> None:
     found = swept(tmp_path, '"settings.shared_buffers" = ["1GB", "4GB", "512MB"]\nrate = [100, 2500]')
-    assert found.shared_buffers == (4 << 30,)
-    assert found.rate_per_s == 2500
+    assert (found.shared_buffers, found.rate_per_s) == ((4 << 30,), 2500)
+    # and none that no point has
+    own = '[target.a.settings]\nshared_buffers = "64GB"\n'
+    assert swept(tmp_path, '"settings.shared_buffers" = ["1GB", "2GB"]', own).shared_buffers == (2 << 30,)
 
 
 @pytest.mark.parametrize(
@@ -89,17 +106,7 @@ def test_the_largest_swept_value_counts(tmp_path: Path) -> None:
     ],
 )
 def test_the_strictest_huge_pages_of_points_count(tmp_path: Path, settings: str, sweep: str, huge_pages: str) -> None:
-    found = swept(tmp_path, sweep, f"[target.a.settings]\n{settings}\n")
-    assert found.huge_pages == huge_pages
-
-
-def test_a_value_that_no_point_has_does_not_count(tmp_path: Path) -> None:
-    own = '[target.a.settings]\nshared_buffers = "64GB"\n'
-    assert swept(tmp_path, '"settings.shared_buffers" = ["1GB", "2GB"]', own).shared_buffers == (2 << 30,)
-
-
-def test_sessions_that_do_not_wait_for_the_disk(tmp_path: Path) -> None:
-    assert not swept(tmp_path, "", '[target.a.session_settings]\nsynchronous_commit = "off"\n').durable
+    assert swept(tmp_path, sweep, f"[target.a.settings]\n{settings}\n").huge_pages == huge_pages
 
 
 ELSEWHERE = """\
@@ -128,48 +135,18 @@ duration = "1s"
 def test_folders_elsewhere_and_servers_elsewhere(tmp_path: Path) -> None:
     for name in ("data", "wal"):
         (tmp_path / name).mkdir()
-    path = tmp_path / "elsewhere.toml"
-    path.write_text(ELSEWHERE.format(folder=tmp_path))
-    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"))
+    text = ELSEWHERE.format(folder=tmp_path)
+    found = needs_of_plan(loaded(tmp_path, text), Home.locate(tmp_path / "home"))
     assert (found.servers, found.targets_here, found.on_this_host) == (2, 2, True)
     memory, disk = sorted(found.places, key=lambda place: not place.in_memory)
     assert (str(memory.path), memory.roles, memory.limit_bytes) == ("/dev/shm", ("data and WAL of memory",), 2 << 30)
     # both on the same file system here
     assert (disk.roles, disk.in_memory, disk.wal) == (("data of disk", "WAL of disk"), False, True)
     assert disk.bytes == needs.CLUSTER_BYTES + 150_000_000 + (1 << 30)
-
-
-def test_a_server_elsewhere_needs_nothing_here(tmp_path: Path) -> None:
-    path = tmp_path / "away.toml"
-    text = ELSEWHERE.format(folder=tmp_path)
-    path.write_text(text[: text.index("[target.memory]")] + text[text.index("[target.away]") :])
-    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"))
+    # a server elsewhere needs nothing here
+    away = text[: text.index("[target.memory]")] + text[text.index("[target.away]") :]
+    found = needs_of_plan(loaded(tmp_path, away), Home.locate(tmp_path / "home"))
     assert (found.servers, found.on_this_host, found.places, found.shared_buffers) == (0, False, (), ())
-
-
-def test_room_is_a_sum_where_servers_share_a_folder(tmp_path: Path) -> None:
-    (place,) = asked(tmp_path).places
-    assert place.roles == ("data and WAL of a", "data and WAL of b")
-    assert place.bytes == 2 * (needs.CLUSTER_BYTES + 150_000_000) + (1 << 30) + (3 << 30)
-    assert (place.kept, place.wal) == (True, True)
-    assert place.path.is_dir()
-
-
-def test_a_template_takes_room_twice(tmp_path: Path) -> None:
-    more = asked(tmp_path, method="template").places[0].bytes - asked(tmp_path).places[0].bytes
-    assert more == 2 * 150_000_000
-
-
-def test_read_only_scripts_do_not_write(tmp_path: Path) -> None:
-    assert not asked(tmp_path, script="select-only").writes
-
-
-def test_a_script_file_is_assumed_to_write_unless_its_text_shows_that_it_reads(tmp_path: Path) -> None:
-    (tmp_path / "mine.sql").write_text("SELECT f();\n")
-    found = asked(tmp_path, script="mine.sql")
-    assert (found.scripts, found.writes) == ((), True)
-    (tmp_path / "mine.sql").write_text("SELECT 1;\n")
-    assert not asked(tmp_path, script="mine.sql").writes
 
 
 @pytest.mark.parametrize(
@@ -195,28 +172,18 @@ def test_a_stop_is_said_and_raised(monkeypatch: pytest.MonkeyPatch) -> None:
         good("cpu.steal", Message("no-steal", "none")),
         stop("storage.free", Message("free", "1 GiB free"), Message("full", "full"), "free some room"),
     ]
-
-    def found(*_: object, **__: object) -> list[Check]:
-        return checks
-
-    monkeypatch.setattr("pgdyno.doctor.all_checks.examine", found)
+    monkeypatch.setattr("pgdyno.doctor.all_checks.examine", lambda *_, **__: checks)
     said: list[Check] = []
-    steps: list[str] = []
     with pytest.raises(PreflightError) as caught:
-        preflight(Needs(plan="big.toml"), Engine(Path("pgdrive"), "1"), {}, said.append, steps.append)
+        preflight(Needs(plan="big.toml"), Engine(Path("pgdrive"), "1"), {}, said.append, lambda _: None)
     assert caught.value.exit_code is ExitCode.PREFLIGHT
     assert "big.toml cannot run on this machine: storage.free: 1 GiB free: full" in caught.value.message
     assert "free some room; to run it regardless: --no-preflight" in (caught.value.hint or "")
     assert said == [checks[0], checks[2]]
 
 
-def test_every_check_is_documented() -> None:
+def test_checks_and_verdicts_are_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "doctor.md").read_text()
     table = page.partition("## Checks")[2].partition("## JSON")[0]
     assert dict(re.findall(r"^\| `([a-z.-]+)` \| ([^|]+) \|", table, re.MULTILINE)) == dict(CHECKS)
-
-
-def test_verdicts_are_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "doctor.md").read_text()
-    for verdict in ("good", "unknown", "note", "warning", "stop"):
-        assert f"| {verdict} |" in page
+    assert [each for each in ("good", "unknown", "note", "warning", "stop") if f"| {each} |" not in page] == []

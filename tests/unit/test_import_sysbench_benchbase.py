@@ -5,42 +5,33 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.audit import Severity, audit
+from pgdyno.audit import Severity
 from pgdyno.errors import StoreError
 from pgdyno.importers.documents.read_document import read_document
-from pgdyno.importers.write import import_files
-from pgdyno.store import load_run
-from tests.present import present
-from tests.unit.test_import_document import SYSBENCH
-from tests.unit.test_import_tools import imported, only
+from tests.unit.import_sample import SYSBENCH, fields, findings, imported_run, only
 
 
 def test_sysbench_that_reached_its_limit_keeps_its_threads_and_its_rate() -> None:
-    text = SYSBENCH.replace(
-        "SQL statistics:", "Time limit exceeded, exiting...\n(last message repeated 15 times)\nDone.\n\nSQL statistics:"
-    )
-    text = text.replace("Report intermediate", "Target transaction rate: 760/sec\nReport intermediate").partition("\n")[
-        2
-    ]
-    found = only(text)
+    limit = "Time limit exceeded, exiting...\n(last message repeated 15 times)\nDone.\n\nSQL statistics:"
+    rate = "Target transaction rate: 760/sec\nReport intermediate"
+    text = SYSBENCH.replace("SQL statistics:", limit).replace("Report intermediate", rate)
+    found = only(text.partition("\n")[2])
     assert (found.clients, found.rate, found.tps) == (16, 760, 760.09)
     assert len(found.progress) == 1
 
 
 def test_benchbase_on_one_line_and_in_its_log() -> None:
-    line = (
+    found = only(
         '{"Benchmark Type": "tpcc", "terminals": "4", "Throughput (requests/second)": 33.43, '
         '"Goodput (requests/second)": 33.31, "Latency Distribution": {"Median Latency (microseconds)": 28860, '
         '"99th Percentile Latency (microseconds)": 60269}}'
     )
-    found = only(line)
     assert (found.tool, found.tps, found.requests_per_s, found.clients) == ("benchbase", 33.31, 33.43, 4)
     assert found.percentiles_ms == {50.0: 28.86, 99.0: 60.269}
-    log = (
+    logged = only(
         "[INFO ] 12:00 - Results(state=EXIT, nanoSeconds=60000083167, measuredRequests=201) = "
         "3.349995 requests/sec (throughput), 3.299995 requests/sec (goodput)"
     )
-    logged = only(log)
     assert (logged.tps, logged.transactions, logged.failed) == (3.299995, 198, 3)
     assert (logged.requests_per_s, logged.requests) == (3.349995, 201)
 
@@ -61,23 +52,17 @@ BENCHBASE = """\
 
 
 def test_requests_that_benchbase_does_not_complete_have_failed(tmp_path: Path) -> None:
-    run = imported(tmp_path, BENCHBASE)
-    (trial,) = run.trials
-    assert trial.summary is not None
-    assert (trial.summary.tps, trial.summary.succeeded, trial.summary.failed) == (400.0, 24_000, 36_000)
-    assert trial.imported is not None
-    assert (trial.imported.figures["requests"], trial.imported.figures["requests_per_s"]) == (60_000, 1000.0)
+    run = imported_run(tmp_path, BENCHBASE)
+    assert fields(run.trials, "summary.tps summary.succeeded summary.failed") == [(400.0, 24_000, 36_000)]
+    (figures,) = fields(run.trials, "imported.figures")
+    assert (figures["requests"], figures["requests_per_s"]) == (60_000, 1000.0)
     # latencies are those of all requests, and rollbacks may be intended
-    found = {finding.rule: finding.severity for finding in audit(run) if finding.checked}
+    found = findings(run)
     assert "littles-law" not in found
     assert found["errors"] is Severity.CAUTION
-
-
-def test_a_goodput_that_counts_the_warm_up_shows_no_failures() -> None:
-    found = only(BENCHBASE.replace(": 400.0", ": 1200.0"))
-    assert (found.tps, found.transactions, found.failed) == (1000.0, 60_000, None)
-    alone = only(BENCHBASE.replace(": 1000.0,", ": 1000.0").replace('    "Goodput (requests/second)": 400.0\n', ""))
-    assert (alone.tps, alone.transactions, alone.failed) == (1000.0, 60_000, None)
+    # a goodput that counts the warm-up shows no failures
+    for before, after in ((": 400.0", ": 1200.0"), (',\n    "Goodput (requests/second)": 400.0', "")):
+        assert fields([only(BENCHBASE.replace(before, after))], "tps transactions failed") == [(1000.0, 60_000, None)]
 
 
 @pytest.mark.parametrize("rate", ["1e400", "-5.0", "1e12"])
@@ -89,25 +74,22 @@ def test_a_rate_of_benchbase_that_cannot_be_is_listed(rate: str) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("terminals", '"-8"'), ("Elapsed Time (nanoseconds)", "-60000000000")])
 def test_a_negative_figure_of_benchbase_is_listed(name: str, value: str, tmp_path: Path) -> None:
-    (tmp_path / "report.txt").write_text(re.sub(rf"({re.escape(name)}\": ).*?,", rf"\g<1>{value},", BENCHBASE))
     with pytest.raises(StoreError) as caught:
-        import_files([tmp_path / "report.txt"], tmp_path / "runs")
+        imported_run(tmp_path, re.sub(rf"({re.escape(name)}\": ).*?,", rf"\g<1>{value},", BENCHBASE))
     assert "a figure is negative" in str(caught.value.hint)
 
 
 def test_fractions_of_a_scale_of_benchbase_are_other_points(tmp_path: Path) -> None:
     texts = [BENCHBASE.replace('"8"', f'"8",\n    "scalefactor": {scale}') for scale in ("0.1", '"0.5"', "2.0")]
-    (tmp_path / "report.txt").write_text("".join(texts))
-    run = load_run(import_files([tmp_path / "report.txt"], tmp_path / "runs", target="pg18").run)
-    assert [(trial.point.scale, trial.point.variables) for trial in run.trials] == [
+    run = imported_run(tmp_path, "".join(texts), target="pg18")
+    assert fields(run.trials, "point.scale point.variables") == [
         (None, {"scalefactor": "0.1"}), (None, {"scalefactor": "0.5"}), (2, {}),
     ]  # fmt: skip
 
 
 def test_reconnects_of_sysbench_are_not_failures(tmp_path: Path) -> None:
     text = SYSBENCH.replace("reconnects:                          0 ", "reconnects:                          9 ")
-    (trial,) = imported(tmp_path, text).trials
-    assert (present(trial.summary).failed, present(trial.summary).scheduled) == (1, 45619)
+    assert fields(imported_run(tmp_path, text).trials, "summary.failed summary.scheduled") == [(1, 45619)]
 
 
 RATE_LIMITED = """\
@@ -163,16 +145,13 @@ def test_sysbench_at_a_rate_keeps_threads_rate_and_intervals(tmp_path: Path) -> 
         + RATE_LIMITED.format(threads=threads, rate=25 * threads)
         for threads in (2, 4)
     )
-    run = imported(tmp_path, text)
-    assert [(trial.point.clients, trial.point.rate, trial.repeat) for trial in run.trials] == [(2, 50, 1), (4, 100, 1)]
-    assert [trial.imported.load["loop"] for trial in run.trials if trial.imported] == ["open", "open"]
-    assert all(trial.imported and trial.imported.command for trial in run.trials)
-    for number in (1, 2):
-        assert [(row.to_us, row.succeeded, row.failed) for row in run.intervals(number)] == [
-            (1_000_000, 47, 0),
-            (3_000_000, 78, 4),
-        ]
-    assert present(run.manifest.imported).unread == []
+    run = imported_run(tmp_path, text)
+    assert fields(run.trials, "point.clients point.rate repeat") == [(2, 50, 1), (4, 100, 1)]
+    for number, (load, command) in enumerate(fields(run.trials, "imported.load imported.command"), 1):
+        assert (load["loop"], bool(command)) == ("open", True)
+        rows = fields(run.intervals(number), "to_us succeeded failed")
+        assert rows == [(1_000_000, 47, 0), (3_000_000, 78, 4)]
+    assert fields([run.manifest], "imported.unread") == [[]]
 
 
 def test_errors_of_old_intervals_of_sysbench_are_kept() -> None:
@@ -181,29 +160,28 @@ def test_errors_of_old_intervals_of_sysbench_are_kept() -> None:
         "reconnects:  0.00"
     )
     found = only(f"Number of threads: 4\n{old}\nOLTP test statistics:\n    transactions: 120 (60.00 per sec.)\n")
-    assert [moment.failed for moment in found.progress] == [3.0]
+    assert fields(found.progress, "failed") == [3.0]
 
 
 def test_sysbench_without_percentiles_ends_no_output(tmp_path: Path) -> None:
     text = RATE_LIMITED.format(threads=4, rate=100).replace("Target transaction rate: 100/sec\n", "")
     text = text.replace("95th percentile:                        6.21", "percentile stats:               disabled")
-    run = imported(tmp_path, text.replace("(ms,95%): 6.32", "(ms,0%): 0.00") * 2)
-    assert [(trial.target, trial.repeat) for trial in run.trials] == [("out", 1), ("out", 2)]
+    run = imported_run(tmp_path, text.replace("(ms,95%): 6.32", "(ms,0%): 0.00") * 2)
+    assert fields(run.trials, "target repeat") == [("out", 1), ("out", 2)]
 
 
 def test_a_run_of_sysbench_with_checkpoints_is_listed() -> None:
-    statistics = RATE_LIMITED.partition("SQL statistics:")[1:]
-    part = "".join(statistics)
+    part = "".join(RATE_LIMITED.partition("SQL statistics:")[1:])
     head = "Running the test with following options:\nNumber of threads: 4\nReport checkpoint(s) at 1, 2 seconds\n"
     interval = (
         "[ 3s ] thds: 4 tps: 46.91 qps: 7.5 (r/w/o: 6.5/0.00/1.00) lat (ms,95%): 6.32 err/s: 0.00 reconn/s: 0.00\n"
     )
     parts = f"{head}\n[ 1s ] Checkpoint report:\n{part}[ 2s ] Checkpoint report:\n{part}{interval}{part}"
     document = read_document(f"{parts}sysbench 1.0.20\n{RATE_LIMITED.format(threads=4, rate=100)}")
-    assert [output.clients for output in document.outputs] == [4]
-    (unread,) = document.unread
-    assert unread.line == 1
-    assert "statistics restart at each checkpoint" in unread.text
+    assert fields(document.outputs, "clients") == [4]
+    ((line, said),) = fields(document.unread, "line text")
+    assert line == 1
+    assert "statistics restart at each checkpoint" in said
 
 
 EVENTS = """\

@@ -6,7 +6,7 @@ import json
 import random
 import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from pgdyno.importers.csv_tables import OURS, mapping_of
 from pgdyno.importers.write import import_files
 from pgdyno.messages import Message
 from pgdyno.published import COLUMNS, published
-from pgdyno.records import Latency, Outcome, TrialRecord
+from pgdyno.records import Latency, Outcome
 from pgdyno.records.rate_unit import NEW_ORDERS, rate_unit
 from pgdyno.report.export import CSV_HEADER, to_csv, to_json
 from pgdyno.report.full_report import judged_run
@@ -30,43 +30,32 @@ from pgdyno.report.terminal.run_report import print_report
 from pgdyno.store import RunData, load_run
 from tests.present import present
 from tests.unit import documents_sample as documents
+from tests.unit.import_sample import fields, imported, imported_run
 from tests.unit.report_sample import render_html
 
-
-@pytest.fixture(autouse=True)
-def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Calls of sync(2), which would wait for what others on this machine have written, too."""
-    calls: list[int] = []
-    monkeypatch.setattr("os.sync", lambda: calls.append(len(calls)))
-    return calls
-
-
-def imported(tmp_path: Path, text: str, name: str = "report.txt", **options: object) -> RunData:
-    file = tmp_path / name
-    file.write_text(text, encoding="utf-8")
-    return load_run(import_files([file], tmp_path / "runs", **options).run)  # type: ignore[arg-type]
+REPORTS = {
+    "graviton-pgbench": (documents.pgbench_report, 12),
+    "aurora-sysbench": (documents.sweep_report, 80),
+    "hundred-billion": (documents.statements_report, 3),
+    "power8-select-only": (documents.peaks_report, 36),
+    "pgecons-tprocc": (documents.tpm_report, 114),
+}
 
 
-def figures(trial: TrialRecord) -> dict[str, float]:
-    return present(trial.imported).figures
+def table_run(folder: Path, text: str, *pairs: str) -> RunData:
+    return imported_run(folder, text, names=["t.csv"], mapping=mapping_of(pairs))
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, RunData]:
+    folder = tmp_path_factory.mktemp("reports")
+    return {name: imported_run(folder / name, make()) for name, (make, _) in REPORTS.items()}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "make", "count"),
-    [
-        ("graviton-pgbench", documents.pgbench_report, 12),
-        ("aurora-sysbench", documents.sweep_report, 80),
-        ("hundred-billion", documents.statements_report, 3),
-        ("power8-select-only", documents.peaks_report, 36),
-        ("pgecons-tprocc", documents.tpm_report, 114),
-    ],
-)
-def test_a_published_report_imports_whole(
-    name: str, make: Callable[[], str], count: int, tmp_path: Path, synced: list[int]
-) -> None:
-    run = imported(tmp_path, make())
-    assert len(synced) == 1, "what was imported is on disk"
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_published_report_imports_whole(name: str, reports: Mapping[str, RunData]) -> None:
+    run, (_, count) = reports[name], REPORTS[name]
     assert len(run.trials) == count
     assert present(run.manifest.imported).unread == []
     compared = ("clients", "tps", "tpm", "latency_mean_ms", "latency_p95_ms", "latency_min_ms")
@@ -76,7 +65,8 @@ def test_a_published_report_imports_whole(
         each | {"tps": row.get("tps_excluding_connections", row["tps"])} if "tps" in row else each
         for each, row in zip(want, published(name).rows, strict=True)
     ]
-    got = [{column: value for column, value in figures(trial).items() if column in compared} for trial in run.trials]
+    figures = fields(run.trials, "imported.figures")
+    got = [{column: value for column, value in each.items() if column in compared} for each in figures]
     # prose repeats two peaks without their latencies, which the table of figures does not
     assert all(each in got for each in want)
     assert run.manifest.outcome is Outcome.FINISHED
@@ -84,64 +74,42 @@ def test_a_published_report_imports_whole(
     # what `pgdyno show` and `pgdyno report` do
     of, extras = judged_run(run)
     print_report(of, Console(file=io.StringIO()), extras)
-    assert "report.txt" in render_html(run, "there")
+    assert "out.txt" in render_html(run, "there")
     assert len(to_csv(run).splitlines()) == count + 1
 
 
-def test_figures_that_were_not_printed_are_none(tmp_path: Path) -> None:
-    run = imported(tmp_path, documents.tpm_report())
-    trial = run.trials[0]
-    assert (run.manifest.host, run.manifest.pgdrive, trial.started_at) == (None, None, None)
-    assert trial.summary is not None
-    assert (trial.summary.latency_ns, trial.summary.succeeded, trial.summary.measured_s) == (None, None, None)
-    assert trial.summary.tps == figures(trial)["tpm"] / 60
-    assert trial.point.protocol == ""
-    (note,) = run.manifest.messages
+def test_what_a_report_tells_is_kept(reports: Mapping[str, RunData]) -> None:
+    pgbench, sweep, statements, peaks, tpm = reports.values()
+    # figures that were not printed are none
+    trial = tpm.trials[0]
+    assert (tpm.manifest.host, tpm.manifest.pgdrive, trial.started_at, trial.point.protocol) == (None, None, None, "")
+    summary = present(trial.summary)
+    assert (summary.latency_ns, summary.succeeded, summary.measured_s) == (None, None, None)
+    assert summary.tps == present(trial.imported).figures["tpm"] / 60
+    (note,) = tpm.manifest.messages
     assert isinstance(note, Message)
     assert (note.id, note.parameters) == ("rate-per-minute", {"count": 114, "unit": "tpm"})
-    assert run.manifest.notes == ["throughput of 114 trials was printed as tpm, and is shown divided by 60"]
-
-
-def test_a_trial_says_where_its_figures_stood(tmp_path: Path) -> None:
-    text = documents.sweep_report()
-    run = imported(tmp_path, text)
-    trial = run.trials[0]
-    assert trial.imported is not None
-    printed = trial.imported.printed["latency_p95_ms"]
-    assert text.splitlines()[printed.line - 1].split()[-1] == f"{trial.imported.figures['latency_p95_ms']:g}"
-    assert present(trial.summary).latency_ns == Latency(mean=20.41e6, min=19_100_000, max=235_450_000, p95=20_740_000)
-
-
-def test_lengths_of_trials_are_points_not_repeats(tmp_path: Path) -> None:
-    run = imported(tmp_path, documents.pgbench_report())
-    assert {trial.point.variables["transactions"] for trial in run.trials} >= {"5000", "90000"}
-
-
-def test_the_scale_of_a_script_is_what_the_command_says(tmp_path: Path) -> None:
-    run = imported(tmp_path, documents.statements_report())
-    assert {trial.point.scale for trial in run.trials} == {1_000_000}
-    assert [row.text for row in run.statements(1)][-1] == "END;"
-    assert {row.executions for row in run.statements(1)} == {None}
-
-
-def test_tables_of_the_same_names_do_not_collide(tmp_path: Path) -> None:
-    run = imported(tmp_path, documents.tpm_report())
-    names = [target.name for target in run.manifest.targets]
+    assert tpm.manifest.notes == ["throughput of 114 trials was printed as tpm, and is shown divided by 60"]
+    # tables of the same names do not collide
+    names = fields(tpm.manifest.targets, "name")
     assert len(names) == 18
-    assert "EC2, r5.2xlarge, 測定結果その2" in names
-    assert "EC2, r5.2xlarge, 測定結果その2 (2)" in names
-
-
-def test_conditions_that_a_document_tells_are_kept(tmp_path: Path) -> None:
-    told = present(imported(tmp_path, documents.peaks_report()).manifest.imported)
-    assert [line.text for line in told.facts["sweep"]] == ["-c clients [2..160]"]
-    assert told.facts["tmpfs"][0].line == 3
-    assert len(told.claims) == 8
-
-
-def test_a_target_can_be_named(tmp_path: Path) -> None:
-    run = imported(tmp_path, documents.statements_report(), target="pg11")
-    assert {target.name.split(",")[0] for target in run.manifest.targets} == {"pg11"}
+    assert {"EC2, r5.2xlarge, 測定結果その2", "EC2, r5.2xlarge, 測定結果その2 (2)"} <= {*names}
+    # a trial says where its figures stood
+    text, found = documents.sweep_report().splitlines(), present(sweep.trials[0].imported)
+    printed = text[found.printed["latency_p95_ms"].line - 1]
+    assert printed.split()[-1] == f"{found.figures['latency_p95_ms']:g}"
+    latency = Latency(mean=20.41e6, min=19_100_000, max=235_450_000, p95=20_740_000)
+    assert present(sweep.trials[0].summary).latency_ns == latency
+    # lengths of trials are points, not repeats
+    assert {trial.point.variables["transactions"] for trial in pgbench.trials} >= {"5000", "90000"}
+    # the scale of a script is what the command says
+    assert {trial.point.scale for trial in statements.trials} == {1_000_000}
+    assert statements.statements(1)[-1].text == "END;"
+    assert {row.executions for row in statements.statements(1)} == {None}
+    # conditions that a document tells
+    told = present(peaks.manifest.imported)
+    assert fields(told.facts["sweep"], "text") == ["-c clients [2..160]"]
+    assert (told.facts["tmpfs"][0].line, len(told.claims)) == (3, 8)
 
 
 def test_a_file_is_read_once(tmp_path: Path) -> None:
@@ -155,6 +123,7 @@ def test_a_file_is_read_once(tmp_path: Path) -> None:
     once = import_files([places[0], places[2]], tmp_path / "runs", target="srv")
     assert found.trials == once.trials
     manifest = load_run(found.run).manifest
+    assert {target.name.split(",")[0] for target in manifest.targets} == {"srv"}
     assert [Path(each.path).name for each in present(manifest.imported).files] == ["a.txt", "other.txt"]
     (note,) = [note for note in found.notes if note.id == "copies-left-out"]
     assert note.parameters["count"] == 4
@@ -162,35 +131,27 @@ def test_a_file_is_read_once(tmp_path: Path) -> None:
     assert f"{places[1]} ({places[0]})" in str(note)
     assert str(note) in manifest.notes
     assert "copies-left-out" not in {note.id for note in once.notes}
-
-
-def test_a_log_is_read_once(tmp_path: Path) -> None:
     log = tmp_path / "pgbench_log.7"
     transaction_log(log, 0, [500, 600, 700])
     found = import_files([log, log, str(log)], tmp_path / "runs")
-    assert (found.trials, [note.id for note in found.notes]) == (1, ["copies-left-out"])
-    (trial,) = load_run(found.run).trials
-    assert present(trial.summary).succeeded == 3
+    assert (found.trials, fields(found.notes, "id")) == (1, ["copies-left-out"])
+    assert fields(load_run(found.run).trials, "summary.succeeded") == [3]
 
 
 # ---- CSV ----
 
 
-def test_our_own_export_comes_back(tmp_path: Path) -> None:
-    first = imported(tmp_path, documents.sweep_report())
-    again = imported(tmp_path, to_csv(first), "export.csv")
-    assert [trial.target for trial in again.trials] == [trial.target for trial in first.trials]
-    for before, after in zip(first.trials, again.trials, strict=True):
-        assert present(after.summary).latency_ns == present(before.summary).latency_ns
-        assert (present(after.summary).tps, after.point.clients) == (present(before.summary).tps, before.point.clients)
-
-
-def test_new_orders_of_our_own_export_stay_new_orders(tmp_path: Path) -> None:
-    first = imported(tmp_path, "target,clients,nopm\na,8,60000\n", "t.csv")
-    text = to_csv(first)
+def test_our_own_export_comes_back(reports: Mapping[str, RunData], tmp_path: Path) -> None:
+    first = reports["aurora-sysbench"]
+    again = table_run(tmp_path, to_csv(first))
+    compared = "target summary.latency_ns summary.tps point.clients"
+    assert fields(again.trials, compared) == fields(first.trials, compared)
+    # new orders stay new orders
+    text = to_csv(table_run(tmp_path, "target,clients,nopm\na,8,60000\n"))
     assert [row["tps_counts"] for row in csv.DictReader(io.StringIO(text))] == ["new orders"]
-    (again,) = imported(tmp_path, text, "export.csv").trials
-    assert (present(again.summary).tps, rate_unit(again), figures(again)["nopm"]) == (1_000.0, NEW_ORDERS, 60_000.0)
+    (trial,) = table_run(tmp_path, text).trials
+    figures = present(trial.imported).figures
+    assert (present(trial.summary).tps, rate_unit(trial), figures["nopm"]) == (1_000.0, NEW_ORDERS, 60_000.0)
 
 
 @pytest.mark.parametrize(
@@ -202,36 +163,24 @@ def test_new_orders_of_our_own_export_stay_new_orders(tmp_path: Path) -> None:
     ],
 )
 def test_a_column_without_a_name_is_listed_if_it_has_cells(text: str, unread: list[str], tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(text)
-    result = import_files([tmp_path / "t.csv"], tmp_path / "runs")
-    assert [line.text for line in result.unread] == unread
+    assert fields(imported(tmp_path, text, names=["t.csv"]).unread, "text") == unread
 
 
-@pytest.mark.parametrize(
-    ("text", "mapping", "said"),
-    [
-        ("target,tps,tps\na,1,2\n", [], "several columns of the table are tps: 'tps', 'tps'"),
-        ("target,tps,rate_b\na,1,2\n", ["tps=rate_b"], "several columns of the table are tps: 'tps', 'rate_b'"),
-    ],
-)
-def test_two_columns_of_one_meaning_are_refused(text: str, mapping: list[str], said: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=said):
-        imported(tmp_path, text, "t.csv", mapping=mapping_of(mapping))
+def test_two_columns_of_one_meaning_are_refused(tmp_path: Path) -> None:
+    for name, mapping in (("tps", []), ("rate_b", ["tps=rate_b"])):
+        with pytest.raises(UsageError, match=f"several columns of the table are tps: 'tps', '{name}'"):
+            table_run(tmp_path, f"target,tps,{name}\na,1,2\n", *mapping)
 
 
 def test_every_column_of_ours_needs_no_mapping() -> None:
-    assert set(CSV_HEADER) <= OURS
-    assert set(COLUMNS) <= OURS
+    assert {*CSV_HEADER, *COLUMNS} <= OURS
 
 
 def test_other_words_are_mapped_and_strange_ones_told(tmp_path: Path) -> None:
-    run = imported(
-        tmp_path, "system;Threads;tps;mood\na;8;100.5;good\na;16;x;bad\n", "t.csv",
-        mapping=mapping_of(["target=system", "clients=Threads"]),
-    )  # fmt: skip
-    (trial,) = run.trials
-    assert (trial.target, trial.point.clients) == ("a", 8)
-    assert [line.line for line in present(run.manifest.imported).unread] == [1, 3]
+    text = "system;Threads;tps;mood\na;8;100.5;good\na;16;x;bad\n"
+    run = table_run(tmp_path, text, "target=system", "clients=Threads")
+    assert fields(run.trials, "target point.clients") == [("a", 8)]
+    assert fields(present(run.manifest.imported).unread, "line") == [1, 3]
 
 
 @pytest.mark.parametrize(
@@ -246,13 +195,12 @@ def test_other_words_are_mapped_and_strange_ones_told(tmp_path: Path) -> None:
 def test_seconds_of_a_run_are_no_repeats(table: str, tmp_path: Path) -> None:
     column = re.split("[,;]", table)[0]
     with pytest.raises(StoreError) as caught:
-        imported(tmp_path, table, "t.csv")
+        table_run(tmp_path, table)
     told = (
         f"t.csv:1: the rows are moments of one run (column '{column}'): import its summary; if they are runs, name it"
     )
     assert told in str(caught.value.hint)
-    run = imported(tmp_path, table, "t.csv", mapping=mapping_of([f"repeat={column}"]))
-    assert len(run.trials) == len(table.splitlines()) - 1
+    assert len(table_run(tmp_path, table, f"repeat={column}").trials) == len(table.splitlines()) - 1
 
 
 @pytest.mark.parametrize(
@@ -265,55 +213,50 @@ def test_seconds_of_a_run_are_no_repeats(table: str, tmp_path: Path) -> None:
     ],
 )
 def test_rows_with_the_lengths_or_times_of_runs_are_trials(table: str, tmp_path: Path) -> None:
-    assert [trial.summary.tps for trial in imported(tmp_path, table, "t.csv").trials if trial.summary] == [
-        1005.9,
-        1011.2,
-    ]
+    assert fields(table_run(tmp_path, table).trials, "summary.tps") == [1005.9, 1011.2]
 
 
 @pytest.mark.parametrize(
-    ("table", "figures"),
+    ("separator", "row", "figures"),
     [
-        ("target;clients;tps;latency_mean_ms;p95_ms\npg17;8;456,789;17,514;21,3\n", (456.789, 17.514, 21.3)),
-        ("target;clients;tps;latency_mean_ms;p95_ms\npg17;8;456,789;17,514;21,345\n", (456.789, 17.514, 21.345)),
-        ("target;clients;tps;latency_mean_ms;p95_ms\npg17;8;456.789;17.514;21.3\n", (456.789, 17.514, 21.3)),
-        ("target;clients;tps;latency_mean_ms;p95_ms\npg17;8;456,789;17.514;21.3\n", (456_789, 17.514, 21.3)),
-        ("target\tclients\ttps\tlatency_mean_ms\tp95_ms\npg17\t8\t1.456,789\t17,514\t21\n", (1456.789, 17.514, 21)),
-        ('target,clients,tps,latency_mean_ms,p95_ms\npg17,8,"456,789",17.514,21.3\n', (456_789, 17.514, 21.3)),
-        ('target,clients,tps,latency_mean_ms,p95_ms\npg17,8,"456,789","17,514","21,3"\n', (456.789, 17.514, 21.3)),
+        (";", "pg17;8;456,789;17,514;21,3", (456.789, 17.514, 21.3)),
+        (";", "pg17;8;456,789;17,514;21,345", (456.789, 17.514, 21.345)),
+        (";", "pg17;8;456.789;17.514;21.3", (456.789, 17.514, 21.3)),
+        (";", "pg17;8;456,789;17.514;21.3", (456_789, 17.514, 21.3)),
+        ("\t", "pg17\t8\t1.456,789\t17,514\t21", (1456.789, 17.514, 21)),
+        (",", 'pg17,8,"456,789",17.514,21.3', (456_789, 17.514, 21.3)),
+        (",", 'pg17,8,"456,789","17,514","21,3"', (456.789, 17.514, 21.3)),
     ],
 )
-def test_a_table_has_one_decimal_sign(table: str, figures: tuple[float, float, float], tmp_path: Path) -> None:
-    (trial,) = imported(tmp_path, table, "t.csv").trials
-    found = present(trial.imported).figures
+def test_a_table_has_one_decimal_sign(
+    separator: str, row: str, figures: tuple[float, float, float], tmp_path: Path
+) -> None:
+    head = separator.join(["target", "clients", "tps", "latency_mean_ms", "p95_ms"])
+    (found,) = fields(table_run(tmp_path, f"{head}\n{row}\n").trials, "imported.figures")
     assert (found["tps"], found["latency_mean_ms"], found["latency_p95_ms"]) == figures
 
 
 @pytest.mark.parametrize("name", ["cpu.user", "latency.avg", "tps.max", "words.x", "asked.x", "shown.x", "."])
 def test_a_column_with_a_dot_is_unknown_unless_it_is_ours(name: str, tmp_path: Path) -> None:
-    run = imported(tmp_path, f"target,clients,tps,{name},settings.jit\npg17,8,1000,55,off\n", "t.csv")
-    (trial,) = run.trials
-    assert trial.point.settings == {"jit": "off"}
-    assert (present(trial.imported).words, present(trial.imported).load) == ({}, {})
-    assert [line.id for line in present(run.manifest.imported).unread] == ["column-unknown"]
+    run = table_run(tmp_path, f"target,clients,tps,{name},settings.jit\npg17,8,1000,55,off\n")
+    assert fields(run.trials, "point.settings imported.words imported.load") == [({"jit": "off"}, {}, {})]
+    assert fields(present(run.manifest.imported).unread, "id") == ["column-unknown"]
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("t.csv", "target,clients,tps\npg17,99999999999999999999,1000\n"),
-        ("t.csv", "target,clients,tps,p99_ms\npg17,8,1000,99999999999999999999\n"),
-        ("t.md", "| clients | tps |\n|---|---|\n| 8 | 99999999999999999999 |\n"),
-        (
-            "t.summary.json",
-            '{\n "Throughput (requests/second)": 100.5,\n "terminals": "99999999999999999999",\n "scalefactor": 1\n}\n',
-        ),
+        ("t.csv", "target,clients,tps\npg17,{},1000\n"),
+        ("t.csv", "target,clients,tps,p99_ms\npg17,8,1000,{}\n"),
+        ("t.md", "| clients | tps |\n|---|---|\n| 8 | {} |\n"),
+        ("t.json", '{{\n "Throughput (requests/second)": 100.5,\n "terminals": "{}",\n "scalefactor": 1\n}}\n'),
     ],
 )
 def test_a_figure_that_no_run_can_hold_is_refused(name: str, text: str, tmp_path: Path) -> None:
+    figure = "99999999999999999999"
     with pytest.raises(StoreError, match="no output of a known tool") as caught:
-        imported(tmp_path, text, name)
-    assert "99999999999999999999" in str(caught.value.hint)
+        imported(tmp_path, text.format(figure), names=[name])
+    assert figure in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("pair", ["clients", "nothing=x", "clients="])
@@ -404,9 +347,9 @@ tps = 100.000000 (including connections establishing)
 def test_retries_and_failures_that_were_not_counted_are_not_none(
     text: str, name: str, retries: int | None, failed: int | None, tmp_path: Path
 ) -> None:
-    run = imported(tmp_path, text, name)
-    (trial,) = run.trials
-    assert (present(trial.summary).retries, present(trial.summary).failed) == (retries, failed)
+    run = imported_run(tmp_path, text, names=[name])
+    ((*counted, scheduled),) = fields(run.trials, "summary.retries summary.failed summary.scheduled")
+    assert counted == [retries, failed]
     of = digest(run)
     table = trial_table(of)
     assert table.rows[0][table.headings.index("retries")] == format_count(retries)
@@ -416,6 +359,5 @@ def test_retries_and_failures_that_were_not_counted_are_not_none(
     for table in (points_table(of), trial_table(of)):
         assert table.rows[0][table.headings.index("errors")] == cell
     (point,) = json.loads(to_json(of, NO_EXTRAS))["points"]
-    assert (point["retries"], point["failed"]) == (retries, failed)
-    assert point["scheduled"] == present(trial.summary).scheduled
+    assert (point["retries"], point["failed"], point["scheduled"]) == (retries, failed, scheduled)
     assert [row[-1] for row in peaks_table(of, NO_EXTRAS).rows] == [cell]
