@@ -31,6 +31,9 @@ def spooled(path: Path, events: list[Event]) -> EventSpool:
 
 
 def test_events_are_read_back_as_they_came(tmp_path: Path) -> None:
+    # an existing file is not opened
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "events").symlink_to(tmp_path / "mine")
     spool = spooled(tmp_path / "events", EVENTS)
     events = spool.events
     assert list(events) == EVENTS
@@ -39,12 +42,6 @@ def test_events_are_read_back_as_they_came(tmp_path: Path) -> None:
         events[len(EVENTS)]
     spool.close()
     assert list(events) == EVENTS
-
-
-def test_an_existing_file_is_not_opened(tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("mine")
-    (tmp_path / "events").symlink_to(tmp_path / "mine")
-    spooled(tmp_path / "events", EVENTS).close()
     assert (tmp_path / "mine").read_text() == "mine"
 
 
@@ -64,14 +61,8 @@ def test_others_are_merged_by_time_into_events_on_disk(tmp_path: Path) -> None:
     others = [{"event": "mark", "t_us": at} for at in (99, 10)]
     spool = spooled(tmp_path / "events", engine)
     merged = among(spool.events, others)
-    assert [(each["event"], each["t_us"]) for each in merged] == [
-        ("start", 0),
-        ("error", 10),
-        ("mark", 10),
-        ("error", 30),
-        ("mark", 99),
-        ("end", 20),
-    ]
+    in_order = [("start", 0), ("error", 10), ("mark", 10), ("error", 30), ("mark", 99), ("end", 20)]
+    assert [(each["event"], each["t_us"]) for each in merged] == in_order
     assert merged[-1] == engine[-1]
     assert list(merged) == among(engine, others)[:]
     spool.close()
@@ -105,16 +96,8 @@ def test_a_long_trial_needs_no_more_memory_than_a_short_one(tmp_path: Path, monk
             yield Ended(), longer(seconds)
 
         tracemalloc.start()
-        result = run_trial(
-            Engine(tmp_path / "pgdrive", "0.1.0"),
-            [],
-            {},
-            tmp_path,
-            writer.log / "engine.log",
-            ignore,
-            running=running,
-            spool=writer.spool("events"),
-        )
+        engine, log, spool = Engine(tmp_path / "pgdrive", "0.1.0"), writer.log / "engine.log", writer.spool("events")
+        result = run_trial(engine, [], {}, tmp_path, log, ignore, running=running, spool=spool)
         writer.commit(record, events=among(result.events, []), settings=SETTINGS)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()

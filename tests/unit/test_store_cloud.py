@@ -68,9 +68,7 @@ def test_it_is_with_the_trial_and_in_sql(run: RunData) -> None:
     counted = run.query("SELECT source, count(*) FROM cloud_series GROUP BY 1 ORDER BY 1").rows
     assert counted == [("cloudwatch", 8), ("insights", 3 * (LENGTH_S - 10))]
     assert (run.folder.trials_path / run.trials[0].slug / "log" / "server.log").read_text() == "a line\n"
-
-
-def test_a_step_has_the_minute_that_it_lies_in_and_a_gap_stays_one(run: RunData) -> None:
+    # a step has the minute that it lies in, and a gap stays one
     made, _ = one_trial(run, 1, LENGTH_S)
     assert made.step == 1
     strips = {each.title.partition(":")[0]: each for each in made.cloud or ()}
@@ -87,22 +85,12 @@ def test_a_step_has_the_minute_that_it_lies_in_and_a_gap_stays_one(run: RunData)
 
 
 def test_hours_that_were_paid(run: RunData) -> None:
-    records = [
-        {
-            "target": "pg18",
-            "instance": "db.m7g.large",
-            "zone": "eu-central-1a",
-            "since": "2026-11-20T10:00:00Z",
-            "until": f"2026-11-20T{end}:30:00Z",
-            "hourly": 0.2,
-            "currency": "USD",
-        }
-        for end in (10, 11)
-    ]
+    rental = {"target": "pg18", "instance": "db.m7g.large", "zone": "eu-central-1a", "hourly": 0.2, "currency": "USD"}
+    # two attempts, of half an hour and of one and a half
+    records = [{**rental, "since": "2026-11-20T10:00:00Z", "until": f"2026-11-20T{end}:30:00Z"} for end in (10, 11)]
     text = json.dumps({**json.loads(run.manifest.model_dump_json()), "rented": records})
     table = rent_table(Manifest.model_validate_json(text), run.trials)
     succeeded = run.trials[0].summary.succeeded if run.trials[0].summary else 0
-    # two attempts, of half an hour and of one and a half
     assert table is not None
     ((*cells, million),) = table.rows
     assert cells == ["pg18", "db.m7g.large", "2h00m", "0.4000", f"{succeeded:,}"]

@@ -28,14 +28,11 @@ def test_the_documented_columns_are_the_columns() -> None:
 def test_sums_over_seconds_are_the_totals_of_the_end() -> None:
     events = sample_events(8, 5, 4000, 500, scripts=2, errors=[SampleError(1, count=30, script=1)], warmup_s=2)
     tables = ingested(7, events)
-    end = events[-1]
-    for script in (0, 1):
+    for script, end in enumerate(events[-1]["scripts"]):
         rows = [row for row in tables.intervals if row.script == script and row.phase != "warm-up"]
-        assert sum(row.succeeded for row in rows) == end["scripts"][script]["succeeded"]
-        assert sum(row.failed for row in rows) == end["scripts"][script]["failed"]
-        assert sum(row.latency_sum_ns or 0 for row in rows) == pytest.approx(
-            end["scripts"][script]["latency_ns"]["sum"]
-        )
+        assert sum(row.succeeded for row in rows) == end["succeeded"]
+        assert sum(row.failed for row in rows) == end["failed"]
+        assert sum(row.latency_sum_ns or 0 for row in rows) == pytest.approx(end["latency_ns"]["sum"])
     assert {row.trial for row in tables.intervals} == {7}
     assert [row.second for row in tables.intervals if row.script == 0] == list(range(8))
     assert [row.phase for row in tables.intervals if row.script == 1] == ["warm-up"] * 2 + ["measure"] * 5 + ["drain"]
@@ -43,12 +40,10 @@ def test_sums_over_seconds_are_the_totals_of_the_end() -> None:
 
 def test_cpu_time_of_all_workers_is_added() -> None:
     events = sample_events(4, 3, 2000, 500)
-    intervals = [event for event in events if event["event"] == "interval"]
     worker = {"cpu_us": 250_000, "cpu_share": 0.25, "clients": 2, "wakeups": 7, "replies": {"mean": 2.0, "max": 3}}
-    for count, interval in enumerate(intervals, start=1):
+    for count, interval in enumerate((event for event in events if event["event"] == "interval"), start=1):
         interval["workers"] = [worker] * count
-    tables = ingested(1, events)
-    assert [row.worker_cpu_us for row in tables.intervals] == [250_000 * count for count in (1, 2, 3, 4)]
+    assert [row.worker_cpu_us for row in ingested(1, events).intervals] == [250_000 * count for count in (1, 2, 3, 4)]
 
 
 def test_histograms_decode_to_what_was_counted() -> None:
@@ -66,15 +61,13 @@ def test_histograms_decode_to_what_was_counted() -> None:
     assert set(totals) == {0, 1}
 
 
-def test_a_second_in_which_nothing_ended_is_zeros() -> None:
+def test_a_second_in_which_nothing_succeeded() -> None:
     events = sample_events(4, 3, 2000, 500, scripts=2)
     stalled = next(event for event in events if event["event"] == "interval" and event["seq"] == 1)
     stalled["scripts"] = []
     rows = [row for row in ingested(1, events).intervals if row.second == 1]
     assert [(row.script, row.succeeded, row.p99_ns, row.clients) for row in rows] == [(0, 0, None, 4), (1, 0, None, 4)]
-
-
-def test_a_second_with_failures_only_has_no_latency() -> None:
+    # failures only
     events = sample_events(4, 1, 2000, 500)
     script = events[2]["scripts"][0]
     script |= {"succeeded": 0, "failed": 9}
@@ -86,23 +79,16 @@ def test_a_second_with_failures_only_has_no_latency() -> None:
 
 def test_statements_have_text_and_figures() -> None:
     events = sample_events(4, 2, 500, 900, scripts=2)
-    events[-1]["scripts"][1]["statements"].pop(1)
+    end = events[-1]["scripts"]
+    end[1]["statements"].pop(1)
     rows = ingested(1, events).statements
-    assert [(row.script, row.statement, row.line) for row in rows] == [
-        (0, 1, 2),
-        (1, 4, 5),
-        (1, 5, 6),
-        (1, 6, 7),
-        (1, 8, 9),
-    ]
+    places = [(row.script, row.statement, row.line) for row in rows]
+    assert places == [(0, 1, 2), (1, 4, 5), (1, 5, 6), (1, 6, 7), (1, 8, 9)]
     assert rows[0].text.startswith("SELECT abalance")
-    assert rows[0].executions == events[-1]["scripts"][0]["succeeded"]
-    assert rows[0].latency_mean_ns == events[-1]["scripts"][0]["latency_ns"]["mean"]
+    assert (rows[0].executions, rows[0].latency_mean_ns) == (end[0]["succeeded"], end[0]["latency_ns"]["mean"])
     # one that was never reached
     assert (rows[2].executions, rows[2].p50_ns) == (0, None)
-
-
-def test_statements_that_only_the_end_names_have_text_and_figures() -> None:
+    # one that only the end names
     events = sample_events(4, 2, 500, 900)
     events[0]["scripts"][0]["statements"] = []
     named = {"id": 2, "text": "SELECT ?", "executions": 5, "failures": 0, "retries": 0, "latency_ns": None}
@@ -133,15 +119,8 @@ def test_a_stream_that_was_cut_gives_what_it_holds() -> None:
 
 
 def test_an_engine_that_never_measured() -> None:
-    failed: Event = {
-        "event": "end",
-        "t_us": 5,
-        "outcome": "failed",
-        "exit_code": 1,
-        "message": "no server",
-        "cpu_us": None,
-    }
-    (row,) = ingested(1, [failed]).events
+    end = {"event": "end", "t_us": 5, "outcome": "failed", "exit_code": 1, "message": "no server", "cpu_us": None}
+    (row,) = ingested(1, [end]).events
     assert (row.kind, row.message) == ("end", "no server")
 
 
@@ -175,17 +154,9 @@ def test_text_that_utf8_cannot_hold(tmp_path: Path) -> None:
 
 def test_a_second_knows_its_phase_of_the_plan() -> None:
     event = {
-        "event": "interval",
-        "seq": 0,
-        "from_us": 0,
-        "to_us": 1_000_000,
-        "phase": "warm-up",
-        "phase_name": "rise",
-        "clients": 1,
-        "in_flight": 0,
-        "workers": [],
-        "scripts": [{"script": 0, "succeeded": 3}],
-    }
+        "event": "interval", "seq": 0, "from_us": 0, "to_us": 1_000_000, "phase": "warm-up", "phase_name": "rise",
+        "clients": 1, "in_flight": 0, "workers": [], "scripts": [{"script": 0, "succeeded": 3}],
+    }  # fmt: skip
     # engines of before there were phases do not speak of them
     older = {name: value for name, value in event.items() if name != "phase_name"}
     assert [row.phase_name for row in ingested(1, [event, older]).intervals] == ["rise", None]

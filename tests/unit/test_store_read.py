@@ -53,12 +53,9 @@ def test_every_row_comes_back_as_it_was(folder: RunFolder) -> None:
     assert data.settings(1)[0].unit is None
 
 
-def test_a_trial_that_is_not_there(folder: RunFolder) -> None:
+def test_a_trial_that_is_not_there_and_a_damaged_table_are_named(folder: RunFolder) -> None:
     with pytest.raises(StoreError, match="has no trial 9"):
         load_run(folder.path).intervals(9)
-
-
-def test_a_damaged_table_is_named(folder: RunFolder) -> None:
     path = folder.trial_paths()[0] / "intervals.parquet"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(StoreError, match="cannot read") as caught:
@@ -85,13 +82,13 @@ def test_sql_over_several_runs(folder: RunFolder, tmp_path: Path) -> None:
         "WHERE phase <> 'warm-up' GROUP BY ALL ORDER BY target DESC, trial",
         [folder, other.path, empty],
     )
-    ends = [STREAMS[0][-1], STREAMS[1][-1], STREAMS[1][-1]]
-    assert [row[0] for row in result.rows] == [folder.name, folder.name, other.name]
-    assert [row[1:] for row in result.rows] == [
-        (1, "pg18", 4, ends[0]["succeeded"]),
-        (2, "pg18", 8, ends[1]["succeeded"]),
-        (1, "pg17", 8, ends[2]["succeeded"]),
-    ]
+    first, second = (stream[-1]["succeeded"] for stream in STREAMS)
+    assert result.rows == [
+        (folder.name, 1, "pg18", 4, first), (folder.name, 2, "pg18", 8, second), (other.name, 1, "pg17", 8, second),
+    ]  # fmt: skip
+    for sql in ("SELEC 1", "SELECT * FROM nowhere", "", "-- nothing"):
+        with pytest.raises(UsageError, match="cannot run the query"):
+            query(sql, [folder])
 
 
 def test_sql_over_swept_parameters(tmp_path: Path) -> None:
@@ -103,20 +100,10 @@ def test_sql_over_swept_parameters(tmp_path: Path) -> None:
     assert load_run(run).query(sql).rows == [(250.5, "4MB", None, "7"), (None, None, None, None)]
 
 
-def test_column_types(folder: RunFolder) -> None:
+def test_columns_have_their_types_and_a_later_version_may_have_more(folder: RunFolder) -> None:
     described = load_run(folder).query("SELECT column_name, column_type FROM (DESCRIBE histograms)")
-    types = dict(described.rows)
-    assert types == {"run": "VARCHAR", **columns(TABLES["histograms"])}
-
-
-def test_a_table_of_a_later_version_may_have_more_columns(folder: RunFolder) -> None:
+    assert dict(described.rows) == {"run": "VARCHAR", **columns(TABLES["histograms"])}
     path = folder.trial_paths()[1] / "settings.parquet"
     later = "SELECT 2 AS trial, 'a' AS name, 'b' AS setting, NULL AS unit, NULL AS source, 5 AS more"
     load_run(folder).query(f"COPY ({later}) TO {quote_text(str(path))} (FORMAT parquet)")
     assert [row.name for row in load_run(folder).settings()] == ["fsync", "shared_buffers", "a"]
-
-
-@pytest.mark.parametrize("sql", ["SELEC 1", "SELECT * FROM nowhere", "", "-- nothing"])
-def test_sql_that_is_wrong(folder: RunFolder, sql: str) -> None:
-    with pytest.raises(UsageError, match="cannot run the query"):
-        query(sql, [folder])

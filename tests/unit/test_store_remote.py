@@ -57,6 +57,10 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def contents_of_run(run: RunFolder) -> dict[str, bytes]:
+    return {name: content for name, content in contents(run.path).items() if name != ".lock"}
+
+
 def test_runs_come_back(s3: Bucket, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
 
@@ -70,12 +74,25 @@ def test_runs_come_back(s3: Bucket, run: RunFolder, tmp_path: Path, monkeypatch:
     assert str(at) == f"s3://bench/runs/{run.name}"
     back = copy_run(at, tmp_path)
     assert stat.filemode(back.path.stat().st_mode) == "drwx------"
-    ours = {name: content for name, content in contents(run.path).items() if name != ".lock"}
-    assert contents(back.path) == ours
+    assert contents(back.path) == contents_of_run(run)
     assert sorted(path.name for path in tmp_path.iterdir()) == [run.name]
     # its manifest is written last: without it, the objects do not count as a run
     assert written[-1] == "manifest.json"
     assert len(written) == len(set(s3.keys()))
+    # a name that is there stays, here and there
+    with pytest.raises(StoreError, match="already exists"):
+        upload(run, RUNS)
+    with pytest.raises(StoreError, match="exists already"):
+        copy_run(at, tmp_path)
+    # two that begin at once: the service itself lets one manifest in
+    with pytest.raises(StoreError, match=r"cannot write s3://bench/runs/.*/manifest.json: it already exists"):
+        objects.write(b"{}", at / "manifest.json", only_new=True)
+
+    async def cell() -> str:
+        return pgdyno.open(str(at)).name
+
+    # a cell of a notebook is executed in a running loop
+    assert asyncio.run(cell()) == run.name
 
 
 def test_only_the_tables_that_are_read_are_downloaded(s3: Bucket, run: RunFolder, tmp_path: Path) -> None:
@@ -104,17 +121,6 @@ def test_targets_of_symbolic_links_are_not_copied(tmp_path: Path) -> None:
     assert not [each.address for each in objects.list_objects(at) if each.address.name in ("notes.txt", "key")]
 
 
-@pytest.mark.usefixtures("s3")
-def test_a_notebook_opens_a_run(run: RunFolder) -> None:
-    at = upload(run, RUNS)
-
-    async def cell() -> str:
-        return pgdyno.open(str(at)).name
-
-    # a cell is executed in a running loop
-    assert asyncio.run(cell()) == run.name
-
-
 def test_a_copy_that_was_broken_off_is_done_again(s3: Bucket, run: RunFolder) -> None:
     s3.put(f"runs/{run.name}/trials/0001-pg-c4/intervals.parquet", b"half")
     at = upload(run, RUNS)
@@ -124,19 +130,6 @@ def test_a_copy_that_was_broken_off_is_done_again(s3: Bucket, run: RunFolder) ->
         upload(run, RUNS)
     with pytest.raises(StoreError, match=r"it has no manifest.json"), open_run(str(at)):
         pass
-
-
-@pytest.mark.usefixtures("s3")
-def test_a_name_that_is_there_stays(run: RunFolder, tmp_path: Path) -> None:
-    at = upload(run, RUNS)
-    with pytest.raises(StoreError, match="already exists"):
-        upload(run, RUNS)
-    copy_run(at, tmp_path)
-    with pytest.raises(StoreError, match="exists already"):
-        copy_run(at, tmp_path)
-    # two that begin at once: S3 itself lets one manifest in
-    with pytest.raises(StoreError, match=r"cannot write s3://bench/runs/.*/manifest.json: it already exists"):
-        objects.write(b"{}", at / "manifest.json", only_new=True)
 
 
 @pytest.mark.usefixtures("s3")
@@ -154,8 +147,7 @@ def test_two_processes_that_copy_one_run(run: RunFolder, tmp_path: Path, monkeyp
     monkeypatch.setattr("pgdyno.store.object_storage.runs.AT_ONCE", 1)
     with pytest.raises(StoreError, match="exists already"):
         copy_run(at, tmp_path)
-    ours = {name: content for name, content in contents(run.path).items() if name != ".lock"}
-    assert contents(tmp_path / run.name) == ours
+    assert contents(tmp_path / run.name) == contents_of_run(run)
     assert [path.name for path in tmp_path.iterdir()] == [run.name]
 
 
@@ -202,21 +194,37 @@ def test_an_address_is_checked() -> None:
     assert Address.of("s3://bench/a//") == Address("bench", "a")
 
 
-def test_an_endpoint_that_is_none() -> None:
-    with (
-        environment({"AWS_ENDPOINT_URL_S3": "nonsense"}),
-        pytest.raises(StoreError, match="AWS_ENDPOINT_URL_S3 is no endpoint of object storage: nonsense"),
-    ):
-        objects.list_objects(RUNS)
+ENDPOINT = "AWS_ENDPOINT_URL_S3"
 
 
-def test_runs_leave_this_machine_encrypted_only() -> None:
-    with (
-        environment({**KEYS, "AWS_ENDPOINT_URL_S3": "http://storage.example:9000"}),
-        pytest.raises(StoreError, match=r"would send runs and signatures unencrypted to storage\.example") as raised,
-    ):
-        objects.list_objects(RUNS)
-    assert raised.value.hint == "set AWS_ENDPOINT_URL_S3 to an https:// URL; http:// is for this machine only"
+@pytest.mark.parametrize(
+    ("variables", "address", "message", "hint"),
+    [
+        ({ENDPOINT: "nonsense"}, RUNS, "AWS_ENDPOINT_URL_S3 is no endpoint of object storage: nonsense", ""),
+        (
+            {**KEYS, ENDPOINT: "http://storage.example:9000"},
+            RUNS,
+            r"would send runs and signatures unencrypted to storage\.example",
+            "set AWS_ENDPOINT_URL_S3 to an https:// URL; http:// is for this machine only",
+        ),
+        ({"AWS_PROFILE": "lab"}, RUNS, "AWS_PROFILE needs boto3, which is not installed", "pip install 'pgdyno[aws]'"),
+        (
+            {},
+            Address.of("az://bench/runs"),
+            "cannot use az://bench: .*Account must be specified",
+            "set AZURE_STORAGE_ACCOUNT_NAME",
+        ),
+    ],
+)
+def test_what_a_storage_needs(
+    variables: dict[str, str], address: Address, message: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    if "AWS_PROFILE" in variables:
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    with environment(variables), pytest.raises(StoreError, match=message) as raised:
+        objects.list_objects(address)
+    assert (raised.value.hint or "").startswith(hint)
 
 
 def test_objects_that_change_or_vanish_during_a_download(s3: Bucket, tmp_path: Path) -> None:
@@ -394,17 +402,6 @@ def test_copy_names_what_it_made(
         copy([str(run.path)], str(tmp_path), Path())
 
 
-def test_profiles_need_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "boto3", None)
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
-    with (
-        environment({"AWS_PROFILE": "lab"}),
-        pytest.raises(StoreError, match="AWS_PROFILE needs boto3, which is not installed") as raised,
-    ):
-        objects.list_objects(RUNS)
-    assert raised.value.hint == "pip install 'pgdyno[aws]'"
-
-
 def test_profiles_have_credentials_and_endpoints(s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "config"
     config.write_text(
@@ -446,9 +443,3 @@ def test_google_cloud_storage(s3: Bucket, run: RunFolder, tmp_path: Path) -> Non
         with pytest.raises(StoreError, match="cannot list gs://nowhere/x: there is no bucket nowhere") as raised:
             objects.list_objects(Address.of("gs://nowhere/x"))
     assert raised.value.hint == "check the name, and the endpoint (GOOGLE_BASE_URL)"
-
-
-def test_azure_needs_an_account() -> None:
-    with pytest.raises(StoreError, match=r"cannot use az://bench: .*Account must be specified") as raised:
-        objects.list_objects(Address.of("az://bench/runs"))
-    assert (raised.value.hint or "").startswith("set AZURE_STORAGE_ACCOUNT_NAME")

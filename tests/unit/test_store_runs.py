@@ -32,6 +32,11 @@ def test_newest_first(runs: Path) -> None:
     assert names(runs) == ["20261120T121500Z", "20261120T111500Z", "20261120T101500Z"]
     newest = list_runs(runs)[0]
     assert (newest.targets, newest.outcome, newest.trials_done, newest.problem) == (["pg18"], None, 0, None)
+    # trials are counted without partial ones
+    folder = find_run("latest", runs)
+    add_trial(folder, 1)
+    folder.begin_trial("0002-pg18-c4")
+    assert list_runs(runs)[0].trials_done == 1
 
 
 @pytest.mark.parametrize(
@@ -70,23 +75,19 @@ def test_the_newest_first_are_found_as_they_are_listed(runs: Path) -> None:
 
 def test_a_run_is_found_without_reading_the_others(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     newest, second, oldest = list_runs(runs)
+    whole_name = runs / f"{oldest.name}0"
 
-    def refused(_path: Path) -> None:
+    def fail(_path: Path) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(finding, "_entry", refused)
-    assert find_run("latest", runs).name == newest.name
-    assert find_run("latest~1", runs).name == second.name
+    monkeypatch.setattr(finding, "_entry", fail)
+    assert [find_run(each, runs).name for each in ("latest", "latest~1")] == [newest.name, second.name]
     with pytest.raises(StoreError, match="there is no run latest~99: "):
         find_run("latest~99", runs)
     assert find_run(oldest.name, runs).name == oldest.name
-
-
-def test_trials_are_counted_without_partial_ones(runs: Path) -> None:
-    folder = find_run("latest", runs)
-    add_trial(folder, 1)
-    folder.begin_trial("0002-pg18-c4")
-    assert list_runs(runs)[0].trials_done == 1
+    # a whole name comes before its prefixes
+    whole_name.mkdir()
+    assert find_run(oldest.name, runs).name == oldest.name
 
 
 def test_broken_folders_are_listed_with_the_reason(runs: Path) -> None:
@@ -94,29 +95,23 @@ def test_broken_folders_are_listed_with_the_reason(runs: Path) -> None:
     (runs / "notes").mkdir()
     (runs / "README").write_text("")
     (runs / ".hidden").mkdir()
-    manifest = list_runs(runs)[0].path / "manifest.json"
-    manifest.write_text("{")
-    entries = list_runs(runs)
-    assert [entry.name[:16] for entry in entries] == [
-        "20261120T121500Z",
-        "20261120T113000Z",
-        "20261120T111500Z",
-        "20261120T101500Z",
-        "notes",
-    ]
-    assert [entry.problem is not None for entry in entries] == [True, True, False, False, True]
-    assert "not JSON" in (entries[0].problem or "")
-    assert "no manifest.json" in (entries[1].problem or "")
+    (list_runs(runs)[0].path / "manifest.json").write_text("{")
+    times = [f"20261120T{time}00Z" for time in ("1215", "1130", "1115", "1015")]
+    assert names(runs) == [*times, "notes"]
+    problems = [entry.problem for entry in list_runs(runs)]
+    assert [problem is not None for problem in problems] == [True, True, False, False, True]
+    assert "not JSON" in (problems[0] or "")
+    assert "no manifest.json" in (problems[1] or "")
+    # the latest one is not passed over when it is broken
+    with pytest.raises(StoreError, match="not JSON"):
+        find_run("latest", runs)
 
 
-def test_no_runs_yet(tmp_path: Path) -> None:
+def test_a_path_that_is_no_run_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list_runs(tmp_path / "none") == []
     with pytest.raises(StoreError, match="there are no runs") as caught:
         find_run("latest", tmp_path / "none")
     assert "pgdyno run" in (caught.value.hint or "")
-
-
-def test_a_path_that_exists_and_is_no_run_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
@@ -130,18 +125,12 @@ def test_a_path_that_exists_and_is_no_run_says_what_it_is(tmp_path: Path, monkey
             find_run(name, tmp_path / "runs")
         assert caught.value.message == message
     assert caught.value.hint == f"name one of them, such as many/{run.name}"
-
-
-def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("")
-    with pytest.raises(StoreError, match=re.escape(str(tmp_path / "runs"))):
-        list_runs(tmp_path / "runs")
+    with pytest.raises(StoreError, match=re.escape(str(tmp_path / "file"))):
+        list_runs(tmp_path / "file")
 
 
 def test_a_run_is_found(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     newest, _, oldest = list_runs(runs)
-    assert find_run("latest", runs).name == newest.name
-    assert find_run(oldest.name, runs).name == oldest.name
     assert find_run("20261120T10", runs).name == oldest.name
     assert find_run(str(oldest.path), Path("/none")).name == oldest.name
     monkeypatch.chdir(oldest.path)
@@ -149,29 +138,15 @@ def test_a_run_is_found(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_run(f"../{newest.name}", runs).name == newest.name
 
 
-def test_a_whole_name_comes_before_its_prefixes(runs: Path) -> None:
-    oldest = list_runs(runs)[-1]
-    (runs / f"{oldest.name}0").mkdir()
-    assert find_run(oldest.name, runs).name == oldest.name
-
-
 def test_a_run_that_is_not_found(runs: Path) -> None:
     with pytest.raises(UsageError, match="is ambiguous: it matches 3 runs: 20261120T121500Z"):
         find_run("2026", runs)
-    with pytest.raises(StoreError, match="there is no run 20261120T111501Z") as caught:
-        find_run("20261120T111501Z-quick-0000", runs)
-    assert "did you mean 20261120T1" in (caught.value.hint or "")
-    for text in ("", "xyz"):
-        with pytest.raises(StoreError, match="there is no run"):
+    for text in ("", "xyz", "20261120T111501Z-quick-0000"):
+        with pytest.raises(StoreError, match=f"there is no run {text}") as caught:
             find_run(text, runs)
+    assert "did you mean 20261120T1" in (caught.value.hint or "")
     with pytest.raises(StoreError, match="no such folder"):
         find_run("./2026", runs)
-
-
-def test_the_latest_one_is_not_passed_over_when_it_is_broken(runs: Path) -> None:
-    (list_runs(runs)[0].path / "manifest.json").write_text("{")
-    with pytest.raises(StoreError, match="not JSON"):
-        find_run("latest", runs)
 
 
 def test_a_plan_that_made_no_run_outdates_the_latest(runs: Path) -> None:

@@ -23,7 +23,7 @@ from pgdyno.store.safe_files import write_durably
 from pgdyno.store.trial_tables import TABLES
 from tests.present import present
 from tests.unit.events_sample import sample_events
-from tests.unit.store_sample import SETTINGS, add_trial, sample_manifest, sample_record
+from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 
 # those of standbys, of rented servers and of query plans are there where the trial has some
 OWN = [table for table in TABLES if not table.startswith(("standby_", "cloud_", "query_plans"))]
@@ -41,17 +41,25 @@ def test_a_trial_is_seen_when_it_is_committed(folder: RunFolder) -> None:
     writer = folder.begin_trial(record.slug)
     (writer.log / "engine.log").write_text("hello\n")
     assert (folder.trials(), folder.partials()) == ([], [record.slug])
+    with pytest.raises(StoreError, match=re.escape(f".{record.slug}.partial")):
+        folder.begin_trial(record.slug)
     path = writer.commit(record, events=EVENTS, settings=SETTINGS)
     assert (folder.trials(), folder.partials()) == ([record], [])
     assert path == folder.trials_path / record.slug
     assert {each.name for each in path.iterdir()} == FILES
     assert (path / "log" / "engine.log").read_text() == "hello\n"
-
-
-def test_the_events_are_kept_as_they_came(folder: RunFolder) -> None:
-    path = add_trial(folder, 1, EVENTS)
+    # the events are kept as they came
     lines = gzip.decompress((path / "log" / "events.jsonl.gz").read_bytes()).splitlines()
     assert [json.loads(line) for line in lines] == EVENTS
+    # nothing changes it
+    writer.abandon()
+    with pytest.raises(StoreError, match="exists already"):
+        folder.begin_trial(record.slug)
+    assert folder.trials() == [record]
+    # a glob of DuckDB finds no partial trial
+    (folder.begin_trial("0002-a-c1").partial / "intervals.parquet").write_bytes(b"half of a file")
+    pattern = str(folder.path.parent / "*" / "trials" / "*" / "intervals.parquet")
+    assert duckdb.sql(f"SELECT DISTINCT trial FROM read_parquet('{pattern}')").fetchall() == [(1,)]
 
 
 def test_a_trial_without_events_has_empty_tables(folder: RunFolder) -> None:
@@ -112,39 +120,20 @@ def test_an_hour_that_cannot_be_stored_is_kept(folder: RunFolder, monkeypatch: p
     assert (kept / "events.jsonl").read_bytes().count(b"\n") == 3_600
 
 
-def test_abandon_after_the_commit_changes_nothing(folder: RunFolder) -> None:
+def test_a_trial_that_cannot_be_stored_changes_nothing(folder: RunFolder) -> None:
     record = sample_record(1, EVENTS)
     writer = folder.begin_trial(record.slug)
-    writer.commit(record, events=EVENTS, settings=SETTINGS)
-    writer.abandon()
-    assert folder.trials() == [record]
-
-
-def test_a_trial_is_not_stored_twice(folder: RunFolder) -> None:
-    add_trial(folder, 1, EVENTS)
-    with pytest.raises(StoreError, match="exists already"):
-        folder.begin_trial(sample_record(1, EVENTS).slug)
-    folder.begin_trial("0002-a-c1")
-    with pytest.raises(StoreError, match=re.escape(".0002-a-c1.partial")):
-        folder.begin_trial("0002-a-c1")
-
-
-def test_a_trial_that_came_meanwhile_stays(folder: RunFolder) -> None:
-    record = sample_record(1, EVENTS)
-    writer = folder.begin_trial(record.slug)
+    # one came meanwhile
     writer.final.mkdir()
     (writer.final / "mine").write_text("")
     with pytest.raises(StoreError, match="exists already"):
         writer.commit(record, events=EVENTS, settings=SETTINGS)
     assert [path.name for path in writer.final.iterdir()] == ["mine"]
-
-
-def test_an_event_that_cannot_be_stored_says_which(folder: RunFolder) -> None:
-    record = sample_record(1, EVENTS)
+    other = sample_record(2, EVENTS)
     broken = [*EVENTS[:2], {"event": "interval", "t_us": 77, "seq": 0}]
     with pytest.raises(StoreError, match="interval event at 77 us"):
-        folder.begin_trial(record.slug).commit(record, events=broken, settings=SETTINGS)
-    assert folder.trials() == []
+        folder.begin_trial(other.slug).commit(other, events=broken, settings=SETTINGS)
+    assert not (folder.trials_path / other.slug).exists()
 
 
 def failing(real: Callable[..., object], at: int, error: int) -> Callable[..., object]:
@@ -209,19 +198,14 @@ else:
     sys.exit("it fitted")
 """
     for limit, file in ((500, "events.jsonl.gz"), (20_000, "settings.parquet")):
-        done = run_python(program, str(folder.path), str(limit))
+        command = [sys.executable, "-c", program, str(folder.path), str(limit)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("cannot write")
         assert str(folder.path) in done.stdout
         assert file in done.stdout
         assert (folder.trials(), folder.partials()) == ([], [])
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
-
-
-def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, env=environment(), check=False
-    )
 
 
 def environment() -> dict[str, str]:
@@ -280,13 +264,3 @@ def read_all(folder: RunFolder) -> None:
         assert len(gzip.decompress((folder.trials_path / record.slug / "log" / "events.jsonl.gz").read_bytes())) > 1000
     rows = data.query("SELECT count(DISTINCT trial), count(*) FROM intervals").rows
     assert rows == [(len(data.trials), len(data.trials) * 4 * 2)]
-
-
-def test_patterns_of_duckdb_find_no_partial_trial(folder: RunFolder) -> None:
-    add_trial(folder, 1, EVENTS)
-    writer = folder.begin_trial("0002-a-c1")
-    (writer.partial / "intervals.parquet").write_bytes(b"half of a file")
-    with duckdb.connect() as connection:
-        pattern = str(folder.path.parent / "*" / "trials" / "*" / "intervals.parquet")
-        found = connection.execute("SELECT DISTINCT trial FROM read_parquet($pattern)", {"pattern": pattern})
-        assert found.fetchall() == [(1,)]

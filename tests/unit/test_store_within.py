@@ -62,14 +62,10 @@ def test_a_stretch_has_the_samples_that_end_in_it(run: RunData) -> None:
     read = {place: amounts["database", "blocks_read"] for place, amounts in found.items()}
     assert read == {(1, 0): 30, (1, 1): 110, (2, 0): 50}
     assert all(("paging", "read") not in amounts for amounts in found.values())
-
-
-def test_a_metric_that_is_left_out_as_zero_gained_nothing(run: RunData) -> None:
+    # a metric that is left out as zero gained nothing
     found = run.amounts_within({1: [(0, 2 * S)]}, [("database", "temp_written")])
     assert found == {(1, 0): {("database", "temp_written"): 0}}
-
-
-def test_rows_come_by_trial_and_time(run: RunData) -> None:
+    # rows come by trial and time
     rows = run.series_within({2: [(2 * S, 4 * S)], 1: [(0, S)]}, [("database", "blocks_hit")])
     assert [(row.trial, row.t_us) for row in rows] == [(1, S), (2, 3 * S), (2, 4 * S)]
     assert {row.metric for row in rows} == {"blocks_hit"}
