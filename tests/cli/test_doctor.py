@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from pgdyno.doctor import CHECKS
+from pgdyno.doctor import BRIEF, CHECKS, Needs, examine
 from pgdyno.errors import ExitCode
+from pgdyno.programs import find_engine
 from pgdyno.report.terminal.doctor_checks import STYLES
 from tests.cli.conftest import Run
 from tests.json_schema import validated
@@ -47,14 +48,6 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def impossible(tmp_path: Path) -> Path:
-    """A plan whose dataset needs 14 PiB."""
-    path = tmp_path / "impossible.toml"
-    path.write_text(PLAN.format(scale=10**9))
-    return path
-
-
 def by_id(text: str) -> dict[str, dict[str, Any]]:
     return {check["id"]: check for check in validated("doctor", text)["checks"]}
 
@@ -79,9 +72,9 @@ def test_a_plan_is_looked_at_with_every_check(run: Run, plan: Path) -> None:
         assert check["means"] or check["verdict"] in ("good", "unknown")
 
 
-def test_clients_over_tcp_have_a_longer_way(run: Run, plan: Path) -> None:
-    done = run("pgdyno", "doctor", plan.name, "--json", "--set", 'target.pg18.connect="tcp"')
-    assert "to pgnull over loopback" in by_id(done.stdout)["network.round-trip"]["found"]
+def test_clients_over_tcp_have_a_longer_way() -> None:
+    checks = {each.id: each for each in examine(Needs(plan="p", tcp=True), find_engine(), BRIEF, lambda _: None)}
+    assert "to pgnull over loopback" in checks["network.round-trip"].found
 
 
 def test_the_machine_is_looked_at_without_a_plan(run: Run) -> None:
@@ -93,21 +86,26 @@ def test_the_machine_is_looked_at_without_a_plan(run: Run) -> None:
     assert "\x1b[" not in done.stdout
 
 
-def test_a_plan_that_the_machine_cannot_carry(run: Run, impossible: Path, tmp_path: Path) -> None:
-    looked = run("pgdyno", "doctor", impossible.name, "--json", env=WITHOUT_PGNULL)
+def test_a_plan_that_the_machine_cannot_carry(run: Run, plan: Path, tmp_path: Path) -> None:
+    # its dataset needs 14 PiB
+    plan.write_text(PLAN.format(scale=10**9))
+    looked = run("pgdyno", "doctor", plan.name, "--json", env=WITHOUT_PGNULL)
     assert looked.returncode == ExitCode.PREFLIGHT
-    assert by_id(looked.stdout)["storage.free"]["verdict"] == json.loads(looked.stdout)["worst"] == "stop"
-    ran = run("pgdyno", "run", impossible.name, env=WITHOUT_PGNULL)
+    checks = by_id(looked.stdout)
+    assert checks["storage.free"]["verdict"] == json.loads(looked.stdout)["worst"] == "stop"
+    for name in ("generator.ceiling", "network.round-trip"):
+        assert checks[name]["verdict"] == "unknown"
+        assert "pgnull does not start" in checks[name]["found"]
+    ran = run("pgdyno", "run", plan.name, env=WITHOUT_PGNULL)
     assert ran.returncode == ExitCode.PREFLIGHT, ran.stderr
-    assert "error: plan impossible.toml cannot run on this machine: storage.free: " in ran.stderr
+    assert f"error: plan {plan.name} cannot run on this machine: storage.free: " in ran.stderr
     assert "--no-preflight" in ran.stderr
     assert not (tmp_path / "pgdyno-runs").exists()
 
 
-def test_a_server_that_cannot_be_reached(run: Run, plan: Path) -> None:
-    nowhere = plan.read_text().replace(
-        'kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=127.0.0.1 port=1"'
-    )
+def test_what_cannot_be_reached_is_a_stop(run: Run, plan: Path) -> None:
+    text = plan.read_text()
+    nowhere = text.replace('kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=127.0.0.1 port=1"')
     plan.write_text(nowhere)
     done = run("pgdyno", "doctor", plan.name, "--json", env=WITHOUT_PGNULL)
     assert done.returncode == ExitCode.PREFLIGHT, done.stderr
@@ -116,29 +114,17 @@ def test_a_server_that_cannot_be_reached(run: Run, plan: Path) -> None:
     assert "pg18: cannot connect" in found["network.round-trip"]["found"]
     # the server's disk and memory are not visible from this machine
     assert "storage.free" not in found
-
-
-def test_a_generator_that_cannot_be_one(run: Run, plan: Path) -> None:
-    plan.write_text(f'generators = ["ssh://127.0.0.1:1"]\n{plan.read_text()}')
+    plan.write_text(f'generators = ["ssh://127.0.0.1:1"]\n{text}')
     done = run("pgdyno", "doctor", plan.name, "--json", env=WITHOUT_PGNULL)
     assert done.returncode == ExitCode.PREFLIGHT, done.stderr
-    found = by_id(done.stdout)["generator.ceiling"]
-    assert found["verdict"] == "stop"
-    assert found["found"].startswith("generator-1 does not start: cannot reach 127.0.0.1 over SSH: ")
-    assert found["change"] == "try: ssh 127.0.0.1 true"
+    ceiling = by_id(done.stdout)["generator.ceiling"]
+    assert (ceiling["verdict"], ceiling["change"]) == ("stop", "try: ssh 127.0.0.1 true")
+    assert ceiling["found"].startswith("generator-1 does not start: cannot reach 127.0.0.1 over SSH: ")
 
 
 def test_a_wrong_plan_is_said_first(run: Run, plan: Path) -> None:
     plan.write_text(PLAN.format(scale=0))
     assert run("pgdyno", "doctor", plan.name).returncode == ExitCode.PLAN
-
-
-def test_without_pgnull_the_generator_is_unknown(run: Run, plan: Path) -> None:
-    done = run("pgdyno", "doctor", plan.name, "--json", env=WITHOUT_PGNULL)
-    checks = by_id(done.stdout)
-    for name in ("generator.ceiling", "network.round-trip"):
-        assert checks[name]["verdict"] == "unknown"
-        assert "pgnull does not start" in checks[name]["found"]
 
 
 def in_terminal(columns: int) -> str:
