@@ -73,7 +73,8 @@ def test_a_plan_is_looked_at_with_every_check(run: Run, plan: Path) -> None:
 
 
 def test_clients_over_tcp_have_a_longer_way() -> None:
-    checks = {each.id: each for each in examine(Needs(plan="p", tcp=True), find_engine(), BRIEF, lambda _: None)}
+    needs = Needs(plan="p", servers=1, tcp=True)
+    checks = {each.id: each for each in examine(needs, find_engine(), BRIEF, lambda _: None)}
     assert "to pgnull over loopback" in checks["network.round-trip"].found
 
 

@@ -10,7 +10,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from tests.cli.conftest import Run
 from tests.unit import documents_sample as documents
-from tests.unit.test_import_document import PGBENCH_17, SYSBENCH
+from tests.unit.import_sample import PGBENCH_17, SYSBENCH
 from tests.unit.test_import_hammerdb_jobs import FUNCTIONS, LOG, TABLES
 
 SMALL = Path(__file__).parents[1] / "golden" / "small-outputs"

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import resources
 from io import BytesIO, TextIOWrapper
@@ -85,13 +85,9 @@ def fuzz(case: Case, examples: int, seconds: float) -> None:
     while tried == 0 or time.monotonic() < end:
         wrapped = given(st.data())(counted)
         configured = settings(
-            max_examples=examples,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            phases=(Phase.generate, Phase.shrink),
-            report_multiple_bugs=False,
-        )(seed(number)(wrapped))
+            max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+            phases=(Phase.generate, Phase.shrink), report_multiple_bugs=False,
+        )(seed(number)(wrapped))  # fmt: skip
         try:
             configured()
         except BaseException:
@@ -102,7 +98,9 @@ def fuzz(case: Case, examples: int, seconds: float) -> None:
     print(f" {tried:,} inputs from seeds {FIRST if seconds else 0} to {number - 1}")
 
 
-short_and_long = pytest.mark.parametrize("seconds", [pytest.param(0, id="short"), pytest.param(LONG_S, id="long")])
+def short_and_long(test: Callable[..., None]) -> Callable[..., None]:
+    seconds = [pytest.param(0, id="short"), pytest.param(LONG_S, id="long")]
+    return pytest.mark.long_cases("long")(pytest.mark.parametrize("seconds", seconds)(test))
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 - JSON of any shape
@@ -183,12 +181,11 @@ def sample_run(runs: Path) -> Path:
 
 def series(trial: int) -> list[SeriesRow]:
     """Samples of a probe, twice a second."""
-    metrics = [("cpu", "user", "{}", 0.5), ("cpu", "steal", "{}", 0.0), ("wal_position", "inserted", "{}", 1e6)]
-    metrics += [
-        ("disk", "utilisation", '{"device": "vda", "holds": "data"}', 0.5),
-        ("database", "active_time", "{}", 9),
-    ]
-    metrics += [("relations", "size", '{"table": "t"}', 8192.0), ("processes", "cpu", '{"kind": "client"}', 1e5)]
+    metrics = [
+        ("cpu", "user", "{}", 0.5), ("cpu", "steal", "{}", 0.0), ("wal_position", "inserted", "{}", 1e6),
+        ("disk", "utilisation", '{"device": "vda", "holds": "data"}', 0.5), ("database", "active_time", "{}", 9),
+        ("relations", "size", '{"table": "t"}', 8192.0), ("processes", "cpu", '{"kind": "client"}', 1e5),
+    ]  # fmt: skip
     return [
         SeriesRow(trial, at * 500_000, at * 500_000, 500_000, source, metric, labels, value)
         for at in range(8)
@@ -200,33 +197,44 @@ def waits(trial: int) -> list[WaitRow]:
     return [WaitRow(trial, at * 100_000, 0, "client backend", "IO", "DataFileRead", 7, 2) for at in range(40)]
 
 
-@pytest.mark.long_cases("long")
-@short_and_long
-def test_records(tmp_path: Path, seconds: float) -> None:
-    run = sample_run(tmp_path / "runs")
+def fuzz_files(
+    folder: Path,
+    patterns: Sequence[str],
+    change: Callable[[st.DataObject, bytes], bytes],
+    examples: int,
+    seconds: float,
+) -> None:
+    """Uses a run in which `change` has changed a file of these patterns."""
+    run = sample_run(folder / "runs")
     uses = Uses(run)
-    files = [run / "manifest.json", *run.glob("trials/*/trial.json")]
-    good = {path: path.read_text() for path in files}
+    good = {path: path.read_bytes() for pattern in patterns for path in sorted(run.glob(pattern))}
 
     def case(data: st.DataObject) -> None:
-        path = data.draw(st.sampled_from(files))
-        path.write_text(json.dumps(broken(data, json.loads(good[path]))))
+        path = data.draw(st.sampled_from([*good]))
+        path.write_bytes(change(data, good[path]))
         try:
             uses.some(data)
         finally:
-            path.write_text(good[path])
+            path.write_bytes(good[path])
 
-    fuzz(case, 30, seconds)
+    fuzz(case, examples, seconds)
 
 
-@pytest.mark.long_cases("long")
+@short_and_long
+def test_records(tmp_path: Path, seconds: float) -> None:
+    def change(data: st.DataObject, content: bytes) -> bytes:
+        return json.dumps(broken(data, json.loads(content))).encode()
+
+    fuzz_files(tmp_path, ["manifest.json", "trials/*/trial.json"], change, 20, seconds)
+
+
 @short_and_long
 def test_tables(tmp_path: Path, seconds: float) -> None:
     run = sample_run(tmp_path / "runs")
     uses = Uses(run)
     files = [path for path in sorted(run.glob("trials/0001*/*.parquet")) if path.stat().st_size > 0]
     kept = {path: Path(shutil.copy(path, tmp_path / path.name)) for path in files}
-    columns = {path: names_of(path) for path in files}
+    columns = {path: duckdb.read_parquet(str(path)).columns for path in files}
 
     def case(data: st.DataObject) -> None:
         path = data.draw(st.sampled_from(files))
@@ -252,31 +260,12 @@ def test_tables(tmp_path: Path, seconds: float) -> None:
         finally:
             shutil.copy(kept[path], path)
 
-    fuzz(case, 25, seconds)
+    fuzz(case, 15, seconds)
 
 
-@pytest.mark.long_cases("long")
 @short_and_long
 def test_bytes_of_a_run(tmp_path: Path, seconds: float) -> None:
-    run = sample_run(tmp_path / "runs")
-    uses = Uses(run)
-    files = [*run.glob("trials/0001*/*.parquet"), *run.glob("trials/0001*/*.json"), run / "manifest.json"]
-    good = {path: path.read_bytes() for path in files}
-
-    def case(data: st.DataObject) -> None:
-        path = data.draw(st.sampled_from(files))
-        path.write_bytes(cut(data, good[path]))
-        try:
-            uses.some(data)
-        finally:
-            path.write_bytes(good[path])
-
-    fuzz(case, 20, seconds)
-
-
-def names_of(table: Path) -> list[str]:
-    with duckdb.connect() as connection:
-        return [row[0] for row in connection.execute(f"DESCRIBE FROM {quote_text(str(table))}").fetchall()]
+    fuzz_files(tmp_path, ["trials/0001*/*.parquet", "trials/0001*/*.json", "manifest.json"], cut, 12, seconds)
 
 
 def cut(data: st.DataObject, content: bytes) -> bytes:
@@ -285,7 +274,6 @@ def cut(data: st.DataObject, content: bytes) -> bytes:
     return content[:begin] + data.draw(st.binary(max_size=40)) + content[begin + length :]
 
 
-@pytest.mark.long_cases("long")
 @short_and_long
 def test_imports(tmp_path: Path, seconds: float) -> None:
     golden = Path(__file__).parents[1] / "golden" / "published-outputs"
@@ -301,10 +289,9 @@ def test_imports(tmp_path: Path, seconds: float) -> None:
         with suppress(PgdynoError):
             read_source(None, {}, str(copied))
 
-    fuzz(case, 250, seconds)
+    fuzz(case, 150, seconds)
 
 
-@pytest.mark.long_cases("long")
 @short_and_long
 def test_plans(tmp_path: Path, seconds: float) -> None:
     # those of the catalogue have every section and kind of target
@@ -322,7 +309,7 @@ def test_plans(tmp_path: Path, seconds: float) -> None:
         with suppress(PgdynoError):
             load_plan(path)
 
-    fuzz(case, 300, seconds)
+    fuzz(case, 150, seconds)
 
 
 PLAN = """\
@@ -373,7 +360,6 @@ def toml(value: Any) -> str:  # noqa: ANN401 - JSON of any shape
     return json.dumps(value)
 
 
-@pytest.mark.long_cases("long")
 @short_and_long
 def test_events(tmp_path: Path, seconds: float) -> None:
     events = sample_events(4, 2, 500, 900, seed=1)
@@ -391,10 +377,9 @@ def test_events(tmp_path: Path, seconds: float) -> None:
         finally:
             shutil.rmtree(folder.path)
 
-    fuzz(case, 40, seconds)
+    fuzz(case, 25, seconds)
 
 
-@pytest.mark.long_cases("long")
 @short_and_long
 def test_journals(tmp_path: Path, seconds: float) -> None:
     good = [
@@ -429,14 +414,13 @@ def test_journals(tmp_path: Path, seconds: float) -> None:
         watched.poll()
         json.loads(json.dumps(watched.complete_state()), parse_constant=refuse)
 
-    fuzz(case, 250, seconds)
+    fuzz(case, 150, seconds)
 
 
 def refuse(text: str) -> None:
     raise AssertionError(f"{text} is no JSON")
 
 
-@pytest.mark.long_cases("long")
 @short_and_long
 def test_requests(tmp_path: Path, seconds: float) -> None:
     run = sample_run(tmp_path / "runs")

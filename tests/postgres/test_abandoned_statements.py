@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -21,15 +21,14 @@ from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.relay import Relay
 from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
 from tests.present import present
+from tests.run_program import run_program
+from tests.waiting import PATIENCE_S, wait_until
 
 Observer = psycopg.Connection[tuple[object, ...]]
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
-GUARD_S = 90
-"""For what takes seconds: a busy machine may need longer."""
 SLEEP_S = 1800
 """A statement that outlives every test unless it is cancelled."""
-POLLERS = ["epoll", "io_uring"]
 
 
 class Load:
@@ -41,57 +40,39 @@ class Load:
         self.name = f"abandoned {uuid.uuid4().hex[:8]}"
         self._observer = observer
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-        self.process = subprocess.Popen(
-            [program, *args],
-            env={**clean, **environment, "PGAPPNAME": self.name},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        variables = {**clean, **environment, "PGAPPNAME": self.name}
+        self.process = subprocess.Popen([program, *args], env=variables, text=True, **pipes)
 
-    def active(self) -> int:
-        row = self._observer.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state = 'active'", [self.name]
-        ).fetchone()
-        count = present(row)[0]
+    def count(self, condition: str) -> int:
+        """Returns how many of its sessions fulfil a condition of SQL."""
+        sql = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND {condition}"
+        (count,) = present(self._observer.execute(sql.encode(), [self.name]).fetchone())
         assert isinstance(count, int)
         return count
 
+    def active(self) -> int:
+        return self.count("state = 'active'")
+
     def await_active(self, count: int) -> None:
-        until(lambda: self.active() == count, f"{count} statements")
+        wait_until(lambda: self.active() == count)
 
     def await_blocked(self) -> None:
-        sql = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'"
-        until(
-            lambda: self._observer.execute(sql, [self.name]).fetchone() is not None, "statement that waits for a lock"
-        )
+        wait_until(lambda: self.count("wait_event_type = 'Lock'") > 0)
 
-    def stop(self, number: int) -> str:
+    def assert_signal_ends(self, number: int = signal.SIGINT) -> None:
+        """Sends the signal: when the load ends, none of its statements runs."""
         self.process.send_signal(number)
-        return self.finish()
-
-    def assert_interrupt_ends(self, count: int) -> None:
-        """Interrupts it while so many statements run: when it ends, none of them runs."""
-        self.await_active(count)
-        said = self.stop(signal.SIGINT)
-        assert self.process.returncode == 130, said
+        said = self.finish()
+        assert self.process.returncode == 128 + number, said
         assert self.active() == 0
         assert "may still run" not in said
 
     def finish(self) -> str:
-        return self.process.communicate(timeout=GUARD_S)[1]
+        return self.process.communicate(timeout=PATIENCE_S)[1]
 
     def assert_nothing_left(self) -> None:
-        sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
-        until(lambda: self._observer.execute(sql, [self.name]).fetchone() == (0,), "the end of its sessions")
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + GUARD_S
-    while not holds():
-        assert time.monotonic() < deadline, f"no {what} within {GUARD_S} s"
-        time.sleep(0.02)
+        wait_until(lambda: self.count("true") == 0)
 
 
 @contextmanager
@@ -111,7 +92,7 @@ def load(
 
 
 @pytest.fixture
-def observer(server: Server) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+def observer(server: Server) -> Iterator[Observer]:
     with server.connect() as connection:
         yield connection
 
@@ -123,25 +104,23 @@ def sleeping(tmp_path: Path) -> Path:
     return script
 
 
-def by(server: Server, way: str) -> dict[str, str]:
-    environment = server.environment()
-    if way == "tcp":
-        environment["PGHOST"] = "127.0.0.1"
-    return environment
+def over_tcp(server: Server, port: int) -> dict[str, str]:
+    return {**server.environment(), "PGHOST": "127.0.0.1", "PGPORT": str(port)}
 
 
-@pytest.mark.parametrize("io", POLLERS)
+def make_tables(server: Server) -> None:
+    run_program([PGDRIVE, "-i", "-q"], env={**os.environ, **server.environment()}, check=True)
+
+
+@pytest.mark.parametrize("io", ["epoll", "io_uring"])
 @pytest.mark.parametrize(("number", "way"), [(signal.SIGINT, "socket"), (signal.SIGTERM, "tcp")])
 def test_a_signal_ends_the_statements_too(
     server: Server, observer: Observer, sleeping: Path, number: int, way: str, io: str
 ) -> None:
-    with load(by(server, way), observer, "-n", "-f", sleeping, "-c", "3", "-T", "600", f"--io={io}") as running:
+    environment = over_tcp(server, server.port) if way == "tcp" else server.environment()
+    with load(environment, observer, "-n", "-f", sleeping, "-c", "3", "-T", "600", f"--io={io}") as running:
         running.await_active(3)
-        said = running.stop(number)
-        assert running.process.returncode == 128 + number, said
-        # when it ends, that is done
-        assert running.active() == 0
-        assert "may still run" not in said
+        running.assert_signal_ends(number)
         running.assert_nothing_left()
 
 
@@ -159,8 +138,7 @@ def test_the_end_of_the_parent_ends_the_statements_too(server: Server, observer:
     args = ("-n", "-f", sleeping, "-c", "2", "-T", "600", "--parent-lease")
     with load(server.environment(), observer, *args) as running:
         running.await_active(2)
-        assert running.process.stdin is not None
-        running.process.stdin.close()
+        present(running.process.stdin).close()
         running.process.stdin = None
         running.finish()
         assert running.process.returncode == 129
@@ -174,8 +152,8 @@ def test_a_lease_that_runs_out_ends_them_unread(server: Server, observer: Observ
         fcntl.fcntl(present(running.process.stdout), fcntl.F_SETPIPE_SZ, 4096)
         running.await_active(2)
         # nobody writes to its input or reads its output
-        until(lambda: running.process.poll() is not None, "end of the process")
-        until(lambda: running.active() == 0, "end of the statements")
+        wait_until(lambda: running.process.poll() is not None)
+        wait_until(lambda: running.active() == 0)
 
 
 SLEEP = f"SELECT pg_sleep({SLEEP_S});\n"
@@ -191,22 +169,23 @@ PIPELINE = f"\\startpipeline\n{SLEEP}\\syncpipeline\n{SLEEP}{SLEEP}\\endpipeline
 @pytest.mark.parametrize(
     ("text", "args"),
     [
-        (SLEEP, ("-n", "-f", "script", "-Msimple")),
-        (SLEEP, ("-n", "-f", "script", "-Mextended")),
-        (SLEEP, ("-n", "-f", "script", "-Mprepared")),
-        (PIPELINE, ("-n", "-f", "script", "-Mextended", "--io=epoll")),
-        (PIPELINE, ("-n", "-f", "script", "-Mextended", "--io=io_uring")),
-        (SECOND, ("-n", "-f", "script", "-C", "-D", "n=0")),
-        (LUA, ("--lua=script",)),
+        (SLEEP, "-n -f script -Msimple"),
+        (SLEEP, "-n -f script -Mextended"),
+        (SLEEP, "-n -f script -Mprepared"),
+        (PIPELINE, "-n -f script -Mextended --io=epoll"),
+        (PIPELINE, "-n -f script -Mextended --io=io_uring"),
+        (SECOND, "-n -f script -C -D n=0"),
+        (LUA, "--lua=script"),
     ],
 )
 def test_no_kind_of_script_leaves_a_statement(
-    server: Server, observer: Observer, tmp_path: Path, text: str, args: tuple[str, ...]
+    server: Server, observer: Observer, tmp_path: Path, text: str, args: str
 ) -> None:
     (tmp_path / "script").write_text(text)
-    named = [arg.replace("script", str(tmp_path / "script")) for arg in args]
+    named = args.replace("script", str(tmp_path / "script")).split()
     with load(server.environment(), observer, *named, "-c", "3", "-T", "600") as running:
-        running.assert_interrupt_ends(3)
+        running.await_active(3)
+        running.assert_signal_ends()
 
 
 def test_a_client_that_reconnected_leaves_no_statement(server: Server, observer: Observer, sleeping: Path) -> None:
@@ -217,10 +196,9 @@ def test_a_client_that_reconnected_leaves_no_statement(server: Server, observer:
         before = observer.execute(pids, [running.name]).fetchall()
         kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
         observer.execute(kill, [running.name])
-        until(
-            lambda: len({*observer.execute(pids, [running.name]).fetchall()} - {*before}) == 3, "three other sessions"
-        )
-        running.assert_interrupt_ends(3)
+        wait_until(lambda: len({*observer.execute(pids, [running.name]).fetchall()} - {*before}) == 3)
+        running.await_active(3)
+        running.assert_signal_ends()
 
 
 @pytest.mark.parametrize("workers", ["1", "4"])
@@ -234,7 +212,8 @@ def test_many_clients(server: Server, observer: Observer, tmp_path: Path, worker
     assert limit > 200
     args = ("-n", "-f", script, "-c", "80", "-j", workers, "-T", "600")
     with load(server.environment(), observer, *args) as running:
-        running.assert_interrupt_ends(60)
+        running.await_active(60)
+        running.assert_signal_ends()
         running.assert_nothing_left()
 
 
@@ -247,45 +226,31 @@ def test_a_statement_that_is_only_prepared(server: Server, observer: Observer, t
     with server.connect() as blocker:
         blocker.execute("DROP TABLE IF EXISTS abandoned")
         blocker.execute("CREATE TABLE abandoned ()")
-        blocker.execute("BEGIN")
-        blocker.execute("LOCK TABLE abandoned")
+        blocker.execute("BEGIN; LOCK TABLE abandoned")
         args = ("-n", "-f", script, "-c", "2", "-T", "600", "-Mprepared")
         with load(server.environment(), observer, *args, program=program) as running:
             # Parse waits for the lock
             running.await_blocked()
-            running.assert_interrupt_ends(2)
-        blocker.execute("DROP TABLE abandoned")
-        blocker.execute("COMMIT")
+            running.await_active(2)
+            running.assert_signal_ends()
+        blocker.execute("DROP TABLE abandoned; COMMIT")
 
 
-def test_a_vacuum_of_the_set_up(server: Server, observer: Observer) -> None:
-    environment = server.environment()
-    made = subprocess.run([PGDRIVE, "-i", "-q"], env={**os.environ, **environment}, capture_output=True, check=False)
-    assert made.returncode == 0, made.stderr
-    with server.connect() as blocker:
-        blocker.execute("BEGIN")
-        blocker.execute("LOCK TABLE pgbench_branches")
-        with load(environment, observer, "-S", "-T", "600") as running:
-            running.await_blocked()
-            said = running.stop(signal.SIGINT)
-            assert running.process.returncode == 130, said
-            # the lock is still held: it did not end by itself
-            assert running.active() == 0
-        blocker.execute("ROLLBACK")
-
-
-def test_a_load_of_rows_does_not_wait_for_a_server_that_takes_no_requests(server: Server, observer: Observer) -> None:
-    environment = {**server.environment(), "PGHOST": "127.0.0.1"}
-    made = subprocess.run([PGDRIVE, "-i", "-q"], env={**os.environ, **environment}, capture_output=True, check=False)
-    assert made.returncode == 0, made.stderr
+def test_statements_of_the_set_up_and_of_a_load_of_rows(server: Server, observer: Observer) -> None:
+    make_tables(server)
     with closing(Relay(server.port)) as relay, server.connect() as blocker:
-        environment["PGPORT"] = str(relay.port)
-        blocker.execute("BEGIN")
-        blocker.execute("LOCK TABLE pgbench_branches")
-        with load(environment, observer, "-i", "-q") as running:
+        blocker.execute("BEGIN; LOCK TABLE pgbench_branches")
+        # a vacuum
+        with load(server.environment(), observer, "-S", "-T", "600") as running:
+            running.await_blocked()
+            # the lock is still held: it does not end by itself
+            running.assert_signal_ends()
+        # a load of rows does not wait for a server that takes no requests
+        with load(over_tcp(server, relay.port), observer, "-i", "-q") as running:
             running.await_blocked()
             relay.is_silent = True
-            said = running.stop(signal.SIGINT)
+            running.process.send_signal(signal.SIGINT)
+            said = running.finish()
             assert running.process.returncode == 130, said
             assert "Could not send cancel request: timeout expired" in said
         blocker.execute("ROLLBACK")
@@ -321,7 +286,8 @@ def test_cancel_requests_are_encrypted_over_tls(secure: TlsServer, sleeping: Pat
             secure.connect() as observer,
             load(environment, observer, "-n", "-f", sleeping, "-c", "3", "-T", "600", target) as running,
         ):
-            running.assert_interrupt_ends(3)
+            running.await_active(3)
+            running.assert_signal_ends()
             running.assert_nothing_left()
     # the clients' sessions, that of the set-up, and a request for each statement
     assert len(relay.firsts) >= 3 + 1 + 3
@@ -330,32 +296,33 @@ def test_cancel_requests_are_encrypted_over_tls(secure: TlsServer, sleeping: Pat
 
 
 def test_a_server_that_takes_no_requests_does_not_keep_it(server: Server, observer: Observer, sleeping: Path) -> None:
-    environment = {**server.environment(), "PGHOST": "127.0.0.1"}
-    with closing(Relay(server.port)) as relay:
-        environment["PGPORT"] = str(relay.port)
-        with load(environment, observer, "-n", "-f", sleeping, "-c", "40", "-T", "600") as running:
-            running.await_active(40)
-            # it accepts new connections, and never answers on them
-            relay.is_silent = True
-            began = time.monotonic()
-            said = running.stop(signal.SIGINT)
-            took_s = time.monotonic() - began
-            assert running.process.returncode == 130, said
-            assert relay.unanswered
-            # it says 5 s, for all of them together: one after the other, they would take that for each
-            assert took_s < 40 * 5
-            assert "the server may still run 40 statements: they did not end within 5 s of being canceled" in said
+    with (
+        closing(Relay(server.port)) as relay,
+        load(over_tcp(server, relay.port), observer, "-n", "-f", sleeping, "-c", "40", "-T", "600") as running,
+    ):
+        running.await_active(40)
+        # it accepts new connections, and never answers on them
+        relay.is_silent = True
+        began = time.monotonic()
+        running.process.send_signal(signal.SIGINT)
+        said = running.finish()
+        assert running.process.returncode == 130, said
+        assert relay.unanswered
+        # it says 5 s, for all of them together: one after the other, they would take that for each
+        assert time.monotonic() - began < 40 * 5
+        assert "the server may still run 40 statements: they did not end within 5 s of being canceled" in said
 
 
 def test_the_second_signal_ends_it_at_once(server: Server, observer: Observer, sleeping: Path) -> None:
-    environment = {**server.environment(), "PGHOST": "127.0.0.1"}
-    with closing(Relay(server.port)) as relay:
-        environment["PGPORT"] = str(relay.port)
-        with load(environment, observer, "-n", "-f", sleeping, "-c", "2", "-T", "600") as running:
-            running.await_active(2)
-            relay.is_silent = True
-            running.process.send_signal(signal.SIGINT)
-            until(lambda: len(relay.unanswered) > 0, "request")
-            running.stop(signal.SIGINT)
-            # by the signal itself
-            assert running.process.returncode == -signal.SIGINT
+    with (
+        closing(Relay(server.port)) as relay,
+        load(over_tcp(server, relay.port), observer, "-n", "-f", sleeping, "-c", "2", "-T", "600") as running,
+    ):
+        running.await_active(2)
+        relay.is_silent = True
+        running.process.send_signal(signal.SIGINT)
+        wait_until(lambda: len(relay.unanswered) > 0)
+        running.process.send_signal(signal.SIGINT)
+        running.finish()
+        # by the signal itself
+        assert running.process.returncode == -signal.SIGINT

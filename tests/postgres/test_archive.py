@@ -7,8 +7,8 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import Archive
 from pgdyno.targets import ArchiveWatch, Home, Server
-from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.servers import embedded, opened, value
+from tests.present import present
 from tests.waiting import wait_until
 
 FILES = 4
@@ -21,18 +21,16 @@ def finish_files(server: Server) -> None:
             connection.execute("SELECT pg_switch_wal()")
 
 
-def archived(version: str, **archive: str) -> tuple[Archive, EmbeddedTarget]:
-    spec = embedded(version, archive=archive)
-    assert spec.archive is not None
-    return spec.archive, spec
+def archive_of(**keys: str) -> Archive:
+    return present(embedded(archive=keys).archive)
 
 
 @pytest.mark.long_cases("[10]")
 @pytest.mark.parametrize("version", ["18", "10"])
 def test_a_folder_gets_the_files_at_its_rate_and_is_left_as_it_was(home: Home, scratch: Path, version: str) -> None:
-    archive, spec = archived(version, folder=str(scratch), rate="32MB")
-    with opened(home, spec) as server:
-        with ArchiveWatch(archive, server, home.account) as watch:
+    paced = {"folder": str(scratch), "rate": "32MB"}
+    with opened(home, embedded(version, archive=paced)) as server:
+        with ArchiveWatch(archive_of(**paced), server, home.account) as watch:
             finish_files(server)
             wait_until(lambda: len(list(scratch.glob("pgdyno-archive-*/*"))) >= FILES)
             wait_until(lambda: watch.backlog().archived >= FILES)
@@ -41,24 +39,17 @@ def test_a_folder_gets_the_files_at_its_rate_and_is_left_as_it_was(home: Home, s
         assert (backlog.failed, backlog.segment_bytes) == (0, 1 << 24)
         assert list(scratch.iterdir()) == []
         assert value(server, "SHOW archive_command") == "true"
-
-
-def test_an_archive_that_fails_does_not_keep_up(home: Home) -> None:
-    archive, spec = archived("18", command="false")
-    with opened(home, spec) as server:
-        with ArchiveWatch(archive, server, home.account) as watch:
+        # an archive that fails does not keep up
+        failing = archive_of(command="false")
+        with ArchiveWatch(failing, server, home.account) as watch:
             finish_files(server)
             wait_until(lambda: watch.backlog().failed > 0 and watch.backlog().waiting_last >= FILES)
         # between trials files are discarded, so that none waits for the next one
-        with ArchiveWatch(archive, server, home.account) as watch:
+        with ArchiveWatch(failing, server, home.account) as watch:
             assert watch.backlog().waiting_max == 0
-
-
-def test_a_folder_that_the_server_cannot_have_is_an_error(home: Home, tmp_path: Path) -> None:
-    archive, spec = archived("18", folder=str(tmp_path / "absent"))
-    with (
-        opened(home, spec) as server,
-        pytest.raises(TargetError, match="cannot archive in"),
-        ArchiveWatch(archive, server, home.account),
-    ):
-        pass
+        absent = archive_of(folder=str(scratch / "absent"))
+        with (
+            pytest.raises(TargetError, match="cannot archive in"),
+            ArchiveWatch(absent, server, home.account),
+        ):
+            pass

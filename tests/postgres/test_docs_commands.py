@@ -176,27 +176,9 @@ def shortened(command: str) -> str:
 
 
 @pytest.mark.long_cases(
-    "aurora",
-    "cluster",
-    "compare",
-    "github",
-    "impact",
-    "insert",
-    "latency",
-    "moving",
-    "run]",
-    "scenarios",
-    "sql]",
-    "sweeps",
-    "sysbench",
-    "poolers",
-    "patches",
-    "gate-extension",
-    "count",
-    "queries",
-    "bisect",
-    "tutorial",
-)
+    "aurora", "cluster", "compare", "github", "impact", "insert", "latency", "moving", "run]", "scenarios", "sql]",
+    "sweeps", "sysbench", "poolers", "patches", "gate-extension", "count", "queries", "bisect", "tutorial",
+)  # fmt: skip
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_a_page_run(page: str, theirs: Server, home: Home, installed: Installation, tmp_path: Path) -> None:
     variables = {"PGPASSWORD": PASSWORD, "BENCH_PASSWORD": PASSWORD}

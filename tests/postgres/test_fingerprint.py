@@ -1,14 +1,13 @@
 """The recorded conditions of a run: preflight and fingerprint."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from pgdyno.doctor import CHECKS
 from pgdyno.fingerprint import Weight, comparable
-from pgdyno.records import Fingerprint
+from pgdyno.records import Manifest
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
 from tests.forked import run_pgdyno
@@ -32,10 +31,6 @@ duration = "0.2s"
 """
 
 
-def pgdyno(home: Home, folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return run_pgdyno(args, cwd=folder, env=environment(home))
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "kept.toml").write_text(PLAN)
@@ -43,23 +38,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def latest(folder: Path) -> RunFolder:
-    return RunFolder.open(list_runs(folder / "pgdyno-runs")[0].path)
-
-
-def fingerprint(folder: Path) -> Fingerprint:
-    return present(latest(folder).manifest.fingerprint)
+def measured(home: Home, folder: Path, *options: str) -> tuple[Manifest, str]:
+    """Runs the plan; returns the manifest, and what was said."""
+    done = run_pgdyno(["run", "kept.toml", *options], cwd=folder, env=environment(home))
+    assert done.returncode == 0, done.stderr
+    return RunFolder.open(list_runs(folder / "pgdyno-runs")[0].path).manifest, done.stderr
 
 
 def test_a_run_keeps_its_conditions(home: Home, folder: Path) -> None:
-    done = pgdyno(home, folder, "run", "kept.toml")
-    assert done.returncode == 0, done.stderr
-    manifest = latest(folder).manifest
+    manifest, stderr = measured(home, folder)
     assert {check.id for check in manifest.preflight} == CHECKS.keys() - ONLY_WHERE_ASKED
     for check in manifest.preflight:
-        said = f"{check.verdict.value}: {check.id}: {check.found}" in done.stderr
+        said = f"{check.verdict.value}: {check.id}: {check.found}" in stderr
         assert said == (check.verdict.value not in ("good", "unknown"))
-    found = fingerprint(folder)
+    found = present(manifest.fingerprint)
     server = found.servers["pg18"]
     assert server.version.startswith("18.")
     assert "--with-" in present(server.configure)
@@ -69,20 +61,18 @@ def test_a_run_keeps_its_conditions(home: Home, folder: Path) -> None:
     assert found.workload["files"].keys() == {"mine.sql"}
     assert found.host.disks["data and WAL of pg18"]
     assert found.seed == manifest.plan["trial"]["seed"]
-    shown = json.loads(pgdyno(home, folder, "show", "--json").stdout)
-    assert shown["manifest"]["fingerprint"] == found.model_dump(mode="json")
+    shown = run_pgdyno(["show", "--json"], cwd=folder, env=environment(home)).stdout
+    assert json.loads(shown)["manifest"]["fingerprint"] == found.model_dump(mode="json")
 
 
 @pytest.mark.long
 def test_two_runs_differ_by_what_was_changed(home: Home, folder: Path) -> None:
-    once = ["run", "kept.toml", "--no-preflight", "--set", "sweep.scale=1"]
-    assert pgdyno(home, folder, *once).returncode == 0
-    first = fingerprint(folder)
-    assert latest(folder).manifest.preflight == []
+    once = ["--no-preflight", "--set", "sweep.scale=1"]
+    first, _ = measured(home, folder, *once)
+    assert first.preflight == []
     (folder / "mine.sql").write_text("SELECT 2;\n")
-    again = [*once, "--set", 'target.pg18.settings.shared_buffers="64MB"']
-    assert pgdyno(home, folder, *again).returncode == 0
-    found = comparable(first, fingerprint(folder))
+    second, _ = measured(home, folder, *once, "--set", 'target.pg18.settings.shared_buffers="64MB"')
+    found = comparable(present(first.fingerprint), present(second.fingerprint))
     assert {each.field: each.severity for each in found} == {
         "servers.pg18.settings_changed.shared_buffers": Weight.CONFOUNDER,
         "workload.files.mine.sql": Weight.REFUSED,

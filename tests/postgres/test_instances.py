@@ -49,8 +49,7 @@ with psycopg.connect() as connection, open("servers", "a") as file:
 @pytest.mark.long
 def test_repeats_take_turns_at_separate_servers(warm_home: Home, tmp_path: Path) -> None:
     spec = embedded()
-    opened = [opened(warm_home, spec, name) for name in ("first", "second")]
-    with opened[0] as first, opened[1] as second:
+    with opened(warm_home, spec, "first") as first, opened(warm_home, spec, "second") as second:
         text = PLAN.replace("PYTHON", sys.executable)
         for name, server in (("FIRST", first), ("SECOND", second)):
             text = text.replace(name, f"host={server.host} port={server.port} user={server.user}")

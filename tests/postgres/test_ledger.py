@@ -13,6 +13,7 @@ import pytest
 from pgdyno.run.commit_ledger import check_ledger, pages
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer, running_server
+from tests.present import present
 from tests.run_program import run_program
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -28,9 +29,10 @@ def own(installed: Installation) -> Iterator[OwnServer]:
         yield server
 
 
-def drive(server: OwnServer, folder: Path, *args: str) -> tuple[Result, str]:
+def drive(server: OwnServer, folder: Path, *args: str, ledger: bool = True) -> tuple[Result, str]:
     json_file = folder / "result.json"
-    done = run_program([PGDRIVE, "-n", "--ledger", f"--json={json_file}", *args], env=server.environment(), cwd=folder)
+    options = ["--ledger"] if ledger else []
+    done = run_program([PGDRIVE, "-n", *options, f"--json={json_file}", *args], env=server.environment(), cwd=folder)
     result = json.loads(json_file.read_text()) if json_file.exists() else {}
     return result, done.stderr
 
@@ -55,16 +57,13 @@ def test_read_only_transactions_use_no_number(own: OwnServer, tmp_path: Path) ->
 
 
 def test_failed_transactions_leave_no_row(own: OwnServer, tmp_path: Path) -> None:
-    script = f"BEGIN;\n{ROW}\\set x random(0, 1)\nSELECT 1 / :x;\nEND;\n"
-    (tmp_path / "fails.sql").write_text(script)
+    (tmp_path / "fails.sql").write_text(f"BEGIN;\n{ROW}\\set x random(0, 1)\nSELECT 1 / :x;\nEND;\n")
     result, _ = drive(own, tmp_path, "-f", "fails.sql", "-c", "2", "-t", "50", "--continue-on-error")
     assert result["failed"] > 0
     ledger = result["ledger"]
     assert (ledger["acknowledged"], ledger["refused"]) == (result["succeeded"], result["failed"])
     with own.connect() as connection:
-        heard = pages([{"event": "end", **result}])
-        assert heard is not None
-        found = check_ledger(heard, connection)
+        found = check_ledger(present(pages([{"event": "end", **result}])), connection)
     assert (found.acknowledged, found.missing, found.refused_present) == (result["succeeded"], 0, 0)
     assert (found.present, found.strange) == (result["succeeded"], 0)
 
@@ -88,26 +87,18 @@ def test_transactions_in_flight_at_the_end_are_unknown(own: OwnServer, tmp_path:
     assert [page["unknown"] for page in ledger["clients"]] == [[[1, 1]], [[1, 1]]]
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
+def test_a_ledger_of_nothing_is_refused(own: OwnServer, tmp_path: Path) -> None:
+    for args, message in (
         (["-b", "select-only"], "no statement of the scripts uses :ledger_seq"),
         (["-b", "tpcb-like", "-D", "client_id=5"], "variable client_id cannot be defined with --ledger"),
         (["-b", "tpcb-like", "-D", "ledger_seq=5"], "variable ledger_seq cannot be defined with --ledger"),
-    ],
-)
-def test_a_ledger_of_nothing_is_refused(own: OwnServer, tmp_path: Path, args: list[str], message: str) -> None:
-    result, said = drive(own, tmp_path, *args, "-t", "1")
-    assert result == {}
-    assert message in said
-
-
-def test_without_the_option_there_is_no_table_and_no_field(own: OwnServer, tmp_path: Path) -> None:
+    ):
+        result, said = drive(own, tmp_path, *args, "-t", "1")
+        assert result == {}
+        assert message in said
+    # without the option there is no table and no field
     with own.connect() as connection:
         connection.execute("DROP TABLE IF EXISTS pgdyno_ledger")
-    json_file = tmp_path / "result.json"
-    subprocess.run(
-        [PGDRIVE, "-n", f"--json={json_file}", "-t", "5"], env=own.environment(), capture_output=True, check=True
-    )
-    assert json.loads(json_file.read_text())["ledger"] is None
+    result, _ = drive(own, tmp_path, "-t", "5", ledger=False)
+    assert result["ledger"] is None
     assert own.value("SELECT to_regclass('pgdyno_ledger')") is None

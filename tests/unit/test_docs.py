@@ -15,6 +15,7 @@ import pages
 from pgdyno.cli import app
 from pgdyno.plan import Plan, load_plan
 from pgdyno.user_config import KEYS, read_config
+from tests.unit.plan_sample import loaded
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -23,10 +24,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 @pytest.fixture(scope="module")
 def generated() -> dict[Path, str]:
     return {ROOT / "docs" / path: text for path, text in pages.pages().items()}
-
-
-def test_no_generated_page_is_stored(generated: dict[Path, str]) -> None:
-    assert [str(path) for path in generated if path.exists()] == []
 
 
 PLAN = re.compile(r'```toml(?: title="(\S+)")?\n(.*?)```', re.DOTALL)
@@ -52,39 +49,37 @@ def test_a_plan_in_the_docs_is_one(name: str, text: str, tmp_path: Path) -> None
 
 
 def test_the_first_plan_of_the_guide_to_tuning_has_no_warning(tmp_path: Path) -> None:
-    path = tmp_path / "plan.toml"
-    path.write_text(dict(plans())["tune.md-0"])
-    assert load_plan(path).warnings == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files_that_exist(page: Path, generated: dict[Path, str]) -> None:
-    for target in targets_of(page.read_text()):
-        assert (page.parent / target).exists() or (page.parent / target).resolve() in generated, target
-
-
-def test_links_of_generated_pages_lead_to_files_that_exist(generated: dict[Path, str]) -> None:
-    linked = {(path.parent / target).resolve() for path, text in generated.items() for target in targets_of(text)}
-    assert len(linked) > 4
-    assert [str(path) for path in linked if not (path.exists() or path in generated)] == []
+    assert loaded(tmp_path, dict(plans())["tune.md-0"]).warnings == []
 
 
 def targets_of(text: str) -> list[str]:
     return re.findall(r"\]\((?!https?:|mailto:|#)([^)#]+)[^)]*\)", text)
 
 
-@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_of_the_site_stay_in_it(page: Path) -> None:
-    # `make docs` ends at a link that does not, or that leads to a folder; other files have addresses at GitHub
-    linked = [(page.parent / each).resolve() for each in targets_of(page.read_text())]
-    assert [str(path) for path in linked if not path.is_relative_to(ROOT / "docs") or path.is_dir()] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings_that_exist(page: Path, generated: dict[Path, str]) -> None:
+    text = page.read_text()
+    linked = [(page.parent / target).resolve() for target in targets_of(text)]
+    assert [str(path) for path in linked if not (path.exists() or path in generated)] == []
+    for target, fragment in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", text):
+        path = (page.parent / target).resolve() if target else page
+        assert fragment in anchors(generated.get(path) or path.read_text()), f"{target}#{fragment}"
+    # `make docs` ends at a link that leaves the site, or that leads to a folder; other files have addresses at GitHub
+    outside = [str(path) for path in linked if not path.is_relative_to(ROOT / "docs") or path.is_dir()]
+    assert page == PAGES[0] or outside == []
+
+
+def test_generated_pages_are_not_stored_and_their_links_lead_to_files(generated: dict[Path, str]) -> None:
+    assert [str(path) for path in generated if path.exists()] == []
+    linked = {(path.parent / target).resolve() for path, text in generated.items() for target in targets_of(text)}
+    assert len(linked) > 4
+    assert [str(path) for path in linked if not (path.exists() or path in generated)] == []
 
 
 def test_the_site_has_every_page(generated: dict[Path, str]) -> None:
     named = re.findall(r"^ +- ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert sorted(named) == sorted(
-        str(page.relative_to(ROOT / "docs")) for page in [*PAGES[1:], *generated] if page.suffix == ".md"
-    )
+    stored = [page for page in [*PAGES[1:], *generated] if page.suffix == ".md"]
+    assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in stored)
 
 
 PAPERS = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
@@ -127,13 +122,6 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles} | set(ids)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_headings(page: Path, generated: dict[Path, str]) -> None:
-    for target, fragment in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text()):
-        path = (page.parent / target).resolve() if target else page
-        assert fragment in anchors(generated.get(path) or path.read_text()), f"{target}#{fragment}"
-
-
 def test_the_references_of_commands_have_every_command_and_option() -> None:
     page, manual = commands_page.page(), man_page.page().replace("\\-", "-")
     for words, command in commands_page.commands(typer.main.get_command(app), ("pgdyno",)):
@@ -150,32 +138,25 @@ def test_the_pages_for_a_wheel_are_written_with_the_manual_page(tmp_path: Path, 
     assert (tmp_path / "man" / "pgdyno.1").read_text().startswith(".TH PGDYNO 1\n")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_the_manual_page_explains_exit_codes_and_variables() -> None:
+    page = man_page.page()
+    for line in (
         ".B 9\na check of `pgdyno doctor` says stop, or a run did not start because of it\n",
         ".B 143\nSIGTERM; likewise\n",
         ".SH ENVIRONMENT\n.TP\n.B PGDYNO_RUNS\nthe folder of runs, as `\\-\\-runs`; default: ",
         ".B NO_COLOR, COLUMNS\nno colours; the width of tables; default: the terminal's\n",
         "libpq's other variables\ncomplete a connection string, as for psql\n",
-    ],
-)
-def test_the_manual_page_explains_exit_codes_and_variables(line: str) -> None:
-    assert line in man_page.page()
+    ):
+        assert line in page
 
 
-def test_every_variable_of_the_environment_has_its_line_and_no_other_has() -> None:
-    page = set(re.findall(r"PGDYNO_[A-Z_]+", (ROOT / "docs" / "reference" / "environment.md").read_text()))
-    source: set[str] = set()
-    for file in (ROOT / "python").rglob("*.py"):
-        source |= set(re.findall(r"PGDYNO_[A-Z_]+", file.read_text()))
+def test_the_page_of_the_environment_has_every_variable_and_the_keys_of_the_configuration_file(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "reference" / "environment.md").read_text()
+    source = "".join(file.read_text() for file in (ROOT / "python").rglob("*.py"))
     # of a trial, hooks get its fields by their names
     of_trials = {"PGDYNO_TRIAL", "PGDYNO_TRIAL_NAME", "PGDYNO_TRIAL_DIR", "PGDYNO_TARGET", "PGDYNO_REPEAT"}
-    assert page - {"PGDYNO_CLIENTS", "PGDYNO_SETTINGS_WORK_MEM"} == source | of_trials
-
-
-def test_the_page_of_the_environment_has_the_keys_of_the_configuration_file(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "reference" / "environment.md").read_text()
+    page, named = (set(re.findall(r"PGDYNO_[A-Z_]+", each)) for each in (text, source))
+    assert page - {"PGDYNO_CLIENTS", "PGDYNO_SETTINGS_WORK_MEM"} == named | of_trials
     (tmp_path / "config.toml").write_text(re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0])
     assert read_config(tmp_path / "config.toml").keys() == KEYS.keys()
 

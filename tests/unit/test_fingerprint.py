@@ -9,11 +9,11 @@ from pgdyno.fingerprint import Difference, Weight, comparable
 from pgdyno.fingerprint.collect import host_print, take_fingerprint
 from pgdyno.fingerprint.differences import RULES, print_of
 from pgdyno.messages import Message
-from pgdyno.plan import load_plan
 from pgdyno.programs import Engine
-from pgdyno.records import Fingerprint, Host, HostPrint, Manifest, ServerPrint
+from pgdyno.records import Fingerprint, Host, HostPrint, ServerPrint
 from pgdyno.store import RunFolder
 from tests.unit.doctor_sample import CGROUP_2, tree
+from tests.unit.plan_sample import loaded, small_plan
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOST = Host(cpu_model="X 9000", cores=8, memory_bytes=16 << 30, kernel="6.1", os="Debian", architecture="x86_64")
@@ -98,12 +98,18 @@ def test_releases_of_hammerdb_compare_if_work_is_equal(a: tuple[str, str], b: tu
     assert (found.field, found.severity) == ("workload.profile", severity)
 
 
-def test_indexes_that_one_run_did_not_record_are_no_difference() -> None:
-    assert comparable(BASE, changed(server_indexes=None)) == []
-
-
-def test_a_run_is_comparable_with_itself() -> None:
-    assert comparable(BASE, Fingerprint.model_validate_json(BASE.model_dump_json())) == []
+def test_runs_of_equal_conditions_are_comparable() -> None:
+    other = BASE.model_copy(update={"servers": {"mine": SERVER}})
+    for same in (
+        Fingerprint.model_validate_json(BASE.model_dump_json()),
+        # indexes that one run did not record
+        changed(server_indexes=None),
+        # a little memory is the kernel's
+        changed(host_memory_bytes=(16 << 30) - (100 << 20)),
+        # disks of a target of another name are matched with it
+        other.model_copy(update={"host": BASE.host.model_copy(update={"disks": {"data of mine": "ext4"}})}),
+    ):
+        assert comparable(BASE, same) == []
 
 
 @pytest.mark.parametrize(
@@ -139,40 +145,27 @@ def test_a_difference(other: Fingerprint, field: str, severity: str) -> None:
 
 
 def test_settings_that_count_and_others() -> None:
-    settings = {"shared_buffers": "2GB", "work_mem": "8MB"}
+    settings = {"shared_buffers": "2GB", "work_mem": "8MB", "fsync": "off"}
     found = comparable(BASE, changed(server_settings_changed=settings))
     assert [(each.field.split(".")[-1], each.a, each.b, each.severity) for each in found] == [
+        ("fsync", None, "off", Weight.CONFOUNDER),
         ("shared_buffers", "1GB", "2GB", Weight.CONFOUNDER),
         ("work_mem", "4MB", "8MB", Weight.CAUTION),
     ]
 
 
-def test_a_setting_that_only_one_changed() -> None:
-    (found,) = comparable(BASE, changed(server_settings_changed=SERVER.settings_changed | {"fsync": "off"}))
-    assert (found.a, found.b, found.severity) == (None, "off", Weight.CONFOUNDER)
-
-
-def test_a_little_memory_is_the_kernels() -> None:
-    assert comparable(BASE, changed(host_memory_bytes=(16 << 30) - (100 << 20))) == []
-
-
-def test_two_runs_of_one_target_each_are_matched_whatever_they_are_called() -> None:
+def test_targets_are_matched() -> None:
+    # of two runs of one target each, whatever they are called
     other = BASE.model_copy(update={"servers": {"mine": SERVER.model_copy(update={"version": "17.2"})}})
     (found,) = comparable(BASE, other)
     assert (found.field, found.a, found.b) == ("servers.pg18.version", "18.6", "17.2")
-
-
-def test_a_target_that_only_one_has_is_one_line() -> None:
+    # one that only one has is one line
     other = BASE.model_copy(update={"servers": {"pg18": SERVER, "pg17": SERVER}})
-    assert comparable(BASE, other) == [
-        Difference(
-            "servers.pg17",
-            None,
-            "18.6",
-            Weight.HARMLESS,
-            Message("target-in-one", "only one of the runs has this target"),
-        )
-    ]
+    why = Message("target-in-one", "only one of the runs has this target")
+    assert comparable(BASE, other) == [Difference("servers.pg17", None, "18.6", Weight.HARMLESS, why)]
+    other = BASE.model_copy(update={"servers": {"x": SERVER, "y": SERVER}})
+    first = comparable(BASE, other)[0]
+    assert (first.field, first.severity, first.b) == ("servers", Weight.REFUSED, "x, y")
 
 
 def test_a_field_that_one_run_lacks_is_neither_equal_nor_different() -> None:
@@ -184,36 +177,21 @@ def test_a_field_that_one_run_lacks_is_neither_equal_nor_different() -> None:
     assert found.severity is Weight.CAUTION
     replicas = changed(workload=BASE.workload | {"replica_load": {"clients": 2}})
     assert {each.severity for each in comparable(BASE, replicas)} == {Weight.REFUSED}
-
-
-def test_datasets_are_compared_whatever_their_order() -> None:
-    both = changed(server_dataset_marks=["pgbench scale 20", "pgbench scale 10"])
-    assert [each.severity for each in comparable(BASE, both)] == [Weight.HARMLESS]
-    turned = changed(server_dataset_marks=["pgbench scale 10", "pgbench scale 20"])
-    assert comparable(both, turned) == []
-
-
-def test_disks_of_a_target_of_another_name_are_matched_with_it() -> None:
-    other = changed(host_disks={"data of mine": "ext4"}).model_copy(update={"servers": {"mine": SERVER}})
-    assert comparable(BASE, other) == []
-
-
-def test_no_target_in_common() -> None:
-    other = BASE.model_copy(update={"servers": {"x": SERVER, "y": SERVER}})
-    first = comparable(BASE, other)[0]
-    assert (first.field, first.severity, first.b) == ("servers", Weight.REFUSED, "x, y")
-
-
-def test_a_field_of_a_later_version_is_a_caution() -> None:
+    # a field of a later version
     later = Fingerprint.model_validate({**BASE.model_dump(), "weather": "rain"})
     (found,) = comparable(BASE, later)
     assert (found.field, found.severity) == ("weather", Weight.CAUTION)
 
 
+def test_datasets_are_compared_whatever_their_order() -> None:
+    two = changed(server_dataset_marks=["pgbench scale 20", "pgbench scale 10"])
+    assert [each.severity for each in comparable(BASE, two)] == [Weight.HARMLESS]
+    assert comparable(two, changed(server_dataset_marks=["pgbench scale 10", "pgbench scale 20"])) == []
+
+
 def test_every_rule_is_about_a_field() -> None:
-    fields = {f"host.{name}" for name in HostPrint.model_fields} | {
-        f"servers.*.{name}" for name in ServerPrint.model_fields
-    }
+    fields = {f"host.{name}" for name in HostPrint.model_fields}
+    fields |= {f"servers.*.{name}" for name in ServerPrint.model_fields}
     fields |= Fingerprint.model_fields.keys() - {"host"}
     parts = {"workload.capture", "workload.pace", "workload.profile"}
     parts |= {"servers.*.identity.state", "servers.*.identity.tls"}
@@ -223,63 +201,32 @@ def test_every_rule_is_about_a_field() -> None:
 def test_what_a_run_without_a_fingerprint_does_not_record_is_unknown() -> None:
     earlier = print_of(RunFolder.open(GOLDEN / "run-format-1").manifest)
     assert earlier is not None
-    host = {"cpu_limit": 2.0, "boot": {"mitigations": "off"}}
-    later = earlier.model_copy(
-        update={
-            "generator": "the same machine",
-            "host": earlier.host.model_copy(update=host),
-            "workload": earlier.workload | {"files": {"own.sql": "5d"}},
-        }
-    )
-    found = comparable(earlier, later)
-    assert {each.severity for each in found} == {Weight.CAUTION}
-    assert {each.field for each in found} == {
-        "generator",
-        "host.boot.mitigations",
-        "host.cpu_limit",
-        "workload.files.own.sql",
-    }
+    host = earlier.host.model_copy(update={"cpu_limit": 2.0, "boot": {"mitigations": "off"}})
+    workload = earlier.workload | {"files": {"own.sql": "5d"}}
+    later = earlier.model_copy(update={"generator": "the same machine", "host": host, "workload": workload})
+    fields = ("generator", "host.boot.mitigations", "host.cpu_limit", "workload.files.own.sql")
+    assert {each.field: each.severity for each in comparable(earlier, later)} == dict.fromkeys(fields, Weight.CAUTION)
     # two runs that record their files have other ones
-    both = [later.model_copy(update={"workload": later.workload | {"files": files}}) for files in ({}, {"own.sql": ""})]
-    assert [each.severity for each in comparable(*both)] == [Weight.REFUSED]
+    two = [later.model_copy(update={"workload": later.workload | {"files": files}}) for files in ({}, {"own.sql": ""})]
+    assert [each.severity for each in comparable(*two)] == [Weight.REFUSED]
 
 
-def test_a_manifest_of_before_has_none() -> None:
-    assert Manifest.model_fields["fingerprint"].default is None
-    assert Manifest.model_fields["preflight"].is_required() is False
-
-
-LUA_PLAN = """\
-name = "lua"
-[target.a]
-kind = "embedded"
-version = "18"
-[workload]
-lua = "lua/own"
-[sweep]
-clients = 1
-[trial]
-duration = "1s"
-"""
+def taken(folder: Path, text: str) -> Fingerprint:
+    return take_fingerprint(loaded(folder, text), Engine(Path("pgdrive"), "1.0"), 1, Needs())
 
 
 def test_files_that_a_lua_script_loads_are_part_of_the_workload(tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text(LUA_PLAN)
+    plan = small_plan('lua = "lua/own"')
     (tmp_path / "lua").mkdir()
     texts = {"own.lua": "require('common')", "common.lua": "dofile('lua/deep.lua')", "deep.lua": "", "other.lua": ""}
     for name, text in texts.items():
         (tmp_path / "lua" / name).write_text(text)
-
-    def taken() -> Fingerprint:
-        loaded = load_plan(tmp_path / "plan.toml")
-        return take_fingerprint(loaded, Engine(Path("pgdrive"), "1.0"), 1, Needs())
-
-    before = taken()
+    before = taken(tmp_path, plan)
     assert sorted(before.workload["modules"]) == ["common.lua", "deep.lua", "own.lua"]
     (tmp_path / "lua" / "other.lua").write_text("changed")
-    assert comparable(before, taken()) == []
+    assert comparable(before, taken(tmp_path, plan)) == []
     (tmp_path / "lua" / "deep.lua").write_text("changed")
-    (found,) = comparable(before, taken())
+    (found,) = comparable(before, taken(tmp_path, plan))
     assert (found.field, found.severity) == ("workload.modules.deep.lua", Weight.REFUSED)
     # an earlier version recorded none
     earlier = before.model_copy(update={"workload": {**before.workload}})
@@ -289,13 +236,8 @@ def test_files_that_a_lua_script_loads_are_part_of_the_workload(tmp_path: Path) 
 
 def test_a_load_on_standbys_compares_with_that_of_an_earlier_version(tmp_path: Path) -> None:
     load = {"scripts": ["select-only"], "clients": 2, "protocol": "simple", "rate": 100.0}
-    path = tmp_path / "plan.toml"
-    path.write_text(
-        'name = "n"\n[target.a]\nkind = "embedded"\nversion = "18"\nreplicas = { count = 1 }\n'
-        '[workload]\nscripts = ["select-only"]\n[sweep]\nclients = 1\n[trial]\nduration = "1s"\n'
-        '[replica_load]\nscripts = ["select-only"]\nclients = 2\nrate = 100\n'
-    )
-    today = take_fingerprint(load_plan(path), Engine(Path("pgdrive"), "1.0"), 1, Needs())
+    replicas = '[target.pg18.replicas]\ncount = 1\n[replica_load]\nscripts = ["select-only"]\nclients = 2\nrate = 100\n'
+    today = taken(tmp_path, small_plan() + replicas)
     assert "connect" not in today.workload
     rest = {key: value for key, value in today.workload.items() if key != "group"}
     before = today.model_copy(update={"workload": rest | {"replica_load": load}})

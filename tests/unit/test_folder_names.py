@@ -63,17 +63,12 @@ def test_a_run_has_its_own_rows(name: str, tmp_path: Path) -> None:
 
 @names
 def test_the_samples_of_a_probe_are_its_own(name: str, tmp_path: Path) -> None:
-    def written(folder: Path, value: float) -> None:
+    for folder, value in ((tmp_path / NAMES[name], 5.0), (tmp_path / name, 3.0)):
         folder.mkdir(parents=True)
-        lines = [
-            {"event": "start", "t_us": 0, "wall_us": 1},
-            {"event": "sample", "t_us": 7, "wall_us": 8, "source": "wal", "rows": [{"values": {"bytes": value}}]},
-        ]
+        sample = {"event": "sample", "t_us": 7, "wall_us": 8, "source": "wal", "rows": [{"values": {"bytes": value}}]}
+        lines = [{"event": "start", "t_us": 0, "wall_us": 1}, sample]
         (folder / "probe.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         write_probed(folder, 1, [PlacedLines(folder / "probe.jsonl", 0)])
-
-    written(tmp_path / NAMES[name], 5.0)
-    written(tmp_path / name, 3.0)
     found = rows_within({1: tmp_path / name / "series.parquet"}, {1: [(0, 10)]}, AMOUNTS, [("wal", "bytes")])
     assert list(found) == [(1, 0, "wal", "bytes", 3.0)]
 
@@ -158,13 +153,11 @@ def test_a_query_for_users_reads_the_same_rows(name: str, tmp_path: Path) -> Non
         assert duckdb.execute(f"SELECT * FROM {source}").fetchall() == [(3, 1)]
 
 
-def test_a_query_for_users_is_short_where_it_can_be() -> None:
+def test_sql_of_files_has_one_quoted_pattern_each() -> None:
+    # a query for users is short where it can be
     assert reading_below("s3://bucket/run", "*.parquet") == "'s3://bucket/run/*.parquet'"
     assert reading_below("s3://bucket/run[1]", "*.parquet") == "'s3://bucket/run[[]1]/*.parquet'"
     assert reading_below("n=1", "*.parquet") == "read_parquet('n=1/*.parquet', hive_partitioning = false)"
-
-
-def test_sql_of_files_has_one_quoted_pattern_each() -> None:
     assert reading("read_parquet", [Path("a'b"), Path("/c?")], "union_by_name = true") == (
         "read_parquet(['a''b', '/c[?]'], hive_partitioning = false, union_by_name = true)"
     )

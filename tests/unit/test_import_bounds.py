@@ -23,39 +23,35 @@ pytestmark = pytest.mark.slow
 RESULT = "tps = 100.5 (without initial connection time)\n"
 
 
-def refused(place: Path, into: Path) -> str:
+def refusal(place: Path, into: Path) -> str:
     with pytest.raises(StoreError) as caught:
         import_files([place], into)
     assert not (into / "runs").exists()
     return f"{caught.value} {caught.value.hint}"
 
 
-def test_a_pipe_a_device_and_a_folder_are_refused(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
+def test_what_is_no_text_of_a_reasonable_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, pipe, linked, binary, large = (tmp_path / name for name in ("runs", "pipe", "linked", "x.xlsx", "big.txt"))
     os.mkfifo(pipe)
-    assert f"cannot read {pipe}: it is a named pipe" in refused(pipe, tmp_path / "runs")
-    assert "cannot read /dev/zero: it is a device" in refused(Path("/dev/zero"), tmp_path / "runs")
-    assert "it is a folder" in refused(tmp_path, tmp_path / "runs")
-    linked = tmp_path / "linked"
     linked.symlink_to(pipe)
-    assert "it is a named pipe" in refused(linked, tmp_path / "runs")
-
-
-def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    binary.write_bytes(b"PK\x03\x04" + bytes(500))
+    large.write_bytes(b"x\n" * (1 << 20))
     monkeypatch.setattr(sources, "LARGEST_DOCUMENT", 1 << 20)
-    (tmp_path / "big.txt").write_bytes(b"x\n" * (1 << 20))
-    assert "big.txt: it is larger than 1 MiB" in refused(tmp_path / "big.txt", tmp_path / "runs")
-
-
-def test_a_binary_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "figures.xlsx").write_bytes(b"PK\x03\x04" + bytes(500))
-    assert "figures.xlsx: it is not text" in refused(tmp_path / "figures.xlsx", tmp_path / "runs")
+    for place, said in (
+        (pipe, f"cannot read {pipe}: it is a named pipe"),
+        (Path("/dev/zero"), "cannot read /dev/zero: it is a device"),
+        (tmp_path, "it is a folder"),
+        (linked, "it is a named pipe"),
+        (large, "big.txt: it is larger than 1 MiB"),
+        (binary, "x.xlsx: it is not text"),
+    ):
+        assert said in refusal(place, runs)
 
 
 @pytest.mark.parametrize("head", ["target,clients,tps\n", "clients,tps,latency\n"])
 def test_a_field_that_is_too_long_is_refused(head: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f'{head}a,1,"{"x" * 140_000}\n', encoding="utf-8")
-    said = refused(tmp_path / "t.csv", tmp_path / "runs")
+    said = refusal(tmp_path / "t.csv", tmp_path / "runs")
     assert "t.csv" in said
     assert "line 2: a field of more than 131,072 characters" in said or "a line of 140," in said
 
@@ -72,15 +68,12 @@ def test_a_line_that_is_too_long_is_listed_and_the_rest_is_read() -> None:
     assert unread.text.startswith("a line of 65,541 characters, longer than the limit of 65,536: 7777")
 
 
-@pytest.mark.parametrize("text", ["379,6", "1.234,5", "0,123", "12,3456"])
-def test_a_comma_that_can_only_be_decimal_is(text: str) -> None:
-    assert number(text) == float(text.replace(".", "").replace(",", "."))
-
-
-@pytest.mark.parametrize("text", ["1,23,4", "1..2", "9" * 41, "1e400", "", "-", "٣", "12,"])
-def test_a_malformed_number_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a number"):
-        number(text)
+def test_numbers_have_one_meaning_or_are_refused() -> None:
+    for text, value in (("379,6", 379.6), ("1.234,5", 1234.5), ("0,123", 0.123), ("12,3456", 12.3456)):
+        assert number(text) == value
+    for text in ("1,23,4", "1..2", "9" * 41, "1e400", "", "-", "٣", "12,"):
+        with pytest.raises(ValueError, match="is not a number"):
+            number(text)
 
 
 @pytest.mark.parametrize(
@@ -134,27 +127,27 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 }
 
 
-def times_as_long(short: Callable[[], float], long: Callable[[], float]) -> float:
-    """Returns how many times as long `long` takes, by their own times in seconds.
+def assert_grows_with_size(work: Callable[[int], object], small: int, large: int, most: float) -> None:
+    """Fails if `large` takes more than `most` times as long as `small`.
 
     The least of three counts, because what else happens only adds: a collection of garbage takes 0.2 s. What takes
     less than a clock can tell counts as a millisecond.
     """
-    pairs = [(short(), long()) for _ in range(3)]
-    return min(after for _, after in pairs) / max(min(before for before, _ in pairs), 0.001)
 
+    def seconds(size: int) -> float:
+        began = time.process_time()
+        work(size)
+        return time.process_time() - began
 
-def seconds(text: str) -> float:
-    began = time.process_time()
-    read_document(text)
-    return time.process_time() - began
+    pairs = [(seconds(small), seconds(large)) for _ in range(3)]
+    assert min(after for _, after in pairs) / max(min(before for before, _ in pairs), 0.001) < most
 
 
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
 def test_the_time_for_a_line_grows_with_its_length_and_not_with_its_square(make: Callable[[int], str]) -> None:
-    short, long = make(4_000), make(64_000)
+    texts = {size: make(size) for size in (4_000, 64_000)}
     # 16 times as long: 256 times the time if it were by the square
-    assert times_as_long(lambda: seconds(short), lambda: seconds(long)) < 64
+    assert_grows_with_size(lambda size: read_document(texts[size]), 4_000, 64_000, 64)
 
 
 @pytest.mark.parametrize(
@@ -164,25 +157,20 @@ def test_the_time_for_a_line_grows_with_its_length_and_not_with_its_square(make:
     ids=["text", "headings", "bars", "instances", "tabs", "braces", "continued", "progress"],
 )  # fmt: skip
 def test_the_time_for_a_document_grows_with_its_lines(line: str) -> None:
-    assert times_as_long(lambda: seconds(line * 200), lambda: seconds(line * 1_600)) < 32
+    assert_grows_with_size(lambda size: read_document(line * size), 200, 1_600, 32)
 
 
-def test_names_of_files_take_time_by_their_number_and_not_by_its_square() -> None:
-    def named(count: int) -> float:
-        paths = [Path(f"/runs/{at}/pgbench.out") for at in range(count)]
-        parts = [
-            sources.Part(
-                files=[ImportedFile(path=str(path), sha256="", trials=1)],
-                outputs=[Output("pgbench", 1, 1, file=path.name, trial_target=path.stem)],
-            )
-            for path in paths
-        ]
-        began = time.process_time()
-        keep_files_apart(parts)
-        assert [part.outputs[0].trial_target for part in parts[:2]] == ["0/pgbench", "1/pgbench"]
-        return time.process_time() - began
-
-    assert times_as_long(lambda: named(100), lambda: named(800)) < 32
+def names_of_files(count: int) -> None:
+    paths = [Path(f"/runs/{at}/pgbench.out") for at in range(count)]
+    parts = [
+        sources.Part(
+            files=[ImportedFile(path=str(path), sha256="", trials=1)],
+            outputs=[Output("pgbench", 1, 1, file=path.name, trial_target=path.stem)],
+        )
+        for path in paths
+    ]
+    keep_files_apart(parts)
+    assert [part.outputs[0].trial_target for part in parts[:2]] == ["0/pgbench", "1/pgbench"]
 
 
 def results_of_one_session(count: int) -> None:
@@ -198,12 +186,7 @@ def outputs_with_text_between(count: int) -> None:
     assert variants(outputs, ["pg"] * count) == list(range(count))
 
 
-@pytest.mark.parametrize("work", [results_of_one_session, outputs_with_text_between])
+@pytest.mark.parametrize("work", [names_of_files, results_of_one_session, outputs_with_text_between])
 def test_results_take_time_by_their_number_and_not_by_its_square(work: Callable[[int], None]) -> None:
-    def took(count: int) -> float:
-        began = time.process_time()
-        work(count)
-        return time.process_time() - began
-
     # 16 times as many: 256 times the time if it were by the square
-    assert times_as_long(lambda: took(500), lambda: took(8_000)) < 64
+    assert_grows_with_size(work, 500, 8_000, 64)

@@ -12,8 +12,9 @@ from pgdyno.audit.pairing import pairing_between
 from pgdyno.errors import StoreError
 from pgdyno.importers import hammerdb_jobs
 from pgdyno.importers.write import import_files
-from pgdyno.store import RunData, load_run
+from pgdyno.store import load_run
 from tests.present import present
+from tests.unit.import_sample import fields, imported, imported_run
 
 TABLES = """
 CREATE TABLE JOBMAIN (jobid TEXT PRIMARY KEY, db TEXT, bm TEXT, jobdict TEXT, timestamp DATETIME);
@@ -21,21 +22,24 @@ CREATE TABLE JOBOUTPUT (jobid TEXT, vu INTEGER, output TEXT);
 CREATE TABLE JOBTIMING (jobid TEXT, vu INTEGER, procname TEXT, calls INTEGER, avg_ms REAL, summary INTEGER);
 CREATE TABLE JOBTCOUNT (jobid TEXT, counter INTEGER, metric TEXT);
 """
-CONFIG = "connection {pg_host localhost} tpcc {pg_count_ware 40 pg_num_vu 4 pg_rampup 2 pg_duration 5}"
 
 
-def store(path: Path) -> Path:
+def execute(path: Path, *scripts: str) -> Path:
+    with closing(sqlite3.connect(path)) as connection:
+        for script in scripts:
+            connection.executescript(script)
+        connection.commit()
+    return path
+
+
+def store(folder: Path) -> Path:
+    path = folder / "hammer.DB"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(TABLES)
-        for job, database, benchmark in (
-            ("AA", "PostgreSQL", "TPC-C"),
-            ("BB", "PostgreSQL", "TPC-C"),
-            ("CC", "MySQL", "TPC-C"),
-            ("DD", "PostgreSQL", "TPC-H"),
-        ):
-            connection.execute(
-                "INSERT INTO JOBMAIN VALUES (?, ?, ?, ?, '2026-01-01')", (job, database, benchmark, CONFIG)
-            )
+        config = "connection {pg_host localhost} tpcc {pg_count_ware 40 pg_num_vu 4 pg_rampup 2 pg_duration 5}"
+        jobs = ["AA PostgreSQL TPC-C", "BB PostgreSQL TPC-C", "CC MySQL TPC-C", "DD PostgreSQL TPC-H"]
+        rows = [(*job.split(), config) for job in jobs]
+        connection.executemany("INSERT INTO JOBMAIN VALUES (?, ?, ?, ?, '2026-01-01')", rows)
         said = [
             ("AA", "8 Active Virtual Users configured"),
             ("AA", "TEST RESULT : System achieved 60000 NOPM from 138000 PostgreSQL TPM"),
@@ -49,26 +53,17 @@ def store(path: Path) -> Path:
 
 
 def test_a_job_store_gives_a_trial_for_each_job_with_a_result(tmp_path: Path) -> None:
-    result = import_files([store(tmp_path / "hammer.DB")], tmp_path / "runs", target="pg18")
+    result = import_files([store(tmp_path)], tmp_path / "runs", target="pg18")
     assert result.trials == 1
     assert [(line.line, line.text.split(":")[0]) for line in result.unread] == [
         (2, "job BB of PostgreSQL, TPC-C"), (3, "job CC of MySQL, TPC-C"), (4, "job DD of PostgreSQL, TPC-H"),
     ]  # fmt: skip
     run = load_run(result.run)
-    (trial,) = run.trials
-    assert (trial.point.clients, trial.point.scale, trial.duration_s) == (8, 40, 300)
-    assert trial.imported is not None
-    assert (trial.imported.figures["nopm"], trial.imported.figures["tpm"]) == (60_000, 138_000)
-    assert (trial.imported.line, trial.imported.words["job"], trial.imported.printed["nopm"].line) == (1, "AA", 1)
-    assert present(trial.summary).tps == 2_300
-    assert [(row.text, row.latency_mean_ns) for row in run.statements(1)] == [("NEWORD", 5e6), ("PAYMENT", 1.5e6)]
-
-
-def test_a_file_that_is_sqlite_and_no_job_store_is_named(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
-        connection.executescript("CREATE TABLE t (a INTEGER);")
-    with pytest.raises(StoreError, match=r"cannot import .*other\.db: no such table: JOBMAIN"):
-        import_files([tmp_path / "other.db"], tmp_path / "runs")
+    assert fields(run.trials, "point.clients point.scale duration_s summary.tps") == [(8, 40, 300, 2_300)]
+    source = present(run.trials[0].imported)
+    assert (source.figures["nopm"], source.figures["tpm"]) == (60_000, 138_000)
+    assert (source.line, source.words["job"], source.printed["nopm"].line) == (1, "AA", 1)
+    assert fields(run.statements(1), "text latency_mean_ns") == [("NEWORD", 5e6), ("PAYMENT", 1.5e6)]
 
 
 ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r)"
@@ -81,6 +76,7 @@ VIEW = f"CREATE VIEW JOBMAIN AS {ENDLESS} SELECT i AS jobid, 'PostgreSQL' AS db,
 @pytest.mark.parametrize(
     ("script", "said"),
     [
+        ("CREATE TABLE t (a INTEGER);", "no such table: JOBMAIN"),
         (f"{JOBOUTPUT}{VIEW}", "JOBMAIN is not an ordinary table"),
         (f"{JOBOUTPUT}{VIEW}{RENAMED}", "JOBMAIN is not an ordinary table|malformed"),
         (
@@ -95,11 +91,9 @@ VIEW = f"CREATE VIEW JOBMAIN AS {ENDLESS} SELECT i AS jobid, 'PostgreSQL' AS db,
         (JOBMAIN, "no such table: JOBOUTPUT"),
         (f"{JOBMAIN.replace(');', ') WITHOUT ROWID;')}{JOBOUTPUT}", "no such column: rowid"),
     ],
-    ids=["endless view", "view as table", "view of output", "view of timing", "virtual", "no output", "no rowid"],
 )
 def test_a_store_whose_tables_are_not_ordinary_is_refused(script: str, said: str, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "hammer.DB")) as connection:
-        connection.executescript(script)
+    execute(tmp_path / "hammer.DB", script)
     with pytest.raises(StoreError, match=rf"cannot import .*hammer\.DB: ({said})"):
         import_files([tmp_path / "hammer.DB"], tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
@@ -116,11 +110,9 @@ def test_a_store_whose_tables_are_not_ordinary_is_refused(script: str, said: str
 )
 def test_too_large_stores(limit: str, most: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hammerdb_jobs, "STEPS_BETWEEN_CHECKS", 1_000)
-    path = store(tmp_path / "hammer.DB")
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executemany("INSERT INTO JOBOUTPUT VALUES ('AA', 1, ?)", [["x" * 990]] * 2_000)
-        connection.execute("INSERT INTO JOBOUTPUT VALUES ('AA', 1, ?)", ["y" * 9_000])
-        connection.commit()
+    rows = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 2000)"
+    many = f"INSERT INTO JOBOUTPUT {rows} SELECT 'AA', 1, printf('%.*c', 990, 'x') FROM r;"
+    path = execute(store(tmp_path), many, "INSERT INTO JOBOUTPUT VALUES ('AA', 1, printf('%.*c', 9000, 'y'));")
     assert import_files([path], tmp_path / "runs").trials == 1
     monkeypatch.setattr(hammerdb_jobs, limit, most)
     with pytest.raises(StoreError, match=said):
@@ -128,32 +120,26 @@ def test_too_large_stores(limit: str, most: int, said: str, tmp_path: Path, monk
 
 
 def test_a_store_with_triggers_and_values_of_other_types_is_read(tmp_path: Path) -> None:
-    path = store(tmp_path / "hammer.DB")
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TRIGGER t AFTER INSERT ON JOBOUTPUT BEGIN DELETE FROM JOBMAIN; END")
-        connection.executemany(
-            "INSERT INTO JOBMAIN VALUES (?, ?, 'TPC-C', ?, NULL)",
-            [
-                (None, "PostgreSQL", None),
-                (b"\xff", "PostgreSQL", b"\xff"),
-                ("FF", None, f"pg_count_ware {'9' * 5_000}"),
-            ],
-        )
+    path = execute(
+        store(tmp_path),
+        "CREATE TRIGGER t AFTER INSERT ON JOBOUTPUT BEGIN DELETE FROM JOBMAIN; END;",
+        "INSERT INTO JOBMAIN VALUES (NULL, 'PostgreSQL', 'TPC-C', NULL, NULL);",
+        "INSERT INTO JOBMAIN VALUES (x'ff', 'PostgreSQL', 'TPC-C', x'ff', NULL);",
+        f"INSERT INTO JOBMAIN VALUES ('FF', NULL, 'TPC-C', 'pg_count_ware {'9' * 5_000}', NULL);",
         # a time that is not a number
-        connection.execute("INSERT INTO JOBTIMING VALUES ('AA', 2, 'DELIVERY', 5, NULL, 0)")
-        connection.commit()
+        "INSERT INTO JOBTIMING VALUES ('AA', 2, 'DELIVERY', 5, NULL, 0);",
+    )
     result = import_files([path], tmp_path / "runs")
     assert (result.trials, len(result.unread)) == (1, 6)
-    assert [row.text for row in load_run(result.run).statements(1)] == ["NEWORD", "PAYMENT"]
+    assert fields(load_run(result.run).statements(1), "text") == ["NEWORD", "PAYMENT"]
 
 
 def test_commits_that_are_still_in_the_log_of_a_store_count(tmp_path: Path) -> None:
-    path = store(tmp_path / "hammer.DB")
+    path = store(tmp_path)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode = wal").fetchone() == ("wal",)
-        connection.execute(
-            "INSERT INTO JOBOUTPUT VALUES ('BB', 1, ?)", ["System achieved 6 NOPM from 9 PostgreSQL TPM"]
-        )
+        said = "System achieved 6 NOPM from 9 PostgreSQL TPM"
+        connection.execute("INSERT INTO JOBOUTPUT VALUES ('BB', 1, ?)", [said])
         connection.commit()
         assert path.with_name("hammer.DB-wal").stat().st_size > 0
         assert import_files([path], tmp_path / "runs").trials == 2
@@ -161,7 +147,7 @@ def test_commits_that_are_still_in_the_log_of_a_store_count(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("at", [100, 5_000])
 def test_a_damaged_store_is_refused(at: int, tmp_path: Path) -> None:
-    path = store(tmp_path / "hammer.DB")
+    path = store(tmp_path)
     content = path.read_bytes()
     path.write_bytes(content[:at] + b"\xff" * 4_096 + content[at + 4_096 :])
     with pytest.raises(StoreError, match=r"cannot import .*hammer\.DB: "):
@@ -190,17 +176,16 @@ PLAIN = {"host": "db1", "rampup": "2", "all": "false", "key": "false", "procs": 
 def test_jobs_of_other_servers_and_loads_are_no_repeats(
     other: dict[str, str], target: str, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    with closing(sqlite3.connect(tmp_path / "hammer.DB")) as connection:
-        connection.executescript(TABLES)
-        for job, settings in (("AA", PLAIN), ("BB", PLAIN | other)):
-            described = DICTIONARY.format(**settings)
-            connection.execute("INSERT INTO JOBMAIN VALUES (?, 'PostgreSQL', 'TPC-C', ?, NULL)", (job, described))
-            result = "TEST RESULT : System achieved 60000 NOPM from 138000 PostgreSQL TPM"
-            connection.execute("INSERT INTO JOBOUTPUT VALUES (?, 1, ?)", (job, result))
-        connection.commit()
-    run = load_run(import_files([tmp_path / "hammer.DB"], tmp_path / "runs", target="pg").run)
-    assert [trial.repeat for trial in run.trials] == [1, 1 if other else 2]
-    assert (run.trials[1].target, run.trials[1].point.variables) == (target, variables)
+    result = "TEST RESULT : System achieved 60000 NOPM from 138000 PostgreSQL TPM"
+    rows = [
+        f"INSERT INTO JOBMAIN VALUES ('{job}', 'PostgreSQL', 'TPC-C', '{DICTIONARY.format(**settings)}', NULL);"
+        f"INSERT INTO JOBOUTPUT VALUES ('{job}', 1, '{result}');"
+        for job, settings in (("AA", PLAIN), ("BB", PLAIN | other))
+    ]
+    path = execute(tmp_path / "hammer.DB", TABLES, *rows)
+    trials = load_run(import_files([path], tmp_path / "runs", target="pg").run).trials
+    assert fields(trials, "repeat") == [1, 1 if other else 2]
+    assert (trials[1].target, trials[1].point.variables) == (target, variables)
 
 
 def report(**job: str) -> str:
@@ -214,38 +199,30 @@ def report(**job: str) -> str:
 
 
 def test_a_report_is_one_trial(tmp_path: Path) -> None:
-    (tmp_path / "job.json").write_text(report())
-    result = import_files([tmp_path / "job.json"], tmp_path / "runs")
-    (trial,) = load_run(result.run).trials
-    assert (trial.point.clients, trial.point.scale, trial.duration_s) == (16, 100, 300)
-    assert present(trial.summary).tps == 3_450
-    assert (present(trial.imported).tool, present(trial.imported).version) == ("hammerdb", "6.0")
+    run = imported_run(tmp_path, report(), names=["job.json"])
+    assert fields(run.trials, "point.clients point.scale duration_s summary.tps") == [(16, 100, 300, 3_450)]
+    assert fields(run.trials, "imported.tool imported.version") == [("hammerdb", "6.0")]
+
+
+IMPOSSIBLE = [
+    re.sub(rf'("{name}": )[\d.]+', rf"\g<1>{value}", report())
+    for name in ("nopm", "tpm", "virtual_users", "duration_minutes")
+    for value in ("NaN", "-60000")
+]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        (report(database="MariaDB"), "no output of a known tool"),
-        (report(benchmark="TPROC-H"), "no output of a known tool"),
-        (report()[:-20], "no output of a known tool"),
-        ('{"schema": "hammerdb-job-report-v1"}', "no output of a known tool"),
+        report(database="MariaDB"), report(benchmark="TPROC-H"), report()[:-20],
+        '{"schema": "hammerdb-job-report-v1"}', *IMPOSSIBLE,
     ],
-)
-def test_a_report_that_says_nothing_of_ours_is_no_run(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "job.json").write_text(text)
-    with pytest.raises(StoreError, match=said) as caught:
-        import_files([tmp_path / "job.json"], tmp_path / "runs")
-    assert present(caught.value.hint).startswith("1 line ")
-
-
-@pytest.mark.parametrize("value", ["NaN", "-60000"])
-@pytest.mark.parametrize("name", ["nopm", "tpm", "virtual_users", "duration_minutes"])
-def test_a_report_with_an_impossible_figure_is_no_run(name: str, value: str, tmp_path: Path) -> None:
-    text, found = re.subn(rf'("{name}": )[\d.]+', rf"\g<1>{value}", report())
-    assert found == 1
-    (tmp_path / "job.json").write_text(text)
-    with pytest.raises(StoreError, match="no output of a known tool"):
-        import_files([tmp_path / "job.json"], tmp_path / "runs")
+)  # fmt: skip
+def test_a_report_that_says_nothing_of_ours_is_no_run(tmp_path: Path, text: str) -> None:
+    assert text != report()
+    with pytest.raises(StoreError, match="no output of a known tool") as caught:
+        imported(tmp_path, text, names=["job.json"])
+    assert text in IMPOSSIBLE or present(caught.value.hint).startswith("1 line ")
 
 
 LOG = """\
@@ -258,14 +235,8 @@ FUNCTIONS = "Value false for tpcc:pg_storedprocs is the same as existing value f
 PROCEDURES = "Changed tpcc:pg_storedprocs from false to true for PostgreSQL"
 
 
-def log(folder: Path, version: str, setting: str = "") -> Path:
-    path = folder / f"{version} {len(setting)}.log"
-    path.write_text(LOG.format(version=version, setting=setting))
-    return path
-
-
-def imported(folder: Path, *paths: Path) -> RunData:
-    return load_run(import_files(paths, folder / "runs").run)
+def log(version: str, setting: str = "") -> str:
+    return LOG.format(version=version, setting=setting)
 
 
 @pytest.mark.parametrize(
@@ -287,18 +258,14 @@ def imported(folder: Path, *paths: Path) -> RunData:
     ],
 )
 def test_a_release_tells_unused_items(tmp_path: Path, version: str, setting: str, unused_item: str | None) -> None:
-    (trial,) = imported(tmp_path, log(tmp_path, version, setting)).trials
-    assert (present(trial.imported).version, present(trial.imported).unused_item) == (version, unused_item)
+    trials = imported_run(tmp_path, log(version, setting)).trials
+    assert fields(trials, "imported.version imported.unused_item") == [(version, unused_item)]
 
 
 def test_a_session_has_its_own_settings(tmp_path: Path) -> None:
     settings = f"{PROCEDURES}\nChanged tpcc:pg_count_ware from 1 to 100 for PostgreSQL"
-    first = LOG.format(version="6.1.1", setting=settings)
-    (tmp_path / "hammerdb.log").write_text(first + LOG.format(version="6.1.1", setting=""))
-    result = import_files([tmp_path / "hammerdb.log"], tmp_path / "runs")
-    trials = load_run(result.run).trials
-    assert [trial.imported and trial.imported.unused_item for trial in trials] == ["rolls back", None]
-    assert [trial.point.scale for trial in trials] == [100, None]
+    trials = imported_run(tmp_path, log("6.1.1", settings) + log("6.1.1")).trials
+    assert fields(trials, "imported.unused_item point.scale") == [("rolls back", 100), (None, None)]
 
 
 @pytest.mark.parametrize(
@@ -319,9 +286,8 @@ def test_runs_after_a_changed_setting(
 ) -> None:
     begin = "HammerDB CLI v4.9\nVuser 1:Beginning rampup time of 2 minutes\n"
     text = "".join([begin, RESULT.format(1), f"{between}\n", RESULT.format(2), RESULT.format(3)])
-    (tmp_path / "hammerdb.log").write_text(text)
-    trials = load_run(import_files([tmp_path / "hammerdb.log"], tmp_path / "runs", target="pg").run).trials
-    assert [trial.repeat for trial in trials] == ([1, 2, 3] if variables is None else [1, 1, 2])
+    trials = imported_run(tmp_path, text, target="pg").trials
+    assert fields(trials, "repeat") == ([1, 2, 3] if variables is None else [1, 1, 2])
     assert (trials[1].target, trials[1].point.variables) == (target, variables or {})
 
 
@@ -347,29 +313,25 @@ TWO_FAILED = (
     ],
 )
 def test_virtual_users_that_failed_are_counted(text: str, aborted: list[int], tmp_path: Path) -> None:
-    (tmp_path / "hammerdb.log").write_text(text)
-    result = import_files([tmp_path / "hammerdb.log"], tmp_path / "runs")
-    trials = load_run(result.run).trials
-    assert [trial.summary.clients_aborted for trial in trials if trial.summary] == aborted
+    result = imported(tmp_path, text)
+    assert fields(load_run(result.run).trials, "summary.clients_aborted") == aborted
     assert result.unread == []
 
 
 def test_releases_that_do_different_work_are_not_imported_into_one_run(tmp_path: Path) -> None:
-    old, new = log(tmp_path, "6.0"), log(tmp_path, "6.1")
     with pytest.raises(StoreError, match=r"HammerDB 6\.0 \(.*\) commits and HammerDB 6\.1 \(.*\) rolls back") as caught:
-        import_files([old, new], tmp_path / "runs")
+        imported(tmp_path, log("6.0"), log("6.1"))
     assert present(caught.value.hint).startswith("import them separately")
-    assert len(imported(tmp_path, old, log(tmp_path, "6.1.1", FUNCTIONS)).trials) == 2
+    assert imported(tmp_path, log("6.0"), log("6.1.1", FUNCTIONS)).trials == 2
 
 
 def test_runs_of_releases_that_do_different_work_are_not_compared(tmp_path: Path) -> None:
-    old, new, open_ = (imported(tmp_path, log(tmp_path, version)) for version in ("6.0", "6.1", "6.1.1"))
-    (refused,) = pairing_between(old, new).refused
-    assert (refused.field, refused.a, refused.b) == ("unused_item", "commits", "rolls back")
-    same = pairing_between(old, imported(tmp_path, log(tmp_path, "5.0")))
+    old, new, open_, older = (imported_run(tmp_path, log(version)) for version in ("6.0", "6.1", "6.1.1", "5.0"))
+    assert fields(pairing_between(old, new).refused, "field a b") == [("unused_item", "commits", "rolls back")]
+    same = pairing_between(old, older)
     assert "unused_item" not in f"{same.refused} {same.cautions}"
-    mixed = pairing_between(old, imported(tmp_path, log(tmp_path, "6.0"), log(tmp_path, "6.1.1")))
-    assert (mixed.refused, len(mixed.cautions)) == ([], len(pairing_between(old, open_).cautions))
     unknown = pairing_between(old, open_)
     assert unknown.refused == []
     assert "unused_item: commits vs unknown: unknown for one of them" in [str(each) for each in unknown.cautions]
+    mixed = pairing_between(old, imported_run(tmp_path, log("6.0"), log("6.1.1")))
+    assert (mixed.refused, len(mixed.cautions)) == ([], len(unknown.cautions))

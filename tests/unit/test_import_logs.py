@@ -1,5 +1,6 @@
 """Logs of pgbench: which of them are one run, and what their columns show about rate, retries and skipped ones."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -7,11 +8,11 @@ import pytest
 
 from pgdyno.audit import Finding, Severity, audit
 from pgdyno.errors import StoreError
-from pgdyno.importers.write import import_files
 from pgdyno.metrics import openmetrics
-from pgdyno.records import Imported, Summary, TrialRecord
-from pgdyno.store import RunData, load_run
+from pgdyno.records import Imported, Summary
+from pgdyno.store import RunData
 from tests.present import present
+from tests.unit.import_sample import fields, imported_run
 from tests.unit.openmetrics_check import CATALOGUE, parsed
 
 START_S = 1_700_000_000
@@ -39,15 +40,12 @@ def paced(more: Callable[[int], str], time: Callable[[int], str] = lambda _: "50
 
 
 def imported(tmp_path: Path, logs: dict[str, str], target: str | None = None) -> RunData:
-    files = [tmp_path / name for name in logs]
-    for file, text in zip(files, logs.values(), strict=True):
-        file.write_text(text)
-    return load_run(import_files(files, tmp_path / "runs", target=target).run)
+    return imported_run(tmp_path, *logs.values(), names=[*logs], target=target)
 
 
-def only(run: RunData) -> tuple[TrialRecord, Summary, Imported]:
+def only(run: RunData) -> tuple[Summary, Imported]:
     (trial,) = run.trials
-    return trial, present(trial.summary), present(trial.imported)
+    return present(trial.summary), present(trial.imported)
 
 
 def of(rule: str, run: RunData) -> list[Finding]:
@@ -90,7 +88,7 @@ def test_a_log_with_a_part_of_the_transactions_is_refused(more: str, tmp_path: P
 
 
 def test_a_log_whose_beginning_or_end_was_cut_is_whole_in_between(tmp_path: Path) -> None:
-    _, summary, _ = only(imported(tmp_path, {"log.7": "".join(closed().splitlines(keepends=True)[400:-200])}))
+    summary, _ = only(imported(tmp_path, {"log.7": "".join(closed().splitlines(keepends=True)[400:-200])}))
     assert summary.succeeded == 600
 
 
@@ -121,7 +119,7 @@ def test_a_transaction_at_a_time_without_benchmarks_is_refused(more: str, tmp_pa
 )
 def test_a_log_under_a_rate_is_an_open_loop(log: str, lag_ms: float | None, tmp_path: Path) -> None:
     run = imported(tmp_path, {"log.7": log})
-    _, summary, source = only(run)
+    summary, source = only(run)
     assert source.load == {"loop": "open"}
     assert source.figures.get("schedule_lag_ms") == (None if lag_ms is None else pytest.approx(lag_ms, rel=1e-3))
     assert (summary.retried, summary.retries) == (0, 0)
@@ -129,27 +127,19 @@ def test_a_log_under_a_rate_is_an_open_loop(log: str, lag_ms: float | None, tmp_
     assert of("skipped", run) == []
 
 
-def test_logs_of_other_loads_are_no_repeats_even_if_a_target_is_given(tmp_path: Path) -> None:
+def test_logs_of_other_loads_and_lengths_are_no_repeats(tmp_path: Path) -> None:
     logs = {"a.1": closed(), "a.2": closed(), "b.1": paced(lambda number: f" {number}")}
-    run = imported(tmp_path, logs, target="pg")
-    assert [(trial.repeat, trial.point.variables) for trial in run.trials] == [
-        (1, {"loop": "closed"}), (2, {"loop": "closed"}), (1, {"loop": "open"}),
+    assert fields(imported(tmp_path, logs, target="pg").trials, "target repeat point.variables") == [
+        ("pg", 1, {"loop": "closed"}), ("pg", 2, {"loop": "closed"}), ("pg", 1, {"loop": "open"}),
     ]  # fmt: skip
-    assert {trial.target for trial in run.trials} == {"pg"}
-
-
-def test_logs_of_other_lengths_are_no_repeats_unless_their_transactions_are_as_many(tmp_path: Path) -> None:
-    short, long = intervals([1000] * 10), intervals([1000] * 60)
-    run = imported(tmp_path, {"a.1": short, "a.2": long, "a.3": long}, target="pg")
-    assert [trial.repeat for trial in run.trials] == [1, 1, 2]
+    long = intervals([1000] * 60)
+    run = imported(tmp_path, {"a.1": intervals([1000] * 10), "a.2": long, "a.3": long}, target="pg")
+    assert fields(run.trials, "repeat") == [1, 1, 2]
     assert len({trial.point.variables["duration_s"] for trial in run.trials}) == 2
-    (tmp_path / "t").mkdir()
-    same = imported(
-        tmp_path / "t",
-        {"a.1": intervals([1, 300, 300]), "a.2": intervals([1, 100, 100, 100, 100, 100, 100])},
-        target="pg",
-    )
-    assert [(trial.repeat, trial.point.variables) for trial in same.trials] == [(1, {}), (2, {})]
+    # of which the transactions are as many
+    same = {"a.1": intervals([1, 300, 300]), "a.2": intervals([1, 100, 100, 100, 100, 100, 100])}
+    run = imported(tmp_path / "t", same, target="pg")
+    assert fields(run.trials, "repeat point.variables") == [(1, {}), (2, {})]
 
 
 def test_skipped_transactions_of_a_log_are_a_caution(tmp_path: Path) -> None:
@@ -171,9 +161,9 @@ def test_skipped_transactions_of_a_log_are_a_caution(tmp_path: Path) -> None:
 )
 def test_retries_are_those_of_the_log(more: Callable[[int], str], retried: int, retries: int, tmp_path: Path) -> None:
     run = imported(tmp_path, {"log.7": closed(more)})
-    trial, summary, _ = only(run)
+    summary, _ = only(run)
     assert (summary.retried, summary.retries) == (retried, retries)
-    rows = run.intervals(trial.number)
+    rows = run.intervals(1)
     assert len(rows) > 1
     assert (sum(row.retried for row in rows), sum(row.retries for row in rows)) == (retried, retries)
 
@@ -181,13 +171,17 @@ def test_retries_are_those_of_the_log(more: Callable[[int], str], retried: int, 
 def test_retries_of_failed_transactions_count_and_skipped_ones_have_none(tmp_path: Path) -> None:
     log = closed(lambda number: f" 70 {number % 3}")
     log += f"0 301 failed 0 {START_S + 1} 600000 70 19\n0 302 skipped 0 {START_S + 1} 600000 70 4294967295\n"
-    _, summary, _ = only(imported(tmp_path, {"log.7": log}))
+    summary, _ = only(imported(tmp_path, {"log.7": log}))
     assert (summary.failed, summary.skipped, summary.retried, summary.retries) == (1, 1, 801, 1219)
+    # a failure has each word of pgbench and pgdrive
+    for word in ("failed", "serialization", "deadlock", "other", "lost"):
+        summary, _ = only(imported(tmp_path, {"log.7": f"{closed()}0 301 {word} 0 {START_S + 1} 600000\n"}))
+        assert (summary.succeeded, summary.failed) == (1200, 1), word
 
 
 def test_a_log_with_retries_is_a_closed_loop(tmp_path: Path) -> None:
     run = imported(tmp_path, {"log.7": closed(lambda number: f" {number % 3}")})
-    assert only(run)[2].load == {"loop": "closed"}
+    assert only(run)[1].load == {"loop": "closed"}
     assert of("littles-law", run) == []
     late = imported(tmp_path, {"log.8": paced(lambda number: f" {number % 3}")})
     assert [finding.checked for finding in of("littles-law", late)] == [True]
@@ -202,7 +196,7 @@ def test_time_to_connect_is_in_no_log_and_so_no_error(tmp_path: Path) -> None:
 def test_a_seventh_column_that_may_be_lag_or_retries_is_neither(tmp_path: Path) -> None:
     # 12 tries of 5 ms, or a lag of 12 µs
     run = imported(tmp_path, {"log.7": closed(lambda _: " 12")})
-    _, summary, source = only(run)
+    summary, source = only(run)
     assert (source.load, source.figures) == ({}, {})
     assert (summary.retried, summary.retries) == (None, None)
     (finding,) = of("littles-law", run)
@@ -214,43 +208,42 @@ def test_a_seventh_column_that_may_be_lag_or_retries_is_neither(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("line", "loop", "lag_ms"),
+    ("more", "loop", "lag_ms"),
     [
-        ("5000 20000000 80000000000 3000 9000", "closed", None),
+        ("", "closed", None),
         # before PostgreSQL 15 with -R, then with -L, where skipped transactions are in the first count
-        ("5000 20000000 80000000000 3000 9000 50000 1 0 70", "open", 0.01),
-        ("7500 20000000 80000000000 3000 9000 50000 1 0 70 2500", "open", 0.01),
+        (" 50000 1 0 70", "open", 0.01),
+        (" 50000 1 0 70 2500", "open", 0.01),
         # since
-        ("5000 20000000 80000000000 3000 9000 0 0 0 0 0 0 0 0 0", "closed", None),
-        ("5000 20000000 80000000000 3000 9000 50000 1 0 70 2500 0 0 0 0", "open", 0.01),
+        (" 0 0 0 0 0 0 0 0 0", "closed", None),
+        (" 50000 1 0 70 2500 0 0 0 0", "open", 0.01),
         # from 19 on with other failures, and pgdrive's with lost transactions
-        ("5000 20000000 80000000000 3000 9000 50000 1 0 70 2500 0 0 0 0 0", "open", 0.01),
-        ("5000 20000000 80000000000 3000 9000 0 0 0 0 0 0 0 0 0 0 0", "closed", None),
+        (" 50000 1 0 70 2500 0 0 0 0 0", "open", 0.01),
+        (" 0 0 0 0 0 0 0 0 0 0 0", "closed", None),
     ],
 )
-def test_aggregate_logs_of_all_versions_are_read(line: str, loop: str, lag_ms: float | None, tmp_path: Path) -> None:
-    run = imported(tmp_path, {"log.7": aggregates(line)})
-    _, summary, source = only(run)
+def test_aggregate_logs_of_all_versions_are_read(more: str, loop: str, lag_ms: float | None, tmp_path: Path) -> None:
+    is_skipped = " 2500" in more
+    count = 7500 if is_skipped and len(more.split()) == 5 else 5000
+    run = imported(tmp_path, {"log.7": aggregates(f"{count} 20000000 80000000000 3000 9000{more}")})
+    summary, source = only(run)
     assert (summary.succeeded, summary.tps) == (15_000, 1000)
     latency = present(summary.latency_ns)
     assert (latency.mean, latency.min, latency.max, latency.p99) == (4_000_000, 3_000_000, 9_000_000, None)
-    assert [row.succeeded for row in run.intervals(1)] == [5000] * 4
+    assert fields(run.intervals(1), "succeeded") == [5000] * 4
     assert source.load == {"loop": loop}
     assert source.figures == ({} if lag_ms is None else {"schedule_lag_ms": lag_ms})
-    is_skipped = " 2500" in line
     assert (summary.skipped, summary.scheduled) == ((7500, 22_500) if is_skipped else (0, 15_000))
-    assert [finding.checked for finding in of("skipped", run)] == (
-        [True] if is_skipped else [] if loop == "open" else [False]
-    )
+    skipped = [True] if is_skipped else [] if loop == "open" else [False]
+    assert [finding.checked for finding in of("skipped", run)] == skipped
     assert of("arithmetic", run) == []
 
 
 def test_failures_of_every_kind_count(tmp_path: Path) -> None:
-    line = "5000 20000000 80000000000 3000 9000 0 0 0 0 0 7 8 1 2 4 8"
-    run = imported(tmp_path, {"log.7": aggregates(line)})
-    _, summary, _ = only(run)
+    run = imported(tmp_path, {"log.7": aggregates("5000 20000000 80000000000 3000 9000 0 0 0 0 0 7 8 1 2 4 8")})
+    summary, _ = only(run)
     assert (summary.succeeded, summary.failed, summary.retried, summary.retries) == (15_000, 45, 21, 24)
-    assert [row.failed for row in run.intervals(1)] == [15] * 4
+    assert fields(run.intervals(1), "failed") == [15] * 4
 
 
 def test_an_export_of_an_aggregate_log_lacks_what_the_log_does(tmp_path: Path) -> None:
@@ -285,42 +278,32 @@ def intervals(counts: Sequence[int], start_s: int = START_S) -> str:
 def test_only_complete_intervals_count(logs: list[list[int]], tps: float, tmp_path: Path) -> None:
     names = ["log.7", "log.7.1"]
     run = imported(tmp_path, {name: intervals(counts) for name, counts in zip(names, logs, strict=False)})
-    assert only(run)[1].tps == tps
+    assert only(run)[0].tps == tps
     assert of("arithmetic", run) == []
 
 
 def test_threads_that_began_on_either_side_of_a_second_are_aligned(tmp_path: Path) -> None:
     logs = {"log.7": intervals([20, 200, 200, 200]), "log.7.1": intervals([190, 200, 200, 200], START_S + 1)}
     run = imported(tmp_path, logs)
-    assert only(run)[1].tps == 200
-    assert [row.succeeded for row in run.intervals(1)] == [210, 400, 400, 400]
+    assert only(run)[0].tps == 200
+    assert fields(run.intervals(1), "succeeded") == [210, 400, 400, 400]
 
 
 @pytest.mark.parametrize(
-    ("log", "wrong"),
+    ("logs", "wrong"),
     [
-        (intervals([200]), "it has only one interval, whose length is unknown"),
-        (intervals([200, 200]) + intervals([200]), "it has two intervals with the same start"),
-        (intervals([200, 200]) + intervals([200], 99_999_999_999), "a transaction began or ended 100,000,000,"),
+        ([intervals([200])], "it has only one interval, whose length is unknown"),
+        ([intervals([200, 200]) + intervals([200])], "it has two intervals with the same start"),
+        ([intervals([200, 200]) + intervals([200], 99_999_999_999)], "a transaction began or ended 100,000,000,"),
+        # threads without a common complete interval
+        ([intervals([70, 200, 200]), intervals([70])], "it has no complete interval.*log a longer run"),
+        (
+            [aggregates("10 40000 160000000 3000 9000 1 1 0 1 11")],
+            f"the interval {START_S} has 10 transactions, of which 11 were skipped",
+        ),
     ],
 )
-def test_an_aggregate_log_of_which_nothing_is_complete_is_refused(log: str, wrong: str, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=wrong):
-        imported(tmp_path, {"log.7": log})
-
-
-def test_threads_without_a_common_complete_interval_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="it has no complete interval") as caught:
-        imported(tmp_path, {"log.7": intervals([70, 200, 200]), "log.7.1": intervals([70])})
-    assert "log a longer run" in str(caught.value.hint)
-
-
-@pytest.mark.parametrize("word", ["failed", "serialization", "deadlock", "other", "lost"])
-def test_a_failure_has_each_word_of_pgbench_and_pgdrive(word: str, tmp_path: Path) -> None:
-    _, summary, _ = only(imported(tmp_path, {"log.7": f"{closed()}0 301 {word} 0 {START_S + 1} 600000\n"}))
-    assert (summary.succeeded, summary.failed) == (1200, 1)
-
-
-def test_an_aggregate_log_with_more_skipped_than_counted_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=f"the interval {START_S} has 10 transactions, of which 11 were skipped"):
-        imported(tmp_path, {"log.7": aggregates("10 40000 160000000 3000 9000 1 1 0 1 11")})
+def test_an_aggregate_log_of_which_nothing_is_complete_is_refused(logs: list[str], wrong: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as caught:
+        imported(tmp_path, dict(zip(("log.7", "log.7.1"), logs, strict=False)))
+    assert re.search(wrong, f"{caught.value} {caught.value.hint}")

@@ -7,10 +7,9 @@ import pytest
 
 from pgdyno.importers.documents.passwords import connection_options, server_parts, without_passwords
 from pgdyno.importers.documents.read_document import read_document
-from pgdyno.importers.write import import_files
 from pgdyno.store import RunData, load_run
-from tests.present import present
-from tests.unit.test_import_document import PGBENCH_17, SYSBENCH
+from tests.unit import import_sample
+from tests.unit.import_sample import PGBENCH_17, SYSBENCH, fields
 
 CASES = r"""
 sysbench oltp_read_only --pgsql-password=sEcret --threads=8 run
@@ -157,61 +156,46 @@ def test_of_a_connection_string_what_changes_the_load_is_an_option(text: str, op
     assert connection_options(text) == options
 
 
-def all_of(run: RunData) -> str:
+def imported(tmp_path: Path, *texts: str, name: str = "out.txt") -> tuple[RunData, str]:
+    """Returns the run, and all that is stored and said of it."""
+    result = import_sample.imported(tmp_path, "".join(texts), names=[name])
+    run = load_run(result.run)
     folder = run.folder.path
     kept = [str(path.relative_to(folder)) for path in folder.rglob("*")]
     kept += [path.read_text() for path in folder.rglob("*") if path.suffix in (".json", ".jsonl", ".txt", ".log")]
-    return "\n".join([*kept, *(row.text for trial in run.trials for row in run.statements(trial.number))])
-
-
-def imported(tmp_path: Path, text: str, name: str = "out.txt") -> tuple[RunData, str]:
-    (tmp_path / name).write_text(text, encoding="utf-8")
-    result = import_files([tmp_path / name], tmp_path / "runs")
-    run = load_run(result.run)
-    lists = [line.text for line in (*result.unread, *result.left_out)] + [str(note) for note in result.notes]
-    return run, "\n".join([all_of(run), *lists])
+    kept += [row.text for trial in run.trials for row in run.statements(trial.number)]
+    kept += [line.text for line in (*result.unread, *result.left_out)] + [str(note) for note in result.notes]
+    stored = "\n".join(kept)
+    assert "sEcret" not in stored
+    return run, stored
 
 
 def test_the_server_of_a_connection_string_names_a_target_without_its_password(tmp_path: Path) -> None:
-    text = "".join(
-        f"$ pgbench -c 4 -T 30 postgresql://u:sEcret@{host}:5432/db\n{PGBENCH_17}\n" for host in ("h1", "h2")
-    )
-    run, stored = imported(tmp_path, text)
-    assert [target.name for target in run.manifest.targets] == ["out, h1:5432:db", "out, h2:5432:db"]
-    assert "sEcret" not in stored
-
-
-def test_sysbench_takes_a_connection_string_for_a_database(tmp_path: Path) -> None:
+    command = "$ pgbench -c 4 -T 30 postgresql://u:sEcret@{}:5432/db\n"
+    run, _ = imported(tmp_path, *(f"{command.format(host)}{PGBENCH_17}\n" for host in ("h1", "h2")))
+    assert fields(run.manifest.targets, "name") == ["out, h1:5432:db", "out, h2:5432:db"]
+    # sysbench takes a connection string for a database
     command = SYSBENCH.replace("--tables=4", "--pgsql-db='host={} user=u password=sEcret' --tables=4", 1)
-    run, stored = imported(tmp_path, command.replace("{}", "h1") + "\n" + command.replace("{}", "h2"))
+    run, _ = imported(tmp_path, command.replace("{}", "h1"), "\n", command.replace("{}", "h2"))
     assert len(run.manifest.targets) == 2
-    assert "sEcret" not in stored
 
 
-def test_a_password_on_a_continued_line_is_removed(tmp_path: Path) -> None:
+def test_passwords_of_other_forms_are_removed(tmp_path: Path) -> None:
+    # on a continued line
     command = "sysbench oltp_read_write --pgsql-password \\\n  'sEcret' --threads=16 --time=60 --tables=4 run\n"
-    run, stored = imported(tmp_path, command + SYSBENCH.partition("\n")[2])
-    (trial,) = run.trials
-    assert "--threads=16" in present(present(trial.imported).command)
-    assert "sEcret" not in stored
-
-
-def test_a_password_between_tags_and_entities_is_removed(tmp_path: Path) -> None:
+    run, _ = imported(tmp_path, command, SYSBENCH.partition("\n")[2])
+    (said,) = fields(run.trials, "imported.command")
+    assert "--threads=16" in said
+    # between tags and entities
     line = "PGPASSWORD=&quot;sEcret sEcret&quot; pgbench: 100 tps and more, <b>--password</b>=sEcret\n"
     _, stored = imported(tmp_path, f"{PGBENCH_17}\n{line}")
     assert "more, --password=***" in stored
-    assert "sEcret" not in stored
-
-
-def test_statements_and_settings_with_passwords_are_stored_without_them(tmp_path: Path) -> None:
+    # in statements and settings
     text = PGBENCH_17 + "         0.100           0           0  ALTER ROLE bench PASSWORD 'sEcret';\n"
     lines = "postgresql://u:sEcret@h/db: 100 tps\n# PGPASSWORD=sEcret\n\nshared_buffers = 1GB # password=sEcret\n"
-    run, stored = imported(tmp_path, f"{text}\n{lines}\n{PGBENCH_17}")
-    assert "ALTER ROLE bench PASSWORD '***';" in [row.text for row in run.statements(1)]
-    assert "sEcret" not in stored
-
-
-def test_a_long_line_is_listed_without_its_password() -> None:
+    run, _ = imported(tmp_path, f"{text}\n{lines}\n{PGBENCH_17}")
+    assert "ALTER ROLE bench PASSWORD '***';" in fields(run.statements(1), "text")
+    # in a long line
     (unread,) = read_document("PGPASSWORD=sEcret " + "x" * 70_000).unread
     assert "beginning" in unread.parameters
     assert "sEcret" not in unread.text
@@ -223,8 +207,7 @@ def test_cells_of_a_csv_table_are_stored_without_passwords(tmp_path: Path) -> No
         "postgresql://u:sEcret@h/db,8,100,host=h password=sEcret,sEcret,sEcret\n"
         "a,8,none,password=sEcret,sEcret,sEcret\n"
     )
-    run, stored = imported(tmp_path, text, "t.csv")
+    run, _ = imported(tmp_path, text, name="t.csv")
     (trial,) = run.trials
     assert trial.target == "postgresql://u:***@h/db"
     assert (trial.point.clients, trial.point.variables["password"]) == (8, "***")
-    assert "sEcret" not in stored

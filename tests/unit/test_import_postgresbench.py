@@ -9,10 +9,9 @@ import pytest
 from pgdyno.audit import Severity, audit
 from pgdyno.errors import StoreError
 from pgdyno.importers.postgresbench import read_results
-from pgdyno.importers.write import import_files
 from pgdyno.published import published
-from pgdyno.store import load_run
 from tests.present import present
+from tests.unit.import_sample import imported_run
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "published-outputs"
 WHOLE = (GOLDEN / "postgresbench-three-runs.json").read_text()
@@ -40,8 +39,7 @@ def page() -> str:
 
 
 def test_the_audit_finds_what_is_wrong_with_the_published_figures(tmp_path: Path) -> None:
-    (tmp_path / "data.generated.js").write_text(page())
-    run = load_run(import_files([tmp_path / "data.generated.js"], tmp_path / "runs").run)
+    run = imported_run(tmp_path, page(), names=["data.generated.js"])
     want = [{name: row[name] for name in KEYS} for row in published("postgresbench").rows]
     assert [{name: present(trial.imported).figures[name] for name in KEYS} for trial in run.trials] == want
     assert {trial.repeat for trial in run.trials} == {1, 2, 3}
@@ -69,8 +67,7 @@ def test_the_audit_finds_what_is_wrong_with_the_published_figures(tmp_path: Path
 def test_repeats_in_no_order_are_no_finding(tmp_path: Path) -> None:
     result = json.loads(WHOLE)
     result["results"][0], result["results"][1] = result["results"][1], result["results"][0]
-    (tmp_path / "result.json").write_text(json.dumps(result))
-    found = {each.id for each in audit(load_run(import_files([tmp_path / "result.json"], tmp_path / "runs").run))}
+    found = {each.id for each in audit(imported_run(tmp_path, json.dumps(result), names=["result.json"]))}
     assert not found & {"drift-in-order", "drift-not-checked"}
 
 
@@ -97,9 +94,7 @@ def test_intervals_are_the_course_of_a_run_without_the_last_which_is_not_whole()
 def test_a_file_that_is_cut_short_or_wrong_is_refused_with_line_and_reason(
     text: str, line: int, error: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "result.json"
-    file.write_text(text)
     with pytest.raises(StoreError, match="no output of a known tool") as caught:
-        import_files([file], tmp_path / "runs")
+        imported_run(tmp_path, text, names=["result.json"])
     assert f"first result.json:{line}: a PostgresBench result that pgdyno cannot read: " in str(caught.value.hint)
     assert error in str(caught.value.hint)

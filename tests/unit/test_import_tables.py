@@ -4,17 +4,19 @@ import pytest
 
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.documents.text_tables import MOST_ROWS
-from pgdyno.importers.parsed import Output
+from tests.unit.import_sample import fields, only
 
 ROWS = [(1, 950.5, 1.05), (8, 6100.0, 1.31), (32, 9800.5, 3.27)]
-
-
-def figures(outputs: list[Output]) -> list[tuple[int | None, float | None, float | None]]:
-    return [(each.clients, each.tps, each.latency_mean_ms) for each in outputs]
+FIGURES = "clients tps latency_mean_ms"
 
 
 def lines(pattern: str) -> str:
     return "".join(pattern.format(*row) + "\n" for row in ROWS)
+
+
+def bars(head: str, *rows: str) -> str:
+    """Returns a table of Markdown; cells are separated by bars."""
+    return "".join(f"| {line} |\n" for line in (head, "|".join("---" for _ in head.split("|")), *rows))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,7 @@ def lines(pattern: str) -> str:
 )
 def test_a_row_is_a_trial_whatever_parts_the_columns(table: str) -> None:
     document = read_document(f"# a\n\ntext\n\n{table}\nmore text\n")
-    assert figures(document.outputs) == ROWS
+    assert fields(document.outputs, FIGURES) == ROWS
     assert document.unread == []
 
 
@@ -52,36 +54,33 @@ def test_rows_beyond_the_limit_of_a_table_are_listed() -> None:
 
 @pytest.mark.parametrize("separator", ["| {} | {} | {} |{}", "{}\t{}\t{}\t{}", "{}  {}  {}  {}"])
 def test_a_note_ends_no_table(separator: str) -> None:
-    head = (
-        separator.format("clients", "tps", "latency", "").rstrip()
-        + "\n"
-        + ("|---|---|---|\n" if "|" in separator else "")
-    )
+    head = separator.format("clients", "tps", "latency", "").rstrip() + "\n"
     notes = ["", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}----- best", "", "(peak)", "<- here"]
     rows = [(number, 100 * number, 1.5) for number in range(1, 6)]
-    text = head + "".join(separator.format(*row, note).rstrip() + "\n" for row, note in zip(rows, notes, strict=True))
+    text = head + ("|---|---|---|\n" if "|" in separator else "")
+    text += "".join(separator.format(*row, note).rstrip() + "\n" for row, note in zip(rows, notes, strict=True))
     document = read_document(text)
-    assert figures(document.outputs) == rows
+    assert fields(document.outputs, FIGURES) == rows
     assert document.unread == []
 
 
 def test_a_note_within_a_cell_is_none_of_its_figure() -> None:
-    text = "| threads | TPS |\n|---|---|\n| 8 | 1,200 (peak) |\n| 16 | ~1,150 ✓ |\n| 32 | 1.1k |\n| 64 | 900* |\n"
-    assert [each.tps for each in read_document(text).outputs] == [1200, 1150, 1100, 900]
+    text = bars("threads | TPS", "8 | 1,200 (peak)", "16 | ~1,150 ✓", "32 | 1.1k", "64 | 900*")
+    assert fields(read_document(text).outputs, "tps") == [1200, 1150, 1100, 900]
+
+
+COMPARED = ("8 | 1200 | 1300", "16 | 2200 | 2300")
 
 
 @pytest.mark.parametrize(
     ("text", "unit"),
     [
-        (
-            "Results in TPS:\n\n| threads | PG14 | PG15 |\n|---|---|---|\n| 8 | 1200 | 1300 |\n| 16 | 2200 | 2300 |\n",
-            "tps",
-        ),
-        ("| threads (TPS) | PG14 | PG15 |\n|---|---|---|\n| 8 | 1200 | 1300 |\n| 16 | 2200 | 2300 |\n", "tps"),
-        ("| threads | PG14 TPS | PG15 TPS |\n|---|---|---|\n| 8 | 1200 | 1300 |\n| 16 | 2200 | 2300 |\n", "tps"),
-        ("| threads | PG14 (nopm) | PG15 (nopm) |\n|---|---|---|\n| 8 | 1200 | 1300 |\n| 16 | 2200 | 2300 |\n", "nopm"),
+        ("Results in TPS:\n\n" + bars("threads | PG14 | PG15", *COMPARED), "tps"),
+        (bars("threads (TPS) | PG14 | PG15", *COMPARED), "tps"),
+        (bars("threads | PG14 TPS | PG15 TPS", *COMPARED), "tps"),
+        (bars("threads | PG14 (nopm) | PG15 (nopm)", *COMPARED), "nopm"),
         ("## NOPM\n\nthreads\tPG14\tPG15\n8\t1200\t1300\n16\t2200\t2300\n", "nopm"),
-        ("| TPS | 8 clients | 16 clients |\n|---|---|---|\n| PG14 | 1200 | 2200 |\n| PG15 | 1300 | 2300 |\n", "tps"),
+        (bars("TPS | 8 clients | 16 clients", "PG14 | 1200 | 2200", "PG15 | 1300 | 2300"), "tps"),
     ],
 )
 def test_columns_may_be_what_was_compared(text: str, unit: str) -> None:
@@ -90,93 +89,69 @@ def test_columns_may_be_what_was_compared(text: str, unit: str) -> None:
 
 
 def test_figures_without_any_unit_are_taken_as_transactions_a_second_and_say_so() -> None:
-    text = "| threads | PG14 | PG15 |\n|---|---|---|\n| 8 | 1200 | 1300 |\n"
-    outputs = read_document(text).outputs
-    assert [each.tps for each in outputs] == [1200, 1300]
+    outputs = read_document(bars("threads | PG14 | PG15", "8 | 1200 | 1300")).outputs
+    assert fields(outputs, "tps") == [1200, 1300]
     assert {each.words["unit"] for each in outputs} == {"not printed: taken as transactions a second"}
-
-
-def test_possible_latencies_are_listed_and_not_read_as_throughput() -> None:
-    text = "Latency in ms\n\n| threads | PG14 | PG15 |\n|---|---|---|\n| 8 | 120.5 | 130.5 |\n| 16 | 220.5 | 230.5 |\n"
-    document = read_document(text)
+    # possible latencies are listed, and not read as throughput
+    rows = ("8 | 120.5 | 130.5", "16 | 220.5 | 230.5")
+    document = read_document("Latency in ms\n\n" + bars("threads | PG14 | PG15", *rows))
     assert document.outputs == []
-    assert [each.line for each in document.unread] == [1, 5, 6][1:]
+    assert fields(document.unread, "line") == [5, 6]
 
 
 def test_metrics_may_be_rows() -> None:
-    text = (
-        "| metric | PG14 | PG15 |\n|---|---|---|\n| clients | 8 | 8 |\n"
-        "| TPS | 1200 | 1300 |\n| Latency avg (ms) | 6.6 | 6.1 |\n"
-    )
-    outputs = read_document(text).outputs
-    assert [(each.target, each.clients, each.tps, each.latency_mean_ms) for each in outputs] == [
-        ("PG14", 8, 1200, 6.6),
-        ("PG15", 8, 1300, 6.1),
-    ]
+    text = bars("metric | PG14 | PG15", "clients | 8 | 8", "TPS | 1200 | 1300", "Latency avg (ms) | 6.6 | 6.1")
+    found = fields(read_document(text).outputs, f"target {FIGURES}")
+    assert found == [("PG14", 8, 1200, 6.6), ("PG15", 8, 1300, 6.1)]
 
 
 def test_rows_that_cannot_be_read_are_listed_and_the_table_goes_on() -> None:
-    text = (
-        "| clients | tps | latency |\n|---|---|---|\n| 1 | 950 | 1.0 |\n"
-        "| 8 | ~10,000-11,000 | 1.3 |\n| 32 | 9800 | 3.2 |\n"
+    document = read_document(
+        bars("clients | tps | latency", "1 | 950 | 1.0", "8 | ~10,000-11,000 | 1.3", "32 | 9800 | 3.2")
     )
-    document = read_document(text)
-    assert [each.clients for each in document.outputs] == [1, 32]
-    assert [each.line for each in document.unread] == [4]
+    assert fields(document.outputs, "clients") == [1, 32]
+    assert fields(document.unread, "line") == [4]
     sweep = "thc reads writes tps p95\n 2 10 20 97.98 20.74\n 4 1x 20 193.81 21.1\n 8 12 22 380.0 21.2  <--- best\n"
     document = read_document(sweep)
-    assert [(each.clients, each.tps) for each in document.outputs] == [(2, 97.98), (4, 193.81), (8, 380.0)]
-    assert [each.line for each in document.unread] == [3]
+    assert fields(document.outputs, "clients tps") == [(2, 97.98), (4, 193.81), (8, 380.0)]
+    assert fields(document.unread, "line") == [3]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "we saw 12,000 TPS",
-        "we saw 1.2M TPM",
-        "latency: 3.2 ms at 8",
-        "NOPM 50123",
-        "TPM = 115377",
-        "5000 transactions",
-        "latency 12",
-    ],
-)
-def test_a_line_with_a_figure_that_nothing_reads_is_listed(line: str) -> None:
-    assert [each.text for each in read_document(f"text\n{line}\n").unread] == [line]
+def test_a_line_with_a_figure_that_nothing_reads_is_listed() -> None:
+    for line in (
+        "we saw 12,000 TPS", "we saw 1.2M TPM", "latency: 3.2 ms at 8", "NOPM 50123", "TPM = 115377",
+        "5000 transactions", "latency 12",
+    ):  # fmt: skip
+        assert fields(read_document(f"text\n{line}\n").unread, "text") == [line]
 
 
 @pytest.mark.parametrize(
     ("cells", "tps", "latency"),
     [
-        (("379,6", "21,07"), 379.6, 21.07),
-        (("1.234,5", "6,5"), 1234.5, 6.5),
-        (("1 234,5", "6,5"), 1234.5, 6.5),
-        (("1,234.5", "6.5"), 1234.5, 6.5),
-        (("1'234.5", "6.5 ms"), 1234.5, 6.5),
-        (("1234.5 tps", "0.0065 s"), 1234.5, 6.5),
-        (("1,234", "6500 µs"), 1234, 6.5),
+        ("379,6 | 21,07", 379.6, 21.07),
+        ("1.234,5 | 6,5", 1234.5, 6.5),
+        ("1 234,5 | 6,5", 1234.5, 6.5),
+        ("1,234.5 | 6.5", 1234.5, 6.5),
+        ("1'234.5 | 6.5 ms", 1234.5, 6.5),
+        ("1234.5 tps | 0.0065 s", 1234.5, 6.5),
+        ("1,234 | 6500 µs", 1234, 6.5),
     ],
 )
-def test_numbers_are_read_as_they_are_written(cells: tuple[str, str], tps: float, latency: float) -> None:
-    (found,) = read_document(
-        f"| clients | tps | latency (ms) |\n|---|---|---|\n| 8 | {cells[0]} | {cells[1]} |\n"
-    ).outputs
+def test_numbers_are_read_as_they_are_written(cells: str, tps: float, latency: float) -> None:
+    found = only(bars("clients | tps | latency (ms)", f"8 | {cells}"))
     assert found.tps == tps
     assert found.latency_mean_ms == pytest.approx(latency)
 
 
 def test_dots_are_for_thousands_where_clients_and_latency_say_so() -> None:
-    text = "| clients | tps | latency ms |\n|---|---|---|\n| 1 | 1.436 | 0.70 |\n| 4 | 5.082 | 0.79 |\n"
-    assert [each.tps for each in read_document(text).outputs] == [1436, 5082]
-    slow = "| clients | tps | latency ms |\n|---|---|---|\n| 1 | 1.436 | 696.4 |\n| 4 | 5.082 | 787.1 |\n"
-    assert [each.tps for each in read_document(slow).outputs] == [1.436, 5.082]
+    for latencies, tps in ((("0.70", "0.79"), [1436, 5082]), (("696.4", "787.1"), [1.436, 5.082])):
+        text = bars("clients | tps | latency ms", f"1 | 1.436 | {latencies[0]}", f"4 | 5.082 | {latencies[1]}")
+        assert fields(read_document(text).outputs, "tps") == tps
 
 
 def test_a_table_of_settings_is_no_table_of_figures() -> None:
-    text = (
-        "| setting | EC2 | RDS |\n|---|---|---|\n| max_connections | 500 | 5000 |\n| checkpoint_timeout | 60 | 3600 |\n"
-    )
-    document = read_document(text)
+    rows = ("max_connections | 500 | 5000", "checkpoint_timeout | 60 | 3600")
+    document = read_document(bars("setting | EC2 | RDS", *rows))
     assert (document.outputs, document.unread) == ([], [])
 
 
@@ -185,10 +160,10 @@ def test_a_table_of_settings_is_no_table_of_figures() -> None:
     [
         "Time (seconds),Throughput (requests/second),Average Latency (millisecond)\n0,1002.6,8.8\n5,1009.9,8.4\n",
         "Time (seconds),Requests,Throughput (requests/second)\n0,1000,1002.6\n1,1010,1009.9\n",
-        "| time | clients | TPS |\n|---|---|---|\n| 12:00:01 | 8 | 1002 |\n| 12:00:02 | 8 | 1003 |\n",
-        "| elapsed_s | PG14 TPS | PG15 TPS |\n|---|---|---|\n| 1 | 1002 | 1003 |\n| 2 | 1003 | 1004 |\n",
-        "| server | second | TPS |\n|---|---|---|\n| a | 1 | 1002 |\n| a | 2 | 1003 |\n| b | 1 | 1004 |\n",
-        "| second | 1 | 2 | 3 |\n|---|---|---|---|\n| TPS | 1002 | 1003 | 1004 |\n",
+        bars("time | clients | TPS", "12:00:01 | 8 | 1002", "12:00:02 | 8 | 1003"),
+        bars("elapsed_s | PG14 TPS | PG15 TPS", "1 | 1002 | 1003", "2 | 1003 | 1004"),
+        bars("server | second | TPS", "a | 1 | 1002", "a | 2 | 1003", "b | 1 | 1004"),
+        bars("second | 1 | 2 | 3", "TPS | 1002 | 1003 | 1004"),
     ],
 )
 def test_seconds_of_a_run_are_no_trials(table: str) -> None:
@@ -203,51 +178,51 @@ def test_seconds_of_a_run_are_no_trials(table: str) -> None:
 @pytest.mark.parametrize(
     "table",
     [
-        "| time (s) | clients | TPS |\n|---|---|---|\n| 60.1 | 8 | 1002 |\n| 60.2 | 8 | 1003 |\n",
-        "| clients | time | TPS |\n|---|---|---|\n| 8 | 10.2 s | 1002 |\n| 16 | 12.5 s | 1003 |\n",
-        "| run | time | TPS |\n|---|---|---|\n| 1 | 10.2 s | 1002 |\n| 2 | 12.5 s | 1003 |\n",
-        "| server | time | TPS |\n|---|---|---|\n| a | 12:00 | 1002 |\n| b | 13:00 | 1003 |\n",
+        bars("time (s) | clients | TPS", "60.1 | 8 | 1002", "60.2 | 8 | 1003"),
+        bars("clients | time | TPS", "8 | 10.2 s | 1002", "16 | 12.5 s | 1003"),
+        bars("run | time | TPS", "1 | 10.2 s | 1002", "2 | 12.5 s | 1003"),
+        bars("server | time | TPS", "a | 12:00 | 1002", "b | 13:00 | 1003"),
     ],
 )
 def test_runs_with_their_lengths_or_times_are_trials(table: str) -> None:
     document = read_document(f"text\n\n{table}")
-    assert ([each.tps for each in document.outputs], document.unread) == ([1002, 1003], [])
+    assert (fields(document.outputs, "tps"), document.unread) == ([1002, 1003], [])
 
 
 @pytest.mark.parametrize(
-    ("head", "cell", "field", "value"),
+    ("cells", "field", "value"),
     [
-        ("TPM", "1.2M", "tpm", 1_200_000),
-        ("TPM", "900k", "tpm", 900_000),
-        ("TPM", "1.2 million", "tpm", 1_200_000),
-        ("TPS", "12,5 k", "tps", 12_500),
-        ("TPS (k)", "12.5", "tps", 12_500),
-        ("TPS (K)", "12.5k", "tps", 12_500),
-        ("TPS (thousands)", "12.5", "tps", 12_500),
-        ("TPS in thousands", "12.5", "tps", 12_500),
-        ("TPS x1000", "12.5", "tps", 12_500),
-        ("TPS (x 1,000)", "12.5", "tps", 12_500),
-        ("TPS/1000", "12.5", "tps", 12_500),
-        ("kTPS", "12.5", "tps", 12_500),
-        ("k transactions/s", "12.5", "tps", 12_500),
-        ("TPM (millions)", "1.2", "tpm", 1_200_000),
-        ("NOPM", "50123 /min", "nopm", 50_123),
+        ("TPM: 1.2M", "tpm", 1_200_000),
+        ("TPM: 900k", "tpm", 900_000),
+        ("TPM: 1.2 million", "tpm", 1_200_000),
+        ("TPS: 12,5 k", "tps", 12_500),
+        ("TPS (k): 12.5", "tps", 12_500),
+        ("TPS (K): 12.5k", "tps", 12_500),
+        ("TPS (thousands): 12.5", "tps", 12_500),
+        ("TPS in thousands: 12.5", "tps", 12_500),
+        ("TPS x1000: 12.5", "tps", 12_500),
+        ("TPS (x 1,000): 12.5", "tps", 12_500),
+        ("TPS/1000: 12.5", "tps", 12_500),
+        ("kTPS: 12.5", "tps", 12_500),
+        ("k transactions/s: 12.5", "tps", 12_500),
+        ("TPM (millions): 1.2", "tpm", 1_200_000),
+        ("NOPM: 50123 /min", "nopm", 50_123),
     ],
 )
-def test_thousands_and_millions_of_cells_and_headings_count(head: str, cell: str, field: str, value: float) -> None:
-    (found,) = read_document(f"| target | clients | {head} |\n|---|---|---|\n| a | 8 | {cell} |\n").outputs
-    assert (found.target, getattr(found, field)) == ("a", value)
+def test_thousands_and_millions_of_cells_and_headings_count(cells: str, field: str, value: float) -> None:
+    head, _, cell = cells.partition(": ")
+    assert fields([only(bars(f"target | clients | {head}", f"a | 8 | {cell}"))], f"target {field}") == [("a", value)]
 
 
 def test_the_heading_above_compared_columns_may_say_thousands() -> None:
-    text = "TPS (thousands)\n\n| clients | PG14 | PG15 |\n|---|---|---|\n| 8 | 12.5 | 13k |\n"
-    assert [(each.target, each.tps) for each in read_document(text).outputs] == [("PG14", 12_500), ("PG15", 13_000)]
+    text = "TPS (thousands)\n\n" + bars("clients | PG14 | PG15", "8 | 12.5 | 13k")
+    assert fields(read_document(text).outputs, "target tps") == [("PG14", 12_500), ("PG15", 13_000)]
 
 
 @pytest.mark.parametrize("cell", ["1200 tpm", "1200 ms", "1200 clients", "5 min"])
 def test_a_rate_with_a_unit_of_something_else_is_listed(cell: str) -> None:
-    document = read_document(f"| target | clients | TPS |\n|---|---|---|\n| a | 8 | {cell} |\n")
-    assert (document.outputs, [each.line for each in document.unread]) == ([], [3])
+    document = read_document(bars("target | clients | TPS", f"a | 8 | {cell}"))
+    assert (document.outputs, fields(document.unread, "line")) == ([], [3])
 
 
 @pytest.mark.parametrize(
@@ -256,46 +231,37 @@ def test_a_rate_with_a_unit_of_something_else_is_listed(cell: str) -> None:
      "tp (req/s) scaled"],
 )  # fmt: skip
 def test_rates_per_something_and_of_failures_are_no_throughput(head: str) -> None:
-    text = f"| target | clients | TPS | {head} |\n|---|---|---|---|\n| a | 8 | 1200 | 30.5 |\n"
-    (found,) = read_document(text).outputs
+    found = only(bars(f"target | clients | TPS | {head}", "a | 8 | 1200 | 30.5"))
     assert (found.target, found.tps) == ("a", 1200)
-    alone = read_document(f"| target | clients | {head} |\n|---|---|---|\n| a | 8 | 30.5 |\n")
-    assert (alone.outputs, [each.line for each in alone.unread]) == ([], [3])
+    alone = read_document(bars(f"target | clients | {head}", "a | 8 | 30.5"))
+    assert (alone.outputs, fields(alone.unread, "line")) == ([], [3])
 
 
-@pytest.mark.parametrize(
-    ("head", "cell"),
-    [
-        ("Latency (ns)", "6500000"),
-        ("Latency (usec)", "6500"),
-        ("Latency (microsec)", "6500"),
-        ("Average Latency (microsecond)", "6500"),
-        ("Average Latency (millisecond)", "6.5"),
-        ("Latency", "6500 usec"),
-        ("Latency", "6500000 ns"),
-    ],
-)
-def test_latencies_have_many_units(head: str, cell: str) -> None:
-    (found,) = read_document(f"| clients | tps | {head} |\n|---|---|---|\n| 8 | 1200 | {cell} |\n").outputs
-    assert found.latency_mean_ms == pytest.approx(6.5)
+def test_latencies_have_many_units() -> None:
+    for cells in (
+        "(ns): 6500000", "(usec): 6500", "(microsec): 6500", "(microsecond): 6500", "(millisecond): 6.5",
+        ": 6500 usec", ": 6500000 ns",
+    ):  # fmt: skip
+        unit, _, cell = cells.partition(": ")
+        for head in ("Latency", "Average Latency"):
+            found = only(bars(f"clients | tps | {head} {unit}".strip(), f"8 | 1200 | {cell}"))
+            assert found.latency_mean_ms == pytest.approx(6.5), cells
 
 
 @pytest.mark.parametrize(("head", "cell"), [("Latency", "65 ticks/s"), ("Latency", "3.2-3.5"), ("p95", "5 min")])
 def test_a_latency_that_is_not_read_is_listed(head: str, cell: str) -> None:
-    document = read_document(f"| clients | tps | {head} |\n|---|---|---|\n| 8 | 1200 | {cell} |\n")
-    assert [each.tps for each in document.outputs] == [1200]
-    assert [each.text for each in document.unread] == [f"figure under '{head}' not understood: {cell}"]
+    document = read_document(bars(f"clients | tps | {head}", f"8 | 1200 | {cell}"))
+    assert fields(document.outputs, "tps") == [1200]
+    assert fields(document.unread, "text") == [f"figure under '{head}' not understood: {cell}"]
 
 
 def test_a_comma_is_decimal_where_semicolons_separate_cells() -> None:
-    (found,) = read_document("server;clients;TPS;avg latency (ms)\npg17;8;456,789;17,514\n").outputs
-    assert (found.tps, found.latency_mean_ms) == (456.789, 17.514)
-    (found,) = read_document("server;clients;TPS;avg latency (ms)\npg17;8;456,789;17.5\n").outputs
-    assert (found.tps, found.latency_mean_ms) == (456_789, 17.5)
+    for latency, figures in (("17,514", (456.789, 17.514)), ("17.5", (456_789, 17.5))):
+        text = f"server;clients;TPS;avg latency (ms)\npg17;8;456,789;{latency}\n"
+        assert fields(read_document(text).outputs, "tps latency_mean_ms") == [figures]
 
 
 def test_a_cell_of_a_compared_column_that_is_not_read_is_listed() -> None:
-    text = "| threads (TPS) | PG14 | PG15 |\n|---|---|---|\n| 8 | 1200 | 1300 tpm |\n| 16 | 2200 | - |\n"
-    document = read_document(text)
-    assert [each.tps for each in document.outputs] == [1200, 2200]
-    assert [each.line for each in document.unread] == [3]
+    document = read_document(bars("threads (TPS) | PG14 | PG15", "8 | 1200 | 1300 tpm", "16 | 2200 | -"))
+    assert fields(document.outputs, "tps") == [1200, 2200]
+    assert fields(document.unread, "line") == [3]

@@ -71,27 +71,30 @@ def test_the_action_calls_pgdyno_as_it_is() -> None:
     assert used == set(action["inputs"])
 
 
+class Pull(PullRequest):
+    """A pull request on a runner with `PGDYNO`."""
+
+    def gate(self, *, run: int = 0, gate: int = 0, **inputs: str) -> int:
+        """Executes the action with these exit codes of `pgdyno run` and `pgdyno gate`; returns its own."""
+        self.environment = {**self.environment, "RUN_CODE": str(run), "GATE_CODE": str(gate)}
+        return self.execute(**{"plan": "plan.toml", **inputs})
+
+
 @pytest.fixture
-def pull_request(tmp_path: Path) -> PullRequest:
+def pull_request(tmp_path: Path) -> Pull:
     program = tmp_path / "bin" / "pgdyno"
     program.parent.mkdir()
     program.write_text(PGDYNO)
     program.chmod(0o755)
-    path = f"{program.parent}:{os.environ['PATH']}"
-    return PullRequest(tmp_path, {"PATH": path, "RUN_CODE": "0", "GATE_CODE": "0"})
+    return Pull(tmp_path, {"PATH": f"{program.parent}:{os.environ['PATH']}"})
 
 
-def ending(pull_request: PullRequest, run: int, gate: int) -> PullRequest:
-    pull_request.environment = {**pull_request.environment, "RUN_CODE": str(run), "GATE_CODE": str(gate)}
-    return pull_request
-
-
-def test_the_comment_of_a_gate_is_replaced_and_no_other(pull_request: PullRequest) -> None:
+def test_the_comment_of_a_gate_is_replaced_and_no_other(pull_request: Pull) -> None:
     others = ["coverage: 90 %", "<!-- pgdyno gate reads -->\nfrom a person"]
     pull_request.comment("github-actions[bot]", others[0])
     pull_request.comment("somebody", others[1])
     for name, code in (("reads", 0), ("writes", 0), ("reads", 10)):
-        assert ending(pull_request, 0, code).execute(plan="plan.toml", name=name) == code, pull_request.output
+        assert pull_request.gate(gate=code, name=name) == code, pull_request.output
     again = "```sh\npgdyno run plan.toml && pgdyno gate latest --by target --max-regression 3%\n```"
     verdicts = [
         f"<!-- pgdyno gate {name} -->\n### verdict {code}\n\nGate: {name}. To repeat it:\n\n{again}\n"
@@ -108,40 +111,38 @@ def test_gates_of_different_names_share_no_artifact_and_no_file() -> None:
         assert "${{ inputs.name }}" in text
 
 
-def test_after_failed_trials_there_is_a_verdict_and_the_job_fails(pull_request: PullRequest, tmp_path: Path) -> None:
+def test_after_failed_trials_there_is_a_verdict_and_the_job_fails(pull_request: Pull, tmp_path: Path) -> None:
     for gate, code in ((0, 5), (11, 5), (10, 10), (12, 12)):
-        found = ending(pull_request, 5, gate).execute(plan="plan.toml", allow_inconclusive="true")
+        found = pull_request.gate(run=5, gate=gate, allow_inconclusive="true")
         assert (found, pull_request.outputs["gate.outputs.code"]) == (code, str(gate)), pull_request.output
         assert (tmp_path / "pgdyno-gate/report.html").exists()
         assert f"### verdict {gate}\n" in pull_request.comments()[0]
 
 
 @pytest.mark.parametrize("code", [3, 4, 143])
-def test_a_run_without_trials_is_not_judged(pull_request: PullRequest, code: int, tmp_path: Path) -> None:
-    assert ending(pull_request, code, 0).execute(plan="plan.toml") == code
+def test_a_run_without_trials_is_not_judged(pull_request: Pull, code: int, tmp_path: Path) -> None:
+    assert pull_request.gate(run=code) == code
     assert [line.split()[0] for line in (tmp_path / "calls.txt").read_text().splitlines()] == ["run"]
     assert pull_request.comments() == []
 
 
-def test_the_verdict_of_an_earlier_gate_is_not_shown_again(pull_request: PullRequest) -> None:
-    assert pull_request.execute(plan="plan.toml") == 0
-    assert ending(pull_request, 0, 2).execute(plan="plan.toml", by="nothing") == 2
+def test_the_verdict_of_an_earlier_gate_is_not_shown_again(pull_request: Pull) -> None:
+    assert pull_request.gate() == 0
+    assert pull_request.gate(gate=2, by="nothing") == 2
     (comment,) = pull_request.comments()
     assert comment.splitlines()[1] == "### pgdyno gate: no verdict (exit code 2, see the log of the job)"
     assert pull_request.summary == comment
 
 
-def test_the_gate_decides_whether_inconclusive_passes(pull_request: PullRequest, tmp_path: Path) -> None:
-    ending(pull_request, 0, 11)
-    assert pull_request.execute(plan="plan.toml") == 11
-    assert pull_request.execute(plan="plan.toml", allow_inconclusive="true") == 11
+def test_the_gate_decides_whether_inconclusive_passes(pull_request: Pull, tmp_path: Path) -> None:
+    assert [pull_request.gate(gate=11), pull_request.gate(gate=11, allow_inconclusive="true")] == [11, 11]
     gates = [line for line in (tmp_path / "calls.txt").read_text().splitlines() if line.startswith("gate")]
     assert ["--allow-inconclusive" in line for line in gates] == [False, True]
 
 
-def test_promises_and_the_control_reach_the_run_and_the_gate(pull_request: PullRequest, tmp_path: Path) -> None:
+def test_promises_and_the_control_reach_the_run_and_the_gate(pull_request: Pull, tmp_path: Path) -> None:
     inputs = {"require": "p99 < 20ms\n\n  tps >= 500\n", "control": "true", "arguments": "--budget 5m"}
-    assert pull_request.execute(plan="my plan.toml", metric="p50", **inputs) == 0, pull_request.output
+    assert pull_request.gate(plan="my plan.toml", metric="p50", **inputs) == 0, pull_request.output
     ran, _, judged = (tmp_path / "calls.txt").read_text().splitlines()
     assert ran.endswith("--control --budget 5m")
     options = "--by target --max-regression 3% --metric p50 --require p99 < 20ms --require   tps >= 500 --md"
@@ -152,20 +153,19 @@ def test_promises_and_the_control_reach_the_run_and_the_gate(pull_request: PullR
     assert r"--require p99\ \<\ 20ms" in comment
 
 
-def test_no_package_of_that_name_is_installed_by_default(pull_request: PullRequest, tmp_path: Path) -> None:
+def test_no_package_of_that_name_is_installed_by_default(pull_request: Pull, tmp_path: Path) -> None:
     """Until the first release, whoever registers the name on PyPI would run code with the token of users' jobs."""
     (tmp_path / "bin" / "pgdyno").unlink()
     pull_request.environment = {**pull_request.environment, "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
-    assert pull_request.execute(plan="plan.toml") == 2
-    assert (
-        "::error::pgdyno is not installed, and the input package does not say what pip installs" in pull_request.output
-    )
+    assert pull_request.gate() == 2
+    said = "::error::pgdyno is not installed, and the input package does not say what pip installs"
+    assert said in pull_request.output
     assert not (tmp_path / "pgdyno").exists()
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../a", '"$(true)"'])
-def test_a_name_that_is_no_file_name_is_refused(pull_request: PullRequest, name: str, tmp_path: Path) -> None:
-    assert pull_request.execute(plan="plan.toml", name=name) == 2
+def test_a_name_that_is_no_file_name_is_refused(pull_request: Pull, name: str, tmp_path: Path) -> None:
+    assert pull_request.gate(name=name) == 2
     assert "::error::the input name" in pull_request.output
     assert not (tmp_path / "calls.txt").exists()
 
