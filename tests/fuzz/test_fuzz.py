@@ -40,7 +40,7 @@ from pgdyno.store.trial_tables import SeriesRow, WaitRow
 from tests.unit.archive_sample import fingerprint
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, add_trial, sample_manifest, sample_record
-from tests.unit.test_hostile_events import tried
+from tests.unit.test_event_spool import tried
 
 LONG_S = float(os.environ.get("FUZZ_SECONDS", "3600"))
 """Of each target."""

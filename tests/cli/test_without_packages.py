@@ -1,0 +1,155 @@
+"""The package without a part that has a folder of its own: everything else works, and the rest gives the reason."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.copied_package import copy_package, pgdyno, python
+
+AMAZON = Path("targets", "aws")
+NOT_ABOUT_AMAZON = (
+    "test_analyse_compare.py", "test_analyse_price.py", "test_audit.py", "test_audit_special_cases.py",
+    "test_doctor_needs.py", "test_fingerprint.py", "test_golden_runs.py", "test_import_tools.py",
+    "test_plan_answer.py", "test_plan_events.py", "test_plan_executed.py", "test_plan_extends.py", "test_plan_new.py",
+    "test_plan_order.py", "test_plan_replica_load.py", "test_plan_reset.py", "test_plan_show.py",
+    "test_plan_sweep.py", "test_plan_tpcc.py", "test_prepare_stamp.py", "test_report_analysis.py",
+    "test_run_inject.py", "test_start_up.py", "test_store_folder.py", "test_target_lock.py",
+    "test_target_settings.py",
+)  # fmt: skip
+NOT_ABOUT_QUERIES = (
+    "test_analyse_compare.py", "test_audit.py", "test_doctor_needs.py", "test_fingerprint.py", "test_golden_runs.py",
+    "test_plan_answer.py", "test_plan_executed.py", "test_plan_extends.py", "test_plan_lua.py", "test_plan_replay.py",
+    "test_plan_reset.py", "test_plan_sweep.py", "test_plan_tpcc.py", "test_prepare_stamp.py",
+    "test_report_analysis.py", "test_report_workloads.py", "test_store_folder.py",
+)  # fmt: skip
+RENTED = """
+name = "far"
+[target.rds]
+kind = "rds"
+version = "18"
+instance = "db.m7g.large"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 1
+[trial]
+duration = "1s"
+"""
+IMPORT_ALL = """
+import pkgutil, sys, pgdyno
+assert pgdyno.__file__.startswith(sys.argv[1]), pgdyno.__file__
+for module in pkgutil.walk_packages(pgdyno.__path__, "pgdyno."):
+    __import__(module.name)
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"boto3", "botocore"}))
+"""
+HELP = """
+import contextlib, io
+import typer
+from pgdyno.cli import app
+from commands_page import commands
+found = [words for words, _ in commands(typer.main.get_command(app), ("pgdyno",))]
+for words in found:
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
+        app([*words[1:], "--help"], prog_name="pgdyno")
+    assert "Usage: " + " ".join(words) in said.getvalue(), words
+print(len(found))
+"""
+CHECK = """
+import sys
+from pgdyno.cli import app
+at = sys.argv.index("--")
+for plan in sys.argv[1:at]:
+    on = ["--on", "embedded"] if plan in sys.argv[at:] else []
+    app(["plan", "check", plan, *on], prog_name="pgdyno", standalone_mode=False)
+"""
+TPCH = """
+name = "small"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+name = "tpch"
+scale_factor = 0.1
+[sweep]
+clients = 2
+[trial]
+repeats = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def without_amazon(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("without") / "python"
+    shutil.rmtree(copy_package(folder) / AMAZON)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def without_queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("without") / "python"
+    package = copy_package(folder)
+    shutil.rmtree(package / "workloads" / "queries")
+    registry = package / "registry.py"
+    entry = re.compile(r'^    "[a-z-]+": WorkloadKind\(\s*"pgdyno\.workloads\.queries\.[^)]*\),\n', re.MULTILINE)
+    left, count = entry.subn("", registry.read_text())
+    assert count == 2
+    registry.write_text(left)
+    return folder
+
+
+def test_every_module_can_be_imported_and_every_command_has_its_help(
+    without_amazon: Path, without_queries: Path
+) -> None:
+    assert python(without_amazon, "-c", IMPORT_ALL, str(without_amazon)).strip() == ""
+    python(without_queries, "-c", IMPORT_ALL, str(without_queries))
+    for copied in (without_amazon, without_queries):
+        assert int(python(copied, "-c", HELP)) > 20
+
+
+def test_the_catalogue_is_listed_and_checked(without_amazon: Path) -> None:
+    plans = sorted((without_amazon / "pgdyno" / "plans").glob("*.toml"))
+    listed = pgdyno(without_amazon, "plan", "list")
+    assert [plan.stem for plan in plans if plan.stem not in listed] == []
+    # those that rent their servers are checked with another target
+    renting = [plan.stem for plan in plans if re.search(r'^kind = "(rds|ec2|aurora)"', plan.read_text(), re.MULTILINE)]
+    said = python(without_amazon, "-c", CHECK, *(plan.stem for plan in plans), "--", *renting)
+    assert said.count("the plan is valid") == len(plans)
+
+
+def test_a_kind_that_is_missing_is_refused_with_those_that_are_there(without_amazon: Path, tmp_path: Path) -> None:
+    schema = pgdyno(without_amazon, "plan", "schema")
+    assert '"EmbeddedTarget"' in schema
+    assert re.findall("RdsTarget|Ec2", schema) == []
+    file = tmp_path / "far.toml"
+    file.write_text(RENTED)
+    said = " ".join(pgdyno(without_amazon, "plan", "check", str(file), code=3).split())
+    assert 'far.toml:4: target.rds.kind: the package for targets of kind "rds" is not installed' in said
+    assert 'available: "embedded", "local", "build", "dsn" or "pool"' in said
+    assert "no provider needs permissions" in pgdyno(without_amazon, "target", "policy", code=4)
+    assert "pgdyno cannot rent targets of kind rds" in pgdyno(without_amazon, "target", "selftest", code=4)
+
+
+@pytest.mark.long
+def test_unit_tests_not_about_amazon_pass(without_amazon: Path) -> None:
+    tests = [f"tests/unit/{name}" for name in NOT_ABOUT_AMAZON]
+    said = python(without_amazon, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not own_way", *tests)
+    assert " passed" in said or "100%" in said
+
+
+def test_its_plan_is_not_listed_and_its_keys_are_unknown(without_queries: Path, tmp_path: Path) -> None:
+    listed = pgdyno(without_queries, "plan", "list")
+    assert "\nquick " in listed
+    assert "tpch" not in listed
+    assert "scale_factor" not in pgdyno(without_queries, "plan", "schema")
+    file = tmp_path / "small.toml"
+    file.write_text(TPCH)
+    assert "workload.scale_factor: unknown key" in pgdyno(without_queries, "plan", "check", str(file), code=3)
+
+
+@pytest.mark.long
+def test_unit_tests_not_about_queries_pass(without_queries: Path) -> None:
+    tests = [f"tests/unit/{name}" for name in NOT_ABOUT_QUERIES]
+    said = python(without_queries, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+    assert " passed" in said or "100%" in said
