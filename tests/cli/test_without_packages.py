@@ -2,13 +2,13 @@
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.copied_package import copy_package, pgdyno, python
 
-AMAZON = Path("targets", "aws")
 NOT_ABOUT_AMAZON = (
     "test_analyse_compare.py", "test_analyse_price.py", "test_audit.py", "test_audit_special_cases.py",
     "test_doctor_needs.py", "test_fingerprint.py", "test_golden_runs.py", "test_import_tools.py",
@@ -79,77 +79,68 @@ repeats = 3
 """
 
 
-@pytest.fixture(scope="module")
-def without_amazon(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("without") / "python"
-    shutil.rmtree(copy_package(folder) / AMAZON)
-    return folder
+def remove_amazon(package: Path) -> None:
+    shutil.rmtree(package / "targets" / "aws")
 
 
-@pytest.fixture(scope="module")
-def without_queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("without") / "python"
-    package = copy_package(folder)
+def remove_queries(package: Path) -> None:
+    """TPC-H: its folder and its two kinds in the registry are all of it."""
     shutil.rmtree(package / "workloads" / "queries")
     registry = package / "registry.py"
     entry = re.compile(r'^    "[a-z-]+": WorkloadKind\(\s*"pgdyno\.workloads\.queries\.[^)]*\),\n', re.MULTILINE)
     left, count = entry.subn("", registry.read_text())
     assert count == 2
     registry.write_text(left)
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package without both, for PYTHONPATH."""
+    folder = tmp_path_factory.mktemp("without") / "python"
+    package = copy_package(folder)
+    remove_amazon(package)
+    remove_queries(package)
     return folder
 
 
-def test_every_module_can_be_imported_and_every_command_has_its_help(
-    without_amazon: Path, without_queries: Path
-) -> None:
-    assert python(without_amazon, "-c", IMPORT_ALL, str(without_amazon)).strip() == ""
-    python(without_queries, "-c", IMPORT_ALL, str(without_queries))
-    for copied in (without_amazon, without_queries):
-        assert int(python(copied, "-c", HELP)) > 20
+def test_every_module_can_be_imported_and_every_command_has_its_help(copied: Path) -> None:
+    assert python(copied, "-c", IMPORT_ALL, str(copied)).strip() == ""
+    assert int(python(copied, "-c", HELP)) > 20
 
 
-def test_the_catalogue_is_listed_and_checked(without_amazon: Path) -> None:
-    plans = sorted((without_amazon / "pgdyno" / "plans").glob("*.toml"))
-    listed = pgdyno(without_amazon, "plan", "list")
+def test_the_catalogue_is_listed_and_checked(copied: Path) -> None:
+    plans = sorted((copied / "pgdyno" / "plans").glob("*.toml"))
+    listed = pgdyno(copied, "plan", "list")
     assert [plan.stem for plan in plans if plan.stem not in listed] == []
+    assert "\nquick " in listed
+    assert "tpch" not in listed
     # those that rent their servers are checked with another target
     renting = [plan.stem for plan in plans if re.search(r'^kind = "(rds|ec2|aurora)"', plan.read_text(), re.MULTILINE)]
-    said = python(without_amazon, "-c", CHECK, *(plan.stem for plan in plans), "--", *renting)
+    said = python(copied, "-c", CHECK, *(plan.stem for plan in plans), "--", *renting)
     assert said.count("the plan is valid") == len(plans)
 
 
-def test_a_kind_that_is_missing_is_refused_with_those_that_are_there(without_amazon: Path, tmp_path: Path) -> None:
-    schema = pgdyno(without_amazon, "plan", "schema")
+def test_what_is_missing_is_refused_with_what_is_there(copied: Path, tmp_path: Path) -> None:
+    schema = pgdyno(copied, "plan", "schema")
     assert '"EmbeddedTarget"' in schema
-    assert re.findall("RdsTarget|Ec2", schema) == []
+    assert re.findall("RdsTarget|Ec2|scale_factor", schema) == []
     file = tmp_path / "far.toml"
     file.write_text(RENTED)
-    said = " ".join(pgdyno(without_amazon, "plan", "check", str(file), code=3).split())
+    said = " ".join(pgdyno(copied, "plan", "check", str(file), code=3).split())
     assert 'far.toml:4: target.rds.kind: the package for targets of kind "rds" is not installed' in said
     assert 'available: "embedded", "local", "build", "dsn" or "pool"' in said
-    assert "no provider needs permissions" in pgdyno(without_amazon, "target", "policy", code=4)
-    assert "pgdyno cannot rent targets of kind rds" in pgdyno(without_amazon, "target", "selftest", code=4)
-
-
-@pytest.mark.long
-def test_unit_tests_not_about_amazon_pass(without_amazon: Path) -> None:
-    tests = [f"tests/unit/{name}" for name in NOT_ABOUT_AMAZON]
-    said = python(without_amazon, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not own_way", *tests)
-    assert " passed" in said or "100%" in said
-
-
-def test_its_plan_is_not_listed_and_its_keys_are_unknown(without_queries: Path, tmp_path: Path) -> None:
-    listed = pgdyno(without_queries, "plan", "list")
-    assert "\nquick " in listed
-    assert "tpch" not in listed
-    assert "scale_factor" not in pgdyno(without_queries, "plan", "schema")
-    file = tmp_path / "small.toml"
+    assert "no provider needs permissions" in pgdyno(copied, "target", "policy", code=4)
+    assert "pgdyno cannot rent targets of kind rds" in pgdyno(copied, "target", "selftest", code=4)
     file.write_text(TPCH)
-    assert "workload.scale_factor: unknown key" in pgdyno(without_queries, "plan", "check", str(file), code=3)
+    assert "workload.scale_factor: unknown key" in pgdyno(copied, "plan", "check", str(file), code=3)
 
 
 @pytest.mark.long
-def test_unit_tests_not_about_queries_pass(without_queries: Path) -> None:
-    tests = [f"tests/unit/{name}" for name in NOT_ABOUT_QUERIES]
-    said = python(without_queries, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+@pytest.mark.parametrize(("remove", "names"), [(remove_amazon, NOT_ABOUT_AMAZON), (remove_queries, NOT_ABOUT_QUERIES)])
+def test_unit_tests_of_other_subjects_pass(
+    remove: Callable[[Path], None], names: tuple[str, ...], tmp_path: Path
+) -> None:
+    remove(copy_package(tmp_path / "python"))
+    tests = [f"tests/unit/{name}" for name in names]
+    said = python(tmp_path / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not own_way", *tests)
     assert " passed" in said or "100%" in said
