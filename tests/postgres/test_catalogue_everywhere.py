@@ -27,14 +27,9 @@ __all__ = ["rack"]
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces: run it as root, as CI does")
 PLAN, REGION = "graviton-pgbench", "us-east-1"
 SHORT = (
-    "workload.scale=1",
-    "sweep.clients=2",
-    "trial.warmup=0s",
-    "trial.duration=1s",
-    "trial.repeats=1",
-    "trial.seed=1",
+    "workload.scale=1", "sweep.clients=2", "trial.warmup=0s", "trial.duration=1s", "trial.repeats=1", "trial.seed=1",
     "trial.order=as-listed",
-)
+)  # fmt: skip
 SAME = ("workload", "sweep", "trial", "reset", "published")
 """What the plan keeps on all servers."""
 

@@ -165,37 +165,18 @@ def _script(script: int) -> Event:
 
 def _start(clients: int, seconds: int, warmup_s: int, scripts: int, seed: int) -> Event:
     return {
-        "event": "start",
-        "t_us": 3,
-        "v": 1,
-        "epoch_us": 1_795_169_700_000_000,
-        "pgdrive": "0.1.0",
-        "pid": 4711,
-        "clients": clients,
-        "workers": 1,
-        "protocol": "prepared",
-        "io": "epoll",
-        "duration_s": float(seconds),
-        "transactions": None,
-        "warmup_s": float(warmup_s),
-        "rate_per_s": None,
-        "latency_limit_ms": None,
-        "max_tries": 1,
-        "seed": seed,
-        "scale": 10,
-        "scripts": [_script(script) for script in range(scripts)],
-    }
+        "event": "start", "t_us": 3, "v": 1, "epoch_us": 1_795_169_700_000_000, "pgdrive": "0.1.0", "pid": 4711,
+        "clients": clients, "workers": 1, "protocol": "prepared", "io": "epoll", "duration_s": float(seconds),
+        "transactions": None, "warmup_s": float(warmup_s), "rate_per_s": None, "latency_limit_ms": None,
+        "max_tries": 1, "seed": seed, "scale": 10, "scripts": [_script(script) for script in range(scripts)],
+    }  # fmt: skip
 
 
 def _connected(clients: int) -> Event:
     return {
-        "event": "connected",
-        "t_us": ORIGIN_US - 20,
-        "server_version": "18.6",
-        "address": "127.0.0.1:5432",
-        "connect_us": 900 * clients,
-        "origin_us": ORIGIN_US,
-    }
+        "event": "connected", "t_us": ORIGIN_US - 20, "server_version": "18.6", "address": "127.0.0.1:5432",
+        "connect_us": 900 * clients, "origin_us": ORIGIN_US,
+    }  # fmt: skip
 
 
 def _interval(second: int, length_us: int, phase: str, clients: int, records: Sequence[_Record]) -> Event:
@@ -210,38 +191,22 @@ def _interval(second: int, length_us: int, phase: str, clients: int, records: Se
         scripts.append(entry)
     from_us = second * 1_000_000
     return {
-        "event": "interval",
-        "t_us": ORIGIN_US + from_us + length_us + 150,
-        "seq": second,
-        "from_us": from_us,
-        "to_us": from_us + length_us,
-        "phase": phase,
-        "clients": clients,
-        "in_flight": clients,
-        "workers": [{"cpu_us": length_us // 3, "wakeups": 5000}],
-        "scripts": scripts,
-    }
+        "event": "interval", "t_us": ORIGIN_US + from_us + length_us + 150, "seq": second, "from_us": from_us,
+        "to_us": from_us + length_us, "phase": phase, "clients": clients, "in_flight": clients,
+        "workers": [{"cpu_us": length_us // 3, "wakeups": 5000}], "scripts": scripts,
+    }  # fmt: skip
 
 
 def _error_events(errors: Sequence[SampleError], second: int, clients: int) -> list[Event]:
     all_of_them = [error for error in errors for _ in range(error.count)]
     return [
         {
-            "event": "error",
-            "t_us": ORIGIN_US + second * 1_000_000 + 10_000 * (at + 1),
-            "client": at % clients,
-            "script": error.script,
-            "command": 1,
-            "line": 2,
-            "sqlstate": error.sqlstate,
-            "severity": "ERROR",
-            "message": error.message,
-            "detail": None,
-            "hint": None,
-            "consequence": error.consequence,
+            "event": "error", "t_us": ORIGIN_US + second * 1_000_000 + 10_000 * (at + 1), "client": at % clients,
+            "script": error.script, "command": 1, "line": 2, "sqlstate": error.sqlstate, "severity": "ERROR",
+            "message": error.message, "detail": None, "hint": None, "consequence": error.consequence,
         }
         for at, error in enumerate(all_of_them[:ERRORS_A_SECOND])
-    ]
+    ]  # fmt: skip
 
 
 def _end(

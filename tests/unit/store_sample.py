@@ -38,17 +38,10 @@ def sample_manifest(**changes: object) -> Manifest:
         cpu_model="Fast CPU", cores=4, memory_bytes=8 << 30, kernel="6.1", os="Debian 12", architecture="x86_64"
     )
     fields: dict[str, Any] = {
-        "run": "",
-        "pgdyno": "0.1.0",
-        "pgdrive": "0.1.0",
-        "started_at": STARTED,
-        "plan_source": "quick",
-        "plan": {"name": "quick", "trial": {"seed": 1}},
-        "workload": "select-only",
-        "host": host,
-        "targets": [TargetRecord(name="pg18", kind="embedded", asked={"version": "18"})],
-        "trials_planned": 2,
-    }
+        "run": "", "pgdyno": "0.1.0", "pgdrive": "0.1.0", "started_at": STARTED, "plan_source": "quick",
+        "plan": {"name": "quick", "trial": {"seed": 1}}, "workload": "select-only", "host": host,
+        "targets": [TargetRecord(name="pg18", kind="embedded", asked={"version": "18"})], "trials_planned": 2,
+    }  # fmt: skip
     return Manifest(**{**fields, **changes})
 
 
@@ -116,25 +109,15 @@ def _summary(start: Event, end: Event) -> Summary:
     counts = ("measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
     scripts = [
         ScriptSummary(
-            id=script["script"],
-            name=start["scripts"][script["script"]]["name"],
-            weight=1,
-            succeeded=script["succeeded"],
-            failed=script["failed"],
-            skipped=script["skipped"],
-            latency_ns=_latency(script["latency_ns"]),
+            id=each["script"], name=start["scripts"][each["script"]]["name"], weight=1, succeeded=each["succeeded"],
+            failed=each["failed"], skipped=each["skipped"], latency_ns=_latency(each["latency_ns"]),
         )
-        for script in end["scripts"]
-    ]
+        for each in end["scripts"]
+    ]  # fmt: skip
     return Summary(
-        **{name: end[name] for name in counts},
-        clients_aborted=end["clients_aborted"],
-        tps=end["tps"],
-        latency_ns=_latency(end["latency_ns"]),
-        connect_us=3600,
-        scripts=scripts,
-        errors=[ErrorCount(**error) for error in end["errors"]],
-    )
+        **{name: end[name] for name in (*counts, "clients_aborted", "tps")}, latency_ns=_latency(end["latency_ns"]),
+        connect_us=3600, scripts=scripts, errors=[ErrorCount(**error) for error in end["errors"]],
+    )  # fmt: skip
 
 
 def _latency(value: Event | None) -> Latency | None:

@@ -151,16 +151,6 @@ def test_two_processes_that_copy_one_run(run: RunFolder, tmp_path: Path, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == [run.name]
 
 
-def test_a_failed_object_stops_the_other_downloads(s3: Bucket, tmp_path: Path) -> None:
-    s3.put("runs/large", bytes(3 * objects.CHUNK_BYTES))
-    (found,) = objects.list_objects(RUNS)
-    stopped = threading.Event()
-    stopped.set()
-    with pytest.raises(StoreError, match="it was stopped"):
-        objects.fetch(found, tmp_path / "large", stopped)
-    assert (tmp_path / "large").stat().st_size == 0
-
-
 @pytest.mark.parametrize("outcome", [None, Outcome.FAILED, Outcome.INTERRUPTED])
 def test_a_run_that_may_go_on_is_not_copied_meanwhile(s3: Bucket, tmp_path: Path, outcome: Outcome | None) -> None:
     folder = run_of(tmp_path)
@@ -185,9 +175,6 @@ def test_an_address_that_is_no_run_is_named(s3: Bucket, place: str, message: str
     s3.put("runs/broken/manifest.json")
     with pytest.raises(StoreError, match=message), open_run(place):
         pass
-
-
-def test_an_address_is_checked() -> None:
     for text in ("s3://", "s3:///key", "s3://a b/c"):
         with pytest.raises(UsageError, match="no address of object storage"):
             Address.of(text)
@@ -227,15 +214,24 @@ def test_what_a_storage_needs(
     assert (raised.value.hint or "").startswith(hint)
 
 
-def test_objects_that_change_or_vanish_during_a_download(s3: Bucket, tmp_path: Path) -> None:
-    s3.put("runs/a", b"one")
+def test_downloads_that_fail(s3: Bucket, tmp_path: Path) -> None:
+    s3.put("runs/a", bytes(3 * objects.CHUNK_BYTES))
     (found,) = objects.list_objects(RUNS)
+    # a failed object stops the others
+    stopped = threading.Event()
+    stopped.set()
+    with pytest.raises(StoreError, match="it was stopped"):
+        objects.fetch(found, tmp_path / "a", stopped)
+    assert (tmp_path / "a").stat().st_size == 0
     s3.put("runs/a", b"two")
     with pytest.raises(StoreError, match="s3://bench/runs/a: it was changed while"):
         objects.fetch(found, tmp_path / "a")
     s3.delete("runs/a")
     with pytest.raises(StoreError, match="s3://bench/runs/a: the object does not exist"):
         objects.fetch(found, tmp_path / "a")
+    with s3.closed(), pytest.raises(StoreError, match="cannot list s3://bench/runs: the credentials are not") as raised:
+        objects.list_objects(RUNS)
+    assert "AWS_PROFILE" in (raised.value.hint or "")
 
 
 def test_an_endpoint_that_does_not_answer() -> None:
@@ -249,12 +245,6 @@ def test_an_endpoint_that_does_not_answer() -> None:
         ):
             objects.list_objects(RUNS)
     assert "AWS_ENDPOINT_URL_S3" in (raised.value.hint or "")
-
-
-def test_access_is_denied(s3: Bucket) -> None:
-    with s3.closed(), pytest.raises(StoreError, match="cannot list s3://bench/runs: the credentials are not") as raised:
-        objects.list_objects(RUNS)
-    assert "AWS_PROFILE" in (raised.value.hint or "")
 
 
 class _Half(BaseHTTPRequestHandler):

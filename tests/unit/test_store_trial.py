@@ -233,14 +233,8 @@ for first in sys.stdin:
     print("killed", flush=True)
 """
     moments = random.Random(5)
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(folder.path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment(),
-        text=True,
-        bufsize=1,
-    ) as parent:
+    command, pipe = [sys.executable, "-c", program, str(folder.path)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment(), text=True, bufsize=1) as parent:
         for first in range(1, 6001, 1000):
             present(parent.stdin).write(f"{first}\n")
             pid, number = present(parent.stdout).readline().split()
