@@ -15,7 +15,9 @@ from tests.cli import copied_package
 from tests.forked import run_pgdyno
 
 RUN = copied_package.ROOT / "tests" / "golden" / "run-format-1"
-SCHEMA = '''
+ADDED = '''
+##### targets/container/__init__.py
+##### targets/container/schema.py
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
@@ -45,8 +47,7 @@ class ContainerTarget(OwnTarget):
         yield from super().check(name, targets, document)
         if ":" not in self.image:
             yield document.problem(("target", name, "image"), "names no tag")
-'''
-KIND = """
+##### targets/container/kind.py
 from pgdyno.errors import TargetError
 from pgdyno.targets.kind import OwnKind
 
@@ -56,8 +57,8 @@ def find(spec, home, progress):
 
 
 KIND = OwnKind(find)
-"""
-RENTED = '''
+##### targets/rack/__init__.py
+##### targets/rack/schema.py
 from __future__ import annotations
 from typing import ClassVar, Literal
 
@@ -78,8 +79,7 @@ class RackTarget(RentedTarget):
 
     def check(self, name, targets, document):
         yield from ()
-'''
-PROVIDER = """
+##### targets/rack/provider.py
 from datetime import date
 
 from pgdyno.errors import TargetError
@@ -112,80 +112,8 @@ class Rack:
 
 
 PROVIDER = Rack()
-"""
-RULE = """
-from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity
-from pgdyno.messages import Message
-
-
-def _check(subject):
-    if not subject.manifest.workload:
-        raise MissingError(Message("no-workload", "the workload is unknown"))
-    name = Message("named", "the workload is called {name}", name=subject.manifest.workload)
-    yield RuleFinding(Severity.CAUTION, Message("odd-name", "odd: {what}", what=name), [1])
-
-
-RULE = Rule("odd-name", "the name of the workload", Severity.CAUTION, "nowhere", _check)
-"""
-SECTION = """
-from pgdyno.report.charts.bars_of_names import names_figure
-from pgdyno.report.sections.section_blocks import Folded
-from pgdyno.report.sections.draft import Section
-from pgdyno.report.table import Table
-
-
-def _blocks(draft):
-    rows = tuple((target.name, target.kind) for target in draft.of.manifest.targets)
-    table = Table("Targets by name", ("name", "kind"), rows)
-    return ["Every target once.", names_figure([name for name, _ in rows]), Folded("Their kinds", [table])]
-
-
-SECTION = Section("names", "Names of targets", _blocks, "Names")
-"""
-CHART = """
-from pgdyno.report.charts.page_figures import drawn_figure
-from pgdyno.report.charts.svg import Drawing, line
-
-
-def names_figure(names):
-    title = "The longest name has few letters"
-
-    def drawn(layout):
-        drawing = Drawing(layout.width, 20.0 * len(names), title, "A bar for each name.")
-        for at, name in enumerate(names):
-            drawing.add(line(0, 20 * at + 10, 5 * len(name), 20 * at + 10, "axis"))
-        return drawing
-
-    return drawn_figure("names", title, drawn)
-"""
-IMPORTER = """
-import re
-
-from pgdyno.importers.parsed import Output, OutputParser
-
-_RATE = re.compile(r"Requests/sec:\\s*(?P<tps>[\\d.]+)")
-
-
-class OhaParser(OutputParser):
-    def read(self, text, line):
-        match = _RATE.search(text)
-        if match is None:
-            return False
-        output = Output("oha", line, line)
-        output.put("tps", float(match["tps"]), line, text)
-        self.found.append(output)
-        return True
-"""
-SEARCH = """
-from pgdyno.experiment.search.search_arm import Arm
-from pgdyno.messages import Message
-
-
-class FewestSearch(Arm):
-    def next(self, own):
-        return self.record(len(own), self.lowest.clients, [Message("search-fewest", "the fewest clients are few")])
-"""
-WORKLOAD = '''
+##### workloads/ping/__init__.py
+##### workloads/ping/schema.py
 from __future__ import annotations
 from typing import ClassVar, Literal
 
@@ -210,8 +138,7 @@ class Ping(Workload):
 
     def engine_options(self) -> list[str]:
         return ["-b", "select-only"]
-'''
-TABLES = """
+##### workloads/ping/tables.py
 from pgdyno.prepare.dataset import Tables
 
 
@@ -222,8 +149,7 @@ class Pongs(Tables):
 
 
 TABLES = Pongs
-"""
-FIGURES = """
+##### workloads/ping/figures.py
 from pgdyno.report.answers.workload_figures import WorkloadFigures
 from pgdyno.report.table import Table
 
@@ -233,7 +159,75 @@ def _pings(of):
 
 
 FIGURES = WorkloadFigures(_pings, lambda: "All pings")
-"""
+##### audit/rules/odd_name.py
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity
+from pgdyno.messages import Message
+
+
+def _check(subject):
+    if not subject.manifest.workload:
+        raise MissingError(Message("no-workload", "the workload is unknown"))
+    name = Message("named", "the workload is called {name}", name=subject.manifest.workload)
+    yield RuleFinding(Severity.CAUTION, Message("odd-name", "odd: {what}", what=name), [1])
+
+
+RULE = Rule("odd-name", "the name of the workload", Severity.CAUTION, "nowhere", _check)
+##### report/sections/odd_names.py
+from pgdyno.report.charts.bars_of_names import names_figure
+from pgdyno.report.sections.section_blocks import Folded
+from pgdyno.report.sections.draft import Section
+from pgdyno.report.table import Table
+
+
+def _blocks(draft):
+    rows = tuple((target.name, target.kind) for target in draft.of.manifest.targets)
+    table = Table("Targets by name", ("name", "kind"), rows)
+    return ["Every target once.", names_figure([name for name, _ in rows]), Folded("Their kinds", [table])]
+
+
+SECTION = Section("names", "Names of targets", _blocks, "Names")
+##### report/charts/bars_of_names.py
+from pgdyno.report.charts.page_figures import drawn_figure
+from pgdyno.report.charts.svg import Drawing, line
+
+
+def names_figure(names):
+    title = "The longest name has few letters"
+
+    def drawn(layout):
+        drawing = Drawing(layout.width, 20.0 * len(names), title, "A bar for each name.")
+        for at, name in enumerate(names):
+            drawing.add(line(0, 20 * at + 10, 5 * len(name), 20 * at + 10, "axis"))
+        return drawing
+
+    return drawn_figure("names", title, drawn)
+##### importers/oha.py
+import re
+
+from pgdyno.importers.parsed import Output, OutputParser
+
+_RATE = re.compile(r"Requests/sec:\\s*(?P<tps>[\\d.]+)")
+
+
+class OhaParser(OutputParser):
+    def read(self, text, line):
+        match = _RATE.search(text)
+        if match is None:
+            return False
+        output = Output("oha", line, line)
+        output.put("tps", float(match["tps"]), line, text)
+        self.found.append(output)
+        return True
+##### experiment/search/fewest_search.py
+from pgdyno.experiment.search.search_arm import Arm
+from pgdyno.messages import Message
+
+
+class FewestSearch(Arm):
+    def next(self, own):
+        return self.record(len(own), self.lowest.clients, [Message("search-fewest", "the fewest clients are few")])
+'''
+"""Modules, each after its path."""
 LINE = '    "container": Kind("pgdyno.targets.container.schema:ContainerTarget", "here"),\n'
 RACK_LINE = '    "rack": Kind("pgdyno.targets.rack.schema:RackTarget", "rented"),\n'
 SEARCH_LINE = (
@@ -278,24 +272,9 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package, the kind and the provider, for PYTHONPATH."""
     folder = tmp_path_factory.mktemp("added") / "python"
     package = copied_package.copy_package(folder)
-    files = {
-        "targets/container": {"__init__": "", "schema": SCHEMA, "kind": KIND},
-        "targets/rack": {"__init__": "", "schema": RENTED, "provider": PROVIDER},
-        "workloads/ping": {"__init__": "", "schema": WORKLOAD, "tables": TABLES, "figures": FIGURES},
-    }
-    for name, modules in files.items():
-        (package / name).mkdir()
-        for module, text in modules.items():
-            (package / name / f"{module}.py").write_text(text)
-    added = {
-        "audit/rules/odd_name.py": RULE,
-        "report/sections/odd_names.py": SECTION,
-        "report/charts/bars_of_names.py": CHART,
-        "importers/oha.py": IMPORTER,
-        "experiment/search/fewest_search.py": SEARCH,
-        "plans/odd.toml": CATALOGUE_PLAN,
-    }
-    for path, text in added.items():
+    modules = [each.partition("\n") for each in ADDED.split("##### ")[1:]]
+    for path, _, text in [*modules, ("plans/odd.toml", "", CATALOGUE_PLAN)]:
+        (package / path).parent.mkdir(exist_ok=True)
         (package / path).write_text(text)
     for path, changes in ONE_LINES.items():
         text = (package / path).read_text()

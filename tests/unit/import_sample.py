@@ -131,6 +131,16 @@ def only(text: str) -> Output:
     return output
 
 
+def told(text: str, names: str) -> list[Any]:
+    """Returns these attributes of each output of a document."""
+    return fields(read_document(text).outputs, names)
+
+
+def listed(text: str, names: str = "line") -> list[Any]:
+    """Returns these attributes of each line of a document that is not understood."""
+    return fields(read_document(text).unread, names)
+
+
 def fields(found: Iterable[object], names: str) -> list[Any]:
     """Returns these attributes of each, as tuples if there are several."""
     return list(map(attrgetter(*names.split()), found))

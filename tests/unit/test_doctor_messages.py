@@ -38,14 +38,10 @@ def test_programs_read_ids_and_parameters() -> None:
     details = message_json(CHECKS[0].state)
     assert (details["id"], details["message"]) == ("space-needed", CHECKS[0].found)
     assert details["parameters"].items() >= {"space_id": "space-free", "place": "/data (data of pg18)"}.items()
-
-
-def test_a_check_of_an_earlier_version_has_only_sentences() -> None:
-    check = Check(id="cpu.turbo", verdict=CheckVerdict.NOTE, found="on", means="few clients seem faster")
-    assert (str(check.state), str(check.consequence)) == ("on", "few clients seem faster")
-
-
-def test_the_audit_reports_a_check_with_its_ids() -> None:
+    # in the audit, too
     (finding,) = RULE.findings(cast(Subject, own(preflight=[CHECKS[2]])))
     assert finding.message == f"generator.ceiling: {CHECKS[2].found}: {CHECKS[2].means}"
     assert finding.parameters.items() >= {"found_id": "ceiling-and-rate", "means_id": "starts-late"}.items()
+    # a check of an earlier version has only sentences
+    check = Check(id="cpu.turbo", verdict=CheckVerdict.NOTE, found="on", means="few clients seem faster")
+    assert (str(check.state), str(check.consequence)) == ("on", "few clients seem faster")

@@ -4,7 +4,7 @@ import pytest
 
 from pgdyno.importers.documents.prose import claims_in, evaluate
 from pgdyno.importers.documents.read_document import read_document
-from tests.unit.import_sample import PGBENCH_11, PGBENCH_17, SYSBENCH, fields, only
+from tests.unit.import_sample import PGBENCH_11, PGBENCH_17, SYSBENCH, fields, listed, only, told
 
 PGBENCH_9_5 = """\
 starting vacuum...end.
@@ -86,10 +86,8 @@ def test_a_sweep_is_a_trial_a_row_named_by_the_heading_above() -> None:
     found = read_document(SWEEP).outputs
     assert fields(found, "target clients line") == [("host-a-1", 2, 4), ("host-a-1", 4, 5), ("host-b-1", 2, 9)]
     assert (found[0].percentiles_ms, found[0].duration_s) == ({95.0: 20.74}, 60.0095)
-
-
-def test_hammerdb_in_both_wordings() -> None:
-    assert fields(read_document(HAMMERDB).outputs, "clients nopm tpm") == [(5, 50123, 115377), (8, 53210, 123456)]
+    # hammerdb in both wordings
+    assert told(HAMMERDB, "clients nopm tpm") == [(5, 50123, 115377), (8, 53210, 123456)]
 
 
 @pytest.mark.parametrize(
@@ -117,17 +115,14 @@ def test_a_table_of_peaks_with_cells_broken_by_spaces() -> None:
     assert {each.target for each in found} == {"Version 9.4"}
 
 
-def test_outputs_with_prose_between_them_in_any_language() -> None:
+def test_outputs_and_prose() -> None:
     text = f"# 측정\n\n다음과 같다.\n```\n{PGBENCH_11}```\n결론\n\n# Zweiter\n\n{PGBENCH_9_5}\nEnde: 1.021 tps\n"
-    document = read_document(text)
-    assert fields(document.outputs, "target clients") == [("측정", 64), ("Zweiter", 8)]
-    assert fields(document.unread, "text") == ["Ende: 1.021 tps"]
-
-
-def test_figures_in_prose_are_outputs_where_the_sentence_is_known_and_unread_otherwise() -> None:
-    document = read_document("- 190,000 TPS on PostgreSQL 9.4.4 at scale factor 3,000\nup to 5 tps more\n")
-    assert fields(document.outputs, "target scale tps") == [("PostgreSQL 9.4.4", 3000, 190000)]
-    assert fields(document.unread, "line text") == [(2, "up to 5 tps more")]
+    assert told(text, "target clients") == [("측정", 64), ("Zweiter", 8)]
+    assert listed(text, "text") == ["Ende: 1.021 tps"]
+    # figures are outputs where the sentence is known, and unread otherwise
+    text = "- 190,000 TPS on PostgreSQL 9.4.4 at scale factor 3,000\nup to 5 tps more\n"
+    assert told(text, "target scale tps") == [("PostgreSQL 9.4.4", 3000, 190000)]
+    assert listed(text, "line text") == [(2, "up to 5 tps more")]
 
 
 def test_equations_are_worked_out() -> None:

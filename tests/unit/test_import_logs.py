@@ -73,32 +73,25 @@ def test_a_log_belongs_to_a_thread_beside_a_first_one(names: list[str], trials: 
     assert {trial.target: trial.point.workers for trial in imported(tmp_path, logs).trials} == trials
 
 
-def test_logs_with_the_same_client_are_not_of_one_run(tmp_path: Path) -> None:
+def test_logs_that_are_no_whole_run_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"log\.2 and log\.2\.7 as logs of one run of pgbench: both have client 0"):
         imported(tmp_path, {"log.2": closed(), "log.2.7": closed()})
-
-
-@pytest.mark.parametrize("more", ["", " 70", " 70 0"])
-def test_a_log_with_a_part_of_the_transactions_is_refused(more: str, tmp_path: Path) -> None:
-    whole = closed(lambda _: more).splitlines(keepends=True)
-    part = [line for at, line in enumerate(whole) if at % 10 == 3]
-    with pytest.raises(StoreError, match="transactions are missing, as client 1 has 60 of") as caught:
-        imported(tmp_path, {"log.7": "".join(part)})
-    assert "--sampling-rate" in str(caught.value.hint)
-
-
-def test_a_log_whose_beginning_or_end_was_cut_is_whole_in_between(tmp_path: Path) -> None:
-    summary, _ = only(imported(tmp_path, {"log.7": "".join(closed().splitlines(keepends=True)[400:-200])}))
-    assert summary.succeeded == 600
-
-
-@pytest.mark.parametrize(
-    "more", ["0 3 500 0 99999999999 0\n", "0 3 500 0 -1700000000 0\n", "0 3 9000000000000000 0 1700000001 0\n"]
-)
-def test_a_transaction_at_a_time_without_benchmarks_is_refused(more: str, tmp_path: Path) -> None:
-    log = "0 1 500 0 1700000000 0\n0 2 500 0 1700000001 0\n"
-    with pytest.raises(StoreError, match=r"cannot read the log .*log\.7: a transaction began or ended .* after 1970"):
-        imported(tmp_path, {"log.7": log + more})
+    for more in ("", " 70", " 70 0"):
+        whole = closed(lambda _, more=more: more).splitlines(keepends=True)
+        part = [line for at, line in enumerate(whole) if at % 10 == 3]
+        with pytest.raises(StoreError, match="transactions are missing, as client 1 has 60 of") as caught:
+            imported(tmp_path, {"log.7": "".join(part)})
+        assert "--sampling-rate" in str(caught.value.hint)
+    # times without benchmarks
+    for more in ("500 0 99999999999 0", "500 0 -1700000000 0", "9000000000000000 0 1700000001 0"):
+        log = f"0 1 500 0 1700000000 0\n0 2 500 0 1700000001 0\n0 3 {more}\n"
+        with pytest.raises(
+            StoreError, match=r"cannot read the log .*log\.7: a transaction began or ended .* after 1970"
+        ):
+            imported(tmp_path, {"log.7": log})
+    # one whose beginning and end were cut is whole in between
+    cut = closed().splitlines(keepends=True)[400:-200]
+    assert only(imported(tmp_path, {"log.7": "".join(cut)}))[0].succeeded == 600
 
 
 # ---- rate and retries ----

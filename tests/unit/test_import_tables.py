@@ -4,7 +4,7 @@ import pytest
 
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.documents.text_tables import MOST_ROWS
-from tests.unit.import_sample import fields, only
+from tests.unit.import_sample import fields, listed, only, told
 
 ROWS = [(1, 950.5, 1.05), (8, 6100.0, 1.31), (32, 9800.5, 3.27)]
 FIGURES = "clients tps latency_mean_ms"
@@ -64,11 +64,6 @@ def test_a_note_ends_no_table(separator: str) -> None:
     assert document.unread == []
 
 
-def test_a_note_within_a_cell_is_none_of_its_figure() -> None:
-    text = bars("threads | TPS", "8 | 1,200 (peak)", "16 | ~1,150 ✓", "32 | 1.1k", "64 | 900*")
-    assert fields(read_document(text).outputs, "tps") == [1200, 1150, 1100, 900]
-
-
 COMPARED = ("8 | 1200 | 1300", "16 | 2200 | 2300")
 
 
@@ -88,33 +83,33 @@ def test_columns_may_be_what_was_compared(text: str, unit: str) -> None:
     assert found == {("PG14", 8): 1200, ("PG15", 8): 1300, ("PG14", 16): 2200, ("PG15", 16): 2300}
 
 
-def test_figures_without_any_unit_are_taken_as_transactions_a_second_and_say_so() -> None:
-    outputs = read_document(bars("threads | PG14 | PG15", "8 | 1200 | 1300")).outputs
-    assert fields(outputs, "tps") == [1200, 1300]
-    assert {each.words["unit"] for each in outputs} == {"not printed: taken as transactions a second"}
+def test_figures_of_a_table() -> None:
+    # a note within a cell is none of its figure
+    text = bars("threads | TPS", "8 | 1,200 (peak)", "16 | ~1,150 ✓", "32 | 1.1k", "64 | 900*")
+    assert told(text, "tps") == [1200, 1150, 1100, 900]
+    # those without any unit are taken as transactions a second, and say so
+    said = {"unit": "not printed: taken as transactions a second"}
+    assert told(bars("threads | PG14 | PG15", "8 | 1200 | 1300"), "tps words") == [(1200, said), (1300, said)]
     # possible latencies are listed, and not read as throughput
-    rows = ("8 | 120.5 | 130.5", "16 | 220.5 | 230.5")
-    document = read_document("Latency in ms\n\n" + bars("threads | PG14 | PG15", *rows))
-    assert document.outputs == []
-    assert fields(document.unread, "line") == [5, 6]
-
-
-def test_metrics_may_be_rows() -> None:
+    text = "Latency in ms\n\n" + bars("threads | PG14 | PG15", "8 | 120.5 | 130.5", "16 | 220.5 | 230.5")
+    assert (told(text, "line"), listed(text)) == ([], [5, 6])
+    # metrics may be rows
     text = bars("metric | PG14 | PG15", "clients | 8 | 8", "TPS | 1200 | 1300", "Latency avg (ms) | 6.6 | 6.1")
-    found = fields(read_document(text).outputs, f"target {FIGURES}")
-    assert found == [("PG14", 8, 1200, 6.6), ("PG15", 8, 1300, 6.1)]
-
-
-def test_rows_that_cannot_be_read_are_listed_and_the_table_goes_on() -> None:
-    document = read_document(
-        bars("clients | tps | latency", "1 | 950 | 1.0", "8 | ~10,000-11,000 | 1.3", "32 | 9800 | 3.2")
-    )
-    assert fields(document.outputs, "clients") == [1, 32]
-    assert fields(document.unread, "line") == [4]
-    sweep = "thc reads writes tps p95\n 2 10 20 97.98 20.74\n 4 1x 20 193.81 21.1\n 8 12 22 380.0 21.2  <--- best\n"
-    document = read_document(sweep)
-    assert fields(document.outputs, "clients tps") == [(2, 97.98), (4, 193.81), (8, 380.0)]
-    assert fields(document.unread, "line") == [3]
+    assert told(text, f"target {FIGURES}") == [("PG14", 8, 1200, 6.6), ("PG15", 8, 1300, 6.1)]
+    # rows that cannot be read are listed, and the table goes on
+    text = bars("clients | tps | latency", "1 | 950 | 1.0", "8 | ~10,000-11,000 | 1.3", "32 | 9800 | 3.2")
+    assert (told(text, "clients"), listed(text)) == ([1, 32], [4])
+    text = "thc reads writes tps p95\n 2 10 20 97.98 20.74\n 4 1x 20 193.81 21.1\n 8 12 22 380.0 21.2  <--- best\n"
+    assert (told(text, "clients tps"), listed(text)) == ([(2, 97.98), (4, 193.81), (8, 380.0)], [3])
+    # a cell of a compared column that is not read is listed
+    text = bars("threads (TPS) | PG14 | PG15", "8 | 1200 | 1300 tpm", "16 | 2200 | -")
+    assert (told(text, "tps"), listed(text)) == ([1200, 2200], [3])
+    # a table of settings is none of figures
+    text = bars("setting | EC2 | RDS", "max_connections | 500 | 5000", "checkpoint_timeout | 60 | 3600")
+    assert (told(text, "line"), listed(text)) == ([], [])
+    # the heading above compared columns may say thousands
+    text = "TPS (thousands)\n\n" + bars("clients | PG14 | PG15", "8 | 12.5 | 13k")
+    assert told(text, "target tps") == [("PG14", 12_500), ("PG15", 13_000)]
 
 
 def test_a_line_with_a_figure_that_nothing_reads_is_listed() -> None:
@@ -122,7 +117,7 @@ def test_a_line_with_a_figure_that_nothing_reads_is_listed() -> None:
         "we saw 12,000 TPS", "we saw 1.2M TPM", "latency: 3.2 ms at 8", "NOPM 50123", "TPM = 115377",
         "5000 transactions", "latency 12",
     ):  # fmt: skip
-        assert fields(read_document(f"text\n{line}\n").unread, "text") == [line]
+        assert listed(f"text\n{line}\n", "text") == [line]
 
 
 @pytest.mark.parametrize(
@@ -143,16 +138,15 @@ def test_numbers_are_read_as_they_are_written(cells: str, tps: float, latency: f
     assert found.latency_mean_ms == pytest.approx(latency)
 
 
-def test_dots_are_for_thousands_where_clients_and_latency_say_so() -> None:
+def test_the_decimal_sign_of_a_table() -> None:
+    # dots are for thousands where clients and latency say so
     for latencies, tps in ((("0.70", "0.79"), [1436, 5082]), (("696.4", "787.1"), [1.436, 5.082])):
         text = bars("clients | tps | latency ms", f"1 | 1.436 | {latencies[0]}", f"4 | 5.082 | {latencies[1]}")
-        assert fields(read_document(text).outputs, "tps") == tps
-
-
-def test_a_table_of_settings_is_no_table_of_figures() -> None:
-    rows = ("max_connections | 500 | 5000", "checkpoint_timeout | 60 | 3600")
-    document = read_document(bars("setting | EC2 | RDS", *rows))
-    assert (document.outputs, document.unread) == ([], [])
+        assert told(text, "tps") == tps
+    # a comma is decimal where semicolons separate cells
+    for latency, figures in (("17,514", (456.789, 17.514)), ("17.5", (456_789, 17.5))):
+        text = f"server;clients;TPS;avg latency (ms)\npg17;8;456,789;{latency}\n"
+        assert told(text, "tps latency_mean_ms") == [figures]
 
 
 @pytest.mark.parametrize(
@@ -175,18 +169,14 @@ def test_seconds_of_a_run_are_no_trials(table: str) -> None:
     assert "import its summary" in unread.text
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
+def test_runs_with_their_lengths_or_times_are_trials() -> None:
+    for text in (
         bars("time (s) | clients | TPS", "60.1 | 8 | 1002", "60.2 | 8 | 1003"),
         bars("clients | time | TPS", "8 | 10.2 s | 1002", "16 | 12.5 s | 1003"),
         bars("run | time | TPS", "1 | 10.2 s | 1002", "2 | 12.5 s | 1003"),
         bars("server | time | TPS", "a | 12:00 | 1002", "b | 13:00 | 1003"),
-    ],
-)
-def test_runs_with_their_lengths_or_times_are_trials(table: str) -> None:
-    document = read_document(f"text\n\n{table}")
-    assert (fields(document.outputs, "tps"), document.unread) == ([1002, 1003], [])
+    ):
+        assert (told(f"text\n\n{text}", "tps"), listed(f"text\n\n{text}")) == ([1002, 1003], [])
 
 
 @pytest.mark.parametrize(
@@ -214,27 +204,21 @@ def test_thousands_and_millions_of_cells_and_headings_count(cells: str, field: s
     assert fields([only(bars(f"target | clients | {head}", f"a | 8 | {cell}"))], f"target {field}") == [("a", value)]
 
 
-def test_the_heading_above_compared_columns_may_say_thousands() -> None:
-    text = "TPS (thousands)\n\n" + bars("clients | PG14 | PG15", "8 | 12.5 | 13k")
-    assert fields(read_document(text).outputs, "target tps") == [("PG14", 12_500), ("PG15", 13_000)]
-
-
-@pytest.mark.parametrize("cell", ["1200 tpm", "1200 ms", "1200 clients", "5 min"])
-def test_a_rate_with_a_unit_of_something_else_is_listed(cell: str) -> None:
-    document = read_document(bars("target | clients | TPS", f"a | 8 | {cell}"))
-    assert (document.outputs, fields(document.unread, "line")) == ([], [3])
-
-
-@pytest.mark.parametrize(
-    "head",
-    ["TPS/$", "TPS/vCPU", "TPS per client", "TPS per dollar", "Cost per TPS", "Failed TPS", "TPS (errors)",
-     "tp (req/s) scaled"],
-)  # fmt: skip
-def test_rates_per_something_and_of_failures_are_no_throughput(head: str) -> None:
-    found = only(bars(f"target | clients | TPS | {head}", "a | 8 | 1200 | 30.5"))
-    assert (found.target, found.tps) == ("a", 1200)
-    alone = read_document(bars(f"target | clients | {head}", "a | 8 | 30.5"))
-    assert (alone.outputs, fields(alone.unread, "line")) == ([], [3])
+def test_figures_with_a_unit_of_something_else_are_listed() -> None:
+    for cell in ("1200 tpm", "1200 ms", "1200 clients", "5 min"):
+        text = bars("target | clients | TPS", f"a | 8 | {cell}")
+        assert (told(text, "line"), listed(text)) == ([], [3]), cell
+    for head in (
+        "TPS/$", "TPS/vCPU", "TPS per client", "TPS per dollar", "Cost per TPS", "Failed TPS", "TPS (errors)",
+        "tp (req/s) scaled",
+    ):  # fmt: skip
+        assert told(bars(f"target | clients | TPS | {head}", "a | 8 | 1200 | 30.5"), "target tps") == [("a", 1200)]
+        alone = bars(f"target | clients | {head}", "a | 8 | 30.5")
+        assert (told(alone, "line"), listed(alone)) == ([], [3]), head
+    for head, cell in (("Latency", "65 ticks/s"), ("Latency", "3.2-3.5"), ("p95", "5 min")):
+        text = bars(f"clients | tps | {head}", f"8 | 1200 | {cell}")
+        assert told(text, "tps") == [1200]
+        assert listed(text, "text") == [f"figure under '{head}' not understood: {cell}"]
 
 
 def test_latencies_have_many_units() -> None:
@@ -246,22 +230,3 @@ def test_latencies_have_many_units() -> None:
         for head in ("Latency", "Average Latency"):
             found = only(bars(f"clients | tps | {head} {unit}".strip(), f"8 | 1200 | {cell}"))
             assert found.latency_mean_ms == pytest.approx(6.5), cells
-
-
-@pytest.mark.parametrize(("head", "cell"), [("Latency", "65 ticks/s"), ("Latency", "3.2-3.5"), ("p95", "5 min")])
-def test_a_latency_that_is_not_read_is_listed(head: str, cell: str) -> None:
-    document = read_document(bars(f"clients | tps | {head}", f"8 | 1200 | {cell}"))
-    assert fields(document.outputs, "tps") == [1200]
-    assert fields(document.unread, "text") == [f"figure under '{head}' not understood: {cell}"]
-
-
-def test_a_comma_is_decimal_where_semicolons_separate_cells() -> None:
-    for latency, figures in (("17,514", (456.789, 17.514)), ("17.5", (456_789, 17.5))):
-        text = f"server;clients;TPS;avg latency (ms)\npg17;8;456,789;{latency}\n"
-        assert fields(read_document(text).outputs, "tps latency_mean_ms") == [figures]
-
-
-def test_a_cell_of_a_compared_column_that_is_not_read_is_listed() -> None:
-    document = read_document(bars("threads (TPS) | PG14 | PG15", "8 | 1200 | 1300 tpm", "16 | 2200 | -"))
-    assert fields(document.outputs, "tps") == [1200, 2200]
-    assert fields(document.unread, "line") == [3]

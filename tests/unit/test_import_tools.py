@@ -278,17 +278,14 @@ def test_decimal_commas_are_read_as_the_rate_shows() -> None:
     assert only("$ pgbench -c 8 -T 60\n\ntps = 1,234.5, which is the most\n").tps == 1234.5
 
 
-def test_windows_text_is_read(tmp_path: Path) -> None:
+def test_files_of_other_kinds(tmp_path: Path) -> None:
+    # Windows's text
     (tmp_path / "out.txt").write_bytes(SUMMARY.replace("\n", "\r\n").encode("utf-16"))
     assert import_files([tmp_path / "out.txt"], tmp_path / "runs").trials == 1
-
-
-def test_a_thousand_outputs_are_a_thousand_trials() -> None:
+    # a thousand outputs
     assert sys.getrecursionlimit() < 2000
     assert len(read_document(f"$ pgbench -c 8\n{SUMMARY}\n" * 1000).outputs) == 1000
-
-
-def test_a_rate_that_is_cited_again_is_no_second_trial() -> None:
+    # a rate that is cited again is no second trial
     headless = SUMMARY.partition("\n")[2]
     bare = "tps = 100.955497 (without initial connection time)\n"
     document = read_document(f"$ pgbench -c 8 -T 60\n{SUMMARY}\nBefore:\n\n{headless}\nand\n\n{bare}")

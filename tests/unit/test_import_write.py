@@ -166,13 +166,14 @@ def test_a_column_without_a_name_is_listed_if_it_has_cells(text: str, unread: li
     assert fields(imported(tmp_path, text, names=["t.csv"]).unread, "text") == unread
 
 
-def test_two_columns_of_one_meaning_are_refused(tmp_path: Path) -> None:
+def test_columns_without_one_meaning_are_refused(tmp_path: Path) -> None:
     for name, mapping in (("tps", []), ("rate_b", ["tps=rate_b"])):
         with pytest.raises(UsageError, match=f"several columns of the table are tps: 'tps', '{name}'"):
             table_run(tmp_path, f"target,tps,{name}\na,1,2\n", *mapping)
-
-
-def test_every_column_of_ours_needs_no_mapping() -> None:
+    for pair in ("clients", "nothing=x", "clients="):
+        with pytest.raises(UsageError, match="--map"):
+            mapping_of([pair])
+    # every column of ours needs no mapping
     assert {*CSV_HEADER, *COLUMNS} <= OURS
 
 
@@ -257,12 +258,6 @@ def test_a_figure_that_no_run_can_hold_is_refused(name: str, text: str, tmp_path
     with pytest.raises(StoreError, match="no output of a known tool") as caught:
         imported(tmp_path, text.format(figure), names=[name])
     assert figure in str(caught.value.hint)
-
-
-@pytest.mark.parametrize("pair", ["clients", "nothing=x", "clients="])
-def test_a_mapping_that_makes_no_sense_is_refused(pair: str) -> None:
-    with pytest.raises(UsageError, match="--map"):
-        mapping_of([pair])
 
 
 def test_a_file_without_outputs_is_refused(tmp_path: Path) -> None:

@@ -21,21 +21,15 @@ def listen(port: int, *, reuses: bool) -> None:
 def test_a_server_can_listen_where_nobody_else_can_bind() -> None:
     owner = Owner()
     port = reserve_port(owner)
+    with socket.socket() as client, pytest.raises(ConnectionRefusedError):
+        client.connect(("127.0.0.1", port))
     for _ in range(2):
         listen(port, reuses=True)
         with pytest.raises(OSError, match="Address already in use"):
             listen(port, reuses=False)
     del owner
     listen(port, reuses=False)
-
-
-def test_a_block_has_its_port_until_it_ends() -> None:
+    # a block has its port until it ends
     with reserved_port() as port, pytest.raises(OSError, match="Address already in use"):
         listen(port, reuses=False)
     listen(port, reuses=False)
-
-
-def test_nobody_listens_there_before_the_server_does() -> None:
-    owner = Owner()
-    with socket.socket() as client, pytest.raises(ConnectionRefusedError):
-        client.connect(("127.0.0.1", reserve_port(owner)))

@@ -6,34 +6,28 @@ import sys
 import pytest
 
 PROGRAM = """
-import atexit, sys, threading
+import atexit, threading, time
 from pgdyno.signals_and_exit import CONNECT_THREAD, leave
-threading.Thread(target=threading.Event().wait, name=CONNECT_THREAD if {connects} else "other", daemon=True).start()
+def work():
+    time.sleep(0.2)
+    print("worked")
+threading.Thread({thread}).start()
 atexit.register(print, "cleaned up")
 print("kept")
 leave(7)
 """
 
 
-@pytest.mark.parametrize("connects", [True, False])
-def test_a_thread_that_connects_changes_only_how_the_process_exits(connects: bool) -> None:
-    argv = [sys.executable, "-c", PROGRAM.format(connects=connects)]
+@pytest.mark.parametrize(
+    ("thread", "said"),
+    [
+        ("target=threading.Event().wait, daemon=True, name=CONNECT_THREAD", "kept\ncleaned up\n"),
+        ("target=threading.Event().wait, daemon=True", "kept\ncleaned up\n"),
+        # one that is no daemon ends before the process
+        ("target=work", "kept\nworked\ncleaned up\n"),
+    ],
+)
+def test_a_thread_that_connects_changes_only_how_the_process_exits(thread: str, said: str) -> None:
+    argv = [sys.executable, "-c", PROGRAM.format(thread=thread)]
     ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (7, "kept\ncleaned up\n", "")
-
-
-WORKS = """
-import atexit, threading, time
-from pgdyno.signals_and_exit import leave
-def work():
-    time.sleep(0.2)
-    print("worked")
-threading.Thread(target=work).start()
-atexit.register(print, "cleaned up")
-leave(7)
-"""
-
-
-def test_a_thread_that_is_no_daemon_ends_before_the_process() -> None:
-    ended = subprocess.run([sys.executable, "-c", WORKS], check=False, capture_output=True, text=True, timeout=60)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (7, "worked\ncleaned up\n", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, said, "")

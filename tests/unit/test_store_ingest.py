@@ -118,13 +118,12 @@ def test_a_stream_that_was_cut_gives_what_it_holds() -> None:
         assert tables.statements == []
 
 
-def test_an_engine_that_never_measured() -> None:
+def test_odd_events() -> None:
+    # of an engine that never measured
     end = {"event": "end", "t_us": 5, "outcome": "failed", "exit_code": 1, "message": "no server", "cpu_us": None}
     (row,) = ingested(1, [end]).events
     assert (row.kind, row.message) == ("end", "no server")
-
-
-def test_a_blob_that_is_no_base64_is_kept_as_it_came() -> None:
+    # a blob that is no base64 is kept as it came
     events = sample_events(4, 1, 500, 900)
     events[2]["scripts"][0]["histogram"] = "HIST*"
     assert ingested(1, events).histograms[0].histogram == b"HIST*"
