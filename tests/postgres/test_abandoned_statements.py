@@ -40,9 +40,9 @@ class Load:
         self.name = f"abandoned {uuid.uuid4().hex[:8]}"
         self._observer = observer
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        variables = {**clean, **environment, "PGAPPNAME": self.name}
-        self.process = subprocess.Popen([program, *args], env=variables, text=True, **pipes)
+        variables, pipe = {**clean, **environment, "PGAPPNAME": self.name}, subprocess.PIPE
+        command = [program, *args]
+        self.process = subprocess.Popen(command, env=variables, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def count(self, condition: str) -> int:
         """Returns how many of its sessions fulfil a condition of SQL."""

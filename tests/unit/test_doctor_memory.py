@@ -17,8 +17,8 @@ SIXTEEN = 16 << 20
 def needs(
     shared: int = GIB, clients: int = 16, datasets: tuple[int, ...] = (), huge_pages: str = "try", servers: int = 1
 ) -> Needs:
-    sizes = {"shared_buffers": (shared,) * servers, "datasets": datasets}
-    return Needs(plan="p", clients=clients, servers=servers, huge_pages=huge_pages, **sizes)
+    sizes = (shared,) * servers
+    return Needs("p", clients, servers=servers, shared_buffers=sizes, datasets=datasets, huge_pages=huge_pages)
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_a_column_without_a_name_is_listed_if_it_has_cells(text: str, unread: li
 
 
 def test_columns_without_one_meaning_are_refused(tmp_path: Path) -> None:
-    for name, mapping in (("tps", []), ("rate_b", ["tps=rate_b"])):
+    for name, mapping in (("tps", ()), ("rate_b", ("tps=rate_b",))):
         with pytest.raises(UsageError, match=f"several columns of the table are tps: 'tps', '{name}'"):
             table_run(tmp_path, f"target,tps,{name}\na,1,2\n", *mapping)
     for pair in ("clients", "nothing=x", "clients="):
