@@ -100,7 +100,8 @@ def fuzz(case: Case, examples: int, seconds: float) -> None:
 
 def short_and_long(test: Callable[..., None]) -> Callable[..., None]:
     seconds = [pytest.param(0, id="short"), pytest.param(LONG_S, id="long")]
-    return pytest.mark.long_cases("long")(pytest.mark.parametrize("seconds", seconds)(test))
+    marked: Callable[..., None] = pytest.mark.long_cases("long")(pytest.mark.parametrize("seconds", seconds)(test))
+    return marked
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 - JSON of any shape

@@ -77,7 +77,7 @@ def test_logs_that_are_no_whole_run_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"log\.2 and log\.2\.7 as logs of one run of pgbench: both have client 0"):
         imported(tmp_path, {"log.2": closed(), "log.2.7": closed()})
     for more in ("", " 70", " 70 0"):
-        whole = closed(lambda _, more=more: more).splitlines(keepends=True)
+        whole = closed(more.format).splitlines(keepends=True)
         part = [line for at, line in enumerate(whole) if at % 10 == 3]
         with pytest.raises(StoreError, match="transactions are missing, as client 1 has 60 of") as caught:
             imported(tmp_path, {"log.7": "".join(part)})

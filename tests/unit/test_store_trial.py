@@ -59,7 +59,9 @@ def test_a_trial_is_seen_when_it_is_committed(folder: RunFolder) -> None:
     # a glob of DuckDB finds no partial trial
     (folder.begin_trial("0002-a-c1").partial / "intervals.parquet").write_bytes(b"half of a file")
     pattern = str(folder.path.parent / "*" / "trials" / "*" / "intervals.parquet")
-    assert duckdb.sql(f"SELECT DISTINCT trial FROM read_parquet('{pattern}')").fetchall() == [(1,)]
+    with duckdb.connect() as connection:
+        found = connection.execute("SELECT DISTINCT trial FROM read_parquet($pattern)", {"pattern": pattern})
+        assert found.fetchall() == [(1,)]
 
 
 def test_a_trial_without_events_has_empty_tables(folder: RunFolder) -> None:

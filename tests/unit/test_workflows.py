@@ -74,7 +74,7 @@ def test_the_action_calls_pgdyno_as_it_is() -> None:
 class Pull(PullRequest):
     """A pull request on a runner with `PGDYNO`."""
 
-    def gate(self, *, run: int = 0, gate: int = 0, **inputs: str) -> int:
+    def gate(self, run: int = 0, gate: int = 0, /, **inputs: str) -> int:
         """Executes the action with these exit codes of `pgdyno run` and `pgdyno gate`; returns its own."""
         self.environment = {**self.environment, "RUN_CODE": str(run), "GATE_CODE": str(gate)}
         return self.execute(**{"plan": "plan.toml", **inputs})
@@ -94,7 +94,7 @@ def test_the_comment_of_a_gate_is_replaced_and_no_other(pull_request: Pull) -> N
     pull_request.comment("github-actions[bot]", others[0])
     pull_request.comment("somebody", others[1])
     for name, code in (("reads", 0), ("writes", 0), ("reads", 10)):
-        assert pull_request.gate(gate=code, name=name) == code, pull_request.output
+        assert pull_request.gate(0, code, name=name) == code, pull_request.output
     again = "```sh\npgdyno run plan.toml && pgdyno gate latest --by target --max-regression 3%\n```"
     verdicts = [
         f"<!-- pgdyno gate {name} -->\n### verdict {code}\n\nGate: {name}. To repeat it:\n\n{again}\n"
@@ -113,7 +113,7 @@ def test_gates_of_different_names_share_no_artifact_and_no_file() -> None:
 
 def test_after_failed_trials_there_is_a_verdict_and_the_job_fails(pull_request: Pull, tmp_path: Path) -> None:
     for gate, code in ((0, 5), (11, 5), (10, 10), (12, 12)):
-        found = pull_request.gate(run=5, gate=gate, allow_inconclusive="true")
+        found = pull_request.gate(5, gate, allow_inconclusive="true")
         assert (found, pull_request.outputs["gate.outputs.code"]) == (code, str(gate)), pull_request.output
         assert (tmp_path / "pgdyno-gate/report.html").exists()
         assert f"### verdict {gate}\n" in pull_request.comments()[0]
@@ -121,21 +121,21 @@ def test_after_failed_trials_there_is_a_verdict_and_the_job_fails(pull_request: 
 
 @pytest.mark.parametrize("code", [3, 4, 143])
 def test_a_run_without_trials_is_not_judged(pull_request: Pull, code: int, tmp_path: Path) -> None:
-    assert pull_request.gate(run=code) == code
+    assert pull_request.gate(code) == code
     assert [line.split()[0] for line in (tmp_path / "calls.txt").read_text().splitlines()] == ["run"]
     assert pull_request.comments() == []
 
 
 def test_the_verdict_of_an_earlier_gate_is_not_shown_again(pull_request: Pull) -> None:
     assert pull_request.gate() == 0
-    assert pull_request.gate(gate=2, by="nothing") == 2
+    assert pull_request.gate(0, 2, by="nothing") == 2
     (comment,) = pull_request.comments()
     assert comment.splitlines()[1] == "### pgdyno gate: no verdict (exit code 2, see the log of the job)"
     assert pull_request.summary == comment
 
 
 def test_the_gate_decides_whether_inconclusive_passes(pull_request: Pull, tmp_path: Path) -> None:
-    assert [pull_request.gate(gate=11), pull_request.gate(gate=11, allow_inconclusive="true")] == [11, 11]
+    assert [pull_request.gate(0, 11), pull_request.gate(0, 11, allow_inconclusive="true")] == [11, 11]
     gates = [line for line in (tmp_path / "calls.txt").read_text().splitlines() if line.startswith("gate")]
     assert ["--allow-inconclusive" in line for line in gates] == [False, True]
 
