@@ -39,19 +39,3 @@ fn sizes_of_tables_are_options_of_a_workload() {
     let size = ("table_size".to_owned(), "50".to_owned());
     assert_eq!(*options, [("tables".to_owned(), "4".to_owned()), size]);
 }
-
-#[test]
-fn what_does_not_go_together_is_refused() {
-    for (args, message) in [
-        (&["--lua=a", "-S"][..], "-S/--select-only cannot be used with --lua and --workload"),
-        (&["--lua=a", "-M", "prepared"], "-M/--protocol cannot be used with --lua and --workload"),
-        (&["--lua=a", "--workload=oltp-insert"], "give one --lua or --workload: a load has one Lua script"),
-        (&["--lua=a", "--tables=3"], "--tables and --table-size cannot be used with --lua"),
-        (&["--lua-opt", "a=1"], "--lua-opt and --lua-command need --lua or --workload"),
-        (&["--lua=a", "--check=twice"], "invalid argument of --check: \"twice\""),
-        (&["--lua=a", "--lua-opt", "a"], "invalid option of a script: \"a\""),
-    ] {
-        assert_eq!(request(args), Err(message.to_owned()), "{args:?}");
-    }
-    assert!(request_as(CalledAs::Pgbench, &["--lua=a"]).is_err());
-}
