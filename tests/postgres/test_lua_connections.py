@@ -58,8 +58,7 @@ def script(folder: Path, text: str) -> str:
     return f"--lua={path}"
 
 
-@pytest.mark.parametrize("io", ["epoll", "auto"])
-@pytest.mark.parametrize("mode", ["auto", "disable"])
+@pytest.mark.parametrize(("io", "mode"), [("epoll", "auto"), ("auto", "disable")])
 def test_a_client_has_several_connections(server: Server, tmp_path: Path, io: str, mode: str) -> None:
     given = script(tmp_path, SEVERAL)
     done = drive(server, given, f"--lua-opt=db-ps-mode={mode}", f"--io={io}", "-c", "3", "-t", "3", "--events=-")

@@ -4,7 +4,6 @@ It contains nothing specific to pgdrive: the real sysbench runs it, too.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,12 @@ from typing import Any
 import pytest
 
 from pgdyno.targets import Server
-from tests.postgres.test_pgdrive import drive, value
+from tests.postgres.servers import value
+from tests.postgres.test_pgdrive import drive
 from tests.postgres.test_sysbench_differential import sysbench
 
 SCRIPT = Path(__file__).parent / "shop" / "shop.lua"
 """A recorded probe: it calls what sysbench-tpcc calls, in the same ways."""
-CHECKOUT = os.environ.get("SYSBENCH_TPCC")
-"""A checkout of Percona's sysbench-tpcc, whose scripts then run, too."""
 CLIENTS = 2
 EACH = 20
 # calls 4, 8… look; of the others 5, 10, 15 find no article, and 11 breaks a rule once
@@ -46,9 +44,7 @@ def orders(server: Server) -> int:
 def checked(server: Server) -> None:
     said = shop(server, "check").splitlines()
     verdicts = sorted(line for line in said if line.startswith("check of"))
-    assert verdicts == [f"check of set {each} PASSED" for each in ("1, shop 1", "1, shop 2", "1, shop 3")] + [
-        f"check of set {each} PASSED" for each in ("2, shop 1", "2, shop 2", "2, shop 3")
-    ]
+    assert verdicts == [f"check of set {number}, shop {shop} PASSED" for number in (1, 2) for shop in (1, 2, 3)]
 
 
 def test_a_workload_of_several_files_runs_as_it_is(tables: Server) -> None:
@@ -63,30 +59,6 @@ def test_a_workload_of_several_files_runs_as_it_is(tables: Server) -> None:
     assert orders(tables) == CLIENTS * (EACH - LOOKS - MISSING)
     checked(tables)
     assert "trx-level" in shop(tables, "help")
-
-
-if CHECKOUT is not None:
-
-    def test_sysbench_tpcc_runs_as_it_is(server: Server) -> None:
-        """Its commands, on one warehouse; the load's own checks then find the tables consistent."""
-        options = [f"--lua-opt={each}" for each in ("scale=1", "tables=1", "use_fk=0", "trx_level=RC")]
-
-        def command(name: str, *args: str) -> str:
-            done = drive(server, f"--lua={CHECKOUT}/tpcc.lua", f"--lua-command={name}", *options, *args)
-            assert done.returncode == 0, done.stderr
-            return done.stdout
-
-        command("prepare")
-        assert int(value(server, "SELECT count(*) FROM customer1")) == 30_000
-        orders = int(value(server, "SELECT count(*) FROM orders1"))
-        end = json.loads(command("run", "--client=4", "--transactions=200", "--events=-").splitlines()[-1])
-        assert (end["succeeded"], end["failed"]) == (800, 0)
-        assert int(value(server, "SELECT count(*) FROM orders1")) > orders
-        verdicts = [line for line in command("check").splitlines() if line.startswith("Check ")]
-        assert len(verdicts) >= 10
-        assert all(line.endswith("PASSED") for line in verdicts), verdicts
-        command("cleanup")
-        assert value(server, "SELECT to_regclass('customer1') IS NULL") is True
 
 
 def test_the_real_sysbench_does_the_same(tables: Server) -> None:
