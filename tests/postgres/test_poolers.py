@@ -343,15 +343,15 @@ ASLEEP = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
 @pytest.mark.long_cases("session-")
 @SIGNALS
 def test_a_killed_run_through_a_pooler_leaves_nothing(
-    untouched: PgBouncer, home: Home, tmp_path: Path, number: signal.Signals
+    untouched: PgBouncer, warm_home: Home, tmp_path: Path, number: signal.Signals
 ) -> None:
     (tmp_path / "slow.sql").write_text(SLOW)
     plan = pooled_plan(untouched, tmp_path, script="slow.sql", duration="1h")
-    with running(home, tmp_path, Path(plan)) as process:
+    with running(warm_home, tmp_path, Path(plan)) as process:
         wait_until(lambda: untouched.server.value(ASLEEP) == 2)
         process.send_signal(number)
         process.wait(PATIENCE_S)
-    wait_until(lambda: not engines(home))
+    wait_until(lambda: not engines(warm_home))
     # the requests to cancel them went through the pooler
     wait_until(lambda: untouched.server.value(ASLEEP) == 0)
 
