@@ -85,6 +85,11 @@ def test_the_kind_of_target_is_looked_for(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("pgdyno.plan.output.new._INSTALLED", str(tmp_path))
     with pytest.raises(UsageError, match="found no PostgreSQL"):
         new_plan(tmp_path / "mine.toml", "local")
+    # the newest of Debian's, unless a pg_config is on the path
+    for name in ("9.6/bin/initdb", "9.6/bin/postgres", "17/bin/initdb", "17/bin/postgres"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert str(tmp_path / "17" / "bin") in new_plan(tmp_path / "mine.toml", "local")
     for name in ("pg_config", "initdb", "postgres"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
