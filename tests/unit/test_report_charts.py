@@ -139,7 +139,9 @@ def test_pictures_say_what_they_show_within_their_frame_and_no_labels_touch(name
             assert 0 < place.bottom <= height, label.text
             rect = place_of(label, 0.8)
             for other, words in taken:
-                assert not rect.meets(other), (label.text, words, svg.get("class"))
+                is_apart = rect.right <= other.left or other.right <= rect.left
+                is_apart |= rect.bottom <= other.top or other.bottom <= rect.top
+                assert is_apart, (label.text, words, svg.get("class"))
             taken.append((rect, label.text or ""))
         for node in svg.iter(f"{SVG}path"):
             places = re.findall(r"(-?[\d.]+),(-?[\d.]+)", node.get("d", ""))
