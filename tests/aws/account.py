@@ -1,13 +1,14 @@
-"""A simulated account for tests of rentals, and helpers for these tests."""
+"""A simulated account for tests of rentals, and what these tests ask of it."""
 
 import functools
 import os
 import signal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Protocol
+from typing import Any
 
 import pytest
 from botocore.loaders import Loader, create_loader
@@ -22,6 +23,8 @@ from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental, begin
 from pgdyno.targets.rented.provider import Wanted
+from pgdyno.targets.rented.rental import Rental as AnyRental
+from pgdyno.targets.rented.rental import Resource
 from tests.aws.plans import write_plan
 from tests.aws.simulator import Simulator, simulated
 
@@ -35,14 +38,74 @@ def _loader(search_path: str | None = None) -> Loader:
     return create_loader(search_path)
 
 
-class Rent(Protocol):
-    """Rents the servers of a plan with these targets."""
-
-    def __call__(self, *targets: str, repeats: int = 1) -> Rental: ...
-
-
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\n"
 """The certificate of every host without a real server."""
+
+
+@dataclass
+class Account(Simulator):
+    """A simulated account without real servers, and what pgdyno does in it with its files in `folder`."""
+
+    folder: Path = Path()
+    is_left: bool = False
+    """Whether servers may be left at the end of the test."""
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def plan(self, *targets: str, repeats: int = 1, more: str = "", changes: Sequence[str] = ()) -> Plan:
+        return load_plan(write_plan(self.folder / "plan", *targets, repeats=repeats, more=more), changes).plan
+
+    def rental(self, *targets: str, lasts_s: float = 3600, repeats: int = 1) -> Rental:
+        return begin(self.plan(*targets, repeats=repeats), self.home, SAID.append, lasts_s)
+
+    def up(self, *targets: str, lasts_s: float = 3600, repeats: int = 1) -> Rental:
+        """Rents servers, which nobody holds."""
+        rental = self.rental(*targets, lasts_s=lasts_s, repeats=repeats)
+        rental.up()
+        rental.journal.release()
+        return rental
+
+    def rent(self, *targets: str, repeats: int = 1) -> Rental:
+        """Rents servers that vanish with the account: their removal proves nothing more."""
+        self.is_left = True
+        rental = self.rental(*targets, repeats=repeats)
+        rental.up()
+        return rental
+
+    def failed(self, *targets: str, repeats: int = 1) -> TargetError:
+        """Returns the error of `pgdyno target up`, and asserts that nothing of pgdyno's is left."""
+        with pytest.raises(TargetError) as caught:
+            bring_up(str(write_plan(self.folder / "plan", *targets, repeats=repeats)), lasts="1h", yes=True)
+        assert list(PROVIDER.journals(Home.locate().root)) == []
+        assert self.left() == []
+        return caught.value
+
+    def standing(self, rental: Rental) -> AnyRental | None:
+        return PROVIDER.standing(rental.plan, self.home, SAID.append)
+
+    def journals(self) -> list[str]:
+        """Returns the runs of which this machine has a journal."""
+        return [each.run for each in PROVIDER.journals(self.home)]
+
+    def reaper(self, home: str = "home") -> Reaper:
+        """Returns that of this machine, or of another one, which knows only what the account tells."""
+        return Reaper(self.folder / home)
+
+    def reap(self, home: str = "home", **wanted: Any) -> Sequence[Resource]:
+        """Removes what there is, all of which must go, and returns it."""
+        done = self.reaper(home).reap(Wanted(**wanted), SAID.append)
+        assert done.left == []
+        return done.found
+
+    def asked(self, action: str) -> list[dict[str, Any]]:
+        """Returns the parameters of all requests for an action."""
+        calls = zip(self.calls, self.parameters, strict=True)
+        return [given for name, given in calls if name == action]
+
+    def makes_nothing(self) -> bool:
+        return not [each for each in self.calls if ":Create" in each or each == "ec2:RunInstances"]
 
 
 def use_account(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,60 +125,16 @@ def use_account(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulator]:
-    """A simulated account without real servers."""
+def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Account]:
+    """An account in which the test leaves nothing of pgdyno's, except for what it rents with `rent`."""
     monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
-    with simulated() as simulator:
-        use_account(simulator, monkeypatch)
-        yield simulator
+    with simulated(Account(folder=tmp_path)) as account:
+        use_account(account, monkeypatch)
+        yield account
+        assert account.is_left or [each for each in account.left() if each.startswith("pgdyno-")] == []
 
 
-@pytest.fixture
-def rent(amazon: Simulator, tmp_path: Path) -> Iterator[Rent]:
-    """Rents servers, removes them after the test, and asserts that nothing of them is left."""
-    rented: list[Rental] = []
-
-    def up(*targets: str, repeats: int = 1) -> Rental:
-        rented.append(rental(tmp_path, *targets, repeats=repeats))
-        rented[-1].up()
-        return rented[-1]
-
-    yield up
-    assert [each.down() for each in rented] == [[]] * len(rented)
-    assert [each for each in amazon.left() if each.startswith("pgdyno-")] == []
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    file = tmp_path / "root.pem"
-    file.touch()
-    return file
-
-
-def rental(tmp_path: Path, *targets: str, repeats: int = 1) -> Rental:
-    return begin(plan(tmp_path, *targets, repeats=repeats), tmp_path / "home", SAID.append, 3600)
-
-
-def plan(tmp_path: Path, *targets: str, repeats: int = 1) -> Plan:
-    return load_plan(write_plan(tmp_path / "plan", *targets, repeats=repeats)).plan
-
-
-def failed(tmp_path: Path, *targets: str) -> TargetError:
-    """Returns the error of `pgdyno target up`, and asserts that nothing is left in the account."""
-    error = failed_blindly(tmp_path, *targets)
-    assert Reaper(tmp_path / "another home").find(Wanted()) == []
-    return error
-
-
-def failed_blindly(tmp_path: Path, *targets: str) -> TargetError:
-    """Returns the same error, without a search for what is left."""
-    with pytest.raises(TargetError) as caught:
-        bring_up(str(write_plan(tmp_path / "plan", *targets)), lasts="1h", yes=True)
-    assert list(PROVIDER.journals(Home.locate().root)) == []
-    return caught.value
-
-
-def kill_at(amazon: Simulator, call: str, up: Callable[[], None], nth: int = 1) -> None:
+def kill_at(amazon: Account, call: str, up: Callable[[], None], nth: int = 1) -> None:
     """Runs `up` in a child process, and kills it after the execution of its nth `call`, before the response.
 
     Requests that it sent in parallel are executed, too.
@@ -140,4 +159,5 @@ def kill_at(amazon: Simulator, call: str, up: Callable[[], None], nth: int = 1) 
     amazon.on_call = kill
     _, status = os.waitpid(pid, 0)
     amazon.settle()
+    amazon.on_call = lambda _action, _number: None
     assert os.WIFSIGNALED(status), f"it was not killed at {call}"

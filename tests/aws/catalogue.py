@@ -51,14 +51,13 @@ _PLAIN = ("operatingSystem", "tenancy", "preInstalledSw", "capacitystatus")
 """Attributes that are the same for all products of this list."""
 
 
-def versions(engine: str | None) -> list[dict[str, Any]]:
-    """Returns versions in the format of DescribeDBEngineVersions."""
-    return [
-        {"Engine": name, "EngineVersion": each, "DBParameterGroupFamily": f"{name}{each.partition('.')[0]}"}
-        for name, listed in VERSIONS.items()
-        if name == engine
-        for each in listed
+def DescribeDBEngineVersions(asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - Amazon's names, here and below
+    engine = asked["Engine"]
+    versions = [
+        {"Engine": engine, "EngineVersion": each, "DBParameterGroupFamily": f"{engine}{each.partition('.')[0]}"}
+        for each in VERSIONS[engine]
     ]
+    return {"DBEngineVersions": versions}
 
 
 def check_version(parameters: dict[str, Any]) -> None:
@@ -68,8 +67,9 @@ def check_version(parameters: dict[str, Any]) -> None:
         raise RefusedError("InvalidParameterCombination", f"Cannot find version {version} for {engine}")
 
 
-def products(wanted: dict[str, str]) -> list[str]:
-    """Returns lines of the price list of eu-central-1 as Amazon has them: each is a JSON text."""
+def GetProducts(asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+    """Answers with lines of the price list of eu-central-1: each is a JSON text."""
+    wanted = {each["Field"]: each["Value"] for each in asked["Filters"] if each["Field"] not in _PLAIN}
     found = []
     for family, engine, instance, usage, unit, amount in _PRICES:
         attributes = {"regionCode": "eu-central-1", "databaseEngine": engine, "usagetype": f"EUC1-{usage}"}
@@ -77,11 +77,10 @@ def products(wanted: dict[str, str]) -> list[str]:
             attributes["instanceType"] = instance
         if usage.startswith("PublicIPv4"):
             attributes["group"] = "VPCPublicIPv4Address"
-        wanted = {name: value for name, value in wanted.items() if name not in _PLAIN}
         if all({**attributes, "productFamily": family}.get(name) == value for name, value in wanted.items()):
             terms = {"OnDemand": {"A.B": {"priceDimensions": _dimensions(unit, amount)}}}
             found.append(json.dumps({"product": {"productFamily": family, "attributes": attributes}, "terms": terms}))
-    return found
+    return {"FormatVersion": "aws_v1", "PriceList": found}
 
 
 def _dimensions(unit: str, amount: float) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """Fixtures of tests with a simulated account."""
 
-from tests.aws.account import amazon, rent, root
+from tests.aws.account import amazon
 
-__all__ = ["amazon", "rent", "root"]
+__all__ = ["amazon"]

@@ -6,7 +6,6 @@ CloudWatch, and boto3's own list of codes of expired tokens.
 """
 
 import json
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,22 +26,17 @@ class Credentials:
     """The id of the newest key."""
     expired: set[str] = field(default_factory=set)
     """Ids of keys that the services no longer accept."""
-    _at: tuple[str, int] | None = None
-    _counts: Counter[str] = field(default_factory=Counter)
+    _at: str = ""
 
     def expire(self) -> None:
         self.expired.add(self.now)
 
-    def expire_at(self, action: str, nth: int = 1) -> None:
-        """Makes the newest key expire just before the nth request from now for `action`, such as
-        `rds:DeleteDBInstance`; "*" means any action.
-        """
-        self._at = (action, nth)
-        self._counts.clear()
+    def expire_at(self, action: str) -> None:
+        """Makes the newest key expire just before the next request for `action`, such as `rds:DeleteDBInstance`."""
+        self._at = action
 
     def renew(self) -> dict[str, str]:
         self.now = f"AKIA{len(self.expired):016d}"
-        self._at = None
         return self.environment
 
     @property
@@ -51,11 +45,9 @@ class Credentials:
 
     def check(self, service: str, operation: str, key_id: str) -> None:
         """Raises RefusedError if the key of a request is unknown or has expired."""
-        action = f"{service}:{operation}"
-        self._counts.update((action, "*"))
-        if self._at is not None and self._counts[self._at[0]] >= self._at[1]:
+        if f"{service}:{operation}" == self._at:
             self.expire()
-            self._at = None
+            self._at = ""
         if key_id in self.expired:
             raise RefusedError(expired_code(service), SAID)
         if key_id != self.now:

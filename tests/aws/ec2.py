@@ -10,6 +10,7 @@ from typing import Any
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from tests.aws.clock import Clock
+from tests.aws.refusal import RefusedError
 
 ROOT = "/dev/xvda"
 IMAGES = {
@@ -81,14 +82,13 @@ class Machine:
     @property
     def volumes(self) -> dict[str, Answer]:
         asked = self.asked["BlockDeviceMappings"]
-        return {f"vol-{self.id[2:-1]}{number}": each["Ebs"] for number, each in enumerate(asked)}
+        return {f"vol-{self.id[3:]}{number}": each["Ebs"] for number, each in enumerate(asked)}
 
 
 @dataclass
 class Machines:
     """All instances, and the operations on them."""
 
-    refuse: Callable[[str, str], Exception]
     boot: Callable[[Machine], str]
     """Starts the real host of an instance, and returns its address."""
     ended: Callable[[Machine], None]
@@ -132,19 +132,19 @@ class Machines:
             return {"Instances": [self._described(self.all[self._tokens[token]])]}
         architecture = next((each for id_, each in IMAGES.values() if id_ == asked["ImageId"]), None)
         if architecture is None:
-            raise self.refuse("InvalidAMIID.NotFound", f"The image id '[{asked['ImageId']}]' does not exist")
+            raise RefusedError("InvalidAMIID.NotFound", f"The image id '[{asked['ImageId']}]' does not exist")
         if architecture not in INSTANCE_TYPES[asked["InstanceType"]]["ProcessorInfo"]["SupportedArchitectures"]:
-            raise self.refuse("InvalidParameterValue", f"the architecture {architecture} of the image does not match")
+            raise RefusedError("InvalidParameterValue", f"the architecture {architecture} of the image does not match")
         if len(base64.b64decode(asked.get("UserData", ""))) > LARGEST:
-            raise self.refuse("InvalidParameterValue", "User data is limited to 16384 bytes")
+            raise RefusedError("InvalidParameterValue", "User data is limited to 16384 bytes")
         for each in asked["BlockDeviceMappings"]:
             if each["Ebs"]["VolumeType"] in ("io1", "io2") and "Iops" not in each["Ebs"]:
-                raise self.refuse("MissingParameter", "The parameter iops must be specified")
+                raise RefusedError("MissingParameter", "The parameter iops must be specified")
         zone = self.zone_of(asked["NetworkInterfaces"][0]["SubnetId"])
         self._check_placement(asked, zone)
         if asked.get("DryRun"):
             # EC2 judges the permissions and the request, not the quotas.
-            raise self.refuse("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+            raise RefusedError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
         self.check(asked, zone, (each for each in self.all.values() if each.state != "terminated"))
         tags = {
             each["Key"]: each["Value"]
@@ -164,13 +164,13 @@ class Machines:
         if name is None:
             return
         if name not in self.placements:
-            raise self.refuse("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
+            raise RefusedError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
         if "cluster" not in INSTANCE_TYPES[asked["InstanceType"]]["PlacementGroupInfo"]["SupportedStrategies"]:
             said = f"Cluster placement groups are not supported by the '{asked['InstanceType']}' instance type."
-            raise self.refuse("InvalidParameterCombination", said)
+            raise RefusedError("InvalidParameterCombination", said)
         if {each.zone for each in self._placed(name)} - {zone}:
             said = "A cluster placement group can't span multiple Availability Zones."
-            raise self.refuse("InvalidParameterValue", said)
+            raise RefusedError("InvalidParameterValue", said)
 
     def _placed(self, group: str) -> list[Machine]:
         return [each for each in self.there() if each.asked.get("Placement", {}).get("GroupName") == group]
@@ -178,7 +178,7 @@ class Machines:
     def CreatePlacementGroup(self, asked: Answer) -> Answer:  # noqa: N802
         name = asked["GroupName"]
         if name in self.placements:
-            raise self.refuse("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
+            raise RefusedError("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
         (tagged,) = asked["TagSpecifications"]
         assert tagged["ResourceType"] == "placement-group"
         self.placements[name] = {
@@ -198,9 +198,9 @@ class Machines:
     def DeletePlacementGroup(self, asked: Answer) -> Answer:  # noqa: N802
         name = asked["GroupName"]
         if name not in self.placements:
-            raise self.refuse("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
+            raise RefusedError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
         if self._placed(name):
-            raise self.refuse("InvalidPlacementGroup.InUse", f"The placement group {name} is in use")
+            raise RefusedError("InvalidPlacementGroup.InUse", f"The placement group {name} is in use")
         del self.placements[name]
         return {}
 
@@ -209,7 +209,7 @@ class Machines:
         ids = asked.get("InstanceIds")
         for each in ids or ():
             if each not in self.all:
-                raise self.refuse("InvalidInstanceID.NotFound", f"The instance ID '{each}' does not exist")
+                raise RefusedError("InvalidInstanceID.NotFound", f"The instance ID '{each}' does not exist")
         found = [each for each in self.all.values() if (ids is None or each.id in ids) and _passes(each, asked)]
         return {"Reservations": [{"Instances": [self._described(each)]} for each in found]}
 
@@ -251,7 +251,7 @@ class Machines:
         nitro = INSTANCE_TYPES[machine.asked["InstanceType"]].get("Hypervisor") == "nitro"
         if asked.get("Latest") and not nitro:
             said = "This instance type does not support retrieving the latest console logs."
-            raise self.refuse("UnsupportedOperation", said)
+            raise RefusedError("UnsupportedOperation", said)
         late_s = self.console_late_s if asked.get("Latest") else max(self.console_late_s, CONSOLE_POSTED_S)
         described: Answer = {"InstanceId": machine.id, "Timestamp": datetime.now(UTC)}
         if self.clock.now_s - machine.began_s >= late_s:
@@ -262,7 +262,7 @@ class Machines:
 
     def GetParameter(self, asked: Answer) -> Answer:  # noqa: N802
         if asked["Name"] not in IMAGES:
-            raise self.refuse("ParameterNotFound", asked["Name"])
+            raise RefusedError("ParameterNotFound", asked["Name"])
         return {"Parameter": {"Name": asked["Name"], "Type": "String", "Value": IMAGES[asked["Name"]][0]}}
 
     def CreateTags(self, asked: Answer) -> Answer | None:  # noqa: N802
@@ -298,7 +298,7 @@ class Machines:
         described: Answer = {
             "InstanceId": machine.id,
             "InstanceType": machine.asked["InstanceType"],
-            "CpuOptions": {"CoreCount": cores(machine.asked["InstanceType"]), "ThreadsPerCore": 1},
+            "CpuOptions": {"CoreCount": vcpus(machine.asked["InstanceType"]), "ThreadsPerCore": 1},
             "State": {"Code": 16, "Name": machine.state},
             "Placement": {"AvailabilityZone": machine.zone},
             "LaunchTime": datetime.now(UTC),
@@ -321,7 +321,7 @@ class Machines:
         return described
 
 
-def cores(name: str) -> int:
+def vcpus(name: str) -> int:
     """Returns the number of vCPU of a type, each of which counts as a core here."""
     return int(INSTANCE_TYPES[name]["VCpuInfo"]["DefaultVCpus"])
 

@@ -4,8 +4,8 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -100,17 +100,3 @@ def _handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
-
-
-@contextmanager
-def serving(answer: Answer, report: Callable[[str], None]) -> Iterator[Endpoint]:
-    """Serves requests until the block ends."""
-    server = Endpoint(answer, report)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

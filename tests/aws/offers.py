@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from moto.ec2.models.instance_types import INSTANCE_TYPES
-
 from tests.aws.catalogue import VERSIONS
-from tests.aws.ec2 import Machine
+from tests.aws.ec2 import Machine, vcpus
 from tests.aws.refusal import RefusedError
 
 ENGINES = {
@@ -22,33 +20,20 @@ ENGINES = {
         "db.serverless", "db.r8g.large", "db.r5.2xlarge", "db.r5.4xlarge", "db.r6g.4xlarge", "db.t4g.medium",
     ),
 }  # fmt: skip
-STORAGE: dict[str, dict[str, dict[str, Any]]] = {
+
+
+def _storage(least_gb: int, **limits: tuple[float, float]) -> dict[str, float]:
+    named = {"StorageSize": (least_gb, 65536), **limits}
+    return {f"{end}{name}": limit for name, of in named.items() for end, limit in zip(("Min", "Max"), of, strict=True)}
+
+
+_IOPS = {"IopsPerDbInstance": (1000, 256000)}
+STORAGE: dict[str, dict[str, dict[str, float]]] = {
     "postgres": {
-        "gp2": {"MinStorageSize": 20, "MaxStorageSize": 65536},
-        "gp3": {
-            "MinStorageSize": 20,
-            "MaxStorageSize": 65536,
-            "MinIopsPerDbInstance": 3000,
-            "MaxIopsPerDbInstance": 64000,
-            "MinStorageThroughputPerDbInstance": 125,
-            "MaxStorageThroughputPerDbInstance": 4000,
-        },
-        "io1": {
-            "MinStorageSize": 100,
-            "MaxStorageSize": 65536,
-            "MinIopsPerDbInstance": 1000,
-            "MaxIopsPerDbInstance": 256000,
-            "MinIopsPerGib": 0.5,
-            "MaxIopsPerGib": 50.0,
-        },
-        "io2": {
-            "MinStorageSize": 100,
-            "MaxStorageSize": 65536,
-            "MinIopsPerDbInstance": 1000,
-            "MaxIopsPerDbInstance": 256000,
-            "MinIopsPerGib": 0.5,
-            "MaxIopsPerGib": 1000.0,
-        },
+        "gp2": _storage(20),
+        "gp3": _storage(20, IopsPerDbInstance=(3000, 64000), StorageThroughputPerDbInstance=(125, 4000)),
+        "io1": _storage(100, **_IOPS, IopsPerGib=(0.5, 50.0)),
+        "io2": _storage(100, **_IOPS, IopsPerGib=(0.5, 1000.0)),
     },
     "aurora-postgresql": {"aurora": {}, "aurora-iopt1": {}},
 }
@@ -64,13 +49,7 @@ class Offers:
 
     region: str
     quotas: dict[str, float] = field(
-        default_factory=lambda: {
-            STANDARD: 256.0,
-            STANDARD_SPOT: 256.0,
-            IO1: 300_000.0,
-            IO2: 100_000.0,
-            "L-7A658B76": 50.0,
-        }
+        default_factory=lambda: dict.fromkeys((STANDARD, STANDARD_SPOT), 256.0) | dict.fromkeys((IO1, IO2), 100_000.0)
     )
     databases: int = 40
     """The most database instances."""
@@ -86,8 +65,7 @@ class Offers:
 
     # ---- databases ----
 
-    def orderable(self, asked: Answer) -> Answer:
-        """Answers DescribeOrderableDBInstanceOptions."""
+    def DescribeOrderableDBInstanceOptions(self, asked: Answer) -> Answer:  # noqa: N802 - Amazon's names, here and below
         engine, version, name = asked["Engine"], asked.get("EngineVersion"), asked.get("DBInstanceClass")
         options = [
             {
@@ -125,13 +103,13 @@ class Offers:
 
     # ---- hosts ----
 
-    def quota(self, asked: Answer) -> Answer:
+    def GetServiceQuota(self, asked: Answer) -> Answer:  # noqa: N802
         code = asked["QuotaCode"]
         if code not in self.quotas:
             raise RefusedError("NoSuchResourceException", f"no quota {code}")
         return {"Quota": {"ServiceCode": asked["ServiceCode"], "QuotaCode": code, "Value": self.quotas[code]}}
 
-    def offerings(self, asked: Answer) -> Answer:
+    def DescribeInstanceTypeOfferings(self, asked: Answer) -> Answer:  # noqa: N802
         assert asked["LocationType"] == "availability-zone"
         (wanted,) = (each["Values"] for each in asked["Filters"] if each["Name"] == "instance-type")
         found = [{"InstanceType": name, "Location": zone} for name in wanted for zone in self.zones_of(name)]
@@ -156,11 +134,6 @@ class Offers:
             held = sum(_iops(each.asked, kind) for each in there)
             if held + _iops(asked, kind) > self.quotas[code]:
                 raise RefusedError("MaxIOPSLimitExceeded", "You have exceeded your maximum total IOPS limit")
-
-
-def vcpus(name: str) -> int:
-    """Returns the number of vCPU of a type of EC2."""
-    return int(INSTANCE_TYPES[name]["VCpuInfo"]["DefaultVCpus"])
 
 
 def is_spot(asked: Answer) -> bool:

@@ -1,35 +1,36 @@
 """Plans with rented servers."""
 
+import os
 from pathlib import Path
 
 ALLOW = '["203.0.113.7/32"]'
+HERE, ELSEWHERE = ("c7i.large", "m8g.large") if os.uname().machine == "x86_64" else ("m8g.large", "c7i.large")
+"""Types of this machine's architecture, and of another."""
+ROOT = Path(__file__)
+"""Stands for the certificate of the authority where nobody connects."""
 
 
-def rds(root: Path, **more: str) -> str:
-    keys = {"version": '"18"', "instance": '"db.m7g.large"', "allow": ALLOW, "tls_root": f'"{root}"'} | more
-    return _target("rds", keys)
+def rds(root: Path = ROOT, /, **more: str) -> str:
+    return _target("rds", {"instance": '"db.m7g.large"', "tls_root": f'"{root}"'} | more)
 
 
-def aurora(root: Path, **more: str) -> str:
-    keys = {"version": '"18"', "instance": '"db.r8g.large"', "allow": ALLOW, "tls_root": f'"{root}"'} | more
-    return _target("aurora", keys)
+def aurora(root: Path = ROOT, /, **more: str) -> str:
+    return _target("aurora", {"instance": '"db.r8g.large"', "tls_root": f'"{root}"'} | more)
 
 
 def ec2(**more: str) -> str:
-    """Returns a target of kind ec2, likewise."""
-    keys = {"version": '"18"', "instance": '"m7g.large"', "allow": ALLOW} | more
-    return _target("ec2", keys)
+    return _target("ec2", {"instance": '"m7g.large"'} | more)
 
 
 def generator(**more: str) -> str:
     """Returns a generator in TOML, which must come after all targets."""
-    lines = [f"{name} = {value}" for name, value in ({"kind": '"ec2"', "allow": ALLOW} | more).items()]
-    return "\n".join(["[generator]", *lines, ""])
+    keys = {"kind": '"ec2"', "instance": f'"{HERE}"', "allow": ALLOW} | more
+    return "\n".join(["[generator]", *(f"{name} = {value}" for name, value in keys.items()), ""])
 
 
 def _target(kind: str, keys: dict[str, str]) -> str:
-    lines = [f"[target.{kind}]", f'kind = "{kind}"', *(f"{name} = {value}" for name, value in keys.items())]
-    return "\n".join(lines) + "\n"
+    keys = {"kind": f'"{kind}"', "version": '"18"', "allow": ALLOW} | keys
+    return "\n".join([f"[target.{kind}]", *(f"{name} = {value}" for name, value in keys.items()), ""])
 
 
 def write_plan(folder: Path, *targets: str, repeats: int = 1, more: str = "") -> Path:

@@ -1,19 +1,20 @@
-"""A real PostgreSQL with TLS at the addresses of simulated servers."""
+"""A real PostgreSQL with TLS at the addresses of simulated servers of RDS and Aurora, and real hosts next to it."""
+
+from pathlib import Path
 
 from psycopg import sql
 
-from tests.aws.host_interface import Hosts
+from tests.aws.ec2_hosts import Ec2Hosts
 from tests.postgres.tls_server import TlsServer
 
 DATABASES = ("pgdyno", "pgdyno_template")
 
 
-class PostgresHosts(Hosts):
-    """Runs one real server for one simulated server at a time: a new server is empty or has the data of its
-    snapshot.
-    """
+class PostgresHosts(Ec2Hosts):
+    """Runs one real server for one simulated database at a time: a new one is empty or has the data of its snapshot."""
 
-    def __init__(self, server: TlsServer) -> None:
+    def __init__(self, server: TlsServer, folder: Path) -> None:
+        super().__init__(server.installed, folder)
         self.port = server.port
         self._server = server
         self.origins: list[str | None] = []

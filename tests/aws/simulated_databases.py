@@ -12,7 +12,7 @@ from moto.rds.models import rds_backends
 
 from tests.aws.host_interface import Hosts
 from tests.aws.identity import ACCOUNT
-from tests.aws.parameters import check_change
+from tests.aws.parameter_groups import check_change
 from tests.aws.refusal import RefusedError
 from tests.aws.simulated_metrics import Telling
 from tests.aws.simulated_snapshots import BY_CREATE, CLUSTERS, INSTANCES, Service, Snapshots

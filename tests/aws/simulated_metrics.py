@@ -48,7 +48,7 @@ VOLUME: Mapping[str, float] = {
 BILLED: Mapping[str, float] = {"VolumeReadIOPs": 1_000.0, "VolumeWriteIOPs": 300_000.0}
 """The requests to the storage of a cluster in five minutes, which Amazon bills."""
 NAMESPACES = {"AWS/RDS": CLOUDWATCH, "AWS/EC2": HOST, "AWS/EBS": VOLUME}
-MEANS = {*CLOUDWATCH, "VolumeQueueLength", "VolumeIOPSExceededCheck", "VolumeThroughputExceededCheck"}
+MEANS = {*CLOUDWATCH, *BILLED, "VolumeQueueLength", "VolumeIOPSExceededCheck", "VolumeThroughputExceededCheck"}
 WAITS: Mapping[str, float] = {"CPU": 0.5, "IO:WALSync": 0.25, "Timeout:VacuumDelay": 0.0}
 """Active sessions in every second, by Performance Insights' name of the wait event."""
 PORTION = 4000
@@ -91,28 +91,18 @@ class Telling:
         for query in parameters["MetricDataQueries"]:
             metric = query["MetricStat"]["Metric"]
             (instance,) = (each["Value"] for each in metric["Dimensions"])
-            if metric["MetricName"] in BILLED:
-                found.append(self._billed(query, parameters))
-                continue
-            value = NAMESPACES[metric["Namespace"]].get(metric["MetricName"]) if instance in there else None
-            assert query["MetricStat"]["Period"] == MINUTE_S
+            name, period_s = metric["MetricName"], MINUTE_S
+            value = NAMESPACES[metric["Namespace"]].get(name) if instance in there else None
+            if name in BILLED:
+                assert metric["Dimensions"][0]["Name"] == "DBClusterIdentifier"
+                value, period_s = BILLED[name], 5 * MINUTE_S
+            assert query["MetricStat"]["Period"] == period_s
             if value is not None:
-                assert query["MetricStat"]["Stat"] == ("Average" if metric["MetricName"] in MEANS else "Sum")
-            times = self._ends(f"GetMetricData {query['Id']}", parameters, MINUTE_S) if value is not None else []
-            told = {"Timestamps": [each - MINUTE_S for each in times], "Values": [value] * len(times)}
-            found.append({"Id": query["Id"], "Label": metric["MetricName"], "StatusCode": "Complete", **told})
+                assert query["MetricStat"]["Stat"] == ("Average" if name in MEANS else "Sum")
+            times = self._ends(f"GetMetricData {query['Id']}", parameters, period_s) if value is not None else []
+            told = {"Timestamps": [each - period_s for each in times], "Values": [value] * len(times)}
+            found.append({"Id": query["Id"], "Label": name, "StatusCode": "Complete", **told})
         return {"MetricDataResults": found, "Messages": []}
-
-    def _billed(self, query: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
-        metric, period_s = query["MetricStat"]["Metric"], query["MetricStat"]["Period"]
-        assert (period_s, query["MetricStat"]["Stat"]) == (5 * MINUTE_S, "Average")
-        assert metric["Dimensions"][0]["Name"] == "DBClusterIdentifier"
-        times = self._ends(f"GetMetricData {query['Id']}", parameters, period_s)
-        told = {
-            "Timestamps": [each - period_s for each in times],
-            "Values": [BILLED[metric["MetricName"]]] * len(times),
-        }
-        return {"Id": query["Id"], "Label": metric["MetricName"], "StatusCode": "Complete", **told}
 
     def GetResourceMetrics(self, parameters: dict[str, Any], there: set[str]) -> dict[str, Any]:  # noqa: N802
         del there

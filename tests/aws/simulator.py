@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from botocore.awsrequest import AWSPreparedRequest
@@ -25,15 +25,14 @@ from moto.ec2.models import ec2_backends
 from moto.moto_api._internal.models import moto_api_backend
 
 from pgdyno.targets.aws.policy import policy
-from tests.aws import catalogue, schedules
+from tests.aws import catalogue, parameter_groups, schedules
 from tests.aws.clock import Clock
 from tests.aws.credentials import Credentials
 from tests.aws.ec2 import Machines, references
-from tests.aws.endpoint import serving
+from tests.aws.endpoint import Endpoint
 from tests.aws.host_interface import Hosts
 from tests.aws.identity import ACCOUNT, REGION, in_policies, judged
 from tests.aws.offers import Offers
-from tests.aws.parameters import page
 from tests.aws.refusal import RefusedError
 from tests.aws.schedules import Schedules
 from tests.aws.shapes import (
@@ -47,6 +46,7 @@ from tests.aws.simulated_databases import MAKE_CLUSTER, MAKE_INSTANCE, POLLS, Da
 from tests.aws.simulated_metrics import Telling
 from tests.aws.simulated_snapshots import CLUSTERS, INSTANCES, Snapshots
 from tests.aws.visibility import HIDDEN_S, Visibility
+from tests.listening import serving
 
 __all__ = ["ACCOUNT", "REGION", "Fault", "Simulator", "simulated"]
 _SIGNED = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
@@ -115,9 +115,14 @@ class Simulator:
         self.offers = Offers(self.region)
         self.databases = Databases(self.region, self.hosts, self.telling, self.snapshots, self.visibility)
         self.machines = Machines(
-            RefusedError, self.hosts.booted, self.hosts.ended, self._zone, self.offers.check_host,
+            self.hosts.booted, self.hosts.ended, self._zone, self.offers.check_host,
             self.hosts.console, self.clock,
         )  # fmt: skip
+
+    @property
+    def _parts(self) -> tuple[object, ...]:
+        """Returns what carries out operations of its own, by Amazon's names."""
+        return self.databases, self.machines, self.schedules, self.offers, catalogue, parameter_groups
 
     def _zone(self, subnet: str) -> str:
         return str(ec2_backends[ACCOUNT][self.region].get_subnet(subnet).availability_zone)
@@ -238,14 +243,11 @@ class Simulator:
         own = (
             getattr(self, f"_{operation}", None)
             or self._told(operation)
-            or getattr(self.databases, operation, None)
-            or getattr(self.machines, operation, None)
-            or getattr(self.schedules, operation, None)
+            or next((getattr(each, operation) for each in self._parts if hasattr(each, operation)), None)
         )
         found = None if own is None else own(parameters)
         if found is not None:
             self.visibility.made(operation, parameters, found)
-        if found is not None:
             return 200, write_reply(service, operation, found)
         self._before(operation, parameters)
         status, reply = self._by_moto(service, headers, body)
@@ -327,28 +329,10 @@ class Simulator:
 
     # ---- what moto has no answer for ----
 
-    def _DescribeDBEngineVersions(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        return {"DBEngineVersions": catalogue.versions(parameters.get("Engine"))}
-
-    def _DescribeEngineDefaultParameters(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        return {"EngineDefaults": page(parameters, cluster=False)}
-
-    def _DescribeEngineDefaultClusterParameters(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        return {"EngineDefaults": page(parameters, cluster=True)}
-
-    def _DescribeOrderableDBInstanceOptions(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        return self.offers.orderable(parameters)
-
     def _DescribeAccountAttributes(self, _parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         known = self.rds.databases.values()
         found = self.offers.account(len(known), sum(int(each.allocated_storage or 0) for each in known))
         return {"AccountQuotas": [*found["AccountQuotas"], *self.snapshots.quotas(self.rds)]}
-
-    def _GetServiceQuota(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        return self.offers.quota(parameters)
-
-    def _DescribeInstanceTypeOfferings(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        return self.offers.offerings(parameters)
 
     def _GetRole(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         name = parameters["RoleName"]
@@ -362,10 +346,6 @@ class Simulator:
 
     def _DescribeRegions(self, _parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         return {"Regions": [{"RegionName": name} for name in (REGION, "us-east-1")]}
-
-    def _GetProducts(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        wanted = {each["Field"]: each["Value"] for each in parameters["Filters"]}
-        return {"FormatVersion": "aws_v1", "PriceList": catalogue.products(wanted)}
 
     # ---- for tests ----
 
@@ -412,14 +392,17 @@ def _means(fault: Fault, operation: str, parameters: dict[str, Any]) -> bool:
     return fault.operation == operation and fault.times > 0 and not parameters.get("DryRun") and fault.when(parameters)
 
 
+S = TypeVar("S", bound=Simulator)
+
+
 @contextmanager
-def simulated(hosts: Hosts | None = None, region: str = REGION) -> Iterator[Simulator]:
+def simulated(simulator: S) -> Iterator[S]:
     """Simulates an account that has only its default VPC, until the block ends."""
     # pgdyno describes no images: loading moto's thousand for each region would take half of a test
     os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
     moto_api_backend.reset()
-    simulator = Simulator(hosts or Hosts(), region=region)
-    with serving(simulator.answer, simulator.problems.append) as endpoint:
-        simulator.url, simulator.settle = endpoint.url, endpoint.settle
+    endpoint = Endpoint(simulator.answer, simulator.problems.append)
+    simulator.url, simulator.settle = endpoint.url, endpoint.settle
+    with serving(endpoint):
         yield simulator
     assert not simulator.problems, "\n".join(simulator.problems)

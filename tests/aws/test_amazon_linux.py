@@ -8,9 +8,8 @@ from pathlib import Path
 from pgdyno.plan import load_plan
 from pgdyno.targets.aws.hosts.schema import Ec2Target
 from pgdyno.targets.aws.hosts.user_data import Host, _config, new_nonce, server
-from tests.aws.account import Rent
+from tests.aws.account import Account
 from tests.aws.plans import ec2, write_plan
-from tests.aws.simulator import Simulator
 
 AMAZON_LINUX = {"system": '"amazon-linux-2023"', "packages": '"distribution"', "version": '"16"'}
 RECORD = 'echo "$(basename "$0") $*" >> "$DID"'
@@ -81,7 +80,7 @@ def test_the_server_comes_from_amazons_packages(tmp_path: Path) -> None:
     assert (tmp_path / "dev/console").read_text().count(f"pgdyno host key {nonce} ssh-ed25519 AAAAkey\n") == 6
 
 
-def test_its_image_is_asked_for(amazon: Simulator, rent: Rent) -> None:
-    rent(ec2(**AMAZON_LINUX))
+def test_its_image_is_asked_for(amazon: Account) -> None:
+    amazon.rent(ec2(**AMAZON_LINUX))
     (machine,) = amazon.machines.all.values()
     assert machine.asked["ImageId"] == "ami-al2023arm"

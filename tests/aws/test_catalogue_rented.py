@@ -9,7 +9,7 @@ from pgdyno.targets.aws import rental as life
 from pgdyno.targets.aws.pricing.rental_costs import rented_targets
 from pgdyno.targets.aws.rental import begin
 from tests.aws.account import use_account
-from tests.aws.simulator import simulated
+from tests.aws.simulator import Simulator, simulated
 
 REGIONS = {
     "graviton-pgbench": "us-east-1",
@@ -31,7 +31,7 @@ def test_a_plan_of_the_catalogue_passes(name: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.7")
     monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
     monkeypatch.setattr(life, "tls_root", lambda *_: tmp_path / "root.pem")
-    with simulated(region=REGIONS[name]) as simulator:
+    with simulated(Simulator(region=REGIONS[name])) as simulator:
         use_account(simulator, monkeypatch)
         said: list[str] = []
         rental = begin(load_plan(name).plan, tmp_path, said.append, 24 * 3600)

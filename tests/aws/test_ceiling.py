@@ -28,9 +28,10 @@ from pgdyno.targets.aws.pricing.rental_costs import (
 )
 from pgdyno.targets.rented.estimate import RESERVE
 from pgdyno.targets.rented.rental import GENERATOR, Load
-from tests.aws.account import Rent, plan
+from tests.aws.account import Account
+from tests.aws.instances import take_snapshot
 from tests.aws.plans import aurora, ec2, generator, rds, write_plan
-from tests.aws.simulator import REGION, Fault, Simulator
+from tests.aws.simulator import REGION, Fault
 from tests.present import present
 
 CATALOGUE = ("graviton-pgbench", "aurora-sysbench", "pgecons-queries", "pgecons-tprocc")
@@ -78,9 +79,9 @@ class Dearest:
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_a_run_with_the_dearest_choices_stops_before_its_most(amazon: Simulator, tmp_path: Path, name: str) -> None:
+def test_a_run_with_the_dearest_choices_stops_before_its_most(amazon: Account, name: str) -> None:
     amazon.denied = {"pricing:GetProducts"}
-    rented, prices = load_plan(name).plan, Prices(tmp_path)
+    rented, prices = load_plan(name).plan, Prices(amazon.folder)
     found = estimate(rented, prices, "")
     assert found.most is not None
     assert present(found.total) < found.most
@@ -115,35 +116,29 @@ def run_on(dearest: Dearest, most: float, slower: float) -> tuple[int, float]:
     return done, dearest.cost(now + timedelta(seconds=REMOVAL_S))
 
 
-@pytest.mark.usefixtures("amazon")
 @pytest.mark.parametrize("duration", ["1s", "60s", "1h", "6h"])
-@pytest.mark.parametrize("repeats", [1, 6])
-def test_a_run_that_goes_as_planned_is_not_stopped(tmp_path: Path, root: Path, duration: str, repeats: int) -> None:
-    file = write_plan(tmp_path / "plan", aurora(root), rds(root, instead='["db.m8g.large"]'), repeats=repeats)
-    rented, prices = load_plan(file, [f"trial.duration={duration}"]).plan, Prices(tmp_path)
-    found = estimate(rented, prices, REGION)
-    done, cost = run_on(Dearest(rented, prices, IO, REGION), present(found.most), 1.0)
-    assert done >= 2 * repeats
-    assert cost <= present(found.most)
+def test_a_run_that_goes_as_planned_is_not_stopped(amazon: Account, duration: str) -> None:
+    prices = Prices(amazon.folder)
+    for repeats in (1, 6):
+        targets = aurora(), rds(instead='["db.m8g.large"]')
+        rented = amazon.plan(*targets, repeats=repeats, changes=[f"trial.duration={duration}"])
+        found = estimate(rented, prices, REGION)
+        done, cost = run_on(Dearest(rented, prices, IO, REGION), present(found.most), 1.0)
+        assert done >= 2 * repeats
+        assert cost <= present(found.most)
 
 
-def test_servers_outlast_the_planned_run() -> None:
-    for name in CATALOGUE:
-        rented = load_plan(name).plan
+def test_servers_outlast_the_planned_run(tmp_path: Path) -> None:
+    # a run that copies much data on a slow volume, too
+    changes = ["workload.scale=10000", "trial.repeats=40", "reset.method=template"]
+    slow = load_plan(write_plan(tmp_path, ec2(data='{ size = "500GB" }')), changes).plan
+    for rented in (slow, *(load_plan(name).plan for name in CATALOGUE)):
         assert lasts_s(rented) >= 3600 * (hours_of(rented) or 0.0)
 
 
-def test_servers_outlast_a_run_that_copies_much_data_on_a_slow_volume(tmp_path: Path) -> None:
-    changes = ["workload.scale=10000", "trial.repeats=40", "reset.method=template"]
-    rented = load_plan(write_plan(tmp_path, ec2(data='{ size = "500GB" }')), changes).plan
-    assert lasts_s(rented) >= 3600 * (hours_of(rented) or 0.0)
-
-
-@pytest.mark.usefixtures("amazon")
-def test_the_dearest_of_instead_counts(tmp_path: Path, root: Path) -> None:
-    target = rds(root, instead='["db.m8g.large", "db.t4g.micro"]', region='"eu-central-1"')
-    rented = plan(tmp_path, target)
-    prices = Prices(tmp_path)
+def test_the_dearest_of_instead_counts(amazon: Account) -> None:
+    rented = amazon.plan(rds(instead='["db.m8g.large", "db.t4g.micro"]', region='"eu-central-1"'))
+    prices = Prices(amazon.folder)
     found = estimate(rented, prices, "")
     assert found.items[0].what == "db.m7g.large"
     dearest = items_of(rented, prices, "", dearest=True)
@@ -151,13 +146,12 @@ def test_the_dearest_of_instead_counts(tmp_path: Path, root: Path) -> None:
     assert found.most == highest_cost(dearest, 1.5 * present(found.hours))
 
 
-def test_accrued_cost_uses_the_price_of_the_created_instance(amazon: Simulator, root: Path, rent: Rent) -> None:
-    amazon.faults = [
-        Fault(
-            "CreateDBInstance", "InsufficientDBInstanceCapacity", when=lambda asked: "m7g" in asked["DBInstanceClass"]
-        )
-    ]
-    rented = rent(rds(root, instead='["db.m8g.large"]', public="false"), aurora(root, public="false"))
+def test_accrued_cost_uses_the_price_of_the_created_instance(amazon: Account) -> None:
+    def is_taken(asked: dict[str, str]) -> bool:
+        return "m7g" in asked["DBInstanceClass"]
+
+    amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", when=is_taken)]
+    rented = amazon.rent(rds(instead='["db.m8g.large"]', public="false"), aurora(public="false"))
     now = datetime.now(UTC) + timedelta(hours=2)
     found = present(rented.accrued(now, Load(rented.journal.begun, 3600.0, 0.0)))
     rates = 0.3 + 0.1 * 20 / 730 + 0.3 + 0.12 / 730
@@ -165,54 +159,39 @@ def test_accrued_cost_uses_the_price_of_the_created_instance(amazon: Simulator, 
     # CloudWatch has counted all but the last minutes of two hours
     assert rates * 2 + requests * 0.9 < found[0] < rates * 2.1 + requests * 1.1 + 0.2e-6 * 2 * MOST_IO * 600
     assert found[1] - found[0] == pytest.approx(rates + 0.2e-6 * 2 * MOST_IO * 3600, rel=0.01)
-    (made,) = [
-        given
-        for name, given in zip(amazon.calls, amazon.parameters, strict=True)
-        if name == "rds:CreateDBInstance" and given["DBInstanceClass"] == "db.m8g.large"
-    ]
+    (made,) = (each for each in amazon.asked("rds:CreateDBInstance") if each["DBInstanceClass"] == "db.m8g.large")
     assert made["EngineLifecycleSupport"] == "open-source-rds-extended-support-disabled"
 
 
-def test_the_size_of_a_snapshot_counts_where_it_is_known(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    amazon.rds.create_db_instance(
-        {
-            "db_instance_identifier": "origin",
-            "allocated_storage": 300,
-            "engine": "postgres",
-            "engine_version": "18.1",
-            "db_instance_class": "db.m7g.large",
-            "master_username": "pgdyno",
-            "master_user_password": "secret-enough",
-        }
-    )
-    amazon.rds.create_db_snapshot("origin", "mine")
-    restored = plan(tmp_path, rds(root, snapshot='"mine"', region='"eu-central-1"'))
-    (volume,) = [each for each in estimate(restored, Prices(tmp_path), "").items if each.what == "gp3"]
+def test_the_size_of_a_snapshot_counts_where_it_is_known(amazon: Account) -> None:
+    take_snapshot(amazon, "mine")
+    amazon.rds.database_snapshots["mine"].allocated_storage = 300
+    restored, prices = amazon.plan(rds(snapshot='"mine"', region='"eu-central-1"')), Prices(amazon.folder)
+    (volume,) = [each for each in estimate(restored, prices, "").items if each.what == "gp3"]
     assert volume.count == 300
     amazon.denied = {"rds:DescribeDBSnapshots"}
-    found = estimate(restored, Prices(tmp_path), "")
+    found = estimate(restored, prices, "")
     assert ([each.what for each in found.unknown], found.most) == (["gp3"], None)
 
 
-def test_extended_support_is_priced_or_refused(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_extended_support_is_priced_or_refused(amazon: Account) -> None:
     amazon.denied = {"pricing:GetProducts"}
     old = {"version": '"12"', "region": '"us-east-1"', "instance": '"db.r5.2xlarge"'}
     with pytest.raises(PlanError) as caught:
-        plan(tmp_path, rds(root, **old))
+        amazon.plan(rds(**old))
     assert ["past its standard support" in each.message for each in caught.value.problems] == [True]
-    asked = plan(tmp_path, rds(root, extended_support="true", **old))
-    (support,) = [each for each in estimate(asked, Prices(tmp_path), "").items if each.unit == "vCPU"]
+    asked = amazon.plan(rds(extended_support="true", **old))
+    (support,) = [each for each in estimate(asked, Prices(amazon.folder), "").items if each.unit == "vCPU"]
     assert support.count == 8
     assert support.hourly == pytest.approx(0.8)
 
 
-@pytest.mark.usefixtures("amazon")
-def test_a_copy_takes_as_long_as_the_volume_lets_it(tmp_path: Path, root: Path) -> None:
-    hours = {}
-    for kind, more in (("slow", {}), ("fast", {"storage": '"400GB"'})):
-        target, reset = rds(root, region='"eu-central-1"', **more), '[reset]\nmethod = "template"\n'
-        file = write_plan(tmp_path / kind, target, generator(instance='"t4g.micro"'), repeats=10, more=reset)
-        found = estimate(load_plan(file, ["workload.scale=1000"]).plan, Prices(tmp_path), "")
-        hours[kind] = present(found.hours)
+def test_a_copy_takes_as_long_as_the_volume_lets_it(amazon: Account) -> None:
+    hours = []
+    for more in ({}, {"storage": '"400GB"'}):
+        targets = rds(region='"eu-central-1"', **more), generator(instance='"t4g.micro"')
+        changes = ["workload.scale=1000", "reset.method=template"]
+        asked = amazon.plan(*targets, repeats=10, changes=changes)
+        hours.append(present(estimate(asked, Prices(amazon.folder), "").hours))
     # ten copies of 15 GB, read and written at 125 MB/s or at 500 MB/s, where a local disk's 300 MB/s are assumed
-    assert hours["slow"] - hours["fast"] > 10 * 15_000 * (2 / 125 - 1 / 300) / 3600 * 0.9
+    assert hours[0] - hours[1] > 10 * 15_000 * (2 / 125 - 1 / 300) / 3600 * 0.9

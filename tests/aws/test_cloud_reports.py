@@ -51,7 +51,7 @@ class Recorder(CloudRecorder):
 @pytest.fixture
 def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
     """An account with the instance that a run made."""
-    with simulated() as simulator:
+    with simulated(Simulator()) as simulator:
         use_account(simulator, monkeypatch)
         monkeypatch.setattr(boto3_clients, "time", time)
         monkeypatch.setattr(boto3_clients, "FIRST_S", 0.01)
@@ -65,8 +65,7 @@ def run_of(
     tmp_path: Path, way: NetworkPathRecord | None = None, attempts: int = 1
 ) -> tuple[Recorder, TrialRecord, list[str]]:
     """A run with one complete trial, on a server that is there; and what it says."""
-    (tmp_path / "root.pem").touch()
-    plan = load_plan(write_plan(tmp_path / "plan", rds(tmp_path / "root.pem", region=f'"{REGION}"'))).plan
+    plan = load_plan(write_plan(tmp_path / "plan", rds(region=f'"{REGION}"'))).plan
     journal = Journal(tmp_path / f"{BEGUN}.jsonl", plan.name, "", datetime.now(UTC))
     rental = Rental(plan, journal, lambda _: None, root=tmp_path, clouds={REGION: Cloud(REGION)})
     folder = RunFolder.create(tmp_path, sample_manifest())

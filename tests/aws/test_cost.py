@@ -5,33 +5,26 @@ import re
 import tomllib
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
 from pgdyno.commands.support.rental_cost import Consent, agree, as_json, lines
 from pgdyno.errors import UsageError
-from pgdyno.plan import Plan, load_plan
+from pgdyno.plan import load_plan
 from pgdyno.targets.aws.pricing.duration import hours_of
 from pgdyno.targets.aws.pricing.prices import INSTANCES, Prices, Usage, list_prices
 from pgdyno.targets.aws.pricing.rental_costs import estimate
 from pgdyno.targets.rented.estimate import HOURS_A_MONTH, Origin, price_list
-from tests.aws.plans import aurora, rds, write_plan
-from tests.aws.simulator import REGION, Simulator
+from tests.aws.account import Account
+from tests.aws.plans import aurora, rds
+from tests.aws.simulator import REGION
 from tests.present import present
 
 
-def plan(tmp_path: Path, *targets: str) -> Plan:
-    (tmp_path / "root.pem").touch()
-    return load_plan(write_plan(tmp_path / "plan", *targets)).plan
-
-
-def test_instances_and_storage_by_the_hour(amazon: Simulator, tmp_path: Path) -> None:
-    root = tmp_path / "root.pem"
-    root.touch()
-    of_rds = rds(root, storage='"500GB"', iops="13000", throughput="600")
-    both = plan(tmp_path, of_rds, aurora(root, storage_type='"io-optimized"'))
-    found = estimate(both, Prices(tmp_path), REGION, 2.0)
+def test_instances_and_storage_by_the_hour(amazon: Account) -> None:
+    of_rds = rds(storage='"500GB"', iops="13000", throughput="600")
+    both = amazon.plan(of_rds, aurora(storage_type='"io-optimized"'))
+    found = estimate(both, Prices(amazon.folder), REGION, 2.0)
     assert [
         (each.target, each.what, each.count, each.unit, each.rate.amount if each.rate else None) for each in found.items
     ] == [
@@ -51,51 +44,44 @@ def test_instances_and_storage_by_the_hour(amazon: Simulator, tmp_path: Path) ->
     assert listed.target["rds"].total(1.0) == pytest.approx(8760 * 0.205 + 12 * (50 + 20 + 8))
     # asked once for each line
     assert amazon.calls.count("pricing:GetProducts") == 7
-    assert estimate(both, Prices(tmp_path), REGION, 2.0) == found
+    assert estimate(both, Prices(amazon.folder), REGION, 2.0) == found
     assert amazon.calls.count("pricing:GetProducts") == 7
 
 
-def test_a_serverless_instance_costs_its_most_capacity(amazon: Simulator, tmp_path: Path) -> None:
-    del amazon
-    root = tmp_path / "root.pem"
+def test_a_serverless_instance_costs_its_most_capacity(amazon: Account) -> None:
     for storage, amount in (("standard", 0.14), ("io-optimized", 0.18)):
-        serverless = aurora(
-            root, instance='"db.serverless"', capacity="{ min = 0.5, max = 64 }", storage_type=f'"{storage}"'
-        )
-        found = estimate(plan(tmp_path, serverless), Prices(tmp_path), REGION, 2.0)
+        capacity = {"instance": '"db.serverless"', "capacity": "{ min = 0.5, max = 64 }"}
+        serverless = aurora(storage_type=f'"{storage}"', **capacity)
+        found = estimate(amazon.plan(serverless), Prices(amazon.folder), REGION, 2.0)
         (item,) = [each for each in found.items if each.what == "db.serverless"]
         assert item.words == "64 ACU of db.serverless"
         assert item.hourly == pytest.approx(64 * amount)
         assert present(found.most) >= 2 * 64 * amount
 
 
-def test_each_instance_of_a_target_is_paid_for(amazon: Simulator, tmp_path: Path) -> None:
-    root, several = tmp_path / "root.pem", {"instances": "3"}
-    root.touch()
-    one = estimate(plan(tmp_path, rds(root)), Prices(tmp_path), REGION, 2.0)
+def test_each_instance_of_a_target_is_paid_for(amazon: Account) -> None:
+    one = estimate(amazon.plan(rds()), Prices(amazon.folder), REGION, 2.0)
     asked = amazon.calls.count("pricing:GetProducts")
-    three = load_plan(write_plan(tmp_path / "plan", rds(root, **several), repeats=3)).plan
-    found = estimate(three, Prices(tmp_path), REGION, 2.0)
+    three = amazon.plan(rds(instances="3"), repeats=3)
+    found = estimate(three, Prices(amazon.folder), REGION, 2.0)
     assert {each.target for each in found.items} == {"rds.1", "rds.2", "rds.3"}
     assert amazon.calls.count("pricing:GetProducts") == asked
     assert found.hourly == pytest.approx(3 * present(one.hourly))
     # a trial runs on one of them
-    listed, listed_one = price_list(three, found), price_list(plan(tmp_path, rds(root)), one)
+    listed, listed_one = price_list(three, found), price_list(amazon.plan(rds()), one)
     assert present(listed).target == present(listed_one).target
     assert hours_of(three) == pytest.approx(hours_of(three.from_resolved(three.as_resolved())))
 
 
-def test_without_an_answer_the_last_one_counts(
-    amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = plan(tmp_path, rds(tmp_path / "root.pem"))
-    found = estimate(one, Prices(tmp_path), REGION, 1.0)
-    file = tmp_path / "aws" / "prices.json"
+def test_without_an_answer_the_last_one_counts(amazon: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = amazon.plan(rds())
+    found = estimate(one, Prices(amazon.folder), REGION, 1.0)
+    file = amazon.folder / "aws" / "prices.json"
     long_ago = (datetime.now(UTC).date() - timedelta(days=90)).isoformat()
     kept = {key: each | {"asked": long_ago} for key, each in json.loads(file.read_text()).items()}
     file.write_text(json.dumps(kept))
     amazon.denied = {"pricing:GetProducts"}
-    prices = Prices(tmp_path)
+    prices = Prices(amazon.folder)
     old = estimate(one, prices, REGION, 1.0)
     assert old.total == found.total
     # the package knows addresses in that region, and as of an older day
@@ -105,7 +91,7 @@ def test_without_an_answer_the_last_one_counts(
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    prices = Prices(tmp_path)
+    prices = Prices(amazon.folder)
     none = estimate(one, prices, REGION, 1.0)
     assert (none.total, [each.what for each in none.unknown]) == (None, ["db.m7g.large", "gp3"])
     assert "the rest is unknown: boto3 finds no credentials" in "\n".join(lines(none))
@@ -122,9 +108,9 @@ CATALOGUE = {
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_the_package_knows_what_the_catalogue_rents(amazon: Simulator, tmp_path: Path, name: str) -> None:
+def test_the_package_knows_what_the_catalogue_rents(amazon: Account, name: str) -> None:
     amazon.denied = {"pricing:GetProducts"}
-    prices = Prices(tmp_path)
+    prices = Prices(amazon.folder)
     found = estimate(load_plan(name).plan, prices, "")
     assert (round(found.hourly, 4), [each.what for each in found.unknown]) == (CATALOGUE[name], [])
     assert found.total is not None
@@ -153,67 +139,61 @@ def test_every_listed_price_has_its_date_and_public_sources() -> None:
         assert all(0 < amount < 100 for amount in each["usd"].values())
 
 
-def test_the_newer_of_what_was_asked_and_the_package_counts(amazon: Simulator, tmp_path: Path) -> None:
+def test_the_newer_of_what_was_asked_and_the_package_counts(amazon: Account) -> None:
     amazon.denied = {"pricing:GetProducts"}
     usage = Usage("us-east-1", "PostgreSQL", INSTANCES, "InstanceUsage:db.r5.2xlarge")
     listed = list_prices()[usage.key]
-    (tmp_path / "aws").mkdir()
+    (amazon.folder / "aws").mkdir()
     for days, amount in ((-1, listed.amount), (1, 7.0)):
         kept = {usage.key: {"amount": 7.0, "asked": (listed.asked + timedelta(days=days)).isoformat()}}
-        (tmp_path / "aws" / "prices.json").write_text(json.dumps(kept))
-        rate = present(Prices(tmp_path).rate(usage))
+        (amazon.folder / "aws" / "prices.json").write_text(json.dumps(kept))
+        rate = present(Prices(amazon.folder).rate(usage))
         assert rate.amount == amount
     # a line that Amazon says it has not
     amazon.denied = set()
-    (tmp_path / "aws" / "prices.json").unlink()
-    assert Prices(tmp_path).rate(usage) == listed
+    (amazon.folder / "aws" / "prices.json").unlink()
+    assert Prices(amazon.folder).rate(usage) == listed
 
 
-def test_the_plan_says_for_how_long(amazon: Simulator, tmp_path: Path) -> None:
-    del amazon
-    root = tmp_path / "root.pem"
-    once = estimate(plan(tmp_path, rds(root)), Prices(tmp_path), REGION)
-    root.touch()
-    each = rds(root, snapshot='"s"', restore='"each-trial"')
-    file = write_plan(tmp_path / "plan", each, repeats=3)
-    often = estimate(load_plan(file).plan, Prices(tmp_path), REGION)
+def test_the_plan_says_for_how_long(amazon: Account) -> None:
+    once = estimate(amazon.plan(rds()), Prices(amazon.folder), REGION)
+    each = rds(snapshot='"s"', restore='"each-trial"')
+    often = estimate(amazon.plan(each, repeats=3), Prices(amazon.folder), REGION)
     assert 1.0 < present(once.hours) < 1.2
     assert 3.0 < present(often.hours) < 3.2
 
 
-def test_a_volume_by_its_size_and_one_by_its_iops_as_in_a_published_report(amazon: Simulator, tmp_path: Path) -> None:
+def test_a_volume_by_its_size_and_one_by_its_iops_as_in_a_published_report(amazon: Account) -> None:
     """500 GB for its 1,500 IOPS, or 100 GB with these: 2 and 4.17 USD a day, of months of 30 days (PGECons, 2019)."""
     amazon.denied = {"pricing:GetProducts"}
     told = {"RDS:GP2-Storage": 0.12, "RDS:PIOPS-Storage": 0.142, "RDS:PIOPS": 0.074, "InstanceUsage:db.m7g.large": 0.0}
     rates = {f"{REGION} PostgreSQL {kind}": {"amount": rate, "asked": "2020-02-01"} for kind, rate in told.items()}
-    (tmp_path / "aws").mkdir()
-    (tmp_path / "aws" / "prices.json").write_text(json.dumps(rates))
-    root = tmp_path / "root.pem"
+    (amazon.folder / "aws").mkdir()
+    (amazon.folder / "aws" / "prices.json").write_text(json.dumps(rates))
     months_a_day = {"size": 2.0, "iops": 4.17}
     for by, more in (
         ("size", {"storage": '"500GB"', "storage_type": '"gp2"'}),
         ("iops", {"storage": '"100GB"', "storage_type": '"io1"', "iops": "1500"}),
     ):
-        found = estimate(plan(tmp_path, rds(root, public="false", **more)), Prices(tmp_path), REGION, 24.0)
+        found = estimate(amazon.plan(rds(public="false", **more)), Prices(amazon.folder), REGION, 24.0)
         assert found.total == pytest.approx(months_a_day[by] * 30 / (365 / 12), rel=0.002)
 
 
-def test_consent(amazon: Simulator, tmp_path: Path) -> None:
-    one = plan(tmp_path, rds(tmp_path / "root.pem"))
+def test_consent(amazon: Account) -> None:
+    one = amazon.plan(rds())
     assert agree(one, Consent(yes=True, max_cost=1.0)).total is not None
     with pytest.raises(UsageError, match=r"the estimated cost of 0\.2\d USD exceeds --max-cost 0\.1"):
         agree(one, Consent(yes=True, max_cost=0.1))
     with pytest.raises(UsageError, match="renting servers needs confirmation"):
         agree(one, Consent())
     amazon.denied = {"pricing:GetProducts"}
-    other = plan(tmp_path, rds(tmp_path / "root.pem", instance='"db.x2g.large"'))
+    other = amazon.plan(rds(instance='"db.x2g.large"'))
     with pytest.raises(UsageError, match="the cost is unknown, so --max-cost 5 cannot be enforced"):
         agree(other, Consent(yes=True, max_cost=5.0))
-    assert amazon.left() == []
 
 
 def test_the_most_that_it_may_cost_is_of_the_packages_prices(
-    amazon: Simulator, capsys: pytest.CaptureFixture[str]
+    amazon: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     amazon.denied = {"pricing:GetProducts"}
     rented = load_plan("graviton-pgbench").plan

@@ -10,38 +10,43 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.targets.aws.boto3_clients import CapacityError, NotThereError
+from pgdyno.remote import RemoteError
+from pgdyno.targets.aws.boto3_clients import CapacityError, Cloud, NotThereError
+from pgdyno.targets.aws.hosts import ec2 as host_of_ec2
 from pgdyno.targets.aws.hosts.ec2 import wait_until_set_up
 from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, host
 from pgdyno.targets.aws.observe.reports import ask_until_complete
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import estimate, hourly_costs
-from pgdyno.targets.aws.provider import PROVIDER
-from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.rented.estimate import price_list
 from pgdyno.targets.rented.packaged_server import verifier
 from pgdyno.targets.rented.provider import Wanted
 from pgdyno.targets.rented.rental import SECOND_US, Span
 from pgdyno.targets.rented.rental_journal import stamp
-from tests.aws.account import CERTIFICATE, SAID, Rent, failed, kill_at, plan, rental
+from tests.aws.account import CERTIFICATE, PAUSES, SAID, Account, kill_at
 from tests.aws.ec2 import CONSOLE_LATE_S, CONSOLE_POSTED_S, Machine
-from tests.aws.plans import ec2, generator, rds
-from tests.aws.simulator import REGION, Fault, Simulator
+from tests.aws.plans import HERE, ec2, generator, rds
+from tests.aws.simulator import REGION, Fault
 from tests.present import present
 
 VOLUMES = {
     "data": '{ size = "200GB", iops = 6000, throughput = 500, file_system = "xfs", mount_options = ["noatime"] }',
     "wal": '{ size = "50GB", type = "io2", iops = 40000 }',
 }
+OURS = ec2(instance=f'"{HERE}"')
 
 
-def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tmp_path: Path) -> None:
+@pytest.fixture
+def no_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generators reach servers that are not there."""
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
+
+
+def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Account, tmp_path: Path) -> None:
+    more = {"huge_pages": "true", "zones": '["eu-central-1b"]', "initdb": '["-k", "a b"]', "kms_key": '"alias/mine"'}
     parameters = """{ shared_buffers = "8GB", search_path = "a'b\\\\c" }"""
-    rented = rental(
-        tmp_path,
-        ec2(**VOLUMES, parameters=parameters, huge_pages="true", zones='["eu-central-1b"]', initdb='["-k", "a b"]'),
-    )
+    rented = amazon.rental(ec2(**VOLUMES, parameters=parameters, **more))
     rented.up()
     (machine,) = amazon.machines.all.values()
     assert (machine.zone, machine.asked["ImageId"]) == ("eu-central-1b", "ami-12arm")
@@ -49,10 +54,13 @@ def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tm
         (each["VolumeSize"], each["VolumeType"], each.get("Iops"), each.get("Throughput"))
         for each in machine.volumes.values()
     ] == [(10, "gp3", None, None), (200, "gp3", 6000, 500), (50, "io2", 40000, None)]
-    assert all(each["DeleteOnTermination"] and each["Encrypted"] for each in machine.volumes.values())
+    assert all(each["DeleteOnTermination"] for each in machine.volumes.values())
+    assert {(each["Encrypted"], each["KmsKeyId"]) for each in machine.volumes.values()} == {(True, "alias/mine")}
     assert machine.asked["NetworkInterfaces"][0]["DeleteOnTermination"]
     assert machine.asked["InstanceInitiatedShutdownBehavior"] == "terminate"
     assert machine.asked["MetadataOptions"]["InstanceMetadataTags"] == "enabled"
+    # figures by the minute are asked for with the host
+    assert machine.asked["Monitoring"] == {"Enabled": True}
     told = machine.files
     assert "shared_buffers = '8GB'\nsearch_path = 'a''b\\\\c'\n" in told["/etc/pgdyno/settings.conf"]
     assert "huge_pages = 'on'\n" in told["/etc/pgdyno/settings.conf"]
@@ -75,7 +83,7 @@ def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tm
     assert "sslmode=verify-ca" in connection.dsn
     assert (present(connection.ssh).host, present(connection.ssh).user) == (machine.address, "pgdyno")
     # opened to this machine and to its own members
-    *_, opened = [each for each in amazon.parameters if "IpPermissions" in each]
+    *_, opened = amazon.asked("ec2:AuthorizeSecurityGroupIngress")
     assert [(each.get("FromPort"), each.get("IpRanges")) for each in opened["IpPermissions"]] == [
         (5432, [{"CidrIp": "203.0.113.7/32"}]),
         (22, [{"CidrIp": "203.0.113.7/32"}]),
@@ -86,20 +94,20 @@ def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tm
     rented.prolong(until)
     assert machine.tags["pgdyno:expires"] == stamp(until)
     assert rented.down() == []
-    assert amazon.left() == []
-    assert list((tmp_path / "home" / "aws").iterdir()) == []
+    assert list((amazon.home / "aws").iterdir()) == []
 
 
-def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Simulator, tmp_path: Path) -> None:
+def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Account) -> None:
     # the first type has no capacity: it is the second request that made the host
     amazon.faults = [Fault("RunInstances", "InsufficientInstanceCapacity")]
-    rented = rental(tmp_path, ec2(**VOLUMES, zones='["eu-central-1a", "eu-central-1b"]'))
+    rented = amazon.rental(ec2(**VOLUMES, zones='["eu-central-1a", "eu-central-1b"]'))
     rented.up()
     cloud = rented.clouds[REGION]
     assert len(rented.tokens("ec2")) == 2
     subjects = host(cloud, rented.tokens("ec2"))
     at_us = 1_763_769_600 * SECOND_US
-    found = cloudwatch_figures(cloud, subjects, Span(at_us, at_us + 120 * SECOND_US))
+    span = Span(at_us, at_us + 120 * SECOND_US)
+    found = cloudwatch_figures(cloud, subjects, span)
     assert found.complete
     assert not found.gaps
     minute = {
@@ -119,214 +127,182 @@ def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Simulator
     # a host is looked up once, however often its figures are asked for
     amazon.telling.late, looks = 3, amazon.calls.count("ec2:DescribeInstances")
     asks = amazon.calls.count("cloudwatch:GetMetricData")
-    ask = asking_of_host(cloud, rented.tokens("ec2"), Span(at_us, at_us + 120 * SECOND_US))
+    ask = asking_of_host(cloud, rented.tokens("ec2"), span)
     assert ask_until_complete(ask, 60.0, lambda: None).figures == found.figures
     assert amazon.calls.count("cloudwatch:GetMetricData") > asks + 1
     assert amazon.calls.count("ec2:DescribeInstances") == looks + 1
-    # figures by the minute are asked for with the host, and the generator has no need of them
-    assert [each.asked["Monitoring"] for each in amazon.machines.all.values()] == [{"Enabled": True}]
+    # one that has ended itself is no more of the rental
+    (machine,) = amazon.machines.all.values()
+    amazon.machines.shut_down(machine)
+    assert {each.kind for each in rented.existing()} == {Kind.SECURITY_GROUP}
     rented.down()
     with pytest.raises(NotThereError, match="the instance no longer exists"):
         host(cloud, rented.tokens("ec2"))
 
 
+KILLED = [
+    # call, its number, target, groups and hosts that may exist then
+    ("ec2:CreateSecurityGroup", 1, (ec2(**VOLUMES),), 1, {0}),
+    ("ec2:AuthorizeSecurityGroupIngress", 1, (ec2(**VOLUMES),), 1, {0}),
+    ("ec2:RunInstances", 1, (ec2(**VOLUMES),), 1, {1}),
+    # their group is made before the server's, they after the server and in parallel, so that a kill at the request for
+    # the first may come before or after that for the second
+    ("ec2:CreateSecurityGroup", 1, (OURS, generator(count="2")), 1, {0}),
+    ("ec2:AuthorizeSecurityGroupIngress", 1, (OURS, generator(count="2")), 1, {0}),
+    ("ec2:RunInstances", 2, (OURS, generator(count="2")), 2, {2, 3}),
+    ("ec2:RunInstances", 3, (OURS, generator(count="2")), 2, {3}),
+]
+
+
 @pytest.mark.long
-def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Simulator, tmp_path: Path) -> None:
-    assert Reaper(tmp_path / "home").find(Wanted()) == []
-    killed: dict[str, set[Kind]] = {}
-    made = {Kind.SECURITY_GROUP}
-    for call in ("ec2:CreateSecurityGroup", "ec2:AuthorizeSecurityGroupIngress", "ec2:RunInstances"):
-        rented = rental(tmp_path, ec2(**VOLUMES))
-        rented.journal.release()
-        kill_at(amazon, call, rented.up)
-        killed[rented.journal.run] = made | ({Kind.INSTANCE, Kind.VOLUME} if call == "ec2:RunInstances" else set())
-    amazon.on_call = lambda _action, _number: None
-    for home in ("home", "another home"):
-        reaper = Reaper(tmp_path / home)
-        for run, kinds in killed.items():
-            assert {each.kind for each in reaper.find(Wanted(run))} == kinds
-    assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
-    assert amazon.left() == []
-    assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []
-    assert list(PROVIDER.journals(tmp_path / "home")) == []
-
-
-def test_generators_on_spot_instances(
-    amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rent: Rent
-) -> None:
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
-    here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
-    rented = rent(ec2(instance=f'"{here}"'), generator(instance=f'"{here}"', spot="true"))
-    rented.journal.release()
-    found = present(PROVIDER.standing(rented.plan, tmp_path / "home", SAID.append))
-    found.journal.release()
-    markets = [each.asked.get("InstanceMarketOptions") for each in amazon.machines.all.values()]
-    # a one-time request ends with its instance; the server is never on one
-    one_time = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
-    assert markets == [None, {"MarketType": "spot", "SpotOptions": one_time}]
-
-
-def test_servers_and_generators_are_placed_close_together(
-    amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
-    here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
-    placed = generator(instance=f'"{here}"') + '[cloud]\nplacement = "cluster"\n'
-    rented = rental(tmp_path, ec2(instance=f'"{here}"'), placed)
-    rented.up()
-    (group,) = amazon.machines.placements
-    assert [each.asked["Placement"] for each in amazon.machines.all.values()] == [{"GroupName": group}] * 2
-    until = datetime.now(UTC) + timedelta(hours=9)
-    rented.prolong(until)
-    assert {"Key": "pgdyno:expires", "Value": stamp(until)} in amazon.machines.placements[group]["Tags"]
-    # found by its tag, and after its hosts
-    assert Kind.PLACEMENT_GROUP in {each.kind for each in Reaper(tmp_path / "another home").find(Wanted())}
-    assert rented.down() == []
-    assert amazon.left() == []
-    # found by its name alone, and not found without the permission, which keeps nothing else from being removed
-    rented = rental(tmp_path, ec2(instance=f'"{here}"'), placed)
-    rented.journal.release()
-    kill_at(amazon, "ec2:CreatePlacementGroup", rented.up)
-    amazon.on_call = lambda _action, _number: None
-    amazon.denied = {"ec2:DescribePlacementGroups"}
-    assert Reaper(tmp_path / "home").find(Wanted()) == []
-    amazon.denied = set()
-    assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).left == []
-    assert amazon.left() == []
-
-
-@pytest.mark.parametrize(
-    ("instance", "hosts", "said"),
-    [("t4g.large", 2, "t4g.large cannot be in a cluster placement group"), ("m7g.large", 1, "fewer than two")],
-)
-def test_a_wrong_placement_makes_nothing(
-    amazon: Simulator, tmp_path: Path, instance: str, hosts: int, said: str
-) -> None:
-    targets = [ec2(instance=f'"{instance}"').replace("target.ec2", f"target.host{each}") for each in range(hosts)]
-    assert said in failed(tmp_path, "".join(targets) + '[cloud]\nplacement = "cluster"\n').message
-    assert not [each for each in amazon.calls if "Create" in each or "Run" in each]
-
-
-def test_killed_at_any_call_of_its_generators_nothing_is_lost(amazon: Simulator, tmp_path: Path) -> None:
-    """Their group is made before the server's, they after the server and in parallel, so that a kill at the request for
-    the first may come before or after that for the second.
-    """
-    here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
-    asked = ec2(instance=f'"{here}"'), generator(instance=f'"{here}"', count="2")
+def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Account) -> None:
+    assert amazon.reaper().find(Wanted()) == []
     # the pauses of a child process are not those of the account's clock
     amazon.machines.console_late_s = 0
     killed: dict[str, tuple[int, int]] = {}
-    for call, nth, groups, possible in (
-        ("ec2:CreateSecurityGroup", 1, 1, {0}),
-        ("ec2:AuthorizeSecurityGroupIngress", 1, 1, {0}),
-        ("ec2:RunInstances", 2, 2, {2, 3}),
-        ("ec2:RunInstances", 3, 2, {3}),
-    ):
-        rented = rental(tmp_path, *asked)
+    for call, nth, targets, groups, possible in KILLED:
+        rented = amazon.rental(*targets)
         rented.journal.release()
         before = len(amazon.machines.there())
         kill_at(amazon, call, rented.up, nth)
         hosts = len(amazon.machines.there()) - before
         assert hosts in possible
         killed[rented.journal.run] = groups, hosts
-    amazon.on_call = lambda _action, _number: None
     for home in ("home", "another home"):
         for run, (groups, hosts) in killed.items():
-            kinds = [each.kind for each in Reaper(tmp_path / home).find(Wanted(run))]
+            kinds = [each.kind for each in amazon.reaper(home).find(Wanted(run))]
             assert (kinds.count(Kind.SECURITY_GROUP), kinds.count(Kind.INSTANCE)) == (groups, hosts)
+            assert (Kind.VOLUME in kinds) == (hosts > 0)
     # groups that let each other in, too
-    assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
+    amazon.reap("another home")
     assert amazon.left() == []
-    assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []
-    assert list(PROVIDER.journals(tmp_path / "home")) == []
+    assert amazon.reap() == []
+    assert amazon.journals() == []
 
 
-def test_a_host_that_has_ended_itself_is_no_more_of_it(amazon: Simulator, rent: Rent) -> None:
-    rented = rent(ec2())
-    (machine,) = amazon.machines.all.values()
-    amazon.machines.shut_down(machine)
-    assert {each.kind for each in rented.existing()} == {Kind.SECURITY_GROUP}
+@pytest.mark.usefixtures("no_way")
+def test_servers_and_spot_generators_are_placed_close_together(amazon: Account) -> None:
+    placed = generator(spot="true") + '[cloud]\nplacement = "cluster"\n'
+    rented = amazon.rental(OURS, placed)
+    rented.up()
+    rented.journal.release()
+    present(amazon.standing(rented)).journal.release()
+    # a one-time request ends with its instance; the server is never on one
+    one_time = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+    assert [each.asked.get("InstanceMarketOptions") for each in amazon.machines.all.values()] == [
+        None,
+        {"MarketType": "spot", "SpotOptions": one_time},
+    ]
+    (group,) = amazon.machines.placements
+    assert [each.asked["Placement"] for each in amazon.machines.all.values()] == [{"GroupName": group}] * 2
+    until = datetime.now(UTC) + timedelta(hours=9)
+    rented.prolong(until)
+    assert {"Key": "pgdyno:expires", "Value": stamp(until)} in amazon.machines.placements[group]["Tags"]
+    # found by its tag, and after its hosts
+    assert Kind.PLACEMENT_GROUP in {each.kind for each in amazon.reaper("another home").find(Wanted())}
+    assert rented.down() == []
+    assert amazon.left() == []
+    # found by its name alone, and not found without the permission, which keeps nothing else from being removed
+    rented = amazon.rental(OURS, placed)
+    rented.journal.release()
+    kill_at(amazon, "ec2:CreatePlacementGroup", rented.up)
+    amazon.denied = {"ec2:DescribePlacementGroups"}
+    assert amazon.reaper().find(Wanted()) == []
+    amazon.denied = set()
+    amazon.reap()
 
 
-def test_without_capacity_the_next_zone_and_type_are_tried(amazon: Simulator, tmp_path: Path) -> None:
-    def taken(parameters: dict[str, object]) -> bool:
+def test_without_capacity_the_next_zone_and_type_are_tried(amazon: Account) -> None:
+    def is_taken(parameters: dict[str, object]) -> bool:
         return parameters["InstanceType"] == "m7g.large"
 
+    # one of the two says so as a fault of the service, which boto3 would ask for ten times
     amazon.faults = [
-        Fault("RunInstances", "InsufficientInstanceCapacity", when=taken),
-        Fault("RunInstances", "Unsupported", "not supported in your requested Availability Zone", when=taken),
+        Fault("RunInstances", "InsufficientInstanceCapacity", status=500, when=is_taken),
+        Fault("RunInstances", "Unsupported", "not supported in your requested Availability Zone", when=is_taken),
     ]
-    zones = '["eu-central-1a", "eu-central-1b"]'
-    rented = rental(tmp_path, ec2(zones=zones, instead='["m8g.large"]'))
+    rented = amazon.rental(ec2(zones='["eu-central-1a", "eu-central-1b"]', instead='["m8g.large"]'))
     rented.up()
     assert [each for each in SAID if "no capacity" in each] == [
         "no capacity for m7g.large in eu-central-1a (InsufficientInstanceCapacity): trying the next one",
         "no capacity for m7g.large in eu-central-1b (Unsupported): trying the next one",
     ]
+    assert (amazon.calls.count("ec2:RunInstances"), PAUSES) == (3, [])
     assert rented.journal.ready["ec2"]["instance"] == "m8g.large"
     assert rented.down() == []
-    amazon.faults = [Fault("RunInstances", "InsufficientInstanceCapacity", times=9)]
-    assert isinstance(failed(tmp_path, ec2()), CapacityError)
-    assert amazon.left() == []
+    amazon.faults = [Fault("RunInstances", "InsufficientInstanceCapacity", status=500, times=99)]
+    assert isinstance(amazon.failed(ec2()), CapacityError)
+    # a fault that passes is still repeated
+    amazon.faults = [Fault("DescribeVpcs", "InternalError", status=500, times=2)]
+    assert list(Cloud(REGION).each("ec2", "describe_vpcs", "Vpcs"))
+    assert len(PAUSES) == 2
 
 
-def test_an_instance_that_ends_while_it_starts_says_why(amazon: Simulator, tmp_path: Path) -> None:
+def test_an_instance_that_ends_while_it_starts_says_why(amazon: Account) -> None:
     def end(action: str, _number: int) -> None:
         if action == "ec2:RunInstances":
             machine = list(amazon.machines.all.values())[-1]
             machine.state, machine.reason = "terminated", "Client.VolumeLimitExceeded"
 
     amazon.on_call = end
-    assert "is terminated: Client.VolumeLimitExceeded" in failed(tmp_path, ec2()).message
+    assert "is terminated: Client.VolumeLimitExceeded" in amazon.failed(ec2()).message
 
 
-@pytest.mark.long_cases("most", "says", "subnet")
+SMALL = ec2(instance='"t4g.large"')
+TOGETHER = '[cloud]\nplacement = "cluster"\n'
+
+
+@pytest.mark.long_cases("most", "says", "subnet", "fewer")
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("targets", "said"),
     [
-        ({"instead": '["c7i.large"]'}, "c7i.large is x86_64, and m7g.large is arm64"),
-        ({"architecture": '"x86_64"'}, "m7g.large is arm64, and the plan says x86_64"),
-        ({"instance": '"x9z.large"'}, "types do not exist: [x9z.large]"),
-        ({"zones": '["eu-central-1z"]'}, "the default network has no subnet in eu-central-1z"),
-        ({"subnet": '"subnet-0"'}, "subnet-0"),
-        ({"system": '"ubuntu-24.04"'}, "Amazon has no image of ubuntu-24.04 for arm64"),
-        ({"parameters": f'{{ search_path = "{"x" * 16_000}" }}'}, "EC2 accepts at most 16,384"),
+        (ec2(instead='["c7i.large"]'), "c7i.large is x86_64, and m7g.large is arm64"),
+        (ec2(architecture='"x86_64"'), "m7g.large is arm64, and the plan says x86_64"),
+        (ec2(instance='"x9z.large"'), "types do not exist: [x9z.large]"),
+        (ec2(zones='["eu-central-1z"]'), "the default network has no subnet in eu-central-1z"),
+        (ec2(subnet='"subnet-0"'), "subnet-0"),
+        (ec2(system='"ubuntu-24.04"'), "Amazon has no image of ubuntu-24.04 for arm64"),
+        (ec2(parameters=f'{{ search_path = "{"x" * 16_000}" }}'), "EC2 accepts at most 16,384"),
+        (SMALL + SMALL.replace(".ec2", ".b") + TOGETHER, "t4g.large cannot be in a cluster placement group"),
+        (ec2() + TOGETHER, "fewer than two"),
+    ],
+    ids=lambda value: value if "=" not in value else "",
+)
+def test_a_missing_host_or_a_wrong_placement_creates_nothing(amazon: Account, targets: str, said: str) -> None:
+    assert said in amazon.failed(targets).message
+    assert amazon.makes_nothing()
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "said"),
+    [
+        ("UnauthorizedOperation", "no", "the permission ec2:RunInstances is missing"),
+        ("InvalidParameterValue", "the architecture", "Amazon refuses ec2:RunInstances"),
     ],
 )
-def test_a_missing_host_creates_nothing(amazon: Simulator, tmp_path: Path, more: dict[str, str], said: str) -> None:
-    assert said in failed(tmp_path, ec2(**more)).message
-    assert not [each for each in amazon.calls if "Create" in each or "Run" in each]
+def test_a_refusal_is_said_and_leaves_nothing(amazon: Account, code: str, message: str, said: str) -> None:
+    amazon.faults = [Fault("RunInstances", code, message)]
+    assert said in amazon.failed(ec2()).message
 
 
-@pytest.mark.long_cases("fault2", "used")
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (Fault("RunInstances", "VcpuLimitExceeded", "64 vCPUs"), "a quota of the account is used up"),
-        (Fault("RunInstances", "UnauthorizedOperation", "no"), "the permission ec2:RunInstances is missing"),
-        (Fault("RunInstances", "InvalidParameterValue", "the architecture"), "Amazon refuses ec2:RunInstances"),
-    ],
-)
-def test_a_refusal_is_said_and_leaves_nothing(amazon: Simulator, tmp_path: Path, fault: Fault, said: str) -> None:
-    amazon.faults = [fault]
-    assert said in failed(tmp_path, ec2()).message
-    assert amazon.left() == []
-
-
-def test_an_answer_that_is_lost_makes_nothing_twice(amazon: Simulator, rent: Rent) -> None:
+def test_an_answer_that_is_lost_makes_nothing_twice(amazon: Account) -> None:
     amazon.faults = [
         Fault("RunInstances", "RequestLimitExceeded", status=503),
         Fault("RunInstances", "InternalError", status=500, done=True),
+        # instances do not find their group yet
+        Fault("RunInstances", "InvalidGroup.NotFound", "The security group 'sg-1' does not exist", times=3),
         Fault("DescribeInstances", "InvalidInstanceID.NotFound", when=lambda asked: "InstanceIds" in asked),
     ]
-    rent(ec2())
-    assert amazon.calls.count("ec2:RunInstances") == 3
+    rented = amazon.rental(ec2())
+    rented.up()
+    assert amazon.calls.count("ec2:RunInstances") == 6
     assert len(amazon.machines.all) == 1
+    assert rented.down() == []
 
 
-def test_servers_come_up_side_by_side_and_one_failure_ends_all(amazon: Simulator, tmp_path: Path) -> None:
-    both = ec2() + ec2(instance='"m8g.large"').replace("target.ec2", "target.other")
-    rented = rental(tmp_path, both)
+def test_servers_come_up_side_by_side_and_one_failure_ends_all(amazon: Account) -> None:
+    two = ec2() + ec2(instance='"m8g.large"').replace("target.ec2", "target.other")
+    rented = amazon.rental(two)
     rented.up()
     asked = [each for each in amazon.calls if each in ("ec2:CreateSecurityGroup", "ec2:DescribeInstances")]
     # neither waits for the other
@@ -334,17 +310,16 @@ def test_servers_come_up_side_by_side_and_one_failure_ends_all(amazon: Simulator
     assert rented.journal.ready.keys() == {"ec2", "other"}
     assert rented.down() == []
 
-    def first(parameters: dict[str, object]) -> bool:
+    def is_first(parameters: dict[str, object]) -> bool:
         return parameters["InstanceType"] == "m7g.large"
 
-    amazon.faults = [Fault("RunInstances", "VcpuLimitExceeded", when=first)]
-    assert "target ec2: a quota" in failed(tmp_path, both).message
-    assert amazon.left() == []
+    amazon.faults = [Fault("RunInstances", "VcpuLimitExceeded", when=is_first)]
+    assert "target ec2: a quota of the account is used up" in amazon.failed(two).message
 
 
-def test_what_a_host_and_its_volumes_cost(amazon: Simulator, tmp_path: Path) -> None:
-    del amazon
-    found = estimate(plan(tmp_path, ec2(**VOLUMES)), Prices(tmp_path), REGION, 1.0)
+def test_what_a_host_and_its_volumes_cost(amazon: Account) -> None:
+    asked = amazon.plan(ec2(**VOLUMES))
+    found = estimate(asked, Prices(amazon.folder), REGION, 1.0)
     assert [(each.what, each.count, each.rate.amount if each.rate else None) for each in found.items] == [
         ("m7g.large", 1, 0.1),
         ("public address", 1, 0.005),
@@ -357,7 +332,7 @@ def test_what_a_host_and_its_volumes_cost(amazon: Simulator, tmp_path: Path) -> 
         ("io2", 8000, 0.05),
         ("detailed monitoring", 7, 0.4),
     ]
-    listed = present(price_list(plan(tmp_path, ec2(**VOLUMES)), found))
+    listed = present(price_list(asked, found))
     assert [(each.count, each.unit) for each in listed.target["ec2"].monthly][-1] == (7, "metrics")
 
 
@@ -368,12 +343,6 @@ def test_a_password_as_the_server_keeps_it() -> None:
         "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$"
         "WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
     )
-
-
-@pytest.mark.parametrize("script", ["setup.sh", "expiry.sh"])
-def test_scripts_are_scripts(script: str) -> None:
-    text = files("pgdyno.targets.aws").joinpath(script).read_text()
-    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
 
 
 def test_a_host_ends_itself_at_the_expiry_of_its_tag(tmp_path: Path) -> None:
@@ -398,13 +367,13 @@ def test_a_host_ends_itself_at_the_expiry_of_its_tag(tmp_path: Path) -> None:
     assert off == "systemctl poweroff"
 
 
-def test_the_console_is_late_and_on_older_types_later(amazon: Simulator, tmp_path: Path) -> None:
+def test_the_console_is_late_and_on_older_types_later(amazon: Account) -> None:
     for instance, latest in (("m7g.large", True), ("t2.small", False)):
-        rented = rental(tmp_path, ec2(instance=f'"{instance}"', tls="false"))
+        rented = amazon.rental(ec2(instance=f'"{instance}"', tls="false"))
         begun_s = amazon.clock.now_s
         rented.up()
-        asked = [each for each in amazon.parameters if "InstanceId" in each]
-        assert asked[-1].get("Latest", False) == latest
+        *_, asked = amazon.asked("ec2:GetConsoleOutput")
+        assert asked.get("Latest", False) == latest
         assert amazon.clock.now_s - begun_s > (CONSOLE_LATE_S if latest else CONSOLE_POSTED_S)
         assert rented.down() == []
 
@@ -420,47 +389,39 @@ def test_the_console_is_late_and_on_older_types_later(amazon: Simulator, tmp_pat
         ("", "Amazon shows no console output"),
     ],
 )
-def test_a_host_without_a_printed_key_is_left(amazon: Simulator, tmp_path: Path, printed: str, shown: str) -> None:
+def test_a_host_without_a_printed_key_is_left(amazon: Account, printed: str, shown: str) -> None:
     def console(machine: Machine) -> str:
         return printed.replace("NONCE", machine.console("").split()[-1])
 
     amazon.machines.console = console
-    error = failed(tmp_path, ec2())
+    error = amazon.failed(ec2())
     assert "has not printed its SSH key on its console" in error.message
     assert shown in error.message
-    assert amazon.left() == []
 
 
 @pytest.mark.long
-def test_a_host_that_cannot_be_set_up(amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pgdyno.remote import RemoteError
-    from pgdyno.targets.aws.hosts import ec2 as host
-
-    monkeypatch.setattr(host, "wait_until_set_up", wait_until_set_up)
+def test_a_host_that_cannot_be_set_up(amazon: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_of_ec2, "wait_until_set_up", wait_until_set_up)
     said = iter(["starting", "working: packages of the system", "failed: volumes\nSetting up\nno volume /dev/sdf\n"])
-    monkeypatch.setattr(host, "ask", lambda *_: next(said))
-    assert "could not be set up: volumes\n  Setting up\n  no volume /dev/sdf" in failed(tmp_path, ec2()).message
+    monkeypatch.setattr(host_of_ec2, "ask", lambda *_: next(said))
+    assert "could not be set up: volumes\n  Setting up\n  no volume /dev/sdf" in amazon.failed(ec2()).message
 
     def unreachable(*_: object) -> str:
         raise RemoteError("no route to host", passing=True)
 
-    monkeypatch.setattr(host, "ask", unreachable)
-    monkeypatch.setattr(host, "REACHED_WITHIN_S", 0.0)
+    monkeypatch.setattr(host_of_ec2, "ask", unreachable)
+    monkeypatch.setattr(host_of_ec2, "REACHED_WITHIN_S", 0.0)
     monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.7")
-    error = failed(tmp_path, ec2())
-    assert "so the route is missing" in error.message
+    assert "so the route is missing" in amazon.failed(ec2()).message
     monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.8")
-    error = failed(tmp_path, ec2())
-    assert "the security group allows 203.0.113.7/32, and this machine is 203.0.113.8/32" in error.message
-    assert amazon.left() == []
+    said_of_group = "the security group allows 203.0.113.7/32, and this machine is 203.0.113.8/32"
+    assert said_of_group in amazon.failed(ec2()).message
 
 
-@pytest.mark.usefixtures("amazon")
-def test_existing_volumes_cost_what_the_plan_estimates(tmp_path: Path, root: Path, rent: Rent) -> None:
+def test_existing_volumes_cost_what_the_plan_estimates(amazon: Account) -> None:
     data, wal = '{ size = "100GB", type = "io2", iops = 40_000 }', "{ size = '10GB', iops = 4_000, throughput = 500 }"
-    of_rds = rds(root, storage='"400GB"', iops="13000", throughput="600")
-    rented = rent(ec2(data=data, wal=wal), of_rds)
-    prices = Prices(tmp_path)
+    rented = amazon.rent(ec2(data=data, wal=wal), rds(storage='"400GB"', iops="13000", throughput="600"))
+    prices = Prices(amazon.folder)
     # descriptions of resources do not say these
     unsaid = ("public address", "detailed monitoring")
     planned = [each for each in estimate(rented.plan, prices, REGION).items if each.what not in unsaid]

@@ -1,89 +1,68 @@
 """Errors while servers are rented: each has its own message, and leaves no resource behind."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from pgdyno.commands.rented.target import up as bring_up
 from pgdyno.errors import TargetError
 from pgdyno.experiment.rented_servers import MARGIN_S, Renting, lasts_s, rented
-from pgdyno.messages import Message
 from pgdyno.plan import load_plan
 from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError
 from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
-from pgdyno.targets.aws.rental import Rental, begin
+from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.rented.provider import Wanted
 from pgdyno.targets.rented.rental_journal import stamp
-from tests.aws.account import PAUSES, SAID, Rent, failed, failed_blindly, plan, rental
+from tests.aws.account import PAUSES, SAID, Account
 from tests.aws.plans import aurora, rds, write_plan
-from tests.aws.simulator import Fault, Simulator
+from tests.aws.simulator import REGION, Fault
 from tests.present import present
 
 
-def test_no_credentials(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_credentials_and_no_region(amazon: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    assert "no AWS region is set" in amazon.failed(rds()).message
+    assert amazon.calls == []
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
     # what it costs is known without them
-    assert "boto3 finds no credentials for Amazon" in failed_blindly(tmp_path, rds(root)).message
+    assert "boto3 finds no credentials for Amazon" in amazon.failed(rds()).message
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASOMEBODYELSE")
-    assert "Amazon rejects the credentials" in failed_blindly(tmp_path, rds(root)).message
-    assert amazon.left() == []
+    assert "Amazon rejects the credentials" in amazon.failed(rds()).message
 
 
-def left_up(folder: Path, root: Path) -> Rental:
-    """A rental whose servers were left up, and which nobody holds."""
-    rented = rental(folder, rds(root))
-    rented.up()
-    rented.journal.release()
-    return rented
-
-
-def test_servers_of_another_account_are_let_alone_and_lost_ones_forgotten(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
-    rented = left_up(tmp_path, root)
-    asked, home = rented.plan, tmp_path / "home"
+def test_servers_of_another_account_are_let_alone_and_lost_ones_forgotten(amazon: Account) -> None:
+    rented = amazon.up(rds())
     text = rented.journal.path.read_text()
     rented.journal.path.write_text(text.replace("123456789012", "210987654321"))
     with pytest.raises(AwsError, match="belongs to account 210987654321, but these credentials belong to 123456789012"):
-        PROVIDER.standing(asked, home, SAID.append)
+        amazon.standing(rented)
     rented.journal.path.write_text(text)
-    found = present(PROVIDER.standing(asked, home, SAID.append))
-    found.journal.release()
+    present(amazon.standing(rented)).journal.release()
     # by tags alone, from another machine
-    assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
+    amazon.reap("another home")
     assert amazon.left() == []
     # the costs of new servers need consent, which is_standing decides first
-    assert not PROVIDER.is_standing(asked, home)
-    assert PROVIDER.standing(asked, home, SAID.append) is None
-    assert list(PROVIDER.journals(home)) == []
+    assert not PROVIDER.is_standing(rented.plan, amazon.home)
+    assert amazon.standing(rented) is None
+    assert amazon.journals() == []
 
 
-def test_an_expired_server_is_not_taken_for_one_that_is_up(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    rented = left_up(tmp_path, root)
-    asked, home = rented.plan, tmp_path / "home"
-    assert PROVIDER.is_standing(asked, home)
+def test_an_expired_server_is_not_taken_for_one_that_is_up(amazon: Account) -> None:
+    rented = amazon.up(rds())
+    assert PROVIDER.is_standing(rented.plan, amazon.home)
     # as its dead-man switch does, which leaves what costs nothing
     rented.release("rds")
     rented.journal.path.write_text("".join(rented.journal.path.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(TargetError, match=f"servers of run {rented.journal.run} no longer exist") as caught:
-        PROVIDER.standing(asked, home, SAID.append)
+        amazon.standing(rented)
     assert caught.value.hint == f"remove them: pgdyno reap --run {rented.journal.run}"
     rented.down()
-    assert amazon.left() == []
-
-
-def test_no_region(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AWS_DEFAULT_REGION")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    assert "no AWS region is set" in failed_blindly(tmp_path, rds(root)).message
-    assert amazon.calls == []
 
 
 @pytest.mark.parametrize(("name", "value"), [("AWS_ENDPOINT_URL", "nonsense"), ("AWS_PROFILE", "nosuch")])
@@ -98,21 +77,42 @@ def test_a_configuration_that_is_none(monkeypatch: pytest.MonkeyPatch, name: str
         boto3_clients.Cloud().identity()
 
 
+@pytest.mark.parametrize(
+    ("service", "operation", "more"),
+    [
+        ("sts", "get_caller_identity", {}),
+        ("ec2", "describe_vpcs", {}),
+        ("pricing", "get_products", {"ServiceCode": "AmazonEC2"}),
+    ],
+)
+def test_expired_credentials_are_named_and_renewed_ones_used(
+    amazon: Account, service: str, operation: str, more: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    amazon.credentials.expire()
+    for _ in range(2):
+        with pytest.raises(AwsError, match=r"Amazon rejects the credentials: .* expired"):
+            boto3_clients.Cloud(REGION).call(service, operation, **more)
+    for name in amazon.credentials.renew():
+        monkeypatch.delenv(name)
+    for name, value in amazon.credentials.profile(amazon.folder / "aws", timedelta(hours=1)).items():
+        monkeypatch.setenv(name, value)
+    assert boto3_clients.Cloud(REGION).identity()
+
+
 @pytest.mark.parametrize("action", ["ec2:CreateSecurityGroup", "rds:CreateDBInstance"])
-def test_a_missing_permission_is_named(amazon: Simulator, tmp_path: Path, root: Path, action: str) -> None:
+def test_a_missing_permission_is_named(amazon: Account, action: str) -> None:
     amazon.denied = {action}
-    error = failed(tmp_path, rds(root))
+    error = amazon.failed(rds())
     assert f"target rds: the permission {action} is missing" in error.message
     assert "pgdyno target policy" in (error.hint or "")
-    assert amazon.left() == []
 
 
 def test_a_removal_that_cannot_be_looked_at_names_the_run_and_hides_no_reason(
-    amazon: Simulator, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
+    amazon: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     amazon.denied = {"rds:CreateDBInstance", "ec2:DescribeSnapshots"}
     with pytest.raises(TargetError, match="the permission rds:CreateDBInstance is missing"):
-        bring_up(str(write_plan(tmp_path / "plan", rds(root))), lasts="1h", yes=True)
+        bring_up(str(write_plan(amazon.folder, rds())), lasts="1h", yes=True)
     home = Home.locate().root
     (journal,) = PROVIDER.journals(home)
     said = capsys.readouterr().err
@@ -120,75 +120,61 @@ def test_a_removal_that_cannot_be_looked_at_names_the_run_and_hides_no_reason(
     assert f"try again: pgdyno reap --run {journal.run}" in said
     amazon.denied = set()
     assert Reaper(home).reap(Wanted(journal.run), SAID.append).left == []
-    assert amazon.left() == []
 
 
-def note(message: Message) -> None:
+def note(message: object) -> None:
     SAID.append(str(message))
 
 
-def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    asked, home = plan(tmp_path, rds(root)), tmp_path / "home"
-    with rented(asked, home, SAID.append, note, Renting(keep_s=48 * 3600.0)) as found:
+def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Account) -> None:
+    with rented(amazon.plan(rds()), amazon.home, SAID.append, note, Renting(keep_s=48 * 3600.0)) as found:
         until = stamp(present(found).journal.expires)
         amazon.denied = {"rds:AddTagsToResource"}
     assert f"the servers stay only until {until}, not for 48 h" in SAID[-1]
     assert "the permission rds:AddTagsToResource is missing" in SAID[-1]
     assert f"pgdyno reap --run {present(found).journal.run}" in SAID[-1]
     # the journal promises no more than the tags
-    (journal,) = PROVIDER.journals(home)
+    (journal,) = PROVIDER.journals(amazon.home)
     assert stamp(journal.expires) == until
-    assert Reaper(home).reap(Wanted(), SAID.append).left == []
+    amazon.reap()
 
 
-def up_for(seconds: float, tmp_path: Path, target: str) -> Rental:
-    there = begin(plan(tmp_path, target, repeats=60), tmp_path / "home", SAID.append, seconds)
-    there.up()
-    there.journal.release()
-    return there
-
-
-def test_a_run_prolongs_servers_that_would_expire_before_its_end(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    there = up_for(20.0, tmp_path, rds(root))
+def test_a_run_prolongs_servers_that_would_expire_before_its_end(amazon: Account) -> None:
+    there = amazon.up(rds(), repeats=60, lasts_s=20)
     before, began = stamp(there.journal.expires), datetime.now(UTC)
-    with rented(there.plan, tmp_path / "home", SAID.append, note, Renting()) as found:
+    asked = (there.plan, amazon.home, SAID.append, note)
+    with rented(*asked, Renting()) as found:
         until = present(found).journal.expires
         assert {each.expires for each in present(found).existing()} == {until.replace(microsecond=0)}
-    planned_s = lasts_s(there.plan) - MARGIN_S
-    assert until - began >= timedelta(seconds=planned_s)
+    assert until - began >= timedelta(seconds=lasts_s(there.plan) - MARGIN_S)
     assert f"the servers expire at {stamp(until)}, not at {before}: the run may take that long" in SAID[-1]
     there.prolong(datetime.now(UTC) + timedelta(hours=1))
     SAID.clear()
-    calls = len(amazon.calls)
-    with rented(there.plan, tmp_path / "home", SAID.append, note, Renting()) as found:
+    prolonged = len(amazon.asked("rds:AddTagsToResource"))
+    with rented(*asked, Renting()) as found:
         assert found is not None
-    assert "rds:AddTagsToResource" not in amazon.calls[calls:]
+    assert len(amazon.asked("rds:AddTagsToResource")) == prolonged
     assert not any("expire" in each for each in SAID)
-    assert found.down() == []
-
-
-def test_a_run_keeps_servers_that_were_up_for_longer_on_request(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    there, home = up_for(20.0, tmp_path, rds(root)), tmp_path / "home"
+    # on request they stay for longer
     began = datetime.now(UTC)
-    with rented(there.plan, home, SAID.append, note, Renting(keep_s=48 * 3600.0)) as found:
+    with rented(*asked, Renting(keep_s=48 * 3600.0)) as found:
         assert found is not None
     assert "the servers stay for 48 h; remove them: pgdyno reap" in SAID[-1]
     until = found.journal.expires
     assert until - began >= timedelta(hours=48)
     assert {each.expires for each in found.existing()} == {until.replace(microsecond=0)}
     # --keep never shortens what `target up --for` agreed
-    with rented(there.plan, home, SAID.append, note, Renting(keep_s=3600.0)) as found:
+    with rented(*asked, Renting(keep_s=3600.0)) as found:
         assert found is not None
     assert stamp(found.journal.expires) == stamp(until)
     assert there.journal.hold()
     assert found.down() == []
-    assert amazon.left() == []
 
 
-def test_a_run_refuses_servers_that_expire_before_its_end(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    there = up_for(20.0, tmp_path, rds(root))
+def test_a_run_refuses_servers_that_expire_before_its_end(amazon: Account) -> None:
+    there = amazon.up(rds(), repeats=60, lasts_s=20)
     amazon.denied = {"rds:AddTagsToResource"}
-    renting = rented(there.plan, tmp_path / "home", SAID.append, note, Renting())
+    renting = rented(there.plan, amazon.home, SAID.append, note, Renting())
     until = stamp(there.journal.expires)
     said = f"the servers of run {there.journal.run} expire at {until}, before the run's planned end"
     with pytest.raises(TargetError, match=said) as caught, renting:
@@ -201,99 +187,86 @@ def test_a_run_refuses_servers_that_expire_before_its_end(amazon: Simulator, tmp
     assert there.down() == []
 
 
-def test_a_run_of_unknown_length_says_when_servers_expire(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    asked = write_plan(tmp_path / "plan", rds(root))
-    asked.write_text(asked.read_text().replace('duration = "1s"', "transactions = 10"))
-    there = begin(load_plan(asked).plan, tmp_path / "home", SAID.append, 3600)
+def test_a_run_of_unknown_length_says_when_servers_expire(amazon: Account) -> None:
+    file = write_plan(amazon.folder, rds())
+    file.write_text(file.read_text().replace('duration = "1s"', "transactions = 10"))
+    there = begin(load_plan(file).plan, amazon.home, SAID.append, 3600)
     there.up()
     there.journal.release()
-    with rented(there.plan, tmp_path / "home", SAID.append, note, Renting()) as found:
+    with rented(there.plan, amazon.home, SAID.append, note, Renting()) as found:
         assert stamp(present(found).journal.expires) in SAID[-1]
     assert "the plan does not say how long the run takes" in SAID[-1]
     assert present(found).down() == []
-    assert amazon.left() == []
 
 
 @pytest.mark.parametrize("at", ["CreateDBInstance", "CreateDBParameterGroup", "AuthorizeSecurityGroupIngress"])
-def test_a_run_that_cannot_rent_leaves_nothing(amazon: Simulator, tmp_path: Path, root: Path, at: str) -> None:
+def test_a_run_that_cannot_rent_leaves_nothing(amazon: Account, at: str) -> None:
     """As `pgdyno run` does it, at each kind of request."""
     amazon.faults = [Fault(at, "InstanceQuotaExceeded", "DB instances: 40")]
-    asked, home = plan(tmp_path, rds(root, parameters='{ work_mem = "4MB" }')), tmp_path / "home"
-    renting = rented(asked, home, SAID.append, note, Renting())
+    renting = rented(amazon.plan(rds(parameters='{ work_mem = "4MB" }')), amazon.home, SAID.append, note, Renting())
     with pytest.raises(TargetError, match="a quota of the account is used up"), renting:
         pytest.fail("it was rented")
-    assert amazon.left() == []
-    assert list(PROVIDER.journals(home)) == []
+    assert amazon.journals() == []
 
 
-def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    def taken(parameters: dict[str, object]) -> bool:
+def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Account) -> None:
+    def is_taken(parameters: dict[str, object]) -> bool:
         return parameters["DBInstanceClass"] == "db.m7g.large"
 
-    amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9, when=taken)]
-    zones = '["eu-central-1a", "eu-central-1b"]'
-    rented = rental(tmp_path, rds(root, zones=zones, instead='["db.m8g.large"]'))
+    amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9, when=is_taken)]
+    rented = amazon.rental(rds(zones='["eu-central-1a", "eu-central-1b"]', instead='["db.m8g.large"]'))
     rented.up()
     assert sum("no capacity for db.m7g.large in eu-central-1" in each for each in SAID) == 2
     assert rented.journal.ready["rds"]["instance"] == "db.m8g.large"
     assert rented.down() == []
     amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9)]
-    assert isinstance(failed(tmp_path, rds(root)), CapacityError)
+    assert isinstance(amazon.failed(rds()), CapacityError)
 
 
-def test_throttling_is_waited_out_and_makes_nothing_twice(amazon: Simulator, root: Path, rent: Rent) -> None:
+def test_throttling_is_waited_out_and_makes_nothing_twice(amazon: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     amazon.faults = [
         Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=2),
         Fault("CreateSecurityGroup", "InternalError", status=500, done=True),
         Fault("DescribeDBInstances", "RequestLimitExceeded", status=503),
     ]
-    rent(rds(root))
-    assert amazon.calls.count("rds:CreateDBInstance") == 3
-    assert amazon.calls.count("ec2:CreateSecurityGroup") == 2
+    rented = amazon.rental(rds())
+    rented.up()
+    assert len(amazon.asked("rds:CreateDBInstance")) == 3
+    assert len(amazon.asked("ec2:CreateSecurityGroup")) == 2
     # the server, its security group, its dead-man switch
     assert len(amazon.left()) == 3
     assert len(PAUSES) == 4
-
-
-def test_throttling_without_end(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rented.down() == []
+    # but not without end
     monkeypatch.setattr(boto3_clients, "ATTEMPTS", 2)
     amazon.faults = [Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=99)]
-    assert "Amazon still throttles " in failed(tmp_path, rds(root)).message
+    assert "Amazon still throttles " in amazon.failed(rds()).message
 
 
-@pytest.mark.long_cases("instance")
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        (lambda root: rds(root, snapshot='"gone"'), "there is no database snapshot gone in eu-central-1"),
-        (lambda root: aurora(root, snapshot='"gone"'), "there is no cluster snapshot gone in eu-central-1"),
-        (lambda root: aurora(root, clone_of='"gone"'), "there is no database cluster gone in eu-central-1"),
-        (
-            lambda root: rds(root, version='"11"', extended_support="true"),
-            "the service has no postgres 11 in eu-central-1",
-        ),
+        (rds(snapshot='"gone"'), "there is no database snapshot gone in eu-central-1"),
+        (aurora(snapshot='"gone"'), "there is no cluster snapshot gone in eu-central-1"),
+        (aurora(clone_of='"gone"'), "there is no database cluster gone in eu-central-1"),
+        (rds(version='"11"', extended_support="true"), "the service has no postgres 11 in eu-central-1"),
     ],
 )
-def test_a_missing_resource_creates_nothing(
-    amazon: Simulator, tmp_path: Path, root: Path, target: Callable[[Path], str], said: str
-) -> None:
-    assert failed(tmp_path, target(root)).message.partition(": ")[2] == said
-    assert not [each for each in amazon.calls if "Create" in each]
+def test_a_missing_resource_creates_nothing(amazon: Account, target: str, said: str) -> None:
+    assert amazon.failed(target).message.partition(": ")[2] == said
+    assert amazon.makes_nothing()
 
 
-def test_a_class_without_performance_insights_says_so(
-    amazon: Simulator, tmp_path: Path, root: Path, rent: Rent
-) -> None:
+def test_a_class_without_performance_insights_says_so(amazon: Account) -> None:
     said = "Performance Insights not supported for this configuration, please disable this feature."
     amazon.faults.append(Fault("CreateDBInstance", "InvalidParameterCombination", said))
-    error = failed(tmp_path, rds(root))
+    error = amazon.failed(rds())
     assert said in error.message
     assert error.hint == "leave it out: insights = false"
-    rent(rds(root, insights="false"))
-    asked = dict(zip(amazon.calls, amazon.parameters, strict=True))["rds:CreateDBInstance"]
+    amazon.rent(rds(insights="false"))
+    *_, asked = amazon.asked("rds:CreateDBInstance")
     assert asked["EnablePerformanceInsights"] is False
 
 
-def test_a_rental_that_takes_too_long_is_abandoned(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    assert "is still creating after" in failed(tmp_path, rds(root, ready_within='"3s"')).message
-    assert amazon.left() == []
+def test_a_rental_that_takes_too_long_is_abandoned(amazon: Account) -> None:
+    assert "is still creating after" in amazon.failed(rds(ready_within='"3s"')).message

@@ -1,6 +1,5 @@
 """The zone of this machine: asked of Amazon's metadata service, version 2, and of nothing else."""
 
-import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from pgdyno.targets.aws import location
 from tests.hosts.metadata import Handler
+from tests.listening import serving
 
 
 @pytest.fixture(autouse=True)
@@ -18,23 +18,17 @@ def metadata(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     zone.write_text("eu-central-1b")
     monkeypatch.setattr(Handler, "folder", tmp_path, raising=False)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
     monkeypatch.setenv(location.ENDPOINT, f"http://127.0.0.1:{server.server_address[1]}")
     monkeypatch.delenv(location.DISABLED, raising=False)
     location.own_zone.cache_clear()
-    yield
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(server):
+        yield
     location.own_zone.cache_clear()
 
 
-def test_the_zone_of_this_machine() -> None:
-    assert location.own_zone() == "eu-central-1b"
-
-
 def test_metadata_that_are_switched_off_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert location.own_zone() == "eu-central-1b"
+    location.own_zone.cache_clear()
     monkeypatch.setenv(location.DISABLED, "true")
     assert location.own_zone() is None
 

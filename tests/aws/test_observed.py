@@ -11,9 +11,10 @@ from pgdyno.targets.aws.observe.reports import METRICS as INSIGHTS
 from pgdyno.targets.aws.observe.reports import insights_figures
 from pgdyno.targets.aws.observe.server_log import checkpoint_of, line_us, log_part
 from pgdyno.targets.rented.rental import SECOND_US, Span, missing
+from tests.aws.account import Account
 from tests.aws.instances import make_instance
 from tests.aws.simulated_metrics import PORTION
-from tests.aws.simulator import REGION, Simulator
+from tests.aws.simulator import REGION
 from tests.aws.visibility import HIDDEN_S
 
 AT = 1_763_769_600
@@ -21,7 +22,7 @@ AT = 1_763_769_600
 
 
 @pytest.fixture(autouse=True)
-def mine(amazon: Simulator) -> None:
+def mine(amazon: Account) -> None:
     """One instance, `mine`."""
     amazon.administrator = True
     make_instance("mine")
@@ -33,7 +34,7 @@ def span(begin_s: float, end_s: float) -> Span:
     return Span(round((AT + begin_s) * SECOND_US), round((AT + end_s) * SECOND_US))
 
 
-def test_cloudwatch_is_asked_for_whole_minutes_and_told_at_their_ends(amazon: Simulator) -> None:
+def test_cloudwatch_is_asked_for_whole_minutes_and_told_at_their_ends(amazon: Account) -> None:
     found = cloudwatch_figures(Cloud(REGION), database("mine"), span(30, 200))
     assert found.complete
     assert found.gaps == []
@@ -50,7 +51,7 @@ def test_cloudwatch_is_asked_for_whole_minutes_and_told_at_their_ends(amazon: Si
     assert amazon.calls[-1] == "cloudwatch:GetMetricData"
 
 
-def test_minutes_that_do_not_come_are_gaps_and_late_ones_are_not_there_yet(amazon: Simulator) -> None:
+def test_minutes_that_do_not_come_are_gaps_and_late_ones_are_not_there_yet(amazon: Account) -> None:
     amazon.telling.lost, amazon.telling.late = frozenset({1, 2}), 1
     found = cloudwatch_figures(Cloud(REGION), database("mine"), span(0, 300))
     assert not found.complete
@@ -62,7 +63,7 @@ def test_minutes_that_do_not_come_are_gaps_and_late_ones_are_not_there_yet(amazo
     assert (nobody.figures, nobody.gaps, nobody.complete) == ([], [span(0, 60)], False)
 
 
-def test_performance_insights_tells_each_second_by_wait(amazon: Simulator) -> None:
+def test_performance_insights_tells_each_second_by_wait(amazon: Account) -> None:
     amazon.telling.lost = frozenset({4})
     # more than is asked for at once
     found = insights_figures(Cloud(REGION), "db-ABC", span(0.5, 400))
@@ -94,7 +95,7 @@ longest=0.002 s, average=0.001 s; distance=534013 kB, estimate=534013 kB; lsn=2/
 """
 
 
-def test_the_log_of_a_stretch_and_its_checkpoints(amazon: Simulator) -> None:
+def test_the_log_of_a_stretch_and_its_checkpoints(amazon: Account) -> None:
     filler = "2025-11-21 23:00:00 UTC::@:[1]:LOG:  what was before\n" * (PORTION // 20)
     amazon.hosts.log = lambda: filler + LINES  # type: ignore[method-assign]
     part = log_part(Cloud(REGION), "mine", span(0, 9.5))
@@ -147,7 +148,7 @@ def test_lines_of_other_versions_and_of_none() -> None:
         ("rds:DescribeDBLogFiles", lambda: log_part(Cloud(REGION), "mine", span(0, 60))),
     ],
 )
-def test_a_permission_that_is_missing_is_named(amazon: Simulator, action: str, ask: object) -> None:
+def test_a_permission_that_is_missing_is_named(amazon: Account, action: str, ask: object) -> None:
     amazon.denied = {action}
     with pytest.raises(AwsError) as caught:
         ask()  # type: ignore[operator]

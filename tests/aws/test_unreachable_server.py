@@ -3,7 +3,6 @@
 import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from moto.ec2.models import ec2_backends
@@ -11,12 +10,10 @@ from moto.ec2.models import ec2_backends
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.remote_host import CommandError
 from pgdyno.targets.aws.hosts import generator_hosts
-from tests.aws.account import failed
-from tests.aws.plans import ec2
-from tests.aws.plans import generator as generator_of
-from tests.aws.simulator import ACCOUNT, REGION, Simulator
+from tests.aws.account import Account
+from tests.aws.plans import HERE, ec2, generator
+from tests.aws.simulator import ACCOUNT, REGION
 
-HERE = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
 SERVER = "198.51.100.1"
 """Where the simulator's first host is."""
 ROUTE = "so the route is missing"
@@ -65,23 +62,20 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
         holder.communicate()
 
 
-def said(tmp_path: Path) -> str:
-    return failed(tmp_path, ec2(instance=f'"{HERE}"'), generator_of(instance=f'"{HERE}"')).message
+def said(amazon: Account) -> str:
+    return amazon.failed(ec2(instance=f'"{HERE}"'), generator()).message
 
 
-def test_routes_are_named_where_packets_are_dropped_elsewhere(
-    amazon: Simulator, network: Network, tmp_path: Path
-) -> None:
+def test_routes_are_named_where_packets_are_dropped_elsewhere(amazon: Account, network: Network) -> None:
     # a card eats them: no answer of any kind
     network.ip(f"route add {SERVER}/32 dev card")
-    message = said(tmp_path)
+    message = said(amazon)
     assert f"does not reach the server of target ec2 at {SERVER}, port 5432: no answer within 1 s" in message
     assert "the security group allows it" in message
     assert ROUTE in message
-    assert amazon.left() == []
 
 
-def test_a_changed_group_is_named_for_lost_packets(amazon: Simulator, network: Network, tmp_path: Path) -> None:
+def test_a_changed_group_is_named_for_lost_packets(amazon: Account, network: Network) -> None:
     network.ip(f"route add {SERVER}/32 dev card")
 
     def close(action: str, _number: int) -> None:
@@ -92,25 +86,22 @@ def test_a_changed_group_is_named_for_lost_packets(amazon: Simulator, network: N
                 each.ingress_rules = [rule for rule in each.ingress_rules if not rule.source_group]
 
     amazon.on_call = close
-    message = said(tmp_path)
+    message = said(amazon)
     assert "no answer within 1 s" in message
     assert "the server's security group does not allow it" in message
     assert ROUTE not in message
-    assert amazon.left() == []
 
 
-def test_a_missing_route_is_reported_as_the_cause(amazon: Simulator, network: Network, tmp_path: Path) -> None:
-    del network
-    message = said(tmp_path)
+@pytest.mark.usefixtures("network")
+def test_a_missing_route_is_reported_as_the_cause(amazon: Account) -> None:
+    message = said(amazon)
     assert "Network is unreachable" in message
     assert "it has no route there" in message
-    assert amazon.left() == []
 
 
-def test_a_server_that_listens_no_more_is_neither(amazon: Simulator, network: Network, tmp_path: Path) -> None:
+def test_a_server_that_listens_no_more_is_neither(amazon: Account, network: Network) -> None:
     network.ip("link set lo up")
     network.ip(f"addr add {SERVER}/32 dev lo")
-    message = said(tmp_path)
+    message = said(amazon)
     assert "the port is reachable, but nothing listens there" in message
     assert ROUTE not in message
-    assert amazon.left() == []

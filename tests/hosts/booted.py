@@ -142,7 +142,7 @@ class BootedHosts(Hosts):
             self.known.pop(id_).end()
             _remove_group(self._group(id_))
         for loop in self._loops.pop(id_, []):
-            _do("losetup", "-d", loop)
+            execute("losetup", "-d", loop)
 
     def _group(self, id_: str) -> str:
         return f"{self.bridge}-{id_}"
@@ -172,7 +172,7 @@ class BootedHosts(Hosts):
         (folder / "own/usr/local/sbin/nvme").chmod(0o755)
         library = folder / "own/usr/local/lib/nvme.so"
         library.parent.mkdir(parents=True, exist_ok=True)
-        _do("cc", "-shared", "-fPIC", "-O", "-Wall", "-Werror", "-o", str(library), str(HERE / "nvme.c"), "-ldl")
+        execute("cc", "-shared", "-fPIC", "-O", "-Wall", "-Werror", "-o", str(library), str(HERE / "nvme.c"), "-ldl")
         (folder / "own/etc/ebs").mkdir(parents=True)
 
     def _volumes(self, machine: Machine, folder: Path) -> Iterator[str]:
@@ -187,7 +187,7 @@ class BootedHosts(Hosts):
             image = folder / f"volume{number}"
             with image.open("wb") as file:
                 file.truncate(size * GIB)
-            loops.append(_do("losetup", "--find", "--show", str(image)))
+            loops.append(execute("losetup", "--find", "--show", str(image)))
             device = Path(loops[-1]).stat().st_rdev
             place = f"{os.major(device)}:{os.minor(device)}"
             # of some it is told with /dev/, of some without
@@ -199,8 +199,8 @@ class BootedHosts(Hosts):
         end, pid = f"{self.bridge}-{number}", str(host.process.pid)
         within = ("nsenter", "-t", pid, "-n")
         _wait_for_namespace(host.process)
-        _do("ip", "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", pid)
-        _do("ip", "link", "set", end, "master", self.bridge, "up")
+        execute("ip", "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", pid)
+        execute("ip", "link", "set", end, "master", self.bridge, "up")
         for command in (
             f"addr add {host.address}/24 dev eth0",
             f"addr add {METADATA}/32 dev lo",
@@ -208,7 +208,7 @@ class BootedHosts(Hosts):
             "link set eth0 up",
             f"route add default via {self.gateway}",
         ):
-            _do(*within, "ip", *command.split())
+            execute(*within, "ip", *command.split())
         program = [*within, sys.executable, str(HERE / "metadata.py"), str(host.metadata)]
         host.telling = subprocess.Popen(program, stdout=subprocess.PIPE)
         assert present(host.telling.stdout).readline() == b"listening\n"
@@ -220,10 +220,10 @@ def booted_hosts(home: Home, folder: Path, release: str = "bookworm") -> Iterato
     made = image(home, release)
     with ExitStack() as stack:
         bridge = f"pgd{os.getpid() % 100_000}"
-        _do("ip", "link", "add", bridge, "type", "bridge")
-        stack.callback(_do, "ip", "link", "delete", bridge)
-        _do("ip", "addr", "add", f"{NETWORK}.1/24", "dev", bridge)
-        _do("ip", "link", "set", bridge, "up")
+        execute("ip", "link", "add", bridge, "type", "bridge")
+        stack.callback(execute, "ip", "link", "delete", bridge)
+        execute("ip", "addr", "add", f"{NETWORK}.1/24", "dev", bridge)
+        execute("ip", "link", "set", bridge, "up")
         way = stack.enter_context(mirror(f"{NETWORK}.1", home.root / "hosts" / "packages"))
         hosts = BootedHosts(made, folder, way, bridge)
         stack.callback(hosts.stop)
@@ -254,7 +254,7 @@ def _wait_for_namespace(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
-def _do(*command: str) -> str:
+def execute(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
     return done.stdout.strip()

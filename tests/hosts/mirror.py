@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.listening import serving
+
 
 @dataclass
 class Mirror:
@@ -83,11 +85,5 @@ def mirror(address: str, cache: Path) -> Iterator[Mirror]:
     server = ThreadingHTTPServer((address, 0), Handler)
     server.daemon_threads = True
     made.url = f"http://{address}:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

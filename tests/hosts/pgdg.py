@@ -6,23 +6,17 @@ the place of the project's, whose private half is not available.
 
 import hashlib
 import ssl
-import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
-
-from tests.hosts.booted import BootedHosts
+from tests.hosts.booted import BootedHosts, execute
 from tests.hosts.tree import Image
+from tests.listening import serving
+from tests.postgres.tls_server import Certificates
 
 NAME = "apt.postgresql.org"
 VERSION = "15.99-1.pgdg120+1"
@@ -36,28 +30,24 @@ def pgdg(hosts: BootedHosts, folder: Path, *, known: bool = True) -> Iterator[No
     root = folder / "pgdg"
     _packages(hosts.image, root / "pub/repos/apt")
     key = _signed(root / _SUITE, folder / "gpg")
-    certificate = _certificate(folder / "pgdg.pem")
+    own = ("-days", "1", "-nodes", "-newkey", "rsa:2048", "-keyout", "pgdg.key", "-out", "pgdg.crt")
+    named = ("-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}")
+    Certificates(folder).openssl("req", "-new", "-x509", *own, *named)
     hosts.prepare |= {
         "etc/hosts": f"127.0.0.1 localhost host\n{hosts.gateway} {NAME}\n",
         "etc/apt/apt.conf.d/01pgdg": f'Acquire::https::{NAME}::CaInfo "/etc/pgdg.pem";\n',
-        "etc/pgdg.pem": certificate,
+        "etc/pgdg.pem": (folder / "pgdg.crt").read_bytes(),
     }
     if known:
         # dpkg puts the project's next to it
         before = (hosts.image.tree / "var/lib/dpkg/diversions").read_text()
         hosts.prepare |= {KEY: key, "var/lib/dpkg/diversions": f"{before}/{KEY}\n/{KEY}.distrib\n:\n"}
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / "pgdg.pem")
+    context.load_cert_chain(folder / "pgdg.crt", folder / "pgdg.key")
     server = ThreadingHTTPServer((hosts.gateway, 443), partial(_Quiet, directory=str(root)))
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -72,17 +62,17 @@ def _packages(image: Image, root: Path) -> None:
     listed, architecture = [], ""
     for package in image.packages:
         open_, made = pool / "open", pool / f"{package.name.partition('_')[0]}.deb"
-        _do("dpkg-deb", "-R", str(package), str(open_))
+        execute("dpkg-deb", "-R", str(package), str(open_))
         control = open_ / "DEBIAN/control"
         lines = control.read_text().splitlines()
         version = next(line.partition(" ")[2] for line in lines if line.startswith("Version: "))
         control.write_text(control.read_text().replace(version, VERSION))
-        _do("dpkg-deb", "-b", "-Znone", str(open_), str(made))
-        _do("rm", "-r", str(open_))
+        execute("dpkg-deb", "-b", "-Znone", str(open_), str(made))
+        execute("rm", "-r", str(open_))
         digest = hashlib.sha256(made.read_bytes()).hexdigest()
         told = f"Filename: pool/{made.name}\nSize: {made.stat().st_size}\nSHA256: {digest}\n"
-        listed.append(_do("dpkg-deb", "-f", str(made)) + told)
-        architecture = _do("dpkg-deb", "-f", str(made), "Architecture").strip()
+        listed.append(f"{execute('dpkg-deb', '-f', str(made))}\n{told}")
+        architecture = execute("dpkg-deb", "-f", str(made), "Architecture")
     index = suite / f"main/binary-{architecture}/Packages"
     index.parent.mkdir(parents=True)
     index.write_text("\n".join(listed))
@@ -97,31 +87,8 @@ def _packages(image: Image, root: Path) -> None:
 def _signed(suite: Path, folder: Path) -> bytes:
     folder.mkdir(mode=0o700)
     gpg = ["gpg", "--homedir", str(folder), "--batch", "--quiet"]
-    _do(*gpg, "--passphrase", "", "--quick-generate-key", "repository@localhost", "rsa2048", "sign", "never")
-    _do(*gpg, "--clearsign", "--output", str(suite / "InRelease"), str(suite / "Release"))
-    _do(*gpg, "--output", str(folder / "public"), "--export")
-    _do("gpgconf", "--homedir", str(folder), "--kill", "gpg-agent")
+    execute(*gpg, "--passphrase", "", "--quick-generate-key", "repository@localhost", "rsa2048", "sign", "never")
+    execute(*gpg, "--clearsign", "--output", str(suite / "InRelease"), str(suite / "Release"))
+    execute(*gpg, "--output", str(folder / "public"), "--export")
+    execute("gpgconf", "--homedir", str(folder), "--kill", "gpg-agent")
     return (folder / "public").read_bytes()
-
-
-def _certificate(file: Path) -> str:
-    """Creates the certificate for the repository's name; its key is in `file`."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
-        .sign(key, SHA256())
-    )
-    certificate = made.public_bytes(Encoding.PEM)
-    file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate)
-    return certificate.decode()
-
-
-def _do(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
-    return done.stdout

@@ -1,16 +1,13 @@
 """Whole plans on "EC2": the simulator, with a real sshd and a real PostgreSQL behind each host's address."""
 
-import getpass
 import json
 import os
-import shutil
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,58 +17,19 @@ from pgdyno.targets import Home
 from pgdyno.targets.aws.selftest import checks_of
 from pgdyno.targets.cluster.installation import Installation
 from tests.aws.ec2_hosts import Ec2Hosts
-from tests.aws.plans import ec2, generator, write_plan
-from tests.aws.simulator import Simulator, simulated
-from tests.forked import run_pgdyno
-from tests.ports import EVERYWHERE, reserve_port
-from tests.postgres.runs import environment, the_run
+from tests.aws.plans import HERE
+from tests.postgres.aws_account import LOGIN, RealAccount, real_account
 from tests.present import present
 from tests.scratch import scratch_folder
 from tests.unit.store_sample import read_cloud
 
-HERE, ELSEWHERE = ("c7i.large", "m8g.large") if os.uname().machine == "x86_64" else ("m8g.large", "c7i.large")
-"""Types of this machine's architecture, and of another."""
-
-
-@dataclass
-class Rented:
-    """The account with its hosts, and calls of pgdyno against it."""
-
-    simulator: Simulator
-    hosts: Ec2Hosts
-    home: Home
-    folder: Path
-    ssh_port: int
-    port: int
-
-    def pgdyno(self, *args: str, code: int = 0, **more: str) -> str:
-        own = {**self.simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7", **more}
-        done = run_pgdyno(args, cwd=self.folder, env=environment(self.home) | own)
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    def target(self, **more: str) -> str:
-        own = {"login": f'"{getpass.getuser()}"', "ssh_port": str(self.ssh_port), "port": str(self.port)}
-        return ec2(**own, **more)
-
-    def generator(self, **more: str) -> str:
-        own = {"instance": f'"{HERE}"', "login": f'"{getpass.getuser()}"', "ssh_port": str(self.ssh_port)}
-        return generator(**(own | more))
+Rented = RealAccount[Ec2Hosts]
 
 
 @pytest.fixture
 def rented(installed: Installation, warm_home: Home, tmp_path: Path) -> Iterator[Rented]:
-    folder = scratch_folder()
-    hosts = Ec2Hosts(installed, folder)
-    try:
-        with simulated(hosts) as simulator:
-            simulator.machines.console_late_s = 3
-            yield Rented(
-                simulator, hosts, warm_home, tmp_path, reserve_port(hosts, EVERYWHERE), reserve_port(hosts, EVERYWHERE)
-            )
-    finally:
-        hosts.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with real_account(Ec2Hosts(installed, scratch_folder()), warm_home, tmp_path) as account:
+        yield account
 
 
 def put_before(rented: Rented, name: str, body: str) -> None:
@@ -85,7 +43,7 @@ def put_before(rented: Rented, name: str, body: str) -> None:
 
 @pytest.mark.long
 def test_up_status_run_and_down_on_a_host(rented: Rented) -> None:
-    plan = str(write_plan(rented.folder, rented.target(parameters='{ work_mem = "8MB" }')))
+    plan = rented.plan(rented.target(parameters='{ work_mem = "8MB" }'))
     said = rented.pgdyno("target", "up", plan, "--yes", "--for", "3h")
     assert "m7g.large in eu-central-1a, version 18" in said
     assert "sslmode=verify-ca" in said
@@ -97,7 +55,7 @@ def test_up_status_run_and_down_on_a_host(rented: Rented) -> None:
     assert [each.split(" pgdyno-")[0] for each in row["there"]] == ["instance", "volume", "security group"]
     said = rented.pgdyno("run", plan, "--no-preflight")
     assert "using the servers that are already up" in said
-    run = the_run(rented.folder)
+    run = rented.run()
     (record,) = run.trials()
     assert record.outcome == "finished"
     # the host was sampled over SSH
@@ -108,7 +66,7 @@ def test_up_status_run_and_down_on_a_host(rented: Rented) -> None:
     rented.pgdyno("target", "down", plan)
     assert rented.simulator.left() == []
     assert rented.hosts.known == {}
-    assert [each.name for each in (rented.home.root / "aws").iterdir()] == ["prices.json"]
+    assert rented.left_files() == ["prices.json"]
 
 
 @pytest.mark.long
@@ -122,16 +80,16 @@ def test_the_cheapest_host_of_two_families_is_found_and_others_are_removed_at_on
         rented.target(instance=f'"{each}"').replace("target.ec2", f"target.{each.replace('.', '-')}") for each in types
     ]
     search = '[search]\nfind = "cheapest"\nlatency = "p50 < 150ms"\n'
-    plan = write_plan(rented.folder, *targets, repeats=3, more=search)
+    plan = rented.plan(*targets, repeats=3, more=search)
     text = plan.read_text().replace('"select-only"', '"planted.sql"').replace('dataset = "pgbench"', 'dataset = "none"')
     plan.write_text(
         text.replace("clients = 1\nrate = 200", "clients = 16\nrate = 20").replace(
             "[trial]", '[trial]\non_failure = "stop"'
         )
     )
-    rented.pgdyno("run", str(plan), "--yes", "--no-preflight", code=5)
+    rented.pgdyno("run", plan, "--yes", "--no-preflight", code=5)
     assert rented.simulator.left() == []
-    run = the_run(rented.folder)
+    run = rented.run()
     # each is removed when it is decided, not at the end
     assert [each for each in run.manifest.notes if "pgdyno removes its server" in each] == [
         f"target {name} is decided: pgdyno removes its server" for name in ("m7g-large", "r7g-large")
@@ -140,11 +98,11 @@ def test_the_cheapest_host_of_two_families_is_found_and_others_are_removed_at_on
     assert ends["m7g-large"] < ends["r7g-large"] < ends["m7g-xlarge"] == ends["r7g-xlarge"]
     # only what is still open is rented again
     rented.hosts.settings |= {"m7g.xlarge": "load.seconds = 0.001"}
-    said = rented.pgdyno("run", "--resume", str(run.path), "--redo-failed", "--yes")
+    said = rented.pgdyno("run", "--resume", run.path, "--redo-failed", "--yes")
     machines = [each.asked["InstanceType"] for each in rented.simulator.machines.all.values()]
     assert sorted(machines[:4]) == sorted(types)
     assert sorted(machines[4:]) == ["m7g.xlarge", "r7g.xlarge"]
-    run = the_run(rented.folder)
+    run = rented.run()
     (found,) = run.manifest.search
     assert (found.kept, found.target, found.currency) == (True, "m7g-xlarge", "USD"), said
     # a small type of each family, then the cheaper large one, which the other one need not follow
@@ -158,12 +116,12 @@ def test_the_cheapest_host_of_two_families_is_found_and_others_are_removed_at_on
 @pytest.mark.long
 def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     (rented.folder / "own.sql").write_text("SELECT abalance FROM pgbench_accounts WHERE aid = 7;\n")
-    plan = write_plan(rented.folder, rented.target(), more=rented.generator())
+    plan = rented.plan(rented.target(), more=rented.generator())
     plan.write_text(plan.read_text().replace('"select-only"', '"own.sql@2", "select-only"'))
-    said = rented.pgdyno("run", str(plan), "--yes")
-    assert f"the load comes from a {HERE} in eu-central-1a" in the_run(rented.folder).manifest.notes
+    said = rented.pgdyno("run", plan, "--yes")
+    assert f"the load comes from a {HERE} in eu-central-1a" in rented.run().manifest.notes
     assert "the load comes from another host" in said
-    run = the_run(rented.folder)
+    run = rented.run()
     (record,) = run.trials()
     assert (record.outcome, record.failure) == ("finished", None)
     assert {each.name for each in present(record.summary).scripts} == {"own.sql", "<builtin: select only>"}
@@ -188,13 +146,13 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     assert any("volume root reached its IOPS limit" in each for each in run.manifest.notes)
     # and none of its processes continues
     page = run.path / "page.html"
-    rented.pgdyno("report", str(run.path), "--html", str(page))
+    rented.pgdyno("report", run.path, "--html", page)
     assert "Processors (provider's metrics, by the minute)" in page.read_text()
 
 
 @pytest.mark.long
 def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
-    plan = write_plan(rented.folder, rented.target(), more=rented.generator(count="2"))
+    plan = rented.plan(rented.target(), more=rented.generator(count="2"))
     (rented.folder / "own.lua").write_text(
         "require('beside')\n"
         "function thread_init() connection = sysbench.sql.driver():connect() end\n"
@@ -203,12 +161,12 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     (rented.folder / "beside.lua").write_text("function beside() return sysbench.opt.threads end\n")
     text = plan.read_text().replace("clients = 1", "clients = 3")
     plan.write_text(text.replace('scripts = ["select-only"]', 'lua = "own.lua"'))
-    cost = rented.pgdyno("plan", "cost", str(plan), "--json")
+    cost = rented.pgdyno("plan", "cost", plan, "--json")
     assert [each["what"] for each in json.loads(cost)["items"] if each["target"] == "generator"].count(HERE) == 2
     with killing_an_engine(rented) as killed:
-        said = rented.pgdyno("run", str(plan), "--yes")
+        said = rented.pgdyno("run", plan, "--yes")
     assert killed, said
-    run = the_run(rented.folder)
+    run = rented.run()
     (record,) = run.trials()
     assert (record.outcome, record.failure) == ("finished", None)
     assert any("runs again: generator 2 of 2 (generator-2) was lost" in each for each in run.manifest.notes)
@@ -272,32 +230,12 @@ def killing_an_engine(rented: Rented) -> Iterator[list[int]]:
         thread.join()
 
 
-def test_a_generator_that_cannot_reach_the_server_says_what_is_in_the_way(rented: Rented) -> None:
-    # all hosts are one here: that a packet is lost on its way is simulated
-    put_before(rented, "timeout", "echo connection timed out >&2; exit 124")
-    plan = str(write_plan(rented.folder, rented.target(), more=rented.generator()))
-    said = rented.pgdyno("target", "up", plan, "--yes", code=4)
-    assert "does not reach the server of target ec2" in said
-    assert "the security group allows it, so the route is missing" in said
-    assert rented.simulator.left() == []
-
-
-def test_a_generator_of_another_architecture_wants_programs_for_it(rented: Rented, tmp_path: Path) -> None:
-    other = rented.generator(instance=f'"{ELSEWHERE}"')
-    plan = str(write_plan(rented.folder, rented.target(), more=other))
-    said = rented.pgdyno("target", "up", plan, "--yes", PGDYNO_ENGINES=str(tmp_path / "none"), code=4)
-    assert f"the generator {ELSEWHERE} is" in said
-    assert "has no pgdrive for it" in said
-    assert "make engines" in said
-    assert "ec2:RunInstances" not in rented.simulator.calls
-
-
 @pytest.mark.long
 def test_selftest_of_a_host(rented: Rented) -> None:
     # what a host of Amazon would say of its volumes and its services
     put_before(rented, "findmnt", 'case "$3" in */data) echo ext4;; *) echo xfs;; esac')
     put_before(rented, "systemctl", "echo active")
-    own = {"login": getpass.getuser(), "ssh_port": rented.ssh_port}
+    own = {"login": LOGIN, "ssh_port": rented.ssh_port}
     keys = own | {"port": rented.port} | {f"generator.{name}": value for name, value in own.items()}
     options = [word for name, value in keys.items() for word in ("--set", f"{name}={value}")]
     options += ["--kind", "ec2", "--version", "18", "--yes", "--generator", HERE, "--duration", "1s"]

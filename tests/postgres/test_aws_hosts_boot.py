@@ -76,7 +76,7 @@ def hosts(home: Home, scratch: Path) -> Iterator[BootedHosts]:
 
 @pytest.fixture
 def amazon(hosts: BootedHosts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
-    with simulated(hosts) as simulator:
+    with simulated(Simulator(hosts)) as simulator:
         simulator.machines.console_late_s = 3
         for name, value in {**simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7"}.items():
             monkeypatch.setenv(name, value)

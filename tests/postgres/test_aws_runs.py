@@ -1,6 +1,5 @@
 """Whole plans on "RDS" and "Aurora": the simulator, with a real PostgreSQL behind its addresses."""
 
-import getpass
 import json
 import os
 import re
@@ -9,12 +8,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-import boto3
 import pytest
 
 from pgdyno.records import CloudSource
@@ -26,13 +23,12 @@ from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.aws.selftest import Tally, checks_of, plan_of, try_restore
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.rented.provider import Tried
-from tests.aws.all_hosts import Everything
-from tests.aws.ec2_hosts import Ec2Hosts
-from tests.aws.plans import aurora, generator, rds, write_plan
-from tests.aws.simulator import REGION, Fault, Simulator, simulated
-from tests.forked import PGDYNO, run_pgdyno
-from tests.ports import EVERYWHERE, reserve_port
-from tests.postgres.runs import environment, the_run
+from tests.aws.instances import take_snapshot
+from tests.aws.plans import HERE, aurora, rds
+from tests.aws.postgres_hosts import PostgresHosts
+from tests.aws.simulator import REGION, Fault
+from tests.forked import PGDYNO
+from tests.postgres.aws_account import LOGIN, RealAccount, real_account
 from tests.postgres.tls_server import TlsServer
 from tests.present import present
 from tests.scratch import scratch_folder
@@ -41,8 +37,7 @@ from tests.unit.store_sample import read_cloud
 
 SKEW_S = 3600
 VERDICTS = ("ok: ", "WRONG: ", "left out: ")
-HERE = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
-"""A type of this machine's architecture."""
+Amazon = RealAccount[PostgresHosts]
 
 
 @pytest.fixture(scope="module")
@@ -56,78 +51,28 @@ def behind(installed: Installation) -> Iterator[TlsServer]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@dataclass
-class Amazon:
-    """The account, and calls of pgdyno against it."""
-
-    simulator: Simulator
-    hosts: Everything
-    behind: TlsServer
-    home: Home
-    folder: Path
-    ssh_port: int
-
-    @property
-    def environment(self) -> dict[str, str]:
-        # keys that are not in the plan are passed here
-        # the user's password of other servers is not that of rented ones
-        other = {"PGDYNO_ADDRESS": "203.0.113.7", "PGPASSWORD": "of another server"}
-        return {**environment(self.home), **self.simulator.environment, **other}
-
-    @property
-    def root(self) -> Path:
-        return Path(self.behind.certificates["root.crt"])
-
-    def generator(self) -> str:
-        return generator(instance=f'"{HERE}"', login=f'"{getpass.getuser()}"', ssh_port=str(self.ssh_port))
-
-    def pgdyno(self, *args: str, code: int = 0) -> str:
-        done = run_pgdyno(args, cwd=self.folder, env=self.environment)
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    def take_snapshot(self, kind: str) -> None:
-        """The snapshot `loaded` of the server `theirs`, which pgdyno did not create."""
-        self.simulator.administrator = True
-        keys = self.simulator.environment
-        client = boto3.client(
-            "rds",
-            region_name=REGION,
-            endpoint_url=self.simulator.url,
-            aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
-        )
-        of = {"EngineVersion": "18.1", "MasterUsername": "pgdyno", "MasterUserPassword": "a password of theirs"}
-        if kind == "aurora":
-            client.create_db_cluster(DBClusterIdentifier="theirs", Engine="aurora-postgresql", **of)
-            self.simulator.finish_changes()
-            client.create_db_cluster_snapshot(DBClusterIdentifier="theirs", DBClusterSnapshotIdentifier="loaded")
-        else:
-            size = {"DBInstanceClass": "db.m7g.large", "AllocatedStorage": 20}
-            client.create_db_instance(DBInstanceIdentifier="theirs", Engine="postgres", **size, **of)
-            self.simulator.finish_changes()
-            client.create_db_snapshot(DBInstanceIdentifier="theirs", DBSnapshotIdentifier="loaded")
-        self.simulator.finish_changes()
+@pytest.fixture
+def amazon(behind: TlsServer, warm_home: Home, tmp_path: Path) -> Iterator[Amazon]:
+    with real_account(PostgresHosts(behind, scratch_folder()), warm_home, tmp_path) as account:
+        yield account
 
 
 @pytest.fixture
-def amazon(behind: TlsServer, installed: Installation, warm_home: Home, tmp_path: Path) -> Iterator[Amazon]:
-    folder = scratch_folder()
-    ec2 = Ec2Hosts(installed, folder)
-    hosts = Everything(behind, ec2)
-    try:
-        with simulated(hosts) as simulator:
-            simulator.machines.console_late_s = 3
-            yield Amazon(simulator, hosts, behind, warm_home, tmp_path, reserve_port(ec2, EVERYWHERE))
-    finally:
-        ec2.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+def root(behind: TlsServer) -> Path:
+    return Path(behind.certificates["root.crt"])
+
+
+def take_loaded(amazon: Amazon, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Takes the snapshot `loaded`, with this process as a client of the account."""
+    for name, value in amazon.environment.items():
+        monkeypatch.setenv(name, value)
+    take_snapshot(amazon.simulator, "loaded", kind)
 
 
 @pytest.mark.long
-def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
+def test_up_status_run_and_down_on_rds(amazon: Amazon, root: Path) -> None:
     checkpoint = '[[event]]\nat = "100ms"\ndo = "checkpoint"\n'
-    plan = str(write_plan(amazon.folder, rds(amazon.root, parameters='{ work_mem = "8MB" }'), more=checkpoint))
+    plan = amazon.plan(rds(root, parameters='{ work_mem = "8MB" }'), more=checkpoint)
     assert "renting servers needs confirmation" in amazon.pgdyno("target", "up", plan, code=2)
     assert amazon.simulator.left() == []
     said = amazon.pgdyno("target", "up", plan, "--yes", "--for", "3h")
@@ -143,13 +88,13 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
     ]
     said = amazon.pgdyno("run", plan, "--no-preflight")
     assert "using the servers that are already up" in said
-    manifest = the_run(amazon.folder).manifest
+    manifest = amazon.run().manifest
     assert "target rds is a db.m7g.large in eu-central-1a, version 18.1" in manifest.notes
     assert manifest.targets[0].kind == "rds"
     assert manifest.targets[0].facts is not None
-    assert [record.outcome for record in the_run(amazon.folder).trials()] == ["finished"]
+    assert [record.outcome for record in amazon.run().trials()] == ["finished"]
     assert amazon.simulator.calls.count("rds:CreateDBInstance") == 1
-    _was_told(amazon, load_run(the_run(amazon.folder)))
+    _was_told(amazon, load_run(amazon.run()))
     assert any("its gp3 volume of 20 GB provides 3,000 IOPS, 125 MB/s, the instance" in each for each in manifest.notes)
     (rent,) = manifest.rented
     # it was up before: this run pays for it while it lasts
@@ -190,11 +135,11 @@ def _was_told(amazon: Amazon, run: RunData) -> None:
 
 
 @pytest.mark.long
-def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amazon) -> None:
-    plan = str(write_plan(amazon.folder, aurora(amazon.root), more=amazon.generator()))
+def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amazon, root: Path) -> None:
+    plan = amazon.plan(aurora(root), more=amazon.generator())
     amazon.simulator.denied = {"cloudwatch:GetMetricData"}
     assert FAKETIME is not None, "make test-packages installs libfaketime"
-    amazon.hosts.ec2.of_generators = f"LD_PRELOAD={FAKETIME} FAKETIME=+{SKEW_S}s FAKETIME_DONT_FAKE_MONOTONIC=1"
+    amazon.hosts.of_generators = f"LD_PRELOAD={FAKETIME} FAKETIME=+{SKEW_S}s FAKETIME_DONT_FAKE_MONOTONIC=1"
     said = amazon.pgdyno("run", plan, "--yes", "--max-cost", "5")
     # the server, the generator with its volume, an address of each
     assert "0.5114 an hour" in said
@@ -202,37 +147,37 @@ def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amaz
     _is_placed_by_the_servers_clock(amazon)
     # without one source the others are stored, with a note
     assert "CloudWatch's figures: the permission cloudwatch:GetMetricData is missing" in said
-    told = present(read_cloud(load_run(the_run(amazon.folder)), 1))
+    told = present(read_cloud(load_run(amazon.run()), 1))
     assert sorted((each.source, each.figures > 0) for each in told.sources) == [
         ("cloudwatch", False),
         ("insights", True),
         ("log", True),
     ]
-    price = the_run(amazon.folder).manifest.plan["price"]
+    price = amazon.run().manifest.plan["price"]
     assert price["target"]["aurora"]["hourly"][0]["amount"] == 0.3
-    rent, of_generator = the_run(amazon.folder).manifest.rented
+    rent, of_generator = amazon.run().manifest.rented
     assert (of_generator.target, of_generator.price_source) == ("generator", "Amazon's price list")
     assert rent.hourly == pytest.approx(0.3052, abs=1e-4)
     assert rent.price_date == datetime.now(UTC).date()
     assert rent.currency == "USD"
-    assert rent.since < the_run(amazon.folder).manifest.attempts[0].started_at
+    assert rent.since < amazon.run().manifest.attempts[0].started_at
     assert re.search(r"^aurora +db\.r8g\.large", amazon.pgdyno("show"), re.MULTILINE)
     assert amazon.simulator.left() == []
-    assert [each.name for each in (amazon.home.root / "aws").iterdir()] == ["prices.json"]
+    assert amazon.left_files() == ["prices.json"]
     calls = zip(amazon.simulator.calls, amazon.simulator.parameters, strict=True)
     (password,) = {each["MasterUserPassword"] for name, each in calls if name == "rds:CreateDBCluster"}
     assert password not in said
-    for file in the_run(amazon.folder).path.rglob("*"):
+    for file in amazon.run().path.rglob("*"):
         if file.is_file():
             assert password.encode() not in file.read_bytes(), file
 
 
 def _load_came_from_elsewhere(amazon: Amazon) -> None:
     """pgdrive ran on the generator, in the server's zone, and Amazon's data has the generator's clock."""
-    run = the_run(amazon.folder)
+    run = amazon.run()
     assert f"the load comes from a {HERE} in eu-central-1a" in run.manifest.notes
     (host,) = amazon.simulator.machines.all.values()
-    copied = {each.name.rpartition("-")[0] for each in amazon.hosts.ec2.kept(host) if each.is_file()}
+    copied = {each.name.rpartition("-")[0] for each in amazon.hosts.kept(host) if each.is_file()}
     assert {"pgdrive", "pgprobe"} <= copied
     for record in run.trials():
         assert (record.outcome, record.failure) == ("finished", None)
@@ -245,7 +190,7 @@ def _load_came_from_elsewhere(amazon: Amazon) -> None:
 
 def _is_placed_by_the_servers_clock(amazon: Amazon) -> None:
     """The generator's clock is ahead by SKEW_S: data of its trial is requested by the server's clock."""
-    (record,) = the_run(amazon.folder).trials()
+    (record,) = amazon.run().trials()
     assert abs(present(present(record.network_path).clock_ahead_us) / 1e6 + SKEW_S) < SKEW_S / 4
     calls = zip(amazon.simulator.calls, amazon.simulator.parameters, strict=True)
     begin = next(asked["StartTime"] for name, asked in calls if name == "pi:GetResourceMetrics")
@@ -253,25 +198,25 @@ def _is_placed_by_the_servers_clock(amazon: Amazon) -> None:
     assert abs(at_s - present(record.started_at).timestamp()) < SKEW_S / 4
 
 
-def test_a_run_is_stopped_before_a_trial_that_could_cost_too_much(amazon: Amazon) -> None:
-    plan = str(write_plan(amazon.folder, rds(amazon.root)))
+def test_a_run_is_stopped_before_a_trial_that_could_cost_too_much(amazon: Amazon, root: Path) -> None:
+    plan = amazon.plan(rds(root))
     # about 0.67 USD as planned; a trial of twice the length could cost 1 USD
     options = ("--yes", "--no-preflight", "--set", "trial.duration=2h", "--max-cost", "0.8")
     said = amazon.pgdyno("run", plan, *options, code=8)
     assert "with its next trial and the removal it could cost" in said
     assert "resume it with a higher --max-cost" in said
-    assert the_run(amazon.folder).trials() == []
+    assert amazon.run().trials() == []
     assert amazon.simulator.left() == []
 
 
 @pytest.mark.long
-def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
-    amazon.take_snapshot("rds")
+def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_loaded(amazon, monkeypatch, "rds")
     amazon.hosts.origins.clear()
-    target = rds(amazon.root, snapshot='"loaded"', restore='"each-trial"')
-    amazon.pgdyno("run", str(write_plan(amazon.folder, target, repeats=2)), "--yes", "--no-preflight")
+    target = rds(root, snapshot='"loaded"', restore='"each-trial"')
+    amazon.pgdyno("run", amazon.plan(target, repeats=2), "--yes", "--no-preflight")
     assert amazon.hosts.origins == ["loaded", "loaded"]
-    records = the_run(amazon.folder).trials()
+    records = amazon.run().trials()
     assert [record.outcome for record in records] == ["finished", "finished"]
     assert all("first touch" in [step.name for step in record.prepare.steps] for record in records if record.prepare)
     # each began with the snapshot's content, which is empty, so each loaded again
@@ -279,21 +224,21 @@ def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
     assert len(loads) == 2
     assert loads[0] == loads[1]
     # the data of each was requested before its removal
-    told = [read_cloud(load_run(the_run(amazon.folder)), record.number) for record in records]
+    told = [read_cloud(load_run(amazon.run()), record.number) for record in records]
     assert [[each.message for each in of.sources] for of in told if of] == [[None, None, None]] * 2
     # what is not ours stays
     assert amazon.simulator.left() == ["theirs"]
 
 
 @pytest.mark.long
-def test_a_snapshot_of_the_loaded_server_is_restored_before_every_trial(amazon: Amazon) -> None:
-    target = rds(amazon.root, restore='"each-trial"')
+def test_a_snapshot_of_the_loaded_server_is_restored_before_every_trial(amazon: Amazon, root: Path) -> None:
+    target = rds(root, restore='"each-trial"')
     more = '[reset]\nmethod = "template"\n'
-    amazon.pgdyno("run", str(write_plan(amazon.folder, target, repeats=2, more=more)), "--yes", "--no-preflight")
+    amazon.pgdyno("run", amazon.plan(target, repeats=2, more=more), "--yes", "--no-preflight")
     empty, *origins = amazon.hosts.origins
     assert (empty, len(origins), len(set(origins))) == (None, 2, 1)
     assert str(origins[0]).endswith("-1-s1")
-    records = the_run(amazon.folder).trials()
+    records = amazon.run().trials()
     assert [(record.outcome, record.failure) for record in records] == [("finished", None)] * 2
     prepared = [record.prepare for record in records if record.prepare is not None]
     assert [each.method for each in prepared] == ["snapshot", "snapshot"]
@@ -303,12 +248,12 @@ def test_a_snapshot_of_the_loaded_server_is_restored_before_every_trial(amazon: 
     assert second == ["first touch", "verify", "checkpoint"]
     assert amazon.simulator.calls.count("rds:CreateDBSnapshot") == 1
     assert amazon.simulator.left() == []
-    assert [each.name for each in (amazon.home.root / "aws").iterdir()] == ["prices.json"]
+    assert amazon.left_files() == ["prices.json"]
 
 
 @pytest.mark.long
-def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(amazon: Amazon) -> None:
-    plan = write_plan(amazon.folder, rds(amazon.root), repeats=2, more='pause = "10m"\n')
+def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(amazon: Amazon, root: Path) -> None:
+    plan = amazon.plan(rds(root), repeats=2, more='pause = "10m"\n')
     # the last figures are not there when it is interrupted
     amazon.simulator.telling.late = 1
     process = subprocess.Popen(
@@ -326,10 +271,10 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
     process.communicate(timeout=120)
     assert process.returncode == 143
     assert amazon.simulator.left() == []
-    run = the_run(amazon.folder)
+    run = amazon.run()
     # what is whole has what was known of it, and what was not is marked
     assert _gaps(run, 1) == {"cloudwatch": True, "insights": True, "log": False}
-    assert "the servers stay for 2 h" in amazon.pgdyno("run", "--resume", str(run.path), "--yes", "--keep", "2h")
+    assert "the servers stay for 2 h" in amazon.pgdyno("run", "--resume", run.path, "--yes", "--keep", "2h")
     assert _gaps(run, 1) == {"cloudwatch": True, "insights": True, "log": False}
     assert _gaps(run, 2) == {"cloudwatch": False, "insights": False, "log": False}
     # an instance, its parameter group, and the schedule that deletes the instance after its expiry
@@ -350,9 +295,9 @@ def _gaps(run: RunFolder, trial: int) -> dict[str, bool]:
     return {each.source.value: bool(each.gaps) for each in told.sources}
 
 
-def test_a_certificate_that_is_not_amazons_ends_it_and_leaves_nothing(amazon: Amazon) -> None:
-    target = rds(Path(amazon.behind.certificates["other.crt"]))
-    said = amazon.pgdyno("target", "up", str(write_plan(amazon.folder, target)), "--yes", code=4)
+def test_a_certificate_that_is_not_amazons_ends_it_and_leaves_nothing(amazon: Amazon, behind: TlsServer) -> None:
+    target = rds(Path(behind.certificates["other.crt"]))
+    said = amazon.pgdyno("target", "up", amazon.plan(target), "--yes", code=4)
     assert "certificate verify failed" in said
     assert amazon.simulator.left() == []
 
@@ -360,13 +305,11 @@ def test_a_certificate_that_is_not_amazons_ends_it_and_leaves_nothing(amazon: Am
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["rds", "aurora"])
 def test_selftest_makes_the_database_anew_from_a_snapshot(
-    amazon: Amazon, monkeypatch: pytest.MonkeyPatch, kind: Literal["rds", "aurora"]
+    amazon: Amazon, root: Path, monkeypatch: pytest.MonkeyPatch, kind: Literal["rds", "aurora"]
 ) -> None:
-    for name, value in amazon.environment.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setattr(boto3_clients, "FIRST_S", 0.01)
-    amazon.take_snapshot(kind)
-    keys = {"version": "18", "region": REGION, "tls_root": str(amazon.root), "snapshot": "loaded", "public": True}
+    take_loaded(amazon, monkeypatch, kind)
+    keys = {"version": "18", "region": REGION, "tls_root": str(root), "snapshot": "loaded", "public": True}
     tried = Tried(kind, keys)
     rental = begin(plan_of(tried).model_copy(update={"generator": None}), amazon.home.root, print, 3600)
     said: list[str] = []
@@ -388,10 +331,10 @@ def test_selftest_makes_the_database_anew_from_a_snapshot(
 
 
 @pytest.mark.long
-def test_selftest(amazon: Amazon) -> None:
-    keys = {"login": getpass.getuser(), "ssh_port": amazon.ssh_port}
+def test_selftest(amazon: Amazon, root: Path) -> None:
+    keys = {"login": LOGIN, "ssh_port": amazon.ssh_port}
     options = [word for name, value in keys.items() for word in ("--set", f"generator.{name}={value}")]
-    options += ["--version", "18", "--tls-root", str(amazon.root), "--yes", "--generator", HERE, "--duration", "2s"]
+    options += ["--version", "18", "--tls-root", str(root), "--yes", "--generator", HERE, "--duration", "2s"]
     amazon.simulator.denied = {"pi:GetResourceMetrics", "ec2:DeleteSecurityGroup"}
     said = amazon.pgdyno("target", "selftest", *options, code=4)
     assert "for 2 hours, the very most, this is:" in said

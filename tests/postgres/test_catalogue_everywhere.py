@@ -85,7 +85,7 @@ def test_a_plan_runs_everywhere(rack: Rack, hosts: Ec2Hosts, server: Server, war
     borrowed = f'target.host.hosts=[{{host="{rack.ssh.host}", {login}}}]'
     pool = measured(tmp_path / "pool", warm_home, borrowed, 'target.host.version="15"', on="pool")
     assert rack.look() == before
-    with simulated(hosts, region=REGION) as simulator:
+    with simulated(Simulator(hosts, region=REGION)) as simulator:
         amazon = on_amazon(tmp_path / "amazon", warm_home, hosts, simulator)
         assert simulator.left() == []
     assert [each.kind for each in (*here.targets, *over_network.targets, *pool.targets)] == ["embedded", "dsn", "pool"]

@@ -1,19 +1,54 @@
-"""Rules for parameter groups: which level has a parameter, which values it takes, and how a change applies."""
+"""Rules for parameter groups: which level has a parameter, which values it takes, and how a change applies.
+
+Sources: the tables of cluster-level and instance-level parameters in "Amazon Aurora PostgreSQL parameters"
+(AuroraUserGuide, AuroraPostgreSQL.Reference.ParameterGroups), of which the instance's table lacks those of level
+"cluster"; types, ranges and contexts as PostgreSQL 17 prints them (postgres --describe-config); "fixed" from
+"Working with parameters on your RDS for PostgreSQL DB instance". Enumerations are not checked.
+"""
 
 import re
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from tests.aws.refusal import RefusedError
 
-PAGE = 100
-"""The most parameters in one response (MaxRecords of DescribeEngineDefaultParameters)."""
+PAGE = 5
+"""The most parameters in one response: few, as there are few parameters here."""
 AT_ONCE = 20
 """The most parameters that one request can change (ModifyDBParameterGroup)."""
 _FORMULA = re.compile(r"[{(]|\b(GREATEST|LEAST|SUM|log)\b")
 _RANGE = re.compile(r"(-?[0-9.e+]+)-(-?[0-9.e+]+)")
+_LISTED = """\
+autovacuum cluster boolean 0,1 dynamic
+checkpoint_completion_target rds float 0-1 dynamic
+checkpoint_timeout rds integer 30-86400 dynamic
+config_file aurora string - dynamic fixed
+data_directory cluster string - static fixed
+deadlock_timeout aurora integer 1-2147483647 dynamic
+effective_cache_size aurora integer 1-2147483647 dynamic
+external_pid_file rds string - static fixed
+fsync rds boolean 0,1 dynamic fixed
+hba_file aurora string - static fixed
+huge_pages cluster string - static
+ident_file aurora string - static fixed
+listen_addresses aurora string - static fixed
+maintenance_work_mem aurora integer 64-2147483647 dynamic
+max_connections aurora integer 1-262143 static
+max_wal_size rds integer 2-2147483647 dynamic
+min_wal_size rds integer 2-2147483647 dynamic
+port cluster integer 1-65535 static
+search_path aurora string - dynamic
+shared_buffers aurora integer 16-1073741823 static
+ssl cluster boolean 0,1 dynamic fixed
+unix_socket_directories rds string - static fixed
+wal_buffers cluster integer -1-262143 static
+work_mem aurora integer 64-2147483647 dynamic
+"""
+"""Name, level, type, allowed values, apply type, and "fixed" if nobody can change it; a selection of the real ones.
+
+Levels: "aurora" for RDS and both groups of Aurora, "cluster" for RDS and the cluster group of Aurora alone, "rds" for
+RDS alone.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +86,28 @@ class Parameter:
             return False
 
 
-@cache
-def _listed() -> tuple[Parameter, ...]:
-    lines = (Path(__file__).with_suffix(".txt")).read_text().splitlines()
-    fields = [line.split() for line in lines if not line.startswith("#")]
-    return tuple(
-        Parameter(name, level, kind, allowed, applies, fixed="fixed" in more)
-        for name, level, kind, allowed, applies, *more in fields
-    )
-
-
 def parameters(family: str, *, cluster: bool) -> dict[str, Parameter]:
     if not family.startswith("aurora"):
         levels: tuple[str, ...] = ("aurora", "cluster", "rds")
     else:
         levels = ("aurora", "cluster") if cluster else ("aurora",)
-    return {each.name: each for each in _listed() if each.level in levels}
+    rows = [line.split() for line in _LISTED.splitlines()]
+    listed = [Parameter(name, level, kind, allowed, how, bool(more)) for name, level, kind, allowed, how, *more in rows]
+    return {each.name: each for each in listed if each.level in levels}
 
 
-def page(asked: dict[str, Any], *, cluster: bool) -> dict[str, Any]:
+def DescribeEngineDefaultParameters(  # noqa: N802 - Amazon's names, here and below
+    asked: dict[str, Any], *, cluster: bool = False
+) -> dict[str, Any]:
     family = asked["DBParameterGroupFamily"]
     listed = list(parameters(family, cluster=cluster).values())
     at = int(asked.get("Marker", "0"))
     answer = {"DBParameterGroupFamily": family, "Parameters": [each.described() for each in listed[at : at + PAGE]]}
-    return answer | ({"Marker": str(at + PAGE)} if at + PAGE < len(listed) else {})
+    return {"EngineDefaults": answer | ({"Marker": str(at + PAGE)} if at + PAGE < len(listed) else {})}
+
+
+def DescribeEngineDefaultClusterParameters(asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+    return DescribeEngineDefaultParameters(asked, cluster=True)
 
 
 def check_change(family: str, asked: dict[str, Any], *, cluster: bool) -> None:
