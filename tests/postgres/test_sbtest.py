@@ -1,7 +1,6 @@
 """Trials on sysbench's tables: the engine loads them, pgdyno restores them, and each trial's rows are counted."""
 
-import json
-import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,29 +11,25 @@ from pgdyno.errors import ExitCode, TargetError
 from pgdyno.prepare import Dataset
 from pgdyno.prepare.dataset import load_dataset
 from pgdyno.programs import find_engine
+from pgdyno.records import TrialRecord
 from pgdyno.targets import Home, Server, SilentProgress
-from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.forked import run_pgdyno
-from tests.postgres.runs import environment
-from tests.postgres.servers import execute, opened, preparer
+from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.servers import embedded, execute, opened, preparer, rows, value
+from tests.present import present
 
 SMALL = Dataset("sbtest", 2_000, 3)
-SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
 
 
 @pytest.fixture(scope="module")
 def running(home: Home) -> Iterator[Server]:
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
-    with opened(home, spec, "sbtest") as server:
+    settings = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
+    with opened(home, embedded(settings=settings), "sbtest") as server:
         yield server
 
 
 def content(server: Server) -> list[Any]:
-    with server.connect() as connection:
-        return [
-            connection.execute(f"SELECT count(*), md5(string_agg(t::text, ',' ORDER BY id)) FROM {table} t").fetchone()
-            for table in ("sbtest1", "sbtest2", "sbtest3")
-        ]
+    query = "SELECT count(*), md5(string_agg(t::text, ',' ORDER BY id)) FROM sbtest{} t"
+    return [rows(server, query.format(number))[0] for number in (1, 2, 3)]
 
 
 @pytest.mark.long_cases("snapshot")
@@ -53,7 +48,7 @@ def test_every_way_brings_the_same_rows_back(running: Server, method: str) -> No
 
 
 class Recording(SilentProgress):
-    """Records the progress of loads."""
+    """Records the progress of loads: rows done and in all, rows a second, seconds left."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, int, float, float]] = []
@@ -62,12 +57,12 @@ class Recording(SilentProgress):
         self.told.append((done, total, per_s, left_s))
 
 
-@pytest.mark.parametrize(("dataset", "rows"), [(SMALL, 6_000), (Dataset("pgbench", 1), 100_011)], ids=str)
-def test_a_load_says_how_far_it_is(running: Server, dataset: Dataset, rows: int) -> None:
+@pytest.mark.parametrize(("dataset", "total"), [(SMALL, 6_000), (Dataset("pgbench", 1), 100_011)], ids=str)
+def test_a_load_says_how_far_it_is(running: Server, dataset: Dataset, total: int) -> None:
     progress = Recording()
     load_dataset(dataset, running, find_engine(), progress, reload=True)
-    done, total, per_s, left_s = progress.told[-1]
-    assert (done, total, left_s) == (rows, rows, 0.0)
+    done, expected, per_s, left_s = progress.told[-1]
+    assert (done, expected, left_s) == (total, total, 0.0)
     assert per_s > 0
     assert [each[0] for each in progress.told] == sorted(each[0] for each in progress.told)
 
@@ -79,9 +74,7 @@ def test_tables_are_vacuumed_as_they_are(running: Server) -> None:
     done = preparer(running).prepare(SMALL)
     assert [step.detail for step in done.steps if step.name in ("load", "vacuum")] == ["already loaded", "3 tables"]
     assert content(running) == changed
-    with running.connect() as connection:
-        row = connection.execute("SELECT relallvisible = relpages FROM pg_class WHERE relname = 'sbtest2'").fetchone()
-    assert row == (True,)
+    assert value(running, "SELECT relallvisible = relpages FROM pg_class WHERE relname = 'sbtest2'") is True
 
 
 # what sysbench's mixed workloads do, which leaves every row in its place
@@ -147,44 +140,36 @@ SCRIPTS = {
 }
 
 
-def run(folder: Path, home: Home, script: str, settings: str = "") -> tuple[int, str]:
-    """Exit code, standard error."""
+def run(folder: Path, home: Home, script: str, settings: str = "") -> subprocess.CompletedProcess[str]:
     for name, text in SCRIPTS.items():
         (folder / f"{name}.sql").write_text(text)
-    plan = folder / "points.toml"
-    plan.write_text(PLAN.format(script=script, settings=settings))
-    variables = environment(home)
-    if "PGDYNO_PGDRIVE" in os.environ:
-        variables["PGDYNO_PGDRIVE"] = os.environ["PGDYNO_PGDRIVE"]
-    done = run_pgdyno(["run", str(plan), "--no-preflight"], cwd=folder, env=variables)
-    return done.returncode, done.stderr
+    (folder / "points.toml").write_text(PLAN.format(script=script, settings=settings))
+    return pgdyno(home, folder, "run", "points.toml")
 
 
-def record(folder: Path) -> dict[str, Any]:
-    (path,) = folder.glob("pgdyno-runs/*/trials/*/trial.json")
-    stored: dict[str, Any] = json.loads(path.read_text())
-    return stored
+def record(folder: Path) -> TrialRecord:
+    (trial,) = the_run(folder).trials()
+    return trial
 
 
 def test_a_run_on_sbtest_counts_its_rows(tmp_path: Path, warm_home: Home) -> None:
-    code, err = run(tmp_path, warm_home, "point")
-    assert code == ExitCode.OK, err
+    done = run(tmp_path, warm_home, "point")
+    assert done.returncode == ExitCode.OK, done.stderr
     trial = record(tmp_path)
-    assert trial["summary"]["succeeded"] == 100
-    assert trial["consistency"]["counts"] == {"sbtest1": 1000, "sbtest2": 1000}
+    assert present(trial.summary).succeeded == 100
+    assert present(trial.consistency).counts == {"sbtest1": 1000, "sbtest2": 1000}
 
 
 def test_a_run_that_adds_rows_fails_loudly(tmp_path: Path, warm_home: Home) -> None:
-    code, err = run(tmp_path, warm_home, "grow")
-    assert code == ExitCode.TRIALS_FAILED
-    assert "sbtest2 has 1,100 rows, not 1,000" in err
-    assert 'for scripts that add or remove rows set reset.consistency to "none"' in err
+    done = run(tmp_path, warm_home, "grow")
+    assert done.returncode == ExitCode.TRIALS_FAILED
+    assert "sbtest2 has 1,100 rows, not 1,000" in done.stderr
+    assert 'for scripts that add or remove rows set reset.consistency to "none"' in done.stderr
 
 
 def test_a_server_without_pg_prewarm_is_refused_before_anything_is_loaded(tmp_path: Path, warm_home: Home) -> None:
-    hidden = ', extension_control_path = "/nowhere"'
-    code, err = run(tmp_path, warm_home, "point", hidden)
-    assert code == ExitCode.TARGET
-    assert "target pg18: cannot prewarm with pg_prewarm: the server does not have this extension" in err
-    assert "loading" not in err
-    assert "prepare" not in record(tmp_path) or record(tmp_path)["prepare"] is None
+    done = run(tmp_path, warm_home, "point", ', extension_control_path = "/nowhere"')
+    assert done.returncode == ExitCode.TARGET
+    assert "target pg18: cannot prewarm with pg_prewarm: the server does not have this extension" in done.stderr
+    assert "loading" not in done.stderr
+    assert record(tmp_path).prepare is None

@@ -10,12 +10,9 @@ from pgdyno.errors import TargetError
 from pgdyno.prepare import Dataset
 from pgdyno.programs import find_engine
 from pgdyno.records import Outcome
-from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home, Server
-from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.forked import run_pgdyno
-from tests.postgres.runs import environment
-from tests.postgres.servers import opened, preparer
+from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.servers import embedded, execute, opened, preparer, value
 from tests.present import present
 
 SMALL = Dataset("tpcc", 1, profile="spec")
@@ -33,17 +30,15 @@ variant = "sql-pipelined"
 clients = 4
 rate = 100
 [trial]
-warmup = "0.5s"
-duration = "2s"
+warmup = "0.2s"
+duration = "1s"
 repeats = 2
 """
 
 
 @pytest.fixture(scope="module")
 def server(home: Home) -> Iterator[Server]:
-    settings = {"fsync": "off", "shared_buffers": "64MB"}
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
-    with opened(home, spec, "tpcc") as server:
+    with opened(home, embedded(settings={"fsync": "off", "shared_buffers": "64MB"}), "tpcc") as server:
         yield server
 
 
@@ -53,9 +48,7 @@ def run(server: Server) -> None:
 
 
 def orders(server: Server) -> int:
-    with server.connect() as connection:
-        row = connection.execute("SELECT count(*) FROM orders").fetchone()
-    return int(present(row)[0])
+    return int(value(server, "SELECT count(*) FROM orders"))
 
 
 @pytest.mark.long
@@ -75,34 +68,26 @@ def test_every_trial_begins_with_the_rows_of_the_load(server: Server, method: st
 def test_a_condition_that_is_broken_is_told(server: Server) -> None:
     prepare = preparer(server, method="template")
     prepare.prepare(SMALL)
-    with server.connect() as connection:
-        connection.execute("UPDATE warehouse SET w_ytd = w_ytd + 1")
+    execute(server, "UPDATE warehouse SET w_ytd = w_ytd + 1")
     checked = present(prepare.check())
     assert checked.scope == "counts"
     (violation,) = checked.violations
     assert violation.startswith("condition 1 (")
     assert "warehouse 1: w_ytd is 300001.00" in violation
-    with server.connect() as connection:
-        connection.execute("ALTER TABLE district RENAME TO province")
+    execute(server, "ALTER TABLE district RENAME TO province")
     with pytest.raises(TargetError, match=r"cannot check TPC-C's consistency conditions: .*district"):
         prepare.check()
 
 
 def test_a_plan_runs_it(warm_home: Home, tmp_path: Path) -> None:
-    plan = tmp_path / "small.toml"
-    plan.write_text(PLAN)
-    words = ["run", str(plan), "--no-preflight", "--alongside", "--runs", str(tmp_path / "runs")]
-    done = run_pgdyno(words, cwd=tmp_path, env=environment(warm_home))
+    (tmp_path / "small.toml").write_text(PLAN)
+    done = pgdyno(warm_home, tmp_path, "run", "small.toml")
     assert done.returncode == 0, done.stdout + done.stderr
-    (found,) = list_runs(tmp_path / "runs")
-    trials = RunFolder.open(found.path).trials()
+    trials = the_run(tmp_path).trials()
     assert len(trials) == 2
     for trial in trials:
         assert trial.outcome is Outcome.FINISHED
         assert present(trial.prepare).method == "template"
         assert present(trial.consistency).violations == []
-        assert [script.name for script in present(trial.summary).scripts][:3] == [
-            "New-Order",
-            "New-Order rolled back",
-            "Payment",
-        ]
+        names = [script.name for script in present(trial.summary).scripts]
+        assert names[:3] == ["New-Order", "New-Order rolled back", "Payment"]

@@ -10,13 +10,12 @@ from typing import Any
 
 import duckdb
 import pytest
-from psycopg import sql
 
 from pgdyno.plan.kinds import WORKLOAD_KINDS
 from pgdyno.probe.query_results import digest_of, read_results
 from pgdyno.targets import Server
-from tests.postgres.test_load import PGDRIVE, Place
-from tests.postgres.test_tpcc_load import place_of
+from tests.postgres.test_load import Place, place_of
+from tests.postgres.test_pgdrive import PGDRIVE
 from tests.run_program import run_program
 
 ROWS = {
@@ -38,16 +37,8 @@ NUMERIC = 1700
 
 @pytest.fixture(scope="module")
 def loaded(server: Server) -> Iterator[Place]:
-    """Scale factor 0.01, which no test changes."""
-    for place in place_of(server, "pgdyno_tpch"):
-        place.load("--dataset=tpch", "--scale-factor=0.01")
-        yield place
-
-
-@pytest.fixture
-def place(server: Server) -> Iterator[Place]:
-    """Scale factor 0.01, for a run. (The dataset stamp is a comment of the database, which a copy would lack.)"""
-    for place in place_of(server, "pgdyno_tpch_run"):
+    """Scale factor 0.01; the last test changes its rows."""
+    with place_of(server, "pgdyno_tpch") as place:
         place.load("--dataset=tpch", "--scale-factor=0.01")
         yield place
 
@@ -62,19 +53,14 @@ def duck(loaded: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[du
 def copy_to(duck: duckdb.DuckDBPyConnection, place: Place, file: Path) -> None:
     """Copies all tables with their types; padding of `char` is no part of a value."""
     columns = """SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
-                 WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum"""
+                 WHERE attrelid = '{}'::regclass AND attnum > 0 ORDER BY attnum"""
     with place.connect() as connection:
         for table in ROWS:
-            types = connection.execute(columns, [table]).fetchall()
+            types = place.query(columns.format(table))
             declared = ", ".join(f"{name} {'varchar' if kind.startswith('char') else kind}" for name, kind in types)
             duck.execute(f"CREATE TABLE {table} ({declared})")
-            names = sql.SQL(", ").join(
-                sql.SQL("rtrim({})").format(sql.Identifier(name))
-                if kind.startswith("character(")
-                else sql.Identifier(name)
-                for name, kind in types
-            )
-            query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)").format(names, sql.Identifier(table))
+            names = ", ".join(f"rtrim({name})" if kind.startswith("character(") else name for name, kind in types)
+            query = f"COPY (SELECT {names} FROM {table}) TO STDOUT (FORMAT csv)".encode()
             with connection.cursor().copy(query) as copied, file.open("wb") as rows:
                 for data in copied:
                     rows.write(data)
@@ -118,16 +104,9 @@ def assert_same_rows(number: int, ours: Sequence[Sequence[Any]], theirs: Sequenc
         assert all(map(same, one, other)), f"Q{number}: {one} is not {other}"
 
 
-def in_postgres(place: Place, text: str) -> list[tuple[Any, ...]]:
-    with place.connect() as connection:
-        return connection.execute(text.encode()).fetchall()
-
-
 def test_every_table_has_its_rows_keys_and_statistics(loaded: Place) -> None:
     for table, rows in ROWS.items():
-        with loaded.connect() as connection:
-            counted = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
-        assert counted == (rows,), table
+        assert loaded.query(f"SELECT count(*) FROM {table}") == [(rows,)], table
     found = loaded.query("""
         SELECT c.relname, c.reltuples::bigint, c.relallvisible = c.relpages,
                EXISTS (SELECT FROM pg_constraint WHERE conrelid = c.oid AND contype = 'p')
@@ -142,19 +121,19 @@ def test_other_data_have_the_same_answers(
     texts = queries(*args)
     assert sorted(texts) == list(range(1, 23))
     for number, text in texts.items():
-        assert_same_rows(number, in_postgres(loaded, text), duck.execute(text).fetchall())
+        assert_same_rows(number, loaded.query(text), duck.execute(text).fetchall())
 
 
 @pytest.mark.long
 def test_the_answers_at_scale_1_are_those_of_the_specification(server: Server, tmp_path: Path) -> None:
     answers = json.loads(ANSWERS.read_text(encoding="utf-8"))
-    for place in place_of(server, "pgdyno_tpch_1"):
+    with place_of(server, "pgdyno_tpch_1") as place:
         process = place.start("--dataset=tpch", "--scale-factor=1", "--load-workers=2")
         said = process.communicate(timeout=PATIENCE_S)[1]
         assert process.returncode == 0, said
         wrong, texts = [], queries("--tpch-queries=validation")
         for number, text in texts.items():
-            rows, answer = in_postgres(place, text), answers[str(number)]
+            rows, answer = place.query(text), answers[str(number)]
             shown = [[str(cell).strip() for cell in row] for row in rows[: len(answer["first"])]]
             is_same = len(rows) == answer["rows"] and all(
                 all(map(as_printed, ours, theirs)) for ours, theirs in zip(shown, answer["first"], strict=True)
@@ -193,8 +172,9 @@ def run(place: Place, *args: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, lines[-1] if lines else {}, done.stderr
 
 
-def test_a_run_has_a_power_run_streams_and_refresh_functions(place: Place) -> None:
-    before = in_postgres(place, "SELECT count(*), sum(o_totalprice), max(o_orderkey) FROM orders")
+def test_a_run_has_a_power_run_streams_and_refresh_functions(loaded: Place) -> None:
+    place = loaded
+    before = place.query("SELECT count(*), sum(o_totalprice), max(o_orderkey) FROM orders")
     exit_code, end, said = run(place, "-c2", "--random-seed=7")
     assert exit_code == 0, said
     figures = end["tpch"]
@@ -214,10 +194,10 @@ def test_a_run_has_a_power_run_streams_and_refresh_functions(place: Place) -> No
     assert figures["throughput"] == pytest.approx(2 * 22 * 3600 / figures["throughput_s"] * 0.01)
     assert "not comparable with published TPC-H results" in said
     # each pair removed as many orders as it added, of the same prices
-    after = in_postgres(place, "SELECT count(*), sum(o_totalprice), max(o_orderkey) FROM orders")
+    after = place.query("SELECT count(*), sum(o_totalprice), max(o_orderkey) FROM orders")
     assert after == before
-    assert in_postgres(place, "SELECT count(*) FROM orders WHERE o_orderkey & 24 = 8") == [(3 * 15,)]
-    assert in_postgres(place, "SELECT count(*) FROM lineitem") == [(ROWS["lineitem"],)]
+    assert place.query("SELECT count(*) FROM orders WHERE o_orderkey & 24 = 8") == [(3 * 15,)]
+    assert place.query("SELECT count(*) FROM lineitem") == [(ROWS["lineitem"],)]
     exit_code, end, said = run(place, "-c2")
     assert exit_code == 2
     assert "a run has refreshed this database before" in said
