@@ -23,7 +23,7 @@ from pgdyno.store.trial_tables import StatementRow
 from tests.browser.conftest import Opens, serious
 from tests.present import present
 from tests.unit.report_sample import SampleRun, add_failure, add_repeats, add_trial, manifest, render_html, sweep
-from tests.unit.test_function_shares import arm
+from tests.unit.test_profiling import arm
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(2)\">'\""
 

@@ -1,15 +1,15 @@
 """Small logs as PostgreSQL writes them, and what a capture of them has."""
 
-import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
@@ -43,6 +43,10 @@ class Entry:
         return f"{int(START.timestamp()) - self.started:x}.{self.pid:x}"
 
 
+Log = Sequence[Entry | str]
+"""Entries, and texts of statements that took 1 ms."""
+
+
 def done(sql: str, took_ms: float = 1.0, **more: Any) -> Entry:  # noqa: ANN401 - fields of Entry
     return Entry(f"duration: {took_ms:.3f} ms  statement: {sql}", **more)
 
@@ -51,14 +55,18 @@ def error(sql: str, sqlstate: str, **more: Any) -> Entry:  # noqa: ANN401 - fiel
     return Entry("it failed", query=sql, severity="ERROR", sqlstate=sqlstate, **more)
 
 
+def _entries(log: Log) -> list[Entry]:
+    return [done(each) if isinstance(each, str) else each for each in log]
+
+
 def stamp(entry: Entry, number: int) -> str:
     at = START + timedelta(milliseconds=number if entry.ms is None else entry.ms)
     return f"{at:%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"
 
 
-def csvlog(entries: Sequence[Entry], columns: int = 26) -> str:
+def csvlog(entries: Log, columns: int = 26) -> str:
     text = io.StringIO()
-    for number, each in enumerate(entries):
+    for number, each in enumerate(_entries(entries)):
         started = f"{START - timedelta(seconds=each.started):%Y-%m-%d %H:%M:%S} UTC"
         # fmt: off
         row = [
@@ -75,9 +83,9 @@ def csvlog(entries: Sequence[Entry], columns: int = 26) -> str:
     return text.getvalue()
 
 
-def jsonlog(entries: Sequence[Entry]) -> str:
+def jsonlog(entries: Log) -> str:
     lines = []
-    for number, each in enumerate(entries):
+    for number, each in enumerate(_entries(entries)):
         found = {
             "timestamp": stamp(each, number),
             "user": each.user,
@@ -97,12 +105,12 @@ def jsonlog(entries: Sequence[Entry]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def stderr(entries: Sequence[Entry], prefix: str) -> str:
+def stderr(log: Log, prefix: str = "{stamp} [{pid}] {user}@{database} ") -> str:
     """`prefix` has Python's placeholders: `{stamp} [{pid}] `.
 
     The last entry of such a log may be cut: one is added that has no statement.
     """
-    lines = []
+    entries, lines = _entries(log), []
     last = replace(entries[-1], message="duration: 0.001 ms  plan:", detail="", query="", severity="LOG")
     for number, each in enumerate([*entries, last]):
         begin = prefix.format(
@@ -113,6 +121,10 @@ def stderr(entries: Sequence[Entry], prefix: str) -> str:
             if text:
                 lines.append(f"{begin}{part}:  " + text.replace("\n", "\n\t"))
     return "\n".join(lines) + "\n"
+
+
+WRITERS: dict[str, Callable[[Log], str]] = {"csvlog": csvlog, "jsonlog": jsonlog, "stderr": stderr}
+formats = pytest.mark.parametrize("form", WRITERS)
 
 
 @dataclass(frozen=True)
@@ -130,21 +142,26 @@ class Captured:
     def texts(self) -> list[str]:
         return [row["sql"] for row in self.statements]
 
+    def columns(self, names: str) -> list[tuple[Any, ...]]:
+        """The columns with these names of each statement."""
+        return [tuple(row[name] for name in names.split()) for row in self.statements]
+
     @property
     def left_out(self) -> Mapping[str, tuple[int, str]]:
         return {each.reason: (each.count, (each.first or "").rpartition(":")[2]) for each in self.capture.left_out}
 
 
-def captured(folder: Path, *logs: str | bytes, options: Options = KEPT, suffix: str = ".log") -> Captured:
-    """Captures `logs`, one file each, in `folder`, which may be new."""
+def captured(folder: Path, *logs: str | bytes | Log, suffix: str = ".log", **options: Any) -> Captured:  # noqa: ANN401
+    """Captures `logs`, one file each, in `folder`, which may be new; entries are those of a csvlog."""
     folder.mkdir(exist_ok=True)
     paths = []
-    for number, text in enumerate(logs):
+    for number, log in enumerate(logs):
+        text = log if isinstance(log, str | bytes) else csvlog(log)
         path = folder / f"{number}{suffix}"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         paths.append(path)
     into = folder / "capture"
-    capture = capture_logs(paths, into, options)
+    capture = capture_logs(paths, into, replace(KEPT, **options))
     assert [each.name for each in into.iterdir()] == [STATEMENTS_FILE]
     return Captured(capture, rows_of(into))
 
@@ -154,6 +171,3 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     found = duckdb.execute(f"FROM {reading('read_parquet', [folder / STATEMENTS_FILE])}")
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-
-
-__all__ = ["KEPT", "START", "Captured", "Entry", "captured", "csv", "csvlog", "done", "error", "jsonlog", "stderr"]

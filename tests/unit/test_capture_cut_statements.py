@@ -1,14 +1,13 @@
 """A statement whose text may be cut is never captured, but counted with its place."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pgdyno.capture.logs import log_blocks
 from pgdyno.errors import UsageError
-from tests.unit.capture_log_sample import Entry, captured, csvlog, done, error, jsonlog, stderr
+from tests.unit.capture_log_sample import WRITERS, Entry, captured, csvlog, done, formats, jsonlog
 
 BEGIN = "2024-05-01 10:00:00.{:03} UTC [4711] app@shop "
 SPACES = """\
@@ -101,18 +100,21 @@ def test_what_may_be_cut_is_left_out(lines: str, tmp_path: Path) -> None:
 def test_what_is_whole_is_captured(lines: str, tmp_path: Path) -> None:
     found = captured(tmp_path, log("SELECT 1", f"DELETE FROM cart{lines}", "SELECT 3"))
     whole = f"DELETE FROM cart{lines}".replace("\n\t", "\n").rstrip()
-    assert found.texts == ["SELECT 1", whole, "SELECT 3"]
-    assert found.left_out == {}
+    assert (found.texts, found.left_out) == (["SELECT 1", whole, "SELECT 3"], {})
 
 
 def test_a_log_without_the_lines_that_continue_statements_is_refused(tmp_path: Path) -> None:
     """As `grep app@shop` leaves them: a statement that looks whole may lack its WHERE."""
     whole = log("DELETE FROM cart\n\tWHERE id = 7", "SELECT qty FROM\n\tcart", "SELECT 2")
     first_lines = "".join(line for line in whole.splitlines(keepends=True) if not line.startswith("\t"))
-    with pytest.raises(UsageError, match=r"0\.log:2: the statement ends in its middle, and no line"):
-        captured(tmp_path, first_lines)
-    with pytest.raises(UsageError, match=r"0\.log:1: the statement ends in its middle"):
-        captured(tmp_path, log("DELETE FROM cart WHERE name = 'x", "SELECT 2"))
+    for text, message in (
+        (first_lines, r"0\.log:2: the statement ends in its middle, and no line"),
+        (log("DELETE FROM cart WHERE name = 'x", "SELECT 2"), r"0\.log:1: the statement ends in its middle"),
+        (log("DELETE FROM cart", end=""),
+         r"0\.log:1: no statement can be replayed; left out: 1 statements whose text"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=message):
+            captured(tmp_path, text)
     assert len(captured(tmp_path, whole).texts) == 3
 
 
@@ -130,32 +132,29 @@ def test_lines_that_are_shortened_to_a_limit_are_left_out(tmp_path: Path) -> Non
     assert found.left_out["not-whole"][0] == 40 - len(found.texts)
 
 
-def test_a_statement_that_the_server_refuses_at_its_end_is_captured(tmp_path: Path) -> None:
-    found = captured(tmp_path, csvlog([done("SELECT 1"), error("SELECT 2 FROM", "42601"), done("SELECT 3")]))
-    assert found.texts == ["SELECT 1", "SELECT 2 FROM", "SELECT 3"]
+PARAMETERS = [
+    ("$1 = '7', $2 = 'a...b'", True),
+    ("$1 = '7', $2 = NULL", True),
+    ("$1 = '7...', $2 = 'a'", False),
+    ("$1 = '7', $2 = 'abc...'", False),
+    ("$1 = '7', $2 = 'ab", False),
+    ("$1 = '7', ", False),
+]
 
 
-@pytest.mark.parametrize("name", ["csvlog", "jsonlog", "stderr"])
-@pytest.mark.parametrize(
-    ("values", "is_whole"),
-    [("$1 = '7', $2 = 'a...b'", True), ("$1 = '7', $2 = NULL", True), ("$1 = '7...', $2 = 'a'", False),
-     ("$1 = '7', $2 = 'abc...'", False), ("$1 = '7', $2 = 'ab", False), ("$1 = '7', ", False)],
-)  # fmt: skip
-def test_parameters_that_may_be_cut_are_left_out(name: str, values: str, is_whole: bool, tmp_path: Path) -> None:
-    execute = Entry(
-        "duration: 1.0 ms  execute <unnamed>: SELECT 1 FROM t WHERE a = $1 OR b = $2", f"Parameters: {values}"
-    )
-    entries = [done("SELECT 1"), execute, done("SELECT 3")]
-    writers = {"csvlog": csvlog, "jsonlog": jsonlog}
-    text = writers[name](entries) if name in writers else stderr(entries, "{stamp} [{pid}] {user}@{database} ")
-    found = captured(tmp_path, text)
-    assert len(found.texts) == (3 if is_whole else 2)
-    if not is_whole:
-        assert found.left_out["parameters-cut"] == (1, "2")
+@formats
+def test_parameters_that_may_be_cut_are_left_out(form: str, tmp_path: Path) -> None:
+    query = "SELECT 1 FROM t WHERE a = $1 OR b = $2"
+    log = [Entry(f"duration: 1.0 ms  execute <unnamed>: {query}", f"Parameters: {each}") for each, _ in PARAMETERS]
+    found = captured(tmp_path, WRITERS[form](["SELECT 1", *log, "SELECT 3"]))
+    assert found.columns("sql parameters") == [
+        ("SELECT 1", None), (query, ["7", "a...b"]), (query, ["7", None]), ("SELECT 3", None),
+    ]  # fmt: skip
+    assert found.left_out["parameters-cut"] == (4, {"csvlog": "4", "jsonlog": "4", "stderr": "6"}[form])
 
 
 def test_a_row_of_a_csvlog_that_ends_in_a_doubled_quote_is_left_out(tmp_path: Path) -> None:
-    rows = csvlog([done("SELECT 1"), done('DELETE FROM cart "c" WHERE id = 7'), done("SELECT 3")]).splitlines(True)
+    rows = csvlog(["SELECT 1", 'DELETE FROM cart "c" WHERE id = 7', "SELECT 3"]).splitlines(True)
     cut = rows[1].index('""c') + 1
     for number, text in enumerate((rows[0] + rows[1][:cut] + "\n" + rows[2], rows[0] + rows[2] + rows[1][:cut])):
         found = captured(tmp_path / str(number), text)
@@ -163,23 +162,17 @@ def test_a_row_of_a_csvlog_that_ends_in_a_doubled_quote_is_left_out(tmp_path: Pa
         assert sum(count for reason, (count, _) in found.left_out.items() if reason in ("cut", "not-whole")) == 1
 
 
-@pytest.mark.parametrize("name", ["csvlog", "jsonlog"])
-def test_a_file_that_is_cut_anywhere_has_no_statement_that_is_cut(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["csvlog", "jsonlog"])
+def test_a_file_that_is_cut_anywhere_has_no_statement_that_is_cut(form: str, tmp_path: Path) -> None:
     texts = ["SELECT 1", """DELETE FROM "cart" WHERE id = 7\n\tAND qty = 'x "y" z' -- all"""]
-    write = {"csvlog": csvlog, "jsonlog": jsonlog}[name]
-    whole = write([done(texts[0]), replace(done(texts[1]), ms=5)])
+    whole = WRITERS[form]([texts[0], done(texts[1], ms=5)])
     ends = [*range(whole.index("\n") + 61, len(whole), 7), len(whole)]
     # of one server, each with a session of its own: a capture of many files takes hardly longer than one of one
-    sessions = ([replace(done(texts[0]), pid=pid), replace(done(texts[1]), ms=5, pid=pid)] for pid in range(100, 999))
-    files = [write(session)[:end] for session, end in zip(sessions, ends, strict=False)]
+    sessions = ([done(texts[0], pid=pid), done(texts[1], ms=5, pid=pid)] for pid in range(100, 999))
+    files = [WRITERS[form](session)[:end] for session, end in zip(sessions, ends, strict=False)]
     found = captured(tmp_path, *files).texts
     assert found.count(texts[0]) == len(files)
     assert {*found} == {*texts}
-
-
-def test_a_log_whose_only_statement_may_be_cut_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"0\.log:1: no statement can be replayed; left out: 1 statements whose text"):
-        captured(tmp_path, log("DELETE FROM cart", end=""))
 
 
 def test_the_text_of_an_error_that_may_be_cut_is_left_out(tmp_path: Path) -> None:
@@ -190,6 +183,5 @@ def test_the_text_of_an_error_that_may_be_cut_is_left_out(tmp_path: Path) -> Non
 
 
 def test_json_that_was_written_again_is_whole(tmp_path: Path) -> None:
-    text = jsonlog([done("SELECT 1"), done("SELECT 2")])
-    again = "".join(json.dumps(json.loads(line)) + "\n" for line in text.splitlines())
+    again = "".join(json.dumps(json.loads(line)) + "\n" for line in jsonlog(["SELECT 1", "SELECT 2"]).splitlines())
     assert captured(tmp_path, again).texts == ["SELECT 1", "SELECT 2"]

@@ -9,31 +9,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgdyno.capture.logs.capture_logs import Options
-from pgdyno.capture.parser import normalise, require_parser
+from pgdyno.capture.parser import require_parser
 from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import STATEMENTS_FILE, Values
-from tests.unit.capture_log_sample import KEPT, Captured, Entry, captured, csvlog, done, error
+from tests.unit.capture_log_sample import Captured, Entry, captured, error
 
 pytestmark = pytest.mark.slow
 
-ANONYMISED = Options()
+
+def anonymised(folder: Path, *log: str | Entry) -> Captured:
+    return captured(folder, log, values=Values.ANONYMISED)
 
 
-def _anonymised(folder: Path, *statements: str | Entry) -> Captured:
-    log = [done(each) if isinstance(each, str) else each for each in statements]
-    return captured(folder, csvlog(log), options=ANONYMISED)
+def execute(sql: str, parameters: str) -> Entry:
+    return Entry(f"duration: 1.0 ms  execute a: {sql}", f"Parameters: {parameters}")
 
 
 def test_text_is_replaced_and_all_else_stays(tmp_path: Path) -> None:
-    found = _anonymised(
+    found = anonymised(
         tmp_path,
         "SELECT * FROM \"people's\" WHERE name = 'Erika' AND born > '1990-01-01' AND id = '42' AND x = 17.5",
-        Entry("duration: 1.0 ms  execute a: SELECT $1, $2, $3", "Parameters: $1 = 'Erika', $2 = '7', $3 = NULL"),
+        execute("SELECT $1, $2, $3", "$1 = 'Erika', $2 = '7', $3 = NULL"),
         "SELECT 'Erika''s', E'Erika\\n', 'Otto '",
+        # as a name, and as comments
+        execute("SELECT $1, $2, $3", """$1 = '"Mustermann"', $2 = '-- Mustermann', $3 = '/* Mustermann */'"""),
+        "SELECT a FROM t WHERE b = 'x' -- one",
+        "SELECT a FROM t WHERE b = 'yy'",
     )
-    first, second, third = found.statements
+    first, second, third, *_ = found.statements
     match = re.fullmatch(
         r"SELECT \* FROM \"people's\" WHERE name = '([A-Z][a-z]{4})' AND born > '1990-01-01' AND id = '42'"
         r" AND x = 17\.5",
@@ -43,11 +47,14 @@ def test_text_is_replaced_and_all_else_stays(tmp_path: Path) -> None:
     assert second["parameters"] == [match[1], "7", None]
     assert re.fullmatch(r"SELECT '[A-Z][a-z]{4}''[a-z]', E'[A-Z][a-z]{4}\n', '[A-Z][a-z]{3} '", third["sql"])
     assert found.capture.values is Values.ANONYMISED
+    assert "Mustermann" not in str(found.rows)
+    # statements stay of one class
+    assert [each.calls for each in found.capture.statements if "FROM t" in each.text] == [2]
 
 
 def test_nothing_that_was_replaced_is_in_the_folder(tmp_path: Path) -> None:
     secret = "Mustermannhausen"
-    found = _anonymised(
+    found = anonymised(
         tmp_path,
         f"SELECT '{secret}' -- {secret}",
         f"/* {secret} */ SELECT a FROM t /* {secret}\n*/",
@@ -57,7 +64,7 @@ def test_nothing_that_was_replaced_is_in_the_folder(tmp_path: Path) -> None:
         f"SELECT 'a\\'{secret}'",
         f"SELECT '{secret}",
         f"SELECT '{json.dumps({'name': secret})}'::jsonb",
-        Entry("duration: 1.0 ms  execute a: SELECT $1", f"Parameters: $1 = '{secret}'"),
+        execute("SELECT $1", f"$1 = '{secret}'"),
         Entry("duration: 1.0 ms  bind a: SELECT $1", f"Parameters: $1 = '{secret}'"),
         error("SELECT $1", "22012"),
     )
@@ -68,17 +75,35 @@ def test_nothing_that_was_replaced_is_in_the_folder(tmp_path: Path) -> None:
     assert found.texts[:2] == [found.texts[0], "  SELECT a FROM t  "]
 
 
-def test_statements_that_cannot_be_anonymised_are_counted(tmp_path: Path) -> None:
-    found = _anonymised(
-        tmp_path,
-        "SELECT 1",
-        "DO $$BEGIN END$$",
-        "CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-        "SELECT 'it\\'s'",
-        "SELECT /* a /* b */ c */ 1",
-    )
-    assert found.texts == ["SELECT 1"]
-    assert found.left_out == {"code": (2, "2"), "not-anonymised": (2, "4")}
+@pytest.mark.parametrize(
+    ("log", "texts", "left_out"),
+    [
+        (
+            ["SELECT 1", "DO $$BEGIN END$$",
+             "CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "SELECT 'it\\'s'",
+             "SELECT /* a /* b */ c */ 1"],
+            ["SELECT 1"],
+            {"code": (2, "2"), "not-anonymised": (2, "4")},
+        ),
+        (
+            ["SELECT 1", "SELECT $é$Mustermann$é$", "SELECT $größe_1$Muster$$mann$größe_1$", "SELECT $é$Mustermann"],
+            ["SELECT 1"],
+            {"code": (3, "2")},
+        ),
+        # nothing recognises these
+        (
+            ["SELECT a$b", "SELECT $a Mustermann", "SELECT 4111111111111111x", "SELECT a + $"],
+            ["SELECT a$b"],
+            {"not-anonymised": (3, "2")},
+        ),
+    ],
+    ids=["code", "dollar quotes", "unknown"],
+)  # fmt: skip
+def test_statements_that_cannot_be_anonymised_are_counted(
+    log: list[str], texts: list[str], left_out: dict[str, tuple[int, str]], tmp_path: Path
+) -> None:
+    found = anonymised(tmp_path, *log)
+    assert (found.texts, found.left_out) == (texts, left_out)
 
 
 CREDENTIALS = [
@@ -110,19 +135,16 @@ CREDENTIALS = [
 ]
 
 
-@pytest.mark.parametrize("options", [KEPT, ANONYMISED], ids=lambda each: each.values.value)
-def test_credentials_are_left_out_even_when_values_are_kept(options: Options, tmp_path: Path) -> None:
-    log = [done(each) for each in CREDENTIALS]
-    log += [
+@pytest.mark.parametrize("values", [Values.KEPT, Values.ANONYMISED])
+def test_credentials_are_left_out_even_when_values_are_kept(values: Values, tmp_path: Path) -> None:
+    log = [
+        *CREDENTIALS,
         error("ALTER USER a PASSWORD 'geheim'", "42704"),
-        Entry("duration: 1.0 ms  execute a: SELECT dblink($1, 'x')", "Parameters: $1 = 'password=geheim'"),
-        Entry(
-            "duration: 1.0 ms  execute a: SELECT dblink_exec('x', $1)",
-            "Parameters: $1 = 'ALTER ROLE a PASSWORD ''geheim'''",
-        ),
-        done("SELECT password FROM users WHERE password = 'a'"),
+        execute("SELECT dblink($1, 'x')", "$1 = 'password=geheim'"),
+        execute("SELECT dblink_exec('x', $1)", "$1 = 'ALTER ROLE a PASSWORD ''geheim'''"),
+        "SELECT password FROM users WHERE password = 'a'",
     ]
-    found = captured(tmp_path, csvlog(log), options=options)
+    found = captured(tmp_path, log, values=values)
     assert len(found.texts) == 1
     assert "geheim" not in str(found.rows) + found.capture.model_dump_json()
     assert found.left_out["credentials"] == (len(CREDENTIALS) + 3, "1")
@@ -135,8 +157,8 @@ def test_statements_about_passwords_stay_when_values_are_kept(tmp_path: Path) ->
         "SELECT $$a text$$, 'with a password'",
         "INSERT INTO task VALUES ('Create user groups')",
     ]
-    given = Entry("duration: 1.0 ms  execute a: SELECT $1, $2", "Parameters: $1 = 'password', $2 = 'options'")
-    assert captured(tmp_path, csvlog([*map(done, log), given])).texts == [*log, "SELECT $1, $2"]
+    given = execute("SELECT $1, $2", "$1 = 'password', $2 = 'options'")
+    assert captured(tmp_path, [*log, given]).texts == [*log, "SELECT $1, $2"]
 
 
 def test_copy_of_the_client_and_of_files_is_left_out(tmp_path: Path) -> None:
@@ -149,9 +171,8 @@ def test_copy_of_the_client_and_of_files_is_left_out(tmp_path: Path) -> None:
         # a column and a table of these names
         "SELECT copy FROM stdin",
     ]
-    found = captured(tmp_path, csvlog([done(each) for each in log]))
-    assert found.texts == log[4:]
-    assert found.left_out == {"copy-data": (2, "1"), "copy-file": (2, "2")}
+    found = captured(tmp_path, log)
+    assert (found.texts, found.left_out) == (log[4:], {"copy-data": (2, "1"), "copy-file": (2, "2")})
 
 
 def test_constants_that_are_no_data_stay(tmp_path: Path) -> None:
@@ -165,13 +186,7 @@ def test_constants_that_are_no_data_stay(tmp_path: Path) -> None:
         "SELECT date_trunc('fortnight', now()) AT TIME ZONE 'Europe/Berlin', now() - INTERVAL 'P1D'",
         "SELECT set_config('app.tenant', '17', true), current_setting('app.tenant')",
     ]
-    assert _anonymised(tmp_path, *statements).texts == statements
-
-
-def test_settings_of_an_application_are_data(tmp_path: Path) -> None:
-    found = _anonymised(tmp_path, "SET app.mail = 'erika@example.com'", "SELECT set_config('app.mail', 'Erika', true)")
-    assert re.fullmatch(r"SET app\.mail = '[a-z]{5}@[a-z]{7}\.[a-z]{3}'", found.texts[0])
-    assert "Erika" not in found.texts[1]
+    assert anonymised(tmp_path, *statements).texts == statements
 
 
 def test_values_of_other_settings_are_replaced(tmp_path: Path) -> None:
@@ -204,26 +219,16 @@ def test_values_of_other_settings_are_replaced(tmp_path: Path) -> None:
         "RESET app.mail; SELECT 'alice@x.com'",
         "SHOW search_path; SELECT 'alice@x.com'",
     ]
-    found = _anonymised(tmp_path, *statements).texts
+    form = "SET search_path = 'app', 'public'; SELECT 'alice', nextval('a')"
+    *found, last = anonymised(tmp_path, *statements, form).texts
     assert len(found) == len(statements)
     assert [text for text in found if "alice" in text] == []
-
-
-def test_statements_after_set_are_replaced_and_its_values_stay(tmp_path: Path) -> None:
-    found = _anonymised(tmp_path, "SET search_path = 'app', 'public'; SELECT 'Erika', nextval('a')")
-    assert re.fullmatch(r"SET search_path = 'app', 'public'; SELECT '[A-Z][a-z]{4}', nextval\('a'\)", found.texts[0])
-
-
-def test_dollar_quotes_may_have_any_letters(tmp_path: Path) -> None:
-    found = _anonymised(
-        tmp_path, "SELECT 1", "SELECT $é$Mustermann$é$", "SELECT $größe_1$Muster$$mann$größe_1$", "SELECT $é$Mustermann"
-    )
-    assert found.texts == ["SELECT 1"]
-    assert found.left_out == {"code": (3, "2")}
+    assert re.fullmatch(r"SET LOCAL app\.mail = '[a-z]{5}@[a-z]\.[a-z]{3}'", found[0])
+    assert re.fullmatch(r"SET search_path = 'app', 'public'; SELECT '[a-z]{5}', nextval\('a'\)", last)
 
 
 def test_dollars_within_quotes_are_text(tmp_path: Path) -> None:
-    found = _anonymised(
+    found = anonymised(
         tmp_path,
         "UPDATE u SET p = 'argon2$argon2id$v=19$salz' WHERE name = '$$'",
         "SELECT 'Mustermann$a$', $a$Mustermann$a$",
@@ -235,44 +240,42 @@ def test_dollars_within_quotes_are_text(tmp_path: Path) -> None:
     assert "Mustermann" not in str(found.rows)
 
 
-@pytest.mark.parametrize("sql", ["SELECT $a Mustermann", "SELECT 4111111111111111x", "SELECT a + $"])
-def test_text_that_nothing_recognises_is_left_out(sql: str, tmp_path: Path) -> None:
-    assert _anonymised(tmp_path, "SELECT a$b", sql).left_out == {"not-anonymised": (1, "2")}
+def test_constants_that_go_on_after_a_backslash_are_left_out(tmp_path: Path) -> None:
+    ends = ("-- it's", "/* it's */", """AS "it's" """)
+    found = anonymised(
+        tmp_path,
+        *(rf"SELECT 'O\'Mustermann' {each}" for each in ends),
+        *(rf"SELECT 'a' LIKE 'b' ESCAPE '\' {each}" for each in ends),
+    )
+    assert [text[:8] for text in found.texts] == ["SELECT '"] * 3
+    assert found.left_out == {"not-anonymised": (3, "1")}
 
 
-@pytest.mark.parametrize("rest", ["-- it's", "/* it's */", """AS "it's" """])
-def test_constants_that_go_on_after_a_backslash_are_left_out(rest: str, tmp_path: Path) -> None:
-    found = _anonymised(tmp_path, rf"SELECT 'O\'Mustermann' {rest}", rf"SELECT 'a' LIKE 'b' ESCAPE '\' {rest}")
-    assert [text[:8] for text in found.texts] == ["SELECT '"]
-    assert found.left_out == {"not-anonymised": (1, "1")}
-
-
-@pytest.mark.parametrize("operator", ["<->", "<<->", "<->>", "@->", "##>"])
-def test_constants_after_operators_that_end_like_those_of_json_are_data(operator: str, tmp_path: Path) -> None:
-    (text,) = _anonymised(tmp_path, f"SELECT a->'key' FROM t ORDER BY a {operator} 'Mustermann'").texts
-    assert "'key'" in text
-    assert "Mustermann" not in text
+def test_constants_after_operators_that_end_like_those_of_json_are_data(tmp_path: Path) -> None:
+    operators = ("<->", "<<->", "<->>", "@->", "##>")
+    log = (f"SELECT a->'key' FROM t ORDER BY a {operator} 'Mustermann'" for operator in operators)
+    texts = anonymised(tmp_path, *log).texts
+    assert [("'key'" in text, "Mustermann" in text) for text in texts] == [(True, False)] * len(operators)
 
 
 def test_parameters_that_are_no_data_stay(tmp_path: Path) -> None:
     query = "SELECT set_config($1, $2, $3), nextval( $4 ), a->$5, $6::regclass, a <-> $7, $10"
     values = ["app.user", "Mustermann", "true", "orders_id", "street", "orders", "Muster", "8", "9", "Erika"]
-    detail = "Parameters: " + ", ".join(f"${number} = '{value}'" for number, value in enumerate(values, 1))
-    log = csvlog([Entry(f"duration: 1.0 ms  execute a: {query}", detail)])
-    (row,) = captured(tmp_path, log, options=ANONYMISED).statements
+    detail = ", ".join(f"${number} = '{value}'" for number, value in enumerate(values, 1))
+    (row,) = anonymised(tmp_path, execute(query, detail)).statements
     same = [found == value for found, value in zip(row["parameters"], values, strict=True)]
     assert same == [True, False, True, True, True, True, False, True, True, False]
 
 
 def test_large_numbers_are_replaced_alike_wherever_they_stand(tmp_path: Path) -> None:
     card = 4111111111111111
-    found = _anonymised(
+    found = anonymised(
         tmp_path,
         f"SELECT a FROM t WHERE card = {card} AND b = 123456789 AND c > 0.1234567890123",
         f"SELECT a FROM t WHERE card = '{card}'",
         f"SELECT a FROM t WHERE card IN (-{card}, 4_111_111_111_111_111, {card:#x}, {card:#X}, .1234567890123)",
         f"""SELECT '{{"card": {card}, "{card}": [{card}, -{card}, 17.5]}}'::jsonb""",
-        Entry("duration: 1.0 ms  execute a: SELECT $1", f"Parameters: $1 = '{card}'"),
+        execute("SELECT $1", f"$1 = '{card}'"),
     )
     (number,) = found.statements[-1]["parameters"]
     assert re.fullmatch(r"4\d{15}", number)
@@ -285,30 +288,18 @@ def test_large_numbers_are_replaced_alike_wherever_they_stand(tmp_path: Path) ->
     ]
 
 
-def test_parameters_that_look_like_names_and_comments_are_replaced(tmp_path: Path) -> None:
-    given = """$1 = '"Mustermann"', $2 = '-- Mustermann', $3 = '/* Mustermann */'"""
-    found = _anonymised(tmp_path, Entry("duration: 1.0 ms  execute a: SELECT $1, $2, $3", f"Parameters: {given}"))
-    assert "Mustermann" not in str(found.rows)
-
-
 def test_comments_are_removed_but_hints_of_the_planner_stay(tmp_path: Path) -> None:
     log = [
         "/*+ SeqScan(a) Set(enable_nestloop off) */ SELECT 1 /* user='alice' */",
         "/*+ alice */ SELECT 1 -- alice",
         "/*+ Set(a 'alice') */ SELECT 1",
     ]
-    found = _anonymised(tmp_path, *log)
+    found = anonymised(tmp_path, *log)
     assert found.texts[0].rstrip() == "/*+ SeqScan(a) Set(enable_nestloop off) */ SELECT 1"
     assert [each.strip() for each in found.texts[1:]] == ["SELECT 1", "SELECT 1"]
     (of_class,) = found.capture.statements
     assert of_class.calls == 3
     assert "alice" not in found.capture.model_dump_json()
-
-
-def test_statements_stay_of_one_class(tmp_path: Path) -> None:
-    log = [done("SELECT a FROM t WHERE b = 'x' -- one"), done("SELECT a FROM t WHERE b = 'yy'")]
-    (found,) = captured(tmp_path, csvlog(log), options=ANONYMISED).capture.statements
-    assert (found.calls, normalise(found.text)) == (2, found.text)
 
 
 PIECES = st.sampled_from(

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from pgdyno.capture.logs.capture_logs import Options
 from pgdyno.errors import UsageError
-from pgdyno.records.capture import Values
-from tests.unit.capture_log_sample import Captured, captured, csvlog, done
+from tests.unit.capture_log_sample import Captured, captured, csvlog
 
 TEXTS = ["SELECT 1", "DELETE FROM cart\nWHERE id = 7", "\n  UPDATE cart\n  SET qty = 2", "SELECT 'last'"]
 BEGIN = "2024-05-01 10:00:00.{:03} UTC [4711] app@shop LOG:  "
@@ -118,34 +117,36 @@ WRAPPED = {
         {"pid": 5, "dbname": "shop", "error_severity": "LOG", "message": entry, "session_id": "663217f0.1267",
          "timestamp": "2024-05-01 10:00:00.000 UTC", "state_code": "00000"} for entry in ENTRIES
     ]),
-    "a csvlog in a container": "".join(f"db-1 | {line}\n" for line in csvlog(
-        [done(text) for text in TEXTS]).splitlines()),
+    "a csvlog in a container": "".join(f"db-1 | {line}\n" for line in csvlog(TEXTS).splitlines()),
 }  # fmt: skip
 
 
+WORDS = [text.split() for text in TEXTS]
+"""The texts without their blanks: a terminal shows other ones."""
+
+
 def words(found: Captured) -> list[list[str]]:
-    """The texts without their blanks: a terminal shows other ones."""
     return [text.split() for text in found.texts]
 
 
 @pytest.mark.parametrize("name", WRAPPED)
 def test_a_wrapper_is_taken_off_and_named(name: str, tmp_path: Path) -> None:
     found = captured(tmp_path, WRAPPED[name])
-    assert words(found) == [text.split() for text in TEXTS]
+    assert words(found) == WORDS
     assert found.left_out.keys() <= {"other-source"}
     assert all("taken off" in str(note.message) for note in found.capture.notes)
     assert len(found.capture.notes) in (1, 2)
 
 
+@pytest.mark.long_cases("half")
+@pytest.mark.parametrize("part", ["half", "but the end"])
 @pytest.mark.parametrize("name", WRAPPED)
-def test_a_wrapped_log_that_is_cut_has_no_statement_that_is_cut(name: str, tmp_path: Path) -> None:
+def test_a_wrapped_log_that_is_cut_has_no_statement_that_is_cut(name: str, part: str, tmp_path: Path) -> None:
     lines = WRAPPED[name].splitlines(keepends=True)
-    for number, text in enumerate(("".join(lines[: max(len(lines) // 2, 1)]), WRAPPED[name][:-160])):
-        try:
-            found = captured(tmp_path / str(number), text)
-        except UsageError:
-            continue
-        assert all(each in [text.split() for text in TEXTS] for each in words(found))
+    text = "".join(lines[: max(len(lines) // 2, 1)]) if part == "half" else WRAPPED[name][:-160]
+    # too little to be a log, perhaps
+    with suppress(UsageError):
+        assert all(each in WORDS for each in words(captured(tmp_path, text)))
 
 
 def test_the_place_of_what_is_left_out_is_that_in_the_file(tmp_path: Path) -> None:
@@ -157,40 +158,43 @@ def test_the_place_of_what_is_left_out_is_that_in_the_file(tmp_path: Path) -> No
 def test_lines_of_other_containers_are_left_out_and_counted(tmp_path: Path) -> None:
     log = each_line(lambda n, line: f"db-1   | {line}" + ("\nweb-1  | GET /" if n == 1 else ""))
     found = captured(tmp_path, log)
-    assert found.texts == TEXTS
-    assert found.left_out == {"other-source": (1, "3")}
+    assert (found.texts, found.left_out) == (TEXTS, {"other-source": (1, "3")})
 
 
-def test_several_servers_in_one_file_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="lines of several servers: a-1 and b-1"):
-        captured(tmp_path, each_line(lambda n, line: f"{'ab'[n % 2]}-1 | {line}"))
+SYSLOG = "May  1 10:00:00 db postgres[4711]: "
 
 
-def test_a_log_whose_newest_lines_come_first_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="the newest lines of the log come first"):
-        captured(tmp_path, json.dumps(records(google)[::-1]))
+@pytest.mark.parametrize(
+    ("log", "message", "hint"),
+    [
+        (each_line(lambda n, line: f"{'ab'[n % 2]}-1 | {line}"), "lines of several servers: a-1 and b-1", ""),
+        (json.dumps(records(google)[::-1]), "the newest lines of the log come first", ""),
+        (in_chunks("<app|shop> ", SYSLOG), "neither", ""),
+        (each_line(lambda _, line: f"<<shipper>> password=secret {line}"),
+         r"0\.log:1: .*'<<shipper>> password=\*\*\*\* 2024", "remove that text"),
+    ],
+)  # fmt: skip
+def test_what_is_not_one_log_in_order_is_an_error(log: str, message: str, hint: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        captured(tmp_path, log)
+    assert hint in (caught.value.hint or "")
 
 
 def test_messages_of_several_processes_are_mixed_in_syslog(tmp_path: Path) -> None:
-    one = in_chunks("app@shop ", "May  1 10:00:00 db postgres[4711]: ").splitlines(keepends=True)
-    other = in_chunks("app@shop ", "May  1 10:00:00 db postgres[4712]: ").splitlines(keepends=True)
+    one, other = (in_chunks("app@shop ", SYSLOG.replace("4711", pid)).splitlines(True) for pid in ("4711", "4712"))
     found = captured(tmp_path, "".join(line for pair in zip(one, other, strict=True) for line in pair))
-    assert sorted(words(found)) == sorted([text.split() for text in TEXTS] * 2)
+    assert sorted(words(found)) == sorted(WORDS * 2)
 
 
 def test_a_prefix_that_syslog_completes_is_given(tmp_path: Path) -> None:
-    log = in_chunks("<app|shop> ", "May  1 10:00:00 db postgres[4711]: ")
-    with pytest.raises(UsageError, match="neither"):
-        captured(tmp_path, log)
-    options = Options(values=Values.KEPT, prefix="<%u|%d> ")
-    assert words(captured(tmp_path, log, options=options)) == [text.split() for text in TEXTS]
+    assert words(captured(tmp_path, in_chunks("<app|shop> ", SYSLOG), prefix="<%u|%d> ")) == WORDS
 
 
 def test_a_message_of_syslog_that_lacks_a_part_is_left_out(tmp_path: Path) -> None:
-    lines = in_chunks("app@shop ", "May  1 10:00:00 db postgres[4711]: ").splitlines(keepends=True)
+    lines = in_chunks("app@shop ", SYSLOG).splitlines(keepends=True)
     del lines[4]
     found = captured(tmp_path, "".join(lines))
-    assert [text.split() for text in found.texts] == [TEXTS[0].split(), TEXTS[1].split(), TEXTS[3].split()]
+    assert words(found) == [WORDS[0], WORDS[1], WORDS[3]]
     assert found.left_out["not-whole"] == (1, "4")
 
 
@@ -201,13 +205,5 @@ def test_long_lines_of_syslog_are_put_together(tmp_path: Path) -> None:
         end = len(message) if len(message) <= 900 else message.rindex(" ", 0, 901)
         parts.append(message[:end])
         message = message[end:]
-    header = "May  1 10:00:00 db postgres[4711]: "
-    log = "".join(f"{header}[4-{part}] {line}\n" for part, line in enumerate(parts, 1))
-    assert captured(tmp_path, log + in_chunks("app@shop ", header)).texts[0] == text
-
-
-def test_what_is_not_known_says_what_the_line_is_and_what_to_do(tmp_path: Path) -> None:
-    log = each_line(lambda _, line: f"<<shipper>> password=secret {line}")
-    with pytest.raises(UsageError, match=r"0\.log:1: .*'<<shipper>> password=\*\*\*\* 2024") as caught:
-        captured(tmp_path, log)
-    assert "remove that text" in (caught.value.hint or "")
+    log = "".join(f"{SYSLOG}[4-{part}] {line}\n" for part, line in enumerate(parts, 1))
+    assert captured(tmp_path, log + in_chunks("app@shop ", SYSLOG)).texts[0] == text

@@ -1,7 +1,7 @@
 """What an operation costs: its trial, its undoing, the comparison with trials without it, and its plan."""
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pgdyno.plan.ab_plan import Question, in_options
 from pgdyno.plan.impact_plan import Operation, impact_plan
 from pgdyno.plan.loaded_plan import load_text
 from pgdyno.plan.model import EventSpec
-from pgdyno.records import EventEffect, EventOutcome, EventRecord, Point, Stage, TrialRecord
+from pgdyno.records import EventEffect, EventOutcome, EventRecord, Failure, Point, Stage, TrialRecord
 from pgdyno.report.answers.loads.impact import impact_text, operation_name
 from pgdyno.run.event_injection import Cutoff, Injector, Operations, failure_of_events
 from pgdyno.run.load_level import LevelBefore, Second, is_steady
@@ -33,10 +33,6 @@ def index(**more: Any) -> EventSpec:  # noqa: ANN401 - any field
     return EventSpec.model_validate({"at": "0s", "do": do, "undo": "DROP INDEX i", **more})
 
 
-def nothing(_event: EventSpec, _cutoff: Cutoff) -> None:
-    return None
-
-
 def refuse(_event: EventSpec, _cutoff: Cutoff) -> None:
     raise TargetError("relation t does not exist (42P01)")
 
@@ -46,74 +42,86 @@ def run_until_cut(_event: EventSpec, cutoff: Cutoff) -> None:
     raise TargetError("canceling statement due to user request (57014)")
 
 
-@pytest.mark.parametrize("act", [nothing, refuse])
-def test_an_operation_is_undone_also_after_it_failed(act: Callable[[EventSpec, Cutoff], None]) -> None:
-    undone: list[str | None] = []
-    injector = Injector([index()], act, Operations(lambda event, _cutoff: undone.append(event.undo)))
-    with injector:
-        begin(injector)
+class Executed:
+    """An injector of one operation that has begun, and what was executed: the operation, and its undoing."""
+
+    def __init__(
+        self,
+        event: EventSpec,
+        fail: Callable[[EventSpec, Cutoff], None] | None = None,
+        **operations: Any,  # noqa: ANN401 - fields of Operations
+    ) -> None:
+        self.came: list[str] = []
+
+        def act(event: EventSpec, cutoff: Cutoff) -> None:
+            self.came.append(event.name)
+            if fail is not None:
+                fail(event, cutoff)
+
+        def undo(event: EventSpec, _cutoff: Cutoff) -> None:
+            self.came.append(str(event.undo))
+
+        self.injector = Injector([event], act, Operations(**{"undo": undo, **operations}))
+
+    @contextmanager
+    def begun(self) -> Iterator[Injector]:
+        with self.injector:
+            begin(self.injector)
+            yield self.injector
+
+    def settle(self) -> Failure | None:
+        """Waits for the operation, lets the trial end, and returns its failure."""
+        with self.begun() as injector:
+            wait_until(lambda: settled(injector))
+        return failure_of_events(self.injector.records, self.injector.left)
+
+
+@pytest.mark.parametrize("fail", [None, refuse])
+def test_an_operation_is_undone_also_after_it_failed(fail: Callable[[EventSpec, Cutoff], None] | None) -> None:
+    executed = Executed(index(), fail)
+    with executed.begun() as injector:
         wait_until(lambda: settled(injector))
-        assert undone == []
+        assert executed.came == ["sql"]
         injector.finish()
-        assert undone == ["DROP INDEX i"]
-    assert len(undone) == 1
-    failure = failure_of_events(injector.records, injector.left)
-    assert (failure is None) == (act is nothing)
+    assert executed.came == ["sql", "DROP INDEX i"]
+    assert (failure_of_events(injector.records, injector.left) is None) == (fail is None)
 
 
 def test_an_interrupted_operation_is_canceled_and_undone() -> None:
-    undone: list[str] = []
-    began = threading.Event()
+    executed = Executed(index(), run_until_cut)
 
-    def act(event: EventSpec, cutoff: Cutoff) -> None:
-        began.set()
-        run_until_cut(event, cutoff)
-
-    injector = Injector([index()], act, Operations(lambda event, _cutoff: undone.append(event.name)))
-
-    def interrupted() -> None:
-        with injector:
-            begin(injector)
-            assert began.wait(60)
+    def interrupt() -> None:
+        with executed.begun():
+            wait_until(lambda: executed.came == ["sql"])
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert undone == ["sql"]
-    assert injector.records[0].outcome is EventOutcome.UNFINISHED
+        interrupt()
+    assert executed.came == ["sql", "DROP INDEX i"]
+    assert executed.injector.records[0].outcome is EventOutcome.UNFINISHED
 
 
 def test_an_operation_that_never_ends_is_canceled_at_its_limit() -> None:
-    injector = Injector([index(limit="100ms")], run_until_cut)
-    with injector:
-        begin(injector)
-        wait_until(lambda: settled(injector))
-    failure = present(failure_of_events(injector.records, injector.left))
+    failure = present(Executed(index(limit="100ms"), run_until_cut).settle())
     assert failure.message.endswith("failed: canceled after 0.1s, its limit")
 
 
 def test_what_undo_leaves_makes_the_trial_fail() -> None:
     indexes = [set[str](), {"public.i"}]
-    injector = Injector([index()], nothing, Operations(refuse, lambda: indexes.pop(0)))
-    with injector:
-        begin(injector)
-        wait_until(lambda: settled(injector))
-    assert [each.split(",")[0] for each in injector.left] == ["what sql did", "INVALID index public.i"]
-    failure = present(failure_of_events(injector.records, injector.left))
+    executed = Executed(index(), undo=refuse, invalid_indexes=lambda: indexes.pop(0))
+    failure = present(executed.settle())
+    assert [each.split(",")[0] for each in executed.injector.left] == ["what sql did", "INVALID index public.i"]
     assert (failure.id, failure.stage) == ("undo-failed", Stage.RUN)
 
 
 def test_a_control_waits_and_executes_the_operation_after_the_load() -> None:
-    came: list[str] = []
-    operations = Operations(lambda _event, _cutoff: came.append("undo"), waits_s={0: 0.05})
-    injector = Injector([index(control="operation")], lambda event, _cutoff: came.append(event.name), operations)
-    with injector:
-        begin(injector)
+    executed = Executed(index(control="operation"), waits_s={0: 0.05})
+    with executed.begun() as injector:
         wait_until(lambda: settled(injector))
-        assert came == []
+        assert executed.came == []
         injector.finish()
     (record,) = injector.records
-    assert came == ["sql", "undo"]
+    assert executed.came == ["sql", "DROP INDEX i"]
     assert record.is_control
     assert present(record.seconds) >= 0.05
     assert present(record.alone_s) < 60
@@ -138,9 +146,7 @@ def test_a_load_is_steady_and_as_before_by_several_seconds() -> None:
 
 
 def test_a_load_ends_when_it_is_as_before() -> None:
-    injector = Injector([index()], nothing, Operations(until_recovered=True))
-    with injector:
-        begin(injector)
+    with Executed(index(), until_recovered=True).begun() as injector:
         start = present(injector._start)
         start["rate_per_s"] = 100
         assert not injector.is_over
@@ -176,32 +182,14 @@ def test_a_backup_needs_a_program_of_the_server_s_version(tmp_path: Path, monkey
 # ---- the comparison ----
 
 
-def trial(number: int, *, control: bool, rate: float | None = 300, recovered: float | None = 0.4) -> TrialRecord:
-    effect = EventEffect(
-        nobody_served_s=0,
-        first_success_s=None,
-        failed=0,
-        lost=0,
-        connections_lost=0,
-        all_away_s=0,
-        before_tps=300,
-        lowest_tps=300,
-        recovered_s=0,
-        as_before_s=recovered,
-    )
+def trial(number: int, *, control: bool, recovered: float | None = 0.4) -> TrialRecord:
+    none = dict.fromkeys(("nobody_served_s", "failed", "lost", "connections_lost", "all_away_s", "recovered_s"), 0)
+    effect = EventEffect(first_success_s=None, before_tps=300, lowest_tps=300, as_before_s=recovered, **none)
     event = EventRecord(
-        number=1,
-        do="sql",
-        command="create index concurrently i on t (a)",
-        at_s=10,
-        began_s=10,
-        seconds=40 + number,
-        outcome=EventOutcome.DONE,
-        effect=effect,
-        is_control=control,
-        alone_s=33 if control else None,
-    )
-    point = Point(clients=8, rate=rate)
+        number=1, do="sql", command="create index concurrently i on t (a)", at_s=10, began_s=10, seconds=40 + number,
+        outcome=EventOutcome.DONE, effect=effect, is_control=control, alone_s=33 if control else None,
+    )  # fmt: skip
+    point = Point(clients=8, rate=300)
     return trial_record(number, point=point, repeat=(number + 1) // 2, duration_s=100, events=[event])
 
 
@@ -288,19 +276,22 @@ def test_the_plan_alternates_trials_with_the_operation_and_without(tmp_path: Pat
     assert (own.event[0].name, own.event[0].max_rate, own.workload.own_data.sql) == ("backup", "32M", ["made.sql"])
 
 
+V18 = {"versions": ["18"]}
+
+
 @pytest.mark.parametrize(
     ("operation", "asked", "words"),
     [
         (Operation("VACUUM"), {"versions": ["17", "18"]}, "several servers"),
-        (Operation("VACUUM"), {"versions": ["18"], "settings": ["work_mem=1MB,2MB"]}, "several servers or values"),
-        (Operation("VACUUM", limit="soon"), {"versions": ["18"]}, "--limit: "),
-        (Operation("SELECT 'a"), {"versions": ["18"]}, "--do: SQL:1: ' is not closed"),
-        (Operation("none.sql"), {"versions": ["18"]}, "--do: none.sql: cannot read"),
-        (Operation("VACUUM", "DROP 'i"), {"versions": ["18"]}, "--undo: SQL:1: "),
-        (Operation("VACUUM", max_rate="32M"), {"versions": ["18"]}, "--max-rate: applies to a backup"),
-        (Operation("backup", max_rate="fast"), {"versions": ["18"]}, "--max-rate: "),
+        (Operation("VACUUM"), {**V18, "settings": ["work_mem=1MB,2MB"]}, "several servers or values"),
+        (Operation("VACUUM", limit="soon"), V18, "--limit: "),
+        (Operation("SELECT 'a"), V18, "--do: SQL:1: ' is not closed"),
+        (Operation("none.sql"), V18, "--do: none.sql: cannot read"),
+        (Operation("VACUUM", "DROP 'i"), V18, "--undo: SQL:1: "),
+        (Operation("VACUUM", max_rate="32M"), V18, "--max-rate: applies to a backup"),
+        (Operation("backup", max_rate="fast"), V18, "--max-rate: "),
         (Operation("VACUUM", setup=Path("x.sql")), {"dsn": ["dbname=a"], "scripts": ["q.sql"]}, "--setup applies to"),
-        (Operation("VACUUM", setup=Path("x.sql")), {"versions": ["18"], "scale": 3}, "--scale is the size"),
+        (Operation("VACUUM", setup=Path("x.sql")), {**V18, "scale": 3}, "--scale is the size"),
         (Operation("VACUUM"), {}, "no server to measure"),
         (Operation("VACUUM"), {"dsn": ["dbname=a"]}, "no --script"),
     ],
@@ -319,18 +310,15 @@ def test_mistakes_are_those_of_options(
 @pytest.mark.parametrize(
     ("key", "lines", "words"),
     [
-        ("trial.until", '[trial]\nduration = "5s"\nuntil = "recovered"', "needs an event"),
-        ("event[0].control", '[trial]\nduration = "9s"\n[[event]]\nat = "1s"\ndo = "vacuum"\ncontrol = "o"', "o is no"),
-        ("event[0].do", '[trial]\nduration = "9s"\n[[event]]\nat = "1s"\ndo = { sql = "" }', "write statements"),
-        (
-            "trial.until",
-            '[trial]\ntransactions = 5\nuntil = "recovered"\n[[event]]\nat = "1s"\ndo = "backup"',
-            "cannot be combined with transactions",
-        ),
+        ("trial.until", 'duration = "5s"\nuntil = "recovered"', "needs an event"),
+        ("event[0].control", 'duration = "9s"\n[[event]]\nat = "1s"\ndo = "vacuum"\ncontrol = "o"', "o is no"),
+        ("event[0].do", 'duration = "9s"\n[[event]]\nat = "1s"\ndo = { sql = "" }', "write statements"),
+        ("trial.until", 'transactions = 5\nuntil = "recovered"\n[[event]]\nat = "1s"\ndo = "backup"',
+         "cannot be combined with transactions"),
     ],
-)
+)  # fmt: skip
 def test_keys_of_operations_are_checked(tmp_path: Path, key: str, lines: str, words: str) -> None:
     head = 'name = "a"\n[target.a]\nkind = "embedded"\nversion = "18"\n[workload]\nscripts = ["select-only"]\n'
     with pytest.raises(PlanError) as caught:
-        load_text(f"{head}[sweep]\nclients = 1\n{lines}\n", tmp_path, "a")
+        load_text(f"{head}[sweep]\nclients = 1\n[trial]\n{lines}\n", tmp_path, "a")
     assert any(each.path == key and words in f"{each.message} {each.hint}" for each in caught.value.problems)

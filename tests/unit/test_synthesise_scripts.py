@@ -87,6 +87,7 @@ def test_tpcb_comes_back_as_one_script_of_four_variables(tmp_path: Path) -> None
     assert script.weight == 1_000
     assert script.commands == list(range(7))
     assert (model.arrivals.clients, model.arrivals.rate, model.modelled) == (4, None, 1.0)
+    assert model_log(tmp_path / "load", tpcb().capture(), 0.001) == model
 
 
 @pytest.mark.parametrize(("pause_us", "is_kept"), [(100, True), (50_000, False)], ids=["closed loop", "open loop"])
@@ -101,13 +102,6 @@ def test_each_client_keeps_the_number_that_its_session_kept(pause_us: int, is_ke
     whens = " ".join(f"when :client_id % 4 = {place} then {home}" for place, home in enumerate(homes[:-1]))
     assert (f"\\set w_id case {whens} else 3 end\n" in script.text) is is_kept
     assert (":client_id" in script.text) is is_kept
-
-
-def test_the_same_capture_gives_the_same_model(tmp_path: Path) -> None:
-    load = tpcb(200)
-    for each in ("first", "again"):
-        (tmp_path / each).mkdir()
-    assert modelled(load, tmp_path / "first") == modelled(load, tmp_path / "again")
 
 
 def test_repeats_are_a_loop_and_those_that_ran_once_belong_to_it(tmp_path: Path) -> None:
@@ -139,16 +133,15 @@ def test_long_loops_are_written_as_often_as_they_ran_on_average(tmp_path: Path) 
     assert script.text.count("INSERT INTO t") == 510
 
 
-def test_a_session_that_waits_is_no_client_of_a_closed_loop(tmp_path: Path) -> None:
-    load = tpcb()
+def with_a_session_that_waits() -> CapturedLoad:
+    load = tpcb(400)
     last = max(int(str(row["at_us"])) for row in load.rows)
     load.add(9, 0, "SELECT count(*) FROM pgbench_branches")
     load.add(9, last, "SELECT count(*) FROM pgbench_branches")
-    arrivals = modelled(load, tmp_path).arrivals
-    assert (arrivals.clients, arrivals.rate) == (4, None)
+    return load
 
 
-def test_rounded_times_make_no_client_of_a_closed_loop(tmp_path: Path) -> None:
+def with_rounded_times() -> CapturedLoad:
     rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
     for session in range(4):
         now_us = 0.0
@@ -157,11 +150,10 @@ def test_rounded_times_make_no_client_of_a_closed_loop(tmp_path: Path) -> None:
             now_us += 20 + us
             # the line is of the end, in milliseconds
             load.add(session, int(now_us // 1_000) * 1_000 - us, "SELECT count(*) FROM pgbench_branches", us=us)
-    arrivals = modelled(load, tmp_path).arrivals
-    assert (arrivals.clients, arrivals.rate) == (4, None)
+    return load
 
 
-def test_commits_that_the_log_does_not_show_make_no_open_load(tmp_path: Path) -> None:
+def with_commits_that_the_log_does_not_show() -> CapturedLoad:
     rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
     for session in range(4):
         now_us = 0
@@ -169,7 +161,14 @@ def test_commits_that_the_log_does_not_show_make_no_open_load(tmp_path: Path) ->
             values = [str(rng.integers(1, 100))]
             load.add(session, now_us, "UPDATE t SET a = a + 1 WHERE id = $1", parameters=[values], name="s1", us=400)
             now_us += 400 + int(rng.integers(2_000, 6_000))
-    arrivals = modelled(load, tmp_path).arrivals
+    return load
+
+
+@pytest.mark.parametrize(
+    "load_of", [with_a_session_that_waits, with_rounded_times, with_commits_that_the_log_does_not_show]
+)
+def test_a_closed_loop_stays_one(load_of: Callable[[], CapturedLoad], tmp_path: Path) -> None:
+    arrivals = modelled(load_of(), tmp_path).arrivals
     assert (arrivals.clients, arrivals.rate) == (4, None)
 
 
@@ -202,23 +201,13 @@ def test_the_protocol_is_that_of_the_statements_that_can_have_parameters(tmp_pat
 
 @pytest.mark.parametrize(("reason", "expected"), [("copy-data", Left.COPY), ("no-parameters", Left.CUT)])
 def test_a_transaction_without_a_statement_is_not_covered(reason: str, expected: Left, tmp_path: Path) -> None:
-    load = tpcb(300)
+    load = tpcb(100)
     for number in range(20):
         load.add(9, number * 10_000, "BEGIN", "COMMIT", us=5_000, left_out=reason)
     model = modelled(load, tmp_path)
     assert [(each.reason, each.count) for each in model.left] == [(expected, 20)]
     assert model.modelled < 1
     assert len(model.scripts) == 1
-
-
-def test_several_statements_in_one_message_stay_together(tmp_path: Path) -> None:
-    text = of_one(lambda rng, _: f"SELECT ';' -- a\n; SELECT {rng.integers(1, 1_000)};", tmp_path)
-    assert text.endswith("SELECT ';' -- a\n\\; SELECT :value;\n")
-
-
-def test_a_transaction_in_one_message_is_complete(tmp_path: Path) -> None:
-    text = of_one(lambda rng, _: f"START TRANSACTION; SELECT {rng.integers(1, 1_000)}; COMMIT", tmp_path)
-    assert text.endswith("START TRANSACTION\\; SELECT :value\\; COMMIT;\n")
 
 
 def test_pauses_within_transactions_are_kept(tmp_path: Path) -> None:
@@ -229,36 +218,28 @@ def test_pauses_within_transactions_are_kept(tmp_path: Path) -> None:
     assert script.text.count("\\sleep 20000 us\n") == 2
 
 
-@pytest.mark.parametrize(
-    ("statements", "reason"),
-    [
-        (("BEGIN", "SELECT 2"), Left.CUT),
-        (("COMMIT",), Left.CUT),
-        (("COMMIT PREPARED 'a'",), Left.CUT),
-        (("BEGIN", "SELECT 2", "COMMIT AND CHAIN"), Left.CUT),
-        (("BEGIN", "SELECT 2", "COMMIT; BEGIN"), Left.CUT),
-        (("EXECUTE q(1)",), Left.SESSION_STATE),
-        (("PREPARE q AS SELECT 1",), Left.SESSION_STATE),
-        (("COPY t FROM STDIN",), Left.COPY),
-        (("CREATE TABLE t ()",), Left.DEFINES),
-        (("BEGIN", "/* x */ vacuum", "COMMIT"), Left.DEFINES),
-        (("SELECT 2",), Left.RARE),
-    ],
-)
-def test_what_no_script_can_have_is_left_out(statements: tuple[str, ...], reason: Left, tmp_path: Path) -> None:
-    load = tpcb(300)
-    load.add(9, 0, *statements, us=1)
+LEFT_OUT = {
+    Left.CUT: ["BEGIN|SELECT 2", "COMMIT", "COMMIT PREPARED 'a'", "BEGIN|SELECT 2|COMMIT AND CHAIN",
+               "BEGIN|SELECT 2|COMMIT; BEGIN"],
+    Left.SESSION_STATE: ["EXECUTE q(1)", "PREPARE q AS SELECT 1"],
+    Left.COPY: ["COPY t FROM STDIN"],
+    Left.DEFINES: ["CREATE TABLE t ()", "BEGIN|/* x */ vacuum|COMMIT"],
+    Left.FAILED: ["BEGIN|SELECT 1|ROLLBACK"],
+    Left.RARE: ["SELECT 2"],
+}  # fmt: skip
+"""Transactions that no script can have, by the reason."""
+
+
+@pytest.mark.parametrize("reason", LEFT_OUT)
+def test_what_no_script_can_have_is_left_out(reason: Left, tmp_path: Path) -> None:
+    load = tpcb(100)
+    for session, statements in enumerate(LEFT_OUT[reason], 9):
+        load.add(session, 0, *statements.split("|"), us=1, failed=1 if reason is Left.FAILED else None)
     model = modelled(load, tmp_path)
-    assert [(each.reason, each.count) for each in model.left] == [(reason, 1)]
+    assert [(each.reason, each.count) for each in model.left] == [(reason, len(LEFT_OUT[reason]))]
     said = plan_text("model", model).replace("\n# ", " ")
-    assert "Left out: 1 transactions, " in said
+    assert f"Left out: {len(LEFT_OUT[reason])} transactions, " in said
     assert f": {reason.value}." in said
-
-
-def test_failed_transactions_are_left_out(tmp_path: Path) -> None:
-    load = tpcb(300)
-    load.add(9, 0, "BEGIN", "SELECT 1", "ROLLBACK", failed=1)
-    assert [(each.reason, each.count) for each in modelled(load, tmp_path).left] == [(Left.FAILED, 1)]
 
 
 def test_a_text_of_thousands_of_statements_is_named_at_once(tmp_path: Path) -> None:

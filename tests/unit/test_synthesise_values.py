@@ -1,6 +1,7 @@
 """Values of a modelled load: ranges, texts, arrays, keys, times; constants as they were written."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +16,51 @@ from tests.present import present
 from tests.unit.test_synthesise_scripts import RNG_SEED, modelled, of_one
 
 
-def test_a_range_keeps_its_width(tmp_path: Path) -> None:
-    def statement(rng: np.random.Generator, _: int) -> str:
-        first = rng.integers(1, 90_000)
-        return f"SELECT c FROM sbtest WHERE id BETWEEN {first} AND {first + 99}"
+def two_of(rng: np.random.Generator, low: int, high: int) -> tuple[int, int]:
+    return int(rng.integers(low, high)), int(rng.integers(low, high))
 
+
+def hundred_from(number: int) -> str:
+    return f"{number} AND {number + 99}"
+
+
+@pytest.mark.parametrize(
+    ("statement", "parts"),
+    [
+        (lambda rng, _: f"SELECT c FROM sbtest WHERE id BETWEEN {hundred_from(rng.integers(1, 90_000))}",
+         ["\\set id random(1, 90000)\n", "\\set id_to :id + 99\n",
+          "SELECT c FROM sbtest WHERE id BETWEEN :id AND :id_to;\n"]),
+        (lambda rng, _: f"SELECT * FROM u WHERE mail = 'user{rng.integers(1, 501)}@example.org'",
+         ["\\set mail random(1, 500)\n", "WHERE mail = 'user:mail@example.org';\n"]),
+        (lambda rng, _: "SELECT * FROM t WHERE id = ANY('{{{},{}}}')".format(*two_of(rng, 1, 5_001)),
+         ["WHERE id = ANY('{:value_1,:value_2}');\n"]),
+        (lambda _, number: f"INSERT INTO ev (id, n) VALUES ({1_000 + number}, 1)",
+         ["\\set id random(1600, 2147483647)\n", ";\n"]),
+        (lambda _, number: f"SELECT * FROM ev WHERE at > '2026-11-23 11:{number // 600:02}:{number // 10 % 60:02}+00'",
+         ["at > (now() + interval '-3600 s');\n"]),
+        (lambda rng, _: f"SELECT * FROM ev WHERE day = '2025-03-{rng.integers(1, 32):02}'",
+         ["\\set day random(0, 30)\n", "day = ('2025-03-01'::date + :day::int);\n"]),
+        (lambda rng, _: f"UPDATE t SET a = a - {rng.integers(-500, 501)} WHERE b = -3",
+         ["\\set a random(-500, 500)\n", "SET a = a - :a WHERE b = -3;\n"]),
+        (lambda rng, _: f"SELECT ';' -- a\n; SELECT {rng.integers(1, 1_000)};",
+         ["SELECT ';' -- a\n\\; SELECT :value;\n"]),
+        (lambda rng, _: f"START TRANSACTION; SELECT {rng.integers(1, 1_000)}; COMMIT",
+         ["START TRANSACTION\\; SELECT :value\\; COMMIT;\n"]),
+    ],
+    ids=["width of a range", "text with a number", "elements", "new keys", "times", "dates", "negative values",
+         "several statements", "a transaction in one message"],
+)  # fmt: skip
+def test_a_statement_is_written_with_its_values(
+    statement: Callable[[np.random.Generator, int], str], parts: list[str], tmp_path: Path
+) -> None:
     text = of_one(statement, tmp_path)
-    assert "\\set id random(1, 90000)\n" in text
-    assert "\\set id_to :id + 99\n" in text
-    assert text.endswith("SELECT c FROM sbtest WHERE id BETWEEN :id AND :id_to;\n")
+    assert [part for part in parts if part not in text] == []
+    assert text.endswith(parts[-1])
+
+
+def test_a_typed_constant_stays_one(tmp_path: Path) -> None:
+    text = of_one(lambda rng, _: f"SELECT date '2025-01-{rng.integers(1, 29):02}'", tmp_path)
+    assert text.count("SELECT date '2025-01-") == 12
 
 
 def test_few_texts_are_variants_of_the_statement(tmp_path: Path) -> None:
@@ -31,12 +68,6 @@ def test_few_texts_are_variants_of_the_statement(tmp_path: Path) -> None:
     assert re.search(r"^\\if :variant <= 4\d\d$", text, re.MULTILINE)
     # pgdrive would take :c for a variable
     assert "s = E'b\\x3ac';" in text
-
-
-def test_texts_with_a_number_in_them_keep_its_distribution(tmp_path: Path) -> None:
-    text = of_one(lambda rng, _: f"SELECT * FROM u WHERE mail = 'user{rng.integers(1, 501)}@example.org'", tmp_path)
-    assert "\\set mail random(1, 500)\n" in text
-    assert text.endswith("WHERE mail = 'user:mail@example.org';\n")
 
 
 def test_other_texts_keep_their_length_and_how_many_there_are(tmp_path: Path) -> None:
@@ -130,13 +161,6 @@ def test_the_elements_of_arrays_are_drawn(tmp_path: Path) -> None:
     assert [150 < length < 250 for length in np.diff([0, *bounds, 600])] == [True] * 3
 
 
-def test_elements_stand_in_the_text_of_simple_statements(tmp_path: Path) -> None:
-    def statement(rng: np.random.Generator, _: int) -> str:
-        return f"SELECT * FROM t WHERE id = ANY('{{{rng.integers(1, 5_001)},{rng.integers(1, 5_001)}}}')"
-
-    assert of_one(statement, tmp_path).endswith("WHERE id = ANY('{:value_1,:value_2}');\n")
-
-
 def test_parameters_that_are_null_together_stay_so(tmp_path: Path) -> None:
     rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
     for number in range(600):
@@ -145,11 +169,6 @@ def test_parameters_that_are_null_together_stay_so(tmp_path: Path) -> None:
     text = modelled(load, tmp_path).scripts[0].text
     assert "random(1, 3000)" in text
     assert re.findall(r"SELECT pay\((.*)\);", text) == ["NULL, :value", ":pay, NULL"]
-
-
-def test_new_keys_are_above_the_captured_ones(tmp_path: Path) -> None:
-    text = of_one(lambda _, number: f"INSERT INTO ev (id, n) VALUES ({1_000 + number}, 1)", tmp_path)
-    assert "\\set id random(1600, 2147483647)\n" in text
 
 
 def test_keys_that_rise_within_groups_are_new_ones(tmp_path: Path) -> None:
@@ -193,24 +212,6 @@ def test_keys_that_a_statement_returns_are_taken_from_it(tmp_path: Path) -> None
     assert "SELECT * FROM line WHERE of = :new1_id;\n" in script.text
 
 
-def test_times_that_move_with_the_capture_stay_relative_to_now(tmp_path: Path) -> None:
-    def statement(_: np.random.Generator, number: int) -> str:
-        return f"SELECT * FROM ev WHERE at > '2026-11-23 11:{number // 600:02}:{number // 10 % 60:02}+00'"
-
-    assert of_one(statement, tmp_path).endswith("at > (now() + interval '-3600 s');\n")
-
-
-def test_dates_are_drawn_from_their_range(tmp_path: Path) -> None:
-    text = of_one(lambda rng, _: f"SELECT * FROM ev WHERE day = '2025-03-{rng.integers(1, 32):02}'", tmp_path)
-    assert "\\set day random(0, 30)\n" in text
-    assert text.endswith("day = ('2025-03-01'::date + :day::int);\n")
-
-
-def test_a_typed_constant_stays_one(tmp_path: Path) -> None:
-    text = of_one(lambda rng, _: f"SELECT date '2025-01-{rng.integers(1, 29):02}'", tmp_path)
-    assert text.count("SELECT date '2025-01-") == 12
-
-
 def test_nulls_and_decimals(tmp_path: Path) -> None:
     def statement(rng: np.random.Generator, _: int) -> str:
         price = "NULL" if rng.random() < 0.25 else f"{rng.integers(100, 99_999) / 100:.2f}"
@@ -221,12 +222,6 @@ def test_nulls_and_decimals(tmp_path: Path) -> None:
     (known,) = re.findall(r"\\if :variant <= (\d+)\nUPDATE item SET price = :price WHERE id = 5;\n\\else\n", text)
     assert 0.7 < int(known) / 600 < 0.8
     assert text.endswith("SET price = NULL WHERE id = 5;\n\\endif\n")
-
-
-def test_negative_values_are_drawn_with_their_sign(tmp_path: Path) -> None:
-    text = of_one(lambda rng, _: f"UPDATE t SET a = a - {rng.integers(-500, 501)} WHERE b = -3", tmp_path)
-    assert "\\set a random(-500, 500)\n" in text
-    assert text.endswith("SET a = a - :a WHERE b = -3;\n")
 
 
 def test_the_loop_that_covers_most_wins() -> None:
