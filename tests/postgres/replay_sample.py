@@ -1,6 +1,7 @@
 """Replay files for tests: `docs/reference/replay-file.md`."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,3 +86,10 @@ def replay(server: Server, folder: Path, sample: Sample, *args: str) -> Replayed
     done = drive(server, f"--replay={file}", f"--events={events}", *args)
     lines = events.read_text().splitlines() if events.exists() else []
     return Replayed(done.returncode, done.stdout, done.stderr, [json.loads(line) for line in lines])
+
+
+def replay_one(server: Server, folder: Path, *statements: Statement, options: Sequence[str] = ()) -> Replayed:
+    """Replays one session of 10 ms."""
+    sample = Sample()
+    sample.session(0, 10, *statements)
+    return replay(server, folder, sample, *options)

@@ -95,9 +95,13 @@ def test_a_bisection_skips_what_cannot_be_measured_and_resumes(warm_home: Home, 
     assert effect["low"] <= effect["change"] <= effect["high"]
     assert effect["change"] == pytest.approx(0.02, abs=0.005)
     assert (git(tree, "status", "--porcelain"), sorted(tree.rglob("*"))) == before
-    # nothing is measured twice
+    # nothing is measured twice, and a terminal shows the functions that changed
     again, code, _ = bisect(warm_home, tree, "--resume", str(journal.parent))
     assert (again | {"folder": ""}, code) == (found | {"folder": ""}, ExitCode.OK)
+    done = pgdyno(warm_home, tree.parent, "bisect", "--resume", "latest")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert "mix_rounds" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("one of 3 commits, ")
 
 
 @pytest.mark.long
@@ -126,14 +130,6 @@ def test_a_disk_that_fills_up_says_nothing_about_a_commit(scratch: Path, tree: P
 
 
 @pytest.mark.long
-def test_functions_that_changed_are_shown(warm_home: Home, tree: Path) -> None:
-    done = pgdyno(warm_home, tree.parent, "bisect", *options(tree, "--good", "HEAD~4", "--bad", "HEAD~1"))
-    assert done.returncode == ExitCode.OK, done.stderr
-    assert "mix_rounds" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("one of 3 commits, ")
-
-
-@pytest.mark.long
 def test_a_bisection_by_throughput(warm_home: Home, tree: Path) -> None:
     change_rounds(tree, mix=VERY_SLOW)
     commit_all(tree, "very slow")
@@ -144,20 +140,27 @@ def test_a_bisection_by_throughput(warm_home: Home, tree: Path) -> None:
     assert present(found["effect"])["high"] < -0.3
 
 
-@pytest.mark.long_cases("HEAD~4")
-@pytest.mark.parametrize(
-    ("good", "bad", "code", "expected"),
-    [("HEAD", "HEAD~5", 2, "wrong order"), ("HEAD~5", "HEAD~3", 4, "compiling failed"), ("HEAD~5", "HEAD~4", 11, "")],
-)
-def test_ends_that_do_not_differ_or_cannot_be_compared(
-    warm_home: Home, tree: Path, good: str, bad: str, code: int, expected: str
-) -> None:
-    found, ended, error = bisect(warm_home, tree, *options(tree, "--good", good, "--bad", bad))
-    assert ended == code, error
-    assert expected in error
-    assert found is None or (found["commits"], found["effect"], found["builds"]) == ([], None, 2)
+def test_ends_of_which_one_cannot_be_built_are_refused(warm_home: Home, tree: Path) -> None:
+    for good, bad, expected, words in (
+        ("HEAD", "HEAD~5", 2, "wrong order"),
+        ("HEAD~5", "HEAD~3", 4, "compiling failed"),
+    ):
+        found, code, error = bisect(warm_home, tree, *options(tree, "--good", good, "--bad", bad))
+        assert (found, code) == (None, expected), error
+        assert words in error
     # without programs of both, nothing is measured
-    assert found is not None or not list(tree.parent.rglob("count-*"))
+    assert not list(tree.parent.rglob("count-*"))
+
+
+@pytest.mark.long
+def test_ends_that_do_not_differ_are_inconclusive_and_builds_beyond_the_limit_are_removed(
+    warm_home: Home, tree: Path
+) -> None:
+    ends = ("--good", "HEAD~5", "--bad", "HEAD~4")
+    found, code, error = bisect(warm_home, tree, *options(tree, *ends, "--cache", "1MB"))
+    assert code == ExitCode.INCONCLUSIVE, error
+    assert (found["commits"], found["effect"], found["builds"]) == ([], None, 2)
+    assert len([path for path in (warm_home.root / "builds").iterdir() if path.is_dir()]) == 1
 
 
 @pytest.mark.long
@@ -170,32 +173,21 @@ def test_a_good_commit_that_is_slower_is_refused(warm_home: Home, tree: Path) ->
     assert "exchange --good and --bad" in error
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ([], "needs --repo and --good"),
-        (["--repo", ".", "--good", "HEAD"], "name the load"),
-        (["--pairs", "3"], "3 pairs are too few"),
-        (["--pairs", "x"], "--pairs"),
-        (["--cache", "x"], "--cache"),
-        (["--set", "work_mem=4MB,8MB"], "several values"),
-        (["--resume", "none"], "there is no bisection none"),
-    ],
-)
-def test_bad_options_are_refused_before_anything_is_built(
-    fresh_home: Home, tree: Path, given: list[str], expected: str
-) -> None:
-    all_options = (
-        given if not given or given[0] in ("--repo", "--resume") else [*options(tree), "--good", "HEAD~5", *given]
-    )
-    _, code, error = bisect(fresh_home, tree, *all_options)
-    assert code == ExitCode.USAGE
-    assert expected in error
+BAD_OPTIONS = {
+    "": "needs --repo and --good",
+    "--repo . --good HEAD": "name the load",
+    "--resume none": "there is no bisection none",
+    "--pairs 3": "3 pairs are too few",
+    "--pairs x": "--pairs",
+    "--cache x": "--cache",
+    "--set work_mem=4MB,8MB": "several values",
+}
+
+
+def test_bad_options_are_refused_before_anything_is_built(fresh_home: Home, tree: Path) -> None:
+    for given, expected in BAD_OPTIONS.items():
+        is_whole = not given or given.startswith(("--repo", "--resume"))
+        words = given.split() if is_whole else [*options(tree), "--good", "HEAD~5", *given.split()]
+        _, code, error = bisect(fresh_home, tree, *words)
+        assert (code, expected in error) == (ExitCode.USAGE, True), error
     assert not (fresh_home.root / "builds").exists()
-
-
-@pytest.mark.long
-def test_the_oldest_builds_are_removed_beyond_the_limit(warm_home: Home, tree: Path) -> None:
-    _, code, error = bisect(warm_home, tree, *options(tree, "--good", "HEAD~5", "--bad", "HEAD~4", "--cache", "1MB"))
-    assert code == ExitCode.INCONCLUSIVE, error
-    assert len([path for path in (warm_home.root / "builds").iterdir() if path.is_dir()]) == 1

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,12 @@ class Capturing:
 
 @contextmanager
 def capturing(
-    home: Home, folder: Path, *words: str, env: Mapping[str, str] = {}, before: Sequence[str] = ()
+    home: Home,
+    folder: Path,
+    *words: str,
+    env: Mapping[str, str] = {},
+    before: Sequence[str] = (),
+    stdin: int | None = None,
 ) -> Iterator[Capturing]:
     """Runs `pgdyno capture` into the folder `shop`; `before` is a command prefix. It records when the block begins."""
     output, errors = folder / "stdout", folder / "stderr"
@@ -88,7 +93,8 @@ def capturing(
         command = [*before, str(PGDYNO), "capture", *words, "--into", "shop"]
         if not {"--log", "--for"} & set(words):
             command += ["--for", "1h"]
-        process = subprocess.Popen(command, cwd=folder, env={**environment(home), **env}, stdout=stdout, stderr=stderr)
+        env = {**environment(home), **env}
+        process = subprocess.Popen(command, cwd=folder, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
     try:
         wait_until(lambda: "recording" in errors.read_text() or process.poll() is not None)
         yield Capturing(process, folder / "shop", output, errors)
@@ -240,78 +246,27 @@ def test_a_server_is_recorded_from_files_that_the_user_names(server: OwnServer, 
     assert (elsewhere["count"], elsewhere["first"]) == (1, None)
 
 
-def test_files_are_captured_as_they_are_now(server: OwnServer, home: Home, tmp_path: Path) -> None:
-    work(server)
-    wait_until(lambda: any(b"SELECT 9" in path.read_bytes() for path in (server.data / "log").glob("*.csv")))
-    done = pgdyno(home, tmp_path, "capture", "--log", logs(server), "--database", "shop", "--json", "--into", "shop")
-    assert done.returncode == 0, done.stderr
-    printed = validated("capture", done.stdout)
-    assert printed["folder"] == "shop"
-    assert printed["calls"] >= STATEMENTS
-    done = pgdyno(home, tmp_path, "capture", "--log", "nosuch.csv", "--json", "--into", "none")
-    assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
-    assert "no file matches nosuch.csv" in done.stderr
-
-
-def test_a_capture_of_a_server_without_work_says_so(server: OwnServer, home: Home, tmp_path: Path) -> None:
-    done = pgdyno(home, tmp_path, "capture", dsn(server), "--for", "1s", "--into", "idle")
-    assert done.returncode == ExitCode.USAGE
-    assert "capture while the application runs" in done.stderr
-    assert not (tmp_path / "idle").exists()
+def test_a_server_without_work_and_files_that_do_not_exist_are_errors(
+    server: OwnServer, home: Home, tmp_path: Path
+) -> None:
+    for where, said in (
+        ((dsn(server), "--for", "1s"), "capture while the application runs"),
+        (("--log", "nosuch.csv"), "no file matches nosuch.csv"),
+    ):
+        done = pgdyno(home, tmp_path, "capture", *where, "--json", "--into", "none")
+        assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
+        assert said in done.stderr
+        assert not (tmp_path / "none").exists()
 
 
 # ---- passwords ----
 
 
-@dataclass
-class Terminal:
-    """What a program writes to its terminal."""
-
-    descriptor: int
-    written: bytearray = field(default_factory=bytearray)
-
-    def __post_init__(self) -> None:
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        while True:
-            try:
-                self.written += os.read(self.descriptor, 4096)
-            except OSError:  # the last program has closed its side
-                return
-
-    def wait_for(self, text: str) -> None:
-        wait_until(lambda: text.encode() in self.written)
-
-    def close(self) -> None:
-        self._reader.join(PATIENCE_S)
-        os.close(self.descriptor)
-
-
-@contextmanager
-def on_terminal(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> Iterator[tuple[Terminal, Any]]:
-    """Runs `command` with a terminal of its own."""
-    ours, theirs = pty.openpty()
-    words = ["setsid", "--ctty", *command]
-    process = subprocess.Popen(words, cwd=folder, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    terminal = Terminal(ours)
-    try:
-        yield terminal, process
-    finally:
-        process.kill()
-        process.wait()
-        terminal.close()
-
-
 def process_list() -> bytes:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
+        with suppress(OSError):  # it has ended
             found.append(path.read_bytes())
-        except OSError:  # it has ended
-            continue
     return b"\n".join(found)
 
 
@@ -324,19 +279,25 @@ def test_a_password_that_is_asked_for_is_shown_nowhere(server: OwnServer, home: 
         connection.execute("SELECT pg_reload_conf()")
     wait_until(lambda: not server.admits("guarded", ""))
     address = f"host=127.0.0.1 port={server.port} user=guarded dbname=shop"
-    command = [str(PGDYNO), "capture", address, "--for", "1h", "--values", "kept", "--into", "shop"]
-    with on_terminal(command, tmp_path, environment(home)) as (terminal, process):
-        terminal.wait_for("Password: ")
-        os.write(terminal.descriptor, f"{PASSWORD}\n".encode())
-        terminal.wait_for("recording")
+    ours, theirs = pty.openpty()
+
+    def type_password() -> None:
+        shown = b""
+        while b"Password: " not in shown:
+            shown += os.read(ours, 4096)
+        os.write(ours, f"{PASSWORD}\n".encode())
+
+    threading.Thread(target=type_password, daemon=True).start()
+    with capturing(home, tmp_path, address, "--values", "kept", before=["setsid", "--ctty"], stdin=theirs) as capture:
         work(server)
         assert b"pgdyno" in process_list()
         assert PASSWORD.encode() not in process_list()
-        wait_until(lambda: any(b"SELECT 9" in path.read_bytes() for path in tmp_path.glob("shop/.log/*")))
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_S) == ExitCode.INTERRUPTED, terminal.written.decode()
-    assert f"has {STATEMENTS} statements" in terminal.written.decode()
-    assert PASSWORD.encode() not in terminal.written
-    assert {path.name for path in (tmp_path / "shop").iterdir()} == FILES
-    for path in (tmp_path / "shop").iterdir():
+        capture.wait_copied("SELECT 9")
+        assert capture.ended(signal.SIGINT) == ExitCode.INTERRUPTED, capture.errors.read_text()
+        assert os.read(ours, 4096) == b"\r\n"
+    os.close(ours)
+    os.close(theirs)
+    assert f"has {STATEMENTS} statements" in capture.output.read_text()
+    assert {path.name for path in capture.folder.iterdir()} == FILES
+    for path in (capture.output, capture.errors, *capture.folder.iterdir()):
         assert PASSWORD.encode() not in path.read_bytes()

@@ -86,8 +86,8 @@ def settings(server: OwnServer) -> dict[str, str]:
 
 
 @contextmanager
-def altered(server: OwnServer, changes: dict[str, str]) -> Iterator[None]:
-    """Has other settings in the block; a reload reaches a new session a moment later."""
+def other_settings(server: OwnServer, changes: dict[str, str]) -> Iterator[None]:
+    """A reload reaches a new session a moment later."""
     good = settings(server)
     with server.connect() as connection:
         for name, value in changes.items():
@@ -105,31 +105,26 @@ def altered(server: OwnServer, changes: dict[str, str]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("bad", "missing"),
+    ("setting", "missing", "others"),
     [
-        ({"log_min_duration_statement": "-1"}, "log_min_duration_statement = -1: it has no statements"),
-        ({"log_min_duration_statement": "250ms"}, "log_min_duration_statement = 250ms: it has only slower statements"),
-        ({"log_parameter_max_length": "5"}, "log_parameter_max_length = 5B: values of parameters are cut or missing"),
-        ({"log_min_messages": "panic"}, "log_min_messages = panic: it has neither statements nor errors"),
-        (
-            {"log_destination": "stderr"},
-            "log_destination = stderr: log_line_prefix lacks the time (%m), session (%c) or",
-        ),
-        ({"log_destination": "syslog"}, "log_destination = syslog: the log goes elsewhere"),
-        (
-            {"log_destination": "stderr", "log_line_prefix": "%m [%p] %d ", "log_error_verbosity": "terse"},
-            "log_error_verbosity = terse: it has no values of parameters",
-        ),
+        ("log_min_duration_statement = -1", "it has no statements", {}),
+        ("log_min_duration_statement = 250ms", "it has only slower statements", {}),
+        ("log_parameter_max_length = 5B", "values of parameters are cut or missing", {}),
+        ("log_min_messages = panic", "it has neither statements nor errors", {}),
+        ("log_destination = stderr", "log_line_prefix lacks the time (%m), session (%c) or", {}),
+        ("log_destination = syslog", "the log goes elsewhere", {}),
+        ("log_error_verbosity = terse", "it has no values of parameters",
+         {"log_destination": "stderr", "log_line_prefix": "%m [%p] %d "}),
     ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
-)
+)  # fmt: skip
 def test_the_remedy_of_a_setting_works_and_is_undone(
-    logging_server: OwnServer, bad: dict[str, str], missing: str
+    logging_server: OwnServer, setting: str, missing: str, others: dict[str, str]
 ) -> None:
-    with altered(logging_server, bad):
+    name, _, value = setting.partition(" = ")
+    with other_settings(logging_server, {name: value, **others}):
         before = settings(logging_server)
         error = refused(logging_server)
-        assert missing in error.message
+        assert f"{setting}: {missing}" in error.message
         to_set, to_restore = statements(error.hint)
         apply(logging_server, to_set)
         wait_until(lambda: is_fit(logging_server))
@@ -171,7 +166,7 @@ def test_a_setting_of_the_command_line_is_not_set_by_alter_system() -> None:
     ],
 )
 def test_every_way_to_log_all_statements_will_do(logging_server: OwnServer, ways: dict[str, str]) -> None:
-    with altered(logging_server, ways):
+    with other_settings(logging_server, ways):
         # the collector opens the file of another format a moment later
         wait_until(lambda: is_fit(logging_server))
         assert checked(logging_server).format == ways.get("log_destination", "csvlog").split(",")[-1]
@@ -179,14 +174,11 @@ def test_every_way_to_log_all_statements_will_do(logging_server: OwnServer, ways
 
 def test_a_role_with_settings_of_its_own_is_named(logging_server: OwnServer) -> None:
     with logging_server.connect() as connection:
-        connection.execute("CREATE ROLE quiet LOGIN")
-        connection.execute("ALTER ROLE quiet SET log_min_duration_statement = -1")
+        connection.execute("CREATE ROLE quiet LOGIN; ALTER ROLE quiet SET log_min_duration_statement = -1")
         # as administrators do, to keep their own statements out of the log
         connection.execute("ALTER ROLE postgres SET log_min_duration_statement = -1")
-    notes = [str(note) for note in checked(logging_server).notes]
-    with logging_server.connect() as connection:
-        connection.execute("ALTER ROLE postgres RESET ALL")
-        connection.execute("DROP ROLE quiet")
+        notes = [str(note) for note in checked(logging_server).notes]
+        connection.execute("ALTER ROLE postgres RESET ALL; DROP ROLE quiet")
     assert any(note.startswith("quiet has a value of its own for log_min_duration_statement") for note in notes), notes
 
 
@@ -276,48 +268,38 @@ def test_a_rotation_loses_nothing(logging_server: OwnServer, tmp_path: Path) -> 
     assert places == sorted(places)
 
 
-@pytest.fixture
-def copied(tmp_path: Path) -> LogCopy:
-    """A copy of logs, of which there is `a.csv`."""
-    (tmp_path / "a.csv").write_bytes(b"old\n")
+NEXT = b"longer than the file before\n"
+
+
+def append(log: Path, line: bytes) -> None:
+    with log.open("ab") as file:
+        file.write(line)
+
+
+@pytest.mark.parametrize(
+    ("way", "copies", "truncated"),
+    [("truncated", [b"again\n", b"new\n"], 1), ("renamed", [NEXT, b"new\nlate\n"], 0), ("replaced", [NEXT], 1)],
+)
+def test_a_file_that_is_truncated_renamed_or_replaced(
+    tmp_path: Path, way: str, copies: list[bytes], truncated: int
+) -> None:
+    log = tmp_path / "a.csv"
+    log.write_bytes(b"old\n")
     copied = LogCopy(LocalFiles([str(tmp_path / "*.csv")]), tmp_path / "copies", BIG)
     copied.begin()
-    return copied
-
-
-def test_a_file_that_is_truncated_is_read_from_its_beginning(copied: LogCopy, tmp_path: Path) -> None:
-    log = tmp_path / "a.csv"
-    with log.open("ab") as file:
-        file.write(b"new\n")
-    assert copied.step(last=False)
-    log.write_bytes(b"again\n")
-    assert copied.step(last=True)
-    assert [path.read_bytes() for path in copied.copies] == [b"new\n", b"again\n"]
-    assert copied.truncated == 1
-
-
-def test_a_file_that_is_renamed_goes_on_and_a_new_one_of_its_name_begins(copied: LogCopy, tmp_path: Path) -> None:
-    log, older = tmp_path / "a.csv", tmp_path / "a.1.csv"
-    with log.open("ab") as file:
-        file.write(b"new\n")
+    if way != "replaced":
+        append(log, b"new\n")
         assert copied.step(last=False)
-        log.rename(older)
-        # the server writes to the renamed file until it opens the new one
-        file.write(b"late\n")
-    log.write_bytes(b"longer than the file before\n")
+    if way == "truncated":
+        log.write_bytes(b"again\n")
+    else:
+        other = log.rename(tmp_path / ("a.1.csv" if way == "renamed" else "a.csv.1"))
+        if way == "renamed":
+            # the server writes to the renamed file until it opens the new one
+            append(other, b"late\n")
+        log.write_bytes(NEXT)
     assert copied.step(last=True)
-    found = sorted(path.read_bytes() for path in copied.copies)
-    assert found == [b"longer than the file before\n", b"new\nlate\n"]
-    assert copied.truncated == 0
-
-
-def test_a_file_that_another_one_replaces_is_counted(copied: LogCopy, tmp_path: Path) -> None:
-    log = tmp_path / "a.csv"
-    log.rename(tmp_path / "a.csv.1")
-    log.write_bytes(b"longer than the file before\n")
-    assert copied.step(last=True)
-    assert [path.read_bytes() for path in copied.copies] == [b"longer than the file before\n"]
-    assert copied.truncated == 1
+    assert (sorted(path.read_bytes() for path in copied.copies), copied.truncated) == (copies, truncated)
 
 
 def test_the_limit_ends_a_capture(logging_server: OwnServer, tmp_path: Path) -> None:
@@ -330,7 +312,9 @@ def test_the_limit_ends_a_capture(logging_server: OwnServer, tmp_path: Path) -> 
     assert copied.copied_bytes == len(text(copied)) == 1000
 
 
-def test_a_server_that_is_killed_and_comes_back_loses_nothing(installed: Installation, tmp_path: Path) -> None:
+def test_a_server_that_is_killed_loses_nothing_whether_it_comes_back_or_not(
+    installed: Installation, tmp_path: Path
+) -> None:
     with running_server(installed, LOGS_STATEMENTS, "shop") as server, copying(server, tmp_path) as copied:
         samples = WaitSamples(reached(server))
         recording = Recording(copied, samples, 3600)
@@ -348,22 +332,19 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(installed: Install
         recording.stop()
         assert (recording.ended, recording.lost) == (Ended.INTERRUPTED, None)
         samples.close()
-        content = text(copied)
-        assert content.count(b"before the crash") == content.count(b"after the crash") == 1
-
-
-def test_a_server_that_stays_away_leaves_what_was_read(installed: Installation, tmp_path: Path) -> None:
-    with running_server(installed, LOGS_STATEMENTS, "shop") as server, copying(server, tmp_path) as copied:
-        recording = Recording(copied, None, 3600)
-        recording.start()
-        with application(server) as connection:
-            connection.execute("SELECT 'before the crash'")
-        wait_until(lambda: b"before the crash" in text(copied))
-        server.stop("immediate")
-        wait_until(lambda: recording.lost is not None)
-        recording.stop()
-        assert recording.ended is Ended.SERVER_LOST
-        assert b"before the crash" in text(copied)
+        assert [text(copied).count(each) for each in (b"before the crash", b"after the crash")] == [1, 1]
+        (tmp_path / "last").mkdir()
+        with copying(server, tmp_path / "last") as copied_last:
+            recording = Recording(copied_last, None, 3600)
+            recording.start()
+            with application(server) as connection:
+                connection.execute("SELECT 'the last one'")
+            wait_until(lambda: b"the last one" in text(copied_last))
+            server.stop("immediate")
+            wait_until(lambda: recording.lost is not None)
+            recording.stop()
+            assert recording.ended is Ended.SERVER_LOST
+            assert b"the last one" in text(copied_last)
 
 
 # ---- waits ----
@@ -390,11 +371,10 @@ def test_sessions_are_sampled_by_wait_and_pgdynos_own_are_not(logging_server: Ow
 def test_a_role_that_sees_no_other_sessions_samples_none(logging_server: OwnServer) -> None:
     with logging_server.connect() as connection:
         connection.execute("CREATE ROLE blind LOGIN")
-    samples = WaitSamples(reached(logging_server, "blind"))
-    samples.sample()
-    assert (samples.may_see, samples.waits(), samples.now) == (False, [], "")
-    samples.close()
-    with logging_server.connect() as connection:
+        samples = WaitSamples(reached(logging_server, "blind"))
+        samples.sample()
+        assert (samples.may_see, samples.waits(), samples.now) == (False, [], "")
+        samples.close()
         connection.execute("DROP ROLE blind")
 
 

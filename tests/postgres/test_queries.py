@@ -1,13 +1,13 @@
 """`pgdyno query`: single queries in two arms on a real server, their results and plans."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pgdyno.audit import Severity, audit
+from pgdyno.audit import Finding, Severity, audit
 from pgdyno.commands.comparison.ab_answer import measure_and_answer
 from pgdyno.commands.support.carry_out import How, Output
 from pgdyno.errors import ExitCode
@@ -80,20 +80,26 @@ def dsn(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"host={server.host} port={server.port} user={server.user} dbname={server.dbname}"
 
 
-def ask(
-    folder: Path, dsn: str, capsys: pytest.CaptureFixture[str], *files: str, **options: object
-) -> tuple[ExitCode, Any]:
-    asked = Question(dsn=[dsn], scripts=files, clients=1, pairs="6", runs=3, **options)  # type: ignore[arg-type]
-    how = How(folder / "runs", Output(html=None, csv=None, quiet=True, json=True), check_first=False)
-    code = measure_and_answer(asked, how)
-    return code, validated("query", capsys.readouterr().out.splitlines()[-1])
+Ask = Callable[..., tuple[ExitCode, Any]]
 
 
-def test_says_which_query_is_slower_and_which_changed_its_plan(
-    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = ["enable_hashagg=on,off", "work_mem=64MB"]
-    code, found = ask(tmp_path, dsn, capsys, *QUERIES, settings=settings)
+@pytest.fixture
+def ask(dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
+    def answer(*files: str, **options: object) -> tuple[ExitCode, Any]:
+        asked = Question(**{"dsn": [dsn], "scripts": files, "clients": 1, "pairs": "6", "runs": 3, **options})  # type: ignore[arg-type]
+        how = How(tmp_path / "runs", Output(html=None, csv=None, quiet=True, json=True), check_first=False)
+        code = measure_and_answer(asked, how)
+        return code, validated("query", capsys.readouterr().out.splitlines()[-1])
+
+    return answer
+
+
+def findings(found: Any, rule: str) -> list[Finding]:  # noqa: ANN401 - an answer
+    return [each for each in audit(load_run(Path(found["run"]))) if each.rule == rule]
+
+
+def test_says_which_query_is_slower_and_which_changed_its_plan(ask: Ask) -> None:
+    code, found = ask(*QUERIES, settings=["enable_hashagg=on,off", "work_mem=64MB"])
     assert code is ExitCode.OK
     (compared,) = found["comparisons"]
     points = {each["label"].partition(",")[0]: each for each in compared["points"]}
@@ -115,13 +121,11 @@ def test_says_which_query_is_slower_and_which_changed_its_plan(
     assert one.blocks_hit is not None
 
 
-def test_a_result_that_differs_between_arms_voids_the_run(
-    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_that_differs_between_arms_voids_the_run(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "shown.sql").write_text("SELECT current_setting('work_mem')")
-    code, found = ask(tmp_path, dsn, capsys, "shown.sql", settings=["work_mem=4MB,8MB"])
+    code, found = ask("shown.sql", settings=["work_mem=4MB,8MB"])
     assert (code, found["comparisons"]) == (ExitCode.INVALID, [])
-    (finding,) = (each for each in audit(load_run(Path(found["run"]))) if each.rule == "results-differ")
+    (finding,) = findings(found, "results-differ")
     assert finding.parameters["query"] == "shown.sql"
 
 
@@ -129,27 +133,26 @@ def test_a_result_that_differs_between_arms_voids_the_run(
     ("text", "reason"),
     [("SELECT nothing FROM t", 'column "nothing" does not exist'), ("BEGIN; SELECT 1", "leaves a transaction open")],
 )
-def test_a_query_that_fails_is_named(
-    text: str, reason: str, dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_query_that_fails_is_named(text: str, reason: str, ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "wrong.sql").write_text(text)
-    code, found = ask(tmp_path, dsn, capsys, "order.sql", "wrong.sql", settings=["work_mem=4MB,8MB"])
+    code, found = ask("order.sql", "wrong.sql", settings=["work_mem=4MB,8MB"])
     assert code is ExitCode.TRIALS_FAILED
     assert reason in found["failures"][0]["message"]
     assert found["failures"][0]["message"].endswith("(wrong.sql)")
 
 
-def test_a_cache_of_results_is_found(
-    server: Server, dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_one_arm_is_a_table_of_times_and_a_cache_of_results_is_found(
+    server: Server, dsn: str, ask: Ask, tmp_path: Path
 ) -> None:
     (tmp_path / "sleep.sql").write_text("WITH s AS (SELECT pg_sleep(0.02)) SELECT count(*) FROM s")
-    code, found = ask(tmp_path, dsn, capsys, "sleep.sql", "order.sql")
+    code, found = ask("sleep.sql", "order.sql")
     assert code is ExitCode.OK
-    assert not [each for each in audit(load_run(Path(found["run"]))) if each.rule == "results-cached"]
+    assert found["answer"][0].startswith("1 client: 2 queries in ")
+    assert [each["query"] for each in found["queries"][0]["queries"]] == ["sleep.sql", "order.sql"]
+    assert findings(found, "results-cached") == []
     with contextlib.closing(CachingProxy(server.port, b"pg_sleep")) as proxy:
-        through = dsn.replace(f"port={server.port}", f"port={proxy.port}")
-        _, found = ask(tmp_path, through, capsys, "sleep.sql", "order.sql")
-    (finding,) = (each for each in audit(load_run(Path(found["run"]))) if each.rule == "results-cached")
+        _, found = ask("sleep.sql", "order.sql", dsn=[dsn.replace(f"port={server.port}", f"port={proxy.port}")])
+    (finding,) = findings(found, "results-cached")
     assert (finding.severity, finding.parameters["query"]) == (Severity.INVALID, "sleep.sql")
 
 
@@ -165,13 +168,6 @@ def test_tpch_queries_run_by_themselves(home: Home, tmp_path: Path) -> None:
     assert {each for each in runs if not each[2]} == {(name, at, False) for name in names for at in (0, 1)}
     assert sorted(each.query for each in trial.query_results) == sorted(names)
     assert [*query_times(trial.summary.queries)] == names
-
-
-def test_one_arm_is_a_table_of_times(dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = ask(tmp_path, dsn, capsys, "order.sql")
-    assert code is ExitCode.OK
-    assert found["answer"][0].startswith("1 client: 1 query in ")
-    assert [each["query"] for each in found["queries"][0]["queries"]] == ["order.sql"]
 
 
 def test_cold_runs_find_nothing_in_memory_and_instructions_are_counted(home: Home, tmp_path: Path) -> None:

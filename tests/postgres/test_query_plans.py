@@ -10,7 +10,7 @@ from pgdyno.errors import TargetError
 from pgdyno.probe.explain import explain, shape_of
 from pgdyno.records import Outcome
 from pgdyno.report.full_report import changed_plans, whole_report
-from pgdyno.store import RunFolder, load_run
+from pgdyno.store import RunData, load_run
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.json_schema import validated
@@ -24,12 +24,8 @@ TABLE = """
 """
 BY_KIND = "SELECT sum(amount) FROM stock WHERE kind = $1"
 UPDATE = "UPDATE stock SET amount = amount + 1 WHERE id = $1"
+HEAD = 'name = "planned"\n[target.pg]\nkind = "embedded"\nversion = "18"\nsettings = { fsync = "off" }\n'
 PLAN = """\
-name = "planned"
-[target.pg]
-kind = "embedded"
-version = "18"
-settings = { fsync = "off" }
 [hooks]
 before_trial = HOOK
 [workload]
@@ -64,21 +60,24 @@ with psycopg.connect("", autocommit=True) as connection:
 """
 
 
-def run(home: Home, tmp_path: Path, indexed_if: str, settings: str = "", script: str = SCRIPT) -> RunFolder:
-    (tmp_path / "stock.sql").write_text(script)
-    (tmp_path / "hook.py").write_text(HOOK.replace("SETUP", TABLE).replace("CONDITION", indexed_if))
-    text = PLAN.replace("HOOK", f'["{sys.executable}", "hook.py"]').replace("SETTINGS", settings)
-    (tmp_path / "planned.toml").write_text(text)
-    done = pgdyno(home, tmp_path, "run", "planned.toml")
+def run_plan(home: Home, folder: Path, text: str) -> RunData:
+    (folder / "planned.toml").write_text(HEAD + text)
+    done = pgdyno(home, folder, "run", "planned.toml")
     assert done.returncode == 0, done.stderr
-    return the_run(tmp_path)
+    return load_run(the_run(folder))
+
+
+def run(home: Home, folder: Path, indexed_if: str, settings: str = "", script: str = SCRIPT) -> RunData:
+    (folder / "stock.sql").write_text(script)
+    (folder / "hook.py").write_text(HOOK.replace("SETUP", TABLE).replace("CONDITION", indexed_if))
+    text = PLAN.replace("HOOK", f'["{sys.executable}", "hook.py"]').replace("SETTINGS", settings)
+    return run_plan(home, folder, text)
 
 
 def test_arms_with_other_plans_are_reported_with_what_that_cost(warm_home: Home, tmp_path: Path) -> None:
     # both arms have the index; only the sessions of one may use it
     settings = 'session_settings = { enable_bitmapscan = ["on", "off"] }'
-    folder = run(warm_home, tmp_path, "True", settings, SCRIPT + TEMPORARY)
-    data = load_run(folder)
+    data = run(warm_home, tmp_path, "True", settings, SCRIPT + TEMPORARY)
     kept = {each.text: each for each in data.query_plans()}
     assert [each for each in data.manifest.notes if "query plan" in each] == [
         'no query plan of SELECT count(*) FROM mine: relation "mine" does not exist'
@@ -104,10 +103,10 @@ def test_arms_with_other_plans_are_reported_with_what_that_cost(warm_home: Home,
     assert "Bitmap Index Scan on stock_kind" in report.html()
     assert "Statements whose query plan" in " ".join(report.markdown().split())
     assert not [each for each in audit(data) if each.rule == "plan-differs"]
-    printed = " ".join(pgdyno(warm_home, tmp_path, "compare", str(folder.path), "--force").stdout.split())
+    printed = " ".join(pgdyno(warm_home, tmp_path, "compare", str(data.folder.path), "--force").stdout.split())
     assert "Statements whose query plan (EXPLAIN before the trials) differs between two arms: 1." in printed
     assert BY_KIND in printed
-    reverse = ["compare", str(folder.path), "--force", "--base", "off", "--json"]
+    reverse = ["compare", str(data.folder.path), "--force", "--base", "off", "--json"]
     (turned,) = validated("compare", pgdyno(warm_home, tmp_path, *reverse).stdout)["query_plans"]
     assert (turned["base"]["plan"], turned["other"]["plan"]) == (change.other.plan, change.base.plan)
 
@@ -117,7 +116,7 @@ def test_two_runs_with_other_plans_are_compared(warm_home: Home, tmp_path: Path)
     runs = []
     for name, indexed in (("with", "True"), ("without", "False")):
         (tmp_path / name).mkdir()
-        runs.append(load_run(run(warm_home, tmp_path / name, indexed)))
+        runs.append(run(warm_home, tmp_path / name, indexed))
     (change,) = changed_plans(runs)
     assert change.text == BY_KIND
     assert "stock_kind" in change.base.plan
@@ -131,7 +130,7 @@ def test_two_runs_with_other_plans_are_compared(warm_home: Home, tmp_path: Path)
 
 @pytest.mark.long
 def test_a_plan_that_flips_between_repeats_is_a_finding(warm_home: Home, tmp_path: Path) -> None:
-    data = load_run(run(warm_home, tmp_path, 'int(os.environ["PGDYNO_REPEAT"]) == 2'))
+    data = run(warm_home, tmp_path, 'int(os.environ["PGDYNO_REPEAT"]) == 2')
     (finding,) = [each for each in audit(data) if each.rule == "plan-differs"]
     assert finding.trials == [1, 2]
     assert BY_KIND in finding.message
@@ -139,14 +138,8 @@ def test_a_plan_that_flips_between_repeats_is_a_finding(warm_home: Home, tmp_pat
 
 
 def test_a_run_of_a_lua_script_has_a_note_in_place_of_plans(warm_home: Home, tmp_path: Path) -> None:
-    (tmp_path / "lua.toml").write_text(
-        'name = "lua"\n[target.pg]\nkind = "embedded"\nversion = "18"\nsettings = { fsync = "off" }\n'
-        '[workload]\nname = "oltp-point-select"\ntable_size = 100\n[sweep]\nclients = [1]\n'
-        "[trial]\ntransactions = 5\n[probe]\nplans = true\n"
-    )
-    done = pgdyno(warm_home, tmp_path, "run", "lua.toml")
-    assert done.returncode == 0, done.stderr
-    data = load_run(the_run(tmp_path))
+    workload = '[workload]\nname = "oltp-point-select"\ntable_size = 100\n[sweep]\nclients = [1]\n'
+    data = run_plan(warm_home, tmp_path, workload + "[trial]\ntransactions = 5\n[probe]\nplans = true\n")
     (note,) = [note for note in data.manifest.notes if "query plans" in note]
     assert note.startswith("no query plans of pg: pgdyno explains statements of SQL scripts")
     assert note.endswith("the statements of oltp-point-select are not in one")
@@ -166,14 +159,9 @@ CHANGE = {"Node Type": "ModifyTable", "Operation": "Update", "Plans": [LOOK_UP],
 
 @pytest.mark.long
 def test_the_queries_of_tpch_are_always_explained(warm_home: Home, tmp_path: Path) -> None:
-    (tmp_path / "tpch.toml").write_text(
-        'name = "tpch"\n[target.pg]\nkind = "embedded"\nversion = "18"\nsettings = { fsync = "off" }\n'
-        '[workload]\nname = "tpch"\nscale_factor = 0.01\n[sweep]\nclients = [1]\n'
-        'session_settings = { enable_hashjoin = ["on", "off"] }\n[trial]\nrepeats = 1\n'
-    )
-    done = pgdyno(warm_home, tmp_path, "run", "tpch.toml")
-    assert done.returncode == 0, done.stderr
-    data = load_run(the_run(tmp_path))
+    workload = '[workload]\nname = "tpch"\nscale_factor = 0.01\n[sweep]\nclients = [1]\n'
+    arms = 'session_settings = { enable_hashjoin = ["on", "off"] }\n[trial]\nrepeats = 1\n'
+    data = run_plan(warm_home, tmp_path, workload + arms)
     places = {place for each in data.query_plans() for place in each.places}
     assert places == {(trial, 0, query) for trial in (1, 2) for query in range(22)}
     changes = changed_plans([data])

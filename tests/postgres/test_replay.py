@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.targets import Server
-from tests.postgres.replay_sample import Sample, Statement, prepared, replay, simple
+from tests.postgres.replay_sample import Sample, Statement, prepared, replay, replay_one, simple
 from tests.postgres.servers import value
 from tests.postgres.test_abandoned_statements import Load
 
@@ -30,14 +30,12 @@ def insert(session: int, n: int) -> str:
     return f"INSERT INTO replayed (session, n, pid) VALUES ({session}, {n}, pg_backend_pid())"
 
 
-@pytest.mark.parametrize("pace", ["1000", "max"])
-@pytest.mark.parametrize("io", ["epoll", "io_uring"])
+@pytest.mark.parametrize(("pace", "io"), [("1000", "epoll"), ("max", "io_uring")])
 def test_sessions_have_their_order_and_connections(table: Server, tmp_path: Path, pace: str, io: str) -> None:
     sample = Sample()
     for session in range(20):
         start = session // 4 * S
-        statements = [simple(start + n, insert(session, n)) for n in range(50)]
-        sample.session(start, start + S, *statements)
+        sample.session(start, start + S, *(simple(start + n, insert(session, n)) for n in range(50)))
     done = replay(table, tmp_path, sample, f"--pace={pace}", f"--io={io}", "-j", "2")
     assert (done.code, done.disagreements) == (0, {}), done.errors
     assert (done.replay["done"], done.replay["not_started"]) == (1000, 0)
@@ -112,41 +110,35 @@ def test_errors_end_nothing_and_are_compared_with_the_capture(table: Server, tmp
     assert 'column "missing" does not exist' in done.errors
 
 
-def test_errors_are_counted_by_sqlstate_and_message(table: Server, tmp_path: Path) -> None:
-    sample = Sample()
-    sample.session(0, 10, *(simple(at, f"SELECT {name}") for at, name in enumerate(["one", "other", "other"])))
-    done = replay(table, tmp_path, sample)
-    assert [(each["sqlstate"], each["message"], each["count"]) for each in done.end["errors"]] == [
+def test_errors_are_counted_by_sqlstate_and_message_of_which_there_is_a_limit(table: Server, tmp_path: Path) -> None:
+    names = ["one", "other", "other", *(f"missing_{number}" for number in range(150))]
+    statements = (simple(1, f"SELECT {name}") for name in names)
+    errors = replay_one(table, tmp_path, *statements, simple(2, "SELECT 1/0")).end["errors"]
+    counts = {(each["sqlstate"], each["message"]): each["count"] for each in errors}
+    assert list(counts.values()) == sorted(counts.values(), reverse=True)
+    assert (sum(counts.values()), len(counts)) == (154, 102)
+    for expected in (
         ("42703", 'column "other" does not exist', 2),
         ("42703", 'column "one" does not exist', 1),
-    ]
-
-
-def test_a_message_with_a_value_does_not_make_endless_errors(table: Server, tmp_path: Path) -> None:
-    sample = Sample()
-    sample.session(0, 10, *(simple(1, f"SELECT missing_{number}") for number in range(150)), simple(2, "SELECT 1/0"))
-    errors = replay(table, tmp_path, sample).end["errors"]
-    counts = {(each["sqlstate"], each["message"]): each["count"] for each in errors}
-    assert sum(counts.values()) == 151
-    assert (counts["42703", "(other messages)"], counts["22012", "(other messages)"]) == (50, 1)
-    assert len(counts) == 102
+        ("42703", "(other messages)", 52),
+        ("22012", "(other messages)", 1),
+    ):
+        assert counts[expected[:2]] == expected[2]
 
 
 @pytest.mark.parametrize("make", [simple, prepared])
 def test_copy_gets_the_captured_rows_or_none(table: Server, tmp_path: Path, make: Callable[..., Statement]) -> None:
     copy = "COPY replayed (session, n) FROM STDIN"
     rows = [f"1\t{n}" for n in range(1000)]
-    sample = Sample()
-    sample.session(
-        0,
-        10,
+    done = replay_one(
+        table,
+        tmp_path,
         make(1, copy, copy=[*rows, "2\t\\N"], rows=1001),
         make(2, copy),
         make(3, copy, copy=["not a number"], error="22P02"),
         make(4, "COPY replayed TO STDOUT", rows=1001),
         make(5, insert(3, 1), rows=1),
     )
-    done = replay(table, tmp_path, sample)
     assert (done.code, done.disagreements) == (0, {}), done.errors
     assert done.replay["copies_without_data"] == 1
     assert value(table, "SELECT count(*) FROM replayed") == 1002
@@ -159,11 +151,10 @@ def test_statements_are_utf_8_in_a_database_of_another_encoding(server: Server, 
         connection.execute("CREATE DATABASE replay_latin TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'")
     with server.connect("replay_latin") as connection:
         connection.execute("CREATE TABLE names AS SELECT 'Müller' AS name")
-    sample = Sample()
     select = "SELECT FROM names WHERE name = "
-    sample.session(0, 10, simple(1, f"{select}'Müller'", rows=1), prepared(2, f"{select}$1", "Müller", rows=1))
+    statements = simple(1, f"{select}'Müller'", rows=1), prepared(2, f"{select}$1", "Müller", rows=1)
     try:
-        done = replay(server, tmp_path, sample, "replay_latin")
+        done = replay_one(server, tmp_path, *statements, options=["replay_latin"])
         assert (done.code, done.disagreements) == (0, {}), done.errors
     finally:
         with server.connect() as connection:
@@ -171,10 +162,9 @@ def test_statements_are_utf_8_in_a_database_of_another_encoding(server: Server, 
 
 
 def test_cursors_live_in_their_transaction(table: Server, tmp_path: Path) -> None:
-    sample = Sample()
-    sample.session(
-        0,
-        10,
+    done = replay_one(
+        table,
+        tmp_path,
         simple(1, "BEGIN"),
         simple(1, "DECLARE c CURSOR FOR SELECT generate_series(1, 10)", block=True),
         simple(2, "FETCH 7 FROM c", rows=7, block=True),
@@ -183,7 +173,6 @@ def test_cursors_live_in_their_transaction(table: Server, tmp_path: Path) -> Non
         simple(4, "FETCH 1 FROM c", error="34000"),
         simple(5, "SELECT 1; SELECT generate_series(1, 3)", rows=3),
     )
-    done = replay(table, tmp_path, sample)
     assert (done.code, done.disagreements) == (0, {}), done.errors
     assert done.end["succeeded"] == 3
 
@@ -271,17 +260,13 @@ def test_an_interrupted_replay_leaves_no_statement_running(table: Server, tmp_pa
 
 @pytest.mark.long
 def test_a_statement_that_waits_too_long_is_cancelled(table: Server, tmp_path: Path) -> None:
-    sample = Sample()
-    sample.session(0, 10, simple(1, "SELECT pg_sleep(1800)"), simple(2, insert(0, 1)))
-    done = replay(table, tmp_path, sample)
+    done = replay_one(table, tmp_path, simple(1, "SELECT pg_sleep(1800)"), simple(2, insert(0, 1)))
     assert (done.code, done.disagreements) == (0, {"cancelled_waits": 1}), done.errors
     assert value(table, "SELECT count(*) FROM replayed") == 1
 
 
-def test_a_server_without_room_for_the_sessions_is_reported(server: Server, tmp_path: Path) -> None:
-    sample = Sample()
-    sample.session(0, 10, simple(1, "SELECT 1"))
-    done = replay(server, tmp_path, sample, "-d", "no_such_database")
+def test_a_replay_without_its_database_says_so(server: Server, tmp_path: Path) -> None:
+    done = replay_one(server, tmp_path, simple(1, "SELECT 1"), options=["-d", "no_such_database"])
     assert done.code == 1
     assert 'database "no_such_database" does not exist' in done.errors
 

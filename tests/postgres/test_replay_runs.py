@@ -146,6 +146,27 @@ def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path,
     assert not list(folder.path.glob(".replay*"))
     kept = present(read_capture_of(folder.path))
     assert kept.calls == sum(map(len, load))
+    if protocol == "simple":
+        agrees_with_its_model(warm_home, tmp_path)
+
+
+def agrees_with_its_model(home: Home, tmp_path: Path) -> None:
+    """Models the capture `shop`, runs the model, and compares both."""
+    done = pgdyno(home, tmp_path, "synthesise", "shop", "--into", "model")
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    changes = ("workload.dataset=pgbench", "trial.warmup=0s", "trial.duration=2s", "probe.enabled=false")
+    options = ("--on", "embedded", "--runs", "models", *(word for each in changes for word in ("--set", each)))
+    done = pgdyno(home, tmp_path, "run", "model/plan.toml", *options)
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    (folder,) = (tmp_path / "models").iterdir()
+    (trial,) = RunFolder.open(folder).trials()
+    found = present(trial.likeness)
+    # each command of the scripts is in its class
+    assert (found.outside, found.not_modelled) == (0, 0)
+    assert [each for each in found.classes if not each.calls] == []
+    # also where several scripts have the same statement
+    assert all(each.p50_us and each.p99_us for each in found.classes if each.calls > each.errors)
+    assert present(trial.summary).replay is None
 
 
 def agrees(trial: TrialRecord, statements: int) -> None:
@@ -238,28 +259,3 @@ def test_a_run_is_resumed_and_compared_with_the_same_capture_only(warm_home: Hom
     done = pgdyno(warm_home, tmp_path, "compare", str(run.path), str(faster))
     assert "replays at different paces" in done.stdout + done.stderr
     assert done.returncode != ExitCode.OK
-
-
-@pytest.mark.long
-def test_a_model_is_compared_with_its_capture(warm_home: Home, tmp_path: Path) -> None:
-    (tmp_path / "mix.sql").write_text(MIX.replace("{{", "{").replace("}}", "}"))
-    write_plan(tmp_path, "original", LOAD, protocol="simple")
-    done = pgdyno(warm_home, tmp_path, "run", "original.toml")
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
-    captured(warm_home, tmp_path, the_run(tmp_path), "all")
-    only(tmp_path / "all", tmp_path / "shop", "tbalance >")
-    done = pgdyno(warm_home, tmp_path, "synthesise", "shop", "--into", "model")
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
-    changes = ("workload.dataset=pgbench", "trial.warmup=0s", "trial.duration=2s", "probe.enabled=false")
-    options = ("--on", "embedded", "--runs", "models", *(word for each in changes for word in ("--set", each)))
-    done = pgdyno(warm_home, tmp_path, "run", "model/plan.toml", *options)
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
-    (folder,) = (tmp_path / "models").iterdir()
-    (trial,) = RunFolder.open(folder).trials()
-    assert trial.likeness is not None
-    # each command of the scripts is in its class
-    assert (trial.likeness.outside, trial.likeness.not_modelled) == (0, 0)
-    assert [each for each in trial.likeness.classes if not each.calls] == []
-    # also where several scripts have the same statement
-    assert all(each.p50_us and each.p99_us for each in trial.likeness.classes if each.calls > each.errors)
-    assert present(trial.summary).replay is None

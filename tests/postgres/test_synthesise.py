@@ -20,11 +20,12 @@ from pgdyno.synthesise.fit_values import fit, frequency_distance, tolerance, val
 from pgdyno.synthesise.modelled_load import model_log
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.captured_load import BEGAN, CapturedLoad
+from tests.captured_load import CapturedLoad
 from tests.conninfo import conninfo
 from tests.postgres.conftest import FAST
 from tests.postgres.runs import pgdyno
 from tests.present import present
+from tests.unit.capture_sample import capture as capture_of
 
 DRAWN = 3_000
 DISTRIBUTIONS: dict[str, Distribution] = {
@@ -37,8 +38,6 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "histogram": Histogram(((1, 10), (11, 500), (9_000, 9_100))),
 }
 SHARE = 0.01
-
-
 SEED = "--random-seed=4711"
 
 
@@ -88,9 +87,7 @@ def test_a_model_of_saved_rows_breaks_no_unique_column(server: Server, tmp_path:
         )
         connection.execute("ALTER TABLE saved ADD UNIQUE (code)")
         drive(server, SEED, f"--file={script}", "--transactions=200")
-        written = connection.execute("SELECT count(*) FROM saved WHERE n >= 0").fetchone()
-        assert written is not None
-        assert written[0] > 40
+        assert present(connection.execute("SELECT count(*) FROM saved WHERE n >= 0").fetchone())[0] > 40
         connection.execute("DROP TABLE saved")
 
 
@@ -154,7 +151,7 @@ def test_a_known_mix_is_captured_modelled_and_run(logging: Server, warm_home: Ho
     done = pgdyno(
         *(warm_home, tmp_path, "run", plan, "--set", f"target.copy.dsn={dsn}"),
         *("--set", f"target.copy.database={logging.environment()['PGDATABASE']}", "--set", "trial.warmup=0s"),
-        *("--set", "trial.duration=6s", "--set", "trial.seed=1", "--quiet"),
+        *("--set", "trial.duration=3s", "--set", "trial.seed=1", "--quiet"),
     )
     assert done.returncode == 0, done.stderr
     (entry,) = list_runs(tmp_path / "pgdyno-runs")
@@ -162,7 +159,7 @@ def test_a_known_mix_is_captured_modelled_and_run(logging: Server, warm_home: Ho
     likeness = present(trial.likeness)
     assert likeness.outside == 0
     assert all(each.calls for each in likeness.classes if each.captured_share > SHARE)
-    # as many transactions as a slow machine makes in 6 s decide by chance: five standard deviations of a share
+    # as many transactions as a slow machine makes in 3 s decide by chance: five standard deviations of a share
     chance = 5 * (0.25 / max(1, likeness.calls / 4)) ** 0.5
     assert present(likeness.largest_difference) < SHARE + chance
 
@@ -209,15 +206,7 @@ def test_statistics_give_the_values_of_pg_stat_statements(logging: Server, warm_
         )
         connection.execute("ANALYZE")
     classes = [StatementClass(text=text, calls=100, total_us=1e6) for text in texts]
-    capture = Capture(
-        source=Source.STATEMENTS,
-        values=Values.UNKNOWN,
-        began=BEGAN,
-        span_us=60_000_000,
-        calls=600,
-        most_sessions=3,
-        statements=classes,
-    )
+    capture = capture_of(source=Source.STATEMENTS, values=Values.UNKNOWN, calls=600, statements=classes)
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / CAPTURE_FILE).write_text(capture.model_dump_json())
     dsn = f"host={logging.host} port={logging.port} user={logging.user} dbname={logging.environment()['PGDATABASE']}"

@@ -1,12 +1,16 @@
-"""The folder of a capture: its plan, its README, and what is said of a damaged one."""
+"""The folder of a capture, its plan and README, damaged ones, and the arguments of `pgdyno capture`."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pgdyno.capture.folder import new_folder, plan, read_capture, readme, refuse_existing, write_capture
 from pgdyno.capture.left_out import lacks
+from pgdyno.capture.server import server_check
+from pgdyno.capture.server.server_settings import Setting
+from pgdyno.commands.own_load.capture import CaptureCommand
 from pgdyno.errors import PgdynoError, StoreError, UsageError
 from pgdyno.messages import Message
 from pgdyno.plan import load_plan
@@ -36,34 +40,36 @@ def test_a_capture_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("database", ["shop", 'my "shop"\'s\\', "店", None])
 def test_its_plan_replays_it_on_a_copy_and_never_on_the_captured_server(tmp_path: Path, database: str | None) -> None:
-    folder = written(tmp_path / "my shop!", capture(database=database))
-    loaded = load_plan(folder / "plan.toml")
-    assert (loaded.plan.name, loaded.plan.workload.capture) == ("my-shop", ".")
-    target = loaded.plan.target["copy"].model_dump()
-    assert target["database"] == (database or "DATABASE")
+    found = load_plan(written(tmp_path / "my shop!", capture(database=database)) / "plan.toml").plan
+    target = found.target["copy"].model_dump()
+    assert (found.name, found.workload.capture, target["database"]) == ("my-shop", ".", database or "DATABASE")
     assert "host=COPY" in target["dsn"]
     # an ordinary role may not run CHECKPOINT
-    assert not loaded.plan.reset.checkpoint
+    assert not found.reset.checkpoint
 
 
 def test_the_readme_says_what_was_seen_and_what_was_not() -> None:
-    found = capture(
-        database="shop|x",
-        waits=[Wait(wait="Lock:tuple", sessions=1.5)],
-        left_out=[LeftOut(reason="copy-data", count=1180, first="a.csv:7")],
-        ended=Ended.INTERRUPTED,
-        notes=[KeptMessage.of(Message("log-x", "log_lock_waits = off: it has no lock waits"))],
-        statements=[StatementClass(text="SELECT '`|\x1b[31m'\nFROM t", calls=3, total_us=3000.0)],
+    text = readme(
+        capture(
+            database="shop|x",
+            waits=[Wait(wait="Lock:tuple", sessions=1.5)],
+            left_out=[LeftOut(reason="copy-data", count=1180, first="a.csv:7")],
+            ended=Ended.INTERRUPTED,
+            notes=[KeptMessage.of(Message("log-x", "log_lock_waits = off: it has no lock waits"))],
+            statements=[StatementClass(text="SELECT '`|\x1b[31m'\nFROM t", calls=3, total_us=3000.0)],
+        )
     )
-    text = readme(found)
-    assert "# Capture of shop\\|x" in text
-    assert "| 1,180 | COPY from the client: a log does not have its rows | a.csv:7 |" in text
-    assert "The capture was interrupted." in text
-    assert "- log_lock_waits = off: it has no lock waits" in text
-    assert "| 1.50 | Lock:tuple |" in text
-    assert "| 100.0 % | 3 | 1.00 ms |  |  |  | `SELECT ''\\|" in text
+    for expected in (
+        "# Capture of shop\\|x",
+        "| 1,180 | COPY from the client: a log does not have its rows | a.csv:7 |",
+        "The capture was interrupted.",
+        "- log_lock_waits = off: it has no lock waits",
+        "| 1.50 | Lock:tuple |",
+        "| 100.0 % | 3 | 1.00 ms |  |  |  | `SELECT ''\\|",
+        "Restore the database as it was when the capture began, 2026-01-02 00:00:00 UTC",
+    ):
+        assert expected in text
     assert "\x1b" not in text
-    assert "Restore the database as it was when the capture began, 2026-01-02 00:00:00 UTC" in text
 
 
 def test_what_a_capture_lacks_is_said_in_the_language_of_a_report() -> None:
@@ -103,37 +109,79 @@ def test_an_existing_folder_is_refused_unless_it_is_empty(tmp_path: Path) -> Non
             refuse_existing(each)
 
 
-def test_what_is_said_of_damaged_and_newer_folders(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        (lambda whole: whole[:100], StoreError, "it is not JSON"),
+        (lambda whole: json.dumps(json.loads(whole) | {"format": 2}), StoreError,
+         "it is of format 2, and this pgdyno reads up to 1"),
+        (lambda whole: json.dumps(json.loads(whole) | {"calls": "many"}), StoreError,
+         "calls: input should be a valid integer"),
+        (lambda _: "[1]", StoreError, "it is not an object"),
+    ],
+)  # fmt: skip
+def test_a_damaged_or_newer_capture_is_an_error(
+    tmp_path: Path, change: Callable[[str], str], kind: type[PgdynoError], message: str
+) -> None:
+    file = written(tmp_path / "shop", capture()) / "capture.json"
+    file.write_text(change(file.read_text()))
+    with pytest.raises(kind, match=message) as caught:
+        read_capture(file.parent)
+    assert "format" not in message or caught.value.hint == "use a newer pgdyno"
+
+
+def test_a_folder_without_its_files_is_an_error(tmp_path: Path) -> None:
     folder = written(tmp_path / "shop", capture())
-    file = folder / "capture.json"
-    whole = file.read_text()
-
-    def refusal() -> PgdynoError:
-        with pytest.raises(PgdynoError) as caught:
-            read_capture(folder)
-        return caught.value
-
-    file.write_text(whole[:100])
-    assert isinstance(refusal(), StoreError)
-    assert "it is not JSON" in refusal().message
-    file.write_text(json.dumps(json.loads(whole) | {"format": 2}))
-    assert "it is of format 2, and this pgdyno reads up to 1" in refusal().message
-    assert refusal().hint == "use a newer pgdyno"
-    file.write_text(json.dumps(json.loads(whole) | {"calls": "many"}))
-    assert "calls: input should be a valid integer" in refusal().message
-    file.write_text("[1]")
-    assert "it is not an object" in refusal().message
-    file.write_text(whole)
     (folder / "capture.parquet").unlink()
-    assert "it has no capture.parquet" in refusal().message
-    file.unlink()
-    assert isinstance(refusal(), UsageError)
-    assert "it has no capture.json" in refusal().message
-    file.symlink_to("/etc/passwd")
-    assert "symbolic link" in refusal().message
+    with pytest.raises(StoreError, match=r"it has no capture\.parquet"):
+        read_capture(folder)
+    (folder / "capture.json").unlink()
+    with pytest.raises(UsageError, match=r"it has no capture\.json"):
+        read_capture(folder)
+    (folder / "capture.json").symlink_to("/etc/passwd")
+    with pytest.raises(PgdynoError, match="symbolic link"):
+        read_capture(folder)
 
 
 def test_the_name_of_a_plan_is_one() -> None:
     assert 'name = "capture"' in plan("…", capture())
     assert 'name = "monday-s-load"' in plan("_monday's load", capture())
     assert f'name = "{"m" * LONGEST_NAME}"' in plan("m" * 100, capture())
+
+
+# ---- arguments, and what a server must log ----
+
+
+@pytest.mark.parametrize(
+    ("is_statements", "message", "hint"),
+    [
+        (True, "--statements needs a server", "name one, such as"),
+        (False, "nothing to capture", "name a server, such as"),
+    ],
+)
+def test_a_capture_of_nothing_advises_only_what_its_options_allow(
+    tmp_path: Path, is_statements: bool, message: str, hint: str
+) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        CaptureCommand(tmp_path / "capture", statements=is_statements, quiet=True)()
+    assert raised.value.hint is not None
+    assert raised.value.hint.startswith(hint)
+    assert ("--log" in raised.value.hint) is not is_statements
+
+
+@pytest.mark.parametrize(
+    ("value", "is_english"),
+    [
+        *((name, True) for name in ("", "C", "POSIX", "C.UTF-8", "en_GB.UTF-8", "en-US", "English_United States.1252")),
+        *((name, False) for name in ("de_DE.UTF-8", "German_Germany.1252", "ca_ES", "es-ES", "eno")),
+    ],
+)
+def test_a_capture_needs_english_messages(value: str, is_english: bool) -> None:
+    shown = {"log_min_duration_statement": "0", "log_destination": "csvlog", "logging_collector": "on"}
+    settings = {name: Setting(name, value, value) for name, value in {**shown, "lc_messages": value}.items()}
+    found = {lack.setting.name: lack for lack in server_check.lacks(settings, files_given=False)}
+    assert ("lc_messages" not in found) == is_english
+    if not is_english:
+        assert found["lc_messages"].is_required
+        assert found["lc_messages"].wanted == "C"
+        assert str(found["lc_messages"].message) == f"lc_messages = {value}: pgdyno reads English messages only"

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pgdyno.capture.key_columns import answer_columns, keys_used, labels, place_columns
 from pgdyno.capture.parameter_columns import Column
 from pgdyno.capture.replay_file import write_replay_file
@@ -49,29 +47,27 @@ def uses(lines: Sequence[dict[str, Any]]) -> list[list[list[int]]]:
     return [line["uses"] for line in lines[1:] if "uses" in line]
 
 
-@pytest.mark.parametrize(
-    ("sql", "parameters", "copy", "place"),
-    [
-        ("SELECT * FROM orders WHERE id = $1", ["7"], None, [1, 0, 1]),
-        ("SELECT * FROM lines WHERE order_id = ANY($1)", ["{é,7}"], None, [1, 4, 5]),
-        ("SELECT 'é', n FROM lines l JOIN orders o ON true WHERE o.id IN (3, 7)", [], None, [0, 68, 69]),
-        ("DELETE FROM lines /* of 7 */ WHERE order_id = '7'", [], None, [0, 47, 48]),
-        ("UPDATE orders SET n = (CASE WHEN id = 7 THEN '1' END)::varchar(9)", [], None, [0, 38, 39]),
-        ("UPDATE lines SET order_id = (CASE n WHEN 9 THEN 7 END)::integer", [], None, [0, 48, 49]),
-        ("UPDATE lines SET order_id = COALESCE(7, 0)", [], None, [0, 37, 38]),
-        ("INSERT INTO lines (n, order_id) SELECT * FROM unnest(ARRAY[1, 2], ARRAY[3, 7])", [], None, [0, 75, 76]),
-        ("COPY lines (n, order_id) FROM STDIN", [], ["é\t9", "1\t7"], [-1, 7, 8]),
-    ],
-)
-def test_a_made_key_is_found_wherever_it_is_used(
-    tmp_path: Path, sql: str, parameters: list[str], copy: list[str] | None, place: list[int]
-) -> None:
+USES: list[tuple[str, list[str], list[str] | None, list[int]]] = [
+    ("SELECT * FROM orders WHERE id = $1", ["7"], None, [1, 0, 1]),
+    ("SELECT * FROM lines WHERE order_id = ANY($1)", ["{é,7}"], None, [1, 4, 5]),
+    ("SELECT 'é', n FROM lines l JOIN orders o ON true WHERE o.id IN (3, 7)", [], None, [0, 68, 69]),
+    ("DELETE FROM lines /* of 7 */ WHERE order_id = '7'", [], None, [0, 47, 48]),
+    ("UPDATE orders SET n = (CASE WHEN id = 7 THEN '1' END)::varchar(9)", [], None, [0, 38, 39]),
+    ("UPDATE lines SET order_id = (CASE n WHEN 9 THEN 7 END)::integer", [], None, [0, 48, 49]),
+    ("UPDATE lines SET order_id = COALESCE(7, 0)", [], None, [0, 37, 38]),
+    ("INSERT INTO lines (n, order_id) SELECT * FROM unnest(ARRAY[1, 2], ARRAY[3, 7])", [], None, [0, 75, 76]),
+    ("COPY lines (n, order_id) FROM STDIN", [], ["é\t9", "1\t7"], [-1, 7, 8]),
+]
+
+
+def test_a_made_key_is_found_wherever_it_is_used(tmp_path: Path) -> None:
     load = Recorded()
     load.makes(0, ORDER, "7")
-    load.add(0, sql, *parameters, copy=copy)
-    head, made, used = load.lines(tmp_path)
-    assert (head["slots"], head["ambiguous"]) == (1, 0)
-    assert (made["gives"], used["uses"]) == ([[0, 0, 0]], [[0, *place]])
+    for sql, parameters, copy, _ in USES:
+        load.add(0, sql, *parameters, copy=copy)
+    head, made, *_ = lines = load.lines(tmp_path)
+    assert (head["slots"], head["ambiguous"], made["gives"]) == (1, 0, [[0, 0, 0]])
+    assert uses(lines) == [[[0, *place]] for *_, place in USES]
 
 
 def test_the_names_of_tables_and_columns_decide(tmp_path: Path) -> None:

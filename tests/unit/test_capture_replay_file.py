@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from pgdyno.capture.replay_file import write_replay_file
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE, StatementClass, as_reported
-from tests.unit.capture_sample import ROWS, capture, write_capture
+from tests.unit.capture_sample import ROWS, Row, capture, write_capture
 
 Line = dict[str, Any]
 
@@ -51,29 +52,6 @@ def test_a_file_has_a_head_classes_shared_texts_then_sessions(tmp_path: Path) ->
     assert [path.name for path in tmp_path.glob("*.spilled*")] == []
 
 
-def test_the_file_says_what_the_capture_does(tmp_path: Path) -> None:
-    # back to rows: what the engine reads is what the capture has
-    texts: dict[int, Line] = {}
-    found, session, seq = [], -1, 0
-    for line in lines_of(write_capture(tmp_path))[1:]:
-        if "class" in line:
-            continue
-        if "session" in line:
-            session, seq, ended_us = line["session"], 0, line["until_us"]
-            found.append((session, seq, line["at_us"], "connect", None, None, None))
-        elif "end" in line:
-            assert line["end"] == ended_us
-            found.append((session, seq + 1, line["end"], "disconnect", None, None, None))
-        elif "at_us" in line:
-            seq += 1
-            text = texts[line["text"]] if "text" in line else line
-            kind = "extended" if "params" in line else "simple"
-            found.append((session, seq, line["at_us"], kind, text["of"], text["sql"], line.get("params")))
-        else:
-            texts[line["text"]] = line
-    assert found == [(row[0], row[1], row[2], row[4], row[5], row[6], row[8]) for row in ROWS]
-
-
 def test_classes_beyond_those_that_pgdrive_reports_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgdyno.records.capture.MOST_REPORTED", 3)
     reported, numbers = as_reported(capture())
@@ -89,20 +67,26 @@ def test_classes_beyond_those_that_pgdrive_reports_are_one(tmp_path: Path, monke
     assert [line["of"] for line in lines if "text" in line and "of" in line] == [0]
 
 
-def test_rows_out_of_order_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
-    folder = write_capture(tmp_path, [*ROWS[6:], *ROWS[:6]])
-    with pytest.raises(StoreError, match="its sessions are not in order"):
-        write_replay_file(folder, capture(), folder / "load.jsonl")
-    folder = write_capture(tmp_path, [ROWS[0], ROWS[3], ROWS[2], ROWS[5]])
-    with pytest.raises(StoreError, match="session 0 is not in order"):
-        write_replay_file(folder, capture(), folder / "load.jsonl")
-    folder = write_capture(tmp_path)
-    with pytest.raises(StoreError, match=r"classes that capture\.json lacks"):
-        write_replay_file(folder, capture(statements=[StatementClass(text="a", calls=1)]), folder / "load.jsonl")
-    with duckdb.connect() as connection:
-        connection.execute(f"COPY (SELECT 1 AS one) TO '{folder / 'capture.parquet'}' (FORMAT parquet)")
-    with pytest.raises(StoreError, match=r"cannot replay .*capture\.parquet: Binder Error"):
-        write_replay_file(folder, capture(), folder / "load.jsonl")
+OTHER = [StatementClass(text="a", calls=1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "changes", "message"),
+    [
+        ([*ROWS[6:], *ROWS[:6]], {}, "its sessions are not in order"),
+        ([ROWS[0], ROWS[3], ROWS[2], ROWS[5]], {}, "session 0 is not in order"),
+        (ROWS, {"statements": OTHER}, r"classes that capture\.json lacks"),
+        (None, {}, r"cannot replay .*capture\.parquet: Binder Error"),
+    ],
+)
+def test_a_capture_that_cannot_be_replayed_is_refused_and_nothing_is_left(
+    tmp_path: Path, rows: Sequence[Row] | None, changes: dict[str, Any], message: str
+) -> None:
+    folder = write_capture(tmp_path, rows or ROWS)
+    if rows is None:
+        duckdb.execute(f"COPY (SELECT 1 AS one) TO '{folder / 'capture.parquet'}' (FORMAT parquet)")
+    with pytest.raises(StoreError, match=message):
+        write_replay_file(folder, capture(**changes), folder / "load.jsonl")
     assert sorted(path.name for path in folder.iterdir()) == ["capture.json", "capture.parquet"]
 
 

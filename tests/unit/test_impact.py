@@ -174,7 +174,7 @@ def test_a_backup_needs_a_program_of_the_server_s_version(tmp_path: Path, monkey
         program.chmod(0o755)
     assert backup_command(160_004, tmp_path / "to", "32M", [])[0].endswith("debian/17/bin/pg_basebackup")
     assert backup_command(160_004, tmp_path / "to", "32M", [tmp_path / "path"])[-1] == "--max-rate=32M"
-    with pytest.raises(TargetError) as caught:
+    with pytest.raises(TargetError, match="there is no pg_basebackup of PostgreSQL 18 or later") as caught:
         backup_command(180_001, tmp_path / "to", None, [tmp_path / "path"])
     assert "postgresql-client-18" in present(caught.value.hint)
 
