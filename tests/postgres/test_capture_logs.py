@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -14,9 +13,9 @@ import psycopg
 import pytest
 
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
-from pgdyno.records.capture import Capture, Values
+from pgdyno.records.capture import Values
 from pgdyno.targets.cluster.installation import Installation
-from tests.postgres.own_servers import OwnServer
+from tests.postgres.own_servers import OwnServer, running_server
 from tests.unit.capture_log_sample import rows_of
 from tests.waiting import wait_until
 
@@ -83,82 +82,6 @@ def _work(server: OwnServer, session: Session) -> None:
         session.run(connection, "BEGIN; SELECT 1; COMMIT")
 
 
-@pytest.fixture(params=[DURATIONS, STATEMENTS], ids=["durations", "statements"])
-def logging(installed: Installation, scratch: Path, request: pytest.FixtureRequest) -> Iterator[OwnServer]:
-    server = OwnServer.make(installed, scratch / "server")
-    server.configure(LOGGING)
-    server.start()
-    try:
-        with server.connect() as connection:
-            connection.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
-        # the log of the load alone: the file is new after the restart
-        server.stop()
-        shutil.rmtree(server.data / "log")
-        server.configure(request.param)
-        server.start()
-        yield server
-    finally:
-        if server.is_running():
-            server.stop()
-
-
-def _captured(server: OwnServer, folder: Path, name: str) -> tuple[Capture, list[list[dict[str, Any]]]]:
-    log, into = folder / name, folder / f"{name}.capture"
-    shutil.copy(server.data / "log" / name, log)
-    capture = capture_logs([log], into, Options(values=Values.KEPT))
-    rows = rows_of(into)
-    return capture, [[row for row in rows if row["session"] == number] for number in range(capture.sessions)]
-
-
-def _sent(rows: Sequence[dict[str, Any]]) -> list[Sent]:
-    return [(row["sql"], row["parameters"], row["sqlstate"]) for row in rows if row["sql"] is not None]
-
-
-def test_every_statement_is_captured_in_the_order_of_its_session(logging: OwnServer, tmp_path: Path) -> None:
-    sessions = [Session(number) for number in range(SESSIONS)]
-    threads = [threading.Thread(target=_work, args=(logging, each)) for each in sessions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    logging.stop()
-    for name in FILES:
-        capture, found = _captured(logging, tmp_path, name)
-        assert (capture.sessions, capture.database) == (SESSIONS, "postgres")
-        assert capture.server_version == logging.installation.version
-        found.sort(key=lambda rows: str(rows[1]["sql"]))
-        for rows, session in zip(found, sessions, strict=True):
-            # the log of text has no codes, but the messages are known
-            assert _sent(rows) == session.sent
-            assert [rows[0]["kind"], rows[-1]["kind"]] == ["connect", "disconnect"]
-            assert [row["at_us"] for row in rows] == sorted(row["at_us"] for row in rows)
-            blocks = [row["sql"] for row in rows if row["transaction"] is not None]
-            assert (blocks[0], blocks[-1], len(blocks)) == ("BEGIN", "COMMIT", 9)
-            for row in rows[1:-1]:
-                assert (row["us"] is None) == (row["sqlstate"] is not None), row["sql"]
-        assert capture.calls == sum(len(each.sent) for each in sessions)
-        assert {each.reason for each in capture.left_out} <= {"background", "other-lines"}
-
-
-def test_a_wait_for_a_lock_is_captured(logging: OwnServer, tmp_path: Path) -> None:
-    with logging.connect() as one, logging.connect() as other:
-        one.execute("INSERT INTO t VALUES (1, 'x')")
-        one.execute("BEGIN")
-        one.execute("UPDATE t SET b = 'y' WHERE a = 1")
-        thread = threading.Thread(target=lambda: other.execute("UPDATE t SET b = 'z' WHERE a = 1"))
-        thread.start()
-        log = logging.data / "log" / "pg.log"
-        wait_until(lambda: "still waiting for ShareLock" in log.read_text())
-        one.execute("COMMIT")
-        thread.join()
-    logging.stop()
-    for name in FILES:
-        _, found = _captured(logging, tmp_path, name)
-        waited = {row["sql"]: row["lock_wait_us"] for rows in found for row in rows if row["lock_wait_us"] is not None}
-        assert list(waited) == ["UPDATE t SET b = 'z' WHERE a = 1"]
-        assert waited["UPDATE t SET b = 'z' WHERE a = 1"] >= 20_000
-
-
 VALUES: dict[str, object] = {
     "int4": -7,
     "int8": 2**40,
@@ -177,24 +100,91 @@ VALUES: dict[str, object] = {
 """By type; psycopg sends each as text with `%t`, and in binary with `%b`."""
 
 
-def test_binary_parameters_are_captured_as_the_same_values_as_text(logging: OwnServer, tmp_path: Path) -> None:
+def work_as_sessions(server: OwnServer) -> list[Session]:
+    sessions = [Session(number) for number in range(SESSIONS)]
+    threads = [threading.Thread(target=_work, args=(server, each)) for each in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sessions
+
+
+def wait_for_a_lock(server: OwnServer) -> None:
+    with server.connect() as one, server.connect() as other:
+        one.execute("INSERT INTO t VALUES (1, 'x')")
+        one.execute("BEGIN")
+        one.execute("UPDATE t SET b = 'y' WHERE a = 1")
+        thread = threading.Thread(target=lambda: other.execute("UPDATE t SET b = 'z' WHERE a = 1"))
+        thread.start()
+        log = server.data / "log" / "pg.log"
+        wait_until(lambda: "still waiting for ShareLock" in log.read_text())
+        one.execute("COMMIT")
+        thread.join()
+
+
+def send_values(server: OwnServer) -> None:
     for format_ in "tb":
         selected = ", ".join(f"%{format_}::{kind}" for kind in VALUES)
-        with logging.connect() as connection:
+        with server.connect() as connection:
             for _ in range(7):
                 # unprepared, and from the sixth on prepared
                 connection.execute(f"SELECT {selected}".encode(), list(VALUES.values()))
-    logging.stop()
+
+
+@pytest.mark.parametrize("way", [DURATIONS, STATEMENTS], ids=["durations", "statements"])
+def test_what_a_server_logs_is_captured(installed: Installation, tmp_path: Path, way: str) -> None:
+    with running_server(installed, LOGGING) as server:
+        with server.connect() as connection:
+            connection.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
+        # the log of the load alone: the file is new after the restart
+        server.stop()
+        shutil.rmtree(server.data / "log")
+        server.configure(way)
+        server.start()
+        wait_for_a_lock(server)
+        send_values(server)
+        sessions = work_as_sessions(server)
+        server.stop()
+        for name in FILES:
+            shutil.copy(server.data / "log" / name, tmp_path / name)
     for name in FILES:
-        _, found = _captured(logging, tmp_path, name)
-        as_text, as_binary = (
-            [row["parameters"] for row in rows if row["sql"] is not None and row["parameters"] is not None]
-            for rows in found
-        )
-        assert len(as_binary) == 7
-        assert as_binary == as_text
-        captured = dict(zip(VALUES, as_binary[0], strict=True))
-        assert captured["int4"] == "-7"
-        assert captured["text"] == VALUES["text"]
-        assert (captured["bytea"], captured["int4[]"]) == ("\\x00ff275c", "{1,2,70000}")
-        assert captured["date[]"] is None
+        capture = capture_logs([tmp_path / name], tmp_path / f"{name}.capture", Options(values=Values.KEPT))
+        assert (capture.sessions, capture.database) == (SESSIONS + 4, "postgres")
+        assert capture.server_version == installed.version
+        # those of the other loads: five, and seven of each form
+        assert capture.calls == sum(len(each.sent) for each in sessions) + 5 + 2 * 7
+        assert {each.reason for each in capture.left_out} <= {"background", "other-lines"}
+        rows = rows_of(tmp_path / f"{name}.capture")
+        of_sessions = [[row for row in rows if row["session"] == number] for number in range(capture.sessions)]
+        waited = {row["sql"]: row["lock_wait_us"] for row in rows if row["lock_wait_us"] is not None}
+        assert list(waited) == ["UPDATE t SET b = 'z' WHERE a = 1"]
+        assert min(waited.values()) >= 20_000
+        check_values(*of_sessions[2:4])
+        last = sorted(of_sessions[4:], key=lambda rows: str(rows[1]["sql"]))
+        for found, session in zip(last, sessions, strict=True):
+            check_session(found, session)
+
+
+def check_session(rows: list[dict[str, Any]], session: Session) -> None:
+    """Asserts that every statement is there, in its order."""
+    # the log of text has no codes, but the messages are known
+    assert [(row["sql"], row["parameters"], row["sqlstate"]) for row in rows if row["sql"] is not None] == session.sent
+    assert [rows[0]["kind"], rows[-1]["kind"]] == ["connect", "disconnect"]
+    assert [row["at_us"] for row in rows] == sorted(row["at_us"] for row in rows)
+    blocks = [row["sql"] for row in rows if row["transaction"] is not None]
+    assert (blocks[0], blocks[-1], len(blocks)) == ("BEGIN", "COMMIT", 9)
+    for row in rows[1:-1]:
+        assert (row["us"] is None) == (row["sqlstate"] is not None), row["sql"]
+
+
+def check_values(of_text: list[dict[str, Any]], of_binary: list[dict[str, Any]]) -> None:
+    """Asserts that binary parameters are captured as the same values as text."""
+    as_text, as_binary = (
+        [row["parameters"] for row in rows if row["parameters"] is not None] for rows in (of_text, of_binary)
+    )
+    assert len(as_binary) == 7
+    assert as_binary == as_text
+    captured = dict(zip(VALUES, as_binary[0], strict=True))
+    assert (captured["int4"], captured["text"]) == ("-7", VALUES["text"])
+    assert (captured["bytea"], captured["int4[]"], captured["date[]"]) == ("\\x00ff275c", "{1,2,70000}", None)

@@ -19,7 +19,6 @@ from tests.postgres.runs import environment, pgdyno, the_run
 from tests.waiting import PATIENCE_S, wait_until
 
 ROWS = 20
-COUNT = "SELECT count(*) FROM cart"
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +36,8 @@ def by_address(server: OwnServer) -> str:
 
 
 def carts(server: OwnServer) -> int:
-    with psycopg.connect(by_socket(server), autocommit=True) as connection:
-        row = connection.execute(COUNT).fetchone()
-    assert row is not None
-    count: int = row[0]
-    return count
+    with psycopg.connect(by_socket(server)) as connection:
+        return len(connection.execute("SELECT FROM cart").fetchall())
 
 
 def captured(server: OwnServer, home: Home, folder: Path) -> None:
@@ -94,6 +90,12 @@ def test_a_load_is_refused_on_its_server_and_runs_on_a_copy(server: OwnServer, w
 
 def test_a_plan_may_allow_its_load_where_it_was_captured(server: OwnServer, warm_home: Home, tmp_path: Path) -> None:
     captured(server, warm_home, tmp_path)
+    # log files do not name their server
+    log = ("--log", f"{server.data}/log/*.csv", "--database", "shop")
+    done = pgdyno(warm_home, tmp_path, "capture", *log, "--into", "l")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert "note: log files do not name their server" in done.stdout
+    assert Capture.model_validate_json((tmp_path / "l" / "capture.json").read_text()).server is None
     done = run(warm_home, tmp_path, "load/plan.toml", by_socket(server), "workload.allow_captured=true")
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     assert carts(server) == 2 * ROWS
@@ -107,11 +109,3 @@ def test_a_plan_may_allow_its_load_where_it_was_captured(server: OwnServer, warm
     done = pgdyno(warm_home, tmp_path, "run", "--resume", run_folder.path.name)
     assert done.returncode == ExitCode.TARGET, done.stdout + done.stderr
     assert "this server was captured" in done.stderr
-
-
-def test_log_files_do_not_name_their_server(server: OwnServer, home: Home, tmp_path: Path) -> None:
-    captured(server, home, tmp_path)
-    done = pgdyno(home, tmp_path, "capture", "--log", f"{server.data}/log/*.csv", "--database", "shop", "--into", "l")
-    assert done.returncode == ExitCode.OK, done.stderr
-    assert "note: log files do not name their server" in done.stdout
-    assert Capture.model_validate_json((tmp_path / "l" / "capture.json").read_text()).server is None

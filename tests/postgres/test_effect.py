@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,20 +18,20 @@ from tests.sql_effects import READING, WRITING
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 WORKLOADS = Path(__file__).parents[2] / "crates/lua/src/workloads.rs"
 SYSBENCH = re.findall(r'^    \(\s*"([a-z-]+)",', WORKLOADS.read_text(), re.MULTILINE)
-SBTEST = ("--table-size=1000",)
 READ_ONLY = "-c default_transaction_read_only=on"
 
 
 @pytest.fixture(scope="module")
 def own(installed: Installation) -> Iterator[OwnServer]:
     """A server with a database of each dataset, on which nothing else needs numbers of transactions."""
-    size = {"sbtest": SBTEST, "tpcc": ("--warehouses=1",), "tpch": ("--scale-factor=0.01",)}
+    size = {"sbtest": ("--table-size=1000",), "tpcc": ("--warehouses=1",), "tpch": ("--scale-factor=0.01",)}
     with running_server(installed, "autovacuum = off\n", "bulk", *size) as server:
         with server.connect() as connection:
             connection.execute("CREATE TABLE t (a int, b text); INSERT INTO t VALUES (1, 'b'); CREATE SEQUENCE s")
         drive(server, "postgres", "-i", "-q")
         for name, options in size.items():
             drive(server, name, "-i", "-q", f"--dataset={name}", *options)
+        drive(server, "bulk", "--workload=bulk-insert", "--lua-command=prepare", "-c", "1")
         yield server
 
 
@@ -47,38 +46,31 @@ def next_number(server: OwnServer) -> int:
     return int(server.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
 
 
-def check(server: OwnServer, tmp_path: Path, name: str, database: str, *load: str) -> None:
-    """Checks that `load` writes exactly if the workload, script or transaction `name` is known to write."""
-    result = tmp_path / "result.json"
-    before = next_number(server)
-    said = drive(server, database, "-n", f"--json={result}", "-c", "1", *load, check=False)
-    ran: dict[str, Any] = json.loads(result.read_text()) if result.exists() else {}
-    assert ran.get("succeeded", 0) > 0, said
-    assert (next_number(server) > before) is (effect_of_name(name) is Effect.WRITES), said
-    said = drive(server, database, "-n", "-c", "1", *load, options=READ_ONLY, check=False)
+def loads() -> Iterator[tuple[str, str, str]]:
+    """The name of a workload, script or transaction, its database, and the options of its load."""
+    for name in BUILTIN_SCRIPTS:
+        yield name, "postgres", f"-b {name} -t 5"
+    for name in SYSBENCH:
+        # rows of bulk-insert have two columns, and keys from 1 on
+        size = "" if name == "bulk-insert" else "--table-size=1000"
+        yield name, "sbtest" if size else "bulk", f"--workload={name} -t 5 {size}"
+    for name in TPCC_SCRIPTS:
+        for variant in ("functions", "sql"):
+            yield name, "tpcc", f"--workload=tpcc --tpcc-variant={variant} --phases=phases.toml"
+
+
+@pytest.mark.parametrize(("name", "database", "options"), loads())
+def test_loads_write_as_the_table_says(
+    own: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, database: str, options: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "phases.toml").write_text(f'[[phase]]\nname = "one"\nduration = "300ms"\nmix = {{ "{name}" = 1 }}\n')
+    before = next_number(own)
+    said = drive(own, database, "-n", "--json=result.json", "-c", "1", *options.split(), check=False)
+    assert json.loads((tmp_path / "result.json").read_text())["succeeded"] > 0, said
+    assert (next_number(own) > before) is (effect_of_name(name) is Effect.WRITES), said
+    said = drive(own, database, "-n", "-c", "1", *options.split(), options=READ_ONLY, check=False)
     assert ("read-only transaction" in said) is (effect_of_name(name) is Effect.WRITES), said
-
-
-@pytest.mark.parametrize("name", BUILTIN_SCRIPTS)
-def test_builtin_scripts_write_as_the_table_says(own: OwnServer, tmp_path: Path, name: str) -> None:
-    check(own, tmp_path, name, "postgres", "-b", name, "-t", "5")
-
-
-@pytest.mark.parametrize("name", SYSBENCH)
-def test_workloads_of_sysbench_write_as_the_table_says(own: OwnServer, tmp_path: Path, name: str) -> None:
-    # rows of bulk-insert have two columns, and keys from 1 on
-    is_bulk = name == "bulk-insert"
-    if is_bulk:
-        drive(own, "bulk", f"--workload={name}", "--lua-command=prepare", "-c", "1")
-    check(own, tmp_path, name, "bulk" if is_bulk else "sbtest", f"--workload={name}", "-t", "5", *SBTEST[is_bulk:])
-
-
-@pytest.mark.parametrize("variant", ["functions", "sql"])
-@pytest.mark.parametrize("name", TPCC_SCRIPTS)
-def test_transactions_of_tpcc_write_as_the_table_says(own: OwnServer, tmp_path: Path, name: str, variant: str) -> None:
-    phases = tmp_path / "phases.toml"
-    phases.write_text(f'[[phase]]\nname = "one"\nduration = "300ms"\nmix = {{ "{name}" = 1 }}\n')
-    check(own, tmp_path, name, "tpcc", "--workload=tpcc", f"--tpcc-variant={variant}", f"--phases={phases}")
 
 
 def test_tpch_writes(own: OwnServer) -> None:

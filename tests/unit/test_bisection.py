@@ -1,7 +1,9 @@
 """Which commits a bisection measures, and which one it names; the commits of a repository."""
 
 import math
+import re
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,8 +21,10 @@ from tests.run_program import run_program
 from tests.small_extension import commit_all, git
 
 
-def plain_bisection(first_slow: int, last: int, broken: frozenset[int] = frozenset()) -> list[Look]:
-    looks: list[Look] = []
+def plain_bisection(
+    first_slow: int, last: int, broken: frozenset[int] = frozenset(), looks: Sequence[Look] = ()
+) -> list[Look]:
+    looks = list(looks)
     while (commit := next_commit(last, looks)) is not None:
         slow = None if commit in broken else BY_COUNTS if commit >= first_slow else 1 - BY_COUNTS
         looks.append(Look(commit, slow))
@@ -39,6 +43,8 @@ def test_looks_without_noise_are_a_plain_bisection(last: int) -> None:
 
 
 def test_commits_that_cannot_be_measured_are_named_only_if_they_may_be_it() -> None:
+    # of which there may be no other between good and bad
+    assert suspects(4, plain_bisection(3, 4, frozenset({1, 2, 3}))) == Suspects(1, 4, 1.0)
     broken = frozenset(range(5, 12))
     for first_slow in range(1, 17):
         found = suspects(16, plain_bisection(first_slow, 16, broken))
@@ -46,17 +52,10 @@ def test_commits_that_cannot_be_measured_are_named_only_if_they_may_be_it() -> N
         assert (found.first, found.last) == expected
 
 
-def test_nothing_between_good_and_bad_can_be_measured() -> None:
-    looks = plain_bisection(3, 4, frozenset({1, 2, 3}))
-    assert suspects(4, looks) == Suspects(1, 4, 1.0)
-
-
 def test_a_wrong_look_is_outvoted() -> None:
     # commit 60 of 128 is the slow one, and the look at 64 said the opposite
-    looks = [Look(64, 0.1)]
-    while (commit := next_commit(128, looks)) is not None:
-        looks.append(Look(commit, 0.97 if commit >= 60 else 0.03))
-        assert len(looks) < 20
+    looks = plain_bisection(60, 128, looks=[Look(64, 0.1)])
+    assert len(looks) < 20
     assert suspects(128, looks).last == 60
 
 
@@ -133,9 +132,8 @@ def test_commits_without_a_history_between_them_are_refused(tmp_path: Path, good
 
 def test_a_folder_that_is_no_repository_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(UsageError) as found:
+        with pytest.raises(UsageError, match=re.escape(str(folder))):
             Repository(folder)
-        assert str(folder) in found.value.message
 
 
 def test_the_folder_of_a_bisection_is_no_run(tmp_path: Path) -> None:
@@ -153,17 +151,9 @@ def test_the_folder_of_a_bisection_is_no_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{}", '{"format": 1}', "\x00"])
 def test_a_damaged_journal_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
-    with pytest.raises(StoreError) as found:
+    with pytest.raises(StoreError, match=re.escape(str(tmp_path / FILE))) as found:
         JournalFile.open(str(tmp_path), tmp_path)
-    assert str(tmp_path / FILE) in found.value.message
     assert found.value.hint
-
-
-def difference(mean: float, figures: tuple[float, float], *, shown: bool = True) -> Difference:
-    ends = (mean - 0.001, mean + 0.001)
-    return Difference(
-        mean=mean, low=ends[0], high=ends[1], error=0.0, freedom=1.0, shown=shown, figures=figures, runs=["gone"]
-    )
 
 
 def test_a_bisection_is_shown_while_it_goes_on_and_when_it_has_ended(tmp_path: Path) -> None:
@@ -171,16 +161,20 @@ def test_a_bisection_is_shown_while_it_goes_on_and_when_it_has_ended(tmp_path: P
     asked = Asked(repo="/r", good="v1", bad="HEAD", by="instructions", scripts=["q.sql"], settings=["a=1"])
     file = JournalFile.create(tmp_path, asked, history)
     journal = file.journal
+    effect = Difference(
+        mean=0.05, low=0.049, high=0.051, error=0.0, freedom=1.0, shown=True, figures=(100_000.0, 105_127.0),
+        runs=["gone"],
+    )  # fmt: skip
     shown = run_program([PGDYNO, "show", file.folder.name, "--runs", str(tmp_path)]).stdout
     assert f"pgdyno bisect --resume {file.folder}" in shown
     assert shown.splitlines()[-1].startswith("not finished")
-    journal.ends = difference(0.05, (100_000.0, 105_127.0))
+    journal.ends = effect
     journal.visits = [
-        Visit(commit=4, difference=difference(0.05, (100_000.0, 105_127.0)), slow=BY_COUNTS),
+        Visit(commit=4, difference=effect, slow=BY_COUNTS),
         Visit(commit=2, reason="compiling failed:\nmore"),
     ]
     journal.build_s = {history[4].sha: 31.0}
-    journal.found = Found(first=2, last=4, probability=1.0, effect=difference(0.05, (100_000.0, 105_127.0)))
+    journal.found = Found(first=2, last=4, probability=1.0, effect=effect)
     file.write()
     lines = run_program([PGDYNO, "show", str(file.folder)]).stdout.splitlines()
     rows = {line.split("  ")[0]: " ".join(line.split()) for line in lines}

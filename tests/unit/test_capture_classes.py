@@ -17,7 +17,7 @@ from pgdyno.synthesise.modelled_load import model_log
 from pgdyno.synthesise.transactions import Left
 from tests.captured_load import CapturedLoad
 from tests.unit import capture_sample
-from tests.unit.capture_log_sample import captured, csvlog, done
+from tests.unit.capture_log_sample import captured
 
 
 def rows(count: int) -> str:
@@ -29,7 +29,7 @@ def rows(count: int) -> str:
 def test_texts_that_are_too_long_are_classes_with_their_beginnings(tmp_path: Path) -> None:
     texts = [rows(60_000), rows(60_001), rows(60_000).replace("'x", "'y")]
     assert min(map(len, texts)) > LONGEST
-    found = captured(tmp_path, csvlog([done(text) for text in [*texts, "SELECT 1"]]))
+    found = captured(tmp_path, [*texts, "SELECT 1"])
     assert found.texts == [*texts, "SELECT 1"]
     long = [each for each in found.capture.statements if each.text.startswith("INSERT")]
     # those with the same number of rows differ in constants only
@@ -49,27 +49,28 @@ def test_the_beginning_of_a_text_is_that_of_the_whole_without_constants(sql: str
     assert parse(sql).text == without_constants(sql)[:1000] + CUT_OFF
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "is_same"),
-    [
-        ("SELECT a FROM t WHERE k = 1", "SELECT a FROM t WHERE k = ANY('{1,2}')", False),
-        ("SELECT a FROM t WHERE k = 1", "SELECT a FROM t WHERE k IN (1)", False),
-        ("SELECT a FROM t WHERE k IN (1)", "select a from t where k in (1, 2)", True),
-        ("SELECT a FROM one.t", "SELECT a FROM other.t", False),
-        ("UPDATE one.t SET a = 1", 'UPDATE "other".t SET a = 1', False),
-        ("SAVEPOINT a", "SAVEPOINT b", True),
-    ],
-)
-def test_schemas_and_lists_make_classes_of_their_own(one: str, other: str, is_same: bool, tmp_path: Path) -> None:
-    found = captured(tmp_path, csvlog([done(one), done(other)])).capture.statements
-    assert len(found) == (1 if is_same else 2)
+def test_schemas_and_lists_make_classes_of_their_own(tmp_path: Path) -> None:
+    classes = {
+        "SELECT a FROM t WHERE k = 1": 0,
+        "SELECT a FROM t WHERE k = ANY('{1,2}')": 1,
+        "SELECT a FROM t WHERE k IN (1)": 2,
+        "select a from t where k in (1, 2)": 2,
+        "SELECT a FROM one.t": 3,
+        "SELECT a FROM other.t": 4,
+        "UPDATE one.t SET a = 1": 5,
+        'UPDATE "other".t SET a = 1': 6,
+        "SAVEPOINT a": 7,
+        "SAVEPOINT b": 7,
+    }
+    rows = captured(tmp_path, list(classes)).columns("sql statement")
+    same = [(one, other) for one, of_one in rows for other, of_other in rows if of_one == of_other]
+    assert same == [(one, other) for one in classes for other in classes if classes[one] == classes[other]]
 
 
 def test_classes_that_do_not_fit_are_reported_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statement_classes, "MOST_BYTES", 3 * 500)
-    tables = ["a", "b", "c", "d", "e", "a", "d"]
-    log = [done("BEGIN"), *(done(f"SELECT {number} FROM {table}") for number, table in enumerate(tables))]
-    found = captured(tmp_path, csvlog([*log, done("COMMIT")]))
+    selects = (f"SELECT {number} FROM {table}" for number, table in enumerate("abcdead"))
+    found = captured(tmp_path, ["BEGIN", *selects, "COMMIT"])
     assert [(each.text, each.calls) for each in found.capture.statements] == [
         # COMMIT is among the others, and ends the transaction
         (OTHER_STATEMENTS, 5),
@@ -85,9 +86,13 @@ def test_classes_that_do_not_fit_are_reported_as_one(tmp_path: Path, monkeypatch
     ]
 
 
-@pytest.mark.long_cases("SELECT")
+@pytest.mark.long_cases("short")
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["SELECT '\x01\x02\\\"{}", "é店\n{}", "{}" + "x" * 900_000, "{}"])
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT '\x01\x02\\\"{}", "é店\n{}", "{}" + "x" * 900_000, "{}"],
+    ids=["short, escapes", "wide", "long", "short"],
+)
 def test_what_is_written_can_be_read(text: str, tmp_path: Path) -> None:
     texts, classes = ClassTexts(), []
     number = 10**18

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from pgdyno.capture.logs.capture_logs import Options
 from pgdyno.capture.proxy.capture_proxy import capture_records
 from pgdyno.records.capture import Capture, Source, Values
+from tests.unit.capture_log_sample import rows_of
 
 BEGAN_US = 1_800_000_000_000_000
 
@@ -26,9 +26,9 @@ def captured(folder: Path, *records: dict[str, Any], cut: str = "") -> tuple[Cap
     )
     path.write_text(text + cut)
     capture = capture_records(path, folder / "capture", Options(values=Values.KEPT))
-    columns = "at_us / 1e6, us, sql, parameters, answer"
-    query = f"SELECT {columns} FROM '{folder}/capture/capture.parquet' WHERE sql IS NOT NULL ORDER BY session, seq"
-    return capture, duckdb.execute(query).fetchall()
+    rows = [row for row in rows_of(folder / "capture") if row["sql"] is not None]
+    columns = ("us", "sql", "parameters", "answer")
+    return capture, [(row["at_us"] / 1e6, *(row[name] for name in columns)) for row in rows]
 
 
 def test_times_are_the_records_own_however_late_they_were_written(tmp_path: Path) -> None:

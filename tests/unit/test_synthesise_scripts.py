@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -39,12 +39,10 @@ def modelled(load: CapturedLoad, tmp_path: Path, least: float = 0.001) -> Model:
         command = [str(find_engine().path), "--check", f"--protocol={model.protocol}", f"--file={path}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{done.stderr}\n{script.text}"
-        assert len(script.commands) == sum(line.endswith(";") or " \\gset " in line for line in commands(script.text))
+        assert len(script.commands) == sum(
+            line.endswith(";") or " \\gset " in line for line in script.text.splitlines()
+        )
     return model
-
-
-def commands(text: str) -> Iterator[str]:
-    return (line for line in text.splitlines() if line)
 
 
 def of_one(statement: Callable[[np.random.Generator, int], str], tmp_path: Path, count: int = 600) -> str:
@@ -81,7 +79,7 @@ def test_tpcb_comes_back_as_one_script_of_four_variables(tmp_path: Path) -> None
         "tid": "random(1, 100)",
         "bid": "random(1, 10)",
     }
-    statements = [line for line in commands(script.text) if not line.startswith(("\\", "--"))]
+    statements = [line for line in script.text.splitlines() if line and not line.startswith(("\\", "--"))]
     written = {name: f":{name}" for name in ("aid", "bid", "tid")} | {"delta": ":abalance"}
     assert statements == [each.format(**written) for each in TPCB]
     assert script.weight == 1_000
