@@ -153,9 +153,7 @@ def test_ends_of_which_one_cannot_be_built_are_refused(warm_home: Home, tree: Pa
 
 
 @pytest.mark.long
-def test_ends_that_do_not_differ_are_inconclusive_and_builds_beyond_the_limit_are_removed(
-    warm_home: Home, tree: Path
-) -> None:
+def test_equal_ends_are_inconclusive_and_old_builds_are_removed(warm_home: Home, tree: Path) -> None:
     ends = ("--good", "HEAD~5", "--bad", "HEAD~4")
     found, code, error = bisect(warm_home, tree, *options(tree, *ends, "--cache", "1MB"))
     assert code == ExitCode.INCONCLUSIVE, error

@@ -176,7 +176,7 @@ def small_disk(tmp_path: Path) -> Iterator[tuple[Path, list[str]]]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_ends_a_capture_and_leaves_no_part_of_it(
+def test_a_full_disk_leaves_no_capture(
     server: OwnServer, home: Home, small_disk: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     folder, before = small_disk
@@ -246,9 +246,7 @@ def test_a_server_is_recorded_from_files_that_the_user_names(server: OwnServer, 
     assert (elsewhere["count"], elsewhere["first"]) == (1, None)
 
 
-def test_a_server_without_work_and_files_that_do_not_exist_are_errors(
-    server: OwnServer, home: Home, tmp_path: Path
-) -> None:
+def test_captures_of_nothing_are_errors(server: OwnServer, home: Home, tmp_path: Path) -> None:
     for where, said in (
         ((dsn(server), "--for", "1s"), "capture while the application runs"),
         (("--log", "nosuch.csv"), "no file matches nosuch.csv"),

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,9 +102,7 @@ def test_a_session_of_a_driver_is_recorded_with_its_answers(server: OwnServer, h
     assert [each for (each,) in rows(capture, "DISTINCT transaction", "sql = 'COMMIT'")] == [0]
 
 
-def test_anonymised_answers_equal_the_parameters_that_come_from_them(
-    server: OwnServer, home: Home, tmp_path: Path
-) -> None:
+def test_anonymised_answers_equal_their_parameters(server: OwnServer, home: Home, tmp_path: Path) -> None:
     with proxied(home, tmp_path, dsn(server)) as (capture, proxy):
         with psycopg.connect(proxy, autocommit=True) as connection:
             connection.execute("INSERT INTO item (name) VALUES ('a secret')")
@@ -172,8 +170,8 @@ class Proxy:
 
 
 @contextmanager
-def running_proxy(where: str, *words: str) -> Iterator[Proxy]:
-    command = [str(PGDRIVE), "--proxy=127.0.0.1:0", "--parent-lease", *words, where]
+def running_proxy(where: str, *words: str, before: Sequence[str] = ()) -> Iterator[Proxy]:
+    command = [*before, str(PGDRIVE), "--proxy=127.0.0.1:0", "--parent-lease", *words, where]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             first = json.loads(present(process.stdout).readline())
@@ -363,15 +361,11 @@ def test_the_limit_ends_the_recording_and_not_the_sessions(server: OwnServer, ho
 
 def test_a_full_disk_ends_the_recording_and_not_the_sessions(server: OwnServer, tmp_path: Path) -> None:
     record = tmp_path / "records"
-    limited = ["bash", "-c", 'ulimit -f 150; trap "" XFSZ; exec "$@"', "limited", str(PGDRIVE)]
-    command = [*limited, "--proxy=127.0.0.1:0", f"--record={record}", f"host=127.0.0.1 port={server.port}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    port = int(json.loads(present(process.stdout).readline())["address"].rpartition(":")[2])
-    with psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=shop", autocommit=True) as connection:
-        for _ in range(4000):
-            connection.execute("SELECT 'many of these'")
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert json.loads(out.splitlines()[-1])["failure"] == "File too large", out
-    assert process.returncode == 4, err
-    assert next(json.loads(line)["kind"] for line in record.read_text().splitlines()) == "connect"
+    limited = ["bash", "-c", 'ulimit -f 150; trap "" XFSZ; exec "$@"', "limited"]
+    with running_proxy(f"host=127.0.0.1 port={server.port}", f"--record={record}", before=limited) as proxy:
+        with psycopg.connect(proxy.dsn, autocommit=True) as connection:
+            for _ in range(2500):
+                connection.execute("SELECT 'many of these'")
+        assert proxy.end()["failure"] == "File too large"
+    assert proxy.process.returncode == 4
+    assert json.loads(record.read_text().partition("\n")[0])["kind"] == "connect"

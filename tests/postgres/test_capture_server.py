@@ -1,7 +1,7 @@
 """Captures of real servers: what they must log, how the log is read while it grows, and what statistics say."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from pgdyno.capture.server.server_session import CapturedServer, reach_server
 from pgdyno.capture.server.server_settings import Setting, remedy
 from pgdyno.capture.server.statement_statistics import StatementStatistics
 from pgdyno.capture.server.wait_samples import WaitSamples
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.records.capture import Ended
 from pgdyno.targets import Home, SilentProgress
 from pgdyno.targets.cluster.installation import Installation
@@ -56,11 +56,11 @@ def is_fit(server: OwnServer) -> bool:
     return False
 
 
-def refused(server: OwnServer, user: str = "postgres") -> UsageError:
+def refusal(check: Callable[[], object]) -> tuple[str, list[str], list[str]]:
+    """The message of an error, and the statements of its remedy: those before the capture, and those after it."""
     with pytest.raises(UsageError) as caught:
-        checked(server, user)
-    assert caught.value.exit_code == ExitCode.USAGE
-    return caught.value
+        check()
+    return caught.value.message, *statements(caught.value.hint)
 
 
 def statements(hint: str | None) -> tuple[list[str], list[str]]:
@@ -123,9 +123,8 @@ def test_the_remedy_of_a_setting_works_and_is_undone(
     name, _, value = setting.partition(" = ")
     with other_settings(logging_server, {name: value, **others}):
         before = settings(logging_server)
-        error = refused(logging_server)
-        assert f"{setting}: {missing}" in error.message
-        to_set, to_restore = statements(error.hint)
+        message, to_set, to_restore = refusal(lambda: checked(logging_server))
+        assert f"{setting}: {missing}" in message
         apply(logging_server, to_set)
         wait_until(lambda: is_fit(logging_server))
         apply(logging_server, to_restore)
@@ -135,10 +134,9 @@ def test_the_remedy_of_a_setting_works_and_is_undone(
 def test_without_a_collector_the_remedy_restarts_the_server(installed: Installation) -> None:
     with running_server(installed, "", "shop") as server:
         before = settings(server)
-        error = refused(server)
+        message, to_set, to_restore = refusal(lambda: checked(server))
         for each in ("logging_collector = off", "log_min_duration_statement = -1", "log_destination = stderr"):
-            assert each in error.message
-        to_set, to_restore = statements(error.hint)
+            assert each in message
         assert to_set[-1] == to_restore[-1] == "-- then restart the server"
         apply(server, to_set)
         found = checked(server)
@@ -190,10 +188,9 @@ def test_a_role_without_rights_gets_what_grants_them(home: Home, tmp_path: Path,
     with running_server(installation, LOGS_STATEMENTS, "shop") as server:
         with server.connect() as connection:
             connection.execute('CREATE ROLE "the reader" LOGIN')
-        error = refused(server, "'the reader'")
-        assert 'the role "the reader" may not read files through SQL' in error.message
-        assert ("(pg_current_logfile)" in error.message) == (version == "15")
-        to_set, to_restore = statements(error.hint)
+        message, to_set, to_restore = refusal(lambda: checked(server, "'the reader'"))
+        assert 'the role "the reader" may not read files through SQL' in message
+        assert ("(pg_current_logfile)" in message) == (version == "15")
         (risk,) = [line for line in to_set if line.startswith("-- until it is revoked")]
         assert '"the reader" may read every file of the data directory' in risk
         assert "pg_read_binary_file" in to_set[to_set.index(risk) + 1]
@@ -204,7 +201,7 @@ def test_a_role_without_rights_gets_what_grants_them(home: Home, tmp_path: Path,
                 connection.execute("SELECT 'readable'")
             wait_until(lambda: copied.step(last=False) and b"readable" in text(copied))
         apply(server, to_restore)
-        assert refused(server, "'the reader'").message == error.message
+        assert refusal(lambda: checked(server, "'the reader'"))[0] == message
 
 
 # ---- reading the log ----
@@ -312,9 +309,7 @@ def test_the_limit_ends_a_capture(logging_server: OwnServer, tmp_path: Path) -> 
     assert copied.copied_bytes == len(text(copied)) == 1000
 
 
-def test_a_server_that_is_killed_loses_nothing_whether_it_comes_back_or_not(
-    installed: Installation, tmp_path: Path
-) -> None:
+def test_a_server_that_is_killed_loses_nothing(installed: Installation, tmp_path: Path) -> None:
     with running_server(installed, LOGS_STATEMENTS, "shop") as server, copying(server, tmp_path) as copied:
         samples = WaitSamples(reached(server))
         recording = Recording(copied, samples, 3600)
@@ -394,27 +389,23 @@ def counted_by(statistics: StatementStatistics) -> dict[str, tuple[int, int | No
 
 @pytest.mark.long_cases("[14]", "[15]", "[16]", "[17]")
 def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServer) -> None:
-    def refusal(user: str = "postgres") -> UsageError:
-        with pytest.raises(UsageError) as caught:
-            StatementStatistics(reached(counting_server, user))
-        return caught.value
-
     server = counting_server
-    error = refusal()
-    assert error.message == "the server does not load pg_stat_statements"
-    to_set, to_restore = statements(error.hint)
+
+    def begin_statistics(user: str = "postgres") -> StatementStatistics:
+        return StatementStatistics(reached(server, user))
+
+    message, to_set, to_restore = refusal(begin_statistics)
+    assert message == "the server does not load pg_stat_statements"
     apply(server, to_set)
     with psycopg.connect(dsn(server), autocommit=True) as connection:
         connection.execute("CREATE ROLE reader LOGIN")
         connection.execute("DROP EXTENSION pg_stat_statements")
-    error = refusal("reader")
-    assert "does not have the extension" in error.message
-    apply(server, statements(error.hint)[0])
-    error = refusal("reader")
-    assert error.message == "the role reader may not see the statements of others"
-    apply(server, statements(error.hint)[0])
+    for expected in ("does not have the extension", "the role reader may not see the statements of others"):
+        message, to_grant, _ = refusal(lambda: begin_statistics("reader"))
+        assert expected in message
+        apply(server, to_grant)
 
-    statistics = StatementStatistics(reached(server, "reader"))
+    statistics = begin_statistics("reader")
     samples = WaitSamples(reached(server, "reader"))
     with application(server) as connection:
         connection.execute("CREATE TABLE item (id int, name text)")
@@ -473,4 +464,4 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
     with psycopg.connect(dsn(server), autocommit=True) as connection:
         connection.execute("DROP ROLE reader")
     apply(server, to_restore)
-    assert "does not load" in refusal().message
+    assert "does not load" in refusal(begin_statistics)[0]

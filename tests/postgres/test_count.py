@@ -78,9 +78,7 @@ def test_a_failure_says_why(warm_home: Home, scratch: Path, others: tuple[str, .
     assert not list(warm_home.root.rglob("out.*"))
 
 
-def test_without_a_counter_the_package_is_named(
-    warm_home: Home, scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_package_of_a_counter_is_named(warm_home: Home, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (scratch / "tools").mkdir()
     monkeypatch.setenv("PATH", str(scratch / "tools"))
     done = pgdyno(warm_home, scratch, "count", "--version", "18")

@@ -5,11 +5,11 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, LiteralString
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from psycopg import sql
 
 from pgdyno.targets import Server
 from tests.load_recount import Load, run_load, start_load
@@ -32,55 +32,52 @@ class Ledger:
         # deadlocks are found at once, not after a second
         return {**environment(self.server), "PGDATABASE": DATABASE, "PGOPTIONS": "-c deadlock_timeout=2ms"}
 
-    def clear(self) -> None:
+    def query(self, text: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
         with self.server.connect(DATABASE) as connection:
-            connection.execute("TRUNCATE ledger")
+            return connection.execute(text, [DATABASE, *parameters]).fetchall()
 
     def rows(self) -> dict[int, int]:
         """Committed transactions by script, once all sessions of loads have ended."""
+        others = "SELECT FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+        wait_until(lambda: not self.query(f"{others} AND backend_type = 'client backend'"))
         with self.server.connect(DATABASE) as connection:
-            while connection.execute(
-                "SELECT 1 FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
-                " AND backend_type = 'client backend'",
-                [DATABASE],
-            ).fetchone():
-                connection.execute("SELECT pg_sleep(%s)", [0.02])
             return dict(connection.execute("SELECT script, count(*) FROM ledger GROUP BY script").fetchall())
 
     def waiting(self) -> int:
-        with self.server.connect(DATABASE) as connection:
-            query = "SELECT FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"
-            return len(connection.execute(query, [DATABASE]).fetchall())
+        return len(self.query("SELECT FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"))
 
     def terminate(self, count: int) -> int:
-        with self.server.connect(DATABASE) as connection:
-            ended = connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
-                " AND application_name = 'pgdrive' ORDER BY pid LIMIT %s",
-                [DATABASE, count],
-            ).fetchall()
-            return len(ended)
+        ended = self.query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+            " AND application_name = 'pgdrive' ORDER BY pid LIMIT %s",
+            count,
+        )
+        return len(ended)
 
 
 @pytest.fixture(scope="module")
 def whole_ledger(server: Server) -> Iterator[Ledger]:
-    name = sql.Identifier(DATABASE)
     with server.connect() as connection:
-        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(name))
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+        connection.execute(f"DROP DATABASE IF EXISTS {DATABASE}".encode())
+        connection.execute(f"CREATE DATABASE {DATABASE}".encode())
     with server.connect(DATABASE) as connection:
         connection.execute("CREATE TABLE ledger (script int, client int, key text UNIQUE)")
         connection.execute("CREATE TABLE hot (id int PRIMARY KEY, n int)")
         connection.execute("INSERT INTO hot SELECT id, 0 FROM generate_series(1, 8) AS id")
     yield Ledger(server)
     with server.connect() as connection:
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+        connection.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)".encode())
 
 
 @pytest.fixture
 def ledger(whole_ledger: Ledger) -> Ledger:
-    whole_ledger.clear()
+    clear(whole_ledger)
     return whole_ledger
+
+
+def clear(ledger: Ledger) -> None:
+    with ledger.server.connect(DATABASE) as connection:
+        connection.execute("TRUNCATE ledger")
 
 
 # ---- scripts; {script} is the script's number ----
@@ -338,7 +335,7 @@ def loads(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]:
 @given(loads())
 def test_whatever_the_options(whole_ledger: Ledger, load: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
     names, options = load
-    whole_ledger.clear()
+    clear(whole_ledger)
     with tempfile.TemporaryDirectory(prefix="pgdyno-counting-") as name:
         folder = Path(name)
         done = run_load(whole_ledger.environment, folder / "load", *scripts(folder, *names), *options)

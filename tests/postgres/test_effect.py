@@ -59,7 +59,7 @@ def loads() -> Iterator[tuple[str, str, str]]:
             yield name, "tpcc", f"--workload=tpcc --tpcc-variant={variant} --phases=phases.toml"
 
 
-@pytest.mark.parametrize(("name", "database", "options"), loads())
+@pytest.mark.parametrize(("name", "database", "options"), [*loads()])
 def test_loads_write_as_the_table_says(
     own: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, database: str, options: str
 ) -> None:

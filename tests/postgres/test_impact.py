@@ -156,9 +156,7 @@ def test_an_operation_that_fails(
 
 @pytest.mark.long_cases("False")
 @pytest.mark.parametrize("undo", [True, False])
-def test_ctrl_c_cancels_and_undoes_or_says_what_is_left(
-    theirs: OwnServer, home: Home, tmp_path: Path, undo: bool
-) -> None:
+def test_ctrl_c_cancels_and_undoes(theirs: OwnServer, home: Home, tmp_path: Path, undo: bool) -> None:
     (tmp_path / "q.sql").write_text("SELECT b, pg_sleep(0.005) FROM t LIMIT 1;\n")
     statement = "CREATE INDEX CONCURRENTLY slow ON t (b)"
     options = [*on(theirs), "--do", statement, *(["--undo", "DROP INDEX slow"] if undo else [])]

@@ -141,9 +141,7 @@ def test_a_query_that_fails_is_named(text: str, reason: str, ask: Ask, tmp_path:
     assert found["failures"][0]["message"].endswith("(wrong.sql)")
 
 
-def test_one_arm_is_a_table_of_times_and_a_cache_of_results_is_found(
-    server: Server, dsn: str, ask: Ask, tmp_path: Path
-) -> None:
+def test_one_arm_is_a_table_and_a_cache_is_found(server: Server, dsn: str, ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "sleep.sql").write_text("WITH s AS (SELECT pg_sleep(0.02)) SELECT count(*) FROM s")
     code, found = ask("sleep.sql", "order.sql")
     assert code is ExitCode.OK

@@ -24,12 +24,12 @@ from tests.small_extension import commit_all, git
 def plain_bisection(
     first_slow: int, last: int, broken: frozenset[int] = frozenset(), looks: Sequence[Look] = ()
 ) -> list[Look]:
-    looks = list(looks)
-    while (commit := next_commit(last, looks)) is not None:
+    found = list(looks)
+    while (commit := next_commit(last, found)) is not None:
         slow = None if commit in broken else BY_COUNTS if commit >= first_slow else 1 - BY_COUNTS
-        looks.append(Look(commit, slow))
-        assert len(looks) <= 2 * last
-    return looks
+        found.append(Look(commit, slow))
+        assert len(found) <= 2 * last
+    return found
 
 
 @pytest.mark.parametrize("last", [1, 2, 3, 16, 100])

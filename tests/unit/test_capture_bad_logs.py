@@ -17,7 +17,19 @@ from pgdyno.capture.left_out import sentence
 from pgdyno.capture.logs import log_blocks, log_recognition
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.errors import PgdynoError, StoreError, UsageError
-from tests.unit.capture_log_sample import KEPT, WRITERS, Entry, captured, csvlog, done, error, formats, jsonlog, stderr
+from tests.unit.capture_log_sample import (
+    KEPT,
+    WRITERS,
+    Entry,
+    Log,
+    captured,
+    csvlog,
+    done,
+    error,
+    formats,
+    jsonlog,
+    stderr,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -167,7 +179,7 @@ def test_a_statement_that_holds_lines_of_a_log_is_one_statement_or_left_out(tmp_
 @pytest.mark.parametrize("took", ["99999999999999999999.0", "nan", "1e300", "86400000.000", "0.001"])
 def test_a_damaged_duration_loses_no_other_statement(took: str, tmp_path: Path) -> None:
     wait = Entry(f"process 100 acquired ShareLock on transaction 7 after {took} ms")
-    log = ["SELECT 1", Entry(f"duration: {took} ms  statement: SELECT 2"), wait, "SELECT 3"]
+    log: Log = ["SELECT 1", Entry(f"duration: {took} ms  statement: SELECT 2"), wait, "SELECT 3"]
     assert captured(tmp_path, log).texts[-1] == "SELECT 3"
 
 
@@ -206,7 +218,7 @@ CHECKPOINT = Entry("checkpoint starting: time", database="", backend="checkpoint
     ],
     ids=["two servers", "two servers, backends", "two formats", "empty", "no log", "no statement"],
 )  # fmt: skip
-def test_logs_that_cannot_be_captured_are_errors_that_leave_nothing(
+def test_bad_logs_leave_nothing(
     logs: list[str], kind: type[PgdynoError], message: str, hint: str, tmp_path: Path
 ) -> None:
     with pytest.raises(kind, match=message) as caught:

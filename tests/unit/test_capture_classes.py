@@ -129,9 +129,10 @@ def test_classes_of_statistics_that_do_not_fit_are_one(monkeypatch: pytest.Monke
 def test_classes_that_a_replay_does_not_report_are_one_with_these(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgdyno.records.capture.MOST_REPORTED", 2)
     texts = {OTHER_STATEMENTS: 9, "SELECT $1": 8, "COMMIT": 1}
-    classes = [StatementClass(text=text, calls=calls) for text, calls in texts.items()]
+    classes = [StatementClass(text=text, calls=calls, errors=1) for text, calls in texts.items()]
     reported, numbers = as_reported(capture_sample.capture(statements=classes))
-    assert [(each.text, each.calls) for each in reported.statements] == [("SELECT $1", 8), (OTHER_STATEMENTS, 10)]
+    found = [(each.text, each.calls, each.errors) for each in reported.statements]
+    assert found == [("SELECT $1", 8, 1), (OTHER_STATEMENTS, 10, 2)]
     assert numbers == [1, 0, 1]
 
 

@@ -55,52 +55,59 @@ def test_the_last_statement_is_left_out_for_each_block_size(tmp_path: Path, monk
     assert found.left_out == {"not-whole": (2, "3")}
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "\ncp: no space left",
-        "\nWHERE id = 7",
-        "\n    WHERE id = 7\nAND qty = 2",
-        "\n\tWHERE id = 7\n    AND qty = 2",
-        "\n\tWHERE id = 7\nAND qty = 2",
-        "\n\nWHERE id = 7",
-        "\n    WHERE name = 'two\n    lines'",
-        "\n    WHERE name = $$two\n    lines$$",
-        '\n    WHERE "two\n    lines" = 1',
-        "\n    WHERE name = 'two\n\n    lines'",
-        "\n    WHERE name = 'begins",
-        "\n    WHERE",
-        " WHERE id IN (1, 2, ...",
-        " WHERE id = 7 [Truncated...]",
-        " WHERE id = 7…",
-        f" WHERE id = 7{BEGIN.format(7)}LOG:  duration: 1.0 ms  statement: SELECT 2",
-        f" WHERE id = 7{BEGIN.format(7)}ERROR:  division by zero",
-    ],
-)
-def test_what_may_be_cut_is_left_out(lines: str, tmp_path: Path) -> None:
-    found = captured(tmp_path, log("SELECT 1", f"DELETE FROM cart{lines}", "SELECT 3"))
-    assert (found.texts, found.left_out["not-whole"]) == (["SELECT 1", "SELECT 3"], (1, "2"))
+def logs_of(*statements: str) -> list[str]:
+    """A log for each statement, among others and a minute after the one before: one capture is as good as many."""
+    return [
+        log("SELECT 1", f"DELETE FROM cart{each}", "SELECT 3").replace("10:00:00", f"10:{minute:02}:00")
+        for minute, each in enumerate(statements)
+    ]
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "\n\tWHERE id = 7\n\t\n\tAND qty = 2",
-        "\n\tWHERE id = 7\n\n\tAND qty = 2",
-        "\n    WHERE id = 7\n\n    AND qty = 2",
-        "\n    WHERE id = 7 -- first line\n    AND qty = 2",
-        "\n    WHERE id = 7 /* two\n    lines */ AND qty = 2",
-        "\n\tWHERE name = 'two\n\tlines'",
-        "\n\n",
-        f"\n\tWHERE name = '\n\t{BEGIN.format(7)}LOG:  duration: 1.0 ms  statement: SELECT 2'",
-        " WHERE name = 'LOG:  DETAIL:  ERROR:  '",
-        " WHERE name = 'x' -- HINT:  none",
-    ],
-)
-def test_what_is_whole_is_captured(lines: str, tmp_path: Path) -> None:
-    found = captured(tmp_path, log("SELECT 1", f"DELETE FROM cart{lines}", "SELECT 3"))
-    whole = f"DELETE FROM cart{lines}".replace("\n\t", "\n").rstrip()
-    assert (found.texts, found.left_out) == (["SELECT 1", whole, "SELECT 3"], {})
+MAY_BE_CUT = [
+    "\ncp: no space left",
+    "\nWHERE id = 7",
+    "\n    WHERE id = 7\nAND qty = 2",
+    "\n\tWHERE id = 7\n    AND qty = 2",
+    "\n\tWHERE id = 7\nAND qty = 2",
+    "\n\nWHERE id = 7",
+    "\n    WHERE name = 'two\n    lines'",
+    "\n    WHERE name = $$two\n    lines$$",
+    '\n    WHERE "two\n    lines" = 1',
+    "\n    WHERE name = 'two\n\n    lines'",
+    "\n    WHERE name = 'begins",
+    "\n    WHERE",
+    " WHERE id IN (1, 2, ...",
+    " WHERE id = 7 [Truncated...]",
+    " WHERE id = 7…",
+    f" WHERE id = 7{BEGIN.format(7)}LOG:  duration: 1.0 ms  statement: SELECT 2",
+    f" WHERE id = 7{BEGIN.format(7)}ERROR:  division by zero",
+]
+WHOLE = [
+    "\n\tWHERE id = 7\n\t\n\tAND qty = 2",
+    "\n\tWHERE id = 7\n\n\tAND qty = 2",
+    "\n    WHERE id = 7\n\n    AND qty = 2",
+    "\n    WHERE id = 7 -- first line\n    AND qty = 2",
+    "\n    WHERE id = 7 /* two\n    lines */ AND qty = 2",
+    "\n\tWHERE name = 'two\n\tlines'",
+    "\n\n",
+    f"\n\tWHERE name = '\n\t{BEGIN.format(7)}LOG:  duration: 1.0 ms  statement: SELECT 2'",
+    " WHERE name = 'LOG:  DETAIL:  ERROR:  '",
+    " WHERE name = 'x' -- HINT:  none",
+]
+
+
+def test_what_may_be_cut_is_left_out(tmp_path: Path) -> None:
+    found = captured(tmp_path, *logs_of(*MAY_BE_CUT))
+    assert found.texts == ["SELECT 1", "SELECT 3"] * len(MAY_BE_CUT)
+    assert found.left_out["not-whole"] == (len(MAY_BE_CUT), "2")
+
+
+def test_what_is_whole_is_captured(tmp_path: Path) -> None:
+    found = captured(tmp_path, *logs_of(*WHOLE))
+    whole = [f"DELETE FROM cart{each}".replace("\n\t", "\n").rstrip() for each in WHOLE]
+    whole = [each.replace("10:00:00", f"10:{minute:02}:00") for minute, each in enumerate(whole)]
+    assert found.texts == [text for each in whole for text in ("SELECT 1", each, "SELECT 3")]
+    assert found.left_out == {}
 
 
 def test_a_log_without_the_lines_that_continue_statements_is_refused(tmp_path: Path) -> None:

@@ -159,9 +159,7 @@ def test_the_name_of_a_plan_is_one() -> None:
         (False, "nothing to capture", "name a server, such as"),
     ],
 )
-def test_a_capture_of_nothing_advises_only_what_its_options_allow(
-    tmp_path: Path, is_statements: bool, message: str, hint: str
-) -> None:
+def test_a_capture_of_nothing_is_an_error(tmp_path: Path, is_statements: bool, message: str, hint: str) -> None:
     with pytest.raises(UsageError, match=message) as raised:
         CaptureCommand(tmp_path / "capture", statements=is_statements, quiet=True)()
     assert raised.value.hint is not None

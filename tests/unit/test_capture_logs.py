@@ -31,7 +31,7 @@ QUERY = "SELECT * FROM t WHERE a = $1 AND b = $2"
 DETAIL = "Parameters: $1 = '1', $2 = 'it''s $3 = ''x'''"
 AUTHORIZED = Entry("connection authorized: user=app database=shop")
 DISCONNECTION = Entry("disconnection: session time: 0:00:00.012 user=app database=shop host=[local]")
-LOAD = [
+LOAD: Log = [
     Entry("connection received: host=[local]", user="", database="", backend="not initialized"),
     AUTHORIZED,
     done("BEGIN", vxid="3/7"),
@@ -214,7 +214,7 @@ def test_the_error_of_a_prepared_statement_has_the_values_of_its_bind(tmp_path: 
     ],
 )
 def test_plans_say_how_many_rows(plan: str, rows: int | None, tmp_path: Path) -> None:
-    log = [Entry(f"duration: 1.000 ms  plan:\n{plan}"), "SELECT a FROM t", "SELECT a FROM t"]
+    log: Log = [Entry(f"duration: 1.000 ms  plan:\n{plan}"), "SELECT a FROM t", "SELECT a FROM t"]
     assert captured(tmp_path, log).columns("rows") == [(rows,), (None,)]
 
 
@@ -323,7 +323,7 @@ def test_sessions_are_in_the_order_of_their_start_and_statements_in_that_of_the_
 
 def test_a_process_number_that_is_used_again_is_another_session(tmp_path: Path) -> None:
     received = Entry("connection received: host=[local]", database="[unknown]", user="[unknown]")
-    log = ["SELECT 1", DISCONNECTION, received, AUTHORIZED, "SELECT 2", received, "SELECT 3"]
+    log: Log = ["SELECT 1", DISCONNECTION, received, AUTHORIZED, "SELECT 2", received, "SELECT 3"]
     found = captured(tmp_path, stderr(log))
     assert found.columns("session sql") == [(0, "SELECT 1"), (1, "SELECT 2"), (2, "SELECT 3")]
 
@@ -338,7 +338,7 @@ def test_the_statements_of_the_database_that_is_chosen_are_captured(tmp_path: Pa
 
 
 def test_a_session_of_an_unknown_database_is_of_the_only_known_one(tmp_path: Path) -> None:
-    log = [
+    log: list[Entry | str] = [
         done("SELECT 1", pid=4),
         Entry("connection received: host=[local]"),
         AUTHORIZED,
@@ -355,12 +355,12 @@ def test_a_session_of_an_unknown_database_is_of_the_only_known_one(tmp_path: Pat
 
 @formats
 def test_of_others_and_of_what_writes_nothing_is_left(form: str, tmp_path: Path) -> None:
-    log = ["SELECT 1", "UPDATE t SET a = 1", done("SELECT 2", user="other", pid=101), "SELECT a FROM t FOR UPDATE"]
+    log: Log = ["SELECT 1", "UPDATE t SET a = 1", done("SELECT 2", user="other", pid=101), "SELECT a FROM t FOR UPDATE"]
     found = captured(tmp_path, WRITERS[form](log), user="app", only_reads=True)
     assert (found.texts, found.left_out) == (["SELECT 1"], {"other-user": (1, "3"), "writes": (2, "2")})
 
 
-OWN = [
+OWN: list[Log] = [
     ["SET /* pgdyno */ default_transaction_read_only = on", "SELECT 2"],
     ["SHOW lock_timeout", "\n    SELECT /* pgdyno */ 'active'"],
     [Entry("connection authorized: user=a database=b application_name=pgdyno capture"), "A"],

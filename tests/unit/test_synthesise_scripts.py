@@ -197,13 +197,13 @@ def test_the_protocol_is_that_of_the_statements_that_can_have_parameters(tmp_pat
     assert modelled(load, tmp_path).protocol == "extended"
 
 
-@pytest.mark.parametrize(("reason", "expected"), [("copy-data", Left.COPY), ("no-parameters", Left.CUT)])
-def test_a_transaction_without_a_statement_is_not_covered(reason: str, expected: Left, tmp_path: Path) -> None:
+def test_a_transaction_without_a_statement_is_not_covered(tmp_path: Path) -> None:
     load = tpcb(100)
     for number in range(20):
-        load.add(9, number * 10_000, "BEGIN", "COMMIT", us=5_000, left_out=reason)
+        for session, reason in ((9, "copy-data"), (10, "no-parameters")):
+            load.add(session, number * 10_000, "BEGIN", "COMMIT", us=5_000, left_out=reason)
     model = modelled(load, tmp_path)
-    assert [(each.reason, each.count) for each in model.left] == [(expected, 20)]
+    assert {(each.reason, each.count) for each in model.left} == {(Left.COPY, 20), (Left.CUT, 20)}
     assert model.modelled < 1
     assert len(model.scripts) == 1
 
