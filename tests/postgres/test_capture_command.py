@@ -55,27 +55,26 @@ def work(server: OwnServer) -> None:
             connection.execute(f"SELECT {number}".encode())
 
 
-def logs(server: OwnServer) -> str:
-    return f"{server.data}/log/*.csv"
-
-
 @dataclass
 class Capturing:
-    """A `pgdyno capture` that records."""
+    """A `pgdyno capture` that records into `folder`."""
 
     process: subprocess.Popen[bytes]
     folder: Path
-    """The folder of the capture."""
     output: Path
     errors: Path
 
-    def wait_copied(self, text: str) -> None:
-        wait_until(lambda: any(text.encode() in path.read_bytes() for path in self.folder.glob(".log/*")))
+    def record_work(self, server: OwnServer) -> None:
+        work(server)
+        last = f"SELECT {STATEMENTS - 1}".encode()
+        wait_until(lambda: any(last in path.read_bytes() for path in self.folder.glob(".log/*")))
 
-    def ended(self, number: int | None = None) -> int:
-        if number is not None:
-            self.process.send_signal(number)
-        return self.process.wait(PATIENCE_S)
+    def stop(self, number: int = signal.SIGINT) -> None:
+        self.process.send_signal(number)
+        assert self.process.wait(PATIENCE_S) == 128 + number, self.errors.read_text()
+
+    def printed(self) -> Any:  # noqa: ANN401 - JSON
+        return validated("capture", self.output.read_text())
 
 
 @contextmanager
@@ -83,21 +82,22 @@ def capturing(
     home: Home,
     folder: Path,
     *words: str,
+    into: str = "shop",
     env: Mapping[str, str] = {},
     before: Sequence[str] = (),
     stdin: int | None = None,
 ) -> Iterator[Capturing]:
-    """Runs `pgdyno capture` into the folder `shop`; `before` is a command prefix. It records when the block begins."""
+    """Runs `pgdyno capture`; `before` is a command prefix. It records when the block begins."""
     output, errors = folder / "stdout", folder / "stderr"
     with output.open("wb") as stdout, errors.open("wb") as stderr:
-        command = [*before, str(PGDYNO), "capture", *words, "--into", "shop"]
+        command = [*before, str(PGDYNO), "capture", *words, "--into", into]
         if not {"--log", "--for"} & set(words):
             command += ["--for", "1h"]
         env = {**environment(home), **env}
         process = subprocess.Popen(command, cwd=folder, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
     try:
         wait_until(lambda: "recording" in errors.read_text() or process.poll() is not None)
-        yield Capturing(process, folder / "shop", output, errors)
+        yield Capturing(process, folder / into, output, errors)
     finally:
         process.kill()
         process.wait()
@@ -106,17 +106,13 @@ def capturing(
 # ---- how it ends ----
 
 
-@pytest.mark.long_cases("[2")
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
-)
-def test_interrupted_captures_stay(server: OwnServer, home: Home, tmp_path: Path, number: int, code: ExitCode) -> None:
+@pytest.mark.long_cases("2")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_captures_stay(server: OwnServer, home: Home, tmp_path: Path, number: int) -> None:
     with capturing(home, tmp_path, dsn(server)) as capture:
-        work(server)
-        capture.wait_copied(f"SELECT {STATEMENTS - 1}")
-        ended = capture.ended(number)
+        capture.record_work(server)
+        capture.stop(number)
     out, err = capture.output.read_text(), capture.errors.read_text()
-    assert ended == code, err
     assert "interrupted: keeping what was recorded" in err
     assert "the server logs every statement (log_min_duration_statement = 0) as csvlog" in err
     assert f"shop/ has {STATEMENTS} statements of 1 session" in out, out + err
@@ -128,35 +124,32 @@ def test_interrupted_captures_stay(server: OwnServer, home: Home, tmp_path: Path
 def test_an_interrupted_capture_of_statistics_keeps_what_it_has(server: OwnServer, home: Home, tmp_path: Path) -> None:
     with capturing(home, tmp_path, dsn(server), "--statements", "--json") as capture:
         work(server)
-        ended = capture.ended(signal.SIGTERM)
-    assert ended == ExitCode.TERMINATED, capture.errors.read_text()
-    printed = validated("capture", capture.output.read_text())
+        capture.stop(signal.SIGTERM)
+    printed = capture.printed()
     assert (printed["ended"], printed["source"], printed["values"]) == ("interrupted", "pg_stat_statements", "unknown")
     assert printed["calls"] == STATEMENTS
     assert {path.name for path in capture.folder.iterdir()} == {"capture.json", "README.md"}
 
 
 @pytest.mark.long_cases("statements")
-@pytest.mark.parametrize("source", [(), ("--statements", "--for", "1m")], ids=["log", "statements"])
-def test_a_capture_of_a_lost_server(
-    installed: Installation, home: Home, tmp_path: Path, source: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("source", ["log", "statements"])
+def test_a_capture_of_a_lost_server(installed: Installation, home: Home, tmp_path: Path, source: str) -> None:
+    words = ("--statements", "--for", "1m") if source == "statements" else ()
     with running_server(installed, CONFIGURATION, "shop") as server:
         with application(server) as connection:
             connection.execute("CREATE EXTENSION pg_stat_statements")
-        with capturing(home, tmp_path, dsn(server), "--json", *source) as capture:
-            work(server)
-            if source:
+        with capturing(home, tmp_path, dsn(server), "--json", *words) as capture:
+            if words:
+                work(server)
                 # the statistics are read every 10 s
                 wait_until(lambda: f"{STATEMENTS} statements" in capture.errors.read_text())
             else:
-                capture.wait_copied(f"SELECT {STATEMENTS - 1}")
+                capture.record_work(server)
             server.stop("immediate")
             # before the next line of progress, which comes once a minute in an hour
             wait_until(lambda: "no connection to the server" in capture.errors.read_text(), patience_s=30)
-            ended = capture.ended(signal.SIGINT)
-    assert ended == ExitCode.INTERRUPTED, capture.errors.read_text()
-    printed = validated("capture", capture.output.read_text())
+            capture.stop()
+    printed = capture.printed()
     assert (printed["ended"], printed["calls"]) == ("server-lost", STATEMENTS)
     assert "The capture lost the server before its end." in (capture.folder / "README.md").read_text()
 
@@ -180,35 +173,26 @@ def test_a_full_disk_leaves_no_capture(
     server: OwnServer, home: Home, small_disk: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     folder, before = small_disk
-    words = [*before, str(PGDYNO), "capture"]
-    errors = tmp_path / "stderr"
-    with errors.open("w") as stderr:
-        recording = subprocess.Popen(
-            [*words, dsn(server), "--for", "1h", "--into", str(folder / "shop")],
-            cwd=tmp_path, env=environment(home), stdout=subprocess.DEVNULL, stderr=stderr,
-        )  # fmt: skip
-    try:
-        wait_until(lambda: "recording" in errors.read_text() or recording.poll() is not None)
+    into = str(folder / "shop")
+    with capturing(home, tmp_path, dsn(server), into=into, before=before) as recording:
         with application(server) as connection:
             connection.execute("SELECT length(%s)", ["x" * 1_000_000])
-        assert recording.wait(PATIENCE_S) == ExitCode.STORE, errors.read_text()
-    finally:
-        recording.kill()
-        recording.wait()
-    of_files = run_program(
-        [*words, "--log", logs(server), "--database", "shop", "--into", str(folder / "shop")],
-        env=environment(home),
-        cwd=tmp_path,
-    )
+        assert recording.process.wait(PATIENCE_S) == ExitCode.STORE, recording.errors.read_text()
+    words = [*before, str(PGDYNO), "capture", "--log", logs(server), "--database", "shop", "--into", into]
+    of_files = run_program(words, env=environment(home), cwd=tmp_path)
     assert of_files.returncode == ExitCode.STORE, of_files.stderr
-    for said in (errors.read_text(), of_files.stderr):
-        assert f"cannot write {folder}/shop" in said
+    for said in (recording.errors.read_text(), of_files.stderr):
+        assert f"cannot write {into}" in said
         assert "Traceback" not in said
         assert "--runs" not in said
     assert not (folder / "shop").exists()
 
 
 # ---- where the log is ----
+
+
+def logs(server: OwnServer) -> str:
+    return f"{server.data}/log/*.csv"
 
 
 def test_a_log_is_read_over_ssh(server: OwnServer, home: Home, tmp_path: Path) -> None:
@@ -218,10 +202,9 @@ def test_a_log_is_read_over_ssh(server: OwnServer, home: Home, tmp_path: Path) -
             shutil.copy(sshd.folder / name, tmp_path / ".ssh")
         place, here = f"{sshd.address}:{sshd.port}", {"HOME": str(tmp_path)}
         with capturing(home, tmp_path, dsn(server), "--ssh", place, "--json", env=here) as capture:
-            work(server)
-            capture.wait_copied(f"SELECT {STATEMENTS - 1}")
-            assert capture.ended(signal.SIGINT) == ExitCode.INTERRUPTED, capture.errors.read_text()
-        recorded = validated("capture", capture.output.read_text())
+            capture.record_work(server)
+            capture.stop()
+        recorded = capture.printed()
         words = ["--log", logs(server), "--database", "shop", "--ssh", place, "--json", "--into", "files"]
         done = run_program([PGDYNO, "capture", *words], env=environment(home) | here, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
@@ -236,10 +219,9 @@ def test_a_log_is_read_over_ssh(server: OwnServer, home: Home, tmp_path: Path) -
 
 def test_a_server_is_recorded_from_files_that_the_user_names(server: OwnServer, home: Home, tmp_path: Path) -> None:
     with capturing(home, tmp_path, dsn(server), "--log", logs(server), "--for", "1h", "--json") as capture:
-        work(server)
-        capture.wait_copied(f"SELECT {STATEMENTS - 1}")
-        assert capture.ended(signal.SIGINT) == ExitCode.INTERRUPTED, capture.errors.read_text()
-    printed = validated("capture", capture.output.read_text())
+        capture.record_work(server)
+        capture.stop()
+    printed = capture.printed()
     assert printed["calls"] == STATEMENTS
     # the copied log, whose lines are others than those of the server's file, is gone
     (elsewhere,) = (each for each in printed["left_out"] if each["reason"] == "other-database")
@@ -287,11 +269,10 @@ def test_a_password_that_is_asked_for_is_shown_nowhere(server: OwnServer, home: 
 
     threading.Thread(target=type_password, daemon=True).start()
     with capturing(home, tmp_path, address, "--values", "kept", before=["setsid", "--ctty"], stdin=theirs) as capture:
-        work(server)
+        capture.record_work(server)
         assert b"pgdyno" in process_list()
         assert PASSWORD.encode() not in process_list()
-        capture.wait_copied("SELECT 9")
-        assert capture.ended(signal.SIGINT) == ExitCode.INTERRUPTED, capture.errors.read_text()
+        capture.stop()
         assert os.read(ours, 4096) == b"\r\n"
     os.close(ours)
     os.close(theirs)

@@ -153,10 +153,10 @@ def test_small_blocks_change_nothing(form: str, tmp_path: Path, monkeypatch: pyt
             Entry("disconnection: session time: 0:00:00.012 user=app database=shop host=[local]"),
         ]
         other = 1 + number % 3
-        both = [replace(each, pid=other, vxid=f"{other}/0") for each in turn]
+        mixed = [replace(each, pid=other, vxid=f"{other}/0") for each in turn]
         for place, each in zip((0, 1, 4, 9), pool, strict=True):
-            both.insert(place, replace(each, pid=9, vxid="9/0"))
-        entries += [replace(each, ms=20 * number) for each in both]
+            mixed.insert(place, replace(each, pid=9, vxid="9/0"))
+        entries += [replace(each, ms=20 * number) for each in mixed]
     log = WRITERS[form](entries) if form != "stderr" else stderr(entries, "{stamp} [{pid}] ")
     large = captured(tmp_path / "large", log)
     monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 1500)
