@@ -146,7 +146,7 @@ def test_one_arm_is_a_table_and_a_cache_is_found(server: Server, dsn: str, ask: 
     code, found = ask("sleep.sql", "order.sql")
     assert code is ExitCode.OK
     assert found["answer"][0].startswith("1 client: 2 queries in ")
-    assert [each["query"] for each in found["queries"][0]["queries"]] == ["sleep.sql", "order.sql"]
+    assert [each["query"] for each in found["queries"][0]["queries"]] == ["order.sql", "sleep.sql"]
     assert findings(found, "results-cached") == []
     with contextlib.closing(CachingProxy(server.port, b"pg_sleep")) as proxy:
         _, found = ask("sleep.sql", "order.sql", dsn=[dsn.replace(f"port={server.port}", f"port={proxy.port}")])
