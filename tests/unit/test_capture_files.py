@@ -42,7 +42,7 @@ def test_files_are_read_in_the_order_of_their_times_each_once_and_compressed_one
 def test_files_around_the_end_of_summer_time_are_in_the_order_of_their_times(form: str, tmp_path: Path) -> None:
     # one hour passes twice: 02:10 in winter time is 40 minutes later than 02:30 in summer time
     texts = [
-        WRITERS[form]([f"SELECT {number}"]).replace("2026-11-23 10:00:00.000 UTC", f"2026-10-25 {stamp}")
+        WRITERS[form]([done(f"SELECT {number}", ms=0)]).replace("2026-11-23 10:00:00.000 UTC", f"2026-10-25 {stamp}")
         for number, stamp in enumerate(("02:30:00.000 CEST", "02:10:00.000 CET"))
     ]
     assert captured(tmp_path, *reversed(texts)).texts == ["SELECT 0", "SELECT 1"]
