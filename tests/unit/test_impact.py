@@ -184,7 +184,8 @@ def test_a_backup_needs_a_program_of_the_server_s_version(tmp_path: Path, monkey
 
 def trial(number: int, *, control: bool, recovered: float | None = 0.4) -> TrialRecord:
     none = dict.fromkeys(("nobody_served_s", "failed", "lost", "connections_lost", "all_away_s", "recovered_s"), 0)
-    effect = EventEffect(first_success_s=None, before_tps=300, lowest_tps=300, as_before_s=recovered, **none)
+    figures = {**none, "first_success_s": None, "before_tps": 300, "lowest_tps": 300, "as_before_s": recovered}
+    effect = EventEffect.model_validate(figures)
     event = EventRecord(
         number=1, do="sql", command="create index concurrently i on t (a)", at_s=10, began_s=10, seconds=40 + number,
         outcome=EventOutcome.DONE, effect=effect, is_control=control, alone_s=33 if control else None,
