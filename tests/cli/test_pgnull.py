@@ -182,7 +182,7 @@ def test_an_error_in_a_transaction_is_rolled_back(run: Run, null: Callable[..., 
 def test_a_stall_is_seen_and_survived(run: Run, null: Callable[..., Null], tmp_path: Path) -> None:
     # it counts from the first query of the set-up, and begins while the clients send theirs
     server = null("--stall-at=0.5", "--stall-for=0.3")
-    done = run("pgdrive", "-n", "-S", "-c", "4", "-T", "2", "-R", "400", "--events=e.jsonl", env=server.env)
+    done = run("pgdrive", "-n", "-S", "-c", "4", "-T", "2", "--events=e.jsonl", env=server.env)
     assert done.returncode == 0, done.stderr
     end = end_event(tmp_path / "e.jsonl")
     assert end["failed"] == 0
