@@ -32,7 +32,7 @@ clients = 2
 rate = 200
 [trial]
 warmup = "1s"
-duration = "3s"
+duration = "4s"
 seed = 3
 [replica_load]
 scripts = ["{script}"]
@@ -105,7 +105,7 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
     (each,) = trial.background
     assert (each.name, each.clients) == ("standbys", 3)
     by_itself = [event for event in said(folder, trial) if event["event"] == "interval"]
-    assert 2 <= each.measured_s <= 3
+    assert 3 <= each.measured_s <= 4
     assert each.measured_s < len(by_itself)
     assert each.succeeded > 0
     assert each.latency_ns is not None
@@ -154,7 +154,7 @@ def both_measure_the_same_seconds(trial: TrialRecord, folder: RunFolder) -> None
 def test_a_script_that_writes_fails_the_trial_with_the_servers_words(home: Home, tmp_path: Path) -> None:
     # its text does not show it: plan check refuses scripts whose text does
     (tmp_path / "hidden.sql").write_text("DO $$ BEGIN UPDATE pgbench_accounts SET abalance = 0; END $$;\n")
-    trial, folder, shown = run(home, tmp_path, ALONE.replace("3s", "600s"), script="hidden.sql")
+    trial, folder, shown = run(home, tmp_path, ALONE.replace("4s", "600s"), script="hidden.sql")
     assert trial.outcome is Outcome.FAILED
     failure = present(trial.failure)
     assert failure.message.startswith("the load of group standbys failed: ")
