@@ -55,7 +55,7 @@ def one(cluster: Cluster, args: argparse.Namespace) -> dict[str, Any]:
         Path(folder, "engine.log").open("w+b") as errors,
     ):
         options = [*OPTIONS, f"--client={args.clients}", f"--time={args.seconds}"]
-        with cluster.running(find_engine(), options, environment, errors, Path(folder)) as (process, events):
+        with cluster.run_engine(find_engine(), options, environment, errors, Path(folder)) as (process, events):
             for event in events:
                 end = event
             process.wait()

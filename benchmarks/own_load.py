@@ -35,7 +35,7 @@ from pgdyno.synthesise.model_folder import write_model
 from pgdyno.synthesise.modelled_load import Model, model_log
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 RESULT = Path(__file__).parent / "results" / "own_load.json"
 SCRIPTS = Path(__file__).parent / "scripts" / "own_load"
@@ -349,7 +349,7 @@ def _print(
     name: str, model: Model, rows: Sequence[Statement], waits: Mapping[str, Figure], done: Mapping[str, Figure]
 ) -> None:
     rate = "closed loop" if model.arrivals.rate is None else f"{model.arrivals.rate:g}/s"
-    scripts, clients = counted(len(model.scripts), "script"), counted(model.arrivals.clients, "client")
+    scripts, clients = quantity(len(model.scripts), "script"), quantity(model.arrivals.clients, "client")
     print(f"\n{name}: {scripts}, {clients}, {rate}, {model.protocol}")
     heading = f"{'load':>8} {'model':>8} {'model/load':>10} {'in rounds':>12} {'load/load':>9}"
     print(f"{'share, load':>11} {'model':>8} |{'p50, ms:':>8} {heading} |{'p99, ms:':>8} {heading}")

@@ -22,7 +22,7 @@ KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr
 def _installed(home: Home) -> Path:
     folder = home.root / f"azurite-{VERSION}"
     program = folder / "node_modules/azurite/dist/src/blob/main.js"
-    with home.locked("azurite", SilentProgress(), "another test installs Azurite"):
+    with home.hold_lock("azurite", SilentProgress(), "another test installs Azurite"):
         if not program.exists():
             folder.mkdir(exist_ok=True)
             command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]

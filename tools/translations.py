@@ -42,7 +42,7 @@ ARGUMENTS = {
     "gettext": slice(0, 1),
     "gettext_noop": slice(0, 1),
     "gettext_each": slice(None),
-    "marked": slice(0, 1),
+    "markup": slice(0, 1),
     "ngettext": slice(0, 2),
 }
 """Which arguments of each function are texts."""

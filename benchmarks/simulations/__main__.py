@@ -291,7 +291,7 @@ def planted_dips(runs: Sequence[RunSource], times: int = 20) -> Iterator[Row]:
     """Yields the dips found after dips of known depth were planted in the measured seconds of real trials."""
     yield ("depth", "seconds", "found", "loss as found / as planted (median; middle 90 %)", "others a trial")
     trials = [
-        np.array([second.tps for second in trial_timeline(run, trial.number).measured()])
+        np.array([second.tps for second in trial_timeline(run, trial.number).measured_seconds()])
         for run in runs
         for trial in run.trials
     ]

@@ -9,7 +9,7 @@ from tests.present import present
 from tests.unit.test_search_trials import record
 
 from pgdyno.experiment.search.cheapest_order import Families, Verdict, best_price, next_target
-from pgdyno.experiment.search.cheapest_search import measured
+from pgdyno.experiment.search.cheapest_search import summarise_trials
 from pgdyno.records import Point
 
 LIMIT_MS = 10.0
@@ -63,7 +63,7 @@ def verdict(random: np.random.Generator, load: float, noise: float, repeats: int
         p99_ms = min(p99_ms * math.exp(random.normal(0, noise)), OVERLOADED_MS)
         served = min(1.0, math.exp(random.normal(0, noise)) / load) if load > 1 else 1.0
         trials.append(record(number, "a", Point(clients=1, rate=1), p99_ms=p99_ms, served=round(DUE * served)))
-    return present(measured(trials, f"p99 < {LIMIT_MS:g}ms", [], repeats)).verdict
+    return present(summarise_trials(trials, f"p99 < {LIMIT_MS:g}ms", [], repeats)).verdict
 
 
 def search(random: np.random.Generator, of: World, noise: float, repeats: int) -> dict[str, Verdict]:

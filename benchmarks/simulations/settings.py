@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from pgdyno.analyse.pairs import Metric
-from pgdyno.experiment.search.settings.proposals import Proposals, rendered
+from pgdyno.experiment.search.settings.proposals import Proposals, value_text
 from pgdyno.experiment.search.settings.server_space import Searched
 from pgdyno.experiment.search.settings.stages import Best, Found, Rules, Seen, search
 from pgdyno.plan.sweeps.settings_space import Span, read_choice
@@ -107,7 +107,7 @@ def _drawn(of: Searched, random: np.random.Generator) -> str:
         return str(random.choice(of.choice))
     low, high = float(of.choice.low), float(of.choice.high)
     number = math.exp(random.uniform(math.log(low), math.log(high))) if of.choice.is_log else random.uniform(low, high)
-    return rendered(of, round(number) if of.is_whole else number)
+    return value_text(of, round(number) if of.is_whole else number)
 
 
 def false_wins(times: int = 200) -> Iterator[Sequence[object]]:

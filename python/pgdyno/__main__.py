@@ -41,12 +41,12 @@ def _run() -> NoReturn:
     termination.install()
     try:
         try:
-            from pgdyno.cli import app, configured
+            from pgdyno.cli import app, configured_defaults
             from pgdyno.safe_output import flush_output, guard_streams
 
             guard_streams()
             try:
-                app(standalone_mode=True, default_map=configured())
+                app(standalone_mode=True, default_map=configured_defaults())
             finally:
                 flush_output()
         finally:

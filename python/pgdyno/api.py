@@ -18,7 +18,7 @@ from pgdyno.errors import UsageError
 from pgdyno.records import Manifest
 from pgdyno.store import RunData, find_run, load_run
 from pgdyno.store.read_runs import views
-from pgdyno.units import counted
+from pgdyno.units import quantity
 from pgdyno.user_config import config_path, read_config
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Run:
         return Table(query, self._data)
 
     def __repr__(self) -> str:
-        return f"<pgdyno run {self.name}: {counted(len(self._data.trials), 'trial')}>"
+        return f"<pgdyno run {self.name}: {quantity(len(self._data.trials), 'trial')}>"
 
     def _repr_html_(self) -> str:
         varied = "".join(f" {name}," for name in self._varied_parameters())
@@ -214,7 +214,7 @@ class Table:
 
     def __repr__(self) -> str:
         with self._relation() as relation:
-            return f"<pgdyno table of {counted(len(relation), 'row')}: {', '.join(relation.columns)}>"
+            return f"<pgdyno table of {quantity(len(relation), 'row')}: {', '.join(relation.columns)}>"
 
     def _repr_html_(self) -> str:
         with self._relation() as relation:
@@ -264,7 +264,7 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bytes):
-        return counted(len(value), "byte")
+        return quantity(len(value), "byte")
     if isinstance(value, Mapping):
         return escape(", ".join(f"{name}={each}" for name, each in value.items()))
     return escape(str(value))

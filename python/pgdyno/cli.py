@@ -88,7 +88,7 @@ app = typer.Typer(
 )
 
 
-def configured() -> dict[str, dict[str, str]]:
+def configured_defaults() -> dict[str, dict[str, str]]:
     """Return the user's own defaults, by command. Raises UsageError."""
     return defaults(read_config(config_path()), COMMANDS)
 

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.text import Text
 
-from pgdyno.safe_output import UNLIMITED, visible, writing
+from pgdyno.safe_output import UNLIMITED, output_errors, visible
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -62,7 +62,7 @@ class Console(rich_console.Console):
             self.print(line.rstrip(), soft_wrap=True)
 
     @contextmanager
-    def paged(self) -> Iterator[None]:
+    def page_output(self) -> Iterator[None]:
         """Show what the block prints with the program in PAGER, if it is longer than the terminal.
 
         PAGER="" or "cat" shows it directly, as do pipes and files.
@@ -92,7 +92,7 @@ class Console(rich_console.Console):
 
     def _check_buffer(self) -> None:
         # rich's own code writes to the raw stream, past the guard that reports a full disk
-        with writing(self.file):
+        with output_errors(self.file):
             super()._check_buffer()
 
     def on_broken_pipe(self) -> None:

@@ -1,7 +1,7 @@
 """A message as a value: an ID and parameters for programs, and a template for the English sentence.
 
 The package that detects something creates a `Message`; its consumer chooses the language. `str(message)` is English;
-`report.translation.translated` translates the template with gettext and formats the same parameters.
+`report.translation.translate` translates the template with gettext and formats the same parameters.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Message:
         return self.template if self.plural is None or self.number == 1 else self.plural
 
     def __str__(self) -> str:
-        return filled(self.english, dict(self.items))
+        return fill_template(self.english, dict(self.items))
 
 
 class _Filler(Formatter):
@@ -73,7 +73,7 @@ class _Filler(Formatter):
 _FILLER = _Filler()
 
 
-def filled(template: str, values: Mapping[str, object]) -> str:
+def fill_template(template: str, values: Mapping[str, object]) -> str:
     """Return `template` with its `{placeholders}` replaced by `values`."""
     return _FILLER.vformat(template, (), values)
 

@@ -48,7 +48,7 @@ def read_within(path: Path) -> bytes:
     return content
 
 
-def expanded(path: str | os.PathLike[str]) -> Path:
+def expand_home(path: str | os.PathLike[str]) -> Path:
     """Return `path` with the home directory for its `~`; unchanged if there is no such user."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - raises nothing
 

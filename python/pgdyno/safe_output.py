@@ -31,7 +31,7 @@ def visible(text: str) -> str:
 
 
 @contextmanager
-def writing(stream: IO[str]) -> Iterator[None]:
+def output_errors(stream: IO[str]) -> Iterator[None]:
     """End the program with success if the reader of its output, such as `head`, has closed the pipe.
 
     Raises StoreError if output cannot be written, for instance to a full disk. Nothing that happens to standard error
@@ -53,7 +53,7 @@ def writing(stream: IO[str]) -> Iterator[None]:
 
 
 def flush_output() -> None:
-    """Write what is buffered for standard output. Raises as `writing`."""
+    """Write what is buffered for standard output. Raises as `output_errors`."""
     if isinstance(sys.stdout, _Guarded):
         sys.stdout.flush()
 
@@ -73,12 +73,12 @@ class _Guarded:
         self.rich_proxied_file = stream
 
     def write(self, text: str) -> int:
-        with writing(self.rich_proxied_file):
+        with output_errors(self.rich_proxied_file):
             self.rich_proxied_file.write(visible(text))
         return len(text)
 
     def flush(self) -> None:
-        with writing(self.rich_proxied_file):
+        with output_errors(self.rich_proxied_file):
             self.rich_proxied_file.flush()
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -140,7 +140,7 @@ def print_utf8(pieces: Iterable[bytes]) -> None:
     """Write text as UTF-8 whatever the terminal's encoding, through `visible`."""
     sys.stdout.flush()
     stream = getattr(sys.stdout, "rich_proxied_file", sys.stdout)
-    with writing(stream):
+    with output_errors(stream):
         for each in pieces:
             stream.buffer.write(visible(each.decode()).encode())
         stream.buffer.flush()

@@ -130,7 +130,7 @@ def setting_value(text: str, unit: str | None = None) -> Value:
     return text if size is None else number * times * size
 
 
-def counted(count: int, noun: str, nouns: str | None = None) -> str:
+def quantity(count: int, noun: str, nouns: str | None = None) -> str:
     """Format a number of things: "1 trial", "2,000 trials". `nouns` is the plural if it does not just end in "s"."""
     return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
 

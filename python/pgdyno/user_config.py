@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.mounts import expanded
+from pgdyno.mounts import expand_home
 
 KEYS = {"runs": "the folder of runs", "language": "the language of reports: en, ko, ja or zh"}
 LANGUAGES = ("en", "ko", "ja", "zh")
@@ -21,7 +21,7 @@ def config_path() -> Path:
     base = os.environ.get("XDG_CONFIG_HOME", "")
     # the specification ignores relative paths
     # an account may have no home directory at all, as in containers
-    folder = Path(base) if base.startswith("/") else expanded(os.environ.get("HOME") or "~") / ".config"
+    folder = Path(base) if base.startswith("/") else expand_home(os.environ.get("HOME") or "~") / ".config"
     return folder / "pgdyno" / "config.toml"
 
 
@@ -47,7 +47,7 @@ def read_config(path: Path) -> dict[str, str]:
         if key == "language" and value not in LANGUAGES:
             raise UsageError(f"{path}: there is no language {value!r}", hint=f"{key} is {KEYS[key]}")
     if "runs" in found:
-        found["runs"] = str(expanded(found["runs"]))
+        found["runs"] = str(expand_home(found["runs"]))
     return found
 
 

@@ -83,7 +83,7 @@ class Account(Simulator):
         return caught.value
 
     def standing(self, rental: Rental) -> AnyRental | None:
-        return PROVIDER.standing(rental.plan, self.home, SAID.append)
+        return PROVIDER.standing_rental(rental.plan, self.home, SAID.append)
 
     def journals(self) -> list[str]:
         """Returns the runs of which this machine has a journal."""

@@ -39,5 +39,5 @@ def test_a_plan_of_the_catalogue_passes(name: str, monkeypatch: pytest.MonkeyPat
         assert {each["zone"] for each in rental.journal.ready.values()} == {f"{REGIONS[name]}a"}
         refusals = [each for each in said if "no capacity" in each or "not checked" in each]
         assert refusals == []
-        assert rental.down() == []
+        assert rental.remove_all() == []
         assert simulator.left() == []

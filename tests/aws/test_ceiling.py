@@ -153,7 +153,7 @@ def test_accrued_cost_uses_the_price_of_the_created_instance(amazon: Account) ->
     amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", when=is_taken)]
     rented = amazon.rent(rds(instead='["db.m8g.large"]', public="false"), aurora(public="false"))
     now = datetime.now(UTC) + timedelta(hours=2)
-    found = present(rented.accrued(now, Load(rented.journal.begun, 3600.0, 0.0)))
+    found = present(rented.accrued_usd(now, Load(rented.journal.begun, 3600.0, 0.0)))
     rates = 0.3 + 0.1 * 20 / 730 + 0.3 + 0.12 / 730
     requests = 0.2e-6 * 301_000 * 24
     # CloudWatch has counted all but the last minutes of two hours

@@ -77,7 +77,7 @@ def test_removal_repeats_what_failed_and_goes_on_with_the_rest(amazon: Account) 
         Fault("DescribeDBClusters", "SomethingStrange", times=1),
         Fault("DeleteSchedule", "SomethingStrange", times=99, when=lambda asked: asked["Name"].endswith("-cluster")),
     ]
-    (left,) = rented.down()
+    (left,) = rented.remove_all()
     assert (left.resource.kind, "SomethingStrange" in str(left.message)) == (Kind.SCHEDULE, True)
     assert amazon.left() == [left.resource.id]
     amazon.faults = []
@@ -102,7 +102,7 @@ def test_credentials_come_later(amazon: Account, monkeypatch: pytest.MonkeyPatch
 
     amazon.credentials.expire_at("rds:DeleteDBInstance")
     rented.say = log_in_again
-    assert rented.down() == []
+    assert rented.remove_all() == []
     assert len(waited) == 1
     assert "the credentials are valid again" in SAID
 

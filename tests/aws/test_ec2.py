@@ -93,7 +93,7 @@ def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Account, tmp_
     until = datetime.now(UTC) + timedelta(hours=9)
     rented.prolong(until)
     assert machine.tags["pgdyno:expires"] == stamp(until)
-    assert rented.down() == []
+    assert rented.remove_all() == []
     assert list((amazon.home / "aws").iterdir()) == []
 
 
@@ -134,8 +134,8 @@ def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Account) 
     # one that has ended itself is no more of the rental
     (machine,) = amazon.machines.all.values()
     amazon.machines.shut_down(machine)
-    assert {each.kind for each in rented.existing()} == {Kind.SECURITY_GROUP}
-    rented.down()
+    assert {each.kind for each in rented.existing_resources()} == {Kind.SECURITY_GROUP}
+    rented.remove_all()
     with pytest.raises(NotThereError, match="the instance no longer exists"):
         host(cloud, rented.tokens("ec2"))
 
@@ -200,7 +200,7 @@ def test_servers_and_spot_generators_are_placed_close_together(amazon: Account) 
     assert {"Key": "pgdyno:expires", "Value": stamp(until)} in amazon.machines.placements[group]["Tags"]
     # found by its tag, and after its hosts
     assert Kind.PLACEMENT_GROUP in {each.kind for each in amazon.reaper("another home").find(Wanted())}
-    assert rented.down() == []
+    assert rented.remove_all() == []
     assert amazon.left() == []
     # found by its name alone, and not found without the permission, which keeps nothing else from being removed
     rented = amazon.rental(OURS, placed)
@@ -229,12 +229,12 @@ def test_without_capacity_the_next_zone_and_type_are_tried(amazon: Account) -> N
     ]
     assert (amazon.calls.count("ec2:RunInstances"), PAUSES) == (3, [])
     assert rented.journal.ready["ec2"]["instance"] == "m8g.large"
-    assert rented.down() == []
+    assert rented.remove_all() == []
     amazon.faults = [Fault("RunInstances", "InsufficientInstanceCapacity", status=500, times=99)]
     assert isinstance(amazon.failed(ec2()), CapacityError)
     # a fault that passes is still repeated
     amazon.faults = [Fault("DescribeVpcs", "InternalError", status=500, times=2)]
-    assert list(Cloud(REGION).each("ec2", "describe_vpcs", "Vpcs"))
+    assert list(Cloud(REGION).list_elements("ec2", "describe_vpcs", "Vpcs"))
     assert len(PAUSES) == 2
 
 
@@ -252,7 +252,7 @@ SMALL = ec2(instance='"t4g.large"')
 TOGETHER = '[cloud]\nplacement = "cluster"\n'
 
 
-@pytest.mark.long_cases("most", "says", "subnet", "fewer")
+@pytest.mark.long_cases("most", "says", "subnet")
 @pytest.mark.parametrize(
     ("targets", "said"),
     [
@@ -297,7 +297,7 @@ def test_an_answer_that_is_lost_makes_nothing_twice(amazon: Account) -> None:
     rented.up()
     assert amazon.calls.count("ec2:RunInstances") == 6
     assert len(amazon.machines.all) == 1
-    assert rented.down() == []
+    assert rented.remove_all() == []
 
 
 def test_servers_come_up_side_by_side_and_one_failure_ends_all(amazon: Account) -> None:
@@ -308,7 +308,7 @@ def test_servers_come_up_side_by_side_and_one_failure_ends_all(amazon: Account) 
     # neither waits for the other
     assert asked.count("ec2:CreateSecurityGroup") == 2
     assert rented.journal.ready.keys() == {"ec2", "other"}
-    assert rented.down() == []
+    assert rented.remove_all() == []
 
     def is_first(parameters: dict[str, object]) -> bool:
         return parameters["InstanceType"] == "m7g.large"
@@ -375,7 +375,7 @@ def test_the_console_is_late_and_on_older_types_later(amazon: Account) -> None:
         *_, asked = amazon.asked("ec2:GetConsoleOutput")
         assert asked.get("Latest", False) == latest
         assert amazon.clock.now_s - begun_s > (CONSOLE_LATE_S if latest else CONSOLE_POSTED_S)
-        assert rented.down() == []
+        assert rented.remove_all() == []
 
 
 @pytest.mark.long_cases("[-", "done", "panic")
@@ -426,5 +426,5 @@ def test_existing_volumes_cost_what_the_plan_estimates(amazon: Account) -> None:
     unsaid = ("public address", "detailed monitoring")
     planned = [each for each in estimate(rented.plan, prices, REGION).items if each.what not in unsaid]
     assert {each.unit for each in planned} == {"hour", "GB", "IOPS", "MB/s"}
-    said = present(hourly_costs(rented.existing(), prices))
+    said = present(hourly_costs(rented.existing_resources(), prices))
     assert said.parameters["hourly"] == pytest.approx(sum(each.hourly or 0.0 for each in planned))

@@ -6,7 +6,7 @@ import pytest
 
 from pgdyno.commands.rented.target import up as bring_up
 from pgdyno.errors import TargetError
-from pgdyno.experiment.rented_servers import MARGIN_S, Renting, lasts_s, rented
+from pgdyno.experiment.rented_servers import MARGIN_S, Renting, lasts_s, rent_servers
 from pgdyno.plan import load_plan
 from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients
@@ -62,7 +62,7 @@ def test_an_expired_server_is_not_taken_for_one_that_is_up(amazon: Account) -> N
     with pytest.raises(TargetError, match=f"servers of run {rented.journal.run} no longer exist") as caught:
         amazon.standing(rented)
     assert caught.value.hint == f"remove them: pgdyno reap --run {rented.journal.run}"
-    rented.down()
+    rented.remove_all()
 
 
 @pytest.mark.parametrize(("name", "value"), [("AWS_ENDPOINT_URL", "nonsense"), ("AWS_PROFILE", "nosuch")])
@@ -127,7 +127,7 @@ def note(message: object) -> None:
 
 
 def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Account) -> None:
-    with rented(amazon.plan(rds()), amazon.home, SAID.append, note, Renting(keep_s=48 * 3600.0)) as found:
+    with rent_servers(amazon.plan(rds()), amazon.home, SAID.append, note, Renting(keep_s=48 * 3600.0)) as found:
         until = stamp(present(found).journal.expires)
         amazon.denied = {"rds:AddTagsToResource"}
     assert f"the servers stay only until {until}, not for 48 h" in SAID[-1]
@@ -143,38 +143,38 @@ def test_a_run_prolongs_servers_that_would_expire_before_its_end(amazon: Account
     there = amazon.up(rds(), repeats=60, lasts_s=20)
     before, began = stamp(there.journal.expires), datetime.now(UTC)
     asked = (there.plan, amazon.home, SAID.append, note)
-    with rented(*asked, Renting()) as found:
+    with rent_servers(*asked, Renting()) as found:
         until = present(found).journal.expires
-        assert {each.expires for each in present(found).existing()} == {until.replace(microsecond=0)}
+        assert {each.expires for each in present(found).existing_resources()} == {until.replace(microsecond=0)}
     assert until - began >= timedelta(seconds=lasts_s(there.plan) - MARGIN_S)
     assert f"the servers expire at {stamp(until)}, not at {before}: the run may take that long" in SAID[-1]
     there.prolong(datetime.now(UTC) + timedelta(hours=1))
     SAID.clear()
     prolonged = len(amazon.asked("rds:AddTagsToResource"))
-    with rented(*asked, Renting()) as found:
+    with rent_servers(*asked, Renting()) as found:
         assert found is not None
     assert len(amazon.asked("rds:AddTagsToResource")) == prolonged
     assert not any("expire" in each for each in SAID)
     # on request they stay for longer
     began = datetime.now(UTC)
-    with rented(*asked, Renting(keep_s=48 * 3600.0)) as found:
+    with rent_servers(*asked, Renting(keep_s=48 * 3600.0)) as found:
         assert found is not None
     assert "the servers stay for 48 h; remove them: pgdyno reap" in SAID[-1]
     until = found.journal.expires
     assert until - began >= timedelta(hours=48)
-    assert {each.expires for each in found.existing()} == {until.replace(microsecond=0)}
+    assert {each.expires for each in found.existing_resources()} == {until.replace(microsecond=0)}
     # --keep never shortens what `target up --for` agreed
-    with rented(*asked, Renting(keep_s=3600.0)) as found:
+    with rent_servers(*asked, Renting(keep_s=3600.0)) as found:
         assert found is not None
     assert stamp(found.journal.expires) == stamp(until)
     assert there.journal.hold()
-    assert found.down() == []
+    assert found.remove_all() == []
 
 
 def test_a_run_refuses_servers_that_expire_before_its_end(amazon: Account) -> None:
     there = amazon.up(rds(), repeats=60, lasts_s=20)
     amazon.denied = {"rds:AddTagsToResource"}
-    renting = rented(there.plan, amazon.home, SAID.append, note, Renting())
+    renting = rent_servers(there.plan, amazon.home, SAID.append, note, Renting())
     until = stamp(there.journal.expires)
     said = f"the servers of run {there.journal.run} expire at {until}, before the run's planned end"
     with pytest.raises(TargetError, match=said) as caught, renting:
@@ -184,7 +184,7 @@ def test_a_run_refuses_servers_that_expire_before_its_end(amazon: Account) -> No
     amazon.denied = set()
     # nothing holds them any longer
     assert there.journal.hold()
-    assert there.down() == []
+    assert there.remove_all() == []
 
 
 def test_a_run_of_unknown_length_says_when_servers_expire(amazon: Account) -> None:
@@ -193,17 +193,19 @@ def test_a_run_of_unknown_length_says_when_servers_expire(amazon: Account) -> No
     there = begin(load_plan(file).plan, amazon.home, SAID.append, 3600)
     there.up()
     there.journal.release()
-    with rented(there.plan, amazon.home, SAID.append, note, Renting()) as found:
+    with rent_servers(there.plan, amazon.home, SAID.append, note, Renting()) as found:
         assert stamp(present(found).journal.expires) in SAID[-1]
     assert "the plan does not say how long the run takes" in SAID[-1]
-    assert present(found).down() == []
+    assert present(found).remove_all() == []
 
 
 @pytest.mark.parametrize("at", ["CreateDBInstance", "CreateDBParameterGroup", "AuthorizeSecurityGroupIngress"])
 def test_a_run_that_cannot_rent_leaves_nothing(amazon: Account, at: str) -> None:
     """As `pgdyno run` does it, at each kind of request."""
     amazon.faults = [Fault(at, "InstanceQuotaExceeded", "DB instances: 40")]
-    renting = rented(amazon.plan(rds(parameters='{ work_mem = "4MB" }')), amazon.home, SAID.append, note, Renting())
+    renting = rent_servers(
+        amazon.plan(rds(parameters='{ work_mem = "4MB" }')), amazon.home, SAID.append, note, Renting()
+    )
     with pytest.raises(TargetError, match="a quota of the account is used up"), renting:
         pytest.fail("it was rented")
     assert amazon.journals() == []
@@ -218,7 +220,7 @@ def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Account) -> 
     rented.up()
     assert sum("no capacity for db.m7g.large in eu-central-1" in each for each in SAID) == 2
     assert rented.journal.ready["rds"]["instance"] == "db.m8g.large"
-    assert rented.down() == []
+    assert rented.remove_all() == []
     amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9)]
     assert isinstance(amazon.failed(rds()), CapacityError)
 
@@ -236,7 +238,7 @@ def test_throttling_is_waited_out_and_makes_nothing_twice(amazon: Account, monke
     # the server, its security group, its dead-man switch
     assert len(amazon.left()) == 3
     assert len(PAUSES) == 4
-    assert rented.down() == []
+    assert rented.remove_all() == []
     # but not without end
     monkeypatch.setattr(boto3_clients, "ATTEMPTS", 2)
     amazon.faults = [Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=99)]

@@ -10,7 +10,7 @@ from pgdyno.targets.aws.observe.cloudwatch import DATABASE, HOST, LATENCIES, VOL
 from pgdyno.targets.aws.observe.reports import METRICS as INSIGHTS
 from pgdyno.targets.aws.observe.reports import insights_figures
 from pgdyno.targets.aws.observe.server_log import checkpoint_of, line_us, log_part
-from pgdyno.targets.rented.rental import SECOND_US, Span, missing
+from pgdyno.targets.rented.rental import SECOND_US, Span, missing_spans
 from tests.aws.account import Account
 from tests.aws.instances import make_instance
 from tests.aws.simulated_metrics import PORTION
@@ -156,5 +156,5 @@ def test_a_permission_that_is_missing_is_named(amazon: Account, action: str, ask
 
 
 def test_stretches_without_a_sample() -> None:
-    assert missing(span(0, 5), 1, [AT * SECOND_US + SECOND_US]) == [span(1, 5)]
-    assert missing(span(0, 2), 1, [(AT + each) * SECOND_US for each in (1, 2)]) == []
+    assert missing_spans(span(0, 5), 1, [AT * SECOND_US + SECOND_US]) == [span(1, 5)]
+    assert missing_spans(span(0, 2), 1, [(AT + each) * SECOND_US for each in (1, 2)]) == []

@@ -64,7 +64,7 @@ def test_it_is_taken_once_for_each_dataset_kept_for_the_next_run_and_deleted(ama
     assert KINDS[kind] in left_elsewhere(amazon, again.journal.run)
     (journal,) = PROVIDER.journals(amazon.home)
     assert journal.snapshots == again.journal.snapshots
-    assert again.down() == []
+    assert again.remove_all() == []
     assert amazon.journals() == []
 
 
@@ -86,7 +86,7 @@ def test_it_is_gone_after_its_expiry_without_pgdyno(amazon: Account, kind: str) 
     rented.prolong(datetime.now(UTC) + timedelta(hours=9))
     amazon.time_comes(before + timedelta(hours=1))
     assert KINDS[kind] in left_elsewhere(amazon, rented.journal.run)
-    assert {each.expires for each in rented.existing()} == {rented.journal.expires.replace(microsecond=0)}
+    assert {each.expires for each in rented.existing_resources()} == {rented.journal.expires.replace(microsecond=0)}
     amazon.time_comes(rented.journal.expires + timedelta(minutes=15))
     amazon.time_comes(rented.journal.expires + dead_man.REPEATS_FOR)
     assert left_elsewhere(amazon, rented.journal.run) == {Kind.SECURITY_GROUP}
@@ -110,7 +110,7 @@ def test_what_amazon_refuses_at_first_is_asked_again(amazon: Account, kind: str)
     assert amazon.calls.count(TAKEN[kind]) >= 4
     assert list(amazon.snapshots.manual(amazon.rds, SERVICES[kind])) == [f"{rented.server_id(kind)}-s1"]
     rented.restore(kind, DATASET)
-    assert rented.down() == []
+    assert rented.remove_all() == []
 
 
 def test_one_that_fails_or_has_no_room_leaves_nothing_and_one_that_is_left_has_its_price(amazon: Account) -> None:
@@ -125,10 +125,10 @@ def test_one_that_fails_or_has_no_room_leaves_nothing_and_one_that_is_left_has_i
     assert not rented.has_snapshot("rds", DATASET)
     amazon.snapshots.fails = False
     rented.take_snapshot("rds", DATASET)
-    left = [each for each in rented.existing() if each.kind is Kind.DB_SNAPSHOT]
+    left = [each for each in rented.existing_resources() if each.kind is Kind.DB_SNAPSHOT]
     price = len(left) * 20 * 0.095 / 730
     assert str(hourly_costs(left, Prices(amazon.folder))).startswith(f"this costs {price:.4f} USD an hour;")
-    assert rented.down() == []
+    assert rented.remove_all() == []
 
 
 def test_its_price_is_itemised_and_in_the_ceiling(amazon: Account) -> None:

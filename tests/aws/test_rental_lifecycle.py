@@ -62,12 +62,12 @@ def test_both_kinds_come_up_as_asked_and_go_without_a_trace(amazon: Account) -> 
     assert "password" not in rented.connection("rds").dsn
     # everything bears the tags by which another machine finds it
     elsewhere = amazon.reaper("another home").find(Wanted(rented.journal.run))
-    assert [each.id for each in elsewhere] == [each.id for each in rented.existing()]
+    assert [each.id for each in elsewhere] == [each.id for each in rented.existing_resources()]
     assert {each.name for each in elsewhere} == set(amazon.left())
     until = datetime.now(UTC) + timedelta(hours=9)
     rented.prolong(until)
-    assert {each.expires for each in rented.existing()} == {until.replace(microsecond=0)}
-    assert rented.down() == []
+    assert {each.expires for each in rented.existing_resources()} == {until.replace(microsecond=0)}
+    assert rented.remove_all() == []
     assert list((amazon.home / "aws").iterdir()) == []
 
 
@@ -80,20 +80,20 @@ def test_a_released_server_goes_first_and_is_paid_no_longer(amazon: Account) -> 
     assert asked.count("rds:DeleteDBInstance") == 1
     # what belongs to it goes at the end: nobody waits for its removal
     assert "rds:DeleteDBCluster" not in asked
-    assert {each.kind for each in rented.existing()} >= {Kind.DB_CLUSTER, Kind.DB_INSTANCE}
+    assert {each.kind for each in rented.existing_resources()} >= {Kind.DB_CLUSTER, Kind.DB_INSTANCE}
     # the rest is not what a later run could use
     assert amazon.standing(rented) is None
     assert rented.journal.ready.keys() == {"rds", "aurora"}
     released, later = rented.released["aurora"], rented.released["aurora"] + timedelta(hours=10)
     load = Load(released, 3600.0, 0.0)
-    both = present(rented.accrued(later, load))
+    both = present(rented.accrued_usd(later, load))
     rented.released.clear()
-    unreleased = present(rented.accrued(later, load))
+    unreleased = present(rented.accrued_usd(later, load))
     # ten hours, and an hour of the next trial
     assert both[0] < unreleased[0]
     assert unreleased[1] - both[1] > unreleased[0] - both[0]
     rented.released["aurora"] = released
-    assert rented.down() == []
+    assert rented.remove_all() == []
 
 
 def test_each_instance_of_a_target_is_a_server(amazon: Account) -> None:
@@ -102,8 +102,8 @@ def test_each_instance_of_a_target_is_a_server(amazon: Account) -> None:
     assert rented.journal.ready.keys() == {"rds.1", "rds.2"}
     assert amazon.calls.count("rds:CreateDBInstance") == 2
     assert len({rented.server_id(name) for name in rented.journal.ready}) == 2
-    assert rented.down() == []
-    assert rented.existing() == []
+    assert rented.remove_all() == []
+    assert rented.existing_resources() == []
 
 
 GROUP = {"ec2:CreateSecurityGroup": Kind.SECURITY_GROUP}
@@ -192,13 +192,13 @@ def test_what_cannot_be_removed_is_named_and_removal_does_not_wait_for_what_it_u
     rented.up()
     amazon.denied = {"rds:DeleteDBCluster"}
     monkeypatch.setattr(removal, "USED_WITHIN_S", 0.1)
-    left = {each.resource.kind: str(each.message) for each in rented.down()}
+    left = {each.resource.kind: str(each.message) for each in rented.remove_all()}
     # the instance went, and with it the use of its parameters
     assert left.keys() == {Kind.DB_CLUSTER, Kind.SECURITY_GROUP}
     assert "permission rds:DeleteDBCluster is missing" in left[Kind.DB_CLUSTER]
     assert left[Kind.SECURITY_GROUP].endswith(": resources that remain may use it")
     amazon.denied = {"ec2:DeleteSecurityGroup"}
-    (last,) = rented.down()
+    (last,) = rented.remove_all()
     assert "permission ec2:DeleteSecurityGroup is missing" in str(last.message)
     assert amazon.journals() == [rented.journal.run]
     amazon.denied = set()

@@ -32,7 +32,7 @@ def test_an_invisible_resource_is_requested_again(amazon: Account, target: str, 
     assert amazon.dry_runs == (["ec2:RunInstances"] if made == "ec2:RunInstances" else [])
     assert (amazon.calls.count("rds:ModifyDBParameterGroup") > 1) == made.startswith("rds")
     assert max(amazon.clock.pauses) <= 15.0
-    assert rented.down() == []
+    assert rented.remove_all() == []
 
 
 def test_a_resource_that_stays_invisible_is_an_error(amazon: Account) -> None:
@@ -50,7 +50,7 @@ def test_a_change_waits_until_a_backup_is_over(amazon: Account, kind: str) -> No
     change = {"rds": "rds:ModifyDBInstance", "aurora": "rds:ModifyDBCluster"}[kind]
     assert amazon.calls.count(change) > 1
     rented.restore(kind)
-    assert rented.down() == []
+    assert rented.remove_all() == []
 
 
 @pytest.mark.parametrize(("storage", "size"), [("20GB", 30), ("400GB", 400)])

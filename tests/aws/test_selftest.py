@@ -21,7 +21,7 @@ def test_the_reference_lists_what_is_tried() -> None:
 def test_a_failed_check_has_a_reason_and_skips_the_rest() -> None:
     said: list[str] = []
     tally = Tally("ec2", said.append)
-    with tally.trying("ssh", "volumes", "insights", "expiry"):
+    with tally.try_checks("ssh", "volumes", "insights", "expiry"):
         tally.tell("ssh", True, "reached")
         raise TargetError("it has gone", hint="look again")
     tally.leave_out((each.key for each in CHECKS[:-2]), "it is over")

@@ -19,7 +19,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = [run_of(folder / "runs", hours=at, tps=500 + 100 * at, version=f"{16 + at}.1") for at in range(3)]
     runs.append(run_of(folder / "runs", plan={"name": "x", "description": MARKUP}, fingerprint=fingerprint("Slow CPU")))
     site = Site(folder / "site")
-    with site.locked():
+    with site.hold_lock():
         made = [site.make(load_run(each)) for each in runs]
         for each in made:
             site.write(each)

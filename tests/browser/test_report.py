@@ -263,7 +263,7 @@ def test_without_script_the_pictures_of_points_are_there(opened: Opens, page_tex
 @pytest.mark.long
 def test_a_hundred_trials_are_under_3_mb_and_open(opened: Opens) -> None:
     run = sweep(("pg17", "pg18"), clients=(1, 2, 4, 8, 16, 32, 64, 96, 128, 160), repeats=5, seconds=300)
-    steps = Steps.of(len(run.trials), probed=True)
+    steps = Steps.for_trials(len(run.trials), probed=True)
     width = steps.width_s(run.trials[0])
     probe_samples = {trial.number: samples(trial.number, "sda", steps.most, width) for trial in run.trials}
     text = render_html(run, "here", Extras([], compare(within(run, "target", Metric.TPS)), probe_samples=probe_samples))

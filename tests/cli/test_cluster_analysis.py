@@ -16,7 +16,7 @@ import pytest
 from pgdyno.commands.analyse import analyse
 from pgdyno.commands.import_export import import_
 from pgdyno.commands.report import report
-from pgdyno.commands.support.each_run import Lost, over
+from pgdyno.commands.support.each_run import Lost, executor_for
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.report.export import to_csv
 from pgdyno.store import find_run, load_run
@@ -47,7 +47,7 @@ def runs(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     for at in range(6):
         run = run_of(made[at // 4], hours=at, tps=400 + 50 * at, version=f"1{at}.1")
         if at < 4:
-            upload(run, Address.of("s3://bench/runs"))
+            upload(run, Address.parse("s3://bench/runs"))
     bucket.put("runs/20261120T110000Z-half/trials/0001-x/trial.json")
     return ["s3://bench/runs", str(made[1])]
 
@@ -138,7 +138,7 @@ def ended(folder: Path, number: int) -> int:
 
 def test_an_error_is_the_one_that_was_raised() -> None:
     for place in (HERE, THERE):
-        with over(place) as way:
+        with executor_for(place) as way:
             found = way(squared, range(10))
             assert [next(found) for _ in range(3)] == [0, 1, 4]
             with pytest.raises(StoreError, match="cannot square 3") as raised:
@@ -147,7 +147,7 @@ def test_an_error_is_the_one_that_was_raised() -> None:
 
 
 def test_work_that_kills_its_process_is_lost_and_the_rest_continues(tmp_path: Path) -> None:
-    with over(THERE) as way:
+    with executor_for(THERE) as way:
         found = list(way(partial(ended, tmp_path), range(8)))
     assert [each for each in found if not isinstance(each, Lost)] == [0, 1, 2, 4, 5, 6, 7]
     assert isinstance(found[3], Lost)

@@ -92,7 +92,7 @@ def test_folders_with_other_content_and_damaged_runs_are_named_and_left_as_they_
 
 
 def publish_one(site: Site, run: RunData) -> None:
-    with site.locked():
+    with site.hold_lock():
         made = site.make(run)
         site.write(made)
         site.finish([made.entry])

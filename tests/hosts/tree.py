@@ -59,7 +59,7 @@ def image(home: Home, release: str = "bookworm") -> Image:
     name = f"{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     place = home.root / "hosts" / name
     place.parent.mkdir(exist_ok=True)
-    with home.locked(f"host-{name}", SilentProgress(), "a tree that another test makes"):
+    with home.hold_lock(f"host-{name}", SilentProgress(), "a tree that another test makes"):
         if not place.exists():
             _make(release, place)
     return Image(place)

@@ -108,7 +108,7 @@ def test_a_host_from_its_user_data_to_its_end(amazon: Simulator, hosts: BootedHo
         another_run_changes_nothing(host)
     it_ends_itself_when_its_tag_says_so(machine, host, hosts)
     amazon.machines.shut_down(machine)
-    assert rented.down() == []
+    assert rented.remove_all() == []
     assert amazon.left() == []
 
 
@@ -257,7 +257,7 @@ def test_a_failed_set_up_is_reported(
         with pytest.raises(TargetError) as caught:
             rented.up()
     assert re.search("target ec2: the host [0-9.]+ could not be set up: " + said, caught.value.message)
-    assert rented.down() == []
+    assert rented.remove_all() == []
     assert amazon.left() == []
 
 
@@ -271,5 +271,5 @@ def test_debians_own_packages(amazon: Simulator, hosts: BootedHosts, scratch: Pa
         assert connection.info.port == 6000
     assert host.run("apt-cache policy postgresql-15 | grep -c pgdg", check=False) == "0"
     assert rented.connection("ec2").ssh is not None
-    assert rented.down() == []
+    assert rented.remove_all() == []
     assert amazon.left() == []

@@ -326,7 +326,7 @@ def test_selftest_makes_the_database_anew_from_a_snapshot(
         try_restore(Tally(kind, said.append), rental, tried)
         assert said[1:] == ["WRONG: restore: from loaded, with work_mem of 4MB"]
     finally:
-        assert rental.down() == []
+        assert rental.remove_all() == []
     assert amazon.simulator.left() == ["theirs"]
 
 

@@ -67,7 +67,9 @@ def folder(tmp_path: Path) -> Path:
 
 def dataset(folder: Path, sql: list[Any] = FILES, **swept: str) -> Dataset:
     section = {"scripts": ["x.sql"], "dataset": {"name": "shop", "sql": sql, "variables": VARIABLES}}
-    return present(Dataset.of(Workload.model_validate(section), Point(clients=1, scale=1, variables=swept), folder))
+    return present(
+        Dataset.for_point(Workload.model_validate(section), Point(clients=1, scale=1, variables=swept), folder)
+    )
 
 
 def load_steps(done: Preparation) -> list[str | None]:

@@ -57,7 +57,7 @@ def load(
     events: list[Event] = []
     with (
         (folder / "engine.log").open("w+b") as errors,
-        cluster.running(find_engine(), [*OPTIONS, *options], environment, errors, folder) as (process, stream),
+        cluster.run_engine(find_engine(), [*OPTIONS, *options], environment, errors, folder) as (process, stream),
     ):
         for event in stream:
             events.append(event)

@@ -13,7 +13,7 @@ import pytest
 
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
-from pgdyno.store.duckdb_session import reading
+from pgdyno.store.duckdb_session import table_function
 
 START = datetime(2026, 11, 23, 10, tzinfo=UTC)
 KEPT = Options(values=Values.KEPT)
@@ -168,6 +168,6 @@ def captured(folder: Path, *logs: str | bytes | Log, suffix: str = ".log", **opt
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     # a database for each call would take a tenth of a capture's time
-    found = duckdb.execute(f"FROM {reading('read_parquet', [folder / STATEMENTS_FILE])}")
+    found = duckdb.execute(f"FROM {table_function('read_parquet', [folder / STATEMENTS_FILE])}")
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]

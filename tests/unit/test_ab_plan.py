@@ -13,7 +13,7 @@ from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.effect.read_only import first_escape
 from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError, UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.ab_plan import Question, ab_plan, fitted
+from pgdyno.plan.ab_plan import Question, ab_plan, question_of_plan
 from pgdyno.plan.loaded_plan import load_text
 from pgdyno.plan.output.new import write_new_plan
 from pgdyno.plan.trials import planned_trials
@@ -454,8 +454,8 @@ def test_the_saved_plan_is_the_one_that_fits_the_budget(folder: Path) -> None:
     # a fitted question keeps its values
     asked = Question(versions=["18"], settings=[r"search_path=a\, b,c"], duration="1m")
     plan = load_text(ab_plan(asked, folder), folder, "ab").plan
-    assert load_text(ab_plan(fitted(asked, plan), folder), folder, "ab").plan == plan
-    assert fitted(asked, plan).duration == "1m"
+    assert load_text(ab_plan(question_of_plan(asked, plan), folder), folder, "ab").plan == plan
+    assert question_of_plan(asked, plan).duration == "1m"
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(folder: Path) -> None:

@@ -172,7 +172,7 @@ def test_b_vs_a_is_the_inverse_of_a_vs_b(figures: list[tuple[float, float]], pai
     a, b = (list(values) for values in zip(*figures, strict=True))
     first, second = (only(arms_of(each, metric=metric, paired=paired)) for each in ((a, b), (b, a)))
     # log(b) - log(a) and log(a) - log(b) are exact negatives, and so is all that follows
-    assert present(second.interval) == present(first.interval).negated()
+    assert present(second.interval) == present(first.interval).inverse()
     assert second.verdict is MIRROR.get(first.verdict, first.verdict)
     assert (second.detectable, second.new_run_pairs) == (first.detectable, first.new_run_pairs)
 

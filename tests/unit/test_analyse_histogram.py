@@ -41,7 +41,7 @@ def test_a_percentile_of_a_merge_is_that_of_all_values_together(one: list[int], 
 def test_no_percentile_is_beyond_the_least_and_the_greatest(one: list[int], other: list[int]) -> None:
     least, most = min(*one, *other), max(*one, *other)
     histogram = merged(hdr(one).encode(), hdr(other).encode())
-    within = histogram.within(least, most)
+    within = histogram.with_bounds(least, most)
     assert (within.count, within.max_ns, within.percentile_ns(100)) == (histogram.count, most, most)
     found = within.percentiles_ns([0, 1, 50, 90, 99, 99.99, 100])
     assert found == sorted(found)
@@ -51,7 +51,7 @@ def test_no_percentile_is_beyond_the_least_and_the_greatest(one: list[int], othe
 
 def test_latencies_above_an_hour_are_as_long_as_they_were() -> None:
     # the engine's histogram ends at an hour; what is exact are the least and the greatest
-    within = merged(hdr([HIGHEST_NS] * 3).encode()).within(2 * HIGHEST_NS, 3 * HIGHEST_NS)
+    within = merged(hdr([HIGHEST_NS] * 3).encode()).with_bounds(2 * HIGHEST_NS, 3 * HIGHEST_NS)
     assert within.percentiles_ns([50, 100]) == [2 * HIGHEST_NS] * 2
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pgdyno.analyse.scaling import NotFitted, ScalingCurve, UslFit, fit_curve, fit_usl, knee, scaling, usl
-from pgdyno.analyse.series import Series, following, heading, label, varying
+from pgdyno.analyse.series import Series, dependent_parameters, heading, label, varying_parameters
 from pgdyno.analyse.summary import summarise
 from pgdyno.records import Point
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, swept
@@ -84,9 +84,9 @@ def test_settings_rates_and_variables_split_series() -> None:
 
 def test_labels_name_what_varies() -> None:
     one, other = Series("pg18", 1, "simple", 10), Series("pg18", 2, "prepared", 10)
-    assert varying([one, other]) == ["protocol", "workers"]
-    assert label(one, varying([one, other])) == "simple, 1 worker"
-    assert label(other, varying([one, other])) == "prepared, 2 workers"
+    assert varying_parameters([one, other]) == ["protocol", "workers"]
+    assert label(one, varying_parameters([one, other])) == "simple, 1 worker"
+    assert label(other, varying_parameters([one, other])) == "prepared, 2 workers"
     assert label(Series("pg18"), []) == "pg18"
     unknown = Series("pg18", None, "simple", 10)
     assert label(unknown, ["target", "scale", "workers"]) == "pg18, scale 10, workers by default"
@@ -94,7 +94,7 @@ def test_labels_name_what_varies() -> None:
         Series("pg18", rate=None, settings=(("work_mem", "4MB"),)),
         Series("pg18", rate=1500.0, variables=(("range", "10"),)),
     ]
-    names = varying(series)
+    names = varying_parameters(series)
     assert names == ["rate", "settings.work_mem", "variables.range"]
     assert [label(each, names) for each in series] == [
         "closed loop, work_mem 4MB, range by default",
@@ -107,20 +107,20 @@ def test_labels_name_what_varies() -> None:
 def test_parameters_computed_from_the_clients_do_not_split_a_curve() -> None:
     sweep = {"clients": [2, 4], "workers": ["clients / 2"], "settings": {"max_connections": ["clients + 9"]}}
     points = [Point(clients=n, workers=n // 2, settings={"max_connections": str(n + 9)}) for n in (2, 4)]
-    assert following({"sweep": sweep}, points) == {"workers", "settings.max_connections"}
+    assert dependent_parameters({"sweep": sweep}, points) == {"workers", "settings.max_connections"}
     (curve,) = scaling(summarise(swept(points, sweep)))
     assert [(point.clients, point.summary.point.workers) for point in curve.points] == [(2, 1), (4, 2)]
     # points that would become one stay apart
     points = [Point(clients=4, workers=2), Point(clients=4, workers=4)]
-    assert following({"sweep": {"clients": [4], "workers": ["clients / 2"]}}, points) == frozenset()
+    assert dependent_parameters({"sweep": {"clients": [4], "workers": ["clients / 2"]}}, points) == frozenset()
     assert len(summarise(swept(points, {"workers": ["clients / 2"]}))) == 2
     # values that are listed split also where each has clients of its own
     sweep = {"clients": [1], "scale": [10], "settings": {"work_mem": ["4MB"]}}
     points = [Point(clients=n, scale=10 * n, settings={"work_mem": f"{4 * n}MB"}) for n in (1, 2)]
-    assert following({"sweep": sweep}, points) == frozenset()
+    assert dependent_parameters({"sweep": sweep}, points) == frozenset()
     # runs without a plan have nothing that follows
-    assert following({}, [Point(clients=1)]) == frozenset()
-    assert following({"sweep": {"clients": [1], "workers": None}}, [Point(clients=1)]) == frozenset()
+    assert dependent_parameters({}, [Point(clients=1)]) == frozenset()
+    assert dependent_parameters({"sweep": {"clients": [1], "workers": None}}, [Point(clients=1)]) == frozenset()
 
 
 # ---- the Universal Scalability Law ----
@@ -146,7 +146,7 @@ def test_without_noise_the_parameters_come_back() -> None:
     assert found.contention.fitted == pytest.approx(0.03)
     assert found.coherency.fitted == pytest.approx(2e-4)
     assert found.peak_clients.fitted == pytest.approx(np.sqrt(0.97 / 2e-4))
-    assert found.at(64) == pytest.approx(usl(np.array([64.0]), 950, 0.03, 2e-4)[0])
+    assert found.rate_at(64) == pytest.approx(usl(np.array([64.0]), 950, 0.03, 2e-4)[0])
     assert found.largest_error < 1e-9
 
 

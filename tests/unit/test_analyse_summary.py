@@ -177,7 +177,7 @@ def test_a_timeline_adds_scripts_and_leaves_out_drain_and_scraps() -> None:
     # a phase that does not count is no warm-up later
     run.rows[2] = [interval_row(2, at, phase, 10) for at, phase in enumerate((WARM_UP, WARM_UP, MEASURE, WARM_UP))]
     timeline = trial_timeline(run, 2)
-    assert (timeline.warmup_end_s, len(timeline.measured())) == (2, 1)
+    assert (timeline.warmup_end_s, len(timeline.measured_seconds())) == (2, 1)
 
 
 def test_the_p99_of_a_second_is_that_of_its_scripts_together() -> None:

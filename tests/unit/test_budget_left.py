@@ -43,8 +43,8 @@ class Run:
         self.now_s += seconds + load_s
         prepared = Preparation(method="vacuum", seconds=load_s, steps=[PrepareStep(name="load", seconds=load_s)])
         told = {name: getattr(trial, name) for name in ("slug", "target", "point", "repeat")}
-        self.left.ended([trial_record(trial.number, **told, prepare=prepared)])
-        return self.left.fitting(self.trials)
+        self.left.note_ended([trial_record(trial.number, **told, prepare=prepared)])
+        return self.left.select_fitting(self.trials)
 
     def end_by(self, step: Callable[[], None], *fine_s: float, late_s: float) -> BudgetUsedError:
         """Takes `step` after each of these times; it raises after the last."""
@@ -59,7 +59,7 @@ class Run:
 
 def test_keeps_every_trial_while_they_fit() -> None:
     run = Run(plan(), 150)
-    assert run.left.fitting(run.trials) == (run.trials, None)
+    assert run.left.select_fitting(run.trials) == (run.trials, None)
     assert run.measure(11) == (run.trials, None)
     assert not run.left.is_used_up
 
@@ -145,19 +145,19 @@ def test_the_steps_of_a_trial_that_is_measured_take_their_time() -> None:
     run = Run(plan(), 60)
     left = run.left
     left.begins(run.trials[:1])
-    with left.preparing():
+    with left.preparation():
         run.now_s += 50
         left.check()
     run.now_s += 100
     left.check()
     left.check_load(1000, 1.0, 900.0)
-    with left.preparing(), pytest.raises(BudgetUsedError):
+    with left.preparation(), pytest.raises(BudgetUsedError):
         left.check()
 
 
 def test_a_load_continues_unless_it_would_overrun() -> None:
     run = Run(plan(), 60)
-    with run.left.preparing():
+    with run.left.preparation():
         for second in range(20):
             run.now_s += 1
             run.left.check_load(20_000, 1000.0, 19.0 - second)

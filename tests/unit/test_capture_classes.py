@@ -9,7 +9,7 @@ from pgdyno.capture import statement_classes
 from pgdyno.capture.folder import read_capture, write_capture
 from pgdyno.capture.left_out import lacks
 from pgdyno.capture.parser import LONGEST, parse, without_constants
-from pgdyno.capture.statement_classes import ClassTexts, fitting
+from pgdyno.capture.statement_classes import ClassTexts, select_fitting_classes
 from pgdyno.plan.reading.replayed_capture import LARGEST_BYTES, read_replayed
 from pgdyno.records.capture import CAPTURE_FILE, CUT_OFF, OTHER_STATEMENTS, Source, StatementClass, as_reported
 from pgdyno.store.safe_files import MOST_RECORD_BYTES
@@ -119,11 +119,11 @@ def test_a_text_that_does_not_fit_leaves_room_for_shorter_ones(monkeypatch: pyte
 def test_classes_of_statistics_that_do_not_fit_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statement_classes, "MOST_BYTES", 1000)
     classes = [StatementClass(text=f"SELECT {name}", calls=7, rows=5, total_us=2.5) for name in "abcd"]
-    assert fitting(classes) == (
+    assert select_fitting_classes(classes) == (
         [*classes[:2], StatementClass(text=OTHER_STATEMENTS, calls=14, rows=10, total_us=5.0)],
         14,
     )
-    assert fitting(classes[:2]) == (classes[:2], 0)
+    assert select_fitting_classes(classes[:2]) == (classes[:2], 0)
 
 
 def test_classes_that_a_replay_does_not_report_are_one_with_these(monkeypatch: pytest.MonkeyPatch) -> None:

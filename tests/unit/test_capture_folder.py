@@ -17,7 +17,7 @@ from pgdyno.plan import load_plan
 from pgdyno.plan.values import LONGEST_NAME
 from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import Capture, Ended, LeftOut, Source, StatementClass, Values, Wait
-from pgdyno.report.translation import Language, translated, use_language
+from pgdyno.report.translation import Language, translate, use_language
 from tests.unit import capture_sample
 from tests.unit.capture_sample import capture
 
@@ -31,7 +31,7 @@ def written(folder: Path, found: Capture) -> Path:
 
 
 def test_a_capture_is_read_as_it_was_written(tmp_path: Path) -> None:
-    found = capture(database="shop", ended=Ended.LIMIT, notes=[KeptMessage.of(Message("a", "note {n}", n=1))])
+    found = capture(database="shop", ended=Ended.LIMIT, notes=[KeptMessage.from_message(Message("a", "note {n}", n=1))])
     folder = written(tmp_path / "shop", found)
     assert read_capture(folder) == found
     assert {path.name for path in folder.iterdir()} == {"capture.json", "capture.parquet", "plan.toml", "README.md"}
@@ -55,7 +55,7 @@ def test_the_readme_says_what_was_seen_and_what_was_not() -> None:
             waits=[Wait(wait="Lock:tuple", sessions=1.5)],
             left_out=[LeftOut(reason="copy-data", count=1180, first="a.csv:7")],
             ended=Ended.INTERRUPTED,
-            notes=[KeptMessage.of(Message("log-x", "log_lock_waits = off: it has no lock waits"))],
+            notes=[KeptMessage.from_message(Message("log-x", "log_lock_waits = off: it has no lock waits"))],
             statements=[StatementClass(text="SELECT '`|\x1b[31m'\nFROM t", calls=3, total_us=3000.0)],
         )
     )
@@ -80,7 +80,7 @@ def test_what_a_capture_lacks_is_said_in_the_language_of_a_report() -> None:
             LeftOut(reason="background", count=7),
             LeftOut(reason="of-later", count=2),
         ],
-        notes=[KeptMessage.of(note)],
+        notes=[KeptMessage.from_message(note)],
     )
     assert [str(each) for each in lacks(found)] == [
         "capture: COPY from the client: a log does not have its rows (1,180)",
@@ -88,7 +88,7 @@ def test_what_a_capture_lacks_is_said_in_the_language_of_a_report() -> None:
         "capture: log_lock_waits = off: x",
     ]
     with use_language(Language.KOREAN):
-        assert translated(lacks(found)[0]) == "캡처: 클라이언트의 COPY: 로그에는 그 행이 없습니다 (1,180)"
+        assert translate(lacks(found)[0]) == "캡처: 클라이언트의 COPY: 로그에는 그 행이 없습니다 (1,180)"
 
 
 def test_a_capture_of_statistics_has_no_plan_to_replay(tmp_path: Path) -> None:

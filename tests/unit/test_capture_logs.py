@@ -395,8 +395,8 @@ def test_each_usual_prefix_is_recognised(text: str) -> None:
     line = re.sub("%([a-z])", lambda match: values[match[1]], text) + "LOG:  duration: 1.0 ms  statement: SELECT 1"
     found = present(recognise_prefix(f"{line}\n" * 3))
     # the first of several that say the same of such a line
-    groups = LinePrefix.of(text).groups
-    header, own = (present(re.match(each.first_line(), line)) for each in (found, LinePrefix.of(text)))
+    groups = LinePrefix.parse(text).groups
+    header, own = (present(re.match(each.first_line(), line)) for each in (found, LinePrefix.parse(text)))
     assert {name: header[found.groups.index(name) + 1] for name in groups} == {
         name: own[groups.index(name) + 1] for name in groups
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.experiment.search.cheapest_order import Verdict
-from pgdyno.experiment.search.cheapest_search import CheapestSearch, families_of, measured
+from pgdyno.experiment.search.cheapest_search import CheapestSearch, families_of, summarise_trials
 from pgdyno.plan import Plan, planned_trials
 from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.plan.time_budget.time_and_disk import trial_count
@@ -78,7 +78,7 @@ def searched(plan: Plan, p99_ms: Mapping[str, Sequence[float]]) -> tuple[Cheapes
     records: list[TrialRecord] = []
     order: list[str] = []
     while True:
-        search = CheapestSearch.of(plan, present(plan.price), records)
+        search = CheapestSearch.from_records(plan, present(plan.price), records)
         target = search.next()
         if target is None:
             return search, order
@@ -148,28 +148,28 @@ def test_intervals_decide() -> None:
         # both miss: the share decides, as the latency counts only what succeeded
         ((20, 21, 22), (700, 720, 740), Verdict.FAILED, "67.0 to 77.0 % of the transactions due succeeded"),
     ):
-        found = present(measured(trials("s", *p99_ms, served=served), "p99 < 10ms", ["tpcb-like"], 3))
+        found = present(summarise_trials(trials("s", *p99_ms, served=served), "p99 < 10ms", ["tpcb-like"], 3))
         assert (found.verdict, found.trials) == (verdict, 3)
-        assert words in str(found.why())
+        assert words in str(found.deciding_figure())
 
 
 def test_a_target_of_several_scripts_keeps_the_promise_if_each_does() -> None:
     own = trials("s", 5, 5, 5)
     scripts = ["tpcb-like", "select-only@9"]
     # the sample has a p99 of 8 ms and of 2 ms by script
-    kept = present(measured(own, {"tpcb-like": "p99 < 10ms", "select-only": "p99 < 3ms"}, scripts, 3))
+    kept = present(summarise_trials(own, {"tpcb-like": "p99 < 10ms", "select-only": "p99 < 3ms"}, scripts, 3))
     assert kept.verdict is Verdict.KEPT
     assert present(kept.latency).limited.limit == 10e6
-    failed = present(measured(own, {"tpcb-like": "p99 < 10ms", "select-only": "p99 < 1ms"}, scripts, 3))
+    failed = present(summarise_trials(own, {"tpcb-like": "p99 < 10ms", "select-only": "p99 < 1ms"}, scripts, 3))
     assert failed.verdict is Verdict.FAILED
     assert present(failed.latency).limited.limit == 1e6
 
 
 def test_a_failed_trial_decides_nothing_and_needs_no_others() -> None:
-    assert measured(trials("s", 5, 5), "p99 < 10ms", [], 3) is None
-    found = present(measured(trials("s", 50, failed=True), "p99 < 10ms", [], 3))
+    assert summarise_trials(trials("s", 5, 5), "p99 < 10ms", [], 3) is None
+    found = present(summarise_trials(trials("s", 50, failed=True), "p99 < 10ms", [], 3))
     assert (found.verdict, found.trials) == (Verdict.UNMEASURED, 1)
-    assert str(found.why()) == "a trial failed: failed"
+    assert str(found.deciding_figure()) == "a trial failed: failed"
 
 
 # ---- the answer ----

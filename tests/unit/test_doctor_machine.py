@@ -177,7 +177,7 @@ def test_load(tmp_path: Path) -> None:
     ],
 )
 def test_other_programs(tmp_path: Path, files: dict[str, str], verdict: str, found: str) -> None:
-    check = machine.others(tree(tmp_path, OWN | files), 11)
+    check = machine.other_processes(tree(tmp_path, OWN | files), 11)
     assert check.verdict == verdict
     assert found in ("nothing", check.found)
 
@@ -232,7 +232,7 @@ def test_what_the_kernel_does_not_tell_is_unknown(tmp_path: Path) -> None:
     checks = [
         cpu.cores(system, sets), cpu.steal(system, None, None), cpu.source(system), memory.swap(system),
         memory.size(system, sets), memory.dataset(system, sets), memory.transparent(system),
-        memory.huge_pages(system, sets), machine.load(system, None, None), machine.others(system, 11),
+        memory.huge_pages(system, sets), machine.load(system, None, None), machine.other_processes(system, 11),
         machine.open_files(system, sets), storage.file_system(system, place), storage.mount_options(system, place),
     ]  # fmt: skip
     assert {check.id: check.verdict for check in checks if check.verdict != "unknown"} == {}

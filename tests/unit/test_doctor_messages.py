@@ -12,7 +12,7 @@ from pgdyno.doctor.generator import Ceiling
 from pgdyno.doctor.storage import SyncTime
 from pgdyno.messages import Message, message_json
 from pgdyno.records import Check, CheckVerdict
-from pgdyno.report.translation import Language, translated, use_language
+from pgdyno.report.translation import Language, translate, use_language
 from tests.unit.audit_sample import own
 
 PLACE = Place(Path("/data"), ("data of pg18",), bytes=100 << 30)
@@ -30,8 +30,8 @@ def test_a_check_is_stored_with_its_messages(check: Check) -> None:
     stored = Check.model_validate_json(check.model_dump_json())
     assert (str(stored.state), str(stored.consequence)) == (check.found, check.means)
     with use_language(Language.KOREAN):
-        assert translated(stored.state) != check.found
-        assert translated(stored.consequence) != check.means
+        assert translate(stored.state) != check.found
+        assert translate(stored.consequence) != check.means
 
 
 def test_programs_read_ids_and_parameters() -> None:

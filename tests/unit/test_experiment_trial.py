@@ -68,17 +68,17 @@ def test_the_first_trial_that_finished_decides_for_its_load() -> None:
     other = trial(16, POINT.model_copy(update={"clients": 64}))
     swept = trial(4, POINT.model_copy(update={"settings": {"work_mem": "64MB"}}))
     known = KnownWorkers([failed, other, swept, trial(2)])
-    assert known.of(POINT) == 4
-    assert known.of(POINT.model_copy(update={"settings": {"work_mem": "4MB"}})) == 4
-    assert known.of(POINT.model_copy(update={"clients": 64})) == 16
-    assert known.of(POINT.model_copy(update={"rate": 100.0})) is None
+    assert known.count_for(POINT) == 4
+    assert known.count_for(POINT.model_copy(update={"settings": {"work_mem": "4MB"}})) == 4
+    assert known.count_for(POINT.model_copy(update={"clients": 64})) == 16
+    assert known.count_for(POINT.model_copy(update={"rate": 100.0})) is None
 
 
 def test_several_generators_have_no_common_number() -> None:
     record = trial(4)
     host = GeneratorHost.model_construct(name="a")
     several = record.model_copy(update={"generator": present(record.generator).model_copy(update={"hosts": [host]})})
-    assert KnownWorkers([several]).of(POINT) is None
+    assert KnownWorkers([several]).count_for(POINT) is None
 
 
 def test_a_known_number_is_asked_for_unless_the_plan_has_one(tmp_path: Path) -> None:

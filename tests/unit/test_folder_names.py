@@ -14,7 +14,7 @@ from pgdyno.importers.pgbench_logs.read_log import LogKind, read_log
 from pgdyno.records import PlacedLines
 from pgdyno.records.capture import STATEMENTS_FILE
 from pgdyno.store import RunFolder, load_run, query
-from pgdyno.store.duckdb_session import quote_text, reading, reading_below
+from pgdyno.store.duckdb_session import quote_text, reading_below, table_function
 from pgdyno.store.probe_queries import probe_averages
 from pgdyno.store.probe_tables import AMOUNTS, rows_within, write_probed
 from pgdyno.synthesise.transactions import CapturedStatements
@@ -158,6 +158,6 @@ def test_sql_of_files_has_one_quoted_pattern_each() -> None:
     assert reading_below("s3://bucket/run", "*.parquet") == "'s3://bucket/run/*.parquet'"
     assert reading_below("s3://bucket/run[1]", "*.parquet") == "'s3://bucket/run[[]1]/*.parquet'"
     assert reading_below("n=1", "*.parquet") == "read_parquet('n=1/*.parquet', hive_partitioning = false)"
-    assert reading("read_parquet", [Path("a'b"), Path("/c?")], "union_by_name = true") == (
+    assert table_function("read_parquet", [Path("a'b"), Path("/c?")], "union_by_name = true") == (
         "read_parquet(['a''b', '/c[?]'], hive_partitioning = false, union_by_name = true)"
     )

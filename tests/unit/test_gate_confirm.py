@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def suspected(folder: Path) -> tuple[Gate, Compared, ComparedRuns]:
     name = stored(folder / "runs", {"pg17": 600.0, "pg18": 500.0}, 8)
     what = Compared(name, None, folder / "runs", None, "target", "pg17", None)
-    runs = ComparedRuns.of(what)
+    runs = ComparedRuns.read(what)
     (arms,) = runs.arms()
     return gate(arms, 0.03), what, runs
 
@@ -34,7 +34,7 @@ def test_the_second_measurement_decides(
     assert judged.verdict is GateVerdict.REGRESSION
     monkeypatch.setattr(gate_confirmation, "_plan_of", lambda *_: None)
     monkeypatch.setattr(gate_confirmation, "_measure", lambda *_, **__: Path(again))
-    found = gate_confirmation.confirmed(judged, what, runs, json=True)
+    found = gate_confirmation.confirm_gate(judged, what, runs, json=True)
     assert found.judged.verdict is verdict
     confirmed = int(verdict is GateVerdict.REGRESSION)
     assert f"{confirmed} of 1 suspected regressions confirmed" in str(found.notes[0])
@@ -47,7 +47,7 @@ def test_a_regression_that_cannot_be_measured_again_stands(tmp_path: Path, monke
     judged, what, runs = suspected(tmp_path)
     monkeypatch.setattr(gate_confirmation, "_plan_of", lambda *_: None)
     monkeypatch.setattr(gate_confirmation, "_measure", fails)
-    found = gate_confirmation.confirmed(judged, what, runs, json=True)
+    found = gate_confirmation.confirm_gate(judged, what, runs, json=True)
     assert found.judged.verdict is GateVerdict.REGRESSION
     assert "still counts: no server" in str(found.notes[0])
 
@@ -56,7 +56,7 @@ def test_runs_on_object_storage_are_not_repeated(tmp_path: Path) -> None:
     judged, what, runs = suspected(tmp_path)
     remote = Compared("s3://bucket/run", None, what.runs, None, "target", "pg17", None)
     with pytest.raises(PgdynoError, match="object storage"):
-        gate_confirmation.confirmed(judged, remote, runs, json=True)
+        gate_confirmation.confirm_gate(judged, remote, runs, json=True)
 
 
 def test_confirmation_makes_false_alarms_rare_where_instances_differ() -> None:

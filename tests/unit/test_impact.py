@@ -140,7 +140,7 @@ def test_a_load_is_steady_and_as_before_by_several_seconds() -> None:
     during = [second(at, 100, 50) for at in range(10, 14)]
     after = [*calm, *during, *(second(at, 100, 6) for at in range(14, 17))]
     for is_open, last in ((True, 14_000_000), (False, 10_000_000)):
-        before = LevelBefore.of(calm, is_open=is_open)
+        before = LevelBefore.from_events(calm, is_open=is_open)
         assert before.reached_us(after[:16], 10_000_000) == (None if is_open else last)
         assert before.reached_us(after, 10_000_000) == last
 

@@ -14,7 +14,7 @@ from pgdyno.records.base import VALUE_FORMAT
 from pgdyno.report.export import markdown_of
 from pgdyno.report.report_content import NO_EXTRAS, digest, notes
 from pgdyno.report.several_runs import unite_runs
-from pgdyno.report.translation import Language, translated, use_language
+from pgdyno.report.translation import Language, translate, use_language
 from tests.present import present
 from tests.unit.report_sample import SampleRun, sweep
 
@@ -31,14 +31,14 @@ IN_KOREAN = "예산에 맞추려고 pgdyno가 측정점 6개 중 3개를 제외�
 def with_notes(*noted: Message | str, run: str = "quick-1") -> SampleRun:
     """A run whose notes are messages, or sentences of an earlier version."""
     of = sweep(("pg17",))
-    details = [KeptMessage.of(each) for each in noted if isinstance(each, Message)]
+    details = [KeptMessage.from_message(each) for each in noted if isinstance(each, Message)]
     told = {"notes": [str(each) for each in noted], "note_details": details, "run": run}
     of.manifest = Manifest.model_validate_json(of.manifest.model_copy(update=told).model_dump_json())
     return of
 
 
 def test_a_message_within_a_message_is_kept() -> None:
-    kept = KeptMessage.of(DROPPED)
+    kept = KeptMessage.from_message(DROPPED)
     message = KeptMessage.model_validate_json(kept.model_dump_json()).message
     assert (str(message), message.parameters) == (str(DROPPED), DROPPED.parameters)
     # an earlier version kept its sentence
@@ -84,7 +84,7 @@ def test_notes_of_several_runs_have_the_run_and_their_ids() -> None:
 )
 def test_a_template_that_does_not_fit_is_refused(changed: dict[str, object]) -> None:
     counted = Message("dropped", "{count} of {points}: {took}", "{count} of {points}: {took}", **DROPPED.parameters)
-    stored = KeptMessage.of(counted).model_dump(mode="json") | changed
+    stored = KeptMessage.from_message(counted).model_dump(mode="json") | changed
     with pytest.raises(ValidationError):
         KeptMessage.model_validate(stored)
 
@@ -130,4 +130,4 @@ def test_the_number_of_trials_chooses_the_sentence_without_a_count() -> None:
     ):
         message = Message("off", "off in {trials} trial", "off in {trials} trials", **parameters)
         with use_language(Language.ENGLISH):
-            assert str(message) == translated(message) == f"off in {said}"
+            assert str(message) == translate(message) == f"off in {said}"

@@ -361,7 +361,7 @@ def test_a_server_beside_a_run_ends_when_nobody_needs_it(run: Path) -> None:
     assert not after(10 * IDLE_S)
     watching[0] = 0
     assert not after(IDLE_S / 2)
-    idle.asked()
+    idle.note_request()
     assert not after(IDLE_S)
     assert after(1)
 

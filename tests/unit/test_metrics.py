@@ -65,7 +65,7 @@ def test_scales_are_those_of_the_csv(workload: dict[str, object], scale: int | N
 
 
 def test_names_have_base_units() -> None:
-    families = {(each.name, each.type, each.unit, each.factor) for each in CATALOGUE.all()}
+    families = {(each.name, each.type, each.unit, each.factor) for each in CATALOGUE.families()}
     assert families == {
         ("pgdyno_cpu_user_ratio", "gauge", "ratio", 1.0),
         ("pgdyno_cpu_steal_ratio", "gauge", "ratio", 1.0),
@@ -79,7 +79,7 @@ def test_names_have_base_units() -> None:
 def test_all_of_the_probe_s_metrics_have_names_of_their_own() -> None:
     program = locate("pgprobe", "PGDYNO_PGPROBE", "the probe")
     described = subprocess.run([program, "--describe"], capture_output=True, text=True, check=True).stdout
-    names = [each.name for each in Catalogue(described).all()]
+    names = [each.name for each in Catalogue(described).families()]
     assert len(names) > 100
     assert len(names) == len(set(names))
     assert not [name for name in names if name.endswith(("_total", "_info", "_bucket", "_count", "_sum", "_created"))]

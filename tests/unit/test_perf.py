@@ -20,7 +20,7 @@ from pgdyno.probe.perf import (
     fold,
     lines_of,
     read_stacks,
-    recording,
+    record_samples,
 )
 
 
@@ -37,7 +37,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
 
 
 def record(folder: Path, *pids: int) -> None:
-    with recording(list(pids or [os.getpid()]), folder / "perf.data", folder / "perf.log"):
+    with record_samples(list(pids or [os.getpid()]), folder / "perf.data", folder / "perf.log"):
         pass
 
 
@@ -95,7 +95,7 @@ def test_a_perf_that_does_not_end_is_killed(
     write(f"echo $$ > {tmp_path}/pid; {says or ':'}; exec sleep 1000")
 
     def run() -> None:
-        with recording([os.getpid()], tmp_path / "perf.data", tmp_path / "perf.log"):
+        with record_samples([os.getpid()], tmp_path / "perf.data", tmp_path / "perf.log"):
             if not limit:
                 raise KeyboardInterrupt(message)
 

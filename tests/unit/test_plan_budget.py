@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pgdyno.analyse.series import following
+from pgdyno.analyse.series import dependent_parameters
 from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.doctor import System
 from pgdyno.errors import UsageError
@@ -259,7 +259,7 @@ def test_values_computed_from_the_clients_stay_computed() -> None:
     fitted = fit(plan(sweep=sweep), room(90)).plan
     assert 1 < len(fitted.points()) < 8
     assert fitted.sweep.workers == ["max(1, clients / 2)"]
-    assert following(fitted.as_resolved(), fitted.points()) == {"workers", "settings.max_connections"}
+    assert dependent_parameters(fitted.as_resolved(), fitted.points()) == {"workers", "settings.max_connections"}
     assert {point.settings["work_mem"] for point in fitted.points()} == {"8MB"}
 
 

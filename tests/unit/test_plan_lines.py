@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgdyno.plan.plan_document import KeyPath, dotted, key_lines, nearest, split_assignment
+from pgdyno.plan.plan_document import KeyPath, dotted_path, key_lines, nearest, split_assignment
 
 DOCUMENT = '''# a comment = 1
 name = "quick" # [not.a.header]
@@ -47,7 +47,7 @@ z = 1
 
 def test_lines_by_hand() -> None:
     lines = key_lines(DOCUMENT)
-    found = {dotted(path): line for path, line in lines.items()}
+    found = {dotted_path(path): line for path, line in lines.items()}
     assert found | {
         "name": 2, '"quoted key".its.x': 3, "target": 8, "target.pg18": 8, "target.pg18.settings.work_mem": 10,
         'target.pg18.settings."a.b"[1]': 10, 'target."p g"': 12, 'target."p g".bin': 13, "sweep.clients": 16,
@@ -176,4 +176,4 @@ def test_lines_that_are_no_assignments() -> None:
     for text in ("", "=1", "a", "a.=1", "a b=1", "[0]=1", '"a=1'):
         with pytest.raises(ValueError, match="expected"):
             split_assignment(text)
-    assert dotted(("target", "p g", "settings", "a.b", 3)) == 'target."p g".settings."a.b"[3]'
+    assert dotted_path(("target", "p g", "settings", "a.b", 3)) == 'target."p g".settings."a.b"[3]'

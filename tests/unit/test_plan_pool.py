@@ -67,7 +67,7 @@ def borrowed(home: Path, *hosts: str) -> Journal:
     expires = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     journal = Journal.begin(home / "pool", "rack", "digest", expires)
     for host in hosts:
-        journal.making("host", host, "", host, ssh=SshSpec(host=host).model_dump(mode="json"))
+        journal.note_intent("host", host, "", host, ssh=SshSpec(host=host).model_dump(mode="json"))
         journal.is_ready(host, Place(host, 5432, "pgdyno", "the pool", host, "17"))
     return journal
 

@@ -246,7 +246,7 @@ def test_a_missing_probe_is_what_a_standby_lacks(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PGDYNO_PGPROBE", str(tmp_path / "none"))
     with StandbyProbes(ProbeSpec(), ["replica-1"], [{}], tmp_path / "probe.jsonl", tmp_path) as probes:
         pass
-    said = probes.added(ProbeOutput(ProbeRecord()), [])
+    said = probes.add_output(ProbeOutput(ProbeRecord()), [])
     (standby,) = said.record.standbys
     assert (standby.name, standby.active, standby.waits) == ("replica-1", None, {})
     assert "is not executable" in str(standby.message)

@@ -8,7 +8,7 @@ from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.commands.tune import search_overrides, usual_space
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.output.executed_code import executed
+from pgdyno.plan.output.executed_code import list_executed_code
 from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.plan.sweeps.settings_space import read_choice
 from pgdyno.records import Point
@@ -118,7 +118,7 @@ def test_only_what_no_session_can_set_changes_a_server_that_restarts(tmp_path: P
     assert Plan.from_resolved(plan.as_resolved()).system_names == plan.system_names
     assert load(tmp_path, searched(OVER)).system_names == frozenset()
     assert load(tmp_path, PLAN + SEARCH.replace("random_page_cost", "cpu_tuple_cost")).system_names == frozenset()
-    assert [(each.field, each.what) for each in executed(loaded(tmp_path, searched(OVER)))] == [
+    assert [(each.field, each.what) for each in list_executed_code(loaded(tmp_path, searched(OVER)))] == [
         ("target.pg18.restart", "/bin/sh -c 'systemctl restart pg'")
     ]
 

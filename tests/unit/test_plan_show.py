@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import LoadedPlan, Plan, load_plan
-from pgdyno.plan.output.executed_code import executed, executed_lines
+from pgdyno.plan.output.executed_code import executed_lines, list_executed_code
 from pgdyno.plan.output.plan_output import check_text, problem_lines, total
 from pgdyno.plan.output.show_plan import show_json, show_lines
 from tests.unit.plan_sample import loaded, small_plan
@@ -209,7 +209,7 @@ def test_no_way_of_writing_hides_a_command(plan: Path) -> None:
         ("COPY t FROM PROGRAM/**/'touch it';\n", "PROGRAM/**/'touch it';"),
     ):
         (plan.parent / "shell.sql").write_text(script)
-        assert [each.what for each in executed(load_plan(plan)) if "scripts" in each.field] == [
+        assert [each.what for each in list_executed_code(load_plan(plan)) if "scripts" in each.field] == [
             f"shell.sql:1: {listed}"
         ]
 
@@ -217,18 +217,18 @@ def test_no_way_of_writing_hides_a_command(plan: Path) -> None:
 @pytest.mark.parametrize("setting", ["basebackup_to_shell.command", "oauth_validator_libraries", "plperl.on_init"])
 def test_settings_of_extensions_are_listed_too(plan: Path, setting: str) -> None:
     plan.write_text(plan.read_text().replace("archive_command", f'"{setting}"'))
-    assert any(setting in each.field for each in executed(load_plan(plan)))
+    assert any(setting in each.field for each in list_executed_code(load_plan(plan)))
 
 
 def test_code_of_an_extended_plan_is_listed_with_that_plan_s_line(plan: Path) -> None:
     child = plan.parent / "child.toml"
     child.write_text('extends = "code"\nname = "child"\n[hooks]\nafter_run = "true"\n')
-    found = {each.field: each for each in executed(load_plan(child))}
+    found = {each.field: each for each in list_executed_code(load_plan(child))}
     hook, own = found["hooks.before_run"], found["hooks.after_run"]
     assert (Path(hook.file).name, hook.line, hook.inherited) == ("code.toml", 33, True)
     assert (Path(own.file).name, own.line, own.inherited) == ("child.toml", 4, False)
     given = load_plan(child, ["hooks.before_run='id'"])
-    assert next(each for each in executed(given) if each.field == "hooks.before_run").line is None
+    assert next(each for each in list_executed_code(given) if each.field == "hooks.before_run").line is None
 
 
 def test_a_lua_script_is_listed_with_what_it_may(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_workload_says_what_is_loaded() -> None:
     files = {"scripts": ["x.sql"], "tables": 3, "table_size": 700}
 
     def of(section: dict[str, object], scale: int) -> Dataset | None:
-        return Dataset.of(Workload.model_validate(section), Point(clients=1, scale=scale), Path())
+        return Dataset.for_point(Workload.model_validate(section), Point(clients=1, scale=scale), Path())
 
     assert of({**files, "dataset": "sbtest"}, 700) == Dataset("sbtest", 700, 3)
     assert of({"scripts": ["tpcb-like"]}, 5) == Dataset("pgbench", 5)

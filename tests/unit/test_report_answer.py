@@ -22,7 +22,7 @@ from pgdyno.report.charts.page_figures import curves_figure
 from pgdyno.report.export import markdown_of, to_json
 from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.several_runs import comparisons_of
-from pgdyno.report.terminal.text_drawing import wrapped
+from pgdyno.report.terminal.text_drawing import wrap_text
 from pgdyno.report.translation import Language, use_language
 from pgdyno.report.translation import sentence as text_of
 from tests.present import present
@@ -72,7 +72,7 @@ def test_every_form_has_the_same_answer_where_it_belongs(name: str) -> None:
 def test_no_line_begins_with_a_percent_sign() -> None:
     (compared,) = comparisons_of(digest(RUNS["two arms alike"]()))
     for width in range(40, 100):
-        assert not any(line.startswith("%") for each in comparison_lines(compared) for line in wrapped(each, width))
+        assert not any(line.startswith("%") for each in comparison_lines(compared) for line in wrap_text(each, width))
 
 
 def test_two_arms_that_differ_get_the_verdict_of_compare() -> None:
@@ -236,7 +236,7 @@ def test_a_search_is_answered_by_what_it_found() -> None:
     message = Message("search-capacity", template, unit=unit, target="p99 < 10ms", low="2,100", high="2,200")
     found = SearchRecord(
         find="capacity", target="pg18", point=Point(clients=4, rate=2100.0), trials=9,
-        words=str(message), messages=[KeptMessage.of(message)],
+        words=str(message), messages=[KeptMessage.from_message(message)],
     )  # fmt: skip
     run.manifest.search.append(found)
     assert answered(run).text == f"PostgreSQL 18.6: {message} (9 trials)"
@@ -285,7 +285,7 @@ def settings_search(*lines: SettingLine, confirmed: ConfirmedDifference = FASTER
     message = Message("search-settings", "confirmed difference from the starting configuration: +334 %")
     found = SearchRecord(
         find="settings", target="pg18", point=Point(clients=2), trials=17, words=str(message), goal="tps",
-        messages=[KeptMessage.of(message)], settings=kept, confirmed=confirmed, lines=list(lines),
+        messages=[KeptMessage.from_message(message)], settings=kept, confirmed=confirmed, lines=list(lines),
     )  # fmt: skip
     run.manifest.search.append(found)
     return run

@@ -33,8 +33,8 @@ from pgdyno.report.charts.svg import (
     in_lines,
     linear_ticks,
     log_ticks,
-    shortened,
-    squeezed,
+    shorten_end,
+    shorten_middle,
     text,
     text_width,
     told_apart,
@@ -263,13 +263,13 @@ def test_spread_labels_keep_their_order_their_distance_and_the_bounds(wanted: li
 def test_labels_stay_where_there_is_room_and_are_cut_or_left_out_where_there_is_none() -> None:
     assert spread([10.0, 60.0, 120.0], 0, 200) == [10, 60, 120]
     assert Placer(Rect(0, 0, 30, 30)).place("peak and knee", 15, 15) is None
-    assert shortened("pg18", 100) == squeezed("pg18", 180) == "pg18"
-    cut = shortened(LONG, 100)
+    assert shorten_end("pg18", 100) == shorten_middle("pg18", 180) == "pg18"
+    cut = shorten_end(LONG, 100)
     assert cut.endswith("…")
     assert text_width(cut) <= 100
     # or keep their end
-    assert squeezed("pg18 (rates-172f), rate 200", 180) == "pg18 (rates…f), rate 200"
-    assert text_width(squeezed("a" * 80, 180)) <= 180
+    assert shorten_middle("pg18 (rates-172f), rate 200", 180) == "pg18 (rates…f), rate 200"
+    assert text_width(shorten_middle("a" * 80, 180)) <= 180
 
 
 @pytest.mark.parametrize(

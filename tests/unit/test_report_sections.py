@@ -204,11 +204,11 @@ def test_the_timeline_s_data_cannot_end_their_element() -> None:
 
 
 def test_the_timeline_s_data_are_bounded_however_many_trials_there_are() -> None:
-    assert Steps.of(10, probed=True).most == 240
+    assert Steps.for_trials(10, probed=True).most == 240
     run = SampleRun(manifest())
     add_trial(run, "pg18", 4, 50_000, seconds=3600)
     for trials, probed in ((100, True), (1280, False)):
-        steps = Steps.of(trials, probed=probed)
+        steps = Steps.for_trials(trials, probed=probed)
         text = timeline_json(timeline_data(digest(run), {}, {}, 1, steps))
         assert len(json.loads(text)["trials"][0]["tps"]) <= steps.most
         assert trials * len(text) <= 1.5 * BYTES

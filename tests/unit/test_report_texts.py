@@ -18,8 +18,8 @@ from pgdyno.analyse.pairs import Metric, within
 from pgdyno.messages import Message
 from pgdyno.report import numbers, translation
 from pgdyno.report.report_content import Extras
-from pgdyno.report.terminal.text_drawing import wrapped
-from pgdyno.report.translation import Language, capital, gettext, listed, translated, use_language
+from pgdyno.report.terminal.text_drawing import wrap_text
+from pgdyno.report.translation import Language, capital, enumeration, gettext, translate, use_language
 from tests.unit.report_sample import add_failure, render_html, sweep, to_markdown
 
 OTHERS = [language for language in Language if language is not Language.ENGLISH]
@@ -149,7 +149,7 @@ def test_plurals_are_english_s() -> None:
     assert (numbers.clients(1), numbers.clients(1200)) == ("1 client", "1,200 clients")
     with use_language(Language.KOREAN):
         assert (numbers.clients(1), numbers.clients(1200)) == ("클라이언트 1개", "클라이언트 1,200개")
-    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert enumeration(["a", "b", "c"]) == "a, b and c"
     assert [numbers.span_of_years(years) for years in (1, 1.5, 3)] == ["1 year", "1.5 years", "3 years"]
 
 
@@ -169,12 +169,12 @@ def test_a_sentence_begins_with_a_capital_but_for_names() -> None:
 
 def test_a_message_is_translated_by_its_template() -> None:
     message = summary.peak_at_edge(6400)
-    assert translated(message) == str(message)
+    assert translate(message) == str(message)
     assert "(6,400)" in str(message)
     with use_language(Language.CHINESE):
-        assert "6,400" in translated(message)
-        assert "peak" not in translated(message)
-        assert translated(Message("other", "a message of a server")) == "a message of a server"
+        assert "6,400" in translate(message)
+        assert "peak" not in translate(message)
+        assert translate(Message("other", "a message of a server")) == "a message of a server"
 
 
 @pytest.mark.parametrize("language", OTHERS)
@@ -207,7 +207,7 @@ def test_sentences_end_with_their_language_s_full_stop() -> None:
 
 
 def test_lines_are_broken_where_their_script_allows() -> None:
-    lines = wrapped("スループットは毎秒 71,300 トランザクション。遅延は低い。", 20, "  ")
+    lines = wrap_text("スループットは毎秒 71,300 トランザクション。遅延は低い。", 20, "  ")
     assert all(cell_len(line) <= 20 for line in lines)
     assert not any(line.strip().startswith(("。", "、")) for line in lines)
-    assert wrapped("one two three", 7) == ["one two", "three"]
+    assert wrap_text("one two three", 7) == ["one two", "three"]

@@ -69,7 +69,7 @@ def fail(_event: EventSpec, _cutoff: Cutoff) -> str | None:
 
 def wait(_event: EventSpec, cutoff: Cutoff) -> str | None:
     stopped: list[bool] = []
-    with cutoff.stopping(lambda: stopped.append(True)):
+    with cutoff.stop_at_end(lambda: stopped.append(True)):
         cutoff.wait(600)
     assert stopped
     raise OSError("was stopped")

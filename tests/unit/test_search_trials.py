@@ -41,8 +41,8 @@ ALONE = ('[target.b]\nkind = "embedded"\nversion = "17"\n', "")
 def test_a_configuration_that_does_not_serve_its_rate_breaks_a_promise(tmp_path: Path) -> None:
     text = PLAN.replace("clients = [1, 8]\nscale = [1, 2]", "clients = 4\nrate = 100").replace(*ALONE)
     text = text.replace('find = "peak"', 'find = "settings"\nover = { work_mem = "1MB..64MB" }')
-    own = SettingsSearch.of(load(tmp_path, text.replace("repeats = 2", "repeats = 6")))
-    kept, broken = (own.seen(record(1, "a", own.start, served=served), 1.0) for served in (995, 600))
+    own = SettingsSearch.from_plan(load(tmp_path, text.replace("repeats = 2", "repeats = 6")))
+    kept, broken = (own.seen_trial(record(1, "a", own.start, served=served), 1.0) for served in (995, 600))
     assert own.metric is Metric.P99
     assert kept.violation == 0
     assert broken.violation == pytest.approx(0.39)

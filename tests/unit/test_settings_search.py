@@ -16,7 +16,7 @@ from pgdyno.experiment.search.settings.server_space import (
     ServerSetting,
     SpaceProblem,
     attached_problems,
-    searched,
+    searched_settings,
 )
 from pgdyno.experiment.search.settings.settings_result import (
     Goal,
@@ -82,7 +82,7 @@ def test_the_server_refuses_values_that_it_cannot_have() -> None:
         ({"jit": "0..1"}, "is of type bool"),
         ({"wal_sync_method": ["fsync", "never"]}, "never is not one of its values"),
     ):
-        (problem,) = searched(over, KNOWN, 4 << 30, by_session=False)
+        (problem,) = searched_settings(over, KNOWN, 4 << 30, by_session=False)
         assert isinstance(problem, SpaceProblem)
         assert words in problem.message
         assert problem.field == f"search.over.{next(iter(over))}"
@@ -90,9 +90,9 @@ def test_the_server_refuses_values_that_it_cannot_have() -> None:
 
 
 def test_problems_of_a_space_are_reported_together_with_those_of_servers_of_others() -> None:
-    assert len(searched({"a": "1..2", "b": "1..2"}, {}, None, by_session=False)) == 2
+    assert len(searched_settings({"a": "1..2", "b": "1..2"}, {}, None, by_session=False)) == 2
     over = {"random_page_cost": "1..4", "shared_buffers": "1GB..2GB", "wal_sync_method": ["fsync", "fdatasync"]}
-    problems = searched(over, KNOWN, None, by_session=True)
+    problems = searched_settings(over, KNOWN, None, by_session=True)
     assert [each.field for each in problems if isinstance(each, SpaceProblem)] == [
         "search.over.shared_buffers",
         "search.over.wal_sync_method",

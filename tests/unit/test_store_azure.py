@@ -20,7 +20,7 @@ from tests.unit.archive_sample import run_of
 
 @pytest.mark.long
 def test_runs_on_azure(tmp_path: Path) -> None:
-    run, runs = run_of(tmp_path / "runs"), Address.of("az://bench/runs")
+    run, runs = run_of(tmp_path / "runs"), Address.parse("az://bench/runs")
     with azurite(Home.locate(), tmp_path):
         at = upload(run, runs)
         assert str(at) == f"az://bench/runs/{run.name}"
@@ -37,12 +37,12 @@ def test_runs_on_azure(tmp_path: Path) -> None:
         objects.write(b"{}", at / "manifest.json")
         with pytest.raises(StoreError, match="it was changed while the run was read"):
             objects.fetch(found, tmp_path / "x")
-        objects.write(secrets.token_bytes(12 << 20), Address.of("az://bench/large"))
-        large = present(objects.find_object(Address.of("az://bench/large")))
+        objects.write(secrets.token_bytes(12 << 20), Address.parse("az://bench/large"))
+        large = present(objects.find_object(Address.parse("az://bench/large")))
         objects.fetch(large, tmp_path / "large")
         assert (tmp_path / "large").stat().st_size == 12 << 20
         with pytest.raises(StoreError, match="cannot list az://nowhere/x: there is no bucket nowhere"):
-            objects.list_objects(Address.of("az://nowhere/x"))
+            objects.list_objects(Address.parse("az://nowhere/x"))
         with (
             environment({"AZURE_STORAGE_ACCOUNT_KEY": "bm9uZQ=="}),
             pytest.raises(StoreError, match=r"cannot list az://bench/runs: (access denied|the credentials are not)"),

@@ -15,7 +15,7 @@ from pgdyno.errors import ExitCode, StoreError
 from pgdyno.records import FORMAT, Manifest, Outcome
 from pgdyno.store import RunFolder, changed_script
 from pgdyno.store.run_folder import MANIFEST
-from pgdyno.store.safe_files import parse_json, storing
+from pgdyno.store.safe_files import parse_json, store_errors
 from tests.unit.store_sample import STARTED, add_trial, sample_manifest
 
 
@@ -196,9 +196,9 @@ def test_a_run_folder_holds_no_password(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_folder_is_held_by_one_at_a_time(folder: RunFolder) -> None:
     again = RunFolder.open(folder.path)
-    with folder.locked(), pytest.raises(StoreError, match="another pgdyno works on it"), again.locked():
+    with folder.hold_lock(), pytest.raises(StoreError, match="another pgdyno works on it"), again.hold_lock():
         pass
-    with again.locked():
+    with again.hold_lock():
         pass
 
 
@@ -256,6 +256,6 @@ def test_a_refused_permission_has_the_remedy_for_what_was_tried() -> None:
         ("read", "allow your user to read it"),
         ("write", "choose a folder that you may write to with --runs"),
     ):
-        with pytest.raises(StoreError) as raised, storing(doing, Path("a")):
+        with pytest.raises(StoreError) as raised, store_errors(doing, Path("a")):
             raise PermissionError(errno.EACCES, "Permission denied", "a")
         assert (raised.value.message, raised.value.hint) == (f"cannot {doing} a: permission denied", hint)

@@ -155,7 +155,7 @@ def test_two_processes_that_copy_one_run(run: RunFolder, tmp_path: Path, monkeyp
 def test_a_run_that_may_go_on_is_not_copied_meanwhile(s3: Bucket, tmp_path: Path, outcome: Outcome | None) -> None:
     folder = run_of(tmp_path)
     folder.update_manifest(outcome=outcome)
-    with folder.locked():
+    with folder.hold_lock():
         assert copy([str(folder.path)], "s3://bench/runs", tmp_path) is ExitCode.STORE
     assert s3.keys() == []
     assert copy([str(folder.path)], "s3://bench/runs", tmp_path) is ExitCode.OK
@@ -177,8 +177,8 @@ def test_an_address_that_is_no_run_is_named(s3: Bucket, place: str, message: str
         pass
     for text in ("s3://", "s3:///key", "s3://a b/c"):
         with pytest.raises(UsageError, match="no address of object storage"):
-            Address.of(text)
-    assert Address.of("s3://bench/a//") == Address("bench", "a")
+            Address.parse(text)
+    assert Address.parse("s3://bench/a//") == Address("bench", "a")
 
 
 ENDPOINT = "AWS_ENDPOINT_URL_S3"
@@ -197,7 +197,7 @@ ENDPOINT = "AWS_ENDPOINT_URL_S3"
         ({"AWS_PROFILE": "lab"}, RUNS, "AWS_PROFILE needs boto3, which is not installed", "pip install 'pgdyno[aws]'"),
         (
             {},
-            Address.of("az://bench/runs"),
+            Address.parse("az://bench/runs"),
             "cannot use az://bench: .*Account must be specified",
             "set AZURE_STORAGE_ACCOUNT_NAME",
         ),
@@ -425,11 +425,11 @@ def test_keys_may_be_any_text(s3: Bucket, tmp_path: Path) -> None:
 def test_google_cloud_storage(s3: Bucket, run: RunFolder, tmp_path: Path) -> None:
     # its XML API is that of S3: moto stands for it, except for its credentials and conditional writes
     with environment({"GOOGLE_BASE_URL": s3.url, "GOOGLE_BEARER_TOKEN": "none"}):
-        at = upload(run, Address.of(f"gs://{BUCKET}/runs"))
+        at = upload(run, Address.parse(f"gs://{BUCKET}/runs"))
         assert str(at) == f"gs://bench/runs/{run.name}"
         assert named_runs(["gs://bench/runs/*"], tmp_path).places == [str(at)]
         with open_run(str(at)) as there:
             assert load_run(there).intervals() == load_run(run).intervals()
         with pytest.raises(StoreError, match="cannot list gs://nowhere/x: there is no bucket nowhere") as raised:
-            objects.list_objects(Address.of("gs://nowhere/x"))
+            objects.list_objects(Address.parse("gs://nowhere/x"))
     assert raised.value.hint == "check the name, and the endpoint (GOOGLE_BASE_URL)"

@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 from typer.testing import CliRunner
 
 from commands_page import commands
-from pgdyno.cli import app, configured
+from pgdyno.cli import app, configured_defaults
 from pgdyno.commands.comparison.compare import compare, gate
 from pgdyno.commands.comparison.print_comparisons import print_comparisons
 from pgdyno.commands.plan import check
@@ -208,14 +208,14 @@ def test_completes_runs_wherever_one_is_named(tmp_path: Path, monkeypatch: pytes
 
 def test_the_configuration_file_has_defaults_for_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert configured() == {}
+    assert configured_defaults() == {}
     (tmp_path / "pgdyno").mkdir()
     file = tmp_path / "pgdyno" / "config.toml"
     file.write_text('runs = "/srv/runs"\nlanguage = "ja"\n')
-    assert configured()["show"] == {"runs": "/srv/runs", "language": "ja"}
-    assert configured()["import"]["into"] == "/srv/runs"
+    assert configured_defaults()["show"] == {"runs": "/srv/runs", "language": "ja"}
+    assert configured_defaults()["import"]["into"] == "/srv/runs"
     # the folder of a model is no folder of runs
-    assert "into" not in configured()["synthesise"]
+    assert "into" not in configured_defaults()["synthesise"]
     for text, message in [
         ("runs = 1", "must be a string"),
         ("colour = 1", "unknown key colour"),

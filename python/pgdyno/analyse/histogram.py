@@ -53,7 +53,7 @@ class LatencyHistogram:
     highest_ns: NDArray[np.int64]
     counts: NDArray[np.int64]
 
-    def within(self, least_ns: int | None, most_ns: int | None) -> LatencyHistogram:
+    def with_bounds(self, least_ns: int | None, most_ns: int | None) -> LatencyHistogram:
         """Return the same histogram with the bounds `least_ns` and `most_ns` (None: unknown) of its transactions.
 
         A bucket's upper end may exceed the slowest transaction in it, and latencies above an hour are below the fastest

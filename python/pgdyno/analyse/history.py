@@ -14,12 +14,12 @@ from pgdyno.analyse.intervals import Array
 from pgdyno.analyse.over_time.steady_state import segments_of, without_memory
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Metric, usual_metric, value_of
-from pgdyno.analyse.series import Series, label, varying
+from pgdyno.analyse.series import Series, label, varying_parameters
 from pgdyno.records import Manifest, TargetRecord, TrialRecord
 from pgdyno.records.rate_unit import TRANSACTIONS, rate_unit
 from pgdyno.records.secret_values import kept_value
 from pgdyno.records.tpcc_profile import UNNAMED_RELEASE, unused_item
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 FEWEST_RUNS = 12
 """Required for change points."""
@@ -128,7 +128,7 @@ def told_of(trial: TrialRecord) -> tuple[str, ...]:
 def length_words(trial: TrialRecord) -> str:
     """Return the length of a trial; of an imported one in whole seconds, because tools print times that elapsed."""
     if trial.transactions is not None:
-        return f", {counted(trial.transactions, 'transaction')} per client"
+        return f", {quantity(trial.transactions, 'transaction')} per client"
     length_s = trial.duration_s
     if length_s is not None and trial.imported is not None:
         length_s = round(length_s) or length_s
@@ -149,7 +149,7 @@ def histories(runs: Mapping[str, RunSource], asked: Metric | None = None, *, few
             # a trial of a duet ran on half of the processors, next to another load
             figure = value_of(trial, metric) if trial.duet is None else None
             if figure is not None:
-                series = Series.of(trial.target, trial.point)
+                series = Series.from_point(trial.target, trial.point)
                 told = (*told_of(trial), *servers.get(trial.target, ()))
                 of = (metric, run.manifest.workload, load, told, length_words(trial))
                 figures[*of, series, trial.point.clients].append(math.log(figure))
@@ -157,12 +157,12 @@ def histories(runs: Mapping[str, RunSource], asked: Metric | None = None, *, few
             mean = math.exp(math.fsum(logs) / len(logs))
             found[key].append(HistoryPoint(folder, run.manifest.started_at, mean, len(logs)))
     kept = {key: points for key, points in found.items() if len(points) >= fewest}
-    names = varying([series for *_, series, _ in kept])
+    names = varying_parameters([series for *_, series, _ in kept])
     common = set.intersection(*(set(told) for _, _, _, told, *_ in kept)) if kept else set()
     made = []
     for (metric, workload, load, told, length, series, clients), points in kept.items():
         also = "".join(f", {each}" for each in told if each not in common)
-        known = counted(clients, "client") if clients else "clients unknown"
+        known = quantity(clients, "client") if clients else "clients unknown"
         name = f"{label(series, names)}, {known}{load}{also}{length}"
         changes = change_points([point.figure for point in points])
         made.append(History(name, workload, metric, tuple(points), changes))

@@ -76,7 +76,7 @@ class Interval:
     def half(self) -> float:
         return (self.high - self.low) / 2
 
-    def negated(self) -> Interval:
+    def inverse(self) -> Interval:
         """Return the interval of the inverse ratio."""
         return replace(self, mean=-self.mean, low=-self.high, high=-self.low)
 
@@ -109,7 +109,7 @@ def paired_interval(differences: Sequence[float], level: float, resamples: int =
     values = tuple(sorted(map(float, differences)))
     mirrored = tuple(sorted(-each for each in values))
     if mirrored < values:
-        return _paired_interval(mirrored, level, resamples).negated()
+        return _paired_interval(mirrored, level, resamples).inverse()
     return _paired_interval(values, level, resamples)
 
 
@@ -124,7 +124,7 @@ def unpaired_interval(
     if len(first) < 2 or len(second) < 2:
         return None
     if (len(second), tuple(second)) < (len(first), tuple(first)):
-        return _unpaired_interval(second, first, level, resamples).negated()
+        return _unpaired_interval(second, first, level, resamples).inverse()
     return _unpaired_interval(first, second, level, resamples)
 
 

@@ -140,7 +140,7 @@ def figures_by_point(run: RunSource, trials: Iterable[TrialRecord]) -> list[list
         value = value_of(trial, metric)
         if value is not None:
             figure = Figure(value, trial.instance)
-            points.setdefault((Series.of(trial.target, trial.point), trial.point.clients), []).append(figure)
+            points.setdefault((Series.from_point(trial.target, trial.point), trial.point.clients), []).append(figure)
     return list(points.values())
 
 

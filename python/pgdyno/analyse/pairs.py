@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.queries.by_query import by_query
-from pgdyno.analyse.series import Series, following, label, listed_values, text, varying
+from pgdyno.analyse.series import Series, dependent_parameters, label, listed_values, text, varying_parameters
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
 from pgdyno.records import Manifest, Outcome, Point, StoppingRule, TrialRecord
@@ -231,8 +231,10 @@ def split_of(manifest: Manifest, trials: Sequence[Placed]) -> str | None:
         # its proposals are not arms; its record has the comparison that confirms them
         return None
     trials = judged_trials(manifest, trials)
-    follow = following(manifest.plan, (trial.point for trial in trials))
-    names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point, follow) for trial in trials)))
+    follow = dependent_parameters(manifest.plan, (trial.point for trial in trials))
+    names = varying_parameters(
+        list(dict.fromkeys(Series.from_point(trial.target, trial.point, follow) for trial in trials))
+    )
     return next((name for name in names if name not in SELDOM_COMPARED), None)
 
 
@@ -529,7 +531,7 @@ def key_without(*names: str) -> Callable[[Placed], PointKey]:
             elif by in ("workers", "scale", "rate", "protocol", "connect"):
                 point = point.model_copy(update={by: "" if by == "protocol" else None})
         target = "" if {"target", VERSION} & set(names) else trial.target
-        return Series.of(target, point), point.clients
+        return Series.from_point(target, point), point.clients
 
     return key
 
@@ -574,12 +576,12 @@ def _place_in_plan(manifest: Manifest, trials: Iterable[Placed], by: str) -> Cal
 
 
 def _varying_hint(trials: Iterable[Placed]) -> str:
-    names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point) for trial in trials)))
+    names = varying_parameters(list(dict.fromkeys(Series.from_point(trial.target, trial.point) for trial in trials)))
     return f"its trials differ in {', '.join(names)}" if names else "its trials differ in clients alone"
 
 
 def _labels(keys: Sequence[PointKey]) -> dict[PointKey, Message]:
-    names = varying([series for series, _ in keys])
+    names = varying_parameters([series for series, _ in keys])
     labels = {}
     for series, clients in keys:
         labels[series, clients] = _label(label(series, names) if names else None, clients)

@@ -132,7 +132,7 @@ class UslFit:
     largest_error: float
     """Largest relative deviation of a point's mean from the curve: 0.1 means that the law does not describe it."""
 
-    def at(self, clients: float) -> float:
+    def rate_at(self, clients: float) -> float:
         return float(usl(np.asarray([clients]), self.rate.fitted, self.contention.fitted, self.coherency.fitted)[0])
 
 
@@ -193,7 +193,7 @@ def fitted_line(curve: ScalingCurve, fit: UslFit | NotFitted) -> Sequence[tuple[
     if isinstance(fit, NotFitted):
         return ()
     at = np.geomspace(curve.points[0].clients, curve.points[-1].clients, 48)
-    return [(float(each), float(fit.at(each))) for each in at]
+    return [(float(each), float(fit.rate_at(each))) for each in at]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class Series:
     connect: str | None = None
 
     @classmethod
-    def of(cls, target: str, point: Point, following: frozenset[str] = frozenset()) -> Series:
+    def from_point(cls, target: str, point: Point, following: frozenset[str] = frozenset()) -> Series:
         """Return the series of `point` of `target`; `following` are parameters that do not split it."""
         return cls(
             target,
@@ -67,7 +67,7 @@ def text(value: float | str) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def following(plan: Mapping[str, Any], points: Iterable[Point]) -> frozenset[str]:
+def dependent_parameters(plan: Mapping[str, Any], points: Iterable[Point]) -> frozenset[str]:
     """Return the parameters that `plan`, as in a manifest, computes from others: they do not split a curve.
 
     `workers = "clients / 2"` changes with the clients; one series per number of workers would have no curve. Only
@@ -81,7 +81,7 @@ def following(plan: Mapping[str, Any], points: Iterable[Point]) -> frozenset[str
     names = [name for name, values in items.items() if isinstance(values, list) and _is_computed(values)]
     different = {point.model_dump_json(): point for point in points}.values()
     changing = frozenset(name for name in names if len({point.parameter(name) for point in different}) > 1)
-    left = {(point.clients, Series.of("", point, changing)) for point in different}
+    left = {(point.clients, Series.from_point("", point, changing)) for point in different}
     return changing if len(left) == len(different) else frozenset()
 
 
@@ -103,7 +103,7 @@ def series_in_order(
     """Return every series of `trials` once: `targets` in the given order, and values in the order of `plan`, as in a
     manifest, because the order of trials may be random. What the plan does not list stays in the order of trials.
     """
-    seen = list(dict.fromkeys(Series.of(trial.target, trial.point, following) for trial in trials))
+    seen = list(dict.fromkeys(Series.from_point(trial.target, trial.point, following) for trial in trials))
     values = {name: listed_values(plan, name) for name in _names(seen)} | {"target": list(targets)}
     places = {name: {text(value): at for at, value in enumerate(listed)} for name, listed in values.items()}
 
@@ -129,7 +129,7 @@ def listed_values(plan: Mapping[str, Any], name: str) -> list[Any]:
     return list(dict.fromkeys(table[key] for table in tables if key in table))
 
 
-def varying(all_series: Sequence[Series]) -> list[str]:
+def varying_parameters(all_series: Sequence[Series]) -> list[str]:
     """Return the names of the parameters that differ between `all_series`, possibly with `target`, in reading order."""
     names = [name for name in _names(all_series) if len({series.parameter(name) for series in all_series}) > 1]
     owners = [name for name in (STEP, GROUP) if name in names]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, merge
 from pgdyno.analyse.intervals import Estimate, trials_interval
 from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
-from pgdyno.analyse.series import Series, following, series_in_order
+from pgdyno.analyse.series import Series, dependent_parameters, series_in_order
 from pgdyno.messages import Message
 from pgdyno.records import ErrorCount, Latency, Outcome, Point, Summary, TrialRecord
 from pgdyno.records.promise import Promise
@@ -143,10 +143,10 @@ class PointSummary:
 def summarise(run: RunSource) -> list[PointSummary]:
     """Return a summary of every point that has a trial: series in the order of the plan, clients ascending."""
     targets = [target.name for target in run.manifest.targets]
-    follow = following(run.manifest.plan, (trial.point for trial in run.trials))
+    follow = dependent_parameters(run.manifest.plan, (trial.point for trial in run.trials))
     by_series: dict[Series, list[TrialRecord]] = defaultdict(list)
     for trial in run.trials:
-        by_series[Series.of(trial.target, trial.point, follow)].append(trial)
+        by_series[Series.from_point(trial.target, trial.point, follow)].append(trial)
     points = []
     for series in series_in_order(targets, run.trials, run.manifest.plan, follow):
         on_series = by_series[series]
@@ -169,7 +169,7 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
     histogram, broken = _merge_histograms(run, numbers) if counted else (None, None)
     if histogram is not None:
         latencies = [summary.latency_ns for summary in summaries if summary.latency_ns is not None]
-        histogram = histogram.within(
+        histogram = histogram.with_bounds(
             _extreme(min, (each.min for each in latencies)), _extreme(max, (each.max for each in latencies))
         )
     printed = any(trial.imported for trial, _ in finished)

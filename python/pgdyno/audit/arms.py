@@ -78,7 +78,7 @@ class Side:
     def record(self) -> TargetRecord | None:
         return next((each for each in self.run.manifest.targets if each.name == self.target), None)
 
-    def called(self, other: Side) -> str:
+    def name_next_to(self, other: Side) -> str:
         """The target's name; with its run if the other arm is from another run."""
         return self.target if self.run is other.run else f"{self.target} of {self.run.manifest.run}"
 
@@ -96,7 +96,7 @@ class Side:
 
 def pair_run(base: Side, other: Side) -> RunUnion:
     """Return the trials of both arms as one run."""
-    names = (base.called(other), other.called(base))
+    names = (base.name_next_to(other), other.name_next_to(base))
     runs, shown = (base.run, other.run), ({base.target: names[0]}, {other.target: names[1]})
     return RunUnion(runs, shown, _joint_manifest((base, other), names))
 

@@ -79,7 +79,7 @@ def with_causes(of: Comparison, base: Subject, other: Subject) -> Comparison:
     if point is None:
         return of
     sides = [(of.base, base, point.trials[0]), (of.other, other, point.trials[1])]
-    slow, fast = (_Side.of(*each) for each in (sides if point.verdict is Verdict.FASTER else sides[::-1]))
+    slow, fast = (_Side.from_trials(*each) for each in (sides if point.verdict is Verdict.FASTER else sides[::-1]))
     if not (slow.costs and fast.costs):
         return of
     found = [*_changed_plans(slow, fast), *_costs(slow, fast)]
@@ -104,7 +104,7 @@ class _Side:
     """Of each trial: per transaction, bytes, numbers or seconds by counter and by class of waits."""
 
     @classmethod
-    def of(cls, name: str, subject: Subject, trials: Collection[int]) -> _Side:
+    def from_trials(cls, name: str, subject: Subject, trials: Collection[int]) -> _Side:
         stretches = {number: subject.measured[number] for number in trials if number in subject.measured}
         seen = subject.run.sessions_within(stretches)
         costs = []

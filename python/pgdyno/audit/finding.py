@@ -61,7 +61,7 @@ def evidence_of(
     figures: Mapping[Sample, Mapping[str, float | str]], name: str | None = None
 ) -> tuple[list[int], list[Evidence]]:
     """Return the numbers of the trials, and the figures of each as evidence: at the trial, or at its figure `name`."""
-    evidence = [Evidence(at=sample.at(name), figures=dict(each)) for sample, each in figures.items()]
+    evidence = [Evidence(at=sample.figure_location(name), figures=dict(each)) for sample, each in figures.items()]
     return [sample.number for sample in figures], evidence
 
 

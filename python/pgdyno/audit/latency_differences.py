@@ -17,7 +17,7 @@ UNNAMED = frozenset(["csv", "table"])
 """Sources that do not say which program measured the figures that they hold."""
 
 
-def overloaded(run: AuditRun, metric: Metric) -> list[Finding]:
+def overload_findings(run: AuditRun, metric: Metric) -> list[Finding]:
     """Return the finding whose trials a comparison of `run` by `metric` leaves out, because too few of their due
     transactions were started; none by another metric than a latency.
     """
@@ -32,7 +32,7 @@ def latency_differences(base: Sequence[TrialRecord], other: Sequence[TrialRecord
         why = Message("other-program", "each program counts other parts of a transaction in its latency")
         weight = (Weight.CONFOUNDER, why) if all(programs) else (Weight.CAUTION, UNKNOWN)
         yield Difference("latency", a, b, *weight)
-    shares = [skipped.unstarted_share(skipped.served(_samples(trials))) for trials in (base, other)]
+    shares = [skipped.unstarted_share(skipped.served_trials(_samples(trials))) for trials in (base, other)]
     if abs(shares[0] - shares[1]) > MOST_APART:
         a, b = (f"{100 * share:.2f} %" for share in shares)
         why = Message("other-unstarted", "transactions that were due and never started, which no latency includes")

@@ -87,7 +87,7 @@ class Pairing:
     brought: list[str] = field(default_factory=list)
     """Defaults that the other version or build brings, `effective_io_concurrency 16 (1)`, if it is what is compared."""
 
-    def beside(self, arms: Compared) -> Compared:
+    def with_confounders(self, arms: Compared) -> Compared:
         """Return `arms` with what else differs between them."""
         return replace(arms, confounders=tuple(self.confounders), brought=tuple(self.brought))
 

@@ -24,10 +24,10 @@ def audit(run: AuditRun, rules: Sequence[Rule] = RULES, prices: PriceList | None
 
     `prices` are those given on the command line; None means the plan's.
     """
-    return judged(Subject(run, given_prices=prices), rules)
+    return audit_subject(Subject(run, given_prices=prices), rules)
 
 
-def judged(subject: Subject, rules: Sequence[Rule] = RULES) -> list[Finding]:
+def audit_subject(subject: Subject, rules: Sequence[Rule] = RULES) -> list[Finding]:
     """Audit a subject that other analyses use, too, so that shared results are computed once."""
     found = [finding for rule in rules for finding in rule.findings(subject)]
     order = list(Severity)

@@ -143,7 +143,7 @@ class Sample:
             return self.summary.instructions.instructions
         return self.summary.composite or 0.0 if self.summary.rate_tps is None else self.summary.tps
 
-    def at(self, name: str | None = None) -> str:
+    def figure_location(self, name: str | None = None) -> str:
         """Return the location of the figure `name`, or of the trial as a whole."""
         imported = self.trial.imported
         if imported is None:
@@ -155,7 +155,7 @@ class Sample:
         """Return the known figures among `names`, for evidence."""
         return {name: self.figures[name] for name in names if name in self.figures}
 
-    def rounding(self, name: str) -> float:
+    def rounding_error(self, name: str) -> float:
         """Return half a unit of the last printed digit of the figure `name`; 0 if it was not printed."""
         printed = self.trial.imported.printed.get(name) if self.trial.imported is not None else None
         if printed is None or name not in self.figures:

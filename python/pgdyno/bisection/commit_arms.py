@@ -14,7 +14,7 @@ from typing import Any
 from pgdyno.bisection.journal import Asked, By
 from pgdyno.bisection.repository import Commit
 from pgdyno.errors import ExitCode, PgdynoError, TargetError, UsageError
-from pgdyno.mounts import expanded
+from pgdyno.mounts import expand_home
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.targets import OwnTarget
 from pgdyno.targets import Home, Installation, Progress, fetch_target
@@ -118,7 +118,7 @@ class Arms:
             of_build = table if table["kind"] == BUILD else own | {"configure": self._asked.configure}
             return of_build | {"kind": BUILD, "source": repo, "commit": commit.sha}
         given = table.get("extensions") or []
-        others = [each for each in given if expanded(each["source"]).resolve() != Path(repo)]
+        others = [each for each in given if expand_home(each["source"]).resolve() != Path(repo)]
         same: dict[str, Any] = next((each for each in given if each not in others), {})
         return table | {"extensions": [*others, same | {"source": repo, "commit": commit.sha}]}
 

@@ -15,7 +15,7 @@ from pgdyno.bisection.repository import Commit
 from pgdyno.bisection.search import Look
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.store.find_runs import BISECTION, find_bisection
-from pgdyno.store.safe_files import replace_durably, storing
+from pgdyno.store.safe_files import replace_durably, store_errors
 
 FILE = BISECTION
 FORMAT = 1
@@ -154,7 +154,7 @@ class JournalFile:
         """Make a folder in `runs`. Raises StoreError."""
         now = datetime.now(UTC)
         folder = runs / f"{now:%Y%m%dT%H%M%SZ}-bisect-{commits[0].short}-{commits[-1].short}"
-        with storing("create", folder):
+        with store_errors("create", folder):
             folder.mkdir(parents=True)
         rows = [(each.sha, each.short, each.subject) for each in commits]
         made = cls(folder, Journal(started_at=now, asked=asked, commits=rows))
@@ -174,7 +174,7 @@ class JournalFile:
             raise UsageError(f"there is no bisection {text} in {runs}", hint=hint)
         path = found / FILE
         try:
-            with storing("read", path):
+            with store_errors("read", path):
                 journal = Journal.model_validate_json(path.read_bytes())
         except ValidationError as error:
             what = error.errors(include_url=False)[0]["msg"].lower()
@@ -193,5 +193,5 @@ class JournalFile:
     def write(self) -> None:
         """Store the journal. Raises StoreError."""
         path = self.folder / FILE
-        with storing("write", path):
+        with store_errors("write", path):
             replace_durably(path, (self.journal.model_dump_json(indent=1) + "\n").encode())

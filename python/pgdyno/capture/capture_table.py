@@ -11,8 +11,8 @@ from pgdyno.capture.left_out import Losses, sentence
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source, Values
-from pgdyno.store.duckdb_session import fetch_row, file_name, quote_text, reading
-from pgdyno.units import counted
+from pgdyno.store.duckdb_session import fetch_row, file_name, quote_text, table_function
+from pgdyno.units import quantity
 
 PART_BYTES = 32 << 20
 """Text that is sorted at once."""
@@ -123,7 +123,7 @@ def write_table(
         raise _empty_error(connection, losses)
     ordered = classes.by_calls(
         connection,
-        f"(SELECT statement, us, sqlstate, rows FROM {reading('read_parquet', files)} SEMI JOIN session_number"
+        f"(SELECT statement, us, sqlstate, rows FROM {table_function('read_parquet', files)} SEMI JOIN session_number"
         " USING (session))",
         losses,
     )
@@ -150,7 +150,9 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
     folder = path.with_name("parts")
     for first in range(0, len(files) if last else 0, _FILES_AT_ONCE):
         some = files[first : first + _FILES_AT_ONCE]
-        connection.execute(_SPLIT.format(files=reading("read_parquet", some), folder=quote_text(file_name(folder))))
+        connection.execute(
+            _SPLIT.format(files=table_function("read_parquet", some), folder=quote_text(file_name(folder)))
+        )
         for file in some:
             file.unlink()
     parts = []
@@ -159,7 +161,7 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
         parts.append(path.with_name(f"part-{part}.parquet"))
         connection.execute(
             _PART.format(
-                files=reading("read_parquet", sources),
+                files=table_function("read_parquet", sources),
                 path=quote_text(file_name(parts[-1])),
                 part=part,
                 began=began_us,
@@ -171,7 +173,7 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
             file.unlink()
     connection.execute("SET preserve_insertion_order = true")
     connection.execute(
-        f"COPY (FROM {reading('read_parquet', parts)}) TO {quote_text(file_name(path))}"
+        f"COPY (FROM {table_function('read_parquet', parts)}) TO {quote_text(file_name(path))}"
         f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
     )
 
@@ -180,7 +182,7 @@ def _empty_error(connection: duckdb.DuckDBPyConnection, losses: Losses) -> Usage
     durations = fetch_row(connection, "SELECT sum(durations)::BIGINT FROM log_session")[0]
     if durations:
         return UsageError(
-            f"the log has {counted(durations, 'time of a statement without its text', 'times without statements')}",
+            f"the log has {quantity(durations, 'time of a statement without its text', 'times without statements')}",
             hint="capture again with log_min_duration_statement = 0 and log_duration = off",
         )
     for each in losses.records():

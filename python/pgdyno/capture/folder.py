@@ -15,8 +15,8 @@ from pgdyno.plan.output.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Ended, Source, StatementClass, Values
 from pgdyno.safe_output import visible
 from pgdyno.store.duckdb_session import quote_text
-from pgdyno.store.safe_files import DAMAGED, read_model, replace_durably, storing
-from pgdyno.units import counted, duration_words, format_significant
+from pgdyno.store.safe_files import DAMAGED, read_model, replace_durably, store_errors
+from pgdyno.units import duration_words, format_significant, quantity
 
 PLAN_FILE, README_FILE = "plan.toml", "README.md"
 TOP = 20
@@ -58,7 +58,7 @@ pg_stat_statements has neither the order of statements nor their values: there i
 
 def refuse_existing(folder: Path) -> None:
     """Raise UsageError if `folder` exists and is not an empty folder, StoreError if it cannot be read."""
-    with storing("read", folder, "--into"):
+    with store_errors("read", folder, "--into"):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{folder} exists and is not empty", hint="name a new folder: --into")
 
@@ -66,7 +66,7 @@ def refuse_existing(folder: Path) -> None:
 def new_folder(folder: Path) -> None:
     """Create `folder` for a capture. Raises UsageError if it exists and is not empty, StoreError."""
     refuse_existing(folder)
-    with storing("write", folder, "--into"):
+    with store_errors("write", folder, "--into"):
         # statements may have values in them
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -82,7 +82,7 @@ def write_capture(folder: Path, capture: Capture) -> None:
 def read_capture(folder: Path) -> Capture:
     """Return the capture in `folder`. Raises UsageError without one, StoreError if it is damaged or newer."""
     path = folder / CAPTURE_FILE
-    with storing("read", path, None):
+    with store_errors("read", path, None):
         is_missing = not path.exists() and not path.is_symlink()
     if is_missing:
         raise UsageError(f"{folder} is not a capture: it has no {CAPTURE_FILE}", hint="to make one: pgdyno capture")
@@ -157,7 +157,7 @@ def _facts(capture: Capture) -> Iterator[tuple[str, str]]:
         "server": f"PostgreSQL {capture.server_version}" if capture.server_version else "unknown",
         "database": capture.database or "unknown",
         "source": _SOURCES[capture.source],
-        "statements": f"{capture.calls:,} in {counted(len(capture.statements), 'class', 'classes')}",
+        "statements": f"{capture.calls:,} in {quantity(len(capture.statements), 'class', 'classes')}",
         "transactions": f"{capture.transactions:,}" if capture.transactions else "unknown",
         "sessions": f"{capture.sessions:,}, {sessions}" if is_log else sessions,
         "values": _VALUES[capture.values],
@@ -190,7 +190,7 @@ def _short_text(each: StatementClass) -> str:
 def write_files(folder: Path, files: Mapping[str, str], capture: Capture) -> None:
     """Write the texts `files` by name, and then capture.json: a folder with it is whole. Raises StoreError."""
     for name, text in {**files, CAPTURE_FILE: capture.model_dump_json(indent=2)}.items():
-        with storing("write", folder / name, "--into"):
+        with store_errors("write", folder / name, "--into"):
             replace_durably(folder / name, text.encode("utf-8", "replace"))
 
 

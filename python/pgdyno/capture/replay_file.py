@@ -18,8 +18,8 @@ from pgdyno.capture.key_links import find_links, use_places
 from pgdyno.capture.parser import require_parser
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, as_reported
-from pgdyno.store.duckdb_session import connect, fetch_row, reading
-from pgdyno.store.safe_files import open_new, storing
+from pgdyno.store.duckdb_session import connect, fetch_row, table_function
+from pgdyno.store.safe_files import open_new, store_errors
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,7 +65,7 @@ def write_replay_file(
     if in_order:
         require_parser()
     statements = folder / STATEMENTS_FILE
-    with storing("replay", statements):
+    with store_errors("replay", statements):
         try:
             # one thread keeps the order of the file and needs the least memory
             with open_new(into) as file, connect(1, MEMORY, into.with_name(f"{into.name}.spilled")) as connection:
@@ -78,7 +78,7 @@ def write_replay_file(
 
 def read_captured(connection: duckdb.DuckDBPyConnection, statements: Path) -> None:
     """Create the view `captured` of a capture's table, with the columns that captures of a log do not have."""
-    table = reading("read_parquet", [statements])
+    table = table_function("read_parquet", [statements])
     names = {row[0] for row in connection.execute(f"DESCRIBE FROM {table}").fetchall()}
     missing = [f"NULL::{kind} AS {name}" for name, kind in _OF_PROXY.items() if name not in names]
     connection.execute(f"CREATE VIEW captured AS SELECT {', '.join(['*', *missing])} FROM {table}")

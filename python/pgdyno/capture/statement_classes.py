@@ -31,7 +31,7 @@ class ClassTexts:
         return fits
 
 
-def fitting(classes: Iterable[StatementClass]) -> tuple[list[StatementClass], int]:
+def select_fitting_classes(classes: Iterable[StatementClass]) -> tuple[list[StatementClass], int]:
     """Return the classes that fit, the first ones first, and a last one of all others with its number of statements.
 
     `classes` have rows and times; without others, there is no such class, and the number is 0.

@@ -29,7 +29,7 @@ def analyse(
 
     Each of several runs is analysed separately. A folder, local or at s3://bucket/folder, stands for all runs in it.
     """
-    from pgdyno.commands.support.each_run import certain, each_run, over
+    from pgdyno.commands.support.each_run import each_run, executor_for, require_results
     from pgdyno.commands.support.report_files import read_prices
     from pgdyno.records.promise import parse_latency
     from pgdyno.safe_output import print_json
@@ -42,10 +42,10 @@ def analyse(
         raise UsageError(f"--latency: {error}") from error
     found = named_runs(named or ["latest"], runs)
     work = partial(_analyse_place, prices, limit, json)
-    with over(cluster or ()) as way:
+    with executor_for(cluster or ()) as way:
         if not found.is_one:
             return _print_all(each_run(way, work, found.places), json=json)
-        ((said, is_met),) = certain(way)(work, found.places)
+        ((said, is_met),) = require_results(way)(work, found.places)
     if json:
         print_json(said, indent=2)
     else:
@@ -81,7 +81,7 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
     from pgdyno.commands.support.each_run import Unread, say_unread
     from pgdyno.console import Console
     from pgdyno.safe_output import json_text
-    from pgdyno.units import counted
+    from pgdyno.units import quantity
 
     console = Console(soft_wrap=True)
     unread: list[Unread] = []
@@ -104,7 +104,7 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
         left_out = [{"run": each.place, "reason": each.message, "hint": each.hint} for each in unread]
         print(f'\n], "unread": {json_text(left_out)}}}')
     else:
-        console.print(f"{counted(count, 'run')} analysed" + (f", {len(unread)} not" if unread else ""))
+        console.print(f"{quantity(count, 'run')} analysed" + (f", {len(unread)} not" if unread else ""))
     say_unread(unread)
     if unread:
         return unread[0].exit_code
@@ -131,6 +131,6 @@ def audit(
         print_json([finding.model_dump(mode="json") for finding in findings], indent=2)
     else:
         console = Console()
-        with console.paged():
+        with console.page_output():
             print_findings(data.manifest.run, findings, console, imported=data.manifest.imported is not None)
     return ExitCode.INVALID if worst(findings) is Severity.INVALID else ExitCode.OK

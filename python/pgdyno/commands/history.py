@@ -81,10 +81,10 @@ def history(
 
 def _differences(of: "History", at: int, runs: "Mapping[str, RunData]") -> list[str]:
     """Return how the fingerprints of the runs before and after a change differ."""
-    from pgdyno.report.analysis import differing
+    from pgdyno.report.analysis import fingerprint_changes
 
     before, after = (runs[each.run] for each in of.points[at - 1 : at + 1])
-    return differing(before.manifest, after.manifest)
+    return fingerprint_changes(before.manifest, after.manifest)
 
 
 def _history_json(of: "History", runs: "Mapping[str, RunData]", not_valid: Collection[str]) -> dict[str, Any]:

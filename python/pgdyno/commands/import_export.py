@@ -46,7 +46,7 @@ def import_(
 
     Reads outputs of pgbench, sysbench, HammerDB, BenchBase and PostgresBench, and documents and tables with figures.
     """
-    from pgdyno.commands.support.each_run import certain, over
+    from pgdyno.commands.support.each_run import executor_for, require_results
     from pgdyno.console import Console
     from pgdyno.importers.csv_tables import mapping_of
     from pgdyno.importers.write import OF_LISTS, import_files
@@ -54,12 +54,14 @@ def import_(
     from pgdyno.safe_output import print_json
     from pgdyno.store.object_storage.address import is_remote
     from pgdyno.store.object_storage.find_remote import matching_objects
-    from pgdyno.units import counted
+    from pgdyno.units import quantity
 
     places = [place for file in files for place in (matching_objects(file) if is_remote(file) else [file])]
-    with over(cluster or ()) as way, _stored_at(into) as (folder, brought):
+    with executor_for(cluster or ()) as way, _stored_at(into) as (folder, brought):
         with Console(stderr=True).status("reading"):
-            result = import_files(places, folder, target=target, mapping=mapping_of(mapping or ()), over=certain(way))
+            result = import_files(
+                places, folder, target=target, mapping=mapping_of(mapping or ()), over=require_results(way)
+            )
         run = brought(result.run)
     if json:
         said = {
@@ -73,7 +75,7 @@ def import_(
         print_json(said)
         return
     console = Console(soft_wrap=True)
-    console.print(f"{counted(result.trials, 'trial')} written to {run}")
+    console.print(f"{quantity(result.trials, 'trial')} written to {run}")
     for note in result.notes:
         if note.id not in OF_LISTS:
             console.print(f"note: {note}")
@@ -99,7 +101,7 @@ def _stored_at(into: str) -> Iterator[tuple[Path, Callable[[Path], str]]]:
     if not is_remote(into):
         yield Path(into), str
         return
-    at = Address.of(into)
+    at = Address.parse(into)
     with TemporaryDirectory(prefix="pgdyno-import-") as folder:
         yield Path(folder), lambda run: str(upload(RunFolder.open(run), at))
 
@@ -155,7 +157,7 @@ def copy(
 
     if is_remote(place):
         # printed once, not for each run
-        Address.of(place)
+        Address.parse(place)
     found = named_runs(named, runs)
     if not is_remote(place) and not all(is_remote(each) for each in found.places):
         raise UsageError("both the runs and the destination are on this machine", hint="use cp -r")

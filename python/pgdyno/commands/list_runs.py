@@ -38,7 +38,7 @@ def list_(runs: options.Runs = options.DEFAULT_RUNS, json: options.Json = False)
         console.print(f"no runs in {runs}")
         return
     rows = [_cells(entry) for entry in entries]
-    with console.paged():
+    with console.page_output():
         if not (console.is_terminal and _is_narrow(rows, console.width)):
             console.print_table(_table(rows))
             return

@@ -70,9 +70,9 @@ def _check_lines(loaded: "LoadedPlan", runs: Path | None, room: int) -> Iterator
     if runs is not None:
         # reads runs with numpy and DuckDB
         from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_line
-        from pgdyno.report.terminal.text_drawing import wrapped
+        from pgdyno.report.terminal.text_drawing import wrap_text
 
-        for line in wrapped(expected_noise_line(loaded.plan, runs, expected_noise(loaded.plan, runs)), room):
+        for line in wrap_text(expected_noise_line(loaded.plan, runs, expected_noise(loaded.plan, runs)), room):
             yield line, None
     for line in warning_lines(loaded, room):
         yield line, "yellow"
@@ -84,7 +84,7 @@ def _check_json(
     source: str, problems: Sequence[Problem], loaded: "LoadedPlan | None" = None, runs: Path | None = None
 ) -> dict[str, Any]:
     from pgdyno.messages import messages_json
-    from pgdyno.plan.output.executed_code import executed
+    from pgdyno.plan.output.executed_code import list_executed_code
 
     noise = None
     if loaded is not None and runs is not None:
@@ -96,7 +96,7 @@ def _check_json(
         "valid": loaded is not None,
         "problems": [asdict(each) for each in problems],
         "warnings": [] if loaded is None else [asdict(each) for each in loaded.warnings],
-        "executes": [] if loaded is None else [asdict(each) for each in executed(loaded)],
+        "executes": [] if loaded is None else [asdict(each) for each in list_executed_code(loaded)],
         **messages_json("gave_up", () if loaded is None else loaded.gave_up),
         "expected_noise": noise,
     }
@@ -122,7 +122,7 @@ def show(
         print_data(f"{show_json(loaded)}\n")
         return
     console = Console()
-    with console.paged():
+    with console.page_output():
         for part in show_lines(loaded, console.room).renderables:
             console.print(part)
 

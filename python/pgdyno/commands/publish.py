@@ -41,7 +41,7 @@ def publish(
     from pgdyno.store import load_run
     from pgdyno.store.find_runs import named_runs
     from pgdyno.store.object_storage.runs import open_run
-    from pgdyno.units import counted
+    from pgdyno.units import quantity
 
     if url is not None and not url.startswith(("https://", "http://")):
         raise UsageError(f"{url!r} is not an address", hint="write it as https://example.org/benchmarks/")
@@ -51,7 +51,7 @@ def publish(
     unread: list[Unread] = []
     written = 0
 
-    with site.locked():
+    with site.hold_lock():
         for place in places:
             with ExitStack() as stack:
 
@@ -70,7 +70,7 @@ def publish(
         gone = site.finish(list(entries.values())) if entries else []
     if entries:
         console.print(str(into / "index.html"), soft_wrap=True)
-        console.print(f"{counted(len(entries), 'run')}: {written} written, {len(gone)} removed")
+        console.print(f"{quantity(len(entries), 'run')}: {written} written, {len(gone)} removed")
         if not has_fonts():
             console.print("no pictures: this host has no fonts (Debian: apt-get install fonts-dejavu-core)")
     say_unread(unread)

@@ -44,9 +44,9 @@ def show(
         _print_bisection(bisection, console, is_plain=not (forms or plots))
         return
     if not (forms or plots or is_remote(run)):
-        kept = read_summary(find_path(run, runs), Layout.of(console))
+        kept = read_summary(find_path(run, runs), Layout.for_console(console))
         if kept is not None:
-            with console.paged():
+            with console.page_output():
                 print_lines(kept, console)
             return
     if plots and forms:
@@ -73,7 +73,7 @@ def show(
         print_data(to_csv(data))
     else:
         of, extras = judged_run(data)
-        with console.paged():
+        with console.page_output():
             print_report(of, console, extras)
 
 
@@ -84,8 +84,8 @@ def _print_bisection(folder: Path, console: "Console", *, is_plain: bool) -> Non
 
     if not is_plain:
         raise UsageError(f"{folder} is a bisection, not a run", hint="remove the options, or name a run in it")
-    lines = bisection_lines(JournalFile.open(str(folder), folder.parent), Layout.of(console))
-    with console.paged():
+    lines = bisection_lines(JournalFile.open(str(folder), folder.parent), Layout.for_console(console))
+    with console.page_output():
         print_lines(lines, console)
 
 

@@ -58,7 +58,7 @@ def _run_checks(
     before = cpu.cpu_times(system)
     time.sleep(patience.idle_s)
     yield machine.load(system, before, cpu.cpu_times(system))
-    yield machine.others(system, os.getpid())
+    yield machine.other_processes(system, os.getpid())
     yield machine.open_files(system, needs)
     yield cpu.cores(system, needs)
     yield cpu.governor(system)

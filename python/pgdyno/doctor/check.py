@@ -59,9 +59,9 @@ def _check(
         id=name,
         verdict=verdict,
         found=str(found),
-        found_details=KeptMessage.of(found),
+        found_details=KeptMessage.from_message(found),
         means="" if means is None else str(means),
-        means_details=None if means is None else KeptMessage.of(means),
+        means_details=None if means is None else KeptMessage.from_message(means),
         change=change,
         measured=dict(measured or {}),
     )

@@ -65,7 +65,7 @@ def load(system: System, before: CpuTimes | None, after: CpuTimes | None) -> Che
     )
 
 
-def others(system: System, own: int) -> Check:
+def other_processes(system: System, own: int) -> Check:
     """`machine.others`: servers and load generators other than the process `own` and its parents."""
     name = "machine.others"
     seen = processes(system)

@@ -218,7 +218,7 @@ def huge_pages(system: System, needs: Needs) -> Check:
 def transparent(system: System) -> Check:
     """`memory.thp`: transparent huge pages, and whether the kernel stalls processes to create them."""
     name = "memory.thp"
-    enabled, defrag = system.chosen(f"{THP}/enabled"), system.chosen(f"{THP}/defrag")
+    enabled, defrag = system.chosen_word(f"{THP}/enabled"), system.chosen_word(f"{THP}/defrag")
     if enabled is None:
         return unknown(name, NONE_REPORTED)
     found = Message("transparent-huge-pages", "{enabled}, defrag {defrag}", enabled=enabled, defrag=defrag or "unknown")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.effect import Effect
-from pgdyno.mounts import expanded, is_folder
+from pgdyno.mounts import expand_home, is_folder
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.optional_sections import SnapshotMethod
@@ -123,7 +123,7 @@ STATEMENTS = {"tpcb-like": 7, "simple-update": 5, "select-only": 1}
 
 def needs_of_machine(home: Home, clients: int) -> Needs:
     """Return the needs without a plan: the machine, and pgdyno's home."""
-    place = Place(existing(home.root), ("servers of pgdyno",))
+    place = Place(nearest_folder(home.root), ("servers of pgdyno",))
     return Needs(clients=clients, protocol="prepared", scripts=("-b", "select-only"), places=(place,))
 
 
@@ -179,7 +179,7 @@ def size_of(settings: Mapping[str, str], name: str) -> int:
     return parse_bytes(DEFAULTS[name]) if asked is None else asked
 
 
-def existing(path: Path) -> Path:
+def nearest_folder(path: Path) -> Path:
     at = path.absolute()
     while not is_folder(at) and at != at.parent:
         at = at.parent
@@ -247,16 +247,16 @@ def _places(
             _add(found, both)
         else:
             _add(found, replace(both, roles=(f"data of {name}",), bytes=data, wal=False))
-            _add(found, Place(existing(expanded(wanted.wal)), (f"WAL of {name}",), wal))
+            _add(found, Place(nearest_folder(expand_home(wanted.wal)), (f"WAL of {name}",), wal))
     return tuple(found.values())
 
 
 def _data_folder(spec: OwnTarget, home: Home) -> Path:
     if spec.environment.data == TMPFS:
-        return existing(SHARED_MEMORY)
+        return nearest_folder(SHARED_MEMORY)
     if spec.environment.data is not None:
-        return existing(expanded(spec.environment.data))
-    return existing(home.clusters if spec.keep_data else home.instances)
+        return nearest_folder(expand_home(spec.environment.data))
+    return nearest_folder(home.clusters if spec.keep_data else home.instances)
 
 
 def _add(found: dict[int, Place], place: Place) -> None:

@@ -52,7 +52,7 @@ class System:
             return None
         return int(parts[0]) * (1024 if parts[1:] == ["kB"] else 1)
 
-    def chosen(self, path: str) -> str | None:
+    def chosen_word(self, path: str) -> str | None:
         """Return the word in brackets of a file such as `always [madvise] never`, or its only word."""
         words = (self.text(path) or "").split()
         marked = [word.strip("[]") for word in words if word.startswith("[")]

@@ -28,7 +28,7 @@ from pgdyno.report.run_events import Requests
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.store import RunFolder, read_capture_in
 from pgdyno.targets import Use
-from pgdyno.units import counted, duration_words
+from pgdyno.units import duration_words, quantity
 
 
 def run_experiment(
@@ -58,7 +58,7 @@ def run_experiment(
         manifest = _manifest(loaded, resources.engine, trials, seed, price).model_copy(update=conditions)
         manifest = manifest.model_copy(update={"stopping": stopping_rule(plan, manifest, trials)})
         folder = RunFolder.create(parent, manifest, script_files(plan), workload.capture, is_replayed=workload.replays)
-        with folder.locked():
+        with folder.hold_lock():
             resources.guard.watch("the run's folder", folder.path)
             context = RunContext(loaded, folder, resources.engine, resources.home, seed)
             progress = RunProgress(plan, folder, view, trials, requests)
@@ -93,7 +93,7 @@ def _begins(plan: Plan, folder: RunFolder, trials: int) -> str:
     at_most = "at most " if plan.trial.stops_when_decided else ""
     needed_s = time_needed_s(plan)
     measuring = "" if needed_s is None else f", {duration_words(needed_s)} of measurement"
-    return f"{at_most}{counted(trials, 'trial')}{measuring}, into {folder.path}"
+    return f"{at_most}{quantity(trials, 'trial')}{measuring}, into {folder.path}"
 
 
 def _manifest(

@@ -14,7 +14,7 @@ from pgdyno.errors import StopRunError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.scenario.loads import loads_of
-from pgdyno.plan.time_budget.budget import ENDING_S, Budget, thinned
+from pgdyno.plan.time_budget.budget import ENDING_S, Budget, thin_points
 from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, planned_s, servers
 from pgdyno.plan.workload_schema import DataKey
 from pgdyno.records import Point, TrialRecord
@@ -91,7 +91,7 @@ class BudgetLeft:
         return self.used_s + self._trial_s() + ENDING_S <= self._budget.seconds
 
     @contextmanager
-    def preparing(self) -> Iterator[None]:
+    def preparation(self) -> Iterator[None]:
         """Let the steps of the block be ended, which prepare a trial and may load a dataset."""
         self._load_began_s = None
         self._may_end_a_step = True
@@ -152,7 +152,7 @@ class BudgetLeft:
         budget = duration_words(self._budget.seconds)
         return BudgetUsedError(Message("budget-used-up", "the budget of {budget} is used up", budget=budget), hint=hint)
 
-    def ended(self, records: Sequence[TrialRecord]) -> None:
+    def note_ended(self, records: Sequence[TrialRecord]) -> None:
         """Note what the trials that ran at the same time have taken."""
         loads_s = 0.0
         for record in records:
@@ -166,7 +166,7 @@ class BudgetLeft:
         self._each_s += [each_s] * len(records)
         self._estimated_s += [self._planned_s(record.point) for record in records]
 
-    def fitting(self, todo: Sequence[PlannedTrial]) -> tuple[list[PlannedTrial], Message | None]:
+    def select_fitting(self, todo: Sequence[PlannedTrial]) -> tuple[list[PlannedTrial], Message | None]:
         """Return the trials of `todo` whose points fit into the time that is left, and what was left out."""
         left_s = self._budget.seconds - ENDING_S - self.used_s
         if not self._each_s or self._with_pauses_s(todo) <= left_s:
@@ -207,7 +207,7 @@ class BudgetLeft:
 
     def _fitting_trials(self, todo: Sequence[PlannedTrial], left_s: float) -> list[PlannedTrial]:
         for count in range(len(_points(todo)) - 1, 0, -1):
-            chosen = [load for point in thinned(self._plan, count) for load in loads_of(self._plan, point)]
+            chosen = [load for point in thin_points(self._plan, count) for load in loads_of(self._plan, point)]
             kept = [trial for trial in todo if trial.point in chosen]
             if kept and self._with_pauses_s(kept) <= left_s:
                 return kept

@@ -21,7 +21,7 @@ from pgdyno.remote.program_files import lua_files
 from pgdyno.remote.remote_host import RemoteHost
 from pgdyno.run.process import Running, running_engine
 from pgdyno.run.run_trial import TrialResult
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 if TYPE_CHECKING:
     from pgdyno.doctor.needs import Needs
@@ -40,7 +40,7 @@ class KnownWorkers:
         for trial in trials:
             self.learn(trial)
 
-    def of(self, point: Point) -> int | None:
+    def count_for(self, point: Point) -> int | None:
         """Return the number for the load of `point`; None before its first trial."""
         return self._by_load.get(_load(point))
 
@@ -83,7 +83,7 @@ class Generators:
 
     @property
     def running(self) -> Running:
-        return running_engine if self.cluster is None else self.cluster.running
+        return running_engine if self.cluster is None else self.cluster.run_engine
 
     @property
     def clock_ahead(self) -> Ahead:
@@ -100,7 +100,7 @@ class Generators:
 
     def workers_for(self, point: Point) -> int | None:
         """Return the number of engine threads of an earlier trial of the same load; None if there was none."""
-        return self._known_workers.of(point)
+        return self._known_workers.count_for(point)
 
     def learn(self, record: TrialRecord) -> None:
         """Remember the number of engine threads of a trial."""
@@ -138,7 +138,7 @@ def open_cluster(
         return
     from pgdyno.generators.generator_lifecycle import open_cluster
 
-    say(f"starting {counted(places.local + len(hosts), 'generator')}")
+    say(f"starting {quantity(places.local + len(hosts), 'generator')}")
     with open_cluster(engine, places.local, hosts, say, are_rented=bool(rented)) as cluster:
         yield cluster
 

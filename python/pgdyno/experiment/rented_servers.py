@@ -50,7 +50,7 @@ class Renting:
 
 
 @contextmanager
-def rented(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> Iterator[Rental | None]:
+def rent_servers(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> Iterator[Rental | None]:
     """Rent the servers of `plan` for the block; None if it rents none.
 
     Servers that `pgdyno target up` created are used, prolonged if necessary, and stay. `root` is pgdyno's home. Raises
@@ -60,7 +60,7 @@ def rented(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> I
     if provider is None:
         yield None
         return
-    found = provider.standing(plan, root, step)
+    found = provider.standing_rental(plan, root, step)
     if found is not None:
         note(
             Message(
@@ -177,7 +177,7 @@ def _not_prolonged(rental: Rental, until: datetime, wanted: str, error: TargetEr
     )
 
 
-def connected(rental: Rental | None, name: str, spec: TargetSpec) -> TargetSpec:
+def with_rented_address(rental: Rental | None, name: str, spec: TargetSpec) -> TargetSpec:
     """Return how to open target `name`: `spec`, or the address of its rented server. Raises TargetError."""
     if isinstance(spec, RentedTarget):
         assert rental is not None
@@ -217,7 +217,7 @@ class CostGuard:
         idle_s = REMOVAL_S + self._restore_s(trial)
         now = self.now()
         self._busy_since = self._busy_since or now
-        accrued = self.rental.accrued(now, Load(self._busy_since, RESERVE * self._needed_s(trial), idle_s))
+        accrued = self.rental.accrued_usd(now, Load(self._busy_since, RESERVE * self._needed_s(trial), idle_s))
         if accrued is None:
             raise StopRunError(
                 Message(

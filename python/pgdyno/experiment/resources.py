@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pgdyno.experiment.budget_left import BudgetLeft
 from pgdyno.experiment.disk_guard import DiskGuard
 from pgdyno.experiment.generators import check_generators, open_cluster
-from pgdyno.experiment.rented_servers import Renting, connected, rented
+from pgdyno.experiment.rented_servers import Renting, rent_servers, with_rented_address
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan
 from pgdyno.plan.checks.reset import check_found
@@ -109,8 +109,8 @@ def open_resources(
         progress.note(removed)
     guard.watch("pgdyno's home", home.root)
     servers = servers_of(loaded.plan)
-    with rented(loaded.plan, home.root, progress.step, progress.note, renting or Renting()) as rental:
-        reached = {name: connected(rental, name, spec) for name, spec in servers.items()}
+    with rent_servers(loaded.plan, home.root, progress.step, progress.note, renting or Renting()) as rental:
+        reached = {name: with_rented_address(rental, name, spec) for name, spec in servers.items()}
         found = {
             name: fetch_target(name, spec, home=home, progress=progress, use=use) for name, spec in reached.items()
         }

@@ -31,7 +31,7 @@ from pgdyno.report.run_events import Requests
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.store import RunFolder, changed_capture, changed_script, read_capture_of
 from pgdyno.targets import Use
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 KILLED = "was killed"
 MACHINE_WENT_DOWN = "went down with the machine"
@@ -117,7 +117,7 @@ def resume_experiment(
     resumed.
     """
     folder = RunFolder.open(path)
-    with folder.locked():
+    with folder.hold_lock():
         # another process may have written it before this one got the lock
         folder = RunFolder.open(path)
         loaded = loaded_of(folder)
@@ -140,7 +140,7 @@ def resume_experiment(
             if resources.rental is not None:
                 note_rented(resources.rental, progress)
             if searches:
-                progress.show(f"the search continues after {counted(len(trials), 'trial')}, into {folder.path}")
+                progress.show(f"the search continues after {quantity(len(trials), 'trial')}, into {folder.path}")
                 return sequence.follow(search_trials(loaded.plan, folder, progress, sequence.servers))
             at_most = "at most " if loaded.plan.trial.stops_when_decided else ""
             progress.show(f"{at_most}{len(todo)} of {len(trials)} trials left to run, into {folder.path}")
@@ -170,7 +170,9 @@ def loaded_of(folder: RunFolder) -> LoadedPlan:
         )
     # "18" may mean a later version today
     known = known_facts(manifest.targets)
-    targets = {name: spec.pinned(known[name].version) if name in known else spec for name, spec in plan.target.items()}
+    targets = {
+        name: spec.with_version(known[name].version) if name in known else spec for name, spec in plan.target.items()
+    }
     plan = plan.model_copy(update={"target": targets})
     return LoadedPlan(plan, manifest.plan_source, "", Path(manifest.plan_folder or folder.path))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pgdyno.analyse.series import Series, following, label, varying
+from pgdyno.analyse.series import Series, dependent_parameters, label, varying_parameters
 from pgdyno.errors import StopRunError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
@@ -29,7 +29,7 @@ from pgdyno.report.terminal.progress import LiveView, figures
 from pgdyno.run.process import among
 from pgdyno.run.run_trial import Interval, TrialResult
 from pgdyno.store import RunFolder
-from pgdyno.units import counted, first_names
+from pgdyno.units import first_names, quantity
 
 SHORTEST_SHOWN_S = 0.5
 NO_OTHERS: Mapping[str, Interval] = {}
@@ -74,7 +74,7 @@ class RunProgress:
         self._view.event(Noted(str(message), message))
         before = self._folder.manifest
         self._folder.update_manifest(
-            notes=[*before.notes, str(message)], note_details=[*before.note_details, KeptMessage.of(message)]
+            notes=[*before.notes, str(message)], note_details=[*before.note_details, KeptMessage.from_message(message)]
         )
 
     def note_once(self, message: Message) -> None:
@@ -133,7 +133,7 @@ class RunProgress:
         queries_s = summary.queries_s if summary is not None else None
         self._view.event(TrialEnded(record.outcome, tps, p99_ms, composite, instructions, queries_s))
 
-    def looked(self, look: Looked) -> None:
+    def report_look(self, look: Looked) -> None:
         self._view.event(look)
 
     def best(self, best: BestSeen) -> None:
@@ -145,7 +145,9 @@ class RunProgress:
         if wanted is not None:
             raise StopRunError(wanted)
 
-    def dropped(self, trials: Sequence[PlannedTrial], done: Sequence[TrialRecord], budget: str) -> list[Message]:
+    def left_out_points(
+        self, trials: Sequence[PlannedTrial], done: Sequence[TrialRecord], budget: str
+    ) -> list[Message]:
         """Return in words which points and repeats the run leaves out for its `budget`; `done` are its trials."""
         measured = {(each.target, each.point.model_dump_json()) for each in done}
         missing = [trial for trial in trials if (trial.target, trial.point.model_dump_json()) not in measured]
@@ -187,9 +189,9 @@ class RunProgress:
 
 
 def _series(plan: Plan, trials: Sequence[PlannedTrial]) -> tuple[dict[int, Series], list[str]]:
-    follow = following(plan.as_resolved(), (trial.point for trial in trials))
-    series = {trial.number: Series.of(trial.target, trial.point, follow) for trial in trials}
-    return series, varying(list(series.values()))
+    follow = dependent_parameters(plan.as_resolved(), (trial.point for trial in trials))
+    series = {trial.number: Series.from_point(trial.target, trial.point, follow) for trial in trials}
+    return series, varying_parameters(list(series.values()))
 
 
 def _places(plan: Plan, trials: Sequence[PlannedTrial]) -> dict[int, tuple[str, str]]:
@@ -197,7 +199,7 @@ def _places(plan: Plan, trials: Sequence[PlannedTrial]) -> dict[int, tuple[str, 
     return {
         trial.number: (
             label(series[trial.number], names) if names else "",
-            counted(trial.point.planned_clients, "client"),
+            quantity(trial.point.planned_clients, "client"),
         )
         for trial in trials
     }

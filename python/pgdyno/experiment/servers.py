@@ -15,7 +15,7 @@ from pgdyno.experiment.rented_servers import CloudRecorder
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
-from pgdyno.experiment.search.settings.attached_server import AttachedServer, attached, check_left
+from pgdyno.experiment.search.settings.attached_server import AttachedServer, attach_server, check_left
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
@@ -172,7 +172,7 @@ class Servers:
         """Whether server `name` could not be started; pgdyno does not try it again."""
         return name in self._unavailable
 
-    def attached(self, name: str) -> AttachedServer | None:
+    def attached_server(self, name: str) -> AttachedServer | None:
         """Server `name`, which is up, if pgdyno did not start it and a search changes its configuration."""
         return self._running[name].attached
 
@@ -329,7 +329,7 @@ class Servers:
         return self._dataset(trial)
 
     def _dataset(self, trial: PlannedTrial) -> Dataset | None:
-        return Dataset.of(self._context.plan.workload, trial.point, self._context.loaded.folder)
+        return Dataset.for_point(self._context.plan.workload, trial.point, self._context.loaded.folder)
 
     def _take_snapshot(self, rental: Rental, trial: PlannedTrial, dataset: Dataset) -> None:
         """Load `dataset` into a rented server, and take a snapshot of that. Raises TargetError, psycopg.Error."""
@@ -382,7 +382,7 @@ class Servers:
             # its provider brings the data back, with the whole server
             reset = reset.model_copy(update={"method": "snapshot"})
         preparer = Preparer(server, self._context.engine, resources.progress, reset, scripts_that_run(plan), keep_free)
-        theirs = attached(name, server, self._context, resources) if plan.system_names else None
+        theirs = attach_server(name, server, self._context, resources) if plan.system_names else None
         found = None if theirs is None else context.enter_context(theirs)
         self._running[name] = _Running(server, preparer, context, found)
         for note in server.notes:
@@ -408,7 +408,7 @@ class Servers:
     def _prepare(self, preparer: Preparer, target: str, dataset: Dataset | None) -> Preparation:
         left = self._resources.left
         try:
-            with left.preparing() if left is not None else nullcontext():
+            with left.preparation() if left is not None else nullcontext():
                 prepared = preparer.prepare(dataset)
         except LoadTooLongError as error:
             self._keep_rate(target, dataset, error.seconds)

@@ -73,7 +73,7 @@ def host_print(host: Host, places: Sequence[Place], system: System | None = None
         kernel=host.kernel,
         os=host.os,
         boot=boot_parameters(seen),
-        tuning=tuning(seen),
+        tuning=kernel_settings(seen),
         disks=disks(seen, places),
     )
 
@@ -100,10 +100,10 @@ def boot_parameters(system: System) -> dict[str, str]:
     return found
 
 
-def tuning(system: System) -> dict[str, str]:
+def kernel_settings(system: System) -> dict[str, str]:
     """Return kernel settings that can be changed at run time."""
     found = {name: system.text(path) for name, path in NUMBERS.items()}
-    found |= {name: system.chosen(path) for name, path in CHOICES.items()}
+    found |= {name: system.chosen_word(path) for name, path in CHOICES.items()}
     found["governor"] = ",".join(sorted(set(system.texts(GOVERNORS)))) or None
     return {name: value for name, value in sorted(found.items()) if value is not None}
 

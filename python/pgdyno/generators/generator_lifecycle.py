@@ -82,7 +82,7 @@ class Cluster:
         return next(iter(missing), None)
 
     @contextmanager
-    def running(
+    def run_engine(
         self,
         engine: Engine,
         options: Sequence[str],

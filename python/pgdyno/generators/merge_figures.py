@@ -56,7 +56,7 @@ def latencies(parts: Sequence[Event], percentiles: dict[str, float]) -> Event:
     each = [part["latency_ns"] for part in measured]
     figures: Event = sum_parts(each, ("sum", "sum_of_squares"))
     figures |= {"min": min(one["min"] for one in each), "max": max(one["max"] for one in each)}
-    within = merged.within(figures["min"], figures["max"])
+    within = merged.with_bounds(figures["min"], figures["max"])
     figures |= dict(zip(percentiles, within.percentiles_ns(percentiles.values()), strict=True))
     if percentiles is PERCENTILES:
         mean = figures["sum"] / merged.count
@@ -314,7 +314,7 @@ def _p90_ns(histograms: Sequence[str | None], latencies: Sequence[Event] = ()) -
         return None
     least = min((each["min"] for each in latencies), default=None)
     most = max((each["max"] for each in latencies), default=None)
-    return merged.within(least, most).percentile_ns(90)
+    return merged.with_bounds(least, most).percentile_ns(90)
 
 
 def _share(same: Sequence[Event], total: int, clients: int) -> Event:

@@ -221,7 +221,7 @@ class SshGenerator:
                 for line in whole:
                     lines.add(line + b"\n")
             self._errors = await said
-            self._code = await started.ended()
+            self._code = await started.exit_code()
         lines.end()
 
     async def _end(self) -> None:

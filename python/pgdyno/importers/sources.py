@@ -25,7 +25,7 @@ from pgdyno.messages import Message
 from pgdyno.records import Imported, ImportedClaim, ImportedFile, ImportedLine, Outcome, Point, TrialRecord, UnusedLine
 from pgdyno.store.object_storage.address import is_remote
 from pgdyno.store.object_storage.local_copy import at_hand, check_regular, first_line, size_bytes
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 
 SHORT = 0.25
 """A first run is a warm-up if its length is at most this share of the length of all that follow."""
@@ -91,10 +91,10 @@ def read_source(target: str | None, mapping: Mapping[str, str], place: str) -> P
 def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: Mapping[str, str]) -> Part:
     if is_store:
         document = read_job_store(path)
-        with storing("read", path), path.open("rb") as file:
+        with store_errors("read", path), path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     else:
-        with storing("read", path), path.open("rb") as file:
+        with store_errors("read", path), path.open("rb") as file:
             content = file.read(LARGEST_DOCUMENT + 1)
         if len(content) > LARGEST_DOCUMENT:
             raise StoreError(f"cannot import {place}: it grew beyond {LARGEST_DOCUMENT >> 20} MiB while it was read")

@@ -22,7 +22,7 @@ from pgdyno.records import ImportRecord, KeptMessage, Manifest, Outcome, TargetR
 from pgdyno.records.manifest import WORKLOAD_UNKNOWN
 from pgdyno.store import RunFolder
 from pgdyno.store.object_storage.address import is_remote
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 """Runs the same work on many items, and yields the results in order."""
@@ -70,10 +70,10 @@ def import_files(
         hint = "docs/guides/import.md lists the formats that pgdyno reads"
         if gathered.unread:
             first = gathered.unread[0]
-            lines = counted(len(gathered.unread), "line")
+            lines = quantity(len(gathered.unread), "line")
             hint = f"{lines} with figures not understood, first {first.file}:{first.line}: {first.text[:120]}; {hint}"
         if gathered.left_out:
-            hint = f"{counted(len(gathered.left_out), 'warm-up run')} left out; {hint}"
+            hint = f"{quantity(len(gathered.left_out), 'warm-up run')} left out; {hint}"
         raise StoreError(f"cannot import {', '.join(named)}: no output of a known tool is in it", hint=hint)
     _refuse_other_work(gathered)
     prefer_new_orders(gathered.outputs)
@@ -213,7 +213,7 @@ def _manifest(gathered: Part, notes: Sequence[Message], records: Sequence[TrialR
         trials_planned=len(records),
         order=[record.slug for record in records],
         notes=[str(note) for note in notes],
-        note_details=[KeptMessage.of(note) for note in notes],
+        note_details=[KeptMessage.from_message(note) for note in notes],
         imported=ImportRecord(
             **{name: getattr(gathered, name) for name in ("files", "claims", "facts", "unread", "left_out")}
         ),

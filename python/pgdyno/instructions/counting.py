@@ -95,7 +95,7 @@ def counter_of(asked: str) -> str:
 
 
 @contextmanager
-def counting(
+def counting_server(
     server: Server, counter: str = "valgrind", *, callers: bool = False, warmup: int = WARMUP
 ) -> Iterator[CountingServer]:
     """Restart `server` under Valgrind for the block, and as usual after it; with `callers`, functions are stacks.
@@ -104,7 +104,7 @@ def counting(
 
     After an exception the server is stopped. Raises CountError, TargetError.
     """
-    machine = server.own("count the instructions of the server")
+    machine = server.own_instance("count the instructions of the server")
     if counter == "perf":
         yield _ByPerf(server, warmup)
         return

@@ -42,7 +42,7 @@ def make_app(runs: Path, access: Access | None = None) -> Starlette:
         *Histories(index).routes(),
         *experiments.routes(),
         Route(ENTER, enter.form, methods=["GET"]),
-        Route(ENTER, enter.given, methods=["POST"]),
+        Route(ENTER, enter.take_token, methods=["POST"]),
         Route(STATIC + "{name}", _static),
     ]
     guard = Middleware(Guard, names=access.names, token=access.token, form_token=form_token)
@@ -60,7 +60,7 @@ class _Enter:
             return RedirectResponse("/", 303)
         return HTMLResponse(page("enter", wrong=False))
 
-    async def given(self, request: Request) -> Response:
+    async def take_token(self, request: Request) -> Response:
         if self._token is None:
             return RedirectResponse("/", 303)
         given = parse_qs((await body_of(request)).decode("utf-8", "replace")).get("token", [""])[0]

@@ -140,7 +140,7 @@ class Experiments:
         return JSONResponse({"asked": what.value}, 202)
 
     def _name(self, request: Request) -> str:
-        _, entry = self._index.keyed().get(request.path_params["name"]) or ((), None)
+        _, entry = self._index.keyed_runs().get(request.path_params["name"]) or ((), None)
         if entry is None or entry.problem:
             raise HTTPException(404, "There is no such run.")
         return entry.name

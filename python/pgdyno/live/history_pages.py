@@ -19,12 +19,12 @@ from pgdyno.live.run_index import Index, Key
 from pgdyno.publish.run_entry import Entry
 from pgdyno.records import Manifest
 from pgdyno.report import numbers
-from pgdyno.report.analysis import differing
+from pgdyno.report.analysis import fingerprint_changes
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.charts.history import history_chart
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.store import RunData, load_run
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 MOST_RUNS = 400
 """The newest runs; the records of all their trials are read."""
@@ -67,7 +67,7 @@ class Histories:
         links = {value: "/history?" + urlencode({**request.query_params, "metric": value}) for value, _ in METRICS}
         prints = {each.fingerprint for each in entries}
         context = {
-            "heading": f"{metric.words[:1].upper()}{metric.words[1:]} over {counted(len(runs), 'run')}",
+            "heading": f"{metric.words[:1].upper()}{metric.words[1:]} over {quantity(len(runs), 'run')}",
             "metric": metric.value,
             "metrics": [(value, name, links[value]) for value, name in METRICS],
             "machines": len(prints) if len(prints) > 1 else 0,
@@ -80,7 +80,7 @@ class Histories:
 
     def _load_runs(self, entries: Sequence[Entry]) -> dict[str, RunData]:
         runs = {}
-        keyed = self._index.keyed()
+        keyed = self._index.keyed_runs()
         for each in entries:
             # it may be removed or damaged after it was listed
             with suppress(StoreError, KeyError):
@@ -106,7 +106,7 @@ def _history_row(of: History, metric: Metric, at: int, manifests: dict[str, Mani
     elif not of.changes:
         said = f"{span}; its level did not change"
     else:
-        often = "once" if len(of.changes) == 1 else counted(len(of.changes), "time")
+        often = "once" if len(of.changes) == 1 else quantity(len(of.changes), "time")
         said = f"{span}; its level changed {often}"
     title = f"{of.workload}, {of.label}: {said}"
     rows = [
@@ -116,7 +116,7 @@ def _history_row(of: History, metric: Metric, at: int, manifests: dict[str, Mani
             change=percent(each.ratio),
             before=_figure(each.before, metric),
             after=_figure(each.after, metric),
-            differences=differing(*(manifests[point.run] for point in of.points[each.at - 1 : each.at + 1])),
+            differences=fingerprint_changes(*(manifests[point.run] for point in of.points[each.at - 1 : each.at + 1])),
         )
         for each in of.changes or ()
     ]
@@ -125,4 +125,4 @@ def _history_row(of: History, metric: Metric, at: int, manifests: dict[str, Mani
 
 
 def _figure(value: float, metric: Metric) -> str:
-    return f"{numbers.ms(value) if metric.is_latency else numbers.rounded(value)} {metric.unit}"
+    return f"{numbers.ms(value) if metric.is_latency else numbers.round_text(value)} {metric.unit}"

@@ -49,7 +49,7 @@ def _environment() -> Environment:
     environment = report.overlay(loader=ChoiceLoader([own, report.loader or own]))
     environment.filters = environment.filters | {
         "day": _day,
-        "tps": lambda value: numbers.NOTHING if value is None else numbers.rounded(value),
+        "tps": lambda value: numbers.NOTHING if value is None else numbers.round_text(value),
         "ms": numbers.ms,
         "short": short_name,
         "part": lambda text: quote(text, safe=""),

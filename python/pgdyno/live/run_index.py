@@ -14,7 +14,7 @@ from pgdyno import __version__
 from pgdyno.publish.run_entry import Entry, read_entry
 from pgdyno.store.find_runs import REPORT
 from pgdyno.store.run_folder import MANIFEST, TRIALS
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 
 Key = tuple[int, ...]
 """Time and size of a manifest, times of the trials' folder and of the report: while unchanged, the entry is valid."""
@@ -48,7 +48,7 @@ class Index:
         # requests come from several threads
         self._lock = threading.Lock()
 
-    def keyed(self) -> dict[str, Keyed]:
+    def keyed_runs(self) -> dict[str, Keyed]:
         """Return every run with its key, by name. Raises StoreError."""
         with self._lock:
             before = self._load() if self._entries is None else self._entries
@@ -60,7 +60,7 @@ class Index:
 
     def runs(self) -> list[Entry]:
         """Return every run, newest first; a folder that does not exist has none. Raises StoreError."""
-        entries = [entry for _, entry in self.keyed().values()]
+        entries = [entry for _, entry in self.keyed_runs().values()]
         return sorted(entries, key=lambda each: (str(each.started_at or ""), each.name), reverse=True)
 
     def path(self, name: str) -> Path:
@@ -68,7 +68,7 @@ class Index:
 
     def _look(self, before: Mapping[str, Keyed]) -> dict[str, Keyed]:
         now: dict[str, Keyed] = {}
-        with storing("list the runs in", self.parent):
+        with store_errors("list the runs in", self.parent):
             if not self.parent.exists():
                 return {}
             with os.scandir(self.parent) as found:

@@ -24,7 +24,7 @@ from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import whole_report
 from pgdyno.safe_output import visible
 from pgdyno.store import RunData, load_run
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 
 PAGES_KEPT = 8
 _PIECE = 1 << 20
@@ -76,7 +76,7 @@ class RunPages:
 
     def raw(self, request: Request) -> Response:
         raw = RawFiles(self._requested_run(request))
-        with ExitStack() as stack, storing("write", Path(gettempdir()), None):
+        with ExitStack() as stack, store_errors("write", Path(gettempdir()), None):
             file = stack.enter_context(TemporaryFile())
             raw.write_to(file)
             headers = _attachment(RAW) | {"content-length": str(file.tell())}
@@ -106,7 +106,7 @@ class RunPages:
         return load_run(self._index.path(name))
 
     def _found(self, name: str) -> Keyed:
-        found = self._index.keyed().get(name)
+        found = self._index.keyed_runs().get(name)
         if found is None:
             raise HTTPException(404, "There is no such run.")
         return found

@@ -28,7 +28,7 @@ VOLATILE = frozenset({"activity", "state", "phase"})
 Lasting = tuple[tuple[str, str], ...]
 
 
-def lasting(labels: Mapping[str, Any]) -> Lasting:
+def lasting_labels(labels: Mapping[str, Any]) -> Lasting:
     """Return the probe's labels that identify a time series."""
     return tuple(sorted((name, str(each)) for name, each in labels.items() if name not in VOLATILE))
 
@@ -60,7 +60,7 @@ class Catalogue:
         name = _AS_READ.sub("_", f"{PREFIX}_{source}_{metric}")
         return known or Family(name, "unknown", "", 1.0, f"{source}, {metric}")
 
-    def all(self) -> list[Family]:
+    def families(self) -> list[Family]:
         return list(self._families.values())
 
 

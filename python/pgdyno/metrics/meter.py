@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
-from pgdyno.metrics.catalogue import Catalogue, Lasting, lasting
+from pgdyno.metrics.catalogue import Catalogue, Lasting, lasting_labels
 from pgdyno.metrics.stored_run import OUTCOMES, PHASES, told_apart
 from pgdyno.metrics.text import Buckets, Labels, Sample, family_of, with_samples
 
@@ -104,7 +104,7 @@ class Sampled:
     def _sample(self, line: dict[str, Any]) -> None:
         self._spans_us[line["source"]] = line.get("span_us") or UNKNOWN_SPAN_US
         for row in line["rows"]:
-            kept = lasting(row.get("labels") or {})
+            kept = lasting_labels(row.get("labels") or {})
             for metric, value in row["values"].items():
                 key = (line["source"], metric)
                 totals = self._totals.setdefault(key, {})

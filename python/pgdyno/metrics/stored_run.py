@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client import Metric
 
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.metrics.catalogue import Catalogue, Family, Lasting, lasting
+from pgdyno.metrics.catalogue import Catalogue, Family, Lasting, lasting_labels
 from pgdyno.metrics.text import Buckets, Labels, Sample, family_of, text_of, with_samples
 from pgdyno.records import TrialRecord
 from pgdyno.store import IntervalRow, RunData
@@ -236,7 +236,7 @@ _SERIES = """
 def _points(rows: Iterable[Sequence[Any]], labels: Mapping[int, Labels], family: Family) -> Iterator[Sample]:
     lines: dict[tuple[int, Lasting], list[tuple[float, float]]] = defaultdict(list)
     for _, trial, text, wall_us, value in rows:
-        lines[trial, lasting(json.loads(text))].append((round(wall_us / 1e6, 6), value * family.factor))
+        lines[trial, lasting_labels(json.loads(text))].append((round(wall_us / 1e6, 6), value * family.factor))
     is_counter = family.type == "counter"
     for (trial, kept), points in lines.items():
         total = 0.0

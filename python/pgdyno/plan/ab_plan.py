@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from pgdyno.effect.read_only import LIFTING, READ_ONLY, first_escape
 from pgdyno.errors import PlanError, UsageError
-from pgdyno.mounts import expanded
+from pgdyno.mounts import expand_home
 from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 from pgdyno.plan.optional_sections import checked_margin
 from pgdyno.plan.plan_text import Table, plan_text
@@ -174,7 +174,7 @@ def setup_dataset(asked: Question, files: Sequence[str], folder: Path) -> Table:
     return {"dataset": {"name": "setup", "sql": names}}
 
 
-def fitted(asked: Question, plan: Plan) -> Question:
+def question_of_plan(asked: Question, plan: Plan) -> Question:
     """Return the question whose plan is `plan`, which is that of `asked` within a budget."""
     trial, points = plan.trial, plan.points()
     settings = {
@@ -317,7 +317,7 @@ def server_tables(asked: Question) -> dict[str, Table]:
 
 
 def _absolute(path: str) -> str:
-    return os.path.normpath(expanded(path).absolute())
+    return os.path.normpath(expand_home(path).absolute())
 
 
 def _names_of_folders(option: str, folders: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from pgdyno.errors import InvalidValueError, Problem, UsageError
-from pgdyno.mounts import expanded, is_file
+from pgdyno.mounts import expand_home, is_file
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.values import Model
 
@@ -111,7 +111,7 @@ def check_ssh(path: tuple[str | int, ...], ssh: SshSpec, document: Document) -> 
     for key, file in (("config", ssh.config), ("known_hosts", ssh.known_hosts)):
         if file is None:
             continue
-        found = expanded(file)
+        found = expand_home(file)
         if not found.is_absolute():
             yield document.problem((*path, key), f"{file} is not an absolute path", f'such as "~/.ssh/{key}"')
         elif not is_file(found) or not os.access(found, os.R_OK):

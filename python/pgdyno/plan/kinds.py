@@ -60,10 +60,10 @@ def kinds_in_words() -> str:
     groups: dict[str, list[str]] = {}
     for kind, schema in TARGET_KINDS.items():
         groups.setdefault(schema.summary, []).append(f'"{kind}"')
-    return "kind = " + ", ".join(f"{listed(kinds)} ({summary})" for summary, kinds in groups.items())
+    return "kind = " + ", ".join(f"{alternatives(kinds)} ({summary})" for summary, kinds in groups.items())
 
 
-def listed(words: list[str]) -> str:
+def alternatives(words: list[str]) -> str:
     """Return `a, b or c`."""
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
@@ -86,7 +86,7 @@ def _read_generator(value: object, info: ValidationInfo) -> RentedHosts | None:
         return value
     if not isinstance(value, dict) or not GENERATOR_KINDS:
         quoted = [f'"{kind}"' for kind in GENERATOR_KINDS]
-        table = f", or a table with kind = {listed(quoted)} and an instance" if quoted else ""
+        table = f", or a table with kind = {alternatives(quoted)} and an instance" if quoted else ""
         raise ValueError(f'write "here"{table}')
     # the schema of any kind refuses the name of no kind
     kind = value["kind"] if value.get("kind") in GENERATOR_KINDS else next(iter(GENERATOR_KINDS))

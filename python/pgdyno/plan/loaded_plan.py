@@ -18,12 +18,12 @@ from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.checks.sections import read_sections
 from pgdyno.plan.kinds import workload_schema
 from pgdyno.plan.model import Plan
-from pgdyno.plan.plan_document import Document, KeyPath, dotted, in_order, split_assignment
+from pgdyno.plan.plan_document import Document, KeyPath, dotted_path, in_order, split_assignment
 from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_with_bases
 from pgdyno.plan.reading.plan_files import PlanFile, find_plan
 from pgdyno.plan.time_budget.time_and_disk import data_bytes
 from pgdyno.plan.values import refuse_undecodable
-from pgdyno.units import counted, format_size
+from pgdyno.units import format_size, quantity
 
 if TYPE_CHECKING:
     from pgdyno.plan.time_budget.budget import Budget
@@ -78,7 +78,7 @@ def _put(data: dict[str, Any], path: KeyPath, value: object) -> None:
 
 def _place(node: object, key: str | int, path: KeyPath) -> int:
     """Return the index `key` of the list `node` in the middle of `path`. Raises ValueError."""
-    around = dotted(path[:-1])
+    around = dotted_path(path[:-1])
     if not isinstance(node, list):
         what = "a table" if isinstance(node, dict) else "one value"
         raise ValueError(f"{around} is {what}, {'not a list' if isinstance(key, int) else 'not a table'}")
@@ -87,7 +87,7 @@ def _place(node: object, key: str | int, path: KeyPath) -> int:
             raise ValueError(f"{around} is a list; its elements are {around}[0] and so on")
         key = int(key)
     if key >= len(node):
-        raise ValueError(f"{around} has {counted(len(node), 'element')}, counted from 0")
+        raise ValueError(f"{around} has {quantity(len(node), 'element')}, counted from 0")
     return key
 
 
@@ -151,7 +151,7 @@ LARGEST_BYTES = 64 << 40
 def _too_large(plan: Plan, document: Document) -> Iterator[Problem]:
     needed = max((data_bytes(plan, point.scale or plan.workload.size) for point in plan.points()), default=0)
     if needed > LARGEST_BYTES:
-        section = "workload" if document.at(("sweep", "scale")) is None else "sweep"
+        section = "workload" if document.value_at(("sweep", "scale")) is None else "sweep"
         message = f"the dataset would have about {format_size(needed)}, more than any disk"
         yield document.problem((section, "scale"), message, "use a smaller scale")
 
@@ -218,7 +218,7 @@ def _validate(source: str, folder: Path, document: Document, known: Sequence[Pro
     if nul:
         # neither the system nor PostgreSQL takes it: no other check has to expect it
         raise PlanError(source, in_order(nul))
-    schema = workload_schema(document.at(("workload",)))
+    schema = workload_schema(document.value_at(("workload",)))
     problems += schema.check_excluded(document)
     document, of_files = schema.complete(document, folder)
     problems += of_files

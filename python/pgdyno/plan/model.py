@@ -47,7 +47,7 @@ from pgdyno.plan.values import (
     Setting,
     Size,
     given_duration,
-    lasting,
+    positive_duration,
     read_by,
     repeat_range,
 )
@@ -148,7 +148,7 @@ class PhaseSpec(Model):
     """A part of every trial at one rate, number of clients and mix; the keys are the engine's."""
 
     name: Name
-    duration: Annotated[str, AfterValidator(lasting)]
+    duration: Annotated[str, AfterValidator(positive_duration)]
     rate: Rate | None = None
     """Transactions per second, or the start and end of a ramp; None: closed loop."""
     clients: Count | None = None

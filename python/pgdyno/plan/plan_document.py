@@ -40,7 +40,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
     return scanner.lines
 
 
-def dotted(path: KeyPath) -> str:
+def dotted_path(path: KeyPath) -> str:
     """Format `path` for people: `target.pg18.settings."my.setting"`, `sweep.clients[2]`."""
     parts: list[str] = []
     for part in path:
@@ -236,9 +236,9 @@ class Document:
         path = self.as_written(path)
         if self._by_override(path):
             given = "given by --set"
-            return Problem(dotted(path), message, None, f"{given}; {hint}" if hint else given)
+            return Problem(dotted_path(path), message, None, f"{given}; {hint}" if hint else given)
         where = nearest(self.lines, path)
-        return Problem(dotted(path), message, self.lines.get(where), hint, self.sources.get(where))
+        return Problem(dotted_path(path), message, self.lines.get(where), hint, self.sources.get(where))
 
     def as_written(self, path: KeyPath) -> KeyPath:
         """Return `path` as the plan has it: the section `replica_load` is read as the last group."""
@@ -249,10 +249,10 @@ class Document:
     def _by_override(self, path: KeyPath) -> bool:
         if any(path[: len(set_)] == set_ for set_ in self.overridden):
             return True
-        around = next((path[:n] for n in range(len(path) - 1, 0, -1) if self.at(path[:n]) is not None), ())
+        around = next((path[:n] for n in range(len(path) - 1, 0, -1) if self.value_at(path[:n]) is not None), ())
         return around not in self.lines and any(set_[: len(around)] == around for set_ in self.overridden if around)
 
-    def at(self, path: KeyPath) -> object:
+    def value_at(self, path: KeyPath) -> object:
         """Return the value at `path`, or None."""
         node: Any = self.data
         for key in path:

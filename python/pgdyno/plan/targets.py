@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.errors import InvalidValueError, Problem
-from pgdyno.mounts import expanded, is_file, is_folder
+from pgdyno.mounts import expand_home, is_file, is_folder
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.programs import ask
-from pgdyno.units import counted, format_bytes, parse_bytes
+from pgdyno.units import format_bytes, parse_bytes, quantity
 
 if TYPE_CHECKING:
     from pgdyno.plan.hosts import SshSpec
@@ -94,7 +94,7 @@ class TargetSpec(Model):
         """Return the code that it runs on this machine: the key and a description."""
         yield from ()
 
-    def pinned(self, version: str) -> Self:
+    def with_version(self, version: str) -> Self:
         """Return the target with the exact version that it had, for a resumed run."""
         del version
         return self
@@ -263,7 +263,7 @@ def check_sources(
     path: PlanPath, source: str, commit: str | None, patches: Sequence[str], files: Sequence[str], document: Document
 ) -> Iterator[Problem]:
     """Yield a source folder without any of `files`, and patches that do not exist."""
-    folder = expanded(source)
+    folder = expand_home(source)
     if not is_folder(folder):
         yield document.problem((*path, "source"), f"there is no folder {folder}")
     elif commit is None and not any(is_file(folder / name) for name in files):
@@ -274,8 +274,8 @@ def check_sources(
         )
         yield document.problem((*path, "source"), message, "name the top folder of the source")
     for place, patch in enumerate(patches):
-        if not is_file(expanded(patch)):
-            yield document.problem((*path, "patches", place), f"there is no file {expanded(patch)}")
+        if not is_file(expand_home(patch)):
+            yield document.problem((*path, "patches", place), f"there is no file {expand_home(patch)}")
 
 
 NO_CHECKSUMS = "--no-data-checksums"
@@ -338,7 +338,7 @@ class OwnTarget(SeveralInstances):
         if self.replicas is not None:
             count, synchronous = self.replicas.count, self.replicas.synchronous
             waits = "" if synchronous == "off" else f", commits wait for {synchronous}"
-            parts.append(f"{counted(count, 'replica')}{waits}")
+            parts.append(f"{quantity(count, 'replica')}{waits}")
         if self.archive is not None:
             parts.append(f"an archive of {self.archive.rate} per second" if self.archive.rate else "an archive")
         if self.subscriber is not None:
@@ -496,7 +496,7 @@ def check_own(path: _Where, target: OwnTarget, document: Document) -> Iterator[P
     yield from _environment((*path, "environment"), target, document)
     yield from _replicas(path, target, document)
     folder = target.archive.folder if target.archive is not None else None
-    if folder is not None and not is_folder(expanded(folder)):
+    if folder is not None and not is_folder(expand_home(folder)):
         yield document.problem((*path, "archive", "folder"), f"folder {folder} does not exist", "create it")
     if target.pooler is not None:
         yield from target.pooler.check((*path, "pooler"), document)
@@ -529,9 +529,9 @@ def _environment(path: _Where, target: OwnTarget, document: Document) -> Iterato
         if target.keep_data:
             message = "cannot be combined with keep_data: pgdyno removes the folder after the run"
             yield document.problem((*path, key), message, "remove one of them")
-        if not expanded(folder).is_absolute():
+        if not expand_home(folder).is_absolute():
             yield document.problem((*path, key), f"{folder} is not an absolute path", 'such as "/mnt/nvme"')
-        elif not is_folder(expanded(folder)):
+        elif not is_folder(expand_home(folder)):
             yield document.problem(
                 (*path, key), f"folder {folder} does not exist", "create it, or mount its file system"
             )

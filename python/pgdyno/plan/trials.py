@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from pgdyno.plan.model import Plan
 from pgdyno.plan.scenario.loads import loads_of
-from pgdyno.plan.sweeps.order import controlled, in_order
+from pgdyno.plan.sweeps.order import controlled_blocks, in_order
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
 from pgdyno.records.base import server_name
@@ -62,7 +62,7 @@ def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
         return []
     points = plan.points()
     loads = {point.model_dump_json(): loads_of(plan, point) for point in points}
-    names = varying([load for of_point in loads.values() for load in of_point])
+    names = varying_parameters([load for of_point in loads.values() for load in of_point])
     if seed is None:
         seed = plan.trial.seed or 0
     repeats, data_at = plan.trial.most_repeats, plan.workload.data_at
@@ -120,11 +120,13 @@ def time_needed_s(plan: Plan) -> float | None:
     if each_s is None or plan.search is not None:
         return None
     points = plan.points()
-    trials = len(plan.target) * len(points) + (controlled(list(plan.target), points) if plan.trial.control else 0)
+    trials = len(plan.target) * len(points) + (
+        controlled_blocks(list(plan.target), points) if plan.trial.control else 0
+    )
     return plan.trial.most_repeats * trials * each_s / plan.at_once
 
 
-def varying(points: Sequence[Point]) -> list[str]:
+def varying_parameters(points: Sequence[Point]) -> list[str]:
     """Return the names of parameters other than clients that differ between `points`, in the order of slugs."""
     every = dict.fromkeys(name for point in points for name in point.parameters())
     names = dict.fromkeys(["workers", "protocol", "scale", "rate", *every])
@@ -133,7 +135,7 @@ def varying(points: Sequence[Point]) -> list[str]:
 
 def slug_of(number: int, target: str, point: Point, points: Sequence[Point]) -> str:
     """Return the name of a trial's folder, with the parameters that differ between `points`."""
-    return _slug(number, target, point, varying(points))
+    return _slug(number, target, point, varying_parameters(points))
 
 
 _LETTERS = {"workers": "w", "scale": "s", "rate": "r"}

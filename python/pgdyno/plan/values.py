@@ -212,17 +212,17 @@ def _command(value: object) -> object:
 
 def given_duration(text: str | None) -> str | None:
     """Validate a positive duration that may be left out. Raises ValueError."""
-    return None if text is None else lasting(text)
+    return None if text is None else positive_duration(text)
 
 
-def lasting(text: str) -> str:
+def positive_duration(text: str) -> str:
     """Parse a duration above 0. Raises ValueError."""
     if parse_duration_s(text) <= 0:
         raise ValueError("must be more than 0s")
     return text
 
 
-Lasting = Annotated[str, AfterValidator(lasting)]
+Lasting = Annotated[str, AfterValidator(positive_duration)]
 
 
 def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:

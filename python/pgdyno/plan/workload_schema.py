@@ -128,7 +128,7 @@ class Workload(Model):
         for keys, why, hint, values in cls.excluded:
             for path in (tuple(key.split(".")) for key in keys.split()):
                 for place in sweeps(document, path[1:]) if path[0] == "sweep" else (path,):
-                    value = document.at(place)
+                    value = document.value_at(place)
                     is_idle = value is None or value is False or value in ([], {}) or (path[-1], value) in _IDLE
                     if value in values if values else not is_idle:
                         message = f"cannot be combined with {cls.chosen_by(document)}: {why}"
@@ -138,7 +138,7 @@ class Workload(Model):
     def chosen_by(cls, document: Document) -> str:
         """Return the key by which `document` chooses the kind: `workload.replay`, `workload.name = "tpcc"`."""
         keys = WORKLOADS[cls.kind].keys.items()
-        key, value = next(each for each in keys if document.at(("workload", each[0])) is not None)
+        key, value = next(each for each in keys if document.value_at(("workload", each[0])) is not None)
         return f"workload.{key}" if value is None else f'workload.{key} = "{value}"'
 
     def check(self, document: Document) -> Iterator[Problem]:
@@ -303,7 +303,7 @@ class Workload(Model):
 
 def sweeps(document: Document, key: KeyPath = ()) -> Iterator[KeyPath]:
     """Yield the path of `key` in the sweep, and in each of its points."""
-    points = document.at(("sweep", "points"))
+    points = document.value_at(("sweep", "points"))
     count = len(points) if isinstance(points, list) else 0
     yield from (("sweep", *key), *(("sweep", "points", number, *key) for number in range(count)))
 

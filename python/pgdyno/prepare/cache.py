@@ -16,8 +16,8 @@ from pgdyno.plan.model import Reset
 from pgdyno.targets import Server
 from pgdyno.targets.cluster import file_cache
 from pgdyno.targets.cluster.file_cache import cached_share
-from pgdyno.targets.home import storing
-from pgdyno.units import counted
+from pgdyno.targets.home import target_errors
+from pgdyno.units import quantity
 
 _PAGE_CACHE_ONLY = b"1\n"
 SEGMENT_BYTES = 1 << 30
@@ -78,10 +78,10 @@ def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
     """
     count = file_cache.drop_cache(server.data_directory)
     if what == "files":
-        return f"{counted(count, 'file')} of the cluster"
+        return f"{quantity(count, 'file')} of the cluster"
     # also syncs other file systems, whose dirty pages would stay in the cache
     os.sync()
-    with storing(DROP_CACHES, "cannot write"):
+    with target_errors(DROP_CACHES, "cannot write"):
         DROP_CACHES.write_bytes(_PAGE_CACHE_ONLY)
     return "the machine's whole cache"
 
@@ -249,4 +249,4 @@ def _read_tables(server: Server, dbname: str, relations: Sequence[Relation], ses
 
     with ThreadPoolExecutor(sessions) as pool:
         list(pool.map(read, [share for at in range(sessions) if (share := tables[at::sessions])]))
-    return counted(len(tables), "table")
+    return quantity(len(tables), "table")

@@ -70,7 +70,7 @@ class Dataset:
     """None for other datasets, and for one that a stamp names."""
 
     @classmethod
-    def of(cls, workload: Workload, point: Point, folder: Path) -> Dataset | None:
+    def for_point(cls, workload: Workload, point: Point, folder: Path) -> Dataset | None:
         """Return the dataset that a trial of `workload` at `point` needs, or None; its files are in `folder`.
 
         Raises TargetError if the plan's SQL files have become invalid.

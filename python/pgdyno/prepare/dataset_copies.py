@@ -23,7 +23,7 @@ from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp, write_comm
 from pgdyno.prepare.steps import Steps
 from pgdyno.targets import Server
 from pgdyno.targets.cluster.snapshots.cluster_copy import check_room
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 from pgdyno.units import format_bytes
 
 SPARE_BYTES = 4 << 30
@@ -51,7 +51,7 @@ def make_room(server: Server, dataset: Dataset, keep_free_bytes: int) -> str | N
         return None
     folder = server.machine.data_directory
     expected = round(BYTES_A_SCALE * dataset.pgbench_scale)
-    with storing(folder, "cannot look at"):
+    with target_errors(folder, "cannot look at"):
         free = shutil.disk_usage(folder).free
     if free - 2 * expected >= SPARE_BYTES + keep_free_bytes:
         return None

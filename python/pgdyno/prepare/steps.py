@@ -96,7 +96,7 @@ def minimal_wal(server: Server, steps: Steps) -> Iterator[None]:
     except Exception:
         # the load's own error matters; the next trial starts a server that did not come up
         with suppress(TargetError):
-            server.own("configure the server").write_settings(planned, server.port)
+            server.own_instance("configure the server").write_settings(planned, server.port)
             if server.alive():
                 server.restart()
         raise

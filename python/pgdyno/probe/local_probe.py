@@ -149,7 +149,7 @@ class StandbyProbes:
     def __exit__(self, *_: object) -> None:
         self._all.close()
 
-    def added(self, said: ProbeOutput, events: Sequence[Event]) -> ProbeOutput:
+    def add_output(self, said: ProbeOutput, events: Sequence[Event]) -> ProbeOutput:
         """Add to `said`, of the primary during the engine's `events`, what these probes wrote."""
         for name, lines, probe in self._probes:
             own = read_lines(lines, events, probe.problem)

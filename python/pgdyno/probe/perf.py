@@ -117,7 +117,7 @@ class PerfError(PgdynoError):
 
 
 @contextmanager
-def recording(pids: Sequence[int], data: Path, log: Path) -> Iterator[None]:
+def record_samples(pids: Sequence[int], data: Path, log: Path) -> Iterator[None]:
     """Sample the processes `pids`, and all that they start, into the file `data` while the block runs.
 
     perf's messages go to `log`. perf has ended after the block. Raises PerfError if it does not begin or not end.

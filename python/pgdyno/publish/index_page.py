@@ -20,7 +20,7 @@ from pgdyno.publish.run_page import PAGE
 from pgdyno.report import numbers
 from pgdyno.report.html import page_style, policy, template_environment
 from pgdyno.safe_output import visible
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 LONGEST = {"question": 140, "answer": 220, "validity": 90, "machine": 90, "load": 160, "reason": 300, "setting": 40}
 """Characters of a text, so that a thousand runs take less than 1 MB."""
@@ -40,7 +40,7 @@ def index_page(entries: Sequence[Entry], *, served: bool = False, running: Colle
             policy=index_policy(served=served),
             style=Markup(style),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own file
-            heading=counted(len(entries), "run"),
+            heading=quantity(len(entries), "run"),
             found=found,
             running=[each for each in entries if each.name in running],
             served=served,
@@ -69,7 +69,7 @@ def _place(of: Ranked) -> str:
 
 
 def _mean(of: Ranked) -> str:
-    return (numbers.ms if of.entry.metric.is_latency else numbers.rounded)(math.exp(of.mean))
+    return (numbers.ms if of.entry.metric.is_latency else numbers.round_text)(math.exp(of.mean))
 
 
 def _interval(of: Ranked) -> str:

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from pgdyno.report.charts import palette
 from pgdyno.report.charts.palette import Theme
-from pgdyno.report.charts.svg import element, in_lines, shortened, text
+from pgdyno.report.charts.svg import element, in_lines, shorten_end, text
 from pgdyno.report.sections.draft import Draft
 from pgdyno.safe_output import visible
 
@@ -29,7 +29,7 @@ def picture(draft: Draft, machine: str) -> bytes:
         size = f'width="{WIDTH - 2 * EDGE}" height="{_CHART_HEIGHT}" preserveAspectRatio="xMinYMid"'
         place = f'<svg x="{EDGE}" y="{_CHART_TOP}" {size} '
         parts.append(Markup(str(draft.proof[0].half).replace("<svg ", place, 1)))  # noqa: S704 - a drawing of ours
-    about = shortened(visible(f"pgdyno · {machine}" if machine else "pgdyno"), (WIDTH - 2 * EDGE) / SMALL)
+    about = shorten_end(visible(f"pgdyno · {machine}" if machine else "pgdyno"), (WIDTH - 2 * EDGE) / SMALL)
     parts.append(_sized(EDGE, HEIGHT - 26, about, SMALL, "quiet"))
     return _drawn(Markup("").join(parts))
 

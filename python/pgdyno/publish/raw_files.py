@@ -22,7 +22,7 @@ from pgdyno.report.plan_toml import plan_toml
 from pgdyno.store import RunData, load_run
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.run_folder import kept_text
-from pgdyno.store.safe_files import DAMAGED, files_below, open_regular, parse_json, read_record, storing
+from pgdyno.store.safe_files import DAMAGED, files_below, open_regular, parse_json, read_record, store_errors
 
 _KEPT = re.compile(
     r"manifest\.json|capture\.json|(?:scripts|profiles)/[^/]+|trials/[^/]+/(?:[a-z_]+\.(?:json|parquet)|phases\.toml)"
@@ -74,7 +74,7 @@ class RawFiles:
             for name, path in sorted(self._stored().items()):
                 content = self._masked(name, path)
                 if content is None:
-                    with storing("read", path), open_regular(path) as source:
+                    with store_errors("read", path), open_regular(path) as source:
                         _add(tar, f"{self.folder}/{name}", source, path.stat().st_size)
                 else:
                     _add(tar, f"{self.folder}/{name}", io.BytesIO(content), len(content))
@@ -83,7 +83,7 @@ class RawFiles:
 
     def extract(self, into: Path) -> RunData:
         """Return the run as others read it, from its files in a new folder in `into`."""
-        with storing("write", into, None):
+        with store_errors("write", into, None):
             with (into / "raw.tar").open("wb") as file:
                 self.write_to(file)
             with tarfile.open(into / "raw.tar") as tar:
@@ -92,7 +92,7 @@ class RawFiles:
 
     def _stored(self) -> dict[str, Path]:
         root = self._run.folder.path
-        with storing("list", root):
+        with store_errors("list", root):
             found = {str(path.relative_to(root)): path for path in files_below(root)}
         return {name: path for name, path in found.items() if _KEPT.fullmatch(name)}
 

@@ -17,7 +17,7 @@ from pgdyno.registry import kinds_that_are
 from pgdyno.report.sentences import question
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.store.find_runs import ReportHead, read_report_head
-from pgdyno.units import counted, format_size
+from pgdyno.units import format_size, quantity
 
 
 class Entry(Record):
@@ -88,7 +88,7 @@ def entry_of(name: str, run: RunData, head: ReportHead) -> Entry:
         plan=str(manifest.plan.get("name") or ""),
         workload=manifest.workload,
         load=_load(manifest, run.trials),
-        machine=f"{host.cpu_model}, {counted(host.cores, 'core')}, {format_size(host.memory_bytes)}" if host else "",
+        machine=f"{host.cpu_model}, {quantity(host.cores, 'core')}, {format_size(host.memory_bytes)}" if host else "",
         versions=tuple(dict.fromkeys(each.version for each in facts)),
         settings=_settings(targets[0]) if len(targets) == 1 else {},
         started_at=manifest.started_at,

@@ -26,7 +26,7 @@ from pgdyno.report.full_report import whole_report
 from pgdyno.safe_output import visible
 from pgdyno.store import RunData
 from pgdyno.store.find_runs import ReportHead
-from pgdyno.store.safe_files import open_new, open_regular, parse_json, read_record, storing
+from pgdyno.store.safe_files import open_new, open_regular, parse_json, read_record, store_errors
 
 MARKER = "pgdyno-site.json"
 RUNS = "runs"
@@ -50,9 +50,9 @@ class Site:
         self._known = self._read()
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Create the folder if needed, and lock it for the block. Raises StoreError."""
-        with storing("write", self.folder, _OPTION):
+        with store_errors("write", self.folder, _OPTION):
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.folder / ".lock", thread_local=False)
             try:
@@ -83,7 +83,7 @@ class Site:
     def _made(self, run: RunData, raw: RawFiles) -> Made:
         report = whole_report([run], location=raw.folder)
         page = run_page(report, raw, url=self.url, has_picture=has_fonts())
-        entry = entry_of(raw.page_name, run, ReportHead.of(page))
+        entry = entry_of(raw.page_name, run, ReportHead.parse(page))
         files = {PAGE: page.encode(), CSV: visible(to_csv(run)).encode()}
         if has_fonts():
             files[PICTURE] = picture(report.draft, entry.machine)
@@ -92,7 +92,7 @@ class Site:
     def write(self, made: Made) -> bool:
         """Write the page; return whether anything changed. Raises StoreError."""
         at = self.folder / RUNS / made.entry.name
-        with storing("write", at, _OPTION):
+        with store_errors("write", at, _OPTION):
             at.mkdir(parents=True, exist_ok=True)
             changed = bool(made.files) and not (at / RAW).is_file()
             if changed:
@@ -101,7 +101,7 @@ class Site:
 
     def finish(self, entries: list[Entry]) -> list[str]:
         """Write the index of `entries` and remove the pages of other runs. Returns their names. Raises StoreError."""
-        with storing("write", self.folder, _OPTION):
+        with store_errors("write", self.folder, _OPTION):
             _changed(self.folder / PAGE, index_page(entries).encode())
             self._write_marker(entries)
             names = {each.name for each in entries}
@@ -113,7 +113,7 @@ class Site:
 
     def _read(self) -> dict[str, Entry]:
         """Return the runs of the folder that this version of pgdyno has written for the same address."""
-        with storing("read", self.folder, _OPTION):
+        with store_errors("read", self.folder, _OPTION):
             if not self.folder.exists() or not any(each.name != ".lock" for each in self.folder.iterdir()):
                 return {}
             if not (self.folder / MARKER).is_file():

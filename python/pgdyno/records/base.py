@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
-from pgdyno.messages import Message, Parameter, filled
+from pgdyno.messages import Message, Parameter, fill_template
 from pgdyno.records import EARLIEST, LATEST
 
 FEWEST_PAIRS = 6
@@ -137,14 +137,14 @@ class KeptMessage(Record):
     """Messages within it, by parameter; earlier versions kept only their sentences."""
 
     @classmethod
-    def of(cls, message: Message) -> KeptMessage:
+    def from_message(cls, message: Message) -> KeptMessage:
         """Convert `message` for storage."""
         return cls(
             id=message.id,
             template=message.template,
             plural=message.plural,
             parameters=message.parameters,
-            messages={name: cls.of(value) for name, value in message.items if isinstance(value, Message)},
+            messages={name: cls.from_message(value) for name, value in message.items if isinstance(value, Message)},
         )
 
     @property
@@ -160,7 +160,7 @@ class KeptMessage(Record):
             fields = [(name, form or "") for _, name, form, _ in Formatter().parse(template) if name is not None]
             if not all(name in values and VALUE_FORMAT.fullmatch(form) for name, form in fields):
                 raise ValueError(f"the template {template[:LONGEST_NOTE]!r} does not fit its parameters")
-            filled(template, values)
+            fill_template(template, values)
         if self.plural is not None and not {"count", "trials"} & values.keys():
             raise ValueError("a plural without a number")
         str(self.message)

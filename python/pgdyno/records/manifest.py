@@ -375,11 +375,11 @@ class Manifest(Record):
     @property
     def shown_notes(self) -> list[str]:
         """Return the notes in English for display: the first of many, and the beginning of a very long one."""
-        shown = [beginning(each) for each in self.notes[:MOST_NOTES]]
+        shown = [shorten_note(each) for each in self.notes[:MOST_NOTES]]
         left = len(self.notes) - len(shown)
         return [*shown, f"and {left:,} more notes in manifest.json"] if left else shown
 
 
-def beginning(note: str) -> str:
+def shorten_note(note: str) -> str:
     """Return a note for display: the beginning of a very long one."""
     return f"{note[:LONGEST_NOTE]}…" if len(note) > LONGEST_NOTE else note

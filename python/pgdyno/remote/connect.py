@@ -15,7 +15,7 @@ from asyncssh import SSHClientConnection as Connection
 from asyncssh.process import SSHClientProcess as Process
 
 from pgdyno.errors import InvalidValueError
-from pgdyno.mounts import expanded
+from pgdyno.mounts import expand_home
 from pgdyno.plan.hosts import SshSpec, ssh_host
 from pgdyno.remote.remote_host import CommandError, RemoteError
 
@@ -40,7 +40,7 @@ class KnownHosts:
                 raise RemoteError(f"cannot read the host keys in {file}: {error}") from error
 
     @classmethod
-    def of(cls, spec: SshSpec, configured: Sequence[str] | None) -> KnownHosts:
+    def for_host(cls, spec: SshSpec, configured: Sequence[str] | None) -> KnownHosts:
         """Return the keys that apply to `spec`; `configured` is the config file's list, None disables all."""
         if spec.known_hosts is not None:
             names: Sequence[str] = [spec.known_hosts]
@@ -48,7 +48,7 @@ class KnownHosts:
             names = []
         else:
             names = configured or DEFAULT_FILES
-        return cls([expanded(name) for name in names])
+        return cls([expand_home(name) for name in names])
 
 
 class Watchful(asyncssh.SSHClient):
@@ -120,7 +120,7 @@ async def _reach(
             through = await _reach(_jump(jump), spec, through, stack, jumps - 1)
     configured = options.known_hosts
     # `none` in the config file would disable the check: here it means that no key is known
-    known = KnownHosts.of(spec, [str(file) for file in configured] if isinstance(configured, list) else None)
+    known = KnownHosts.for_host(spec, [str(file) for file in configured] if isinstance(configured, list) else None)
     watchful = Watchful(known)
     more: dict[str, Any] = {} if through is None else {"tunnel": through}
     try:
@@ -158,7 +158,7 @@ def _connect_options(hop: SshSpec, spec: SshSpec) -> dict[str, Any]:
     named = {"username": hop.user, "port": hop.port}
     given |= {name: value for name, value in named.items() if value is not None}
     # without it, `construct` reads no file, in contrast to `connect`; () is ~/.ssh/config
-    given["config"] = () if spec.config is None else [str(expanded(spec.config))]
+    given["config"] = () if spec.config is None else [str(expand_home(spec.config))]
     return given
 
 

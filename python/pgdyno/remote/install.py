@@ -213,7 +213,7 @@ class Started:
         """Send it the signal `name` ("INT") without waiting."""
         self._telling.add(asyncio.create_task(_ask(self.connection, f"kill -{name} $(cat {self._place}/.pid)")))
 
-    async def ended(self) -> int | None:
+    async def exit_code(self) -> int | None:
         """Return its exit code, or 128 plus the signal, after all output; None if the connection was lost."""
         await self.process.wait_closed()
         if self.process.exit_signal is not None:

@@ -80,7 +80,7 @@ async def _relay_output(connection: asyncssh.SSHClientConnection, place: str, co
     talking = asyncio.create_task(_talk(process))
     try:
         await asyncio.gather(_pump(process.stdout, sys.stdout.fileno()), _pump(process.stderr, sys.stderr.fileno()))
-        code = await started.ended()
+        code = await started.exit_code()
     finally:
         talking.cancel()
         await started.forget()

@@ -31,8 +31,8 @@ from pgdyno.report.sections.section_blocks import Block
 from pgdyno.report.terminal.block_lines import block_lines
 from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.report.terminal.text_drawing import printable, sparkline
-from pgdyno.report.translation import gettext, translated
-from pgdyno.units import counted
+from pgdyno.report.translation import gettext, translate
+from pgdyno.units import quantity
 
 WIDTH = 78
 """Columns of the terminal that a table may use, indented by two below the name of one of several runs."""
@@ -118,7 +118,7 @@ def _steady_lines(found: RunAnalysis) -> Iterator[str]:
 def _levels(steady: SteadyState, measured: Timeline) -> str:
     from_s, to_s = measured.from_s, measured.to_s
     return ", ".join(
-        f"{numbers.rounded(each.level)} tps from {from_s[each.first]:.0f} to {to_s[each.end - 1]:.0f} s"
+        f"{numbers.round_text(each.level)} tps from {from_s[each.first]:.0f} to {to_s[each.end - 1]:.0f} s"
         for each in steady.segments
     )
 
@@ -149,7 +149,7 @@ def _name(found: RunAnalysis, trial: TrialRecord) -> str:
 def usl_words(usl: UslFit | NotFitted) -> str:
     """Describe a fit, or why there is none, in one line."""
     if isinstance(usl, NotFitted):
-        return gettext("scalability law not fitted: {reason}", reason=translated(usl.reason))
+        return gettext("scalability law not fitted: {reason}", reason=translate(usl.reason))
     return gettext(
         "scalability law: contention {contention}, coherency {coherency}, peak at {clients} clients with {tps} tps; "
         "largest deviation of a point {error} %",
@@ -162,9 +162,8 @@ def usl_words(usl: UslFit | NotFitted) -> str:
 
 
 def _range(value: Range) -> str:
-    return (
-        f"{numbers.rounded(value.fitted)} ({numbers.between(numbers.rounded(value.low), numbers.rounded(value.high))})"
-    )
+    fitted, low, high = map(numbers.round_text, (value.fitted, value.low, value.high))
+    return f"{fitted} ({numbers.range_text(low, high)})"
 
 
 def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
@@ -265,7 +264,7 @@ def history_lines(
     """Return a heading, the course, the runs among `not_valid`, and a line for each change with `differences`."""
     metric, first, last = of.metric, of.points[0], of.points[-1]
     yield (
-        f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {counted(len(of.points), 'run')}, "
+        f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {quantity(len(of.points), 'run')}, "
         f"{first.started_at:%Y-%m-%d} to {last.started_at:%Y-%m-%d}"
     )
     figures = [point.figure for point in of.points]
@@ -289,7 +288,7 @@ def history_lines(
             yield f"    {printable(line)}"
 
 
-def differing(before: Manifest, after: Manifest) -> list[str]:
+def fingerprint_changes(before: Manifest, after: Manifest) -> list[str]:
     """Return differences between the fingerprints of two runs that may explain a change; nothing if one has none."""
     if before.fingerprint is None or after.fingerprint is None:
         return []
@@ -301,4 +300,4 @@ def differing(before: Manifest, after: Manifest) -> list[str]:
 
 
 def _with_unit(figure: float, metric: Metric) -> str:
-    return f"{numbers.ms(figure) if metric.is_latency else numbers.rounded(figure)} {metric.unit}"
+    return f"{numbers.ms(figure) if metric.is_latency else numbers.round_text(figure)} {metric.unit}"

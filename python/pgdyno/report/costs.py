@@ -73,8 +73,8 @@ def price_comparison_lines(base: str, other: str, found: Sequence[PriceCompariso
     for each in found:
         interval = f"{percent(each.low, plus=True).removesuffix(' %')} to {percent(each.high, plus=True)}"
         yield (
-            f"price per tps, {each.label}: {numbers.rounded(each.other_per_tps)} vs "
-            f"{numbers.rounded(each.base_per_tps)}, {percent(each.change)} ({100 * each.level:.3g} % interval "
+            f"price per tps, {each.label}: {numbers.round_text(each.other_per_tps)} vs "
+            f"{numbers.round_text(each.base_per_tps)}, {percent(each.change)} ({100 * each.level:.3g} % interval "
             f"{interval}): {other} is {_WORDS[each.verdict]} {base}"
         )
 
@@ -169,7 +169,7 @@ def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | Non
             format_duration(each.hours * 3600),
             numbers.NOTHING if each.amount is None else f"{each.amount:,.4f}",
             f"{each.transactions:,}",
-            numbers.known(each.per_million),
+            numbers.round_or_dash(each.per_million),
         )
         for each in found
     )

@@ -30,7 +30,7 @@ from pgdyno.report.sections.section_blocks import Block, Code, Facts, Heading, I
 from pgdyno.report.sections.section_list import filled_sections
 from pgdyno.report.sentences import conditions
 from pgdyno.report.table import UNSEEN, Table, look_of
-from pgdyno.report.terminal.text_drawing import cut, set_cell, wrapped
+from pgdyno.report.terminal.text_drawing import cut, set_cell, wrap_text
 from pgdyno.report.translation import gettext, sentence
 from pgdyno.safe_output import json_text
 
@@ -210,11 +210,11 @@ def markdown_of(of: Digest, extras: Extras) -> str:
     """Return the report as Markdown, the answer first."""
     draft = Draft.short(of, extras)
     said = draft.said
-    text = escaped(said.text)
+    text = escape_markdown(said.text)
     claim = f"**{gettext('NOT VALID:')}** ~~{text}~~" if said.invalid else f"**{text}**"
     head: list[Block] = [*map(sentence, said.details), *([said.table] if said.table is not None else [])]
     head += [conditions(of), Items(draft.key_lines())]
-    parts = [wrapped(claim, COLUMNS), *map(_markdown, chain(head, *filled_sections(draft).values()))]
+    parts = [wrap_text(claim, COLUMNS), *map(_markdown, chain(head, *filled_sections(draft).values()))]
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
 
@@ -222,11 +222,14 @@ def _markdown(block: Block) -> list[str]:
     """Return a block as Markdown; nothing of a chart, or of what a page unfolds on request."""
     match block:
         case Table():
-            return [*([*wrapped(escaped(block.caption), COLUMNS), ""] if block.caption else []), *_table(block)]
+            return [
+                *([*wrap_text(escape_markdown(block.caption), COLUMNS), ""] if block.caption else []),
+                *_table(block),
+            ]
         case Paragraph(text) | (str() as text):
-            return wrapped(escaped(text), COLUMNS)
+            return wrap_text(escape_markdown(text), COLUMNS)
         case Heading(text):
-            return [f"### {escaped(text)}"]
+            return [f"### {escape_markdown(text)}"]
         case Items(lines):
             return _list(lines)
         case Reasons(rows):
@@ -239,12 +242,12 @@ def _markdown(block: Block) -> list[str]:
 
 
 def _list(lines: Iterable[str]) -> list[str]:
-    return [line for each in lines for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]
+    return [line for each in lines for line in wrap_text(f"- {escape_markdown(each)}", COLUMNS, "  ")]
 
 
 def _table(of: Table) -> list[str]:
     """Return the table in columns, of which it may leave out some; as a list of sentences if it is too wide."""
-    shown = of.shown(pictures=False).fitting(lambda each: _total(_widths(each, NAME)) <= COLUMNS)
+    shown = of.visible_columns(pictures=False).fit_columns(lambda each: _total(_widths(each, NAME)) <= COLUMNS)
     widths = _widths(shown)
     for at in range(shown.text_columns if of.ranks else 0):
         widths[at] = max(widths[at] - max(_total(widths) - COLUMNS, 0), min(widths[at], NAME))
@@ -263,8 +266,8 @@ def _table(of: Table) -> list[str]:
 
 
 def _rows(table: Table) -> list[list[str]]:
-    headings = ["" if look_of(each) == UNSEEN else escaped(each) for each in table.headings]
-    return [headings, *([escaped(cell) for cell in row] for row in table.rows)]
+    headings = ["" if look_of(each) == UNSEEN else escape_markdown(each) for each in table.headings]
+    return [headings, *([escape_markdown(cell) for cell in row] for row in table.rows)]
 
 
 def _widths(table: Table, most: int = sys.maxsize) -> list[int]:
@@ -277,7 +280,7 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(widths) + 1
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Escape a text so that it can break neither the table nor the page."""
     text = plain(text)
     for character in "\\|<>`*_[]":

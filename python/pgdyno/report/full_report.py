@@ -15,10 +15,10 @@ from pgdyno.analyse.over_time.timeline import Timeline, trial_timeline
 from pgdyno.analyse.pairs import between, differing_parameters, usual_metric
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.series import Series
-from pgdyno.audit import Finding, judged
+from pgdyno.audit import Finding, audit_subject
 from pgdyno.audit.causes import with_causes
 from pgdyno.audit.facts import without_alike
-from pgdyno.audit.latency_differences import overloaded
+from pgdyno.audit.latency_differences import overload_findings
 from pgdyno.audit.load_differences import measures_otherwise
 from pgdyno.audit.pairing import sides_of
 from pgdyno.audit.setting_values import alike_settings
@@ -127,7 +127,7 @@ def whole_report(
     """
     trials = [trial for run in runs for trial in run.trials]
     with without_collector(), use_language(language, queries=counts_queries(trials)):
-        of, extras = everything(runs, prices)
+        of, extras = digest_and_extras(runs, prices)
         places = ", ".join(run.folder.location for run in runs)
         return WholeReport(Draft(of, extras, location or places), language)
 
@@ -154,7 +154,7 @@ def changed_plans(runs: Sequence[RunData], by: str | None = None, base: str | No
     return _plan_changes(digest(unite_runs(runs)), runs, by, base)
 
 
-def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
+def digest_and_extras(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
     """Return the content of a report, with texts in the active language (`use_language`). Raises StoreError and
     UsageError.
 
@@ -163,7 +163,7 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     source = unite_runs(runs)
     of = digest(source)
     probed = any(trial.probe is not None for trial in source.trials)
-    steps = Steps.of(len(source.trials), probed=probed, rented=rented_count(source.trials))
+    steps = Steps.for_trials(len(source.trials), probed=probed, rented=rented_count(source.trials))
     own = _own_numbers(runs)
     named = target_names(runs) if len(runs) > 1 else [{}]
     subjects = [Subject(run, _courses(of, own, at), _own_prices(prices, named[at])) for at, run in enumerate(runs)]
@@ -190,7 +190,7 @@ def _extras(
     of: Digest, runs: Sequence[RunData], subjects: Sequence[Subject], prices: PriceList | None = None
 ) -> Extras:
     findings = _audit_subjects(subjects)
-    late = overloaded(runs[0], usual_metric(runs[0]))
+    late = overload_findings(runs[0], usual_metric(runs[0]))
     left_out = left_out_of(of, findings, late) if len(runs) == 1 else frozenset()
     return Extras(
         findings=findings,
@@ -224,7 +224,7 @@ def _profiles(of: Digest, runs: Sequence[RunData]) -> Iterator[ArmProfile]:
     places = {series: at for at, series in enumerate(of.named)}
     for run, shown in zip(runs, names, strict=True):
         records = {
-            Series.of(shown.get(each.target, each.target), each.point, of.following): each
+            Series.from_point(shown.get(each.target, each.target), each.point, of.following): each
             for each in run.manifest.profiles
         }
         for series in sorted(records.keys() & places.keys(), key=places.__getitem__):
@@ -239,7 +239,7 @@ def _plan_changes(
     shown: list[dict[int, int]] = [{} for _ in runs]
     for number, (at, own) in _own_numbers(runs).items():
         shown[at][own] = number
-    kept = [each.renumbered(shown[at].__getitem__) for at, run in enumerate(runs) for each in run.query_plans()]
+    kept = [each.renumber(shown[at].__getitem__) for at, run in enumerate(runs) for each in run.query_plans()]
     if not kept:
         return []
     compared = arms_of_run(runs[0], by, base) if len(runs) == 1 else arms_of_runs(runs, shown)
@@ -312,8 +312,8 @@ def _seen_trials(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
 
 def _audit_subjects(subjects: Sequence[Subject]) -> list[Finding]:
     if len(subjects) == 1:
-        return judged(subjects[0])
-    return [_of_run(finding, subject.manifest.run) for subject in subjects for finding in judged(subject)]
+        return audit_subject(subjects[0])
+    return [_of_run(finding, subject.manifest.run) for subject in subjects for finding in audit_subject(subject)]
 
 
 def _of_run(finding: Finding, run: str) -> Finding:

@@ -129,10 +129,10 @@ def page_environment(_: Language) -> Environment:
     """Keep the compiled templates; by language, as filters may be applied to texts when a template is compiled."""
     environment = template_environment(FunctionLoader(page_file))
     environment.globals |= {"gettext": gettext, "ngettext": ngettext, "kind": _kind}
-    environment.globals |= {"marked": _escape_values, "link": _link}
+    environment.globals |= {"markup": _escape_values, "link": _link}
     environment.filters["capfirst"] = capital
     environment.filters["sentence"] = sentence
-    environment.filters["joined"] = joined
+    environment.filters["joined"] = keep_units_together
     return environment
 
 
@@ -149,6 +149,6 @@ def _link(to: str, text: str) -> Markup:
     return Markup('<a href="{}">{}</a>').format(to, text)
 
 
-def joined(text: str) -> str:
+def keep_units_together(text: str) -> str:
     """Return `text` in which no line breaks between a figure and its unit."""
     return _KEPT_TOGETHER.sub("\u00a0", text)

@@ -12,7 +12,7 @@ NOTHING = "\u2013"
 """A dash for a missing figure."""
 
 
-def rounded(number: float, digits: int = 3) -> str:
+def round_text(number: float, digits: int = 3) -> str:
     """Return `number` with `digits` significant digits, filled with zeros: 71,300 for 71,287."""
     if number == 0 or not math.isfinite(number):
         return "0" if number == 0 else NOTHING
@@ -21,23 +21,23 @@ def rounded(number: float, digits: int = 3) -> str:
 
 def estimate(value: Estimate | None) -> str:
     """Return a mean to the precision that its interval allows."""
-    return NOTHING if value is None else rounded(value.mean, digits_of(value))
+    return NOTHING if value is None else round_text(value.mean, digits_of(value))
 
 
 def half(value: Estimate | None) -> str:
     """Return half of the interval with the precision of the mean, or two digits; a dash without one."""
     if value is None or value.half is None:
         return NOTHING
-    return rounded(0.0 if _is_noise(value) else value.half, 2)
+    return round_text(0.0 if _is_noise(value) else value.half, 2)
 
 
 def low_to_high(value: Estimate) -> str:
     """Return the interval's ends as precise as the mean: `70,100 to 72,500`, and `990 to 1,010` around 1,000."""
     low, high = max(value.low, 0.0), value.high
     if value.mean <= 0:
-        return between(rounded(low), rounded(high))
+        return range_text(round_text(low), round_text(high))
     decimals = digits_of(value) - 1 - math.floor(math.log10(value.mean))
-    return between(_to_place(low, decimals), _to_place(high, decimals))
+    return range_text(_to_place(low, decimals), _to_place(high, decimals))
 
 
 def _to_place(number: float, decimals: int) -> str:
@@ -45,14 +45,14 @@ def _to_place(number: float, decimals: int) -> str:
     return f"{round(number, decimals):,.{max(decimals, 0)}f}"
 
 
-def between(low: str, high: str) -> str:
+def range_text(low: str, high: str) -> str:
     return gettext("{low} to {high}", low=low, high=high)
 
 
 def distinct_texts(low: float, high: float) -> tuple[str, str]:
     """Return both with the precision that shows two digits of their difference, at most six: 995.4 and 1,004.6."""
     if high <= low:
-        return rounded(low), rounded(high)
+        return round_text(low), round_text(high)
     decimals = min(1 - math.floor(math.log10(high - low)), 5 - math.floor(math.log10(high)))
     return _to_place(low, decimals), _to_place(high, decimals)
 
@@ -71,12 +71,12 @@ def _is_noise(value: Estimate) -> bool:
 
 def ms(latency_ns: float | None) -> str:
     """Return nanoseconds as milliseconds, three significant digits, no unit."""
-    return NOTHING if latency_ns is None else rounded(latency_ns / 1e6)
+    return NOTHING if latency_ns is None else round_text(latency_ns / 1e6)
 
 
-def known(number: float | None, per: float = 1.0, digits: int = 3) -> str:
+def round_or_dash(number: float | None, per: float = 1.0, digits: int = 3) -> str:
     """Return a number in units of `per`, rounded; a dash if it is unknown."""
-    return NOTHING if number is None else rounded(number / per, digits)
+    return NOTHING if number is None else round_text(number / per, digits)
 
 
 def format_count(number: int | None) -> str:
@@ -88,8 +88,8 @@ def short(number: float) -> str:
     """Return three digits and a letter, for a line or an axis with little room: `71.3k`, `1.2M`."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= 0.9995 * size:
-            return f"{rounded(number / size)}{letter}"
-    return rounded(number)
+            return f"{round_text(number / size)}{letter}"
+    return round_text(number)
 
 
 def axis(tick: float) -> str:

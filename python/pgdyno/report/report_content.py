@@ -10,17 +10,17 @@ from pgdyno.analyse.over_time.event_parts import EventPart, event_parts
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.price import PriceList
 from pgdyno.analyse.scaling import ScalingCurve, scaling
-from pgdyno.analyse.series import Series, following, label, varying
+from pgdyno.analyse.series import Series, dependent_parameters, label, varying_parameters
 from pgdyno.analyse.summary import PointSummary, summarise
 from pgdyno.audit import Finding
 from pgdyno.fingerprint import Difference
 from pgdyno.messages import Message
 from pgdyno.records import Manifest, Outcome, ProfileRecord, TargetRecord, TrialRecord
-from pgdyno.records.manifest import MOST_NOTES, beginning
+from pgdyno.records.manifest import MOST_NOTES, shorten_note
 from pgdyno.report import numbers
 from pgdyno.report.charts.palette import looks
 from pgdyno.report.charts.scaling import Named
-from pgdyno.report.translation import gettext, translated
+from pgdyno.report.translation import gettext, translate
 from pgdyno.store.cloud_metrics import LoggedCheckpoint
 from pgdyno.store.probe_queries import ProbeAverages, ProcessSum, SeriesStep, ServerStatementSum, TableSum, WaitStep
 
@@ -80,7 +80,7 @@ class Digest:
         return self._event_parts[trial.number]
 
     def series_of(self, trial: TrialRecord) -> Series:
-        return Series.of(trial.target, trial.point, self.following)
+        return Series.from_point(trial.target, trial.point, self.following)
 
     def trial_name(self, trial: TrialRecord) -> str:
         """Return its series if there are several, otherwise its target."""
@@ -103,8 +103,8 @@ def digest(run: RunSource) -> Digest:
     """Analyse `run`. Reads its tables once."""
     points = summarise(run)
     series = list(dict.fromkeys(point.series for point in points))
-    names = varying(series)
-    follow = following(run.manifest.plan, (trial.point for trial in run.trials))
+    names = varying_parameters(series)
+    follow = dependent_parameters(run.manifest.plan, (trial.point for trial in run.trials))
     parameters = (*names, *sorted(follow))
     look = looks([target.name for target in run.manifest.targets], series)
     named = {each: Named(_name(each, names, run.manifest), look[each]) for each in series}
@@ -136,9 +136,9 @@ def notes(of: Digest) -> list[Note]:
         for warning in point.warnings:
             about.setdefault(warning, []).append(of.point_name(point))
     return [
-        (Note(beginning(each)) if isinstance(each, str) else Note(beginning(translated(each)), value=each))
+        (Note(shorten_note(each)) if isinstance(each, str) else Note(shorten_note(translate(each)), value=each))
         for each in _run_notes(of.manifest, len(of.run.trials))
-    ] + [Note(translated(warning), _place_words(names, len(of.points)), warning) for warning, names in about.items()]
+    ] + [Note(translate(warning), _place_words(names, len(of.points)), warning) for warning, names in about.items()]
 
 
 def _run_notes(manifest: Manifest, trials: int) -> Iterator[Message | str]:

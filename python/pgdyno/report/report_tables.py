@@ -80,7 +80,7 @@ def statement_table(of: Digest) -> Table | None:
         counts = (
             numbers.format_count(each.executions),
             numbers.format_count(each.failures),
-            numbers.known(each_rows),
+            numbers.round_or_dash(each_rows),
         )
         name = scripts.get(each.script, str(each.script))
         line = str(each.line) if each.line else ""
@@ -103,7 +103,7 @@ def script_table(of: Digest) -> Table | None:
         for each in summary.scripts:
             latency = each.latency_ns
             figures = (latency.mean, latency.p50, latency.p95, latency.p99) if latency is not None else (None,) * 4
-            tps = numbers.rounded(each.succeeded / summary.measured_s) if summary.measured_s else numbers.NOTHING
+            tps = numbers.round_text(each.succeeded / summary.measured_s) if summary.measured_s else numbers.NOTHING
             errors = numbers.format_count(each.failed)
             rows.append((of.point_name(point), each.name, tps, *map(numbers.ms, figures), errors))
     headings = (*gettext_each("point", "script"), "tps", gettext("mean, ms"), *PERCENTILES, gettext("errors"))

@@ -15,7 +15,7 @@ from pgdyno.records import (
 )
 from pgdyno.report import numbers
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, gettext_each, ngettext, translated
+from pgdyno.report.translation import gettext, gettext_each, ngettext, translate
 from pgdyno.units import duration_words
 
 
@@ -80,7 +80,7 @@ def _recovery(effect: EventEffect) -> Iterable[str]:
         else:
             yield gettext("mean latency back at {limit} after {seconds}", limit=limit, seconds=after)
     elif effect.before_tps is not None:
-        before = f"{numbers.rounded(effect.before_tps)} tps"
+        before = f"{numbers.round_text(effect.before_tps)} tps"
         if after is None:
             yield gettext("not back within 5 % of {tps}", tps=before)
         else:
@@ -114,7 +114,7 @@ def _ledger(ledger: LedgerRecord) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{numbers.rounded(seconds)} s"
+    return f"{numbers.round_text(seconds)} s"
 
 
 def preparation_line(trials: Sequence[TrialRecord]) -> str:
@@ -129,7 +129,7 @@ def preparation_line(trials: Sequence[TrialRecord]) -> str:
         "methods": ", ".join(dict.fromkeys(each.method for each in known)),
     }
     if len(took) > 1:
-        each = numbers.between(_short_duration(min(took)), _short_duration(max(took)))
+        each = numbers.range_text(_short_duration(min(took)), _short_duration(max(took)))
         line = gettext("preparing {trials} took {seconds} ({each} each; reset: {methods})", each=each, **values)
     else:
         line = gettext("preparing {trials} took {seconds} (reset: {methods})", **values)
@@ -151,7 +151,7 @@ def search_lines(manifest: Manifest) -> list[str]:
         point = {name: value for name, value in each.point if name not in ("clients", "rate") and value}
         where = [f"target {each.target}", *(f"{name} {value}" for name, value in point.items())]
         # an older record has only the sentence
-        found = gettext("; ").join(translated(part.message) for part in each.messages) or each.words
+        found = gettext("; ").join(translate(part.message) for part in each.messages) or each.words
         line = f"{', '.join(where)}: {found}" if several else found
         lines.append(f"{line} ({numbers.trials(each.trials)})")
     return lines
@@ -181,7 +181,7 @@ def pooler_table(trials: Sequence[TrialRecord]) -> Table | None:
         parts = (mean_ms, pooler.queue_ms, pooler.server_ms, mean_ms - pooler.queue_ms - pooler.server_ms)
         sessions = (pooler.clients_waiting, pooler.servers_active, pooler.servers_idle)
         limit = gettext("pool of {size}", size=pooler.pool) if pooler.is_exhausted else numbers.NOTHING
-        cells = (numbers.rounded(each or 0.0) for each in (*parts, *sessions))
+        cells = (numbers.round_text(each or 0.0) for each in (*parts, *sessions))
         rows.append((str(trial.number), limit, *cells))
     headings = gettext_each("trial", "full", "mean, ms", "queue, ms", "server, ms", "rest, ms")
     more = gettext_each("waiting", "active", "idle")
@@ -205,7 +205,7 @@ def _load(load: BackgroundFigures) -> tuple[str, ...]:
     return (
         load.name,
         f"{load.clients:,}",
-        numbers.known(load.tps),
+        numbers.round_or_dash(load.tps),
         numbers.ms(latency.p50 if latency is not None else None),
         numbers.ms(latency.p99 if latency is not None else None),
         f"{load.failed:,}",
@@ -215,7 +215,7 @@ def _load(load: BackgroundFigures) -> tuple[str, ...]:
 def _lag(lag: ReplicaLag) -> tuple[str, str]:
     replay_s = lag.replay_lag_max_s
     return (
-        numbers.known(lag.bytes_max, 1e3),
+        numbers.round_or_dash(lag.bytes_max, 1e3),
         numbers.ms(None if replay_s is None else replay_s * 1e9),
     )
 
@@ -224,5 +224,5 @@ def _activity(probe: StandbyProbeRecord | None) -> tuple[str, str]:
     if probe is None or probe.active is None:
         return (numbers.NOTHING,) * 2
     top = next(iter(probe.waits.items()), None)
-    shown = numbers.NOTHING if top is None else f"{top[0]} {numbers.rounded(top[1], 2)}"
-    return numbers.rounded(probe.active, 2), shown
+    shown = numbers.NOTHING if top is None else f"{top[0]} {numbers.round_text(top[1], 2)}"
+    return numbers.round_text(probe.active, 2), shown

@@ -13,7 +13,7 @@ from pgdyno.registry import WORKLOADS
 from pgdyno.report import numbers
 from pgdyno.report.charts.latency import SpectrumLine
 from pgdyno.report.report_content import NO_EXTRAS, Digest, Extras
-from pgdyno.report.translation import gettext, listed, ngettext
+from pgdyno.report.translation import enumeration, gettext, ngettext
 from pgdyno.units import duration_words, format_significant
 
 NAMED_AT_MOST = 3
@@ -138,7 +138,7 @@ def scaling_title(of: Digest, extras: Extras = NO_EXTRAS) -> str:
     if len(curves) == 1:
         return _one_curve(curves[0])
     if len(curves) <= NAMED_AT_MOST:
-        return listed([_peak_of(of, curve, whole=curve is curves[0]) for curve in curves])
+        return enumeration([_peak_of(of, curve, whole=curve is curves[0]) for curve in curves])
     ordered = sorted(curves, key=lambda curve: -curve.peak.tps.mean)
     first, last = ordered[0], ordered[-1]
     if not extras.ranks(first.series, last.series):
@@ -260,7 +260,7 @@ def latency_title(of: Digest) -> str:
                 )
                 parts.append(said)
         return (
-            gettext("p99 is {parts}", parts=listed(list(dict.fromkeys(parts))))
+            gettext("p99 is {parts}", parts=enumeration(list(dict.fromkeys(parts))))
             if parts
             else gettext("Latency by clients")
         )
@@ -273,7 +273,7 @@ def latency_title(of: Digest) -> str:
         return gettext("Latency by clients")
     if len(peaks) <= NAMED_AT_MOST:
         parts = [gettext("{ms} ms on {name}", ms=numbers.ms(p99), name=name) for name, p99 in peaks]
-        return gettext("At its own peak, p99 is {parts}", parts=listed(parts))
+        return gettext("At its own peak, p99 is {parts}", parts=enumeration(parts))
     low, high = min(peaks, key=lambda peak: peak[1]), max(peaks, key=lambda peak: peak[1])
     return gettext(
         "At its own peak, p99 lies between {low} ms ({lowest}) and {high} ms ({highest})",
@@ -308,7 +308,7 @@ def timeline_title(name: str, timelines: Sequence[Timeline]) -> str:
     """Describe a point's trials: the range of their means, and the slowest second."""
     means, slowest = [], None
     for timeline in timelines:
-        measured = timeline.measured()
+        measured = timeline.measured_seconds()
         if measured:
             means.append(sum(second.tps for second in measured) / len(measured))
             low = min(measured, key=lambda second: second.tps)
@@ -316,14 +316,14 @@ def timeline_title(name: str, timelines: Sequence[Timeline]) -> str:
                 slowest = (low.tps, timeline.trial)
     if slowest is None:
         return gettext("{name}: nothing was measured", name=name)
-    low_text, high_text = numbers.rounded(min(means)), numbers.rounded(max(means))
-    spread = low_text if low_text == high_text else numbers.between(low_text, high_text)
+    low_text, high_text = numbers.round_text(min(means)), numbers.round_text(max(means))
+    spread = low_text if low_text == high_text else numbers.range_text(low_text, high_text)
     return ngettext(
         "{name}: trial at {tps} transactions a second; the slowest second has {slowest}, in trial {number}",
         "{name}: trials at {tps} transactions a second; the slowest second has {slowest}, in trial {number}",
         len(means),
         name=name,
         tps=spread,
-        slowest=numbers.rounded(slowest[0]),
+        slowest=numbers.round_text(slowest[0]),
         number=slowest[1],
     )

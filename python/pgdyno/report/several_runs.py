@@ -8,7 +8,7 @@ from pgdyno.analyse.pairs import Arms, Confounder, Metric, between, usual_metric
 from pgdyno.analyse.series import Series, text
 from pgdyno.audit import Finding
 from pgdyno.audit.facts import words_of
-from pgdyno.audit.latency_differences import overloaded
+from pgdyno.audit.latency_differences import overload_findings
 from pgdyno.audit.pairing import of_single_trials, pairing_between, pairing_of_arms, topic_of_pair, trials_of
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import topic_of
@@ -52,7 +52,7 @@ def _joint_manifest(manifests: Sequence[Manifest], names: Sequence[Mapping[str, 
             "targets": targets,
             "rented": rented,
             "notes": [str(note) for note in notes],
-            "note_details": [KeptMessage.of(note) for note in notes if isinstance(note, Message)],
+            "note_details": [KeptMessage.from_message(note) for note in notes if isinstance(note, Message)],
             "workload": " and ".join(workloads),
             "trials_planned": sum(manifest.trials_planned for manifest in manifests),
             "outcome": None if None in ended else first.outcome,
@@ -111,7 +111,7 @@ def with_confounders(comparisons: Sequence[Comparison], run: RunData) -> list[Co
     by = usual_split(run)
     if by is None:
         return list(comparisons)
-    return [pairing_of_arms(run, by, each.base, each.other, each.metric).beside(each) for each in comparisons]
+    return [pairing_of_arms(run, by, each.base, each.other, each.metric).with_confounders(each) for each in comparisons]
 
 
 def _arms(of: Digest, left_out: Collection[int]) -> list[Arms]:
@@ -142,6 +142,6 @@ def arms_between(base: RunData, other: RunData, metric: Metric) -> Arms:
     found = pairing_between(base, other, metric=metric)
     refused = [Confounder(topic_of(each.field), each.field, words_of(each)) for each in found.refused]
     refused += [Confounder(topic_of_pair(each), each.rule, each.translatable_message) for each in found.invalid]
-    late = (trials_of(overloaded(base, metric)), trials_of(overloaded(other, metric)))
+    late = (trials_of(overload_findings(base, metric)), trials_of(overload_findings(other, metric)))
     found.confounders[:0] = refused
-    return found.beside(between(base, other, metric, late))
+    return found.with_confounders(between(base, other, metric, late))

@@ -70,7 +70,7 @@ class Table:
         ranks = tuple(self.ranks[at] for at in kept) if self.ranks else ()
         return Table(self.caption, headings, tuple(rows), sum(at < self.text_columns for at in kept), ranks)
 
-    def shown(self, *, pictures: bool) -> Table:
+    def visible_columns(self, *, pictures: bool) -> Table:
         """Return the table without its empty columns; without `pictures`, also those that are drawn."""
 
         def is_shown(at: int) -> bool:
@@ -78,7 +78,7 @@ class Table:
 
         return self.without({at for at in range(len(self.headings)) if self.rows and not is_shown(at)})
 
-    def fitting(self, does_fit: Callable[[Table], bool]) -> Table:
+    def fit_columns(self, does_fit: Callable[[Table], bool]) -> Table:
         """Return the table without the columns of the highest ranks that do not fit; those of one rank go together."""
         table = self
         while any(table.ranks) and not does_fit(table):

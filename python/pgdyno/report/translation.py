@@ -14,7 +14,7 @@ from functools import cache
 from gettext import GNUTranslations, NullTranslations
 
 from pgdyno.errors import UsageError
-from pgdyno.messages import Message, filled
+from pgdyno.messages import Message, fill_template
 
 
 class Language(StrEnum):
@@ -62,12 +62,12 @@ def gettext(text: str, /, **values: object) -> str:
     if _TRANSACTIONS in text and _counts_queries.get():
         for transactions, queries in _QUERIES[current_language()]:
             found = found.replace(transactions, queries)
-    return filled(found, values) if values else found
+    return fill_template(found, values) if values else found
 
 
 def ngettext(one: str, many: str, number: int, /, **values: object) -> str:
     """Return `one` or `many`, by the language's rule for `number`, which is the placeholder `count`."""
-    return filled(translations(current_language()).ngettext(one, many, number), {"count": number, **values})
+    return fill_template(translations(current_language()).ngettext(one, many, number), {"count": number, **values})
 
 
 def gettext_noop(text: str) -> str:
@@ -80,16 +80,16 @@ def gettext_each(*texts: str) -> tuple[str, ...]:
     return tuple(gettext(text) for text in texts)
 
 
-def translated(message: Message) -> str:
+def translate(message: Message) -> str:
     """A message that another package made, in the language in use."""
     known = translations(current_language())
-    values = {name: translated(value) if isinstance(value, Message) else value for name, value in message.items}
+    values = {name: translate(value) if isinstance(value, Message) else value for name, value in message.items}
     if message.plural is None:
-        return filled(known.gettext(message.template), values)
-    return filled(known.ngettext(message.template, message.plural, message.number), values)
+        return fill_template(known.gettext(message.template), values)
+    return fill_template(known.ngettext(message.template, message.plural, message.number), values)
 
 
-def listed(parts: Sequence[str]) -> str:
+def enumeration(parts: Sequence[str]) -> str:
     if len(parts) < 2:
         return "".join(parts)
     return gettext("{first} and {last}", first=gettext(", ").join(parts[:-1]), last=parts[-1])

@@ -44,7 +44,10 @@ def _check(engine: Engine, options: Sequence[str], loaded: LoadedPlan, section: 
         hint = "\n".join(line.removeprefix(start) for line in said if line.startswith(start))
         message = "\n".join(line for line in said if not line.startswith(start))
         chosen = [key for kind in WORKLOADS.values() for key in kind.keys]
-        path = (*section, next((key for key in chosen if loaded.document.at((*section, key)) is not None), "scripts"))
+        path = (
+            *section,
+            next((key for key in chosen if loaded.document.value_at((*section, key)) is not None), "scripts"),
+        )
         raise PlanError(loaded.source, [loaded.document.problem(path, message, hint or None)])
 
 

@@ -20,12 +20,12 @@ def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> lis
     seconds, every_stall = [], []
     for event in events:
         if event["event"] == "interval":
-            seconds.append(Second.of(event))
+            seconds.append(Second.from_events(event))
             every_stall += [tuple(stall) for stall in event.get("lulls_us", ())]
     stalls = _join_stalls(every_stall)
     begins = sorted(record.began_s * 1e6 + warmup_us for record in records if record.began_s is not None)
     calm = [second for second in seconds if second.is_whole and second.to_us <= begins[0]]
-    before = LevelBefore.of([] if start.get("phases") else calm, is_open=start.get("rate_per_s") is not None)
+    before = LevelBefore.from_events([] if start.get("phases") else calm, is_open=start.get("rate_per_s") is not None)
     outages = (events[-1].get("outages") or ()) if events[-1]["event"] == "end" else ()
     last_us = max((second.to_us for second in seconds), default=0)
     done = []

@@ -35,7 +35,7 @@ class Cutoff:
         return self._cut.wait(seconds)
 
     @contextmanager
-    def stopping(self, stop: Callable[[], object]) -> Iterator[None]:
+    def stop_at_end(self, stop: Callable[[], object]) -> Iterator[None]:
         """Call `stop`, from another thread or at once, if the trial ends during the block."""
         with self._lock:
             self._stops.append(stop)
@@ -141,7 +141,7 @@ class Injector:
         if event["event"] == "start":
             self._start = event
         elif event["event"] == "interval" and self._operations.until_recovered:
-            self._seconds.append(Second.of(event))
+            self._seconds.append(Second.from_events(event))
         elif event["event"] == "connected" and self._start is not None and self._clock is None:
             since_start_s = time.time() - self._start["epoch_us"] / 1e6
             origin = time.monotonic() - since_start_s + event["origin_us"] / 1e6
@@ -172,7 +172,7 @@ class Injector:
         )
         assert self._start is not None
         calm = [each for each in self._seconds if each.is_whole and each.to_us <= first_us]
-        before = LevelBefore.of(calm, is_open=self._start.get("rate_per_s") is not None)
+        before = LevelBefore.from_events(calm, is_open=self._start.get("rate_per_s") is not None)
         waited_s = (self._seconds[-1].to_us - last_us) / 1e6 if self._seconds else 0.0
         return waited_s > RECOVERY_S or before.reached_us(self._seconds, last_us) is not None
 
@@ -267,7 +267,7 @@ class Injector:
         began = time.monotonic()
         outcome, message = EventOutcome.DONE, None
         try:
-            with cutoff.stopping(limited.cut):
+            with cutoff.stop_at_end(limited.cut):
                 if timer is not None:
                     timer.start()
                 message = self._act(spec, limited)

@@ -34,7 +34,7 @@ class Second:
     latency_sum_ns: int
 
     @classmethod
-    def of(cls, event: Event) -> Second:
+    def from_events(cls, event: Event) -> Second:
         scripts = event["scripts"]
         return cls(
             from_us=event["from_us"],
@@ -64,7 +64,7 @@ class LevelBefore:
     """In an open loop, whose throughput is the plan's: a limit above the highest mean of several seconds in a row."""
 
     @classmethod
-    def of(cls, seconds: Sequence[Second], *, is_open: bool) -> LevelBefore:
+    def from_events(cls, seconds: Sequence[Second], *, is_open: bool) -> LevelBefore:
         if len(seconds) < FEWEST_SECONDS_BEFORE:
             return cls()
         means = [mean for window in _windows(seconds) if (mean := mean_latency_ns(window)) is not None]

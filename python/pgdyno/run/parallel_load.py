@@ -13,7 +13,7 @@ from pgdyno.errors import EngineError, StoreError
 from pgdyno.programs import Engine
 from pgdyno.records import Failure, FailureId, Outcome, Stage
 from pgdyno.run.process import STOP_S, Event, Spool, running_engine
-from pgdyno.run.run_trial import TrialResult, aborted, ends_client, judge
+from pgdyno.run.run_trial import TrialResult, abort_failure, ends_client, judge
 
 CONNECT_S = 120.0
 """The time limit for connecting all its clients."""
@@ -101,7 +101,7 @@ class ParallelLoad:
         if result.outcome is Outcome.FAILED and result.failure is not None:
             return self._name_failure(result.failure)
         if self._broken:
-            return self._name_failure(aborted(self.events, self.events[-1]))
+            return self._name_failure(abort_failure(self.events, self.events[-1]))
         return None
 
     def _name_failure(self, failure: Failure) -> Failure:

@@ -29,7 +29,7 @@ from pgdyno.records.measured import most_frequent_error
 from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Injector, failure_of_events
 from pgdyno.run.process import RELEASE, Event, MemorySpool, Running, Spool, running_engine, understood
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _result(result: TrialResult, injector: Injector, failed: int, max_errors: in
 
 
 def _too_many_errors(result: TrialResult, failed: int, max_errors: int) -> Failure:
-    message = f"stopped after {counted(failed, 'failed transaction')}; trial.max_errors is {max_errors:,}"
+    message = f"stopped after {quantity(failed, 'failed transaction')}; trial.max_errors is {max_errors:,}"
     if result.failure is not None and result.outcome is Outcome.FAILED:
         message = f"{message}; {result.failure.message}"
         return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message, hint=result.failure.hint)
@@ -205,7 +205,7 @@ _REASONS = {
 
 def _failure(outcome: Outcome, events: Sequence[Event], end: Event) -> Failure | None:
     if outcome is Outcome.FAILED:
-        return aborted(events, end)
+        return abort_failure(events, end)
     if outcome is Outcome.INTERRUPTED:
         message = "the engine was stopped before the trial's end"
         return Failure(stage=Stage.RUN, id=FailureId.ENGINE_STOPPED, message=message)
@@ -217,7 +217,7 @@ def ends_client(event: Event) -> bool:
     return event["event"] == "error" and str(event["consequence"]).startswith(("client", "conn"))
 
 
-def aborted(events: Sequence[Event], end: Event) -> Failure:
+def abort_failure(events: Sequence[Event], end: Event) -> Failure:
     """Return why clients gave up, from the first of them."""
     first = next(filter(ends_client, events), None)
     if first is None:
@@ -230,7 +230,7 @@ def aborted(events: Sequence[Event], end: Event) -> Failure:
     others = end["clients_aborted"] - 1
     message = f"{first['message']} ({where})"
     if others > 0:
-        message += f", and {counted(others, 'more client')} aborted"
+        message += f", and {quantity(others, 'more client')} aborted"
     message += _where_aborted(end.get("generators") or ())
     return Failure(
         stage=Stage.RUN,

@@ -9,7 +9,7 @@ from pgdyno.records import CloudRecord, CloudSource
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.probe_queries import SeriesStep, WaitStep, rows_of
 from pgdyno.store.read_runs import RunData
-from pgdyno.store.safe_files import DAMAGED, parse_json, read_record, replace_durably, storing, sync_tree
+from pgdyno.store.safe_files import DAMAGED, parse_json, read_record, replace_durably, store_errors, sync_tree
 from pgdyno.store.trial_tables import CloudEventRow, CloudSeriesRow
 
 RECORD = "cloud.json"
@@ -59,7 +59,7 @@ CloudSeries = tuple[list[SeriesStep], list[WaitStep], list[LoggedCheckpoint]]
 def stored_cloud(trial: Path) -> CloudRecord | None:
     """Return the tables in the folder of a trial; None if it has none. Raises StoreError."""
     path = trial / RECORD
-    with storing("read", path):
+    with store_errors("read", path):
         if not path.exists():
             return None
         content = read_record(path)
@@ -81,7 +81,7 @@ def write_cloud(
 
     `log` are lines of the server's log. Raises StoreError.
     """
-    with storing("write", trial):
+    with store_errors("write", trial):
         write_tables(trial, {"cloud_series": series, "cloud_events": events})
         if log:
             (trial / "log" / LOG).write_text("\n".join(log) + "\n", encoding="utf-8")

@@ -84,7 +84,7 @@ def file_pattern(path: Path) -> str:
     return name if "\\" in name else _escape_wildcards(name)
 
 
-def reading(
+def table_function(
     function: Literal["read_parquet", "read_csv", "read_json"], paths: Iterable[Path], options: str = ""
 ) -> str:
     """Return SQL that reads the files `paths`, and no others, with further `options` of `function`."""

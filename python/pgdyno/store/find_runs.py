@@ -18,11 +18,11 @@ from typing import Any
 
 from pgdyno import records
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.mounts import expanded, is_file, is_folder
+from pgdyno.mounts import expand_home, is_file, is_folder
 from pgdyno.store.object_storage.address import WILD, Address, is_remote
 from pgdyno.store.run_folder import ATTEMPT, MANIFEST, RunFolder, trial_folders
-from pgdyno.store.safe_files import open_regular, parse_json, read_record, storing, write_durably
-from pgdyno.units import counted
+from pgdyno.store.safe_files import open_regular, parse_json, read_record, store_errors, write_durably
+from pgdyno.units import quantity
 
 LATEST = "latest"
 _LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
@@ -87,7 +87,7 @@ def newest_first(parent: Path) -> Iterator[Path]:
 
 
 def _folders(parent: Path) -> list[Path]:
-    with storing("list the runs in", parent):
+    with store_errors("list the runs in", parent):
         if not parent.exists() and not parent.is_symlink():
             return []
         found = [path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
@@ -140,7 +140,7 @@ class ReportHead:
         return self.validity == "not valid"
 
     @classmethod
-    def of(cls, text: str) -> ReportHead:
+    def parse(cls, text: str) -> ReportHead:
         # the first of each is pgdyno's own: what follows may be a text from elsewhere
         found = {name: html.unescape(value) for name, value in reversed(_META.findall(text))}
         return cls(found.get("description", ""), found.get("validity", ""), found.get("noise", ""))
@@ -150,7 +150,7 @@ def read_report_head(run: Path) -> ReportHead:
     """Return the head of a run's report; an empty one without a report."""
     try:
         with open_regular(run / REPORT) as file:
-            return ReportHead.of(file.read(HEAD).decode(errors="replace"))
+            return ReportHead.parse(file.read(HEAD).decode(errors="replace"))
     except (OSError, StoreError):
         return ReportHead()
 
@@ -192,13 +192,13 @@ def find_path(text: str, parent: Path) -> Path:
     """Return the folder of a run that is not on object storage, as `find_run`; the run may be unreadable."""
     # try a path first, because it is unambiguous
     if "/" in text or is_file(Path(text) / MANIFEST):
-        return expanded(text)
+        return expand_home(text)
     if (latest := _LATEST.fullmatch(text)) is not None:
         newest = list(islice(newest_first(parent), int(latest[1] or 0) + 1))
         if not newest:
             raise StoreError(f"there are no runs in {_describe_folder(parent)}", hint="pgdyno run quick makes one")
         if len(newest) <= int(latest[1] or 0):
-            raise StoreError(f"there is no run {text}: {parent} has {counted(len(newest), 'run')}")
+            raise StoreError(f"there is no run {text}: {parent} has {quantity(len(newest), 'run')}")
         return newest[-1]
     paths = _folders(parent)
     matches = [path for path in paths if path.name == text]
@@ -218,7 +218,7 @@ def find_path(text: str, parent: Path) -> Path:
 
 def find_bisection(text: str, parent: Path) -> Path | None:
     """Return the folder of the bisection that `text` names by its path or its name in `parent`; None for a run."""
-    return next((path for path in (expanded(text), parent / text) if is_file(path / BISECTION)), None)
+    return next((path for path in (expand_home(text), parent / text) if is_file(path / BISECTION)), None)
 
 
 def _describe_folder(parent: Path) -> str:
@@ -267,17 +267,17 @@ def named_runs(texts: Sequence[str], parent: Path) -> NamedRuns:
             raise StoreError(f"there are no runs at {text}", hint="name a run, or a folder that has runs in it")
         is_one = is_one and several is None
         if several is None:
-            several = [str(Address.of(text)) if is_remote(text) else str(find_run(text, parent).path)]
+            several = [str(Address.parse(text)) if is_remote(text) else str(find_run(text, parent).path)]
         found += several
     return NamedRuns(list(dict.fromkeys(found)), is_one)
 
 
 def _several_here(text: str) -> list[str] | None:
-    path = expanded(text)
+    path = expand_home(text)
     if is_folder(path):
         if is_file(path / MANIFEST):
             return None
-        with storing("list the runs in", path):
+        with store_errors("list the runs in", path):
             below = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
         # a folder without runs is not a folder of runs
         return [str(each) for each in below] if any(is_file(each / MANIFEST) for each in below) else None

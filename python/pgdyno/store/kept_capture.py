@@ -13,7 +13,7 @@ from pgdyno.errors import StoreError
 from pgdyno.messages import Message
 from pgdyno.records import KeptCapture
 from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE
-from pgdyno.store.safe_files import read_model, storing, write_durably
+from pgdyno.store.safe_files import read_model, store_errors, write_durably
 
 if TYPE_CHECKING:
     from pgdyno.records.capture import Capture
@@ -37,9 +37,9 @@ def keep_capture(run: Path, plan_folder: Path, name: str, *, is_replayed: bool) 
     `name`, relative to `plan_folder`, is the file, or the folder of a capture that the run replays. Raises StoreError.
     """
     source = _capture_json(plan_folder, name, is_replayed=is_replayed)
-    with storing("read", source):
+    with store_errors("read", source):
         content = source.read_bytes()
-    with storing("write", run / CAPTURE_FILE):
+    with store_errors("write", run / CAPTURE_FILE):
         write_durably(run / CAPTURE_FILE, content)
     statements = _checksum(plan_folder / name / STATEMENTS_FILE) if is_replayed else None
     return KeptCapture(name=name, sha256=hashlib.sha256(content).hexdigest(), statements_sha256=statements)
@@ -72,5 +72,5 @@ def read_capture_of(run: Path) -> Capture | None:
 
 
 def _checksum(path: Path) -> str:
-    with storing("read", path), path.open("rb") as file:
+    with store_errors("read", path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

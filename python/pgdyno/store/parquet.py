@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import StoreError
-from pgdyno.store.duckdb_session import file_name, file_pattern, quote_text, reading, session
-from pgdyno.store.safe_files import DAMAGED, check_regular, storing
+from pgdyno.store.duckdb_session import file_name, file_pattern, quote_text, session, table_function
+from pgdyno.store.safe_files import DAMAGED, check_regular, store_errors
 from pgdyno.store.trial_tables import TABLES, Row, columns, required_columns
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def table_query(paths: Sequence[Path], options: str = "") -> str:
                 hint=f"{DAMAGED}; DuckDB reads larger tables",
             )
     # list the files by name: a pattern would match partial ones, too
-    files = reading("read_parquet", paths, options)
+    files = table_function("read_parquet", paths, options)
     if not paths or "value" not in columns(TABLES[paths[0].stem]):
         return files
     # for samples; the other columns are unchanged, so that filters still apply to the files
@@ -70,7 +70,7 @@ _MOST_KNOWN = 16_384
 def _footers(paths: Sequence[Path]) -> Iterator[tuple[Path, int, _Footer]]:
     keys = []
     for path in paths:
-        with storing("read", path):
+        with store_errors("read", path):
             found = path.lstat()
             check_regular(path, found)
             keys.append((file_name(path), found.st_mtime_ns, found.st_size))
@@ -81,7 +81,7 @@ def _footers(paths: Sequence[Path]) -> Iterator[tuple[Path, int, _Footer]]:
         _known[new[name]] = rows, None
     for path, key in zip(paths, keys, strict=True):
         if key not in _known:
-            with storing("read", path):
+            with store_errors("read", path):
                 _known[key] = _describe_table(key[0])
         yield path, key[2], _known[key]
 
@@ -110,7 +110,7 @@ def _describe_table(path: str) -> _Footer:
     with session() as connection:
         pattern = file_pattern(Path(path))
         found = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [pattern]).fetchone()
-        described = connection.execute(f"DESCRIBE FROM {reading('read_parquet', [Path(path)])}").fetchall()
+        described = connection.execute(f"DESCRIBE FROM {table_function('read_parquet', [Path(path)])}").fetchall()
     types = columns(TABLES[Path(path).stem])
     # a column without any value has no type
     wrong = [(name, is_type) for name, is_type, *_ in described if is_type not in (types.get(name, is_type), '"NULL"')]
@@ -146,7 +146,7 @@ def fetched_rows(
         yield from some
 
 
-def sound(row: type[Row]) -> str:
+def checked_columns(row: type[Row]) -> str:
     """Return SQL of the columns of `row` with their types; a non-finite or overlong value is an error."""
     needed = required_columns(row)
     return ", ".join(
@@ -178,7 +178,7 @@ def write_tables(folder: Path, tables: Mapping[str, Sequence[Row]]) -> None:
         write_batches(folder, filled, [filled])
     for name, rows in tables.items():
         path = folder / f"{name}.parquet"
-        with storing("write", path):
+        with store_errors("write", path):
             if name not in filled:
                 path.write_bytes(_empty[name])
             elif not rows:
@@ -195,11 +195,11 @@ def write_batches(folder: Path, names: Iterable[str], batches: Iterable[Mapping[
         for batch in batches:
             for name, rows in batch.items():
                 path = folder / f"{name}.parquet"
-                with storing("write", path):
+                with store_errors("write", path):
                     _insert(connection, name, types[name], rows, path)
         for name in types:
             path = folder / f"{name}.parquet"
-            with storing("write", path):
+            with store_errors("write", path):
                 connection.execute(f'COPY "{name}" TO {quote_text(file_name(path))} (FORMAT parquet, COMPRESSION zstd)')
 
 

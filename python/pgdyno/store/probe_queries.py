@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pgdyno.store.duckdb_session import quote_text, session
 from pgdyno.store.parquet import fetched_rows, table_query
 from pgdyno.store.read_runs import RunData
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 
 AMOUNTS = (
     ("disk", "read"), ("disk", "written"), ("wal_position", "inserted"), ("checkpoints", "timed"),
@@ -135,7 +135,7 @@ def _of_files(
 
     if not any((run.folder.trials_path / slug / f"{table}.parquet").exists() for slug in slugs):
         return []
-    with storing("read", run.folder.path), session() as connection:
+    with store_errors("read", run.folder.path), session() as connection:
         widths = "SELECT unnest(?::INTEGER[]) AS trial, unnest(?::BIGINT[]) AS width_us"
         connection.execute(f"CREATE TEMP TABLE widths AS {widths}", [list(widths_us), list(widths_us.values())])
         connection.execute(
@@ -244,7 +244,7 @@ def probe_averages(run: RunData, trials: Collection[int] | None = None) -> list[
     there = [slug for slug in slugs.values() if _has_probe_tables(run.folder.trials_path / slug)]
     if not there:
         return []
-    with storing("read", run.folder.path), session() as connection:
+    with store_errors("read", run.folder.path), session() as connection:
         for name in _TABLES:
             paths = [run.folder.trials_path / slug / f"{name}.parquet" for slug in there]
             connection.execute(f"CREATE TEMP VIEW {name} AS FROM {table_query(paths)}")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.records import PlacedLines
-from pgdyno.store.duckdb_session import connect, file_name, quote_text, reading, session
+from pgdyno.store.duckdb_session import connect, file_name, quote_text, session, table_function
 from pgdyno.store.parquet import fetched_rows, table_query
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 from pgdyno.store.trial_tables import (
     Row,
     SeriesRow,
@@ -95,7 +95,7 @@ def _write(folder: Path, trial: int, tables: Mapping[str, tuple[type[Row], str]]
             path = folder / f"{name}.parquet"
             typed = ", ".join(f'"{column}"::{sql_type} AS "{column}"' for column, sql_type in columns(row).items())
             rows = " UNION ALL ".join(_rows(query, trial, file) for file in files)
-            with storing("write", path):
+            with store_errors("write", path):
                 connection.sql(rows).project(typed).write_parquet(file_name(path), compression="zstd")
 
 
@@ -120,7 +120,7 @@ def _source(path: Path) -> str:
         f"format = 'newline_delimited', columns = {{{types}}}, ignore_errors = true,"
         f" maximum_object_size = {_MOST_BYTES}"
     )
-    return reading("read_json", [path], options)
+    return table_function("read_json", [path], options)
 
 
 Stretch = tuple[int, int]
@@ -182,7 +182,7 @@ def rows_within(
     for at in range(0, len(there), FILES_AT_ONCE):
         chosen = there[at : at + FILES_AT_ONCE]
         places = [(number, place, *each) for number in chosen for place, each in enumerate(stretches[number])]
-        with storing("read", files[chosen[0]].parents[1]), session() as connection:
+        with store_errors("read", files[chosen[0]].parents[1]), session() as connection:
             _create_table(connection, "stretches", _STRETCHES, places)
             _create_table(connection, "wanted", _WANTED, wanted)
             found = connection.execute(query.format(files=table_query([files[number] for number in chosen])))

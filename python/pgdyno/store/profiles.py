@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pgdyno.errors import StoreError
 from pgdyno.records.manifest import MOST_SAMPLES, ProfileRecord
-from pgdyno.store.safe_files import DAMAGED, NO_LINKS, open_regular, storing, sync, write_durably
+from pgdyno.store.safe_files import DAMAGED, NO_LINKS, open_regular, store_errors, sync, write_durably
 
 FOLDER = "profiles"
 MOST_BYTES = 64 << 20
@@ -21,7 +21,7 @@ def keep_profile(run: Path, name: str, stacks: Stacks) -> str:
     """Write `stacks` as `profiles/NAME.folded` of the run folder `run`, and return that path. Raises StoreError."""
     folder = run / FOLDER
     content = "".join(f"{stack} {count}\n" for stack, count in sorted(stacks.items()))
-    with storing("write", folder):
+    with store_errors("write", folder):
         folder.mkdir(exist_ok=True)
         write_durably(folder / f"{name}.folded", content.encode("utf-8", "replace"))
         sync(folder)
@@ -37,7 +37,7 @@ def read_profile(run: Path, profile: ProfileRecord) -> Counter[str] | None:
         raise StoreError(f"cannot read {folder}: it is a symbolic link", hint=NO_LINKS)
     if not path.exists() and not path.is_symlink():
         return None
-    with storing("read", path), open_regular(path) as file:
+    with store_errors("read", path), open_regular(path) as file:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise StoreError(f"cannot read {path}: it is larger than {MOST_BYTES >> 20} MiB", hint=DAMAGED)

@@ -16,7 +16,7 @@ from pgdyno.records import Manifest, TrialRecord
 from pgdyno.records.secret_values import kept_value
 from pgdyno.store.duckdb_session import connect, quote_text, session
 from pgdyno.store.kept_capture import read_capture_of
-from pgdyno.store.parquet import MOST_READ, fetched_rows, sound, table_query
+from pgdyno.store.parquet import MOST_READ, checked_columns, fetched_rows, table_query
 from pgdyno.store.probe_tables import (
     AMOUNTS,
     FILES_AT_ONCE,
@@ -30,7 +30,7 @@ from pgdyno.store.probe_tables import (
     rows_within,
 )
 from pgdyno.store.run_folder import RunFolder, kept_text
-from pgdyno.store.safe_files import DAMAGED, storing
+from pgdyno.store.safe_files import DAMAGED, store_errors
 from pgdyno.store.trial_tables import (
     TABLES,
     TOTAL,
@@ -66,7 +66,7 @@ class KeptPlan:
     places: Sequence[tuple[int, int, int]]
     """Trial, script, and number of the command in the script."""
 
-    def renumbered(self, number: Callable[[int], int]) -> KeptPlan:
+    def renumber(self, number: Callable[[int], int]) -> KeptPlan:
         """Return the plan with other numbers of trials."""
         return replace(self, places=[(number(trial), script, command) for trial, script, command in self.places])
 
@@ -109,7 +109,7 @@ class RunData:
 
         paths = [path / "intervals.parquet" for path in self._paths.values()]
         seconds: dict[int, Seconds] = {}
-        with storing("read", self.folder.path), session() as connection:
+        with store_errors("read", self.folder.path), session() as connection:
             for at in range(0, len(paths), FILES_AT_ONCE):
                 rows = _parquet(paths[at : at + FILES_AT_ONCE], IntervalRow)
                 most = MOST_READ - sum(map(len, seconds.values()))
@@ -192,7 +192,7 @@ class RunData:
         paths = [path / "settings.parquet" for path in self._paths.values()]
         fields = "name, setting, unit, source"
         sql = f"SELECT list(trial), {fields} FROM {_parquet(paths, SettingRow)} GROUP BY ALL ORDER BY name"  # noqa: S608
-        with storing("read", self.folder.path), session() as connection:
+        with store_errors("read", self.folder.path), session() as connection:
             found = connection.execute(sql).fetchall()
         self._refuse_unknown(set().union(*(numbers for numbers, *_ in found)), "settings")
         return found
@@ -267,7 +267,7 @@ class RunData:
             " ORDER BY min(trial), min(script), min(statement), shape"
         )
         found = []
-        with storing("read", self.folder.path), session() as connection:
+        with store_errors("read", self.folder.path), session() as connection:
             for text, shape, plan, *places in fetched_rows(connection.execute(sql), self.folder.path):
                 self._refuse_unknown(places[0], "query plans")
                 found.append(KeptPlan(text, shape, plan or "", tuple(zip(*places, strict=True))))
@@ -311,7 +311,7 @@ class RunData:
         known = self._paths if trial is None else (trial,)
         # the sort is stable: samples of the same microsecond keep their order
         sql = f"SELECT {names} FROM {_parquet(paths, row)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608
-        with storing("read", paths[0] if trial is not None else self.folder.path), session() as connection:
+        with store_errors("read", paths[0] if trial is not None else self.folder.path), session() as connection:
             return [row(*values) for values in fetched_rows(connection.execute(sql), self.folder.path, known)]
 
 
@@ -364,7 +364,7 @@ def views(runs: Sequence[Path | RunFolder]) -> Iterator[duckdb.DuckDBPyConnectio
 
     folders = [run if isinstance(run, RunFolder) else RunFolder.open(run) for run in runs]
     with connect() as connection:
-        with storing("read", folders[0].path if folders else Path()):
+        with store_errors("read", folders[0].path if folders else Path()):
             for name, row in TABLES.items():
                 _view(connection, name, row, folders)
             _trials_table(connection, folders)
@@ -403,7 +403,7 @@ def _parquet(paths: Sequence[Path], row: type[Row]) -> str:
     # earlier versions wrote fewer columns: those are null
     known = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in columns(row).items())
     every = f"(FROM {files} UNION ALL BY NAME SELECT {known} WHERE false)"
-    return f"(SELECT {sound(row)}, file_row_number FROM {every})"  # noqa: S608 - names of ours
+    return f"(SELECT {checked_columns(row)}, file_row_number FROM {every})"  # noqa: S608 - names of ours
 
 
 _TRIALS = {

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 from pgdyno import records
 from pgdyno.errors import StoreError
 from pgdyno.messages import Message
-from pgdyno.store.safe_files import NO_LINKS, open_regular, read_model, replace_durably, storing, sync, write_durably
+from pgdyno.store.safe_files import (
+    NO_LINKS,
+    open_regular,
+    read_model,
+    replace_durably,
+    store_errors,
+    sync,
+    write_durably,
+)
 
 if TYPE_CHECKING:
     from pgdyno.records import KeptScript, Manifest, TrialRecord
@@ -58,16 +66,16 @@ def keep_scripts(run: Path, plan_folder: Path, names: Iterable[str]) -> list[Kep
     """Copy the files `names`, relative to `plan_folder`, into the run folder. Raises StoreError."""
     kept = []
     for number, name in enumerate(dict.fromkeys(names), start=1):
-        with storing("read", plan_folder / name):
+        with store_errors("read", plan_folder / name):
             content = (plan_folder / name).read_bytes()
         # two files of different folders may have the same name
         copy = f"{FOLDER}/{number}-{Path(name).name}"
-        with storing("write", run / copy):
+        with store_errors("write", run / copy):
             (run / FOLDER).mkdir(exist_ok=True)
             write_durably(run / copy, content)
         kept.append(records.KeptScript(name=name, kept=copy, sha256=hashlib.sha256(content).hexdigest()))
     if kept:
-        with storing("write", run / FOLDER):
+        with store_errors("write", run / FOLDER):
             sync(run / FOLDER)
     return kept
 
@@ -75,7 +83,7 @@ def keep_scripts(run: Path, plan_folder: Path, names: Iterable[str]) -> list[Kep
 def kept_text(run: Path, script: KeptScript) -> str:
     """Return the text of a script as of the start of the run in the folder `run`. Raises StoreError."""
     path = run / FOLDER / Path(script.kept).name
-    with storing("read", path), open_regular(path) as file:
+    with store_errors("read", path), open_regular(path) as file:
         return file.read().decode("utf-8", "replace")
 
 
@@ -105,7 +113,7 @@ def changed_script(run: Path, plan_folder: Path, kept: Sequence[KeptScript]) -> 
 
 
 def _difference(kept: Path, now: bytes) -> str:
-    with storing("read", kept):
+    with store_errors("read", kept):
         before = kept.read_bytes()
     old, new = (content.decode("utf-8", "replace").splitlines() for content in (before, now))
     lines = list(islice(unified_diff(old, new, "then", "now", n=1, lineterm=""), DIFF_LINES + 1))
@@ -158,7 +166,7 @@ class RunFolder:
         the capture.json of `captured` (see `keep_capture`). The name is the start in UTC, the plan's name and four
         random digits: `20261120T101500Z-quick-3f9a`. Raises StoreError.
         """
-        with storing("make a run folder in", parent):
+        with store_errors("make a run folder in", parent):
             parent.mkdir(parents=True, exist_ok=True)
             path = _free_name(parent, manifest)
             # listings ignore it until it has a manifest
@@ -188,7 +196,7 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """Open the run folder at `path`. Raises StoreError if it is not one, is broken, or has a newer format."""
-        with storing("read the run", path, None):
+        with store_errors("read the run", path, None):
             if not path.is_dir():
                 raise StoreError(f"cannot read the run {path}: there is no such folder")
             if not (path / MANIFEST).exists() and not (path / MANIFEST).is_symlink():
@@ -214,7 +222,7 @@ class RunFolder:
     def replace_record(self, record: TrialRecord) -> None:
         """Replace the record of a completed trial atomically on disk. Raises StoreError."""
         path = self.trials_path / record.slug / RECORD
-        with storing("write", path):
+        with store_errors("write", path):
             replace_durably(path, (record.model_dump_json(indent=2) + "\n").encode())
 
     @property
@@ -238,7 +246,7 @@ class RunFolder:
 
     def partials(self) -> list[str]:
         """Return the slugs of trials that began and were never committed: one in flight, or those of a killed run."""
-        with storing("list", self.path):
+        with store_errors("list", self.path):
             found = [path.name for path in self.path.glob(".*.partial") if path.is_dir()]
         return sorted(name.removeprefix(".").removesuffix(".partial") for name in found)
 
@@ -247,7 +255,7 @@ class RunFolder:
         kept, removed = [], []
         for slug in self.partials():
             partial = partial_path(self.path, slug)
-            with storing("remove", partial):
+            with store_errors("remove", partial):
                 if is_worth_keeping(partial):
                     self._set_aside(partial, slug)
                     kept.append(slug)
@@ -262,7 +270,7 @@ class RunFolder:
 
     def _set_aside(self, trial: Path, slug: str) -> Path:
         folder = self.path / SET_ASIDE
-        with storing("move", trial):
+        with store_errors("move", trial):
             folder.mkdir(exist_ok=True)
             names = [path.name.rpartition(".") for path in folder.iterdir()]
             # users may have removed some
@@ -273,7 +281,7 @@ class RunFolder:
         return path
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Prevent every other pgdyno from resuming this run; the lock ends with the process.
 
         Raises StoreError if another one works on it.
@@ -281,7 +289,7 @@ class RunFolder:
         # imported here: most commands only read
         from filelock import FileLock, Timeout
 
-        with storing("lock", self.path):
+        with store_errors("lock", self.path):
             lock = FileLock(self.path / LOCK, thread_local=False)
             try:
                 lock.acquire(timeout=0)
@@ -296,7 +304,7 @@ class RunFolder:
 
     def _write_manifest(self) -> None:
         path = self.path / MANIFEST
-        with storing("write", path):
+        with store_errors("write", path):
             replace_durably(path, (self._manifest.model_dump_json(indent=2) + "\n").encode())
 
 
@@ -313,7 +321,7 @@ def _free_name(parent: Path, manifest: Manifest) -> Path:
 def trial_folders(run: Path) -> list[Path]:
     """Return the folders of the completed trials, in the order of their numbers. Raises StoreError."""
     trials = run / TRIALS
-    with storing("list", trials):
+    with store_errors("list", trials):
         if trials.is_symlink():
             raise StoreError(f"cannot read {trials}: it is a symbolic link", hint=NO_LINKS)
         return sorted(path for path in trials.iterdir() if _is_trial(path)) if trials.exists() else []

@@ -31,7 +31,7 @@ _HINTS = {
 
 
 @contextmanager
-def storing(doing: str, path: Path, option: str | None = "--runs") -> Iterator[None]:
+def store_errors(doing: str, path: Path, option: str | None = "--runs") -> Iterator[None]:
     """Convert errors of the block to StoreError: `doing` is "write", "read" or the like, done to `path`.
 
     `option` names another folder on the command line; None if no other folder would help.
@@ -131,7 +131,7 @@ DAMAGED = "the file was changed or damaged"
 
 def read_record(path: Path) -> bytes:
     """Return the record at `path`. Raises StoreError for a link, a pipe, a device, and beyond the limit."""
-    with storing("read", path), open_regular(path) as file:
+    with store_errors("read", path), open_regular(path) as file:
         content = file.read(MOST_RECORD_BYTES + 1)
     if len(content) > MOST_RECORD_BYTES:
         raise StoreError(f"cannot read {path}: it is larger than {MOST_RECORD_BYTES >> 20} MiB", hint=DAMAGED)

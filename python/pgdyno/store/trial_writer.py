@@ -17,7 +17,7 @@ from pgdyno.records import PlacedLines, TrialRecord
 from pgdyno.store.parquet import write_batches, write_tables
 from pgdyno.store.probe_tables import write_probed
 from pgdyno.store.run_folder import RECORD, is_worth_keeping, partial_path
-from pgdyno.store.safe_files import open_new, storing, sync, sync_tree, write_durably
+from pgdyno.store.safe_files import open_new, store_errors, sync, sync_tree, write_durably
 from pgdyno.store.trial_tables import (
     TOTAL,
     EventRow,
@@ -42,7 +42,7 @@ class EventSpool:
     def __init__(self, path: Path) -> None:
         """Create the file `path`. Raises StoreError."""
         self._path = path
-        with storing("write", path):
+        with store_errors("write", path):
             self._file = open_new(path)
         self._ends = array("q")
         self._events = _Spooled(path, self._ends)
@@ -55,7 +55,7 @@ class EventSpool:
     def append(self, event: Event) -> None:
         """Write `event`. Raises StoreError."""
         line = event_line(event)
-        with storing("write", self._path):
+        with store_errors("write", self._path):
             self._file.write(line)
             self._file.flush()
         self._ends.append((self._ends[-1] if self._ends else 0) + len(line))
@@ -83,7 +83,7 @@ class _Spooled(Sequence[Event]):
         return len(self._ends)
 
     def __iter__(self) -> Iterator[Event]:
-        with storing("read", self._path), self._path.open("rb") as file:
+        with store_errors("read", self._path), self._path.open("rb") as file:
             for line in file:
                 yield json.loads(line)
 
@@ -96,7 +96,7 @@ class _Spooled(Sequence[Event]):
             return [self[each] for each in range(*index.indices(len(self)))]
         place = range(len(self))[index]
         begin = self._ends[place - 1] if place else 0
-        with storing("read", self._path), self._path.open("rb") as file:
+        with store_errors("read", self._path), self._path.open("rb") as file:
             file.seek(begin)
             event: Event = json.loads(file.read(self._ends[place] - begin))
         return event
@@ -279,7 +279,7 @@ class TrialWriter:
         self.probe_lines = self.partial / "probe.jsonl"
         """The probe's output; other probes add a suffix. The completed trial has it in tables."""
         self._spools: list[EventSpool] = []
-        with storing("make the folder", self.partial):
+        with store_errors("make the folder", self.partial):
             if self.final.exists():
                 raise StoreError(f"cannot store trial {slug}: {self.final} exists already")
             self.partial.mkdir()
@@ -300,11 +300,11 @@ class TrialWriter:
         the probes' files whose samples can be placed in time; without `query_plans`, there is no such table.
         Raises StoreError; the trial is then still partial.
         """
-        with storing("write", self.partial), self._open_log("events") as log:
+        with store_errors("write", self.partial), self._open_log("events") as log:
             rows = ingest(record.number, _copy_events(events, log))
             write_batches(self.partial, TrialTables().as_mapping(), (each.as_mapping() for each in rows))
         if probed:
-            with storing("write", self.partial):
+            with store_errors("write", self.partial):
                 write_probed(self.partial, record.number, probed)
         tables: dict[str, Sequence[Row]] = {"settings": [SettingRow(record.number, *each) for each in settings]}
         if query_plans:
@@ -324,11 +324,11 @@ class TrialWriter:
         self, record: TrialRecord, tables: Mapping[str, Sequence[Row]], *, is_durable: bool, is_probed: bool
     ) -> Path:
         unprobed: dict[str, Sequence[Row]] = {"series": [], "waits": [], "server_statements": []}
-        with storing("write", self.partial):
+        with store_errors("write", self.partial):
             write_tables(self.partial, {**tables, **({} if is_probed else unprobed)})
             content = (record.model_dump_json(indent=2) + "\n").encode()
             if is_durable:
-                with storing("write", self.partial / RECORD):
+                with store_errors("write", self.partial / RECORD):
                     write_durably(self.partial / RECORD, content)
                 self._remove_raw()
                 sync_tree(self.partial)
@@ -383,7 +383,7 @@ class TrialWriter:
     def _open_log(self, name: str) -> Iterator[gzip.GzipFile]:
         path = self.log / f"{name}.jsonl.gz"
         # without a name and a timestamp, the same events give the same file
-        with storing("write", path), open_new(path) as file, gzip.GzipFile("", "wb", 5, file, mtime=0) as log:
+        with store_errors("write", path), open_new(path) as file, gzip.GzipFile("", "wb", 5, file, mtime=0) as log:
             yield log
 
 

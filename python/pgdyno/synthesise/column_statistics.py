@@ -81,7 +81,7 @@ def read_statement(
             some = list(dict.fromkeys(drawn))[:MOST_VARIANTS]
             drawn = np.array((some * DRAWN)[:DRAWN], dtype=object)
         values[place] = drawn
-    template = Template.of(of.text)
+    template = Template.parse(of.text)
     places = [int(each[1:]) for each in PLACE.findall(of.text)]
     site = Site(
         element=0,

@@ -51,7 +51,7 @@ class Template:
     """One more than constants."""
 
     @classmethod
-    def of(cls, normalised: str) -> Template:
+    def parse(cls, normalised: str) -> Template:
         """Split a text in which constants are `$1`, `$2`, …"""
         return cls(tuple(PLACE.split(normalised)))
 
@@ -83,7 +83,7 @@ class ConstantReader:
     """Reads the constants of the statements of one class."""
 
     def __init__(self, normalised: str) -> None:
-        self._known = [Template.of(normalised)]
+        self._known = [Template.parse(normalised)]
 
     def read(self, sql: str, parameters: Sequence[Value]) -> Constants | None:
         """Return the constants of `sql`; None if it cannot be split."""
@@ -96,7 +96,7 @@ class ConstantReader:
         normalised = normalise(sql)
         if normalised is None:
             return None
-        template = Template.of(normalised)
+        template = Template.parse(normalised)
         if template not in self._known:
             self._known.append(template)
         tokens = template.constants(sql)

@@ -20,7 +20,7 @@ from pgdyno.synthesise.transactions import (
     Left,
     LeftTransactions,
     TransactionClass,
-    summed,
+    sum_by_reason,
 )
 from pgdyno.synthesise.values_and_pauses import read_sites
 
@@ -152,7 +152,7 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
     scripts = [script for _, script in written]
     whole = classes.us or capture.calls
     modelled = sum(each.us if classes.us else each.statements for each, _ in written) / whole
-    return Model(_with_commands(capture, scripts), scripts, arrivals, protocol, summed(left), modelled, notes)
+    return Model(_with_commands(capture, scripts), scripts, arrivals, protocol, sum_by_reason(left), modelled, notes)
 
 
 def model_statistics(folder: Path, capture: Capture, least: float, connection: Connection) -> Model:
@@ -200,11 +200,13 @@ def model_statistics(folder: Path, capture: Capture, least: float, connection: C
         )
     counted = sum(script.weight for script in scripts)
     arrivals = arrivals_of_totals(counted, total_us, capture.span_us, capture.most_sessions)
-    return Model(_with_commands(capture, scripts), scripts, arrivals, "extended", summed(left), modelled / whole, notes)
+    return Model(
+        _with_commands(capture, scripts), scripts, arrivals, "extended", sum_by_reason(left), modelled / whole, notes
+    )
 
 
 def _reasons(left: list[LeftTransactions]) -> str:
-    return "; ".join(f"{each.count:,}: {each.reason.value}" for each in summed(left))
+    return "; ".join(f"{each.count:,}: {each.reason.value}" for each in sum_by_reason(left))
 
 
 def _with_commands(capture: Capture, scripts: list[Script]) -> Capture:

@@ -11,7 +11,7 @@ from pgdyno.synthesise.fit_values import fit
 from pgdyno.synthesise.transactions import Kind, statement_kind
 from pgdyno.synthesise.values_and_pauses import SampledClass, Site
 from pgdyno.synthesise.variables import SiteText, Variables
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 MOST_COMMANDS = 600
 """The most statements that the copies of one loop have."""
@@ -90,7 +90,7 @@ def write_script(
     writer.write()
     if writer.has_command:
         return None
-    of = counted(sampled.sampled, "transaction") if sampled.sampled < share.count else "all of them"
+    of = quantity(sampled.sampled, "transaction") if sampled.sampled < share.count else "all of them"
     head = [f"-- {share}.", f"-- What follows was fitted to {of}; edit it freely.", ""]
     return Script(name, "\n".join([*head, *writer.lines]) + "\n", share.count, writer.commands, str(share))
 
@@ -154,12 +154,12 @@ class _Writer:
             for place in range(fewest):
                 self._body(body, with_comments=place == 0)
             if percent:
-                name = self._variables.named("repeats")
+                name = self._variables.free_name("repeats")
                 self.lines += [f"\\set {name} random(1, 100)", f"\\if :{name} <= {percent}"]
                 self._body(body, with_comments=False)
                 self.lines.append("\\endif")
             return
-        name = self._variables.named("repeats")
+        name = self._variables.free_name("repeats")
         if fewest == most:
             self.lines.append(f"-- {most:,} times")
         else:
@@ -181,7 +181,7 @@ def output_pieces(template: Template) -> list[str]:
         text = "".join(f"{piece}${place}" for place, piece in enumerate(pieces, 1))[: -len(f"${len(pieces)}")]
         for place in reversed(separators(text)):
             text = f"{text[:place]}\\{text[place:]}"
-        pieces = list(Template.of(text).pieces)
+        pieces = list(Template.parse(text).pieces)
     pieces[-1] = pieces[-1].rstrip().removesuffix(";").rstrip()
     if "--" in pieces[-1].rpartition("\n")[2]:
         # the semicolon would be part of the comment

@@ -19,7 +19,7 @@ from pgdyno.capture.parser import BLANKS, Effect, parse
 from pgdyno.effect import has_plan
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import CAPTURE_FILE, StatementClass
-from pgdyno.store.duckdb_session import fetch_row, reading
+from pgdyno.store.duckdb_session import fetch_row, table_function
 
 MEMORY = "500MB"
 MOST_SCRIPTS = 40
@@ -129,7 +129,7 @@ class LeftTransactions:
     us: int
 
 
-def summed(left: Sequence[LeftTransactions]) -> list[LeftTransactions]:
+def sum_by_reason(left: Sequence[LeftTransactions]) -> list[LeftTransactions]:
     """Return one for each reason, those with the most transactions first."""
     sums = {each.reason: (0, 0) for each in left}
     for each in left:
@@ -200,7 +200,8 @@ class CapturedStatements:
                 CREATE VIEW statements AS
                 SELECT *, coalesce(transaction, -1 - seq)::BIGINT AS block FROM (
                     -- captures of earlier versions lack the column
-                    (SELECT NULL::VARCHAR AS left_out LIMIT 0) UNION ALL BY NAME FROM {reading("read_parquet", [file])}
+                    (SELECT NULL::VARCHAR AS left_out LIMIT 0)
+                    UNION ALL BY NAME FROM {table_function("read_parquet", [file])}
                 ) WHERE statement IS NOT NULL
                 """  # noqa: S608 - a file's name, quoted
             )

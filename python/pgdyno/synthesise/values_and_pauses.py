@@ -38,7 +38,7 @@ class Site:
     pause_us: float
     """The median pause before it, since the statement before; 0 for the first."""
 
-    def aligned(self, column: Texts, of: Site) -> Texts | None:
+    def align_column(self, column: Texts, of: Site) -> Texts | None:
         """Return the value that `column` of an earlier site has for each statement here; None if there is no one such.
 
         A site outside of loops has one value for each transaction; sites of the same loop go together.

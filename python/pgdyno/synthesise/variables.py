@@ -160,7 +160,7 @@ class Variables:
     gset: dict[tuple[int, int], str] = field(default_factory=dict)
     """The prefix of the variables that a statement returns, by the place of its site."""
 
-    def named(self, wanted: str) -> str:
+    def free_name(self, wanted: str) -> str:
         name, number = wanted, 2
         while name in self.names or name in RESERVED or f"{name}_of" in self.names:
             name, number = f"{wanted}_{number}", number + 1
@@ -190,7 +190,7 @@ class Variables:
             variants.append(Variant(sql, count))
         if len(variants) == 1:
             return SiteText(lines, variants, None)
-        name = self.named("variant")
+        name = self.free_name("variant")
         lines.append(f"-- {name}: which of {len(variants)} texts, as often as captured")
         lines.append(f"\\set {name} random(1, {sum(each.count for each in variants)})")
         return SiteText(lines, variants, name)
@@ -231,7 +231,7 @@ class Variables:
         if max(lengths) > MOST_ELEMENTS or len(set(lengths)) > MOST_VARIANTS:
             return None
         found = fit(_thin_numbers(np.array([element for each in arrays for element in each], dtype=np.int64)))
-        names = [self.named(f"{wanted}_{place}") for place in range(1, max(lengths) + 1)]
+        names = [self.free_name(f"{wanted}_{place}") for place in range(1, max(lengths) + 1)]
         lines.append(f"-- {names[0]} to {names[-1]}: elements of arrays: {_describe_fit(found)}")
         lines += [line for name in names for line in found.distribution.lines(name)]
         # the type of a parameter is not in a log; an int is converted to larger types of numbers
@@ -243,7 +243,7 @@ class Variables:
 
     def _find_same(self, site: Site, column: Texts) -> Variable | None:
         for each in reversed(self.known):
-            theirs = site.aligned(each.column, each.site)
+            theirs = site.align_column(each.column, each.site)
             if theirs is not None and np.mean(theirs == column) >= EQUAL:
                 return each
         return None
@@ -254,7 +254,7 @@ class Variables:
         returned = self._find_returned(site, column, read)
         if returned is not None:
             return returned.spelling.sql(returned.name, form, is_simple=self.is_simple)
-        name = self.named(wanted)
+        name = self.free_name(wanted)
         numbers = read.numbers if not read.has_null and read.scale == 1 else None
         self.known.append(Variable(name, spelling, site, column, numbers))
         kept = None if numbers is None else _keep_ids(site, numbers, self.sessions)
@@ -269,7 +269,7 @@ class Variables:
             if isinstance(width.distribution, Drawn):
                 lines.append(f"\\set {name} :{before.name} + {width.distribution.expression()}")
             else:
-                extra = self.named(f"{name}_width")
+                extra = self.free_name(f"{name}_width")
                 lines += [*width.distribution.lines(extra), f"\\set {name} :{before.name} + :{extra}"]
         elif (first := _counts_from(site, read)) is not None:
             lines += [f"-- {name}: counts the repeats, from {first:,} on", f"\\set {name} :{name} + 1"]
@@ -327,7 +327,7 @@ class Variables:
         if found is None:
             lines.append(f"-- {wanted}: {note}")
             return spelling.expression
-        name = self.named(wanted)
+        name = self.free_name(wanted)
         lines += [f"-- {name}: {note}: {_describe_fit(found)}", *found.distribution.lines(name)]
         self.known.append(Variable(name, spelling, site, column, None))
         return spelling.sql(name, form, is_simple=self.is_simple)

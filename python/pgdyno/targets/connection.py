@@ -20,7 +20,7 @@ from pgdyno.plan.values import refuse_undecodable, refused_option
 from pgdyno.records.secret_values import MASK, SECRETS_WITHOUT_VARIABLE
 from pgdyno.targets import response_limits
 from pgdyno.targets.direct_session import ATTEMPTS, open_session
-from pgdyno.targets.response_limits import HINT, Look, SilentServerError, answering
+from pgdyno.targets.response_limits import HINT, Look, SilentServerError, limit_answers
 
 CONNECT_TIMEOUT_S = 30
 _PROOF_S = 10
@@ -135,7 +135,7 @@ class Address:
         if as_is:
             return connection
         try:
-            with answering(connection):
+            with limit_answers(connection):
                 make_dependable(connection)
         except psycopg.Error as error:
             connection.close()
@@ -157,7 +157,7 @@ class Address:
         values |= {"dbname": dbname, "application_name": "pgdyno", "password": self.password}
         limit_s = connecting_limit_s(values) or response_limits.ANSWER_S
         try:
-            with open_session(values, limit_s) as connection, answering(connection):
+            with open_session(values, limit_s) as connection, limit_answers(connection):
                 make_dependable(connection)
                 row = connection.execute(_STATES if pid is None else _STATE, None if pid is None else [pid]).fetchone()
         except (TimeoutError, psycopg.errors.ConnectionTimeout, TargetError):

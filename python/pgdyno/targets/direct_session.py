@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.response_limits import WatchedConnection, answering, connected_within
+from pgdyno.targets.response_limits import WatchedConnection, connected_within, limit_answers
 
 _SESSION = """
     SELECT /* pgdyno */ pid, pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - backend_start)
@@ -82,7 +82,7 @@ def _connect_directly(parameters: Mapping[str, Any], limit_s: float | None) -> W
     began = time.monotonic()
     connection = connected_within(limit_s, lambda: WatchedConnection.connect(**parameters, autocommit=True))
     try:
-        with answering(connection):
+        with limit_answers(connection):
             _refuse_pooler(connection, began)
     except BaseException:
         connection.close()

@@ -19,7 +19,7 @@ from pgdyno.targets.cluster.processes import ProcessId, descendants
 from pgdyno.targets.operations.backup import backup_command
 from pgdyno.targets.operations.run_sql import run_statements
 from pgdyno.targets.server import Server
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 _POLL_S = 0.05
 _READ_BYTES = 65_536
@@ -38,7 +38,7 @@ class Until(Protocol):
     def wait(self, seconds: float) -> bool:
         """Wait up to the timeout, or until the trial is over; return whether it is over."""
 
-    def stopping(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
+    def stop_at_end(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
         """Call `stop` if the trial ends during the block."""
 
 
@@ -82,7 +82,7 @@ class Acts:
             return {name for (name,) in connection.execute(query).fetchall()}
 
     def _statements(self, sql: str, until: Until) -> None:
-        with self.server.connect() as connection, until.stopping(connection.cancel):
+        with self.server.connect() as connection, until.stop_at_end(connection.cancel):
             if until.is_cut():
                 # a query that has not begun cannot be cancelled
                 raise TargetError(f"the trial ended before {sql} began")
@@ -118,7 +118,7 @@ class Acts:
         children = descendants(postmaster)
         for child in children:
             child.send(signal.SIGKILL)
-        return f"{counted(len(children), 'process', 'processes')} killed"
+        return f"{quantity(len(children), 'process', 'processes')} killed"
 
     def _promote(self, _event: EventSpec, _until: Until) -> str:
         # checked first, so that the primary is not stopped in vain
@@ -132,14 +132,14 @@ class Acts:
         began = time.monotonic()
         self.server.promote()
         took_s = time.monotonic() - began
-        return f"{counted(len(processes), 'process', 'processes')} killed, the replica took over after {took_s:.3f} s"
+        return f"{quantity(len(processes), 'process', 'processes')} killed, the replica took over after {took_s:.3f} s"
 
     def _pause(self, event: EventSpec, until: Until) -> str:
         assert event.lasts is not None
         with pause_server(_postmaster(self.server)) as count:
             if until.wait(event.lasts):
                 raise TargetError("the trial ended during the pause")
-        return f"{counted(count, 'process', 'processes')} stopped"
+        return f"{quantity(count, 'process', 'processes')} stopped"
 
     def _shell(self, command: str, wants_password: bool, until: Until) -> str:
         with self.log.open("a+b") as log:

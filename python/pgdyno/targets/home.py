@@ -23,7 +23,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from pgdyno.errors import TargetError
-from pgdyno.mounts import exists, expanded
+from pgdyno.mounts import exists, expand_home
 from pgdyno.targets.server_user import Account, Relation, find_account
 
 
@@ -34,7 +34,7 @@ def write_private(path: Path, text: str, account: Account) -> None:
     link: the folder may belong to the server's user, and pgdyno may be root.
     """
     partial = path.with_name(f".{path.name}.partial")
-    with storing(path, "cannot write"):
+    with target_errors(path, "cannot write"):
         partial.unlink(missing_ok=True)
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -52,7 +52,7 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 @contextmanager
-def storing(path: Path, doing: str) -> Iterator[None]:
+def target_errors(path: Path, doing: str) -> Iterator[None]:
     """Convert an OSError of the block into a TargetError: `doing` ("cannot write"), `path`, the reason, the remedy.
 
     The block must contain file operations only: network errors are OSErrors too.
@@ -91,7 +91,7 @@ def ensure_folder(path: Path, mode: int = 0o755) -> None:
         missing.append(at)
         at = at.parent
     for folder in reversed(missing):
-        with storing(folder, "cannot create the folder"):
+        with target_errors(folder, "cannot create the folder"):
             try:
                 folder.mkdir(mode)
             except FileExistsError:
@@ -106,7 +106,7 @@ def ensure_folder(path: Path, mode: int = 0o755) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write `path` atomically: a reader sees all of `content` or the previous file."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    with storing(path, "cannot write"):
+    with target_errors(path, "cannot write"):
         try:
             unfinished.write_bytes(content)
             unfinished.replace(path)
@@ -163,7 +163,7 @@ class Home:
         """
         environ = os.environ if environ is None else environ
         asked = path or environ.get("PGDYNO_HOME") or platformdirs.user_cache_dir("pgdyno")
-        home = expanded(asked).resolve()
+        home = expand_home(asked).resolve()
         account = find_account(environ)
         return cls(path=home, root=_choose_root(home, account), account=account)
 
@@ -199,10 +199,10 @@ class Home:
         return FileLock(folder / f"{name}.lock", thread_local=False)
 
     @contextmanager
-    def locked(self, name: str, progress: Progress, waiting_for: str) -> Iterator[None]:
+    def hold_lock(self, name: str, progress: Progress, waiting_for: str) -> Iterator[None]:
         """Hold the lock `name`; report `waiting_for` if another process holds it. Raises TargetError."""
         lock = self.lock(name)
-        with storing(Path(lock.lock_file), "cannot lock"):
+        with target_errors(Path(lock.lock_file), "cannot lock"):
             try:
                 lock.acquire(timeout=0)
             except Timeout:
@@ -226,7 +226,7 @@ def _choose_root(home: Path, account: Account) -> Path:
     status = home.stat()
     if status.st_uid != os.geteuid():
         return _fallback_root(home)
-    with storing(home, "cannot open to the server's user"):
+    with target_errors(home, "cannot open to the server's user"):
         home.chmod(status.st_mode & 0o7777 | 0o011)
     return home
 

@@ -46,7 +46,7 @@ HINT = "check the server, its host and the network path"
 
 
 @contextmanager
-def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]:
+def limit_answers(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]:
     """Close the connection if the server exceeds `ANSWER_S` in the block, or `ANSWER_BYTES` in one answer.
 
     Raises TargetError in this case, and for answers that the block cannot interpret.

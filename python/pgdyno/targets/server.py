@@ -280,7 +280,7 @@ class Server:
 
     # ---- files and process ----
 
-    def own(self, doing: str) -> Instance:
+    def own_instance(self, doing: str) -> Instance:
         """Return its files and process. Raises TargetError without: `doing` ("restart the server") is not possible."""
         if self.machine is None:
             raise TargetError(f"cannot {doing}: pgdyno reaches the server only over the network")
@@ -289,22 +289,22 @@ class Server:
     @property
     def data_directory(self) -> Path:
         """Return its data directory. Raises TargetError."""
-        return self.own("look at the data directory").data_directory
+        return self.own_instance("look at the data directory").data_directory
 
     @property
     def socket_directory(self) -> Path:
         """Return the folder of its socket. Raises TargetError."""
-        return self.own("use the server's socket").socket_directory
+        return self.own_instance("use the server's socket").socket_directory
 
     @property
     def log_path(self) -> Path:
         """Return the path of its log. Raises TargetError."""
-        return self.own("read the server's log").log_path
+        return self.own_instance("read the server's log").log_path
 
     @property
     def copy(self) -> ClusterCopy:
         """Return the stopped copy of its data directory. Raises TargetError."""
-        return self.own("copy the data directory").copy
+        return self.own_instance("copy the data directory").copy
 
     def log_size(self) -> int:
         """Return the current size of the log in bytes; 0 without a log."""
@@ -320,15 +320,15 @@ class Server:
 
     def restart(self) -> None:
         """Restarts it; settings and data stay, `port` may change. Raises TargetError."""
-        self._listens_at(self.own("restart the server").restart(self.port))
+        self._listens_at(self.own_instance("restart the server").restart(self.port))
 
     def stop(self) -> None:
         """Shuts it down with a checkpoint, until `start`. Raises TargetError."""
-        self.own("stop the server").stop()
+        self.own_instance("stop the server").stop()
 
     def start(self) -> None:
         """Start it after `stop`; `port` may change. Raises TargetError."""
-        self._listens_at(self.own("start the server").start(self.port))
+        self._listens_at(self.own_instance("start the server").start(self.port))
 
     def _listens_at(self, port: int) -> None:
         self.address.parameters["port"] = str(port)
@@ -354,7 +354,7 @@ class Server:
         return None if self.pooler is None else self.pooler.failure()
 
     @contextmanager
-    def pinned(self, processors: Collection[int], every: Collection[int]) -> Iterator[None]:
+    def restrict_processors(self, processors: Collection[int], every: Collection[int]) -> Iterator[None]:
         """Restricts it and its standbys to `processors` of this machine within the block, then to `every`.
 
         Raises TargetError without a machine.
@@ -398,7 +398,7 @@ class Server:
 
         Raises TargetError, psycopg.Error.
         """
-        machine = self.own("make replicas")
+        machine = self.own_instance("make replicas")
         assert machine.replicas is not None
         made = machine.replicas.create(self.address, machine.settings)
         if made is None:
@@ -441,7 +441,7 @@ class Server:
 
     def followers(self) -> ReplicaSet:
         """Return its replicas, one of which can be promoted. Raises TargetError if it has none."""
-        replicas = self.own("promote a replica").replicas
+        replicas = self.own_instance("promote a replica").replicas
         if replicas is None:
             raise TargetError("cannot promote a replica: the target has none")
         return replicas
@@ -463,7 +463,7 @@ class Server:
 
         That one has the data of the moment when it was lost, without later writes to its replica. Raises TargetError.
         """
-        machine = self.own("go back to the primary")
+        machine = self.own_instance("go back to the primary")
         assert machine.replicas is not None
         assert self.primary_port is not None
         machine.replicas.discard()
@@ -475,7 +475,7 @@ class Server:
 
         Raises TargetError, psycopg.Error.
         """
-        socket = str(self.own("set up the cluster").socket_directory)
+        socket = str(self.own_instance("set up the cluster").socket_directory)
         # through the socket, because the password of a kept cluster is unknown
         with self.address.connect(self.maintenance, host=socket) as connection:
             if set_password:

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from pgdyno.targets.connection import Address, TolerantText, given_parameters, reach, resolved_address
-from pgdyno.targets.response_limits import answering
+from pgdyno.targets.response_limits import limit_answers
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 LOCAL_HZ, REMOTE_HZ = 10, 1
@@ -60,7 +60,7 @@ def find(target: str | None, ask_password: Callable[[], str] | None) -> WatchedS
     Raises UsageError for an invalid connection string, TargetError.
     """
     _, connection = reach(given_parameters(target or ""), ask_password, OWN_SESSIONS)
-    with closing(connection), answering(connection):
+    with closing(connection), limit_answers(connection):
         info = connection.info
         host = "[local]" if info.host.startswith(("/", "@")) else info.host or info.hostaddr
         port = "" if str(info.port) == "5432" else f":{info.port}"

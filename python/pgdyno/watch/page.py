@@ -43,7 +43,9 @@ def line(frame: Frame) -> str:
         return f"{_clock(frame):>8}  away: {printable(frame['away'])}"
     every = {**frame, **(frame["cpu"] or {}), **next(iter(frame["disks"]), {}), "active": active_sessions(frame)}
     cells = "".join(f"{field_text(every, name):>{width}}" for name, _, width in _COLUMNS)
-    top = next((f"{printable(name)} {numbers.rounded(each, 2)}" for name, each in _positive(frame["waits"])), NOTHING)
+    top = next(
+        (f"{printable(name)} {numbers.round_text(each, 2)}" for name, each in _positive(frame["waits"])), NOTHING
+    )
     return f"{_clock(frame):>8}{cells}  {top}"
 
 
@@ -133,7 +135,7 @@ def _host_figures(frame: Frame) -> Iterator[tuple[str, str, str]]:
     for at, disk in enumerate(frame["disks"]):
         if at == 0 or disk["holds"]:
             name = printable(f"{disk['device']} ({disk['holds']})" if disk["holds"] else disk["device"])
-            awaited = "" if disk["write_await_ms"] is None else f"{numbers.rounded(disk['write_await_ms'], 2)} ms, "
+            awaited = "" if disk["write_await_ms"] is None else f"{numbers.round_text(disk['write_await_ms'], 2)} ms, "
             moved = f"r {field_text(disk, 'read_bytes_per_s')}/s, w {field_text(disk, 'written_bytes_per_s')}/s"
             yield "" if at else "disk", field_text(disk, "utilisation"), f"{name} {awaited}{moved}"
     if frame["memory_available_bytes"] is not None:
@@ -144,10 +146,10 @@ def _host_figures(frame: Frame) -> Iterator[tuple[str, str, str]]:
 def _legend(frame: Frame) -> Text:
     if frame["away"] is not None:
         return _one_line((f"no connection to the server: {printable(frame['away'])}", "red"))
-    active = numbers.rounded(active_sessions(frame) or 0.0) if frame["active"] is not None else NOTHING
+    active = numbers.round_text(active_sessions(frame) or 0.0) if frame["active"] is not None else NOTHING
     parts: list[str | tuple[str, str]] = [("active sessions ", "dim"), (active, "bold")]
     for name, sessions in sorted(_positive(frame["active"]), key=lambda item: -item[1]):
-        parts += [("  ■ ", STYLES[name]), f"{name} {numbers.rounded(sessions, 2)}"]
+        parts += [("  ■ ", STYLES[name]), f"{name} {numbers.round_text(sessions, 2)}"]
     return _one_line(*parts)
 
 
@@ -201,7 +203,7 @@ def _waits(frame: Frame) -> list[tuple[str, str, Text]]:
     rows = [(name, sessions, STYLES[class_of(name)]) for name, sessions in _positive(frame["waits"])]
     rows += [(name, sessions, "dim") for name, sessions in _positive(frame["background"])]
     most = max((sessions for _, sessions, _ in rows), default=1.0)
-    return [(name, numbers.rounded(each, 2), Text(bar(each / most, 10), style)) for name, each, style in rows]
+    return [(name, numbers.round_text(each, 2), Text(bar(each / most, 10), style)) for name, each, style in rows]
 
 
 def _process(row: Frame) -> Sequence[str]:

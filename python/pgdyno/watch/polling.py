@@ -12,7 +12,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.response_limits import answering
+from pgdyno.targets.response_limits import limit_answers
 from pgdyno.watch.find_server import Connection, WatchedServer, place_of
 from pgdyno.watch.probe_stream import US, Line
 
@@ -100,10 +100,10 @@ class Polling(threading.Thread):
         while not self._over.is_set():
             # it may be away, silent, endless, or no PostgreSQL
             with suppress(TargetError, psycopg.Error), closing(self._found.connect()) as connection:
-                with answering(connection):
+                with limit_answers(connection):
                     self._settle(connection)
                 while not self._over.is_set():
-                    with answering(connection):
+                    with limit_answers(connection):
                         self._lines += [*self._count(connection), backends(connection)]
                         self._learn(connection)
                     self._over.wait(EVERY_S)

@@ -177,7 +177,7 @@ def _on_clock(origin: int, span: Span) -> tuple[int, int]:
 def _part(of: _Seconds, at: int, blobs: dict[int, list[bytes]], probe: _Samples) -> EventPart:
     seconds = {row.second: row.to_us - row.from_us for row in of.rows}
     merged = merge(blob for second in seconds for blob in blobs.get(second, ()))
-    p50_ns, p99_ns = (None, None) if merged is None else merged.within(*bounds(of.rows)).percentiles_ns([50, 99])
+    p50_ns, p99_ns = (None, None) if merged is None else merged.with_bounds(*bounds(of.rows)).percentiles_ns([50, 99])
     # while it runs, one of the sessions is its own
     own = 1.0 if of.part == "during" and of.event.do in OF_SESSIONS and not of.event.is_control else 0.0
     return EventPart(

@@ -177,5 +177,5 @@ def _latency(scripts: Sequence[Event]) -> Latency | None:
     least = min(script["latency_ns"]["min"] for script in measured)
     highest = max(script["latency_ns"]["max"] for script in measured)
     stddev = math.sqrt(max(squares - mean * mean, 0.0))
-    percentiles = merged.within(least, highest).named_percentiles_ns()
+    percentiles = merged.with_bounds(least, highest).named_percentiles_ns()
     return Latency(mean=mean, stddev=stddev, min=least, **percentiles, max=highest)

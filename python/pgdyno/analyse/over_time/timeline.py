@@ -97,7 +97,7 @@ class Timeline:
         columns = (self.from_s, self.to_s, self.phase, self.tps, self.failed, self.p99_ns)
         return Timeline(self.trial, *(each[chosen] for each in columns))
 
-    def measured(self) -> Sequence[TimelineSecond]:
+    def measured_seconds(self) -> Sequence[TimelineSecond]:
         """Return an object for each second that counts."""
         return self.measured_part.seconds
 
@@ -170,7 +170,7 @@ def _p99_by_second(run: RunSource, trial: int) -> dict[int, float]:
         rows[interval.second].append(interval)
     merged = {at: merge(blobs[at]) for at in rows if at in blobs}
     return {
-        at: histogram.within(*bounds(rows[at])).percentile_ns(99)
+        at: histogram.with_bounds(*bounds(rows[at])).percentile_ns(99)
         for at, histogram in merged.items()
         if histogram is not None
     }
@@ -226,7 +226,7 @@ def latency_heatmap(run: RunSource, trial: int, most: int | None = None) -> Heat
     for group in (ordered[at : at + each] for at in range(0, len(ordered), each)):
         merged = merge(blob for second in group for blob in blobs.get(second, ()))
         of_group = [row for second in group for row in rows[second]]
-        found[of_group[0].from_us / 1e6] = merged and merged.within(*bounds(of_group))
+        found[of_group[0].from_us / 1e6] = merged and merged.with_bounds(*bounds(of_group))
     return heatmap_of(found, rows[ordered[-1]][-1].to_us / 1e6) if any(found.values()) else None
 
 

@@ -29,11 +29,11 @@ def _rates(subject: Subject) -> Iterator[RuleFinding]:
     for sample in subject.samples:
         for name, count in _counts(sample):
             printed, (low, high) = sample.figures[name], _allowed_rates(sample, count)
-            margin = RATE_TOLERANCE * printed + sample.rounding(name)
+            margin = RATE_TOLERANCE * printed + sample.rounding_error(name)
             if not low - margin <= printed <= high + margin:
                 computed = count / sample.figures["duration_s"]
                 figures: dict[str, float | str] = {name: printed, f"{name}_from_counts": round(computed, 3)}
-                off[sample.number] = Evidence(at=sample.at(name), figures=figures)
+                off[sample.number] = Evidence(at=sample.figure_location(name), figures=figures)
     if off:
         yield RuleFinding(
             Severity.CAUTION,
@@ -92,7 +92,7 @@ def _allowed_rates(sample: Sample, count: float) -> tuple[float, float]:
     """
     figures = sample.figures
     length_s = figures["duration_s"]
-    half_s = sample.rounding("duration_s") if sample.tool != "pgbench" else 0.0
+    half_s = sample.rounding_error("duration_s") if sample.tool != "pgbench" else 0.0
     connecting_s = figures.get("connect_ms", 0.0) / 1e3
     drain_s = figures.get("latency_max_ms", 10 * figures.get("latency_mean_ms", 0.0)) / 1e3
     shortest_s = max(length_s - half_s - connecting_s, 0.1 * length_s)
@@ -110,7 +110,7 @@ def _sums(subject: Subject) -> Iterator[RuleFinding]:
         if len({row.script for row in rows}) > 1 or sample.summary.retries:
             continue
         sum_ms = sum(mean for mean in means if mean is not None) / 1e6
-        rounding_ms = 0.0005 * len(means) + sample.rounding("latency_mean_ms")
+        rounding_ms = 0.0005 * len(means) + sample.rounding_error("latency_mean_ms")
         if abs(sum_ms - mean_ms) > SUM_TOLERANCE * mean_ms + rounding_ms:
             yield RuleFinding(
                 Severity.CAUTION,
@@ -121,7 +121,11 @@ def _sums(subject: Subject) -> Iterator[RuleFinding]:
                     mean_ms=mean_ms,
                 ),
                 [sample.number],
-                [Evidence(at=sample.at(), figures={"sum_ms": round(sum_ms, 3), "latency_mean_ms": mean_ms})],
+                [
+                    Evidence(
+                        at=sample.figure_location(), figures={"sum_ms": round(sum_ms, 3), "latency_mean_ms": mean_ms}
+                    )
+                ],
                 "look for missing statements, or for a table of another trial",
             )
 
@@ -150,7 +154,7 @@ def _orders(subject: Subject) -> Iterator[RuleFinding]:
 def _falls(sample: Sample, low: str, high: str) -> bool:
     if low not in sample.figures or high not in sample.figures:
         return False
-    rounding = sample.rounding(low) + sample.rounding(high)
+    rounding = sample.rounding_error(low) + sample.rounding_error(high)
     return sample.figures[high] < sample.figures[low] * (1 - ORDER_TOLERANCE) - rounding
 
 

@@ -49,7 +49,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     to_s=begin / 1e6,
                 ),
                 [sample.number],
-                [Evidence(at=sample.at(), figures={"jumps": len(jumps)})],
+                [Evidence(at=sample.figure_location(), figures={"jumps": len(jumps)})],
                 "check whether the clock was set, or the machine was suspended",
             )
 

@@ -34,7 +34,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 blocks=run.blocks_read or 0,
             ),
             sorted({sample.number for sample, *_ in warm}),
-            [Evidence(at=sample.at(), figures={"cached_share": each}) for sample, _, each in warm],
+            [Evidence(at=sample.figure_location(), figures={"cached_share": each}) for sample, _, each in warm],
             "let nothing else read the server's files, such as a backup or another server on the same data",
         )
 

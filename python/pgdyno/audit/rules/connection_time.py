@@ -38,10 +38,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 sorted({sample.number for including, _, excluding, _ in off for sample in (including, excluding)}),
                 [
                     Evidence(
-                        at=excluding.at("tps"),
+                        at=excluding.figure_location("tps"),
                         figures={
                             "including_tps": with_tps,
-                            "including_at": including.at("tps"),
+                            "including_at": including.figure_location("tps"),
                             "excluding_tps": without_tps,
                             "clients": f"{including.clients} and {excluding.clients}",
                         },

@@ -65,7 +65,7 @@ def _finding(
         [sample.number for sample, _ in of_it],
         [
             Evidence(
-                at=sample.at(),
+                at=sample.figure_location(),
                 figures={
                     "from_s": each.dip.from_s, "to_s": each.dip.to_s, "depth": round(each.dip.depth, 3),
                     "lost_transactions": round(each.dip.loss),

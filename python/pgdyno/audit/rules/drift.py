@@ -149,7 +149,7 @@ def _judge_order_of_repeats(subject: Subject) -> Iterator[RuleFinding]:
             (),
             [
                 Evidence(
-                    at=samples[0].at("tps"),
+                    at=samples[0].figure_location("tps"),
                     figures={
                         "target": samples[0].target,
                         "tps_in_order": ", ".join(f"{sample.rate:,.0f}" for sample in samples),

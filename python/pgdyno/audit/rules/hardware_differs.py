@@ -111,7 +111,7 @@ def _reported_machines(subject: Subject) -> list[_Machines]:
             samples = subject.by_target[target]
             words = samples[0].trial.imported.words if samples[0].trial.imported is not None else {}
             if "host" in words:
-                hosts[f"{samples[0].at()} ({target})"] = words["host"]
+                hosts[f"{samples[0].figure_location()} ({target})"] = words["host"]
                 trials += [sample.number for sample in samples]
             else:
                 unknown.append(target)
@@ -122,7 +122,7 @@ def _reported_machines(subject: Subject) -> list[_Machines]:
 def _compared_targets(subject: Subject) -> list[list[str]]:
     by_line: dict[str, list[str]] = defaultdict(list)
     for sample in subject.samples:
-        by_line[sample.at()].append(sample.target)
+        by_line[sample.figure_location()].append(sample.target)
     tables: list[list[str]] = []
     for targets in by_line.values():
         if len(set(targets)) > 1:

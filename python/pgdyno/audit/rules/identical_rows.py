@@ -52,7 +52,9 @@ def _digits(sample: Sample) -> int:
 def _is_other(a: Sample, b: Sample) -> bool:
     """Return whether these are two places: a line that two parsers read is no copy. Few digits may agree by chance."""
     is_repeat = a.target == b.target and a.trial.point == b.trial.point
-    return a.at() != b.at() and (not is_repeat or (len(_measured_figures(a)) >= CERTAIN and _digits(a) >= DIGITS))
+    return a.figure_location() != b.figure_location() and (
+        not is_repeat or (len(_measured_figures(a)) >= CERTAIN and _digits(a) >= DIGITS)
+    )
 
 
 def _clients(sample: Sample) -> str:
@@ -85,7 +87,7 @@ def _finding(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, cer
         sorted({sample.number for pair in pairs for sample in pair}),
         [
             Evidence(
-                at=sample.at(),
+                at=sample.figure_location(),
                 figures={"target": sample.target, "clients": sample.clients, **_measured_figures(sample)},
             )
             for sample in dict.fromkeys(sample for pair in pairs for sample in pair)

@@ -113,7 +113,7 @@ def _severity(sample: Sample, ratio: float) -> Severity | None:
     off = abs(ratio - 1)
     mean_ms = sample.figures[_mean(sample)]
     # rounding, and transactions that the ends of the trial cut off
-    rounding = sample.rounding(_mean(sample)) / mean_ms + sample.rounding("tps") / sample.summary.tps
+    rounding = sample.rounding_error(_mean(sample)) / mean_ms + sample.rounding_error("tps") / sample.summary.tps
     waited_s = _drain_s(sample) + _outage_s(sample) if ratio < 1 else 0.0
     cut = (mean_ms / 1000 + waited_s) / sample.length_s if sample.length_s else 0.0
     if off <= TOLERANCE + rounding + cut:

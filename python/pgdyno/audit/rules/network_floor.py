@@ -222,7 +222,9 @@ def _by_latency(subject: Subject) -> Iterator[RuleFinding]:
         ),
         [sample.number for samples in subject.by_target.values() for sample in samples],
         [
-            Evidence(at=sample.at("latency_min_ms"), figures={"target": target, **sample.some("latency_min_ms")})
+            Evidence(
+                at=sample.figure_location("latency_min_ms"), figures={"target": target, **sample.some("latency_min_ms")}
+            )
             for target, sample in floors.items()
         ],
         "compare only targets with the same minimum latency, or measure again with the load at the same distance",

@@ -32,7 +32,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 all=len(counts),
             ),
             [sample.number for sample in once],
-            [Evidence(at=once[0].at(), figures={"points": len(counts), "measured_once": len(once)})],
+            [Evidence(at=once[0].figure_location(), figures={"points": len(counts), "measured_once": len(once)})],
             f"repeat every point; a claim needs {least} trials",
         )
     elif fewest < least:

@@ -33,7 +33,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             [sample.number for sample in outside],
             [
                 *(Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line, _ in ranges),
-                *(Evidence(at=sample.at("clients"), figures=sample.some("clients", "tps")) for sample in outside),
+                *(
+                    Evidence(at=sample.figure_location("clients"), figures=sample.some("clients", "tps"))
+                    for sample in outside
+                ),
             ],
             "find out where these come from; leave them out of a comparison",
         )

@@ -32,7 +32,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             ),
             sorted({sample.number for sample, _, _ in few}),
             [
-                Evidence(at=sample.at(name), figures={name: sample.figures[name], "beyond": round(beyond, 1)})
+                Evidence(
+                    at=sample.figure_location(name), figures={name: sample.figures[name], "beyond": round(beyond, 1)}
+                )
                 for sample, name, beyond in few
             ],
             "run longer trials, or report a lower percentile",

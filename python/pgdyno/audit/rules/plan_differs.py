@@ -41,7 +41,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 all=len(shapes),
             ),
             sorted(shapes),
-            [Evidence(at=samples[number].at(), figures={"shape": shape}) for number, shape in sorted(shapes.items())],
+            [
+                Evidence(at=samples[number].figure_location(), figures={"shape": shape})
+                for number, shape in sorted(shapes.items())
+            ],
             'restore the same statistics before each trial ([reset] method = "template"), or raise '
             "default_statistics_target",
         )

@@ -79,7 +79,10 @@ def _finding(rejected: Mapping[Sample, list[_Why]], samples: list[Sample], price
         [sample.number for sample in samples],
         [
             *priced,
-            *(Evidence(at=sample.at("tps"), figures=sample.some("tps", "latency_mean_ms")) for sample in samples),
+            *(
+                Evidence(at=sample.figure_location("tps"), figures=sample.some("tps", "latency_mean_ms"))
+                for sample in samples
+            ),
         ],
         ADVICE,
     )

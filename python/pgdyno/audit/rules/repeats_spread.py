@@ -82,7 +82,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 spread=most,
             ),
             [sample.number for samples in wide for sample in samples],
-            [Evidence(at=samples[0].at("tps"), figures=_figures(samples, figure, names)) for samples in wide],
+            [
+                Evidence(at=samples[0].figure_location("tps"), figures=_figures(samples, figure, names))
+                for samples in wide
+            ],
             "run longer trials, pin processes to cores, or repeat more often",
         )
     if subject.imported:
@@ -112,7 +115,7 @@ def _rank(groups: Sequence[Sequence[Sample]], names: Mapping[int, str]) -> Itera
             sorted({sample.number for pair in changed for each in pair for sample in each}),
             [
                 Evidence(
-                    at=each[0].at("tps"),
+                    at=each[0].figure_location("tps"),
                     figures={"target": names[each[0].number], "best_tps": _best(each), "worst_tps": _worst(each)},
                 )
                 for pair in changed

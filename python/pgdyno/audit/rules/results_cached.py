@@ -30,7 +30,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     ratio=ratio,
                 ),
                 effect.trials,
-                [Evidence(at=samples[number].at(), figures={"ratio": ratio}) for number in effect.trials],
+                [Evidence(at=samples[number].figure_location(), figures={"ratio": ratio}) for number in effect.trials],
                 "connect to the server itself, without a proxy or an extension that keeps results",
             )
 

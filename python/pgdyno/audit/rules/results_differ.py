@@ -42,7 +42,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trial=number,
                 differs=differs,
             )
-            evidence = [Evidence(at=samples[number].at(), figures={"rows": result.rows or 0})]
+            evidence = [Evidence(at=samples[number].figure_location(), figures={"rows": result.rows or 0})]
             yield RuleFinding(_severity(differs), said, [number], evidence, _ADVICE_KNOWN)
     for query, results in found.items():
         (first, base), *others = results
@@ -59,7 +59,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 differs=differs,
             )
             evidence = [
-                Evidence(at=samples[at].at(), figures={"rows": each.rows or 0})
+                Evidence(at=samples[at].figure_location(), figures={"rows": each.rows or 0})
                 for at, each in ((first, base), (number, other))
             ]
             yield RuleFinding(_severity(differs), said, evidence=evidence, advice=_ADVICE)

@@ -25,7 +25,7 @@ def _find_overloaded(subject: Subject) -> Iterator[RuleFinding]:
     Those that never started would have had the longest latencies: the less of a load is served, the better its
     percentiles look. All trials of such a point are named, because the rest of them would be the best ones.
     """
-    kept = {sample.number for sample in served(subject.samples)}
+    kept = {sample.number for sample in served_trials(subject.samples)}
     named = [sample for sample in subject.samples if sample.number not in kept]
     if named:
         late = [sample for sample in named if unstarted_share([sample]) > 0]
@@ -52,7 +52,7 @@ def _finding(severity: Severity, late: Sequence[Sample], named: Sequence[Sample]
     )
 
 
-def served(samples: Sequence[Sample]) -> list[Sample]:
+def served_trials(samples: Sequence[Sample]) -> list[Sample]:
     """Return the trials at the points of each target at which nearly all of the due transactions were started."""
     points: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:

@@ -30,7 +30,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 count=_trials(silent),
             ),
             sorted({sample.number for sample, _ in silent}),
-            [Evidence(at=sample.at(), figures={"standby": lag.name, "samples": 0}) for sample, lag in silent],
+            [
+                Evidence(at=sample.figure_location(), figures={"standby": lag.name, "samples": 0})
+                for sample, lag in silent
+            ],
             "see the standby's log in log/ of the trial",
         )
     behind = [(sample, lag) for sample, lag in lags if lag.samples and _is_behind(lag)]
@@ -90,7 +93,7 @@ def _evidence(sample: Sample, lag: ReplicaLag) -> Evidence:
         "replay_lag_last_s": lag.replay_lag_last_s,
     }
     figures: dict[str, float | str] = {name: value for name, value in known.items() if value is not None}
-    return Evidence(at=sample.at(), figures={"standby": lag.name, **figures})
+    return Evidence(at=sample.figure_location(), figures={"standby": lag.name, **figures})
 
 
 RULE = Rule(

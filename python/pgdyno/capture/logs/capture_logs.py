@@ -42,7 +42,7 @@ from pgdyno.messages import Message
 from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
 from pgdyno.store.duckdb_session import connect, fetch_row
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 
 MEMORY_LIMIT = "200MB"
 """DuckDB's limit; more is written to disk."""
@@ -140,7 +140,7 @@ def capture_logs(
         may_be_cut=logs[0].prefix is not None,
     )
     notes = [
-        KeptMessage.of(
+        KeptMessage.from_message(
             Message(
                 "wrapper-removed",
                 "{wrapper} was taken off {count:,} line of {file}",
@@ -294,7 +294,7 @@ def _count_others(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None
 def _work_folder(into: Path) -> Iterator[Path]:
     """A folder for the time of the capture, on the disk of `into`, which is removed if it is new and stays empty."""
     is_new = not into.exists()
-    with storing("write", into, "--into"):
+    with store_errors("write", into, "--into"):
         into.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = tempfile.TemporaryDirectory(prefix=".capture-", dir=into)
     try:

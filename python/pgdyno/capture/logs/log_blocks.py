@@ -14,7 +14,7 @@ from pgdyno.capture.logs.log_files import BLOCK_BYTES, LONGEST_BYTES, LogFile, L
 from pgdyno.capture.logs.log_prefix import without_groups
 from pgdyno.capture.logs.text_entries import NEWLINE, PART, join_entry_lines, judge_entries
 from pgdyno.capture.logs.wrappers.unwrap import UnwrappedFile
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 
 PLACE_MARK = "\x1f"
 """Between the line's number and the entry in the files that DuckDB reads; logs do not use it."""
@@ -48,7 +48,7 @@ def load_pieces(
 
 def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:
     """Yield the entries of `log`; what cannot be read is added to `losses`. Raises StoreError."""
-    with storing("read", log.path, None), open_log(log.path) as (opened, raw):
+    with store_errors("read", log.path, None), open_log(log.path) as (opened, raw):
         file = UnwrappedFile(opened, log.wrappers) if log.wrappers else opened
         places = _Places(losses, file.number if isinstance(file, UnwrappedFile) else int)
         for line, data, is_rest, is_end in _runs(file, re.compile(log.start.encode()), log, places):

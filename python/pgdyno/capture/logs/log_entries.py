@@ -10,7 +10,7 @@ from pgdyno.capture.logs.log_prefix import MOST_HEADER
 from pgdyno.capture.logs.log_times import epoch_us
 from pgdyno.capture.logs.text_entries import NEWLINE, PART, RETURN, Doubt
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.duckdb_session import fetch_row, quote_text, reading
+from pgdyno.store.duckdb_session import fetch_row, quote_text, table_function
 
 _CSV_COLUMNS = (
     "stamp", "role", "database", "pid", "remote", "key", "number", "tag", "started", "vxid", "xid", "severity",
@@ -41,7 +41,7 @@ def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, 
         columns = ("line", "text") if log.prefix is None else ("line", "doubt", "text")
         dialect = "delim='\x1f', quote='', escape='', ignore_errors=true, strict_mode=false"
     types = ", ".join(f"'{name}': 'VARCHAR'" for name in columns)
-    source = reading(
+    source = table_function(
         "read_csv",
         [file],
         f"auto_detect=false, header=false, parallel=false, compression='none', {dialect}, columns={{{types}}},"

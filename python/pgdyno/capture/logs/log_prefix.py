@@ -75,7 +75,7 @@ class LinePrefix:
     """Names of the pattern's groups, in their order."""
 
     @classmethod
-    def of(cls, text: str) -> LinePrefix:
+    def parse(cls, text: str) -> LinePrefix:
         """Raise UsageError for an unknown escape."""
         groups: list[str] = []
         pattern, at, ends = "", 0, ""
@@ -142,7 +142,7 @@ def recognise_prefix(text: str, given: LinePrefix | None = None, *, stamped: boo
     if given is not None and not stamped:
         return given if given.says_enough else None
     texts = [f"{time} [%p] {given.text}" for time in ("%m", "%t")] if given is not None else _STAMPED
-    candidates = [LinePrefix.of(each) for each in (texts if stamped else COMMON)]
+    candidates = [LinePrefix.parse(each) for each in (texts if stamped else COMMON)]
     lines = [line for line in text.splitlines() if re.search(rf"(?:{SEVERITIES}):  ", line[:MOST_HEADER])][:200]
     fits = {each: sum(re.match(each.first_line(), line) is not None for line in lines) for each in candidates}
     best = max(candidates, key=lambda each: fits[each])

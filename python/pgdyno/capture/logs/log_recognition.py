@@ -27,7 +27,7 @@ from pgdyno.capture.logs.log_times import epochs_us
 from pgdyno.capture.logs.wrappers.find import find_wrappers
 from pgdyno.capture.logs.wrappers.unwrap import UnwrappedFile, Unwrapping
 from pgdyno.errors import UsageError
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 
 _HEAD_BYTES = 1 << 20
 _SHOWN = 120
@@ -43,7 +43,7 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
 
     Raises UsageError if one is no log, or if they cannot be one log; StoreError if one cannot be read.
     """
-    given = LinePrefix.of(prefix) if prefix is not None else None
+    given = LinePrefix.parse(prefix) if prefix is not None else None
     found = [log for path in _drop_repeated(paths) if (log := _recognise(path, given)) is not None]
     if not found:
         named = ", ".join(map(str, paths))
@@ -90,7 +90,7 @@ def _drop_repeated(paths: Sequence[Path]) -> list[Path]:
 
 def _recognise(path: Path, given: LinePrefix | None) -> LogFile | None:
     head = None
-    with storing("read", path, None), open_log(path) as (file, raw):
+    with store_errors("read", path, None), open_log(path) as (file, raw):
         for text in _heads(file):
             if not text.strip():
                 continue

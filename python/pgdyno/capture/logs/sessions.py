@@ -14,7 +14,7 @@ from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
 from pgdyno.store.duckdb_session import fetch_row, file_name, quote_text
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 STEP_BACK_US = 5_000_000
 """A log whose times go back by more has a clock that was set; lines of several processes are out of order by less."""
@@ -166,7 +166,7 @@ def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -
     if wanted is not None and names and wanted not in names:
         raise UsageError(f"the log has no statement in the database {wanted}", hint=f"it has: {', '.join(names)}")
     if wanted is None and len(found) > 1:
-        listed = ", ".join(f"{name} ({counted(count, 'statement')})" for name, count in found)
+        listed = ", ".join(f"{name} ({quantity(count, 'statement')})" for name, count in found)
         raise UsageError(f"the log has statements in several databases: {listed}", hint="choose one with --database")
     database = wanted or (names[0] if names else None)
     # the log of text may say the database when a session begins, and some began before the log

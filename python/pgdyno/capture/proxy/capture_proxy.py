@@ -19,8 +19,8 @@ from pgdyno.capture.logs.log_events import OWN_NAMES, OWN_STATEMENT, of_others
 from pgdyno.capture.parser import require_parser
 from pgdyno.records.capture import Capture, Source
 from pgdyno.records.secret_values import CREDENTIAL_IN_STRING
-from pgdyno.store.duckdb_session import quote_text, reading
-from pgdyno.store.safe_files import storing
+from pgdyno.store.duckdb_session import quote_text, table_function
+from pgdyno.store.safe_files import store_errors
 
 BLOCK_BYTES = 16 << 20
 _BINARY = b'{"oid":'
@@ -67,7 +67,7 @@ class RecordFile:
     def blocks(self, losses: Losses) -> Iterator[Block]:
         """Yield whole lines with their numbers; a last one that is cut is added to `losses`. Raises StoreError."""
         line, rest = 1, b""
-        with storing("read", self.path, None), self.path.open("rb") as file:
+        with store_errors("read", self.path, None), self.path.open("rb") as file:
             while chunk := file.read(BLOCK_BYTES):
                 whole, newline, rest = (rest + chunk).rpartition(b"\n")
                 if newline:
@@ -83,7 +83,7 @@ class RecordFile:
         longest = max(map(len, block.data.split(b"\n"))) + 1024
         columns = ", ".join(f'"{name}": {quote_text(kind)}' for name, kind in _COLUMNS.items())
         options = f"format='newline_delimited', compression='none', columns={{{columns}}}"
-        source = reading("read_json", [file], f"{options}, maximum_object_size={max(longest, 1 << 20)}")
+        source = table_function("read_json", [file], f"{options}, maximum_object_size={max(longest, 1 << 20)}")
         query = _EVENT.format(others=self._others, source=source)
         load_pieces(cursor, "event", query, block.data, JSON_BYTES, file)
         left = cursor.execute(_LEFT.format(without=self._without)).fetchall()

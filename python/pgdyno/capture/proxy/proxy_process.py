@@ -14,7 +14,7 @@ from typing import Any
 from pgdyno.errors import EngineError, UsageError
 from pgdyno.messages import Message
 from pgdyno.programs import Engine
-from pgdyno.units import counted, format_size
+from pgdyno.units import format_size, quantity
 
 START_S = 20.0
 STOP_S = 40.0
@@ -90,11 +90,11 @@ class ProxyProcess:
     def progress(self) -> str:
         """Return what was recorded, in a few words."""
         said = [
-            f"{counted(self._count('statements'), 'statement')} recorded",
+            f"{quantity(self._count('statements'), 'statement')} recorded",
             format_size(self._count("recorded_bytes")),
         ]
         if self._is_stopping:
-            sessions = counted(self._count("open"), "session")
+            sessions = quantity(self._count("open"), "session")
             said.append(f"waiting for {sessions} to end: 10 s for idle ones, 20 s for others")
         elif self._ended_because is not None:
             said.append(f"recording ended ({self._ended_because})")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pgdyno.capture.server.server_files import PIECE_BYTES, FileState, LogFiles
 from pgdyno.messages import Message
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 from pgdyno.units import format_size
 
 
@@ -30,7 +30,7 @@ class LogCopy:
         self._ends: dict[str, int] = {}
         """How far each inode was copied."""
         self._copy_of: dict[str, Path] = {}
-        with storing("write", folder, "--into"):
+        with store_errors("write", folder, "--into"):
             folder.mkdir(mode=0o700, parents=True)
 
     def begin(self) -> None:
@@ -103,7 +103,7 @@ class LogCopy:
             copy = self._folder / (name if not (self._folder / name).exists() else f"{len(self.copies) + 1}-{name}")
             self._copy_of[inode] = copy
             self.copies.append(copy)
-        with storing("write", copy, "--into"), open(copy, "ab", opener=_open_private) as file:
+        with store_errors("write", copy, "--into"), open(copy, "ab", opener=_open_private) as file:
             file.write(piece)
 
 

@@ -10,7 +10,7 @@ from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.messages import Message
-from pgdyno.targets.response_limits import answering
+from pgdyno.targets.response_limits import limit_answers
 
 CSV, JSON, STDERR = "csvlog", "jsonlog", "stderr"
 _STATEMENTS = (
@@ -109,7 +109,7 @@ def check_server_log(server: CapturedServer, *, through_sql: bool, files_given: 
     """
     with server.connect(as_others=True) as connection:
         try:
-            with answering(connection):
+            with limit_answers(connection):
                 return _check_log(connection, through_sql=through_sql, files_given=files_given)
         except psycopg.Error as error:
             raise TargetError(f"cannot check what the server logs: {str(error).strip()}") from error

@@ -18,7 +18,7 @@ from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
-from pgdyno.targets.response_limits import answering
+from pgdyno.targets.response_limits import limit_answers
 
 PIECE_BYTES = 4 << 20
 """The most that is read at once, and so the memory that reading takes."""
@@ -79,7 +79,7 @@ class SqlFiles:
         self, doing: str, query: LiteralString, parameters: Sequence[object] = (), *, binary: bool = False
     ) -> list[tuple[Any, ...]]:
         try:
-            with answering(self._connection):
+            with limit_answers(self._connection):
                 return self._connection.execute(query, parameters, binary=binary).fetchall()
         except psycopg.Error as error:
             raise TargetError(f"cannot {doing}: {str(error).strip()}") from error

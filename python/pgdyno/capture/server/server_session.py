@@ -11,7 +11,7 @@ from pgdyno.capture.logs.log_events import OWN_SESSIONS
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.records.capture import ServerIdentity
 from pgdyno.targets.connection import Address, TolerantText, given_parameters, reach
-from pgdyno.targets.response_limits import answering
+from pgdyno.targets.response_limits import limit_answers
 from pgdyno.targets.server_identity import server_identity
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -42,7 +42,7 @@ class CapturedServer:
         for name in ("text", "name"):
             connection.adapters.register_loader(name, TolerantText)
         try:
-            with answering(connection):
+            with limit_answers(connection):
                 connection.execute("SET /* pgdyno */ default_transaction_read_only = on")
                 if not as_others and connection.info.parameter_status("is_superuser") == "on":
                     for setting in _UNLOGGED:
@@ -61,7 +61,7 @@ def sequence_positions(server: CapturedServer) -> dict[str, int]:
     """Return the last value of each sequence that the role may see, by its name in SQL. Raises TargetError."""
     names = "format('%I.%I', schemaname, sequencename)"
     query = f"SELECT {names}, last_value FROM pg_sequences WHERE last_value IS NOT NULL".encode()
-    with server.connect() as connection, answering(connection):
+    with server.connect() as connection, limit_answers(connection):
         return {name: int(last) for name, last in connection.execute(query).fetchall()}
 
 
@@ -74,7 +74,7 @@ def foreign_keys(server: CapturedServer) -> dict[str, str]:
              JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = pair.own
              JOIN pg_attribute b ON b.attrelid = confrelid AND b.attnum = pair.other
         WHERE contype = 'f' AND conparentid = 0"""
-    with server.connect() as connection, answering(connection):
+    with server.connect() as connection, limit_answers(connection):
         return dict(connection.execute(query).fetchall())
 
 
@@ -91,7 +91,7 @@ def reach_server(dsn: str, ask_password: Callable[[], str] | None) -> CapturedSe
             hint="use PGPASSWORD or ~/.pgpass",
         )
     address, connection = reach(given, ask_password, OWN_SESSIONS)
-    with connection, answering(connection):
+    with connection, limit_answers(connection):
         major = connection.info.server_version // 10000
         version = (connection.info.parameter_status("server_version") or "").split()
         if not version:

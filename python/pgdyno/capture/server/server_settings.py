@@ -36,7 +36,7 @@ class Setting:
             return f"-- {self.name} is on the server's command line: start it with -c {self.name}={value}"
         return f"ALTER SYSTEM SET {self.name} = {_literal(value)};"
 
-    def restored(self) -> str:
+    def restore_statement(self) -> str:
         """Return the statement that restores what the server has now."""
         if self.source == "command line":
             return f"-- start the server with -c {self.name}={self.value} again"
@@ -66,7 +66,7 @@ def remedy(
     restart = any(setting.needs_restart for setting, _ in changes)
     by_restart = ["-- then restart the server"] if restart else [_RELOAD] if changes else []
     to_set = [*before, *(setting.set_to(value) for setting, value in changes), *by_restart, *last]
-    to_restore = [*after, *(setting.restored() for setting, _ in changes), *by_restart]
+    to_restore = [*after, *(setting.restore_statement() for setting, _ in changes), *by_restart]
     lines = ["as a superuser, before the capture:", *(f"  {line}" for line in to_set)]
     lines += ["and after it, to restore what is there now:", *(f"  {line}" for line in to_restore)]
     return "\n".join([*lines, MANAGED] if changes else lines)

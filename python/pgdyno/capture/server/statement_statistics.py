@@ -15,12 +15,12 @@ from pgdyno.capture.logs.log_events import OWN_STATEMENT
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
 from pgdyno.capture.sql_constants import DOLLARS, has_values, is_unclear, without_comments
-from pgdyno.capture.statement_classes import fitting
+from pgdyno.capture.statement_classes import select_fitting_classes
 from pgdyno.effect import has_plan
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.records.capture import LeftOut, StatementClass
-from pgdyno.targets.response_limits import answering
-from pgdyno.units import counted
+from pgdyno.targets.response_limits import limit_answers
+from pgdyno.units import quantity
 
 STEPS_BETWEEN = 10
 """The statistics are read every so many seconds: an entry that is evicted or reset loses only what came since."""
@@ -87,7 +87,7 @@ class StatementStatistics:
         self._server = server
         self._connection: Connection = server.connect()
         try:
-            with answering(self._connection):
+            with limit_answers(self._connection):
                 self._schema = sql.Identifier(_check_extension(self._connection, server.database))
         except BaseException:
             self.close()
@@ -139,7 +139,7 @@ class StatementStatistics:
         self._connection = self._server.connect()
 
     def progress(self) -> str:
-        return counted(sum(each.calls for each in self._counts.values()), "statement")
+        return quantity(sum(each.calls for each in self._counts.values()), "statement")
 
     def close(self) -> None:
         self._connection.close()
@@ -164,7 +164,7 @@ class StatementStatistics:
                     total_us=round(counts.total_ms * 1000, 3),
                 )
             )
-        found, others = fitting(found)
+        found, others = select_fitting_classes(found)
         if others:
             left["other-classes"] += others
         if self._dropped:
@@ -199,7 +199,7 @@ class StatementStatistics:
     def _ask(self, query: sql.SQL | sql.Composed, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
         self._own_transactions += 1
         try:
-            with answering(self._connection):
+            with limit_answers(self._connection):
                 return self._connection.execute(query, parameters).fetchall()
         except psycopg.Error as error:
             raise TargetError(f"cannot read pg_stat_statements: {str(error).strip()}") from error

@@ -11,7 +11,7 @@ from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.records.capture import Wait
-from pgdyno.targets.response_limits import answering
+from pgdyno.targets.response_limits import limit_answers
 
 # as in pgprobe (crates/probe/src/server/activity.rs): states are read before waits, so that a session that has just
 # ended a statement may already wait for its client's next one
@@ -91,7 +91,7 @@ class WaitSamples:
     def _ask(self, query: bytes) -> list[tuple[Any, ...]]:
         assert self._connection is not None
         try:
-            with answering(self._connection):
+            with limit_answers(self._connection):
                 return list(self._connection.execute(query, {"name": f"^{OWN_NAMES}"}).fetchall())
         except psycopg.Error as error:
             raise TargetError(f"cannot read the sessions of the server: {str(error).strip()}") from error

@@ -63,7 +63,7 @@ class Looks:
         point = found.chief
         if point is None or point.interval is None:
             raise SkippedError(f"{other.short} has no {self._metric.words}")
-        slower = point.interval.negated() if self._metric.sign > 0 else point.interval
+        slower = point.interval.inverse() if self._metric.sign > 0 else point.interval
         return _difference(slower, margin, point.base, point.other, [run])
 
     def _compare_counts(self, base: Commit, other: Commit, folder: Path) -> Difference:

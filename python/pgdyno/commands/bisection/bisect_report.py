@@ -14,14 +14,14 @@ from pgdyno.bisection.search import likely
 from pgdyno.errors import ExitCode, StoreError
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.answers.instruction_costs import counted_arms, function_table
-from pgdyno.report.numbers import rounded
+from pgdyno.report.numbers import round_text
 from pgdyno.report.sections.section_blocks import Block, Code, Items
 from pgdyno.report.table import Table
 from pgdyno.report.terminal.block_lines import block_lines, text_lines
 from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.safe_output import visible
 from pgdyno.store import load_run
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 _WORDS = {
     "tps": ("slower", "faster"),
@@ -88,7 +88,7 @@ def _commit_table(journal: Journal) -> Table:
     cells: list[tuple[str, ...]] = []
     for (before, _, _), (number, of, state) in pairwise([(-1, None, ""), *rows]):
         if number > before + 1:
-            cells.append(("", f"{counted(number - before - 1, 'commit')} between", "not measured", "", "", "", ""))
+            cells.append(("", f"{quantity(number - before - 1, 'commit')} between", "not measured", "", "", "", ""))
         commit = journal.commit(number)
         built_s = journal.build_s.get(commit.sha)
         base = journal.ends.figures[0] if number == 0 and journal.ends is not None else None
@@ -100,7 +100,7 @@ def _commit_table(journal: Journal) -> Table:
                 commit.short,
                 commit.subject,
                 f"{state}, found" if is_found else state,
-                "" if figure is None else rounded(figure * unit, 4),
+                "" if figure is None else round_text(figure * unit, 4),
                 "" if change is None else percent(change[0]),
                 "" if change is None else f"{percent(change[1]).removesuffix(' %')} to {percent(change[2])}",
                 "" if built_s is None else f"{built_s:.0f}",
@@ -161,9 +161,9 @@ def verdict(journal: Journal) -> tuple[str, ExitCode]:
         change = difference(journal.ends, journal.by)
         return f"cannot tell: no difference between good and bad is shown, {change}", ExitCode.INCONCLUSIVE
     if found is None:
-        return f"not finished: {counted(likely(journal.last, journal.looks), 'commit')} left", ExitCode.INTERRUPTED
+        return f"not finished: {quantity(likely(journal.last, journal.looks), 'commit')} left", ExitCode.INTERRUPTED
     names = [journal.commit(each).words for each in range(found.first, found.last + 1)]
-    sure = f"probability {percent(found.probability, plus=False)}, after {counted(journal.builds, 'build')}"
+    sure = f"probability {percent(found.probability, plus=False)}, after {quantity(journal.builds, 'build')}"
     if found.effect is None:
         return f"cannot tell: {' or '.join(names)} is the most probable, with {sure}", ExitCode.INCONCLUSIVE
     made = f"made it {difference(found.effect, journal.by)}, {sure}"

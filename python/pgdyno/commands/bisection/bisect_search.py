@@ -27,14 +27,14 @@ from pgdyno.commands.support.carry_out import How, Output, check_folder, when_bu
 from pgdyno.commands.support.report_files import write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.mounts import exists, expanded
+from pgdyno.mounts import exists, expand_home
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.terminal.summary_file import Layout, print_lines
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.safe_output import print_json
 from pgdyno.store.find_runs import REPORT
 from pgdyno.targets import Home, Progress, SilentProgress
-from pgdyno.units import counted, parse_bytes
+from pgdyno.units import parse_bytes, quantity
 
 if TYPE_CHECKING:
     from pgdyno.commands.bisection.bisect import BisectCommand
@@ -49,7 +49,7 @@ def bisect(given: BisectCommand) -> ExitCode:
     check_folder(given.runs)
     say = _Lines(quiet=given.quiet)
     home = Home.locate()
-    with home.locked("bisect", say, "waiting for another pgdyno bisect, which uses the same builds"):
+    with home.hold_lock("bisect", say, "waiting for another pgdyno bisect, which uses the same builds"):
         if given.resume is not None:
             if given.repo or given.good or given.plan or given.script:
                 raise UsageError("--resume continues a bisection as it was begun", hint="remove the other options")
@@ -98,7 +98,7 @@ def _asked(given: BisectCommand) -> Asked:
         raise UsageError(f"--cache: {error}") from error
     settings = given.settings or []
     return Asked(
-        repo=str(expanded(given.repo).resolve()),
+        repo=str(expand_home(given.repo).resolve()),
         good=given.good,
         bad=given.bad,
         by=given.by or (None if given.plan else "instructions" if shutil.which("valgrind") else "tps"),
@@ -122,8 +122,8 @@ def _asked(given: BisectCommand) -> Asked:
 
 def _absolute(text: str) -> str:
     """Return `text` with an absolute path if it names a file, also with a weight: --resume may begin elsewhere."""
-    file, at, weight = (text, "", "") if exists(expanded(text)) else text.rpartition("@")
-    return f"{expanded(file).absolute()}{at}{weight}" if file and exists(expanded(file)) else text
+    file, at, weight = (text, "", "") if exists(expand_home(text)) else text.rpartition("@")
+    return f"{expand_home(file).absolute()}{at}{weight}" if file and exists(expand_home(file)) else text
 
 
 class _Lines(SilentProgress):
@@ -172,7 +172,7 @@ class _Bisection:
 
     def _measure_ends(self) -> Difference:
         good, bad = self._journal.commit(0), self._journal.commit(self._journal.last)
-        self._say.step(f"{counted(self._journal.last, 'commit')} from {good.words} to {bad.words}")
+        self._say.step(f"{quantity(self._journal.last, 'commit')} from {good.words} to {bad.words}")
         # before one of them is measured for minutes
         self._looks.build([good, bad])
         ends = self._looks.compare(good, bad, self._file.folder / "ends")
@@ -181,7 +181,7 @@ class _Bisection:
 
     def _look_at(self, number: int, threshold: float) -> Visit:
         journal, commit = self._journal, self._journal.commit(number)
-        left = counted(likely(journal.last, journal.looks), "commit")
+        left = quantity(likely(journal.last, journal.looks), "commit")
         self._say.step(f"next: {commit.words}, {number} of {journal.last}; {left} left")
         place = self._file.folder / f"look-{len(journal.visits) + 1}-{commit.short}"
         try:
@@ -233,5 +233,5 @@ def _answer(file: JournalFile, *, as_json: bool) -> ExitCode:
         )
         return code
     console = Console()
-    print_lines(bisection_lines(file, Layout.of(console), [f"page: {page}"]), console)
+    print_lines(bisection_lines(file, Layout.for_console(console), [f"page: {page}"]), console)
     return code

@@ -39,7 +39,7 @@ from pgdyno.errors import ExitCode, PgdynoError, PlanError, UsageError
 from pgdyno.experiment import Finished
 from pgdyno.experiment.resume import loaded_of
 from pgdyno.plan import LoadedPlan, load_plan
-from pgdyno.plan.ab_plan import Question, ab_plan, fitted, in_options
+from pgdyno.plan.ab_plan import Question, ab_plan, in_options, question_of_plan
 from pgdyno.plan.checks.question import settings_set_by_scripts
 from pgdyno.plan.loaded_plan import load_text
 from pgdyno.records import Outcome
@@ -57,7 +57,7 @@ from pgdyno.run.run_trial import OF_TIMEOUT
 from pgdyno.store import load_run
 from pgdyno.targets import Use
 from pgdyno.targets.server import is_correction
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 READ_ONLY_TRANSACTION = "25006"
 """The SQLSTATE of a write in a read-only transaction."""
@@ -148,7 +148,7 @@ def _load_question(asked: Question, how: How) -> LoadedPlan:
         raise PlanError(loaded.source, without_effect)
     if save is None:
         return loaded
-    save_plan(save, ab_plan(fitted(asked, loaded.plan), folder))
+    save_plan(save, ab_plan(question_of_plan(asked, loaded.plan), folder))
     return replace(load_plan(save), gave_up=loaded.gave_up, budget=loaded.budget)
 
 
@@ -157,7 +157,7 @@ def _save_measured(asked: Question, how: How, finished: Finished) -> PgdynoError
     if how.save is None or how.budget is None:
         return None
     try:
-        text = ab_plan(fitted(asked, loaded_of(finished.folder).plan), how.save.resolve().parent)
+        text = ab_plan(question_of_plan(asked, loaded_of(finished.folder).plan), how.save.resolve().parent)
         if not is_text(how.save, text):
             write_plan(how.save, text)
     except PgdynoError as error:
@@ -172,7 +172,7 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
     errors, pages = write_page(report, finished, output)
     errors.append(_save_measured(asked, how, finished))
     code = exit_code(finished)
-    runs = ComparedRuns.of(Compared(str(folder), None, folder.parent, None, None, None, None))
+    runs = ComparedRuns.read(Compared(str(folder), None, folder.parent, None, None, None, None))
     try:
         reasons = runs.reasons()
         comparisons = runs.comparisons()
@@ -199,12 +199,14 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
     else:
         console = Console()
         if asked.runs is not None:
-            print_lines([*block_lines([*point_tables(report.draft.of)], Layout.of(console)), Text("")], console)
+            print_lines(
+                [*block_lines([*point_tables(report.draft.of)], Layout.for_console(console)), Text("")], console
+            )
         if comparisons:
             print_comparisons(comparisons, reasons, list(map(str, runs.notes())), console)
             validity = report.draft.validity
             found_wrong = [Reasons(validity.reasons)] if validity is not None and validity.reasons else []
-            print_lines([*block_lines(found_wrong, Layout.of(console)), Text("")], console)
+            print_lines([*block_lines(found_wrong, Layout.for_console(console)), Text("")], console)
         print_end([*pages, *failure_lines(finished, hints)], lines, console)
     raise_first(errors)
     return code
@@ -273,7 +275,7 @@ def queries_line(of: Comparison, changed: Collection[str]) -> str:
     unknown = [each for each in of.judged if each.verdict is Verdict.INCONCLUSIVE]
     said += [f"no difference shown for {len(unknown)}"] if unknown else []
     plans = f"; another plan: {', '.join(sorted(changed))}" if changed else ""
-    return f"{_arms(of)}, of {counted(len(of.judged), 'query', 'queries')}: {', '.join(said)}{plans}"
+    return f"{_arms(of)}, of {quantity(len(of.judged), 'query', 'queries')}: {', '.join(said)}{plans}"
 
 
 def _arms(of: Comparison) -> str:

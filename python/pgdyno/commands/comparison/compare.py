@@ -130,7 +130,7 @@ def gate(
     from pgdyno.analyse.noise_grade import grade_against_none
     from pgdyno.commands.comparison import print_comparisons as show
     from pgdyno.commands.comparison.compared_runs import Compared, ComparedRuns
-    from pgdyno.commands.support.report_files import check_report_file, raise_first, unwritten, write_report_file
+    from pgdyno.commands.support.report_files import check_report_file, raise_first, try_write_report, write_report_file
     from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown
     from pgdyno.report.answers.noise import noise_json
     from pgdyno.report.answers.refusal import reason_notes, reasons_json, refused_junit, refused_markdown
@@ -166,16 +166,16 @@ def gate(
     judged = judge(all_arms[0], allowed)
     if confirm and judged.verdict is GateVerdict.REGRESSION:
         # it starts servers, which a gate of stored runs does not need
-        from pgdyno.commands.comparison.gate_confirmation import confirmed
+        from pgdyno.commands.comparison.gate_confirmation import confirm_gate
 
-        found_again = confirmed(judged, what, compared, json=json)
+        found_again = confirm_gate(judged, what, compared, json=json)
         judged = found_again.judged
         notes += found_again.notes
     required = compared.judged_promises(all_arms[0], promises)
     code = _exit_code(judged, required, allow_inconclusive, notes)
     notes += _floor_above(allowed, floor)
     files = ((junit, gate_junit), (md, gate_markdown))
-    errors = [unwritten(path, text(judged, notes, required)) for path, text in files if path is not None]
+    errors = [try_write_report(path, text(judged, notes, required)) for path, text in files if path is not None]
     if json:
         found = {"invalid": reasons_json(reasons), **messages_json("notes", notes), "removed": compared.removed_json()}
         noise = noise_json(grade_against_none(judged.comparison))

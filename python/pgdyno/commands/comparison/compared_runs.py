@@ -21,11 +21,11 @@ from pgdyno.analyse.pairs import (
     within,
 )
 from pgdyno.analyse.price import PriceComparison, PriceList, compare_prices, prices_of
-from pgdyno.analyse.series import Series, varying
+from pgdyno.analyse.series import Series, varying_parameters
 from pgdyno.audit import Finding, Severity, audit
 from pgdyno.audit.causes import with_causes
 from pgdyno.audit.facts import words_of
-from pgdyno.audit.latency_differences import overloaded
+from pgdyno.audit.latency_differences import overload_findings
 from pgdyno.audit.load_differences import UNIT
 from pgdyno.audit.pairing import (
     FACTORS,
@@ -61,7 +61,7 @@ def arm_prices(run: RunData, file: Path | None) -> PriceList | None:
     return prices_of(run.manifest) if file is None else read_prices(file)
 
 
-def alone(run: RunData) -> str | None:
+def only_target(run: RunData) -> str | None:
     """Return the run's only target, or None if the run has several."""
     names = {trial.target for trial in run.trials}
     return names.pop() if len(names) == 1 else None
@@ -100,7 +100,7 @@ class ComparedRuns:
     """Throughput is new orders, although some of the runs' reports show transactions."""
 
     @classmethod
-    def of(cls, what: Compared) -> ComparedRuns:
+    def read(cls, what: Compared) -> ComparedRuns:
         """Read the runs' records. Raises StoreError and UsageError."""
         if what.by == Metric.INSTRUCTIONS:
             what = replace(what, by=None, metric="instructions")
@@ -127,7 +127,7 @@ class ComparedRuns:
     @classmethod
     def with_trials(cls, what: Compared) -> ComparedRuns:
         """Read the runs' records. Raises StoreError, UsageError also if one of them has no finished trial."""
-        runs = cls.of(what)
+        runs = cls.read(what)
         for run in (runs.first, runs.second):
             if run is not None and not any(trial.outcome is Outcome.FINISHED for trial in run.trials):
                 name, planned = run.manifest.run, run.manifest.trials_planned
@@ -145,9 +145,9 @@ class ComparedRuns:
         metric = self.metric()
         if self.second is None:
             found = within(self.first, self._dimension, metric, self.what.base, left)
-            return [replace(self._pairing_of(arms).beside(arms), notes=notes) for arms in found]
+            return [replace(self._pairing_of(arms).with_confounders(arms), notes=notes) for arms in found]
         arms = between(self.first, self.second, metric, (left, self._removed_trials(self.second)))
-        return [replace(self._pairing.beside(arms), notes=notes)]
+        return [replace(self._pairing.with_confounders(arms), notes=notes)]
 
     def judged_promises(self, arms: Arms, promises: Sequence[Promise]) -> Required:
         """Return each of `promises` at each point of the other arm, over the trials that are not left out."""
@@ -248,7 +248,7 @@ class ComparedRuns:
         return (priced[0], priced[1]) if of.metric is Metric.TPS and len(priced) == 2 else None
 
     def _priced_targets(self, of: Comparison) -> tuple[str | None, str | None]:
-        return (of.base, of.other) if self.second is None else (alone(self.first), alone(self.second))
+        return (of.base, of.other) if self.second is None else (only_target(self.first), only_target(self.second))
 
     def changed_plans(self) -> list[PlanChange]:
         """Return the statements whose query plans differ between the arms. Raises StoreError."""
@@ -280,7 +280,7 @@ class ComparedRuns:
         found = {}
         for run in self._taking_part:
             whole, single = of_single_trials(audit(run, prices=prices))
-            found[_place(run)] = whole, [*single, *overloaded(run, self.metric())]
+            found[_place(run)] = whole, [*single, *overload_findings(run, self.metric())]
         return found
 
     def _findings(self, run: RunData) -> tuple[list[Finding], list[Finding]]:
@@ -390,7 +390,9 @@ def _first_difference(run: RunData) -> str:
     usual = usual_split(run)
     if usual is not None:
         return usual
-    names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point) for trial in run.trials)))
+    names = varying_parameters(
+        list(dict.fromkeys(Series.from_point(trial.target, trial.point) for trial in run.trials))
+    )
     if not names:
         raise UsageError(f"run {run.manifest.run} has only one arm", hint="name a second run to compare it with")
     return names[0]

@@ -38,7 +38,7 @@ def _answer(finished: Finished, how: How) -> ExitCode:
         answer_json(finished, lines, arms=list(map(_arm_json, arms)))
     else:
         console = Console()
-        print_lines(block_lines(instruction_blocks(run), Layout.of(console)), console)
+        print_lines(block_lines(instruction_blocks(run), Layout.for_console(console)), console)
         print_end([*pages, *failure_lines(finished)], lines, console)
     raise_first(errors)
     return exit_code(finished)

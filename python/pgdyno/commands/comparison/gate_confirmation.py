@@ -25,7 +25,7 @@ class Confirmed:
     """What was measured again, where, and with what result."""
 
 
-def confirmed(suspected: Gate, what: Compared, runs: ComparedRuns, *, json: bool) -> Confirmed:
+def confirm_gate(suspected: Gate, what: Compared, runs: ComparedRuns, *, json: bool) -> Confirmed:
     """Measures the runs of a gate again and lets the new figures alone decide about the points that it suspects.
 
     If they cannot be measured, or may not be compared, the suspicion stands, with the reason. Raises UsageError for
@@ -37,7 +37,7 @@ def confirmed(suspected: Gate, what: Compared, runs: ComparedRuns, *, json: bool
     try:
         folders = [_measure(plan, what.runs, json=json) for plan in plans]
         again = replace(what, first=str(folders[0]), second=str(folders[1]) if len(folders) > 1 else None)
-        repeated = ComparedRuns.of(again)
+        repeated = ComparedRuns.read(again)
         reasons = repeated.reasons()
         if reasons and not what.force:
             return _leave_unconfirmed(suspected, "; ".join(reason_lines(reasons)))
@@ -45,7 +45,7 @@ def confirmed(suspected: Gate, what: Compared, runs: ComparedRuns, *, json: bool
         second = gate(arms, suspected.limit)
     except PgdynoError as error:
         return _leave_unconfirmed(suspected, str(error))
-    judged = merged(suspected, second)
+    judged = merge_gates(suspected, second)
     still = sum(point.verdict is GateVerdict.REGRESSION for point in judged.points)
     note = Message(
         "gate-confirmed",
@@ -57,7 +57,7 @@ def confirmed(suspected: Gate, what: Compared, runs: ComparedRuns, *, json: bool
     return Confirmed(judged, [note])
 
 
-def merged(suspected: Gate, second: Gate) -> Gate:
+def merge_gates(suspected: Gate, second: Gate) -> Gate:
     """Return `suspected` with second verdicts at points with a regression; inconclusive where one is missing."""
     found = {str(point.compared.label): point for point in second.points}
     points = tuple(

@@ -10,7 +10,7 @@ from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import Finished
 from pgdyno.plan.ab_plan import Question
 from pgdyno.plan.impact_plan import Operation, impact_plan
-from pgdyno.report.answers.answer import Kind, refusing
+from pgdyno.report.answers.answer import Kind, refusing_findings
 from pgdyno.report.answers.loads.impact import impact_json
 from pgdyno.report.full_report import whole_report
 from pgdyno.report.terminal.block_lines import block_lines
@@ -51,7 +51,7 @@ def _answer(finished: Finished, how: How) -> ExitCode:
     output = how.output
     report = whole_report([load_run(finished.folder)])
     errors, pages = write_page(report, finished, output)
-    of, said, reasons = report.draft.of, report.draft.said, refusing(report.draft.extras)
+    of, said, reasons = report.draft.of, report.draft.said, refusing_findings(report.draft.extras)
     code = exit_code(finished)
     if reasons and code is ExitCode.OK:
         code = ExitCode.INVALID
@@ -66,7 +66,7 @@ def _answer(finished: Finished, how: How) -> ExitCode:
         console = Console()
         if said.kind is Kind.IMPACT:
             tables = [said.table] if said.table is not None else []
-            print_lines(block_lines([*tables, *map(sentence, said.details)], Layout.of(console)), console)
+            print_lines(block_lines([*tables, *map(sentence, said.details)], Layout.for_console(console)), console)
         print_end([*pages, *failure_lines(finished)], [line], console)
     raise_first(errors)
     return code

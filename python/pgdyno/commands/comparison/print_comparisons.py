@@ -22,7 +22,7 @@ from pgdyno.report.sections.figures.comparison import compared_table
 from pgdyno.report.sections.statement_tables import plan_tables
 from pgdyno.report.terminal.block_lines import block_lines
 from pgdyno.report.terminal.summary_file import Layout, print_lines
-from pgdyno.report.terminal.text_drawing import wrapped
+from pgdyno.report.terminal.text_drawing import wrap_text
 from pgdyno.safe_output import print_json
 
 NARROWEST, WIDEST = 60, 120
@@ -88,7 +88,7 @@ def _print_comparison(comparison: Comparison, console: Console, *, first: bool, 
 
 
 def _layout(console: Console) -> Layout:
-    return Layout(min(max(console.width, NARROWEST), WIDEST), Layout.of(console).unicode)
+    return Layout(min(max(console.width, NARROWEST), WIDEST), Layout.for_console(console).unicode)
 
 
 def print_noise(floors: Sequence[NoiseFloor], reasons: Sequence[Reason], *, json: bool) -> None:
@@ -135,5 +135,5 @@ def _print_notes(notes: Sequence[str], console: Console, confounders: Sequence[s
 
 def _print_wrapped(text: str, console: Console, style: str = "", width: int | None = None) -> None:
     room = width if width is not None and console.is_terminal else console.room
-    for line in wrapped(text, room) if cell_len(text) > room else [text]:
+    for line in wrap_text(text, room) if cell_len(text) > room else [text]:
         console.print(line, style=style, soft_wrap=True)

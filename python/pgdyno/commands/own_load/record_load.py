@@ -38,8 +38,8 @@ from pgdyno.programs import find_engine
 from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import Capture, Source, Values
 from pgdyno.safe_output import print_json
-from pgdyno.store.safe_files import storing
-from pgdyno.units import counted, duration_words, format_size, parse_bytes, parse_duration_s
+from pgdyno.store.safe_files import store_errors
+from pgdyno.units import duration_words, format_size, parse_bytes, parse_duration_s, quantity
 
 if TYPE_CHECKING:
     from pgdyno.commands.own_load.capture import CaptureCommand
@@ -176,7 +176,7 @@ def _of_files(wanted: CaptureCommand) -> None:
             copy.step(last=True)
             paths = copy.copies
         found = capture_logs(paths, wanted.folder, _options(wanted), _shares(say))
-        _write(wanted, found.model_copy(update={"notes": [*found.notes, KeptMessage.of(SERVER_UNKNOWN)]}))
+        _write(wanted, found.model_copy(update={"notes": [*found.notes, KeptMessage.from_message(SERVER_UNKNOWN)]}))
 
 
 def _of_server_log(wanted: CaptureCommand, server: CapturedServer) -> None:
@@ -208,7 +208,7 @@ def _of_server_log(wanted: CaptureCommand, server: CapturedServer) -> None:
                 "ended": recording.ended,
                 # the copies are removed, and their lines are not those of the server's files
                 "left_out": [each.model_copy(update={"first": None}) for each in found.left_out],
-                "notes": [*found.notes, *map(KeptMessage.of, notes)],
+                "notes": [*found.notes, *map(KeptMessage.from_message, notes)],
             }
             _write(wanted, found.model_copy(update=update))
 
@@ -223,7 +223,7 @@ def _of_proxy(wanted: CaptureCommand, dsn: str, listen: str, server: CapturedSer
         given.append("--record-copy")
     with ExitStack() as stack:
         spool = stack.enter_context(_folder(wanted.folder))
-        with storing("write", spool, "--into"):
+        with store_errors("write", spool, "--into"):
             spool.mkdir(mode=0o700)
         records = spool / "records.jsonl"
         proxy = stack.enter_context(
@@ -243,7 +243,7 @@ def _of_proxy(wanted: CaptureCommand, dsn: str, listen: str, server: CapturedSer
                 "waits": samples.waits(),
                 "ended": recording.ended,
                 "left_out": [each.model_copy(update={"first": None}) for each in found.left_out],
-                "notes": [*found.notes, *map(KeptMessage.of, notes)],
+                "notes": [*found.notes, *map(KeptMessage.from_message, notes)],
             }
             _write(wanted, found.model_copy(update=update))
 
@@ -282,7 +282,7 @@ def _of_statistics(wanted: CaptureCommand, server: CapturedServer) -> None:
                 waits=samples.waits(),
                 left_out=left_out,
                 ended=recording.ended,
-                notes=[KeptMessage.of(note) for note in notes],
+                notes=[KeptMessage.from_message(note) for note in notes],
             )
             _write(wanted, found)
 
@@ -361,8 +361,8 @@ def _write(wanted: CaptureCommand, found: Capture) -> None:
 def _show(folder: Path, found: Capture) -> None:
     console = Console(soft_wrap=True)
     lost = sum(each.count for each in found.left_out)
-    of_sessions = f" of {counted(found.sessions, 'session')}" if found.sessions else ""
-    has = f"{folder}/ has {counted(found.calls, 'statement')}{of_sessions} in {duration_words(found.span_us / 1e6)}"
+    of_sessions = f" of {quantity(found.sessions, 'session')}" if found.sessions else ""
+    has = f"{folder}/ has {quantity(found.calls, 'statement')}{of_sessions} in {duration_words(found.span_us / 1e6)}"
     console.print(f"{has}; left out: {lost:,}" if lost else has)
     width = len(f"{max((each.count for each in found.left_out), default=0):,}")
     for each in found.left_out:
@@ -413,7 +413,7 @@ def _shares(say: Callable[[str], None]) -> Callable[[Progress], None]:
         if time.monotonic() >= next_s and progress.total_bytes:
             next_s = time.monotonic() + PROGRESS_S
             share = progress.read_bytes / progress.total_bytes
-            entries = counted(progress.entries, "entry", "entries")
+            entries = quantity(progress.entries, "entry", "entries")
             say(f"read {100 * share:.0f} % of {format_size(progress.total_bytes)}, {entries}")
 
     return report

@@ -108,13 +108,13 @@ def _print_costs(provider: "Provider", there: "Sequence[Resource]", root: Path) 
 
 def _ask_about_others(others: "Sequence[Resource]", console: "Console") -> None:
     """Asks before what others created is removed. Raises UsageError without consent."""
-    from pgdyno.units import counted
+    from pgdyno.units import quantity
 
     if not others:
         return
     for each in others:
         console.print(f"{each.words}: created by {each.owner}, run {each.run}")
-    count = f"{counted(len(others), 'resource')} of others"
+    count = f"{quantity(len(others), 'resource')} of others"
     if not console.is_terminal:
         raise UsageError(f"removing {count} needs confirmation", hint="confirm with --yes, or name a run: --run RUN")
     if not typer.confirm(f"Remove {count}?", err=True):

@@ -53,7 +53,7 @@ def up(
         raise UsageError(f"--for: {error}") from error
     root = Home.locate().root
     console = Console(stderr=True, soft_wrap=True)
-    found = provider.standing(rented, root, console.print)
+    found = provider.standing_rental(rented, root, console.print)
     if found is not None:
         console.print(f"already up (run {found.journal.run})")
         _say_where(found)
@@ -83,7 +83,9 @@ def status(plan: options.Plan, overrides: options.Set = None, json: options.Json
 
     rented, provider = _rented_plan(plan, overrides or ())
     root = Home.locate().root
-    rentals = [(rental.journal, rental.existing()) for rental in provider.left_of(rented, root, lambda _text: None)]
+    rentals = [
+        (rental.journal, rental.existing_resources()) for rental in provider.left_of(rented, root, lambda _text: None)
+    ]
     rows: list[dict[str, Any]] = [
         {
             "run": journal.run,

@@ -10,7 +10,7 @@ from pathlib import Path
 from pgdyno.commands.support.kept_summary import keep_summary
 from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.commands.support.rental_cost import Consent, agree_for_run
-from pgdyno.commands.support.report_files import check_report_file, raise_first, unwritten
+from pgdyno.commands.support.report_files import check_report_file, raise_first, try_write_report
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, InvalidValueError, PgdynoError, StoreError, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
@@ -24,11 +24,11 @@ from pgdyno.mounts import is_folder
 from pgdyno.plan import LoadedPlan, Plan, load_plan
 from pgdyno.plan.hosts import generators
 from pgdyno.plan.model import rented_targets
-from pgdyno.plan.output.executed_code import executed
+from pgdyno.plan.output.executed_code import list_executed_code
 from pgdyno.plan.scenario.loads import all_loads
 from pgdyno.plan.values import refuse_undecodable
 from pgdyno.records import Stage
-from pgdyno.report.answers.answer import refusing
+from pgdyno.report.answers.answer import refusing_findings
 from pgdyno.report.answers.promises import Judgement, Verdict, promises_at
 from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import WholeReport, whole_report
@@ -83,7 +83,7 @@ class Rent:
     keep: str | None = None
     consent: Consent = field(default_factory=Consent)
 
-    def agreed(self, plan: Plan, spent: float = 0.0) -> Renting:
+    def confirm_renting(self, plan: Plan, spent: float = 0.0) -> Renting:
         """Return how to rent the servers, once the user has confirmed the cost; `spent` is what the run has cost so
         far, in USD.
 
@@ -170,7 +170,7 @@ def _check_required(plan: Plan, output: Output) -> None:
 
 def experiment_of(loaded: LoadedPlan, how: How) -> Callable[[JournalView, Use], Finished]:
     """Return what runs the plan into a new folder, once its cost is agreed. Raises UsageError."""
-    renting = how.rent.agreed(loaded.plan)
+    renting = how.rent.confirm_renting(loaded.plan)
     _check_consent(loaded.plan, allow_restart=how.allow_restart)
 
     def experiment(view: JournalView, use: Use) -> Finished:
@@ -186,7 +186,7 @@ def experiment_of(loaded: LoadedPlan, how: How) -> Callable[[JournalView, Use], 
 
 def _show_inherited(loaded: LoadedPlan) -> None:
     """List the commands that run because of a plan that this one extends: the user's own file does not show them."""
-    inherited = [each for each in executed(loaded) if each.inherited]
+    inherited = [each for each in list_executed_code(loaded) if each.inherited]
     if not inherited:
         return
     console = Console(stderr=True)
@@ -204,7 +204,7 @@ def resume_run(run: str, how: How, *, redo_failed: bool = False) -> ExitCode:
     plan = left_to_measure(loaded_of(folder).plan, folder, redo_failed=redo_failed)
     _check_required(plan, how.output)
     _check_consent(plan, allow_restart=how.allow_restart, resumes=True)
-    renting = how.rent.agreed(plan, spent_on(folder.manifest.rented))
+    renting = how.rent.confirm_renting(plan, spent_on(folder.manifest.rented))
 
     def experiment(view: JournalView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import open_endpoint
@@ -252,7 +252,7 @@ def _show(finished: Finished, output: Output) -> ExitCode:
     report = whole_report([run])
     errors, shown = write_page(report, finished, output)
     if output.csv is not None:
-        errors.append(unwritten(output.csv, to_csv(run)))
+        errors.append(try_write_report(output.csv, to_csv(run)))
     if output.json:
         last = {"run": str(finished.folder.path), "trials": len(finished.records), "failed": len(finished.failed)}
         print_json(last)
@@ -263,7 +263,7 @@ def _show(finished: Finished, output: Output) -> ExitCode:
         keep_summary(run, report.draft.of, report.draft.extras)
     raise_first(errors)
     code = exit_code(finished)
-    if code is ExitCode.OK and refusing(report.draft.extras):
+    if code is ExitCode.OK and refusing_findings(report.draft.extras):
         return ExitCode.INVALID
     return _promises_exit_code(report.draft.said.promises) if code is ExitCode.OK and output.require else code
 
@@ -276,7 +276,7 @@ def write_page(report: WholeReport, finished: Finished, output: Output) -> tuple
     if finished.began_no_load and output.html is None:
         return [], []
     page = output.html or finished.folder.path / "report.html"
-    error = unwritten(page, report.html())
+    error = try_write_report(page, report.html())
     return [error], [f"report: {page}"] if error is None else []
 
 

@@ -37,7 +37,7 @@ def in_line(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[R
 
 
 @contextmanager
-def over(cluster: Sequence[str]) -> Iterator[Over]:
+def executor_for(cluster: Sequence[str]) -> Iterator[Over]:
     """Yield the executor for `--cluster`, by default this process. Raises UsageError."""
     count = 0
     for text in cluster:
@@ -69,7 +69,7 @@ class Unread:
     """Whether `message` contains the place."""
 
 
-def certain(way: Over) -> Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]:
+def require_results(way: Over) -> Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]:
     """Yield all results. Raises EngineError if one is lost."""
 
     def results(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from pgdyno.plan.checks.question import compares_arms
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Host, Manifest
 from pgdyno.store import RunFolder, newest_first
-from pgdyno.units import counted, duration_words
+from pgdyno.units import duration_words, quantity
 
 if TYPE_CHECKING:
     from pgdyno.analyse.noise_grade import NoiseGrade
@@ -88,7 +88,7 @@ def expected_noise_line(plan: Plan, runs: Path, found: ExpectedNoise | None) -> 
     from pgdyno.report.answers.comparison import percent
 
     grade = found.grade
-    count = counted(grade.repeats, "pair" if grade.is_compared else "trial")
+    count = quantity(grade.repeats, "pair" if grade.is_compared else "trial")
     if grade.instances > 1:
         count += f" on {grade.instances} instances"
     if not grade.is_compared:

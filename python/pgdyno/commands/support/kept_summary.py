@@ -9,5 +9,5 @@ from pgdyno.store import RunData
 
 def keep_summary(data: RunData, of: Digest, extras: Extras) -> None:
     """Keep what `show` prints in the run folder: in this terminal, and to a file or a pipe. Raises StoreError."""
-    layouts = {Layout(), Layout.of(Console())}
+    layouts = {Layout(), Layout.for_console(Console())}
     write_summary(data.folder.path, {each: all_lines(of, each, extras) for each in layouts})

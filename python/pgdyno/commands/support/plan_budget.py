@@ -6,7 +6,7 @@ from dataclasses import replace
 from pgdyno.errors import UsageError
 from pgdyno.mounts import exists
 from pgdyno.plan import LoadedPlan
-from pgdyno.plan.values import lasting
+from pgdyno.plan.values import positive_duration
 from pgdyno.units import duration_words, format_duration, parse_duration_s
 
 
@@ -36,7 +36,7 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
 
 def _budget_s(budget: str) -> float:
     try:
-        return parse_duration_s(lasting(budget))
+        return parse_duration_s(positive_duration(budget))
     except ValueError as error:
         raise UsageError(f"cannot use --budget {budget}: {error}") from error
 

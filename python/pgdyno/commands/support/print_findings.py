@@ -6,8 +6,8 @@ from rich.text import Text
 
 from pgdyno.audit import Finding, Severity
 from pgdyno.console import Console
-from pgdyno.report.terminal.text_drawing import wrapped
-from pgdyno.units import counted
+from pgdyno.report.terminal.text_drawing import wrap_text
+from pgdyno.units import quantity
 
 EVIDENCE_SHOWN = 6
 NARROWEST = 40
@@ -19,7 +19,7 @@ def print_findings(run: str, findings: Sequence[Finding], console: Console, *, i
     checked = [finding for finding in findings if finding.checked]
     numbers = {severity: sum(each.severity is severity for each in checked) for severity in STYLES}
     invalid = numbers.pop(Severity.INVALID)
-    counts = ", ".join([f"{invalid} invalid", *(counted(number, each) for each, number in numbers.items())])
+    counts = ", ".join([f"{invalid} invalid", *(quantity(number, each) for each, number in numbers.items())])
     console.print(Text(f"{run}: {counts}", "bold"), soft_wrap=True)
     for finding in checked:
         console.print()
@@ -50,7 +50,7 @@ def print_findings(run: str, findings: Sequence[Finding], console: Console, *, i
 
 def _print_hanging(before: Text, text: str, console: Console, style: str = "") -> None:
     """Print `text` after `before`, further lines below the start of `text`; a file or a pipe gets one line."""
-    lines = wrapped(text, max(console.room - before.cell_len, NARROWEST))
+    lines = wrap_text(text, max(console.room - before.cell_len, NARROWEST))
     for at, line in enumerate(lines):
         console.print(Text.assemble(before if at == 0 else " " * before.cell_len, (line, style)), soft_wrap=True)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgdyno.errors import PgdynoError, StoreError, UsageError
-from pgdyno.mounts import expanded, is_folder, read_within
-from pgdyno.plan.plan_document import dotted, key_lines
+from pgdyno.mounts import expand_home, is_folder, read_within
+from pgdyno.plan.plan_document import dotted_path, key_lines
 from pgdyno.records.price import PriceList
 from pgdyno.safe_output import visible
 from pgdyno.store.object_storage.address import Address, is_remote
-from pgdyno.store.safe_files import open_new, storing
+from pgdyno.store.safe_files import open_new, store_errors
 
 
 def check_report_file(path: Path) -> None:
@@ -33,7 +33,7 @@ def check_report_file(path: Path) -> None:
     raise StoreError(f"cannot write {path}: {reason}", hint="choose another path")
 
 
-def unwritten(path: Path, content: str | bytes) -> StoreError | None:
+def try_write_report(path: Path, content: str | bytes) -> StoreError | None:
     """Write as `write_report_file`. Returns its error, so that the caller prints the results before it raises it."""
     try:
         write_report_file(path, content)
@@ -43,7 +43,7 @@ def unwritten(path: Path, content: str | bytes) -> StoreError | None:
 
 
 def raise_first(errors: Iterable[PgdynoError | None]) -> None:
-    """Raise the first error of several `unwritten`; does nothing without one."""
+    """Raise the first error of several `try_write_report`; does nothing without one."""
     for error in errors:
         if error is not None:
             raise error
@@ -75,7 +75,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     if path.parts[:2] == ("/", "dev"):
         # a file to which the shell redirects keeps what it has: opened by its name, it would be emptied
         target = {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(path), path)
-        with storing("write", path, None), open(target, "wb", closefd=isinstance(target, Path)) as stream:
+        with store_errors("write", path, None), open(target, "wb", closefd=isinstance(target, Path)) as stream:
             sys.stdout.flush()
             stream.writelines(pieces)
         return
@@ -100,16 +100,16 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
 def write_report_at(place: str, content: str | bytes) -> None:
     """Write `content` to `place`, a path or an address of object storage. Raises StoreError and UsageError."""
     if not is_remote(place):
-        write_report_file(expanded(place), content)
+        write_report_file(expand_home(place), content)
         return
     from pgdyno.store.object_storage.objects import write
 
-    write(_bytes(content), Address.of(place))
+    write(_bytes(content), Address.parse(place))
 
 
 def below(place: str, name: str) -> str:
     """Return the location of `name` in the folder at `place`."""
-    return str(Address.of(place) / name) if is_remote(place) else str(Path(place) / name)
+    return str(Address.parse(place) / name) if is_remote(place) else str(Path(place) / name)
 
 
 def read_prices(path: Path) -> PriceList:
@@ -139,4 +139,4 @@ _SAID = {"missing": "is missing", "extra_forbidden": "unknown key"}
 def _mistake(lines: Mapping[tuple[str | int, ...], int], at: tuple[str | int, ...], kind: str, message: str) -> str:
     where = f"line {lines[at]}: " if at in lines else ""
     message = message.removeprefix("Value error, ")
-    return f"{where}{dotted(at)}: {_SAID.get(kind, message[:1].lower() + message[1:])}"
+    return f"{where}{dotted_path(at)}: {_SAID.get(kind, message[:1].lower() + message[1:])}"

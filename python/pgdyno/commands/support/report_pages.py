@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from pgdyno.analyse.price import PriceList
-from pgdyno.commands.support.each_run import Unread, each_run, over, say_unread
+from pgdyno.commands.support.each_run import Unread, each_run, executor_for, say_unread
 from pgdyno.commands.support.report_files import (
     below,
     is_standard_output,
@@ -66,7 +66,7 @@ def write_each(named: Sequence[str], runs: Path, asked: Asked, csv: Path | None,
     if asked.folder is not None:
         _distinct_names(found.places)
     unread: list[Unread] = []
-    with over(cluster) as way:
+    with executor_for(cluster) as way:
         console = Console(stderr=is_standard_output(csv))
         rows = _write_pages(each_run(way, partial(page_of, asked), found.places), unread, console)
         if csv is None:

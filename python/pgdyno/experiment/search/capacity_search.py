@@ -212,7 +212,7 @@ def capacity_messages(
     They include the rates between which trials disagreed, and say what is known if there is no interval.
     """
     target = latency_words(latency)
-    low, high = (None if end is None else numbers.rounded(end, 4) for end in (interval.low, interval.high))
+    low, high = (None if end is None else numbers.round_text(end, 4) for end in (interval.low, interval.high))
     if low is not None and high is not None:
         found = Message(
             "search-capacity",
@@ -245,14 +245,14 @@ def capacity_messages(
             "{highest} {unit} a second",
             unit=unit,
             target=target,
-            lowest=numbers.rounded(span.lowest, 4),
-            highest=numbers.rounded(span.highest, 4),
+            lowest=numbers.round_text(span.lowest, 4),
+            highest=numbers.round_text(span.highest, 4),
         )
     parts = [found]
     if capacity.met is not None:
-        rate = numbers.rounded(capacity.met, 4)
+        rate = numbers.round_text(capacity.met, 4)
         parts.append(Message("search-met", "every trial up to {rate} met the target", rate=rate))
     if capacity.missed is not None:
-        rate = numbers.rounded(capacity.missed, 4)
+        rate = numbers.round_text(capacity.missed, 4)
         parts.append(Message("search-missed", "no trial at {rate} met the target", rate=rate))
     return parts

@@ -53,7 +53,7 @@ class Measured:
     """The latency that is the closest to its limit, or exceeds it most; None if a trial has none."""
     failure: str = ""
 
-    def why(self) -> Message:
+    def deciding_figure(self) -> Message:
         """Return the figure that decides, in words."""
         if self.served is None:
             return Message("target-unmeasured", "a trial failed: {failure}", failure=self.failure)
@@ -61,8 +61,8 @@ class Measured:
             return Message(
                 "target-served",
                 "{low} to {high} % of the transactions due succeeded (95 % interval); at least 99 % must",
-                low=numbers.rounded(max(100 * self.served.low, 0.0)),
-                high=numbers.rounded(min(100 * self.served.high, 100.0)),
+                low=numbers.round_text(max(100 * self.served.low, 0.0)),
+                high=numbers.round_text(min(100 * self.served.high, 100.0)),
             )
         ratio, log_ns = self.latency.log_ratio, self.latency.log_ns
         figures = {
@@ -76,14 +76,14 @@ class Measured:
                 "target-below-limit",
                 "{figure} {value} ms (95 % interval {low} to {high} ms), at least {margin} % below the limit",
                 **figures,
-                margin=numbers.rounded(-100 * math.expm1(ratio.high), 2),
+                margin=numbers.round_text(-100 * math.expm1(ratio.high), 2),
             )
         if ratio.low > 0:
             return Message(
                 "target-above-limit",
                 "{figure} {value} ms (95 % interval {low} to {high} ms), at least {margin} % above the limit",
                 **figures,
-                margin=numbers.rounded(100 * math.expm1(ratio.low), 2),
+                margin=numbers.round_text(100 * math.expm1(ratio.low), 2),
             )
         return Message(
             "target-at-limit",
@@ -92,7 +92,7 @@ class Measured:
         )
 
 
-def measured(
+def summarise_trials(
     trials: Sequence[TrialRecord], latency: str | Mapping[str, str], scripts: Sequence[str], repeats: int
 ) -> Measured | None:
     """Return what the `trials` of a target show after all `repeats`; None if it needs more of them.
@@ -164,13 +164,13 @@ class CheapestSearch:
     """By target, those whose trials are complete."""
 
     @classmethod
-    def of(cls, plan: Plan, prices: PriceList, records: Sequence[TrialRecord]) -> CheapestSearch:
+    def from_records(cls, plan: Plan, prices: PriceList, records: Sequence[TrialRecord]) -> CheapestSearch:
         search, shown = plan.search, {}
         assert search is not None
         assert search.latency is not None
         for target in plan.target:
             own = [record for record in records if record.target == target]
-            found = measured(own, search.latency, plan.workload.scripts, plan.trial.most_repeats)
+            found = summarise_trials(own, search.latency, plan.workload.scripts, plan.trial.most_repeats)
             if found is not None:
                 shown[target] = found
         return cls(plan, prices, shown)
@@ -212,7 +212,7 @@ class CheapestSearch:
             point=self.point,
             trials=sum(each.trials for each in self.shown.values()),
             words=sentence_of(found),
-            messages=[KeptMessage.of(each) for each in found],
+            messages=[KeptMessage.from_message(each) for each in found],
             latency=self.plan.search.latency,
             currency=self.prices.currency,
             kept=bool(kept),
@@ -229,7 +229,7 @@ class CheapestSearch:
 
     def _verdict_reason(self, name: str, kept: Sequence[str]) -> Message:
         if name in self.shown:
-            return self.shown[name].why()
+            return self.shown[name].deciding_figure()
         family = next(each for each in families_of(self.plan) if name in each)
         larger = family[family.index(name) + 1 :]
         failed = [each for each in larger if each in self.shown and self.shown[each].verdict is Verdict.FAILED]
@@ -300,7 +300,7 @@ class CheapestSearch:
         return {"rate": f"{self.point.rate or 0.0:,.10g}", "latency": latency_words(self.plan.search.latency)}
 
     def _price_parameters(self, name: str) -> dict[str, str]:
-        return {"target": name, "price": numbers.rounded(self.hourly[name]), "currency": self.prices.currency}
+        return {"target": name, "price": numbers.round_text(self.hourly[name]), "currency": self.prices.currency}
 
     def _is_open(self, name: str) -> bool:
         return self.verdicts.get(name) in (Verdict.UNDECIDED, Verdict.UNMEASURED)
@@ -315,7 +315,7 @@ class CheapestSearch:
             price=self.hourly[name],
             verdict=found.verdict.value if found is not None else "untried",
             trials=found.trials if found is not None else 0,
-            why=KeptMessage.of(why),
+            why=KeptMessage.from_message(why),
             limit_ns=latency.limited.limit if latency is not None else None,
             latency_ns=exp(log_ns.mean) if log_ns is not None else None,
             latency_low_ns=exp(log_ns.low) if log_ns is not None else None,
@@ -336,7 +336,7 @@ def left_to_measure(plan: Plan, folder: RunFolder, *, redo_failed: bool) -> Plan
     if plan.search is None or plan.search.find != "cheapest" or prices is None:
         return plan
     records = [each for each in folder.trials() if each.outcome is Outcome.FINISHED or not redo_failed]
-    open_ = CheapestSearch.of(plan, prices, records).open()
+    open_ = CheapestSearch.from_records(plan, prices, records).open()
     targets = {name: spec for name, spec in plan.target.items() if name in open_}
     return plan.model_copy(update={"target": targets or plan.target})
 
@@ -348,12 +348,12 @@ def cheapest_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
     """
     prices = prices_of(folder.manifest)
     assert prices is not None
-    told = set(CheapestSearch.of(plan, prices, folder.trials()).shown)
+    told = set(CheapestSearch.from_records(plan, prices, folder.trials()).shown)
     while True:
         records = folder.trials()
-        search = CheapestSearch.of(plan, prices, records)
+        search = CheapestSearch.from_records(plan, prices, records)
         for name in search.shown.keys() - told:
-            progress.show(f"target {name}: {search.shown[name].verdict}: {search.shown[name].why()}")
+            progress.show(f"target {name}: {search.shown[name].verdict}: {search.shown[name].deciding_figure()}")
             told.add(name)
         target = search.next()
         if target is None:

@@ -89,7 +89,7 @@ class Arm(ABC):
                 "point": self.lowest.model_copy(update={self.search.axis: value}),
                 "trials": trials,
                 "words": sentence_of(found),
-                "messages": [KeptMessage.of(each) for each in found],
+                "messages": [KeptMessage.from_message(each) for each in found],
                 **figures,
             }
         )

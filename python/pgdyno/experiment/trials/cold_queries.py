@@ -28,7 +28,7 @@ class ColdQueries:
         return list(self._runs(server, environment)) if workload.runs_cold else []
 
     def _runs(self, server: Server, environment: Callable[[], Mapping[str, str]]) -> Iterator[QueryRun]:
-        folder = server.own("measure queries without a cache").data_directory
+        folder = server.own_instance("measure queries without a cache").data_directory
         for query in self._context.plan.workload.query_files:
             self._progress.show(f"restarting for a cold run of {query}")
             server.restart()

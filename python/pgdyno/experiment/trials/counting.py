@@ -11,7 +11,7 @@ from pathlib import Path
 from pgdyno.errors import PgdynoError
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.trials.hooks_and_events import clients_environment
-from pgdyno.instructions.counting import Counted, counter_of, counting
+from pgdyno.instructions.counting import Counted, counter_of, counting_server
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.workload import parse_script
 from pgdyno.plan.workload_schema import Workload
@@ -73,7 +73,7 @@ class CountedLoad:
         Raises PgdynoError.
         """
         found = Counter[str]()
-        with counting(self._server, callers=True) as server:
+        with counting_server(self._server, callers=True) as server:
             prewarm(self._server)
             for script in self._context.plan.workload.scripts:
                 counted = server.count(partial(self._run, script), STACKED)
@@ -88,7 +88,7 @@ class CountedLoad:
         counter = counter_of(plan.trial.counter)
         scripts: list[ScriptInstructions] = []
         functions: dict[str, float] = {}
-        with counting(self._server, counter) as server:
+        with counting_server(self._server, counter) as server:
             prewarm(self._server)
             for script in plan.workload.scripts:
                 counted = server.count(partial(self._run, script), transactions)

@@ -20,7 +20,7 @@ def reads_in_turn(plan: Plan, server: Server) -> Iterator[ReadWatch | None]:
 
 
 @contextmanager
-def archiving(context: RunContext, trial: PlannedTrial, server: Server) -> Iterator[ArchiveWatch | None]:
+def archive_wal(context: RunContext, trial: PlannedTrial, server: Server) -> Iterator[ArchiveWatch | None]:
     """Archive the WAL of `server` as the plan's target says; None if it says nothing. Raises TargetError."""
     spec = context.plan.target[trial.target]
     if not isinstance(spec, OwnTarget) or spec.archive is None:

@@ -20,7 +20,7 @@ from pgdyno.run.event_injection import Injector, Operations
 from pgdyno.run.hooks import Hook, run_hook
 from pgdyno.run.run_trial import TrialResult
 from pgdyno.store import TrialWriter
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 from pgdyno.targets import Acts, Server, wait_accepting
 
 UNKNOWN_S = 5.0
@@ -40,7 +40,7 @@ class Hooks:
         if hook is None:
             return
         folder = self._context.folder.path / "log"
-        with storing("make the folder", folder):
+        with store_errors("make the folder", folder):
             folder.mkdir(exist_ok=True)
         self._run(hook, _of_outcome(outcome), folder / f"{name}-{self._context.attempt}.log")
 
@@ -65,7 +65,7 @@ class Hooks:
 
     def _run(self, hook: Hook, environment: Mapping[str, str], log: Path) -> None:
         self._progress.set_up(f"running the hook {hook.name}")
-        with storing("write", log):
+        with store_errors("write", log):
             run_hook(hook, {**self._of_run(), **environment}, log)
 
     def _of_run(self) -> dict[str, str]:

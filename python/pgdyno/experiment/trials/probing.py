@@ -88,7 +88,7 @@ class Probing:
                 # one error in every trial is one note
                 progress.note_once(Message("probe-query", "probe.query {problem}", problem=each["message"]))
         if near is not None:
-            near = self._standbys.added(near, events)
+            near = self._standbys.add_output(near, events)
             if self._pooler is not None:
                 record, files = self._pooler.read(events)
                 near = replace(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgdyno.analyse.series import Series, following, label, varying
+from pgdyno.analyse.series import Series, dependent_parameters, label, varying_parameters
 from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.experiment.budget_left import BudgetLeft
 from pgdyno.experiment.run_context import RunContext
@@ -22,7 +22,7 @@ from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.targets import OwnTarget
 from pgdyno.plan.trials import LONGEST_SLUG
-from pgdyno.probe.perf import HZ, PerfError, read_stacks, recording
+from pgdyno.probe.perf import HZ, PerfError, read_stacks, record_samples
 from pgdyno.records import Outcome, ProfileRecord, TrialRecord
 from pgdyno.report.terminal.progress import QuietView
 from pgdyno.run.run_trial import TrialResult
@@ -30,7 +30,7 @@ from pgdyno.store import RunFolder
 from pgdyno.store.profiles import keep_profile
 from pgdyno.targets import Server
 from pgdyno.targets.cluster.processes import servers_in
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 PROFILED_S = 10.0
 """The length of the load, after the plan's warm-up."""
@@ -57,7 +57,7 @@ def arms_to_profile(plan: Plan, folder: RunFolder) -> list[Arm]:
         for trial in folder.trials()
         if trial.outcome is Outcome.FINISHED and trial.summary and isinstance(plan.target[trial.target], OwnTarget)
     ]
-    follow = following(plan.as_resolved(), (trial.point for trial in trials))
+    follow = dependent_parameters(plan.as_resolved(), (trial.point for trial in trials))
     if plan.search is not None:
         # what a search varies makes no arms: the rate, or settings
         axis = plan.search.kind.axis
@@ -65,10 +65,10 @@ def arms_to_profile(plan: Plan, folder: RunFolder) -> list[Arm]:
         follow |= {axis} if axis is not None else varied
     points: dict[Series, dict[str, list[TrialRecord]]] = {}
     for trial in trials:
-        of_arm = points.setdefault(Series.of(trial.target, trial.point, follow), {})
+        of_arm = points.setdefault(Series.from_point(trial.target, trial.point, follow), {})
         of_arm.setdefault(trial.point.model_dump_json(), []).append(trial)
-    profiled = {Series.of(each.target, each.point, follow) for each in folder.manifest.profiles}
-    names = varying(list(points))
+    profiled = {Series.from_point(each.target, each.point, follow) for each in folder.manifest.profiles}
+    names = varying_parameters(list(points))
     found = []
     for series, of_arm in points.items():
         if series not in profiled:
@@ -130,7 +130,7 @@ class Profiles:
     def _profile(self, arm: Arm) -> ProfileRecord:
         """Run the load of `arm` under perf, and store its stacks. Raises PgdynoError."""
         trial = arm.trial
-        name, clients = trial.slug, counted(trial.point.planned_clients, "client")
+        name, clients = trial.slug, quantity(trial.point.planned_clients, "client")
         self._progress.set_up(f"profiling {trial.target}, {clients}")
         slug = f"profile-{name}"[:LONGEST_SLUG]
         planned = PlannedTrial(trial.number, slug, trial.target, trial.point, trial.repeat, instance=trial.instance)
@@ -139,7 +139,7 @@ class Profiles:
 
         def under_perf(server: Server, folder: Path, load: Callable[[], TrialResult]) -> ProfileRecord:
             data, log = folder / "perf.data", folder / "perf.log"
-            with recording([each.pid for each in servers_in(server.data_directory)], data, log):
+            with record_samples([each.pid for each in servers_in(server.data_directory)], data, log):
                 result = load()
                 ended_s = time.monotonic()
             if result.summary is None or result.outcome is not Outcome.FINISHED:

@@ -31,7 +31,7 @@ class QueryPlans:
         self._context = context
         self._progress = progress
 
-    def of(self, trial: PlannedTrial, server: Server) -> list[QueryPlanRow]:
+    def explain(self, trial: PlannedTrial, server: Server) -> list[QueryPlanRow]:
         """Return the plans on `server` with the settings of the load's sessions. Notes what cannot be explained, and
         why. Raises StoreError.
         """

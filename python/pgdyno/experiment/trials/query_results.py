@@ -9,7 +9,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.trials.cold_queries import run_alone
-from pgdyno.instructions.counting import counter_of, counting
+from pgdyno.instructions.counting import counter_of, counting_server
 from pgdyno.messages import Message
 from pgdyno.plan import PlannedTrial
 from pgdyno.probe.query_results import read_results
@@ -62,7 +62,7 @@ class QueryResults:
         self, results: Sequence[QueryResult], server: Server, environment: Callable[[], Mapping[str, str]]
     ) -> list[QueryResult]:
         found = {each.query: each for each in results}
-        with counting(server, counter_of("auto"), warmup=WARMUP) as counter:
+        with counting_server(server, counter_of("auto"), warmup=WARMUP) as counter:
             for query in self._context.plan.workload.query_files:
                 self._progress.show(f"counting the instructions of {query}")
                 client = environment()

@@ -29,7 +29,7 @@ from pgdyno.experiment.trials.at_once import (
 from pgdyno.experiment.trials.background import background_loads
 from pgdyno.experiment.trials.cold_queries import ColdQueries
 from pgdyno.experiment.trials.counting import CountedLoad
-from pgdyno.experiment.trials.followers import archiving, reads_in_turn
+from pgdyno.experiment.trials.followers import archive_wal, reads_in_turn
 from pgdyno.experiment.trials.hooks_and_events import (
     Hooks,
     StageFailedError,
@@ -369,7 +369,7 @@ class TrialRunner:
 
         def measure(at: int) -> Loaded:
             server, side = readies[at].server, sides[at]
-            with running_on(side.processors), server.pinned(side.processors, [*halves[0], *halves[1]]):
+            with running_on(side.processors), server.restrict_processors(side.processors, [*halves[0], *halves[1]]):
                 (loaded,) = self._measure_beside(
                     [trials[at]],
                     readies[at],
@@ -405,7 +405,7 @@ class TrialRunner:
             prepared = stage(Stage.PREPARE, lambda: self._servers.prepare(trial))
             settings = stage(Stage.PREPARE, lambda: _settings(server))
             prepared = stage(Stage.HOOK, lambda: self._run_before_trial(trial, server, writer, prepared))
-            plans = stage(Stage.PREPARE, lambda: self._query_plans.of(trial, server))
+            plans = stage(Stage.PREPARE, lambda: self._query_plans.explain(trial, server))
             path = stage(Stage.PREPARE, lambda: self._measure_path(trial, server))
         except StageFailedError as failed:
             record = self._record(
@@ -455,7 +455,7 @@ class TrialRunner:
             Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe,
             LagWatch(server.address, server.replica_names(), is_logical=server.has_subscriber) as watch,
             reads_in_turn(context.plan, server) as reads,
-            archiving(context, trial, server) as archive,
+            archive_wal(context, trial, server) as archive,
         ):
             result = self._generators.run(trial, load)
             ended = datetime.now(UTC)

@@ -31,7 +31,7 @@ from pgdyno.run.hooks import HookError
 from pgdyno.run.run_trial import OF_TIMEOUT
 from pgdyno.store import RunFolder, changed_script, load_run
 from pgdyno.targets.server import is_correction
-from pgdyno.units import counted, duration_words
+from pgdyno.units import duration_words, quantity
 
 
 class Ending(Enum):
@@ -148,7 +148,7 @@ class TrialSequence:
                 left.begins(trials)
             records = self._runner.run_all(trials)
             if left is not None:
-                left.ended(records)
+                left.note_ended(records)
             self._note_results(records)
             if self.servers.none_available:
                 return Message("no-target-available", "no target can be started or reached")
@@ -160,7 +160,7 @@ class TrialSequence:
     def _note_results(self, records: Sequence[TrialRecord]) -> None:
         if self._looks is not None:
             for look in self._looks.look():
-                self._progress.looked(look)
+                self._progress.report_look(look)
         for record in records:
             if record.failure is not None:
                 self.servers.give_up_unreachable(record.target)
@@ -175,7 +175,7 @@ class TrialSequence:
         waiting, block = self._needed_trials(todo), 0
         while waiting:
             if self._left is not None and self._looks is None and (as_listed or waiting[0].block != block):
-                waiting, dropped = self._left.fitting(waiting)
+                waiting, dropped = self._left.select_fitting(waiting)
                 if dropped is not None:
                     self._progress.note(dropped)
             trials = list(next(groupby(waiting, attrgetter("place")))[1])
@@ -255,7 +255,7 @@ class TrialSequence:
             folder.update_manifest(budget=folder.manifest.budget.model_copy(update={"dropped": slugs}))
         if folder.manifest.stopping is not None:
             folder.update_manifest(stopping=folder.manifest.stopping.model_copy(update={"ended": "undecided"}))
-        for note in self._progress.dropped(dropped, folder.trials(), budget):
+        for note in self._progress.left_out_points(dropped, folder.trials(), budget):
             self._progress.note(note)
 
     def _write_end(self, ended: str, outcome: Outcome) -> None:
@@ -284,7 +284,7 @@ def _failed_before_load(records: Sequence[TrialRecord]) -> bool:
 
 
 def _trials(failed: int) -> str:
-    return counted(failed, "failed trial")
+    return quantity(failed, "failed trial")
 
 
 def _end_words(error: BaseException) -> str:

@@ -112,7 +112,7 @@ def _read_rows(grid: Grid, columns: Sequence[Column]) -> Document:
             carried[at] = value or (carried.get(at, "") if at == 0 else "")
         outputs = row.outputs(rates)
         if outputs:
-            found.unread += row.unread(measured, unnamed, outputs)
+            found.unread += row.unread_lines(measured, unnamed, outputs)
         elif _has_digit([_SHARE.sub("", cell) for cell in cells], measured):
             found.unread.append(_unread(line, text))
         for output in outputs:
@@ -254,7 +254,9 @@ class _Row:
             return None if figure is None else self.columns[at].value(figure, self.styles.get(at, Style()))
         return None
 
-    def unread(self, places: Sequence[int], unnamed: Sequence[int], outputs: Sequence[Output]) -> list[UnusedLine]:
+    def unread_lines(
+        self, places: Sequence[int], unnamed: Sequence[int], outputs: Sequence[Output]
+    ) -> list[UnusedLine]:
         targets = {output.target for output in outputs}
         left = [at for at in places if _has_digit(self.cells, [at]) and not self._is_read(at, targets)]
         left += [at for at in unnamed if at < len(self.cells) and looks_like_figure(self.cells[at])]

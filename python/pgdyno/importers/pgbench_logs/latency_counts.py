@@ -43,7 +43,7 @@ class LogCounts:
     """Transactions in each."""
 
     @classmethod
-    def of(cls, columns: Mapping[str, NDArray[Any]], part: slice) -> LogCounts:
+    def from_rows(cls, columns: Mapping[str, NDArray[Any]], part: slice) -> LogCounts:
         """Build counts from rows of buckets: `n`, `sum_ns`, `squares_ms`, `least`, `most`, `shift`, `bucket`."""
         n = columns["n"][part].astype(np.int64)
         some = bool(n.size)
@@ -100,5 +100,5 @@ def counts_by_key(
     ends = [*(np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1), keys.shape[1]]
     begin = 0
     for end in ends:
-        yield tuple(int(value) for value in keys[:, begin]), LogCounts.of(columns, slice(begin, int(end)))
+        yield tuple(int(value) for value in keys[:, begin]), LogCounts.from_rows(columns, slice(begin, int(end)))
         begin = int(end)

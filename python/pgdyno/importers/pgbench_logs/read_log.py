@@ -22,7 +22,7 @@ from pgdyno.importers.pgbench_logs.latency_counts import LogCounts, counts_by_ke
 from pgdyno.importers.pgbench_logs.optional_columns import COLUMNS, SHORTEST_TRY_NS, optional_columns, refuse_incomplete
 from pgdyno.records import EARLIEST, LATEST, Latency, Summary
 from pgdyno.store import HistogramRow, IntervalRow, TrialTables
-from pgdyno.store.duckdb_session import reading
+from pgdyno.store.duckdb_session import table_function
 from pgdyno.store.trial_tables import TOTAL
 
 MEMORY_LIMIT = "1GB"
@@ -107,7 +107,7 @@ def read_log(paths: Sequence[Path], trial: int, kind: LogKind) -> LogTrial:
 def _csv(paths: Sequence[Path], columns: Sequence[tuple[str, str]]) -> str:
     types = ", ".join(f"'{name}': '{sql_type}'" for name, sql_type in columns)
     form = "delim=' ', header=false, quote='', escape='', auto_detect=false"
-    return reading("read_csv", paths, f"{form}, filename=true, columns={{{types}}}")
+    return table_function("read_csv", paths, f"{form}, filename=true, columns={{{types}}}")
 
 
 def _width(path: Path) -> int:
@@ -181,7 +181,7 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
                 tables.histograms.append(HistogramRow(trial, epoch - first, "measure", script, second.histogram()))
     for (script,), total in counts_by_key(connection.execute(_TOTALS).fetchnumpy(), ("script",)):
         tables.histograms.append(HistogramRow(trial, TOTAL, "measure", script, total.histogram()))
-    every = LogCounts.of(connection.execute(_EVERY).fetchnumpy(), slice(None))
+    every = LogCounts.from_rows(connection.execute(_EVERY).fetchnumpy(), slice(None))
     tries = [sum(counts[at] for counts in retried.values()) if columns.is_decided else None for at in (0, 1)]
     summary = _summary((end_us - start_us) / 1e6, every.n, skipped, failed, every.latency(), tries)
     # only a rate lets pgbench skip transactions
@@ -219,7 +219,7 @@ def _slices(
     for begin in range(0, len(epochs), AT_ONCE):
         batch = epochs[begin : begin + AT_ONCE]
         columns = connection.execute(_SUCCEEDED, [batch[0], batch[-1]]).fetchnumpy()
-        nothing = LogCounts.of(columns, slice(0))
+        nothing = LogCounts.from_rows(columns, slice(0))
         found = {key: nothing for key in more if batch[0] <= key[0] <= batch[-1]}
         found |= {(epoch, script): counts for (epoch, script), counts in counts_by_key(columns, ("epoch", "script"))}
         yield dict(sorted(found.items()))

@@ -44,7 +44,7 @@ async def _serve(server: uvicorn.Server, listening: socket.socket, idle: Idle) -
         await asyncio.wait([serving], timeout=LOOK_S)
         if server.server_state.total_requests != seen:
             seen = server.server_state.total_requests
-            idle.asked()
+            idle.note_request()
         if idle.may_end():
             server.should_exit = True
     await serving

@@ -23,7 +23,7 @@ class Idle:
         self._clock = clock
         self._used = clock()
 
-    def asked(self) -> None:
+    def note_request(self) -> None:
         self._used = self._clock()
 
     def may_end(self) -> bool:

@@ -68,7 +68,7 @@ def _count(plan: Sections) -> Iterator[Problem]:
 
 
 def _price(plan: Sections) -> Iterator[Problem]:
-    priced, targets = plan.at(("price", "target")), plan.at(("target",))
+    priced, targets = plan.value_at(("price", "target")), plan.value_at(("target",))
     if isinstance(priced, dict) and isinstance(targets, dict):
         for name in priced.keys() - targets.keys():
             hint = suggestion(name, targets, f"available: {', '.join(targets)}")
@@ -76,7 +76,7 @@ def _price(plan: Sections) -> Iterator[Problem]:
 
 
 def _check_published(plan: Sections) -> Iterator[Problem]:
-    data = plan.at(("published", "data"))
+    data = plan.value_at(("published", "data"))
     if not isinstance(data, str):
         return
     # imported here: few plans name any

@@ -65,10 +65,10 @@ def check_until(plan: Sections) -> Iterator[Problem]:
     if trial is None or plan.workload is None or trial.until != "recovered":
         return
     path = ("trial", "until")
-    if not plan.at(("event",)):
+    if not plan.value_at(("event",)):
         yield plan.problem(path, "needs an event from which the load recovers", "add [[event]]")
     for key in ("phase", "step", "group"):
-        if plan.at((key,)):
+        if plan.value_at((key,)):
             yield plan.problem(path, f"cannot be combined with [[{key}]]", "remove one of them")
     if trial.transactions is not None or trial.order == "duet":
         key = "transactions" if trial.transactions is not None else 'order = "duet"'

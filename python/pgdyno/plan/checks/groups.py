@@ -29,7 +29,7 @@ OF_SWEEP = ("clients", "workers", "rate")
 
 def check_scenario(plan: Sections) -> Iterator[Problem]:
     """Yield problems of groups and steps, and of keys of other sections that belong to them."""
-    if plan.groups or plan.at(("step",)):
+    if plan.groups or plan.value_at(("step",)):
         yield from _groups(plan)
         for place, group in enumerate(plan.groups):
             path = ("group", place, "promise")
@@ -42,10 +42,10 @@ def _groups(plan: Sections) -> Iterator[Problem]:
     ends = [step.duration for step in plan.steps] or [getattr(plan.trial, "duration", None)]
     lengths_s = [each for each in ends if each is not None]
     are_trials = any(group.has_trial for group in groups)
-    if are_trials or plan.at(("step",)):
+    if are_trials or plan.value_at(("step",)):
         yield from _other_sections(plan)
     for key in OF_SWEEP:
-        if are_trials and plan.at(("sweep", key)) is not None:
+        if are_trials and plan.value_at(("sweep", key)) is not None:
             hint = f"write sweep.group.NAME.{key}" if key != "workers" else "remove it"
             yield plan.problem(("sweep", key), "belongs to a group of clients", hint)
     yield from _swept(plan)
@@ -69,15 +69,15 @@ def _groups(plan: Sections) -> Iterator[Problem]:
 def _other_sections(plan: Sections) -> Iterator[Problem]:
     hint = "remove it; a group with background = true may run beside the load of [workload]"
     for section, why in OF_GROUPS.items():
-        if plan.at((section,)):
+        if plan.value_at((section,)):
             yield plan.problem((section,), f"cannot be combined with groups or steps: {why}", hint)
-    if plan.at(("trial", "order")) == "duet" or plan.at(("trial", "ledger")):
-        key = "ledger" if plan.at(("trial", "ledger")) else "order"
+    if plan.value_at(("trial", "order")) == "duet" or plan.value_at(("trial", "ledger")):
+        key = "ledger" if plan.value_at(("trial", "ledger")) else "order"
         yield plan.problem(("trial", key), "cannot be combined with groups or steps", "remove it")
 
 
 def _swept(plan: Sections) -> Iterator[Problem]:
-    table, names = plan.at(("sweep", "group")), [group.name for group in plan.groups]
+    table, names = plan.value_at(("sweep", "group")), [group.name for group in plan.groups]
     for key in map(str, table if isinstance(table, dict) else ()):
         name, _, of_group = key.partition(".")
         if name not in names:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.errors import PlanError, Problem
-from pgdyno.mounts import expanded, mounted_at
+from pgdyno.mounts import expand_home, mounted_at
 from pgdyno.plan.checks.sections import Sections
 from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
@@ -42,7 +42,7 @@ def _refusal(method: SnapshotMethod, target: OwnTarget) -> str | None:
         return None
     if data == TMPFS:
         return None if method == "copy" else "its cluster is in memory (environment.data)"
-    return folder_refusal(method, expanded(data))
+    return folder_refusal(method, expand_home(data))
 
 
 def folder_refusal(method: SnapshotMethod, folder: Path) -> str | None:

@@ -26,7 +26,7 @@ def check_workload(plan: Sections) -> Iterator[Problem]:
     yield from _size(workload, plan)
     if workload.own_data is not None:
         yield from _own_data(workload.own_data, plan)
-    captured = plan.at(("workload", "captured"))
+    captured = plan.value_at(("workload", "captured"))
     try:
         if isinstance(captured, str):
             read_captured(plan.folder / captured)
@@ -34,15 +34,15 @@ def check_workload(plan: Sections) -> Iterator[Problem]:
         yield plan.problem(("workload", "captured"), error.message, error.hint)
     yield from workload.check(plan.document)
     if workload.written_scripts:
-        own = plan.at(("workload", "scripts"))
-        others = [] if has_trials(plan.at(("group",))) else workload.written_scripts
+        own = plan.value_at(("workload", "scripts"))
+        others = [] if has_trials(plan.value_at(("group",))) else workload.written_scripts
         yield from check_scripts(("workload",), own if isinstance(own, list) else others, workload.dataset_name, plan)
 
 
 def _size(workload: Workload, plan: Sections) -> Iterator[Problem]:
     """Yield keys of another dataset, and impossible sizes."""
     if workload.dataset == SBTEST:
-        if plan.at(("workload", "scale")) is not None:
+        if plan.value_at(("workload", "scale")) is not None:
             message = "does not apply to sbtest, whose size is tables and table_size"
             yield plan.problem(("workload", "scale"), message, "set table_size, the rows of each table")
         if any((point.scale or 0) > MOST_ROWS for point in plan.points):
@@ -50,7 +50,7 @@ def _size(workload: Workload, plan: Sections) -> Iterator[Problem]:
             yield plan.problem(("sweep", "scale"), message)
         return
     for name in ("tables", "table_size"):
-        if plan.at(("workload", name)) is not None:
+        if plan.value_at(("workload", name)) is not None:
             message = f'is valid only with dataset = "sbtest", and dataset is {workload.dataset}'
             yield plan.problem(("workload", name), message, 'remove it, or set dataset = "sbtest"')
 
@@ -59,7 +59,7 @@ def _own_data(dataset: SqlDataset, plan: Sections) -> Iterator[Problem]:
     """Yield mistakes in the files, variables that no file uses, and sizes, which such a dataset does not have."""
     yield from check_variables((*DATASET, "variables"), dataset.variables, plan)
     for path in (("workload", "scale"), ("sweep", "scale")):
-        if plan.at(path) is not None:
+        if plan.value_at(path) is not None:
             message = f"does not apply to {dataset.name}, which SQL files make"
             yield plan.problem(path, message, "use a variable in dataset.variables")
     swept = [point.variables for point in plan.points]
@@ -77,7 +77,7 @@ def _own_data(dataset: SqlDataset, plan: Sections) -> Iterator[Problem]:
 
 def check_scripts(section: KeyPath, scripts: Sequence[str], dataset: str, plan: Sections) -> Iterator[Problem]:
     choices: list[ScriptChoice] = []
-    key = "queries" if plan.at((*section, "queries")) is not None else "scripts"
+    key = "queries" if plan.value_at((*section, "queries")) is not None else "scripts"
     for place, text in enumerate(scripts):
         path = (*section, key, place)
         try:

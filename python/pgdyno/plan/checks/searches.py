@@ -23,7 +23,7 @@ def check_search(plan: Sections) -> Iterator[Problem]:
         return
     path = ("search",)
     meets_latency = search.kind.meets_latency
-    if meets_latency and search.latency is None and plan.at((*path, "latency")) is None:
+    if meets_latency and search.latency is None and plan.value_at((*path, "latency")) is None:
         yield plan.problem(path, "lacks the latency target", 'such as latency = "p99 < 10ms"')
     if search.find == "settings":
         yield from _scripts(search, plan)
@@ -31,7 +31,7 @@ def check_search(plan: Sections) -> Iterator[Problem]:
     if not meets_latency and search.latency is not None:
         names = " or ".join(f'"{name}"' for name, each in SEARCHES.items() if each.meets_latency)
         yield plan.problem((*path, "latency"), f"is valid only with find = {names}", "remove it")
-    if plan.at(("phase",)):
+    if plan.value_at(("phase",)):
         yield plan.problem(path, "cannot be combined with phases", "remove one of them")
     repeats, find = ("trial", "repeats"), f'find = "{search.find}"'
     if trial is not None and not meets_latency and trial.most_repeats < 2:
@@ -94,7 +94,7 @@ def check_cheapest(plan: Sections) -> Iterator[Problem]:
 
 def _find_unpriced_targets(why: str, plan: Sections) -> Iterator[Problem]:
     """Yield the targets without a price; `why` says what needs it."""
-    priced = plan.at(("price", "target"))
+    priced = plan.value_at(("price", "target"))
     have_list_prices = all(KINDS[target.kind].where == "rented" for target in plan.targets.values())
     for name in plan.targets:
         if not (name in priced if isinstance(priced, dict) else have_list_prices):
@@ -130,9 +130,9 @@ def check_settings_search(plan: Sections) -> Iterator[Problem]:
         for key in (each for each in _OWN if getattr(search, each, None)):
             yield plan.problem(("search", key), 'is valid only with find = "settings"', "remove it")
         return
-    if plan.at(("phase",)):
+    if plan.value_at(("phase",)):
         yield plan.problem(("search",), "cannot be combined with phases", "remove one of them")
-    if not search.over and plan.at(("search", "over")) is None:
+    if not search.over and plan.value_at(("search", "over")) is None:
         yield plan.problem(("search",), "lacks the settings", 'such as over.random_page_cost = "1..4"')
     if len(targets) > 1:
         message = f"searches on one server, but the plan has {len(targets)} targets"

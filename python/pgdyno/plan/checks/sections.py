@@ -48,9 +48,9 @@ class Sections:
         """The points of the sweep; empty if part of it is invalid."""
         return self.space.points if self.space is not None else []
 
-    def at(self, path: KeyPath) -> object:
+    def value_at(self, path: KeyPath) -> object:
         """Return what the plan has at `path`, or None."""
-        return self.document.at(path)
+        return self.document.value_at(path)
 
     def problem(self, path: KeyPath, message: str, hint: str | None = None) -> Problem:
         return self.document.problem(path, message, hint)

@@ -12,7 +12,7 @@ from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import GROUPS, SESSION, Place, PointSpec, Sweep, expand_range, is_range
 from pgdyno.plan.targets import NetworkTarget, TargetSpec
 from pgdyno.records import Point
-from pgdyno.units import counted, setting_value
+from pgdyno.units import quantity, setting_value
 
 DEFAULT_CONNECTIONS = 100
 """initdb's default of max_connections."""
@@ -100,7 +100,7 @@ _LISTED = ("clients", "workers", "protocol", "scale", "rate", "connect", "exclud
 
 
 def _rate(sweep: Sweep, plan: Sections) -> Iterator[Problem]:
-    if not plan.at(("phase",)):
+    if not plan.value_at(("phase",)):
         return
     hint = "move it to the phases, or remove the phases"
     if sweep.rate is not None:
@@ -117,7 +117,7 @@ def _workers(space: Space, plan: Sections) -> Iterator[Problem]:
         if point.workers is None or point.workers <= point.planned_clients or place is None or place in said:
             continue
         said.add(place)
-        clients = counted(point.planned_clients, "client")
+        clients = quantity(point.planned_clients, "client")
         message = f"{point.workers} workers are more than {clients}: some would be idle"
         hint = 'leave workers out, begin clients with as many, or write workers = "min(clients, …)"'
         yield plan.problem(_in_file(place, plan), message, hint)
@@ -129,7 +129,7 @@ def _connections(name: str, target: TargetSpec, space: Space, plan: Sections) ->
         most = _max_connections(target, point)
         clients = point.planned_clients + space.beside
         # what a server refuses may be the question of a load that connects for each transaction
-        is_kept = (point.connect or plan.at(("workload", "connect"))) != "each"
+        is_kept = (point.connect or plan.value_at(("workload", "connect"))) != "each"
         if is_kept and most is not None and clients >= most:
             short.append((clients, most, places["clients"]))
     most_of_all = max(space.points, key=lambda point: point.planned_clients, default=None)
@@ -147,7 +147,7 @@ def _connections(name: str, target: TargetSpec, space: Space, plan: Sections) ->
 
 
 def _of_clients(place: Place, plan: Sections) -> KeyPath:
-    return ("group",) if plan.at(("group",)) else _in_file(place, plan)
+    return ("group",) if plan.value_at(("group",)) else _in_file(place, plan)
 
 
 def _max_connections(target: TargetSpec, point: Point) -> int | None:
@@ -163,7 +163,7 @@ def _in_file(place: Place, plan: Sections) -> KeyPath:
     path = ("sweep", *place)
     if not place or not isinstance(place[-1], int) or place[0] == "points":
         return path
-    written = plan.at(path[:-1])
+    written = plan.value_at(path[:-1])
     if not isinstance(written, list):
         return path[:-1]
     left = place[-1]

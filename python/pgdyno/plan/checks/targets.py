@@ -168,7 +168,7 @@ def _check_pooled(plan: Plan, name: str, able: Abilities, document: Document) ->
 
 def check_poolers(plan: Sections) -> Iterator[Problem]:
     """Yield loads that the machine's PgBouncer, in front of a server of pgdyno's own, is too old for."""
-    if plan.workload is None or plan.space is None or plan.at(("group",)):
+    if plan.workload is None or plan.space is None or plan.value_at(("group",)):
         return
     for name, target in plan.targets.items():
         pooler = target.pooler if isinstance(target, OwnTarget) else None
@@ -208,7 +208,7 @@ def _check_standby(plan: Plan, name: str, document: Document, folder: Path) -> I
 
 def check_generators(plan: Sections) -> Iterator[Problem]:
     """Yield problems of several generators, and of rented ones."""
-    if plan.at(("generators",)) and plan.at(("generator",)) not in (None, "here"):
+    if plan.value_at(("generators",)) and plan.value_at(("generator",)) not in (None, "here"):
         message = "are not possible: rented generators cannot be combined with others"
         yield plan.problem(("generators",), message, 'set generator = "here", or leave generators out')
     if plan.generator is not None:

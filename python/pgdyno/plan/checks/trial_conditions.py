@@ -7,11 +7,11 @@ from pgdyno.plan.checks.sections import Sections
 from pgdyno.plan.model import TrialSpec
 from pgdyno.plan.plan_document import KeyPath
 from pgdyno.plan.scenario.groups import GroupSpec
-from pgdyno.plan.sweeps.order import arms, controlled
+from pgdyno.plan.sweeps.order import arms, controlled_blocks
 from pgdyno.plan.sweeps.points import is_computed
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import OwnTarget
-from pgdyno.plan.trials import varying
+from pgdyno.plan.trials import varying_parameters
 from pgdyno.plan.workload import ends
 from pgdyno.processors import own_halves
 from pgdyno.records import Point
@@ -30,7 +30,7 @@ def check_length(plan: Sections) -> Iterator[Problem]:
     if trial is None:
         return
     for parts in ("phase", "step"):
-        if not plan.at((parts,)):
+        if not plan.value_at((parts,)):
             continue
         for name in ("duration", "transactions", "warmup"):
             if getattr(trial, name):
@@ -38,7 +38,7 @@ def check_length(plan: Sections) -> Iterator[Problem]:
                 hint = f"remove it; {first if name == 'warmup' else f'the {parts}s determine the length of a trial'}"
                 yield plan.problem(("trial", name), f"cannot be combined with {parts}s", hint)
         return
-    table = plan.at(("trial",))
+    table = plan.value_at(("trial",))
     names = set(table) if isinstance(table, dict) else set()
     has_wrong_end = not names.isdisjoint({"duration", "transactions"}) or not names <= TrialSpec.model_fields.keys()
     has_own_end = plan.workload is not None and plan.workload.own_end is not None
@@ -61,7 +61,7 @@ def check_phases(plan: Sections) -> Iterator[Problem]:
             message = f"{phase.name} is the name of two phases"
             yield plan.problem(("phase", place, "name"), message, "give each phase its own name")
     yield from _rates(plan)
-    if plan.at(("probe", "profile")) is True:
+    if plan.value_at(("probe", "profile")) is True:
         yield plan.problem(("probe", "profile"), "a profile needs a load without phases", "remove it, or the phases")
     if all(not phase.result for phase in phases):
         yield plan.problem(("phase",), "has no phase with a result", "remove result = false from one phase")
@@ -132,7 +132,7 @@ def check_counting(plan: Sections) -> Iterator[Problem]:
     if plan.workload is not None and plan.workload.kind != "pgbench":
         yield plan.problem(_MEASURE, "counts the statements of SQL scripts", "name them in workload.scripts")
     for name in _TIMED:
-        if plan.at((name,)) not in (None, "here", [], {}):
+        if plan.value_at((name,)) not in (None, "here", [], {}):
             yield plan.problem((name,), "is not possible with counted instructions", "remove it")
 
 
@@ -145,11 +145,11 @@ def check_duet(plan: Sections) -> Iterator[Problem]:
         return
     yield from _duet_targets(plan)
     for key in ("generator", "generators"):
-        if plan.at((key,)) not in (None, "here", []):
+        if plan.value_at((key,)) not in (None, "here", []):
             why = "each half of this host's processors has its own generator"
             message = f'cannot be combined with order = "duet": {why}'
             yield plan.problem((key,), message, f"remove it, or {_OTHERWISE}")
-    if plan.at(("search",)) is not None:
+    if plan.value_at(("search",)) is not None:
         message = 'is not possible with order = "duet", whose throughput depends on the other target'
         yield plan.problem(("search",), message, f"remove it, or {_OTHERWISE}")
     if plan.trial.transactions is not None:
@@ -166,7 +166,7 @@ def check_duet(plan: Sections) -> Iterator[Problem]:
 
 
 def _duet_targets(plan: Sections) -> Iterator[Problem]:
-    named = plan.at(("target",))
+    named = plan.value_at(("target",))
     count = len(named) if isinstance(named, dict) else len(plan.targets)
     if count != 2:
         message = f"duet compares exactly two targets, each with its own server, but the plan has {count}"
@@ -192,7 +192,7 @@ def check_control(plan: Sections) -> Iterator[Problem]:
         why = "which has no blocks in which the places of arms balance"
         message = f'is not possible with order = "{plan.trial.order}", {why}'
         yield plan.problem(path, message, 'use order = "interleaved", or remove trial.control')
-    elif plan.points and not controlled(list(plan.targets), plan.points):
+    elif plan.points and not controlled_blocks(list(plan.targets), plan.points):
         message = "needs two arms that are targets or settings, and the plan has one"
         yield plan.problem(path, message, "add a second target or a list under sweep.settings, or remove it")
 
@@ -202,7 +202,7 @@ def check_control(plan: Sections) -> Iterator[Problem]:
 
 def compared_parameters(sweep: Sweep, points: Sequence[Point]) -> list[str]:
     """Return the parameters by which `pgdyno compare` would compare arms of one target."""
-    names = [name for name in varying(points) if name not in ("rate", "scale", "workers")]
+    names = [name for name in varying_parameters(points) if name not in ("rate", "scale", "workers")]
     return [name for name in names if not _follows(sweep, name)]
 
 
@@ -256,10 +256,10 @@ def has_group_rate(group: GroupSpec, plan: Sections) -> bool:
 
 def check_promises(path: KeyPath, promises: Sequence[str], plan: Sections, *, has_rate: bool) -> Iterator[Problem]:
     """Yield problems of `promises`, which the plan has at `path`; `has_rate`: some of their load is an open loop."""
-    search = plan.at(("search",))
+    search = plan.value_at(("search",))
     seeks_capacity = isinstance(search, Mapping) and search.get("find") == "capacity"
     for place, text in enumerate(promises):
-        at: KeyPath = (*path, place) if isinstance(plan.at(path), list) else path
+        at: KeyPath = (*path, place) if isinstance(plan.value_at(path), list) else path
         figure = parse_promise(text).figure
         if search is not None and not (seeks_capacity and figure in OF_FOLLOWERS):
             hint = "remove it; search.latency is the promise of a search for a capacity, a cheapest target or settings"

@@ -46,7 +46,7 @@ class Executed:
         return f"{place}: {self.field}: {self.what}"
 
 
-def executed(loaded: LoadedPlan) -> list[Executed]:
+def list_executed_code(loaded: LoadedPlan) -> list[Executed]:
     """Return the code that `loaded` runs, in the order of the plan's sections.
 
     Servers that pgdyno starts run as its user, and the load connects as their superuser: any SQL of a script can start
@@ -60,7 +60,7 @@ def executed(loaded: LoadedPlan) -> list[Executed]:
 
 
 def executed_lines(loaded: LoadedPlan) -> list[str]:
-    found = executed(loaded)
+    found = list_executed_code(loaded)
     if not found:
         return ["the plan has no hooks or commands that run on this host"]
     return ["this plan runs on this host:", *(f"  {each.text()}" for each in found)]
@@ -72,7 +72,7 @@ def _all_code(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
         yield from _target(("target", name), target)
     for group in ("settings", SESSION):
         for path in (("sweep", group), *_points(loaded, group)):
-            yield from _settings(path, loaded.document.at(path))
+            yield from _settings(path, loaded.document.value_at(path))
     for path, text in plan.workload.executes():
         yield ("workload", *path), text
     yield from _scripts(loaded)
@@ -94,7 +94,7 @@ def _target(path: KeyPath, target: TargetSpec) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _points(loaded: LoadedPlan, key: str) -> Iterator[KeyPath]:
-    points = loaded.document.at(("sweep", "points"))
+    points = loaded.document.value_at(("sweep", "points"))
     for number in range(len(points) if isinstance(points, list) else 0):
         yield ("sweep", "points", number, key)
 

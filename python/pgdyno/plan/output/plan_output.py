@@ -13,7 +13,7 @@ from pgdyno.plan.targets import NO_CHECKSUMS, OwnTarget, RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.workload_schema import DataKey, Workload
-from pgdyno.units import counted, duration_words, format_duration
+from pgdyno.units import duration_words, format_duration, quantity
 
 
 def in_each_trial(plan: Plan) -> list[str]:
@@ -40,9 +40,9 @@ def in_each_trial(plan: Plan) -> list[str]:
 
 def _group(group: GroupSpec) -> str:
     if group.idle is not None:
-        return f"group {group.name}: {counted(group.idle, 'idle client')}"
+        return f"group {group.name}: {quantity(group.idle, 'idle client')}"
     loads = group.scripts or [f"{key} {value}" for key, value in (group.workload or {}).items()]
-    parts = [", ".join(loads), counted(group.clients, "client")]
+    parts = [", ".join(loads), quantity(group.clients, "client")]
     parts += [f"{group.rate:,.10g} transactions a second"] if group.rate is not None else []
     parts += [f"on the {group.on}"] if group.on not in (None, "primary") else []
     parts += ["in the background"] if group.background else []
@@ -88,15 +88,15 @@ def _over_settings(plan: Plan, search: SearchSpec) -> str:
     )
     promise = f" that keep {latency_words(search.latency)}" if search.latency else ""
     within = f" within {search.budget}" if search.budget else ""
-    pairs = counted(plan.trial.most_repeats, "pair")
+    pairs = quantity(plan.trial.most_repeats, "pair")
     return f"searches for {search.kind.goal}{promise}{within}: {over}; {pairs} per comparison that confirms them"
 
 
 def _over_targets(plan: Plan, search: SearchSpec) -> str:
     rate, repeats = plan.points()[0].rate or 0.0, plan.trial.most_repeats
     return (
-        f"searches {counted(len(plan.target), 'target')} for {search.kind.goal} that keeps {rate:,.10g} transactions "
-        f"per second at {latency_words(search.latency or '')}; {counted(repeats, 'trial')} per target; the number of "
+        f"searches {quantity(len(plan.target), 'target')} for {search.kind.goal} that keeps {rate:,.10g} transactions "
+        f"per second at {latency_words(search.latency or '')}; {quantity(repeats, 'trial')} per target; the number of "
         "targets that are measured depends on the results"
     )
 
@@ -220,12 +220,12 @@ def total(plan: Plan) -> str:
     if plan.search is not None:
         return "\n".join(search_lines(plan))
     trials = planned_trials(plan)
-    many = counted(len(trials), "trial")
+    many = quantity(len(trials), "trial")
     if plan.trial.stops_when_decided:
         many = f"at most {many}"
     needed_s = time_needed_s(plan)
     if needed_s is None:
-        each = f"{counted(plan.trial.transactions or 0, 'transaction')} per client, without a time limit"
+        each = f"{quantity(plan.trial.transactions or 0, 'transaction')} per client, without a time limit"
         if plan.workload.own_end is not None:
             each = plan.workload.own_end[1]
         if plan.workload.runs_once:
@@ -233,7 +233,7 @@ def total(plan: Plan) -> str:
         lines = [f"{many}; each ends after {each}"]
         if plan.step:
             about = duration_words(round(trials_s(plan, plan.points())))
-            lines = [f"{many} in {counted(len(plan.step), 'step')}, about {about}; some have no time limit"]
+            lines = [f"{many} in {quantity(len(plan.step), 'step')}, about {about}; some have no time limit"]
     else:
         lines = [f"{many}, {duration_words(needed_s)} of measurement{_on_top(plan, trials)}"]
     if len(trials) > 1:
@@ -264,9 +264,9 @@ def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
     are_started = any(isinstance(each, OwnTarget | RentedTarget) for each in plan.target.values())
     parts = ["starting servers"] if are_started else []
     if loads:
-        parts.append(f"loading ({counted(loads, 'dataset')})")
+        parts.append(f"loading ({quantity(loads, 'dataset')})")
     if restarts:
-        parts.append(f"changing settings ({counted(restarts, 'time')})")
+        parts.append(f"changing settings ({quantity(restarts, 'time')})")
     first = [", ".join(parts[:-1])] if len(parts) > 1 else []
     return f", plus {' and '.join([*first, parts[-1]])}" if parts else ""
 
@@ -284,13 +284,13 @@ def _order(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
     blocks = trials[-1].block
     open_ = plan.trial.seed is None and by_chance(order, list(plan.target), plan.points())
     drawn = "; each run draws its own order; this is the order of seed 0" if open_ else ""
-    in_blocks = f"; {counted(blocks, 'block')}" if order != "as-listed" else ""
+    in_blocks = f"; {quantity(blocks, 'block')}" if order != "as-listed" else ""
     return f"order {_ORDERS[order]}{in_blocks}{drawn}"
 
 
 def excluded_lines(plan: Plan) -> list[str]:
     """Format the number of points that each condition excludes: a condition that excludes none may be a mistake."""
     return [
-        f'excluded by "{condition}": {counted(count, "point") if count else "nothing"}'
+        f'excluded by "{condition}": {quantity(count, "point") if count else "nothing"}'
         for condition, count in zip(plan.sweep.exclude, plan.space().excluded, strict=True)
     ]

@@ -10,7 +10,7 @@ from rich.text import Text
 from pgdyno.messages import messages_json
 from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.model import Plan, TargetSpec
-from pgdyno.plan.output.executed_code import executed
+from pgdyno.plan.output.executed_code import list_executed_code
 from pgdyno.plan.output.plan_output import (
     WIDTH,
     before_each_trial,
@@ -26,7 +26,7 @@ from pgdyno.plan.time_budget.time_and_disk import around_s
 from pgdyno.plan.trials import planned_trials, time_needed_s
 from pgdyno.records.secret_values import masked_plan
 from pgdyno.safe_output import json_text
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 
 def show_lines(loaded: LoadedPlan, width: int = WIDTH) -> Group:
@@ -80,7 +80,7 @@ def show_json(loaded: LoadedPlan) -> str:
         "order": plan.order(),
         **messages_json("gave_up", loaded.gave_up),
         "warnings": [asdict(warning) for warning in loaded.warnings],
-        "executes": [asdict(each) for each in executed(loaded)],
+        "executes": [asdict(each) for each in list_executed_code(loaded)],
         "trials": trials,
     }
     return json_text(whole, indent=2)
@@ -89,7 +89,7 @@ def show_json(loaded: LoadedPlan) -> str:
 def _target(target: TargetSpec) -> str:
     changed = len(target.settings | target.session_settings)
     what = target.describe()
-    return what + (f", {counted(changed, 'setting')} changed" if changed else "")
+    return what + (f", {quantity(changed, 'setting')} changed" if changed else "")
 
 
 def _load_places(plan: Plan) -> str:

@@ -6,9 +6,9 @@ from rich.table import Table
 
 from pgdyno.plan.model import Plan
 from pgdyno.plan.scenario.loads import plan_of_load
-from pgdyno.plan.trials import PlannedTrial, varying
+from pgdyno.plan.trials import PlannedTrial, varying_parameters
 from pgdyno.plan.workload import phases_s
-from pgdyno.units import counted, format_duration
+from pgdyno.units import format_duration, quantity
 
 WIDTH = 80
 GAP = 2
@@ -25,10 +25,10 @@ def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
     names = [name for name in of_a_trial if any(point.parameter(name) is not None for point in points)]
     if plan.has_group_trials:
         # what all groups have in common leaves no room for what they differ in
-        names = [name for name in names if name in ("clients", *varying(points))]
+        names = [name for name in names if name in ("clients", *varying_parameters(points))]
     # a group has the same variables in all trials
     of_groups = {f"variables.{name}" for group in plan.group for name in group.variables}
-    further = [name for name in varying(points) if name not in of_a_trial and name not in of_groups]
+    further = [name for name in varying_parameters(points) if name not in of_a_trial and name not in of_groups]
     first = ["trial"] if plan.has_group_trials and len(plan.target) == 1 else ["trial", "target"]
     rows = [[*_row(trial, first, [*names, *further]), lengths[trial.number]] for trial in trials]
     headings = [*first, *names, *map(_short_name, further), "repeat", "length"]
@@ -50,7 +50,7 @@ def same_for_all(trials: Sequence[PlannedTrial]) -> str:
     """Return settings and variables of the sweep that do not vary: `work_mem 8MB, rows 100`."""
     points = [trial.point for trial in trials]
     names = dict.fromkeys(name for point in points for name in point.parameters() if "." in name)
-    return _assignments(trials[0], [name for name in names if name not in varying(points)])
+    return _assignments(trials[0], [name for name in names if name not in varying_parameters(points)])
 
 
 def _row(trial: PlannedTrial, first: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -85,7 +85,7 @@ def trial_length(plan: Plan) -> str:
     together_s = phases_s(plan)
     if together_s is not None:
         count = len(plan.phase)
-        return f"{format_duration(together_s)} in {counted(count, 'phase')}"
+        return f"{format_duration(together_s)} in {quantity(count, 'phase')}"
     if trial.duration is None:
         end = plan.workload.own_end
         return f"{trial.transactions:,} tx/client" if end is None else end[0]

@@ -13,12 +13,12 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from pgdyno.errors import PlanError, Problem, UsageError
-from pgdyno.mounts import exists, expanded, is_file
+from pgdyno.mounts import exists, expand_home, is_file
 from pgdyno.plan.kinds import WORKLOAD_KINDS
 from pgdyno.plan.model import BUILTIN_SCRIPTS
 from pgdyno.plan.plan_document import Document, KeyPath, key_lines
 from pgdyno.plan.reading.plan_files import PlanFile, decode, find_plan, parse
-from pgdyno.plan.sweeps.spec import moved, spread
+from pgdyno.plan.sweeps.spec import place_after_spread, spread_keys
 
 
 def one_form(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
@@ -26,12 +26,12 @@ def one_form(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
     plan = dict(data)
     if not isinstance(plan.get("sweep"), dict):
         return plan, []
-    sweep, places = spread(plan["sweep"])
+    sweep, places = spread_keys(plan["sweep"])
     twice: list[KeyPath] = [("sweep", *place) for place in places]
     if isinstance(sweep.get("points"), list):
         points = []
         for number, point in enumerate(sweep["points"]):
-            flat, places = spread(point) if isinstance(point, dict) else (point, [])
+            flat, places = spread_keys(point) if isinstance(point, dict) else (point, [])
             points.append(flat)
             twice += [("sweep", "points", number, *place) for place in places]
         sweep["points"] = points
@@ -42,8 +42,8 @@ def one_form(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
 def moved_in_plan(path: KeyPath) -> KeyPath:
     """Return the path after `one_form` of what was at `path` of a plan."""
     if path[:2] == ("sweep", "points"):
-        return (*path[:3], *moved(path[3:]))
-    return ("sweep", *moved(path[1:])) if path[:1] == ("sweep",) else path
+        return (*path[:3], *place_after_spread(path[3:]))
+    return ("sweep", *place_after_spread(path[1:])) if path[:1] == ("sweep",) else path
 
 
 EXTENDS = "extends"
@@ -111,7 +111,7 @@ def _base(file: PlanFile, document: Document, above: Sequence[PlanFile]) -> Plan
 
 
 def _find(name: str, folder: FilePath) -> PlanFile:
-    path = expanded(name)
+    path = expand_home(name)
     for candidate in (path, path.parent / f"{path.name}.toml"):
         if is_file(folder / candidate):
             return find_plan(os.path.relpath(folder / candidate))
@@ -124,7 +124,7 @@ def _find(name: str, folder: FilePath) -> PlanFile:
 def _merge_documents(base: Document, own: Document) -> Document:
     lines, sources = dict(base.lines), dict(base.sources)
     data = _without_replaced(base.data, own)
-    _forget(lines, sources, lambda path: base.at(path) is not None and Document(data, {}).at(path) is None)
+    _forget(lines, sources, lambda path: base.value_at(path) is not None and Document(data, {}).value_at(path) is None)
     merged = _merge_tables(data, own.data, (), lines, sources)
     for path, line in own.lines.items():
         lines[path] = line
@@ -137,13 +137,13 @@ def _merge_documents(base: Document, own: Document) -> Document:
 def _without_replaced(base: Mapping[str, Any], own: Document) -> dict[str, Any]:
     data: dict[str, Any] = copy.deepcopy(dict(base))
     for path, others in _INSTEAD.items():
-        if own.at(path) is not None:
+        if own.value_at(path) is not None:
             for other in others:
                 # each is a section, or a key of one
                 table = data if len(other) == 1 else data.get(str(other[0]))
-                if own.at(other) is None and isinstance(table, dict):
+                if own.value_at(other) is None and isinstance(table, dict):
                     table.pop(str(other[-1]), None)
-    targets, own_targets = data.get("target"), own.at(("target",))
+    targets, own_targets = data.get("target"), own.value_at(("target",))
     if isinstance(targets, dict) and isinstance(own_targets, dict):
         for name, target in own_targets.items():
             kind = target.get("kind") if isinstance(target, dict) else None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import PlanError, Problem, UsageError
-from pgdyno.mounts import expanded, is_folder, read_within
+from pgdyno.mounts import expand_home, is_folder, read_within
 from pgdyno.plan.plan_document import near
 from pgdyno.registry import WORKLOADS
 
@@ -55,7 +55,7 @@ def catalogue() -> list[CatalogueEntry]:
 
 def find_plan(source: str) -> PlanFile:
     """Find the plan in the file `source` or in the catalogue. Raises UsageError, PlanError."""
-    path = expanded(source)
+    path = expand_home(source)
     try:
         return PlanFile(source, path.resolve(), read_within(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:

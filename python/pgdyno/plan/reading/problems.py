@@ -6,7 +6,14 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import InvalidValueError, Problem
-from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, WORKLOAD_KINDS, kinds_in_words, listed, workload_schema
+from pgdyno.plan.kinds import (
+    GENERATOR_KINDS,
+    TARGET_KINDS,
+    WORKLOAD_KINDS,
+    alternatives,
+    kinds_in_words,
+    workload_schema,
+)
 from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, Reset, SearchSpec, TrialSpec
 from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.plan.plan_document import Document, KeyPath, near
@@ -69,7 +76,7 @@ def _translate(error: dict[str, Any], document: Document) -> Problem:
     if kind == "extra_forbidden":
         return _unknown_key(path, document)
     if kind == "missing":
-        if path == ("trial",) and workload_schema(document.at(("workload",))).own_end is not None:
+        if path == ("trial",) and workload_schema(document.value_at(("workload",))).own_end is not None:
             return document.problem(path, "is missing", "such as [trial] with repeats = 3")
         examples = _OF_PRICES if path[0] == "price" else _EXAMPLES
         return document.problem(path, "is missing", examples.get(str(path[-1])))
@@ -114,7 +121,7 @@ def _unknown_key(path: KeyPath, document: Document) -> Problem:
     kinds = [name for name, model in TARGET_KINDS.items() if key in model.model_fields]
     meant = near(key, known)
     # [trials] is not the number trials of [search]
-    is_section = meant in SECTIONS and isinstance(document.at(path), dict)
+    is_section = meant in SECTIONS and isinstance(document.value_at(path), dict)
     if table[:1] == ("target",) and len(table) == 2 and kinds:
         hint = f'{key} belongs to kind = "{kinds[0]}"'
     elif table == ("workload",) and loads:
@@ -145,14 +152,14 @@ def _known_keys(table: KeyPath, document: Document) -> list[str]:
     if not table:
         model: type[BaseModel] = Plan
     elif table[0] == "target" and len(table) > 2:
-        field = TARGET_KINDS[str(document.at((*table[:2], "kind")))].model_fields[str(table[2])]
+        field = TARGET_KINDS[str(document.value_at((*table[:2], "kind")))].model_fields[str(table[2])]
         # the model of a table may be optional
         kinds = (field.annotation, *get_args(field.annotation))
         model = next(each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel))
     elif table[0] == "target":
-        model = TARGET_KINDS[str(document.at((*table, "kind")))]
+        model = TARGET_KINDS[str(document.value_at((*table, "kind")))]
     elif table == ("workload",):
-        model = workload_schema(document.at(table))
+        model = workload_schema(document.value_at(table))
     elif table[:2] == ("sweep", "points"):
         model = PointSpec
     else:
@@ -167,7 +174,7 @@ def _keys(model: type[BaseModel]) -> list[str]:
 
 def _kind_of_target(path: KeyPath, document: Document) -> Problem:
     path = (*path, "kind")
-    value = document.at(path)
+    value = document.value_at(path)
     if value is None:
         return document.problem(path, "is missing", _EXAMPLES["kind"])
     meant = near(value, TARGET_KINDS) if isinstance(value, str) else None
@@ -253,4 +260,4 @@ def _as_written(value: object) -> str:
 
 
 def _listing(words: Iterable[str]) -> str:
-    return listed([f'"{word}"' for word in words])
+    return alternatives([f'"{word}"' for word in words])

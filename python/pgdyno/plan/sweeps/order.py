@@ -80,7 +80,7 @@ def in_order(
     return list(_randomise(_by_dataset(groups, data_at), repeats, chance))
 
 
-def controlled(targets: Sequence[str], points: Sequence[Point]) -> int:
+def controlled_blocks(targets: Sequence[str], points: Sequence[Point]) -> int:
     """Return the number of blocks of a repeat that a control adds a trial to: those with an arm to compare."""
     return sum(len(group) > 1 for group in _groups(targets, points))
 

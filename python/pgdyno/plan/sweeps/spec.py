@@ -83,7 +83,7 @@ GROUPS = ("settings", SESSION, "variables", "group")
 Place = tuple[str | int, ...]
 
 
-def spread(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Place]]:
+def spread_keys(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Place]]:
     """Normalize `table`, a sweep or a point: `"settings.a"` and `settings.a` become `settings = { a = … }`.
 
     Names may contain dots (`settings.auto_explain.log_min_duration`). Also returns the paths that occur in two forms;
@@ -92,7 +92,7 @@ def spread(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Place]]:
     flat: dict[str, Any] = {}
     twice: list[Place] = []
     for key, value in table.items():
-        place = moved((key,))
+        place = place_after_spread((key,))
         if place == (key,) and not (key in GROUPS and isinstance(value, Mapping)):
             flat[key] = value
             continue
@@ -104,8 +104,8 @@ def spread(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Place]]:
     return flat, twice
 
 
-def moved(place: Place) -> Place:
-    """Return the path after `spread` of what was at `place` of a sweep or a point."""
+def place_after_spread(place: Place) -> Place:
+    """Return the path after `spread_keys` of what was at `place` of a sweep or a point."""
     if not place or not isinstance(place[0], str):
         return place
     group, dot, name = place[0].partition(".")
@@ -129,7 +129,7 @@ def leaves(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _spread(value: object) -> object:
-    return spread(value)[0] if isinstance(value, Mapping) else value
+    return spread_keys(value)[0] if isinstance(value, Mapping) else value
 
 
 # ---- items ----

@@ -225,7 +225,7 @@ def _fit_time(plan: Plan, room: Room) -> Plan | None:
     low, high = 1, len(points) - 1
     while low <= high:
         count = (low + high) // 2
-        kept = thinned(plan, count)
+        kept = thin_points(plan, count)
         fitted = _with_duration(plan, kept, few, room)
         if fitted is None:
             high = count - 1
@@ -340,13 +340,13 @@ def _least_s(plan: Plan, room: Room) -> float:
 
 def _fewest_points(plan: Plan) -> list[Point]:
     if not _compares(plan):
-        return thinned(plan, 1)
+        return thin_points(plan, 1)
     points = plan.points()
     counts = range(1, len(points) + 1)
-    return next((kept for count in counts if compares_arms(plan, kept := thinned(plan, count))), points)
+    return next((kept for count in counts if compares_arms(plan, kept := thin_points(plan, count))), points)
 
 
-def thinned(plan: Plan, count: int) -> list[Point]:
+def thin_points(plan: Plan, count: int) -> list[Point]:
     """Select at most `count` points of `plan`; prefers arms to client counts where the default would leave one arm."""
     points = plan.points()
     kept = thin(points, count)

@@ -15,7 +15,7 @@ from pgdyno.plan.kinds import WORKLOAD_KINDS
 from pgdyno.plan.model import Plan, SearchSpec
 from pgdyno.plan.optional_sections import share_of
 from pgdyno.plan.scenario.loads import loads_of, steps_s
-from pgdyno.plan.sweeps.order import controlled
+from pgdyno.plan.sweeps.order import controlled_blocks
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
 from pgdyno.registry import WORKLOADS
@@ -165,7 +165,7 @@ def trial_count(plan: Plan, points: Sequence[Point]) -> int:
 def _arms(plan: Plan, points: Sequence[Point]) -> float:
     """Return the trials of a repeat for each of `points`, on average: one of each target, and those of the control."""
     targets = list(plan.target)
-    return len(targets) + (controlled(targets, points) / len(points) if plan.trial.control and points else 0)
+    return len(targets) + (controlled_blocks(targets, points) / len(points) if plan.trial.control and points else 0)
 
 
 def servers(plan: Plan) -> int:

@@ -20,8 +20,8 @@ from pgdyno.report.answers.comparison import (
     cause_lines,
     comparison_sentence,
     confounded_line,
+    next_step,
     point_counts,
-    settling,
 )
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
@@ -38,11 +38,11 @@ from pgdyno.report.answers.loads.rates import (
     has_kept_up,
     has_rates,
     kept_up,
+    rate_answers,
     rate_table,
     rated_points,
     rates_text,
     served_share,
-    unserved,
 )
 from pgdyno.report.answers.noise import noise_grade, noise_json
 from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
@@ -53,7 +53,7 @@ from pgdyno.report.costs import curve_price
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.run_notes import search_lines
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, listed, ngettext, sentence, translated
+from pgdyno.report.translation import enumeration, gettext, ngettext, sentence, translate
 
 MOST_OTHERS = 8
 """Comparisons to show besides the chief one."""
@@ -111,7 +111,7 @@ def answer(of: Digest, extras: Extras) -> Answer:
     """The answer of a run, or of several that are compared."""
     said = _with_promises(_with_events(_answer(of, extras), of), of, judged_promises(of, extras))
     said = replace(said, details=(*said.details, *connect_lines(of)))
-    return replace(said, invalid=tuple(translated(each.translatable_message) for each in refusing(extras)))
+    return replace(said, invalid=tuple(translate(each.translatable_message) for each in refusing_findings(extras)))
 
 
 def _with_events(said: Answer, of: Digest) -> Answer:
@@ -138,7 +138,7 @@ def _with_promises(said: Answer, of: Digest, judged: Sequence[Judgement]) -> Ans
     return replace(said, text=text, details=(*lines, *said.details), promises=tuple(judged))
 
 
-def refusing(extras: Extras) -> list[Finding]:
+def refusing_findings(extras: Extras) -> list[Finding]:
     """Return the findings that make an answer void."""
     whole, single = of_single_trials(extras.findings or ())
     return [each for each in (*whole, *([] if extras.left_out else single)) if each.checked]
@@ -191,7 +191,7 @@ def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
     if rates is not None:
         failures = failure_lines(of)
         first, *details = [*failures, rates] if fails_much(of) else [rates, *failures]
-        return Answer(first, Kind.RATES, (*details, *unserved(of)), table)
+        return Answer(first, Kind.RATES, (*details, *rate_answers(of)), table)
     price = _million(of.best, extras) if of.best is not None else None
     text = _with_price(peaks_text(of), extras, price)
     return Answer(text, Kind.PEAK, (*edges(of), *spread(of)))
@@ -205,7 +205,7 @@ def _comparison_answer(of: Digest, extras: Extras) -> Answer:
     text = comparison_sentence(chief)
     if _verdict(chief) is not Verdict.INCONCLUSIVE:
         text = _priced_arms(text, of, chief, extras)
-    settle = settling(chief)
+    settle = next_step(chief)
     confounded = confounded_line(chief)
     details = [*cause_lines(chief), *([confounded] if confounded else []), *_left_out(of, extras)]
     details += [*point_counts(chief), *([settle] if settle else []), *failure_lines(of), *kept_up(of)]
@@ -216,7 +216,7 @@ def _comparison_answer(of: Digest, extras: Extras) -> Answer:
         details.append(gettext("and {count} more", count=len(told) - MOST_OTHERS))
     without = [each.other for each in others if not _has_interval(each)]
     if without:
-        details.append(gettext("{arms}: too few finished trials for an interval", arms=listed(without)))
+        details.append(gettext("{arms}: too few finished trials for an interval", arms=enumeration(without)))
     return Answer(text, Kind.COMPARISON, (*details, *search_lines(of.manifest)), chief=chief)
 
 
@@ -262,9 +262,9 @@ def _incomparable_reason(of: Digest, extras: Extras) -> str | None:
             "Nothing to compare: {arms} has no finished trial",
             "Nothing to compare: {arms} have no finished trial",
             len(without),
-            arms=listed(without),
+            arms=enumeration(without),
         )
-    return gettext("Nothing to compare: {arms} have no point in common", arms=listed(every))
+    return gettext("Nothing to compare: {arms} have no point in common", arms=enumeration(every))
 
 
 def _with_price(text: str, extras: Extras, price: str | None) -> str:
@@ -302,7 +302,7 @@ def _arm_price(of: Digest, arm: str, extras: Extras) -> str | None:
 
 def _million(curve: ScalingCurve, extras: Extras) -> str | None:
     price = curve_price(curve, extras.prices)
-    return numbers.rounded(price.per_million) if price is not None else None
+    return numbers.round_text(price.per_million) if price is not None else None
 
 
 # ---- no finished trial ----
@@ -327,7 +327,9 @@ def answer_json(of: Digest, extras: Extras) -> dict[str, Any]:
         "text": sentence(said.text),
         "details": [sentence(each) for each in said.details],
         "valid": said.kind not in (Kind.NOTHING, Kind.INCOMPARABLE) and not said.invalid,
-        "invalid": [{"rule": each.rule, "trials": each.trials, "message": each.message} for each in refusing(extras)],
+        "invalid": [
+            {"rule": each.rule, "trials": each.trials, "message": each.message} for each in refusing_findings(extras)
+        ],
         "left_out": sorted(extras.left_out),
         "verdict": chief.chief.verdict.value if chief is not None and chief.chief is not None else None,
         "comparisons": [comparison_json(each) for each in ([chief, *others] if chief is not None else [])],

@@ -12,8 +12,8 @@ from pgdyno.audit.causes import NO_CAUSE
 from pgdyno.report import numbers
 from pgdyno.report.table import Table
 from pgdyno.report.terminal.text_drawing import printable
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed, ngettext, translated
-from pgdyno.units import counted
+from pgdyno.report.translation import enumeration, gettext, gettext_each, gettext_noop, ngettext, translate
+from pgdyno.units import quantity
 
 UNSETTLED_SHOWN = 5
 MOST_PERCENT = 10_000
@@ -37,7 +37,7 @@ def comparison_sentence(of: Comparison) -> str:
     verdict = gettext(_VERDICTS[chief.verdict], delta=percent(of.delta, plus=False), **values)
     change = percent(chief.change)
     level = _level(chief.interval)
-    over = gettext("at {point}", point=printable(translated(chief.label)))
+    over = gettext("at {point}", point=printable(translate(chief.label)))
     if len(of.judged) > 1:
         over = gettext("over {count} points", count=len(of.judged))
     pairs = ngettext("{count:,} pair", "{count:,} pairs", chief.pairs)
@@ -59,7 +59,9 @@ def comparison_sentence(of: Comparison) -> str:
     if stopped is not None:
         said = gettext("{sentence}; {further}", sentence=said, further=stopped)
     if of.brought:
-        brought = gettext("{other} also brings {defaults}", other=values["other"], defaults=listed(list(of.brought)))
+        brought = gettext(
+            "{other} also brings {defaults}", other=values["other"], defaults=enumeration(list(of.brought))
+        )
         said = gettext("{sentence}; {further}", sentence=said, further=brought)
     control = None if of.control is None or of.unequal_control is not None else of.control.chief
     if control is not None and control.interval is not None:
@@ -81,7 +83,7 @@ def group_sentence(of: Comparison, point: PointComparison) -> str:
     base, other = (_append_value(key, value) for value in (of.base, of.other))
     values = {"group": printable(point.group or ""), "other": other, "base": base, "metric": gettext(of.metric.words)}
     verdict = gettext(_BESIDE[point.verdict], delta=percent(of.delta, plus=False), **values)
-    said = numbers.ms if of.metric.is_latency else numbers.rounded
+    said = numbers.ms if of.metric.is_latency else numbers.round_text
     return gettext(
         "{verdict}: {low} to {high} {unit}, {change} ({interval}), {pairs}",
         verdict=verdict,
@@ -132,7 +134,7 @@ def stopping_line(of: Comparison) -> str | None:
     if rule is None or not of.paired or not of.judged:
         return None
     counts = sorted(point.pairs for point in of.judged)
-    span = f"{counts[0]:,}" if counts[0] == counts[-1] else numbers.between(f"{counts[0]:,}", f"{counts[-1]:,}")
+    span = f"{counts[0]:,}" if counts[0] == counts[-1] else numbers.range_text(f"{counts[0]:,}", f"{counts[-1]:,}")
     values = {"span": span, "most": f"{rule.most:,}"}
     if rule.ended == "decided":
         return gettext("stopped after {span} of at most {most} repeats: decided", **values)
@@ -145,7 +147,9 @@ def confounded_line(of: Comparison) -> str | None:
     """Return the line before the sentence if the control is unequal, or there are confounders; otherwise None."""
     lines = [] if of.unequal_control is None else [control_line(of, of.unequal_control)]
     if of.confounders:
-        lines.append(gettext("Confounded by {causes}: the difference may be caused by that", causes=confounding(of)))
+        lines.append(
+            gettext("Confounded by {causes}: the difference may be caused by that", causes=confounder_topics(of))
+        )
     return ". ".join(lines) or None
 
 
@@ -159,20 +163,20 @@ def control_line(of: Comparison, unequal: PointComparison) -> str:
         change=percent(unequal.change),
         interval=_level(unequal.interval),
         metric=gettext(of.metric.words),
-        point=printable(translated(unequal.label)),
+        point=printable(translate(unequal.label)),
     )
 
 
 def cause_lines(of: Comparison) -> list[str]:
     """Return a line for each cause of the difference that the run shows, or one that it shows none."""
     if of.causes == (NO_CAUSE,):
-        return [translated(NO_CAUSE)]
-    return [gettext("May explain it: {cause}", cause=printable(translated(each))) for each in of.causes]
+        return [translate(NO_CAUSE)]
+    return [gettext("May explain it: {cause}", cause=printable(translate(each))) for each in of.causes]
 
 
-def confounding(of: Comparison) -> str:
+def confounder_topics(of: Comparison) -> str:
     """Name the confounders, each once."""
-    return listed([gettext(each) for each in dict.fromkeys(each.topic for each in of.confounders)])
+    return enumeration([gettext(each) for each in dict.fromkeys(each.topic for each in of.confounders)])
 
 
 # topics of confounders that are not names of settings: only translated here, so that the catalogue has them
@@ -234,7 +238,7 @@ def low_to_high(interval: Interval) -> str:
 
 
 def _percent_range(low: float, high: float, *, plus: bool = False) -> str:
-    return numbers.between(percent(low, plus=plus).removesuffix(" %"), percent(high, plus=plus))
+    return numbers.range_text(percent(low, plus=plus).removesuffix(" %"), percent(high, plus=plus))
 
 
 def point_counts(of: Comparison) -> list[str]:
@@ -255,7 +259,7 @@ def point_counts(of: Comparison) -> list[str]:
 def _unsettled_words(of: Comparison) -> list[str]:
     unsettled = [point for point in of.judged if point.verdict is Verdict.INCONCLUSIVE]
     lines = [
-        f"{printable(str(point.label))}: no verdict: {printable(translated(point.reason))}"
+        f"{printable(str(point.label))}: no verdict: {printable(translate(point.reason))}"
         for point in of.points
         if point.reason
     ]
@@ -266,14 +270,14 @@ def _unsettled_words(of: Comparison) -> list[str]:
         needed = new_run_words(point, point.new_run_pairs, point.new_run_instances, paired=of.paired)
         lines.append(f"{printable(str(point.label))}: {could}{needed}")
     if len(unsettled) > UNSETTLED_SHOWN:
-        lines.append(f"and {counted(len(unsettled) - UNSETTLED_SHOWN, 'more inconclusive point')}")
+        lines.append(f"and {quantity(len(unsettled) - UNSETTLED_SHOWN, 'more inconclusive point')}")
     return lines
 
 
 def new_run_words(point: PointComparison, pairs: int | None, instances: int | None, *, paired: bool) -> str:
     """Describe the new run that would reach a verdict: adding pairs to the present ones is not valid."""
     if point.interval is None:
-        return translated(few_pairs((), paired=paired))
+        return translate(few_pairs((), paired=paired))
     if point.instances > 1 and instances is None:
         return gettext(
             "even a new run with 1,000 instances might not reach a verdict: the instances vary too much to tell the "
@@ -306,7 +310,7 @@ def new_run_words(point: PointComparison, pairs: int | None, instances: int | No
     )
 
 
-def settling(of: Comparison) -> str:
+def next_step(of: Comparison) -> str:
     """Return how to reach a verdict on an inconclusive comparison; empty if there is one."""
     chief = of.chief
     if chief is None or chief.interval is None:

@@ -65,8 +65,8 @@ def growth(of: LongTrial) -> str:
     dead = math.fsum(each.dead_rows for each in of.tables)
     text = gettext(
         "tables and indexes grew by {grown} MB to {size} MB, {dead} dead rows at the end",
-        grown=numbers.rounded(grown / 1e6),
-        size=numbers.rounded(size / 1e6),
+        grown=numbers.round_text(grown / 1e6),
+        size=numbers.round_text(size / 1e6),
         dead=f"{dead:,.0f}",
     )
     worst = max(of.tables, key=lambda each: (each.dead_rows, -each.live_rows))

@@ -9,7 +9,7 @@ from pgdyno.analyse.gate import Gate, GatePoint, GateVerdict
 from pgdyno.messages import Message
 from pgdyno.report.answers.comparison import (
     comparison_sentence,
-    confounding,
+    confounder_topics,
     control_line,
     low_to_high,
     new_run_words,
@@ -187,7 +187,7 @@ def _picture(of: Gate) -> list[str]:
     rows = [(str(point.compared.label), point.compared.interval) for point in of.points]
     rows += [(f"{point.label}: control", point.interval) for point in control]
     rows = [(printable(label).replace("`", "'"), interval) for label, interval in rows if interval is not None]
-    forest = Forest.of([interval for _, interval in rows if interval is not None], math.log1p(of.limit))
+    forest = Forest.for_intervals([interval for _, interval in rows if interval is not None], math.log1p(of.limit))
     width = max((len(label) for label, _ in rows), default=0)
     drawn = [f"{label:{width}}  {forest.line(interval, PICTURE)}".rstrip() for label, interval in rows]
     side = "left" if of.comparison.metric.sign > 0 else "right"
@@ -214,7 +214,7 @@ def gate_verdict_words(of: Gate, required: Required | None = None) -> str:
 
 
 def _confounder_words(of: Gate) -> str:
-    return f"; confounded by {confounding(of.comparison)}" if of.comparison.confounders else ""
+    return f"; confounded by {confounder_topics(of.comparison)}" if of.comparison.confounders else ""
 
 
 def gate_words(of: Gate, point: GatePoint) -> str:

@@ -102,15 +102,15 @@ def _row(point: str, seen: ProbeAverages) -> tuple[str, ...]:
     if seen.waits:
         kind, wait, sessions = seen.waits[0]
         top = f"{kind}:{wait}" if wait else kind
-        top += f" {numbers.rounded(sessions, 2)}"
+        top += f" {numbers.round_text(sessions, 2)}"
     word = limit_of(seen).word
     return (
         point,
         NOTHING if word in (gettext(NOTHING_ALONE), gettext(NOT_KNOWN)) else word,
         top,
         *(NOTHING if share is None else f"{share * 100:.0f}" for share in (seen.cpu, seen.steal)),
-        numbers.rounded(sum(each for _, _, each in seen.waits), 2) if seen.waits else NOTHING,
-        numbers.known(seen.wal_bytes_per_s, 1e6),
+        numbers.round_text(sum(each for _, _, each in seen.waits), 2) if seen.waits else NOTHING,
+        numbers.round_or_dash(seen.wal_bytes_per_s, 1e6),
         NOTHING if seen.disk_utilisation is None else f"{seen.disk_utilisation * 100:.0f}",
     )
 

@@ -8,7 +8,7 @@ from pgdyno.analyse.summary import KNEE_NOT_DETERMINED, PEAK_AT_EDGE, PointSumma
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
 from pgdyno.report.sentences import interval, peak_range
-from pgdyno.report.translation import gettext, translated
+from pgdyno.report.translation import gettext, translate
 
 MOST_NAMED = 9
 
@@ -70,7 +70,7 @@ def edges(of: Digest) -> Iterator[str]:
     for curve in of.curves:
         for warning in curve.warnings:
             if warning.id == PEAK_AT_EDGE:
-                said = translated(warning)
+                said = translate(warning)
                 yield said if len(of.named) == 1 else f"{of.named[curve.series].name}: {said}"
 
 
@@ -82,7 +82,7 @@ def _knee(of: Digest) -> Iterator[str]:
             clients = numbers.clients(curve.knee.clients)
             yield gettext("the knee is at {clients}, the fewest shown to reach 95 % of the peak", clients=clients)
         else:
-            yield from (translated(each) for each in curve.warnings if each == KNEE_NOT_DETERMINED)
+            yield from (translate(each) for each in curve.warnings if each == KNEE_NOT_DETERMINED)
 
 
 def spread(of: Digest) -> Iterator[str]:
@@ -111,5 +111,5 @@ def spread(of: Digest) -> Iterator[str]:
         "noise: the trials there lie between {low} and {high}, {percent} % apart",
         low=low_text,
         high=high_text,
-        percent=numbers.rounded(100 * (high - low) / found[0].tps.mean, 2) if found[0].tps.mean > 0 else 0,
+        percent=numbers.round_text(100 * (high - low) / found[0].tps.mean, 2) if found[0].tps.mean > 0 else 0,
     )

@@ -23,7 +23,7 @@ from pgdyno.records.promise import OF_FOLLOWERS, Promise, parse_promise
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed
+from pgdyno.report.translation import enumeration, gettext, gettext_each, gettext_noop
 from pgdyno.store.run_union import RunUnion
 
 MOST_LINES = 8
@@ -180,7 +180,9 @@ def promises_text(judged: Sequence[Judgement], of: Digest) -> str:
     if len(judged) == 1:
         return promise_line(judged[0], of)
     counts = [(each, sum(one.verdict is each for one in judged)) for each in reversed(Verdict)]
-    return gettext("Promises: {parts}", parts=listed([f"{count} {gettext(each)}" for each, count in counts if count]))
+    return gettext(
+        "Promises: {parts}", parts=enumeration([f"{count} {gettext(each)}" for each, count in counts if count])
+    )
 
 
 def promise_lines(judged: Sequence[Judgement], of: Digest) -> Iterator[str]:
@@ -204,11 +206,11 @@ def _about(of: Judgement) -> Iterator[str]:
     if of.figure is None:
         yield gettext("a trial has no such figure") if of.trials else gettext("no trial finished")
         return
-    yield numbers.rounded(of.figure * _unit(of.promise)[0]) + _unit(of.promise)[1]
+    yield numbers.round_text(of.figure * _unit(of.promise)[0]) + _unit(of.promise)[1]
     if of.ends is not None and of.ends[0] < of.ends[1]:
         yield _interval(of)
     if of.served is not None:
-        yield gettext("{share} % of the rate served", share=numbers.rounded(100 * of.served))
+        yield gettext("{share} % of the rate served", share=numbers.round_text(100 * of.served))
     if of.verdict is Verdict.UNKNOWN and of.trials < ENOUGH:
         yield gettext("{trials}: use repeats = {enough}", trials=numbers.trials(of.trials), enough=ENOUGH)
     elif of.needed is not None:
@@ -218,7 +220,7 @@ def _about(of: Judgement) -> Iterator[str]:
 def _interval(of: Judgement) -> str:
     if of.ends is None:
         return numbers.NOTHING
-    return numbers.between(*numbers.distinct_texts(*(end * _unit(of.promise)[0] for end in of.ends)))
+    return numbers.range_text(*numbers.distinct_texts(*(end * _unit(of.promise)[0] for end in of.ends)))
 
 
 def _unit(of: Promise) -> tuple[float, str]:
@@ -236,7 +238,7 @@ def promise_table(judged: Sequence[Judgement], of: Digest) -> Table | None:
             each.promise.words,
             of.point_name(each.point),
             gettext(each.verdict),
-            numbers.NOTHING if each.figure is None else numbers.rounded(each.figure * _unit(each.promise)[0]),
+            numbers.NOTHING if each.figure is None else numbers.round_text(each.figure * _unit(each.promise)[0]),
             _interval(each),
             f"{each.trials:,}",
         )

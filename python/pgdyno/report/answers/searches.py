@@ -4,12 +4,12 @@ from pgdyno.records import ConfirmedDifference, Manifest, SearchRecord, SettingL
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.table import Table
-from pgdyno.report.translation import capital, gettext, gettext_each, gettext_noop, translated
+from pgdyno.report.translation import capital, gettext, gettext_each, gettext_noop, translate
 
 
 def cheapest_text(found: SearchRecord) -> tuple[str, tuple[str, ...]]:
     """Return the answer in one sentence, and what else the search found."""
-    text, *others = (translated(each.message) for each in found.messages)
+    text, *others = (translate(each.message) for each in found.messages)
     return f"{capital(text)} ({numbers.trials(found.trials)})", tuple(others)
 
 
@@ -34,15 +34,15 @@ def _row(of: TargetVerdict) -> tuple[str, ...]:
         "unmeasured": gettext("not measured"),
         "untried": gettext("not tried"),
     }
-    cells = of.target, verdicts.get(of.verdict, of.verdict), numbers.rounded(of.price)
+    cells = of.target, verdicts.get(of.verdict, of.verdict), numbers.round_text(of.price)
     if of.latency_ns is None or of.latency_low_ns is None or of.latency_high_ns is None or of.limit_ns is None:
         return (*cells, *(numbers.NOTHING,) * 3)
     # the end of the interval that is nearer to the limit; none if the limit is within it
     ends_ns = of.latency_high_ns, of.latency_low_ns
     margins = [1 - end / of.limit_ns for end in ends_ns]
     outside = margins[0] if margins[0] > 0 else margins[1] if margins[1] < 0 else None
-    interval = numbers.between(numbers.ms(of.latency_low_ns), numbers.ms(of.latency_high_ns))
-    margin = numbers.NOTHING if outside is None else numbers.rounded(100 * outside, 2)
+    interval = numbers.range_text(numbers.ms(of.latency_low_ns), numbers.ms(of.latency_high_ns))
+    margin = numbers.NOTHING if outside is None else numbers.round_text(100 * outside, 2)
     return (*cells, numbers.ms(of.latency_ns), interval, margin)
 
 
@@ -73,7 +73,7 @@ def confirmed_title(found: SearchRecord) -> str:
 
 def settings_text(found: SearchRecord) -> tuple[str, tuple[str, ...]]:
     """Return the answer in one sentence, and what else the search found."""
-    text, *others = (translated(each.message) for each in found.messages)
+    text, *others = (translate(each.message) for each in found.messages)
     if found.settings:
         others.append(_file_text(found))
     return f"{capital(text)} ({numbers.trials(found.trials)})", tuple(others)
@@ -129,4 +129,4 @@ def _cells(of: ConfirmedDifference | None) -> tuple[str, str, str]:
     if of is None:
         return (numbers.NOTHING,) * 3
     ends = [percent(end).removesuffix(" %") for end in (of.low, of.high)]
-    return percent(of.change).removesuffix(" %"), numbers.between(*ends), f"{of.pairs:,}"
+    return percent(of.change).removesuffix(" %"), numbers.range_text(*ends), f"{of.pairs:,}"

@@ -18,7 +18,7 @@ MOST_COLUMNS = 4
 
 
 def _usual_cells(summary: Summary | None) -> Iterable[str]:
-    yield numbers.rounded(summary.tps) if summary is not None else numbers.NOTHING
+    yield numbers.round_text(summary.tps) if summary is not None else numbers.NOTHING
     latency = summary.latency_ns if summary is not None else None
     for figure in (latency.p50, latency.p99, latency.max) if latency is not None else (None,) * 3:
         yield numbers.ms(figure)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from pgdyno.report.charts.layout import Layout
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
-from pgdyno.report.charts.svg import Drawing, element, shortened, text
+from pgdyno.report.charts.svg import Drawing, element, shorten_end, text
 from pgdyno.report.translation import gettext
 
 ROW = 17.0
@@ -92,5 +92,5 @@ def _bar(name: str, frame: _Frame, x: float, y: float, width: float, *, compared
     ]
     if wide >= NARROWEST_LABEL:
         label = name[: int(wide / _NARROW_CHARACTER)]
-        parts.append(text(x + 3, y + ROW - 5, shortened(label, wide - 6), "label"))
+        parts.append(text(x + 3, y + ROW - 5, shorten_end(label, wide - 6), "label"))
     return element("g", *parts)

@@ -26,7 +26,7 @@ def history_chart(of: History, metric: Metric, title: str, layout: Layout) -> Dr
     y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.6g}", heading)
     n_title(drawing, [len(figures)], gettext_noop("n = {count} runs"), heading)
     for at, (point, figure) in enumerate(zip(of.points, figures, strict=True)):
-        shown = numbers.rounded(figure)
+        shown = numbers.round_text(figure)
         hint = f"{point.run}: {shown}, {point.started_at:%Y-%m-%d %H:%M} UTC, {numbers.trials(point.trials)}"
         drawing.add(element("circle", element("title", hint), cx=x(at), cy=y(figure), r=3.0, class_="f0"))
     _levels(drawing, of, figures, x, y, box)

@@ -21,12 +21,12 @@ from pgdyno.report.charts.svg import (
     in_lines,
     line,
     path,
-    shortened,
+    shorten_end,
     text,
     text_width,
     told_apart,
 )
-from pgdyno.report.translation import gettext, gettext_noop, ngettext, translated
+from pgdyno.report.translation import gettext, gettext_noop, ngettext, translate
 
 ROW = 26.0
 MOST_ROWS = 60
@@ -59,7 +59,7 @@ def confirmed_chart(found: ConfirmedDifference, metric: str, look: Look, title: 
     """Draw the pairs that confirm the result of a search for settings in one row; `metric` is its goal in words."""
     base, other = gettext("starting configuration"), gettext("found")
     change = percent(found.change)
-    words = f"{change} ({numbers.between(percent(found.low).removesuffix(' %'), percent(found.high))})"
+    words = f"{change} ({numbers.range_text(percent(found.low).removesuffix(' %'), percent(found.high))})"
     said = f"{change}, {gettext(found.verdict)}"
     description = gettext(
         "Change of {other} vs {base} by point, with intervals. {parts}.", other=other, base=base, parts=said
@@ -73,7 +73,7 @@ def confirmed_chart(found: ConfirmedDifference, metric: str, look: Look, title: 
 
 
 def _row_of(point: PointComparison) -> _Row:
-    label, interval = translated(point.label), point.interval
+    label, interval = translate(point.label), point.interval
     if interval is None:
         return _Row(label, point.pairs, "", "", None)
     words = f"{percent(point.change)} ({low_to_high(interval)})"
@@ -85,7 +85,7 @@ def _forest(drawing: Drawing, rows: Sequence[_Row], delta: float, unit: str, loo
     narrow = layout is Layout.NARROW
     most = layout.width * (0.3 if narrow else 0.36)
     labels = told_apart([row.label for row in rows if not row.is_overall], most - 10)
-    labels += [shortened(row.label, most - 10) for row in rows if row.is_overall]
+    labels += [shorten_end(row.label, most - 10) for row in rows if row.is_overall]
     left = min(max((text_width(label) for label in labels), default=60.0) + 18, most)
     right = layout.width - (12 if narrow else 250)
     low, high = _ends(rows, delta)
@@ -151,7 +151,7 @@ def _ticks(low: float, high: float, wanted: int) -> list[float]:
 
 def _description(of: Comparison) -> str:
     parts = [
-        f"{translated(point.label)}: {percent(point.change)}, {gettext(point.verdict.value)}"
+        f"{translate(point.label)}: {percent(point.change)}, {gettext(point.verdict.value)}"
         for point in of.points[:12]
         if point.interval is not None
     ]

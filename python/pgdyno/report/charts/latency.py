@@ -128,7 +128,7 @@ def _draw(drawing: Drawing, each: _Line, look: Look, x: Scale, y: Scale, name: s
     drawing.add(path(places, look.line))
     radius = 4.0 if len(places) <= 30 else 2.5
     for (clients, value), (at_x, at_y) in zip(each.points, places, strict=True):
-        tooltip = f"{name}, {numbers.clients(clients)}: {numbers.rounded(value)} ms"
+        tooltip = f"{name}, {numbers.clients(clients)}: {numbers.round_text(value)} ms"
         drawing.add(marker(at_x, at_y, look, tooltip, radius))
 
 
@@ -138,8 +138,8 @@ def _description(lines: Mapping[str, Sequence[_Line]]) -> str:
             "{percentile} of {name} from {low} to {high} ms",
             percentile=name,
             name=each.name,
-            low=numbers.rounded(each.points[0][1]),
-            high=numbers.rounded(each.points[-1][1]),
+            low=numbers.round_text(each.points[0][1]),
+            high=numbers.round_text(each.points[-1][1]),
         )
         for name, group in lines.items()
         for each in group
@@ -185,7 +185,7 @@ def spectrum_chart(lines: Sequence[SpectrumLine], title: str, layout: Layout) ->
     for each, name, curve in zip(lines, names, curves, strict=True):
         places = [(x(min(axis, end)), y(value)) for axis, value in curve]
         drawing.add(path(places, each.look.line))
-        largest = gettext("{name}: largest {ms} ms", name=each.name, ms=numbers.rounded(curve[-1][1]))
+        largest = gettext("{name}: largest {ms} ms", name=each.name, ms=numbers.round_text(curve[-1][1]))
         ends.append(LineEnd(*places[-1], each.look, name, largest))
     name_ends(drawing, ends, box, room)
     return drawing

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pgdyno.report.charts.svg import Drawing, Scale, line, text, text_width
-from pgdyno.report.numbers import between, short
+from pgdyno.report.numbers import range_text, short
 from pgdyno.report.translation import gettext
 
 
@@ -97,6 +97,6 @@ def n_title(drawing: Drawing, counts: Sequence[int], told: str, left_title: str)
 def n_text(counts: Sequence[int], told: str, room: float) -> str:
     """Return the text for n that fits; for one of them, only n."""
     low, high = (short(each) if each >= SHORTENED_FROM else f"{each}" for each in (min(counts), max(counts)))
-    count = low if low == high else between(low, high)
+    count = low if low == high else range_text(low, high)
     whole = gettext(told, count=count)
     return whole if count != "1" and text_width(whole) <= room else gettext("n = {count}", count=count)

@@ -55,9 +55,8 @@ def loops_chart(lines: Sequence[LoopLine], title: str, layout: Layout) -> Drawin
         places = [(x(point.tps), y(max(point.p99_ms, LEAST_MS))) for point in each.points]
         drawing.add(path(places, each.look.line))
         for point, place in zip(each.points, places, strict=True):
-            hint = (
-                f"{each.name}, {point.told}: {numbers.rounded(point.tps)} tps, p99 {numbers.rounded(point.p99_ms)} ms"
-            )
+            tps, p99 = numbers.round_text(point.tps), numbers.round_text(point.p99_ms)
+            hint = f"{each.name}, {point.told}: {tps} tps, p99 {p99} ms"
             drawing.add(marker(*place, each.look, hint, 4.0))
         ends.append(LineEnd(*places[-1], each.look, name))
     name_ends(drawing, ends, box, room)
@@ -70,8 +69,8 @@ def _description(lines: Sequence[LoopLine]) -> str:
             "{percentile} of {name} from {low} to {high} ms",
             percentile="p99",
             name=each.name,
-            low=numbers.rounded(each.points[0].p99_ms),
-            high=numbers.rounded(each.points[-1].p99_ms),
+            low=numbers.round_text(each.points[0].p99_ms),
+            high=numbers.round_text(each.points[-1].p99_ms),
         )
         for each in lines
     ]

@@ -40,7 +40,7 @@ def operation_lines(of: Digest, found: Impact) -> list[OperationLine]:
         timeline = trial_timeline(of.run, trial.number, percentiles=found.is_rated)
         seconds = [
             ((each.from_s + each.to_s) / 2 - during.from_s, _value(each.p99_ns) if found.is_rated else each.tps)
-            for each in timeline.measured()
+            for each in timeline.measured_seconds()
         ]
         places = [(at, value) for at, value in seconds if value is not None]
         if len(places) > 1:
@@ -98,6 +98,6 @@ def _description(lines: Sequence[OperationLine]) -> str:
     for is_control, name in ((False, gettext("with it")), (True, gettext("without it"))):
         values = [value for each in lines if each.is_control is is_control for _, value in each.places]
         if values:
-            span = numbers.between(numbers.rounded(min(values)), numbers.rounded(max(values)))
+            span = numbers.range_text(numbers.round_text(min(values)), numbers.round_text(max(values)))
             parts.append(f"{name}: {span}")
     return gettext("Second by second before, during and after the operation. {parts}.", parts="; ".join(parts))

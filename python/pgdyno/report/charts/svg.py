@@ -57,7 +57,7 @@ def text_width(content: str) -> float:
     return FONT_SIZE * 1.08 * (0.62 * (len(content) - narrow - wide) + 0.33 * narrow + 0.95 * wide)
 
 
-def shortened(content: str, width: float) -> str:
+def shorten_end(content: str, width: float) -> str:
     """Return `content`, cut with an ellipsis to fit `width`."""
     if text_width(content) <= width:
         return content
@@ -67,7 +67,7 @@ def shortened(content: str, width: float) -> str:
     return kept.rstrip(" ,-") + "…"
 
 
-def squeezed(content: str, width: float) -> str:
+def shorten_middle(content: str, width: float) -> str:
     """Return `content`, cut in the middle: names of one run often differ at their ends."""
     if text_width(content) <= width:
         return content
@@ -78,7 +78,7 @@ def squeezed(content: str, width: float) -> str:
         if text_width(shown) <= width:
             return shown
         left_out += 1
-    return shortened(content, width)
+    return shorten_end(content, width)
 
 
 def told_apart(names: Sequence[str], width: float) -> list[str]:
@@ -88,7 +88,7 @@ def told_apart(names: Sequence[str], width: float) -> list[str]:
     """
     if any(text_width(name) > width for name in names):
         names = _without_shared(names)
-    return [squeezed(name, width) for name in names]
+    return [shorten_middle(name, width) for name in names]
 
 
 def _without_shared(names: Sequence[str]) -> Sequence[str]:
@@ -117,7 +117,7 @@ def in_lines(content: str, width: float) -> list[str]:
         if lines[-1] and text_width((lines[-1] + piece).rstrip()) > width:
             lines.append("")
         lines[-1] += piece
-    return [shortened(each.rstrip(), width) for each in lines]
+    return [shorten_end(each.rstrip(), width) for each in lines]
 
 
 @dataclass(slots=True)

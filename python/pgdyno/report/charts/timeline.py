@@ -17,7 +17,7 @@ from pgdyno.report.charts.svg import (
     linear_ticks,
     log_ticks,
     path,
-    shortened,
+    shorten_end,
     text,
     text_width,
     ticks_between,
@@ -44,9 +44,9 @@ class TrialStrip:
     def heading(self, width: float) -> str:
         """Return its name with its problem, shorter if there is little room."""
         if self.problem is None:
-            return shortened(self.name, width)
+            return shorten_end(self.name, width)
         whole = f"{self.name}: {self.problem}"
-        return whole if text_width(whole) <= width else shortened(f"{self.number} {self.problem}", width)
+        return whole if text_width(whole) <= width else shorten_end(f"{self.number} {self.problem}", width)
 
 
 def timeline_chart(
@@ -183,10 +183,10 @@ def _seconds_axis(drawing: Drawing, x: Scale, bottom: float, *, unit: bool) -> N
 def _description(strips: Sequence[TrialStrip]) -> str:
     parts = []
     for strip in strips:
-        measured = strip.timeline.measured()
+        measured = strip.timeline.measured_seconds()
         if measured:
             low, high = min(second.tps for second in measured), max(second.tps for second in measured)
-            parts.append(f"{strip.name}: {numbers.between(numbers.rounded(low), numbers.rounded(high))}")
+            parts.append(f"{strip.name}: {numbers.range_text(numbers.round_text(low), numbers.round_text(high))}")
         else:
             parts.append(gettext("{name}: nothing was measured", name=strip.name))
     return gettext("Transactions a second in each second of each trial. {parts}.", parts="; ".join(parts))

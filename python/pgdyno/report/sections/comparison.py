@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pgdyno.analyse.comparison import Comparison
-from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, settling
+from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, next_step
 from pgdyno.report.answers.searches import confirmed_search
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.figures.comparison import (
@@ -14,8 +14,8 @@ from pgdyno.report.sections.figures.comparison import (
     published_blocks,
     published_table,
 )
-from pgdyno.report.sections.section_blocks import Absence, Block, Folded, Heading, Items, Paragraph, marked
-from pgdyno.report.translation import gettext, gettext_noop, sentence, translated
+from pgdyno.report.sections.section_blocks import Absence, Block, Folded, Heading, Items, Paragraph, markup
+from pgdyno.report.translation import gettext, gettext_noop, sentence, translate
 
 
 def _blocks(draft: Draft) -> list[Block]:
@@ -26,7 +26,7 @@ def _blocks(draft: Draft) -> list[Block]:
     blocks: list[Block] = [block for each in draft.comparisons for block in _comparison(draft, each)]
     further = len(draft.extras.comparisons) - MOST_COMPARISONS
     if further > 0:
-        text = marked("{count} further comparisons: {command} has all.", count=further, command="pgdyno compare")
+        text = markup("{count} further comparisons: {command} has all.", count=further, command="pgdyno compare")
         blocks.append(Paragraph(text))
     data = asked_for(draft.of.manifest)
     published = published_table(draft.of, data) if data is not None else None
@@ -40,18 +40,18 @@ def _blocks(draft: Draft) -> list[Block]:
 
 def _comparison(draft: Draft, each: Compared) -> Iterator[Block]:
     yield Heading(comparison_sentence(each.of), look="said")
-    settle = settling(each.of)
+    settle = next_step(each.of)
     if settle:
         yield sentence(settle)
     yield from draft.elsewhere(each.figure)
     yield compared_table(each.of)
-    for warning in (*_confounder_words(each.of), *map(translated, each.of.warnings)):
+    for warning in (*_confounder_words(each.of), *map(translate, each.of.warnings)):
         yield Paragraph(sentence(warning))
 
 
 def _confounder_words(of: Comparison) -> list[str]:
     line = confounded_line(of)
-    return [] if line is None else [line, *(translated(each.message) for each in of.confounders)]
+    return [] if line is None else [line, *(translate(each.message) for each in of.confounders)]
 
 
 SECTION = Section("comparison", gettext_noop("Comparison"), _blocks)

@@ -10,7 +10,7 @@ from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.section_blocks import Absence, Block, Folded
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed
+from pgdyno.report.translation import enumeration, gettext, gettext_each, gettext_noop
 
 
 def _blocks(draft: Draft) -> list[Block]:
@@ -50,7 +50,7 @@ def _price_blocks(of: Digest, prices: PriceList, latency: Promise | None) -> Ite
     else:
         left = gettext(" The price list names no exclusions.")
     missing = dict.fromkeys(curve.target for curve in curves if curve.target not in prices.target)
-    lacks = gettext(" The price list has no target {names}.", names=listed([*missing])) if missing else ""
+    lacks = gettext(" The price list has no target {names}.", names=enumeration([*missing])) if missing else ""
     yield summary + left + lacks
     yield Table(caption, headings, tuple(map(_at_peak, curves)))
     limited = [curve for curve in curves if curve.price is not None and curve.capacity_name]
@@ -69,13 +69,13 @@ def _at_peak(curve: PricedCurve) -> tuple[str, ...]:
     if price is None:
         # no transaction succeeded, or the list lacks the target
         return (curve.name, *[numbers.NOTHING] * 5)
-    interval = numbers.between(numbers.rounded(price.per_million_low), numbers.rounded(price.per_million_high))
+    interval = numbers.range_text(numbers.round_text(price.per_million_low), numbers.round_text(price.per_million_high))
     return (
         curve.name,
         f"{price.total:,.2f}",
         numbers.estimate(curve.curve.peak.tps),
-        numbers.rounded(price.per_tps),
-        numbers.rounded(price.per_million),
+        numbers.round_text(price.per_tps),
+        numbers.round_text(price.per_million),
         numbers.NOTHING if curve.curve.peak.tps.half is None else interval,
     )
 
@@ -87,7 +87,11 @@ def _at_limit(curve: PricedCurve) -> tuple[str, ...]:
     where = [numbers.clients(point.clients)]
     where += [gettext("rate {rate}", rate=f"{point.rate:,.10g}")] if point.rate is not None else []
     where += [gettext("closed loop")] if curve.capacity.closed_loop else []
-    figures = (numbers.estimate(curve.capacity.tps), numbers.rounded(price.per_tps), numbers.rounded(price.per_million))
+    figures = (
+        numbers.estimate(curve.capacity.tps),
+        numbers.round_text(price.per_tps),
+        numbers.round_text(price.per_million),
+    )
     return (curve.capacity_name, gettext(", ").join(where), *figures)
 
 

@@ -16,7 +16,7 @@ from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.charts import page_figures
 from pgdyno.report.charts.page_figures import Figure
 from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.sections.figures.comparison import MOST_COMPARISONS, Compared, compared
+from pgdyno.report.sections.figures.comparison import MOST_COMPARISONS, Compared, comparison_figure
 from pgdyno.report.sections.figures.latency import loops_figure
 from pgdyno.report.sections.figures.validity import Validity, validity
 from pgdyno.report.sections.key_figures import BigNumber, noise_number, peak_numbers
@@ -78,7 +78,7 @@ class Draft:
     def comparisons(self) -> Sequence[Compared]:
         # the comparison in the answer comes first, and its forest plot is on the first screen
         ordered = sorted(self.extras.comparisons, key=lambda each: each is not self.said.chief)[:MOST_COMPARISONS]
-        return [compared(self.of, each, at) for at, each in enumerate(ordered)]
+        return [comparison_figure(self.of, each, at) for at, each in enumerate(ordered)]
 
     @cached_property
     def fits(self) -> Mapping[Series, UslFit | NotFitted]:

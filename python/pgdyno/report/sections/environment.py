@@ -9,7 +9,7 @@ from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, median_trial
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, gettext_each, translated
+from pgdyno.report.translation import gettext, gettext_each, translate
 from pgdyno.store.probe_queries import ProcessSum
 from pgdyno.units import format_size
 
@@ -44,10 +44,10 @@ def process_table(trial: int, sums: Sequence[ProcessSum]) -> Table:
     rows = tuple(
         (
             each.kind,
-            numbers.rounded(each.read_bytes / 1e6),
-            numbers.rounded(each.written_bytes / 1e6),
+            numbers.round_text(each.read_bytes / 1e6),
+            numbers.round_text(each.written_bytes / 1e6),
             f"{100 * (each.read_bytes + each.written_bytes) / total:.0f}",
-            numbers.rounded(each.cpu_us / 1e6),
+            numbers.round_text(each.cpu_us / 1e6),
         )
         for each in sums
         if each.read_bytes + each.written_bytes > 0 or each.cpu_us >= LEAST_CPU_US
@@ -135,13 +135,13 @@ def _cells(of: GeneratorHost) -> tuple[str, ...]:
         of.name,
         of.host,
         numbers.NOTHING if of.clients is None else f"{of.clients:,}",
-        numbers.known(of.tps),
-        numbers.known(None if of.cpu_us is None else sum(of.cpu_us.values()), 1e6, 2),
-        numbers.known(share, 1, 2),
-        numbers.known(of.ceiling_tps),
-        numbers.known(of.start_late_us, 1e3, 2),
-        f"{numbers.rounded(of.clock_ahead_us / 1e3, 2)} ± {numbers.rounded(of.clock_round_trip_us / 2e3, 2)}",
-        numbers.rounded(of.report_delay_us / 1e3, 2),
+        numbers.round_or_dash(of.tps),
+        numbers.round_or_dash(None if of.cpu_us is None else sum(of.cpu_us.values()), 1e6, 2),
+        numbers.round_or_dash(share, 1, 2),
+        numbers.round_or_dash(of.ceiling_tps),
+        numbers.round_or_dash(of.start_late_us, 1e3, 2),
+        f"{numbers.round_text(of.clock_ahead_us / 1e3, 2)} ± {numbers.round_text(of.clock_round_trip_us / 2e3, 2)}",
+        numbers.round_text(of.report_delay_us / 1e3, 2),
     )
 
 
@@ -182,7 +182,7 @@ def environment_table(differences: Sequence[Difference]) -> Table | None:
             each.field,
             gettext(each.severity.value),
             *(_shorten_checksum(each, value) or numbers.NOTHING for value in (each.a, each.b)),
-            translated(each.of_file or each.why),
+            translate(each.of_file or each.why),
         )
         for each in differences
     )

@@ -105,7 +105,7 @@ def profile_lines(profiles: Sequence[ArmProfile]) -> Iterator[str]:
             clients=numbers.clients(of.point.clients),
             hz=of.hz,
             event=gettext("{event}, without the kernel", event=event) if "u" in modifiers else event,
-            tps=numbers.rounded(of.tps),
+            tps=numbers.round_text(of.tps),
             change=percent(of.tps / of.tps_median - 1) if of.tps_median > 0 else numbers.NOTHING,
         )
         if of.unresolved > MOSTLY * of.samples:
@@ -113,7 +113,7 @@ def profile_lines(profiles: Sequence[ArmProfile]) -> Iterator[str]:
                 "{name}: {share} % of the samples are in functions without symbols, counted by file; the server's "
                 "debug symbols show them",
                 name=each.name,
-                share=numbers.rounded(100 * of.unresolved / of.samples, 2),
+                share=numbers.round_text(100 * of.unresolved / of.samples, 2),
             )
 
 

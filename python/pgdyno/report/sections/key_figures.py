@@ -106,7 +106,7 @@ def _price(curve: ScalingCurve, prices: PriceList | None) -> list[BigNumber]:
         span=numbers.span_of_years(prices.years),
         date=prices.date.isoformat(),
     )
-    return [BigNumber(gettext("price of a million"), numbers.rounded(price.per_million), prices.currency, about)]
+    return [BigNumber(gettext("price of a million"), numbers.round_text(price.per_million), prices.currency, about)]
 
 
 def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
@@ -116,7 +116,7 @@ def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
     found, pooler = limit_of(extras.limits.get(trial.number)), trial.probe.pooler if trial.probe is not None else None
     if pooler is None or not pooler.is_exhausted or found.word == "CPU":
         return found
-    about = gettext("clients that wait for a session: {count}", count=numbers.rounded(pooler.clients_waiting or 0.0))
+    about = gettext("clients that wait for a session: {count}", count=numbers.round_text(pooler.clients_waiting or 0.0))
     return Limit(gettext("pool of {size}", size=pooler.pool), about)
 
 
@@ -139,7 +139,7 @@ def peaks_table(of: Digest, extras: Extras) -> Table:
                 _share(point, curve) if point is not None else numbers.NOTHING,
                 numbers.ms(p99),
                 numbers.ms(latency.p99 if latency is not None else None),
-                *([numbers.rounded(price.per_million) if price else numbers.NOTHING] if extras.prices else []),
+                *([numbers.round_text(price.per_million) if price else numbers.NOTHING] if extras.prices else []),
                 numbers.format_count(sum_of_known([each.summary.losses.errors for each in curve.points])),
             )
         )

@@ -12,7 +12,7 @@ from pgdyno.report.report_content import Digest
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.section_blocks import Block, Folded
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, gettext_noop, listed, ngettext, sentence, sentence_space, translated
+from pgdyno.report.translation import enumeration, gettext, gettext_noop, ngettext, sentence, sentence_space, translate
 from pgdyno.store.probe_queries import ProbeAverages
 
 MOST_CLASSES = 15
@@ -81,7 +81,7 @@ def _sentences(of: OwnLoad) -> Iterator[str]:
     if of.summary.replay is not None:
         yield from _replay_words(of.summary.replay)
         if of.summary.replay.disagreed:
-            yield from map(translated, disagreement_causes(of.likeness, of.summary))
+            yield from map(translate, disagreement_causes(of.likeness, of.summary))
 
 
 def _agreement(of: ReplayFigures, share: float, least: float) -> str:
@@ -102,7 +102,7 @@ def _agreement(of: ReplayFigures, share: float, least: float) -> str:
 
 
 def _shares(of: Likeness) -> str:
-    points = numbers.rounded(100 * of.largest_difference, 2)
+    points = numbers.round_text(100 * of.largest_difference, 2)
     if of.largest_difference == 0:
         return ngettext(
             "the load is like the capture: its {count:,} class of statements has the same share",
@@ -118,7 +118,7 @@ def _shares(of: Likeness) -> str:
             points=points,
         )
     if of.unlike_class is None:
-        share = numbers.rounded(100 * of.outside / of.calls if of.calls else 0.0, 2)
+        share = numbers.round_text(100 * of.outside / of.calls if of.calls else 0.0, 2)
         return gettext(
             "the load is not like the capture: {share} % of its statements are in none of the capture's classes",
             share=share,
@@ -164,7 +164,7 @@ def _replay_words(of: ReplayFigures) -> Iterator[str]:
     if of.lateness_ns is not None:
         yield gettext(
             "{share} % of the statements began within 1 ms of their time, and 99 % within {late} ms",
-            share=numbers.rounded(100 * (of.within_1ms or 0.0)),
+            share=numbers.round_text(100 * (of.within_1ms or 0.0)),
             late=numbers.ms(of.lateness_ns.p99),
         )
     if of.not_started or of.sessions_lost:
@@ -196,10 +196,10 @@ def class_table(loads: Sequence[OwnLoad], most: int | None = None) -> Table:
                 short_statement(captured.text, TEXT),
                 _percent(captured.captured_share),
                 *(_percent(each.share if each else None) for each in same),
-                numbers.known(captured.captured_p50_us, 1e3),
-                *(numbers.known(each.p50_us if each else None, 1e3) for each in same),
-                numbers.known(captured.captured_p99_us, 1e3),
-                *(numbers.known(each.p99_us if each else None, 1e3) for each in same),
+                numbers.round_or_dash(captured.captured_p50_us, 1e3),
+                *(numbers.round_or_dash(each.p50_us if each else None, 1e3) for each in same),
+                numbers.round_or_dash(captured.captured_p99_us, 1e3),
+                *(numbers.round_or_dash(each.p99_us if each else None, 1e3) for each in same),
                 f"{captured.captured_errors:,}",
                 *(numbers.format_count(each.errors if each else None) for each in same),
             )
@@ -295,7 +295,7 @@ def _blocks(draft: Draft) -> list[Block]:
         blocks.append(Folded(gettext("All classes of statements"), [class_table(together)]))
     for at in range(MOST_COMPARED, len(loads), MOST_COMPARED):
         some = loads[at : at + MOST_COMPARED]
-        title = gettext("The same of {series}", series=listed([each.name for each in some]))
+        title = gettext("The same of {series}", series=enumeration([each.name for each in some]))
         blocks.append(Folded(title, [class_table(some)]))
     return blocks
 

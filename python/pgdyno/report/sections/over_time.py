@@ -55,7 +55,7 @@ def _events(draft: Draft) -> Table | None:
 def _timeline(draft: Draft) -> TrialTimeline:
     of, extras = draft.of, draft.extras
     chosen = median_trial(of, of.best.peak.summary).number if of.best is not None else 0
-    steps = Steps.of(len(of.run.trials), probed=bool(extras.probe_samples), rented=rented_count(of.run.trials))
+    steps = Steps.for_trials(len(of.run.trials), probed=bool(extras.probe_samples), rented=rented_count(of.run.trials))
     note = gettext(
         "{count} further trials have only throughput and p99: waits, processors, disks and WAL are shown for the "
         "median trial of each point, and for the trials with the deepest dips.",

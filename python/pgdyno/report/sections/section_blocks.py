@@ -104,7 +104,7 @@ Block = str | Table | Figure | Paragraph | Heading | Items | Code | Facts | Reas
 """A string is a paragraph; an instance of Markup may have inline code."""
 
 
-def marked(text: str, **values: object) -> Markup:
+def markup(text: str, **values: object) -> Markup:
     """Return a text whose values that are strings are shown as code."""
     told = {
         name: Markup("<code>{}</code>").format(each) if isinstance(each, str) else each for name, each in values.items()

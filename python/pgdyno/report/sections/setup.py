@@ -16,7 +16,7 @@ from pgdyno.report.sections.environment import (
     server_table,
     settings_tables,
 )
-from pgdyno.report.sections.section_blocks import Absence, Block, Code, Facts, Folded, Heading, Items, marked
+from pgdyno.report.sections.section_blocks import Absence, Block, Code, Facts, Folded, Heading, Items, markup
 from pgdyno.report.translation import gettext, gettext_noop, sentence
 from pgdyno.store.duckdb_session import reading_below
 
@@ -50,17 +50,17 @@ def _plan(draft: Draft) -> Iterator[Block]:
     yield Heading(gettext("Plan"), "plan")
     if manifest.imported is not None:
         files = ", ".join(each.path for each in manifest.imported.files)
-        yield marked("There was none: the figures were imported from {files}.", files=files)
+        yield markup("There was none: the figures were imported from {files}.", files=files)
     else:
         text = _description_text(manifest.plan.get("description"))
-        source = marked("As resolved: every default filled in. Its source was {file}.", file=str(manifest.plan_source))
+        source = markup("As resolved: every default filled in. Its source was {file}.", file=str(manifest.plan_source))
         yield Markup("{} {}").format(text, source) if text else source
     yield from _event_blocks(draft)
     if manifest.imported is None:
         title = gettext("Plan as TOML")
         blocks: list[Block] = [
             Code(plan_toml(masked_plan(manifest.plan)), title),
-            marked("Save the plan above as {file}, then:", file="plan.toml"),
+            markup("Save the plan above as {file}, then:", file="plan.toml"),
             Code("pgdyno plan check plan.toml\npgdyno run plan.toml", gettext("Commands")),
         ]
         yield Folded(title, blocks)
@@ -80,7 +80,7 @@ def _description_text(text: str | None) -> str:
 
 def _raw_data(location: str) -> Iterator[Block]:
     yield Heading(gettext("Raw data"), "raw")
-    yield marked(
+    yield markup(
         "Every figure here comes from the run folder {folder}: records as JSON, tables as Parquet, latency histograms "
         "as HDR blobs. DuckDB reads it as it stands:",
         folder=location,

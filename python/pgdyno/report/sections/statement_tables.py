@@ -29,10 +29,10 @@ def server_statement_table(trial: int, sums: Sequence[ServerStatementSum]) -> Ta
             " ".join(each.text.split())[:_TEXT] or numbers.NOTHING,
             f"{each.calls:,.0f}",
             _share(each.spent_ms, each.all_ms),
-            numbers.rounded(each.spent_ms / each.calls) if each.spent_ms is not None else numbers.NOTHING,
+            numbers.round_text(each.spent_ms / each.calls) if each.spent_ms is not None else numbers.NOTHING,
             _figure(each.rows),
             _figure(each.blocks_read),
-            numbers.known(each.wal_bytes, 1e6),
+            numbers.round_or_dash(each.wal_bytes, 1e6),
         )
         for each in sums
     )
@@ -48,8 +48,8 @@ def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
     rows = tuple(
         (
             each.name,
-            numbers.rounded(each.bytes / 1e6),
-            numbers.known(each.grown_bytes, 1e6),
+            numbers.round_text(each.bytes / 1e6),
+            numbers.round_or_dash(each.grown_bytes, 1e6),
             *map(_figure, _row_counts(each)),
             _figure(each.inserted),
             _figure(each.updated),
@@ -133,8 +133,8 @@ def plan_tables(changes: Sequence[PlanChange]) -> list[Table]:
             each.base.name,
             each.other.name,
             str(each.clients),
-            numbers.known(each.base.mean_ms),
-            numbers.known(each.other.mean_ms),
+            numbers.round_or_dash(each.base.mean_ms),
+            numbers.round_or_dash(each.other.mean_ms),
             _change(each),
         )
         for each in changes[:MOST_CHANGES]

@@ -8,7 +8,7 @@ from pgdyno.report.report_content import Note, notes
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.environment import failed_table
 from pgdyno.report.sections.figures.validity import Gate, Validity
-from pgdyno.report.sections.section_blocks import Block, Folded, Heading, Items, Paragraph, Reasons, marked
+from pgdyno.report.sections.section_blocks import Block, Folded, Heading, Items, Paragraph, Reasons, markup
 from pgdyno.report.table import first_rows
 from pgdyno.report.translation import capital, gettext, gettext_noop, ngettext
 
@@ -44,7 +44,7 @@ def _audit_blocks(of: Validity, trials: int, *, brief: bool) -> Iterator[Block]:
         yield Reasons(of.reasons)
     if brief:
         if of.reasons:
-            yield Paragraph(marked("{command} shows the evidence.", command="pgdyno audit"))
+            yield Paragraph(markup("{command} shows the evidence.", command="pgdyno audit"))
         return
     yield Folded(gettext("Every rule"), [Items([_gate_line(each) for each in of.gates], "strip")])
     if of.notes:

@@ -11,7 +11,7 @@ from pgdyno.report.charts.page_figures import Figure
 from pgdyno.report.sections.section_blocks import Block, Code, Facts, Heading, Items, Paragraph, Reasons, plain
 from pgdyno.report.table import UNSEEN, Picture, Table, look_of
 from pgdyno.report.terminal.summary_file import Layout
-from pgdyno.report.terminal.text_drawing import ACCENT, AMBER, RED, cut, printable, set_cell, words_of, wrapped
+from pgdyno.report.terminal.text_drawing import ACCENT, AMBER, RED, cut, printable, set_cell, words_of, wrap_text
 
 STYLES: Mapping[str, str] = MappingProxyType(
     {"strong": "bold", "amber": AMBER, "bad": RED, "mark": ACCENT, "notes": AMBER, "behind": "dim", "quiet": "dim"}
@@ -65,18 +65,20 @@ def _texts(block: Block) -> Iterator[tuple[str, str, int]]:
 
 def text_lines(text: str, room: int, style: str = "", indent: int = 0) -> list[Text]:
     """Return `text` in lines of at most `room` columns, `indent` before all but the first."""
-    return [Text(line, style) for line in wrapped(printable(plain(text)), room, " " * indent, chop=True)]
+    return [Text(line, style) for line in wrap_text(printable(plain(text)), room, " " * indent, chop=True)]
 
 
 def table_lines(table: Table, layout: Layout) -> list[Text]:
     """Return the table in columns, of which it may leave out some; as sentences if it is too wide."""
     room = layout.room
     caption = text_lines(table.caption, room, "bold") if table.caption else []
-    shown = table.shown(pictures=layout.pictures).fitting(lambda each: _widths(each, room, NAME) is not None)
+    shown = table.visible_columns(pictures=layout.pictures).fit_columns(
+        lambda each: _widths(each, room, NAME) is not None
+    )
     widths = _widths(shown, room, SHORTEST_NAME)
     if widths is None:
         return [*caption, *(line for each in table.sentences() for line in text_lines(each, room, indent=4))]
-    wrapped_headings = [wrapped(_heading(each), width) for each, width in zip(shown.headings, widths, strict=True)]
+    wrapped_headings = [wrap_text(_heading(each), width) for each, width in zip(shown.headings, widths, strict=True)]
     headings = zip_longest(*wrapped_headings, fillvalue="")
     is_left = [at < shown.text_columns or "words" in look_of(each) for at, each in enumerate(shown.headings)]
     return [

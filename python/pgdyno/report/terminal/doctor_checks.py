@@ -7,8 +7,8 @@ from types import MappingProxyType
 from rich.text import Text
 
 from pgdyno.records import Check, CheckVerdict
-from pgdyno.report.terminal.text_drawing import AMBER, RED, UNLIMITED, printable, wrapped
-from pgdyno.units import counted
+from pgdyno.report.terminal.text_drawing import AMBER, RED, UNLIMITED, printable, wrap_text
+from pgdyno.units import quantity
 
 STYLES: Mapping[CheckVerdict, str] = MappingProxyType(
     {
@@ -57,12 +57,12 @@ def _check(check: Check, names: int, width: int | None) -> list[Text]:
 
 def _wrap_text(text: str, indent: int, width: int | None, style: str = "") -> list[Text]:
     room = UNLIMITED if width is None else max(width - indent, 20)
-    return [Text(" " * indent + line, style) for line in wrapped(printable(text), room, chop=True)]
+    return [Text(" " * indent + line, style) for line in wrap_text(printable(text), room, chop=True)]
 
 
 def _counts(checks: Sequence[Check]) -> Text:
     counts = Counter(check.verdict for check in checks)
-    text = Text(f"{counted(len(checks), 'check')}: ")
+    text = Text(f"{quantity(len(checks), 'check')}: ")
     for at, verdict in enumerate(verdict for verdict in CheckVerdict if counts[verdict]):
         number = counts[verdict]
         word = verdict.value if number == 1 else PLURALS.get(verdict, verdict.value)

@@ -19,7 +19,7 @@ class Forest:
     """log(1 + delta): differences within it count as none."""
 
     @classmethod
-    def of(cls, intervals: list[Interval], edge: float) -> Forest:
+    def for_intervals(cls, intervals: list[Interval], edge: float) -> Forest:
         """Return a scale that contains all `intervals`, and ±`edge`."""
         low = min([each.low for each in intervals] + [-1.5 * edge])
         high = max([each.high for each in intervals] + [1.5 * edge])

@@ -149,7 +149,7 @@ class TerminalView(LiveView):
             parts += [Text(sparkline(shown, blocks), ACCENT)] if shown else []
             parts.append(Text(f"{numbers.short(self._rates[-1])} tps", "bold"))
         if self._p99_ms is not None:
-            parts.append(Text(f"p99 {numbers.rounded(self._p99_ms)} ms"))
+            parts.append(Text(f"p99 {numbers.round_text(self._p99_ms)} ms"))
         left_s = self._left.left_s()
         if left_s is not None:
             parts.append(Text(f"{clock_time(left_s)} left", "dim"))
@@ -264,7 +264,7 @@ class QuietView(LiveView):
 
 def look_line(look: Looked) -> str:
     """Return `B vs A at 8 clients: +4.6 % throughput so far, interval +1.1 to +8.2 %, 5 of at most 40 pairs`."""
-    interval = numbers.between(percent(look.low).removesuffix(" %"), percent(look.high))
+    interval = numbers.range_text(percent(look.low).removesuffix(" %"), percent(look.high))
     state = " so far" if look.verdict is None else f" ({look.verdict})"
     change = f"{percent(look.change)} {look.metric}{state}"
     pairs = f"{look.pairs} of at most {look.most} pairs"
@@ -275,7 +275,7 @@ def result(of: TrialEnded) -> str:
     """Return `71.3k tps  p99 2.10 ms`; preceded by the outcome if the trial did not finish."""
     said = figures(of.tps, of.p99_ms)
     if of.composite is not None:
-        said = f"composite {numbers.rounded(of.composite)}"
+        said = f"composite {numbers.round_text(of.composite)}"
     if of.queries_s is not None:
         said = f"all queries {numbers.ms(1e9 * of.queries_s)} ms"
     if of.instructions is not None:
@@ -287,7 +287,7 @@ def figures(tps: float | None, p99_ms: float | None) -> str:
     """Return `71.3k tps  p99 2.10 ms` without unknown figures."""
     said = [] if tps is None else [f"{numbers.short(tps)} tps"]
     if p99_ms is not None:
-        said.append(f"p99 {numbers.rounded(p99_ms)} ms")
+        said.append(f"p99 {numbers.round_text(p99_ms)} ms")
     return GAP.join(said)
 
 

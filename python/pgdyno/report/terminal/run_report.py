@@ -22,7 +22,7 @@ def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[st
 
     `last` are lines of the command that precede the final answer.
     """
-    print_lines(all_lines(of, Layout.of(console), extras, last), console)
+    print_lines(all_lines(of, Layout.for_console(console), extras, last), console)
 
 
 def all_lines(of: Digest, layout: Layout, extras: Extras, last: Sequence[str] = ()) -> list[Text]:

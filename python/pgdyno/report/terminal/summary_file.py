@@ -17,7 +17,7 @@ from rich.text import Span, Text
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.report.terminal.text_drawing import UNLIMITED
-from pgdyno.store.safe_files import parse_json, read_record, replace_durably, storing
+from pgdyno.store.safe_files import parse_json, read_record, replace_durably, store_errors
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +40,7 @@ class Layout:
         return self.width is not None and self.unicode
 
     @classmethod
-    def of(cls, console: Console) -> Layout:
+    def for_console(cls, console: Console) -> Layout:
         encoding = console.encoding.lower().replace("-", "")
         return cls(console.width if console.is_terminal else None, encoding.startswith("utf"))
 
@@ -54,7 +54,7 @@ def write_summary(run: Path, layouts: Mapping[Layout, Sequence[Text]]) -> None:
     """Keep the lines of each layout in the run folder `run`. Raises StoreError."""
     found = {"version": __version__, "records": _digest(run), "layouts": {}}
     found["layouts"] = {str(of): [_as_json(line) for line in lines] for of, lines in layouts.items()}
-    with storing("write", run / FILE):
+    with store_errors("write", run / FILE):
         replace_durably(run / FILE, json.dumps(found, ensure_ascii=False).encode())
 
 

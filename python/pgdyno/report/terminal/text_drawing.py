@@ -100,7 +100,7 @@ _IDEOGRAPH = re.compile(r"[\u2e80-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]
 """Chinese and Japanese lines may break at these; Korean has spaces."""
 
 
-def wrapped(text: str, width: int, indent: str = "", *, chop: bool = False) -> list[str]:
+def wrap_text(text: str, width: int, indent: str = "", *, chop: bool = False) -> list[str]:
     """Return `text` in lines of `width`, `indent` before all but the first; `chop` breaks longer words."""
     lines: list[str] = []
     line = ""

@@ -14,7 +14,7 @@ from pgdyno.report.charts.svg import ticks_between
 from pgdyno.report.sections.over_seconds.cloud_metrics import Values
 from pgdyno.report.sections.over_seconds.timelines import BUSY, TrialSteps, step_sums
 from pgdyno.report.terminal.text_drawing import ACCENT, printable, sparkline
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 LABELS = 8
 """Columns left of the charts."""
@@ -66,7 +66,7 @@ def _range(name: str, values: Values, unit: str) -> str:
     there = [value for value in values if value is not None]
     if not there:
         return f"{name}: nothing was measured"
-    return f"{name}: {numbers.between(numbers.rounded(min(there)), numbers.rounded(max(there)))} {unit}"
+    return f"{name}: {numbers.range_text(numbers.round_text(min(there)), numbers.round_text(max(there)))} {unit}"
 
 
 def _bars(values: Values, height: int, wide: int, style: str, *, log: bool = False) -> Iterator[Text]:
@@ -99,7 +99,7 @@ def _waits_title(waits: Mapping[str, Sequence[float]], cores: int | None, *, col
     for at, (name, values) in enumerate(sorted(waits.items(), key=lambda each: -sum(each[1]))):
         title.append(", " if at else "").append("" if colours else f"{LETTERS[name]} ")
         title.append(f"{name} {100 * sum(values) / total:.0f} %", COLOURS[name])
-    return title.append(f"; {counted(cores, 'processor')}", "dim") if cores else title
+    return title.append(f"; {quantity(cores, 'processor')}", "dim") if cores else title
 
 
 def _stack_waits(waits: Mapping[str, Sequence[float]], height: int, wide: int, *, colours: bool) -> Iterator[Text]:
@@ -201,7 +201,7 @@ def _plain_lines(trial: TrialSteps) -> Iterator[str]:
 
 
 def _figure(value: float | None) -> str:
-    return "-" if value is None else numbers.rounded(value)
+    return "-" if value is None else numbers.round_text(value)
 
 
 def _in_step(trial: TrialSteps, at: int) -> str:

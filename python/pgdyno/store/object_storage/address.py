@@ -33,7 +33,7 @@ class Address:
     scheme: str = "s3"
 
     @classmethod
-    def of(cls, text: str) -> Address:
+    def parse(cls, text: str) -> Address:
         """Parse `text`. Raises UsageError."""
         found = _ADDRESS.fullmatch(text)
         scheme, bucket, key = found.groups() if found is not None else ("", "", "")

@@ -23,7 +23,7 @@ def several_runs(text: str) -> list[str] | None:
     """Return the runs of a pattern or a folder; None for a run."""
     if WILD.search(text) is not None:
         return _match_pattern(text, objects.folders)
-    at = Address.of(text)
+    at = Address.parse(text)
     if at.key and objects.find_object(at / MANIFEST) is not None:
         return None
     names = objects.folders(at)
@@ -34,7 +34,7 @@ def several_runs(text: str) -> list[str] | None:
 
 
 def _match_pattern(text: str, last: Callable[[Address], list[str]]) -> list[str]:
-    at = Address.of(text)
+    at = Address.parse(text)
     *levels, final = at.key.split("/")
     found = [Address(at.bucket, "", at.scheme)]
     for level in levels:

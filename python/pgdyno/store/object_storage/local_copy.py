@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 
 from pgdyno.errors import StoreError
 from pgdyno.store.object_storage.address import Address, is_remote
-from pgdyno.store.object_storage.objects import beginning, fetch, find_object
+from pgdyno.store.object_storage.objects import fetch, find_object, read_beginning
 from pgdyno.store.object_storage.runs import named_as
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def at_hand(place: str) -> Iterator[Path]:
     if not is_remote(place):
         yield Path(place)
         return
-    at = Address.of(place)
+    at = Address.parse(place)
     found = find_object(at)
     if found is None:
         raise StoreError(f"cannot read {at}: there is no such object")
@@ -34,7 +34,7 @@ def check_regular(place: str) -> None:
     if is_remote(place):
         return
     path = Path(place)
-    with storing("read", path):
+    with store_errors("read", path):
         mode = path.stat().st_mode
     if stat.S_ISREG(mode):
         return
@@ -48,19 +48,19 @@ def check_regular(place: str) -> None:
 def first_line(place: str, most_bytes: int) -> bytes:
     """Return the first line of the file at `place`, up to a limit. Raises StoreError."""
     if is_remote(place):
-        return beginning(Address.of(place), most_bytes).split(b"\n", 1)[0]
+        return read_beginning(Address.parse(place), most_bytes).split(b"\n", 1)[0]
     path = Path(place)
-    with storing("read", path), path.open("rb") as file:
+    with store_errors("read", path), path.open("rb") as file:
         return file.readline(most_bytes)
 
 
 def size_bytes(place: str) -> int:
     """Return the size of the file at `place`. Raises StoreError."""
     if is_remote(place):
-        found = find_object(Address.of(place))
+        found = find_object(Address.parse(place))
         if found is None:
             raise StoreError(f"cannot read {place}: there is no such object")
         return found.size_bytes
     path = Path(place)
-    with storing("read", path):
+    with store_errors("read", path):
         return path.stat().st_size

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeVar
 from pgdyno.errors import StoreError
 from pgdyno.store.object_storage.address import Address
 from pgdyno.store.object_storage.services import SERVICES, bucket_store
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import store_errors
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -161,7 +161,7 @@ def find_object(at: Address) -> Stored | None:
     return Stored(at, found["size"], found["e_tag"])
 
 
-def beginning(at: Address, size_bytes: int) -> bytes:
+def read_beginning(at: Address, size_bytes: int) -> bytes:
     """The first bytes of an object. Raises StoreError."""
     import obstore
     from obstore.exceptions import BaseError
@@ -181,7 +181,7 @@ def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
 
     Raises StoreError if it has vanished or changed since, is incomplete, cannot be written, or is stopped.
     """
-    with storing("write", path), path.open("wb") as file, explain_errors("read", of.address):
+    with store_errors("write", path), path.open("wb") as file, explain_errors("read", of.address):
         _run_work(lambda: _copy(of, file, stopped or Event()))
 
 

@@ -15,12 +15,12 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import StoreError
-from pgdyno.mounts import expanded
+from pgdyno.mounts import expand_home
 from pgdyno.records import Outcome
 from pgdyno.store.object_storage.address import Address, is_remote
 from pgdyno.store.object_storage.objects import Stored, fetch, find_object, list_objects, write
 from pgdyno.store.run_folder import MANIFEST, TRIALS, RunFolder
-from pgdyno.store.safe_files import files_below, storing
+from pgdyno.store.safe_files import files_below, store_errors
 from pgdyno.units import format_bytes
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def open_run(place: str, tables: Collection[str] | None = None) -> Iterator[RunF
     `tables` limits what is read; None means all. Raises StoreError.
     """
     if not is_remote(place):
-        yield RunFolder.open(expanded(place))
+        yield RunFolder.open(expand_home(place))
         return
-    at = Address.of(place)
+    at = Address.parse(place)
     with TemporaryDirectory(prefix="pgdyno-run-") as folder:
         # the name of the run folder
         into = Path(folder).resolve()
@@ -68,7 +68,7 @@ def copy_run(at: Address, into: Path) -> RunFolder:
     _check_free(at, into)
     # listings ignore names that begin with a dot, and two downloads of one run have separate folders
     partial = Path(into, f".{at.name}.{secrets.token_hex(4)}.partial")
-    with storing("make a folder in", into):
+    with store_errors("make a folder in", into):
         # logs are private, as in a new run
         partial.mkdir(0o700, parents=True)
     try:
@@ -76,7 +76,7 @@ def copy_run(at: Address, into: Path) -> RunFolder:
         with named_as({str(partial): at}):
             RunFolder.open(partial)
         _check_free(at, into)
-        with storing("write", into / at.name):
+        with store_errors("write", into / at.name):
             (partial / TRIALS).mkdir(exist_ok=True)
             partial.rename(into / at.name)
     finally:
@@ -87,15 +87,15 @@ def copy_run(at: Address, into: Path) -> RunFolder:
 def copy_to(to: str, place: str) -> str:
     """Copy the run at `place` into `to`; one of them is an address. Returns its new location. Raises StoreError."""
     if not is_remote(to):
-        return str(copy_run(Address.of(place), expanded(to)).path)
-    at = Address.of(to)
+        return str(copy_run(Address.parse(place), expand_home(to)).path)
+    at = Address.parse(to)
     if not is_remote(place):
         folder = RunFolder.open(Path(place))
         # an unfinished run may be running, or may be resumed during the copy
-        with nullcontext() if folder.manifest.outcome is Outcome.FINISHED else folder.locked():
+        with nullcontext() if folder.manifest.outcome is Outcome.FINISHED else folder.hold_lock():
             return str(upload(folder, at))
     with TemporaryDirectory(prefix="pgdyno-copy-") as temporary:
-        return str(upload(copy_run(Address.of(place), Path(temporary)), at))
+        return str(upload(copy_run(Address.parse(place), Path(temporary)), at))
 
 
 def _threads() -> ThreadPoolExecutor:
@@ -118,19 +118,19 @@ def upload(folder: RunFolder, into: Address) -> Address:
     at = into / folder.name
     if find_object(at / MANIFEST) is not None:
         raise StoreError(f"cannot copy {folder.path}: {at} already exists")
-    with storing("list", folder.path):
+    with store_errors("list", folder.path):
         # locks and partial files are hidden; the manifest is uploaded separately
         paths = [path for path in files_below(folder.path) if path != folder.path / MANIFEST]
 
     def put(path: Path) -> None:
-        with storing("read", path), path.open("rb") as file:
+        with store_errors("read", path), path.open("rb") as file:
             write(file, at / path.relative_to(folder.path).as_posix())
 
     with _threads() as pool:
         # report the first failure
         list(pool.map(put, paths))
     _check_whole(at, {path.relative_to(folder.path).as_posix(): path.stat().st_size for path in paths})
-    with storing("read", folder.path / MANIFEST):
+    with store_errors("read", folder.path / MANIFEST):
         content = (folder.path / MANIFEST).read_bytes()
     write(content, at / MANIFEST, only_new=True)
     return at
@@ -181,7 +181,7 @@ def _is_read(name: str, tables: Collection[str] | None) -> bool:
 
 def _fetch_all(at: Address, found: Mapping[str, Stored], into: Path, hint: str = "free space, or set TMPDIR") -> None:
     objects: Sequence[tuple[str, Stored]] = sorted(found.items())
-    with storing("write", into):
+    with store_errors("write", into):
         for folder in sorted({(into / name).parent for name, _ in objects}):
             folder.mkdir(parents=True, exist_ok=True)
         (into / TRIALS).mkdir(exist_ok=True)

@@ -31,7 +31,7 @@ def retry_until_settled(check: Callable[[], None], ask: Callable[[], T], within_
         try:
             return ask()
         except (NotThereError, InUseError, RoleMissingError):
-            if patience.over():
+            if patience.is_over():
                 raise
         patience.pause()
 
@@ -52,7 +52,7 @@ class Appearing:
         try:
             found = look()
         except NotThereError:
-            if self._seen or self._patience.over():
+            if self._seen or self._patience.is_over():
                 raise
             return "not visible yet", None
         self._seen = True
@@ -235,7 +235,7 @@ class Cloud:
             answer: dict[str, Any] = getattr(client, operation)(**asked)
         return answer
 
-    def each(self, service: str, operation: str, key: str, **asked: object) -> Iterator[dict[str, Any]]:
+    def list_elements(self, service: str, operation: str, key: str, **asked: object) -> Iterator[dict[str, Any]]:
         """Yield all elements of the list `key`, a JMESPath expression, from all pages. Raises AwsError."""
         client = self._client(service)
         with explain_errors(service, client.meta.method_to_api_mapping[operation]):
@@ -368,7 +368,7 @@ class Patience:
         self._end = time.monotonic() + within_s
         self._next_s = FIRST_S
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return time.monotonic() >= self._end
 
     def pause(self) -> None:

@@ -140,7 +140,7 @@ def describe(cloud: Cloud, kind: str, name: str | None = None) -> Iterator[Resou
     elif name is not None:
         asked = {api.key: name}
     try:
-        for each in cloud.each(api.service, api.describe, api.listed, **asked):
+        for each in cloud.list_elements(api.service, api.describe, api.listed, **asked):
             found = _schedule(cloud, each["Name"]) if kind == Kind.SCHEDULE else _resource(cloud, Kind(kind), api, each)
             if found is not None and found.state not in _GONE and (found.run or name is not None):
                 yield found

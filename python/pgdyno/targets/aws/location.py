@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.request import ProxyHandler, Request, build_opener
 
 from pgdyno.errors import TargetError
-from pgdyno.mounts import expanded
+from pgdyno.mounts import expand_home
 from pgdyno.targets.aws.databases.schema import DatabaseTarget
 from pgdyno.targets.aws.schema import PROVIDER
 from pgdyno.targets.home import ensure_folder, write_whole
@@ -69,7 +69,7 @@ def tls_root(spec: DatabaseTarget, root: Path) -> Path:
     Raises TargetError.
     """
     if spec.tls_root is not None:
-        return expanded(spec.tls_root).absolute()
+        return expand_home(spec.tls_root).absolute()
     file = root / PROVIDER / "global-bundle.pem"
     if file.is_file() and time.time() - file.stat().st_mtime < GOOD_FOR_S:
         return file

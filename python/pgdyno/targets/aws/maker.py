@@ -78,5 +78,5 @@ class Maker:
         """Note the resource that the next request creates, by `name` or by the target's. Raises TargetError."""
         self.stop.check()
         name = name or self.name
-        self.journal.making(kind, name, self.cloud.region, self.target)
+        self.journal.note_intent(kind, name, self.cloud.region, self.target)
         self.say(f"making the {kind} {name}")

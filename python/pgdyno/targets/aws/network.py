@@ -84,7 +84,7 @@ def placement_group(maker: Maker) -> str:
 def group_named(cloud: Cloud, name: str) -> str:
     """Return the id of the security group `name`. Raises NotThereError, AwsError."""
     filters = [{"Name": "group-name", "Values": [name]}]
-    for each in cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=filters):
+    for each in cloud.list_elements("ec2", "describe_security_groups", "SecurityGroups", Filters=filters):
         return str(each["GroupId"])
     raise NotThereError(f"there is no security group {name}")
 
@@ -98,10 +98,10 @@ def vpc_of(cloud: Cloud, subnet_group: str | None) -> str:
     """Return the VPC of a new database server: that of its subnet group, or the default VPC. Raises AwsError."""
     if subnet_group is not None:
         asked = {"DBSubnetGroupName": subnet_group}
-        for each in cloud.each("rds", "describe_db_subnet_groups", "DBSubnetGroups", **asked):
+        for each in cloud.list_elements("rds", "describe_db_subnet_groups", "DBSubnetGroups", **asked):
             return str(each["VpcId"])
     filters = [{"Name": "is-default", "Values": ["true"]}]
-    for each in cloud.each("ec2", "describe_vpcs", "Vpcs", Filters=filters):
+    for each in cloud.list_elements("ec2", "describe_vpcs", "Vpcs", Filters=filters):
         return str(each["VpcId"])
     message = f"the account has no default network (VPC) in {cloud.region}"
     raise AwsError(message, hint="name a subnet group: subnet_group = …, or make one: aws ec2 create-default-vpc")
@@ -145,7 +145,7 @@ def wait_until_it_answers(maker: Maker, spec: AwsTarget, place: Place, passwords
             open_session(parameters, None).close()
         except psycopg.OperationalError as error:
             said = " ".join(str(error).split())
-            if patience.over() or "certificate" in said:
+            if patience.is_over() or "certificate" in said:
                 raise _reason(maker, spec, place, said) from error
             maker.say(f"waiting until {maker.name} answers")
             patience.pause()
@@ -186,7 +186,7 @@ def what_blocks(cloud: Cloud, run: str, spec: AwsMachine, port: int) -> tuple[st
 
 def _list_allowed(cloud: Cloud, run: str, port: int) -> Iterator[str]:
     tagged = [{"Name": f"tag:{RUN}", "Values": [run]}]
-    for group in cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=tagged):
+    for group in cloud.list_elements("ec2", "describe_security_groups", "SecurityGroups", Filters=tagged):
         for rule in group["IpPermissions"]:
             if rule.get("FromPort") == port:
                 yield from (each["CidrIp"] for each in rule.get("IpRanges", []))

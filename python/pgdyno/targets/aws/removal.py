@@ -82,8 +82,8 @@ def remove_all(
             failed = 0
         except CredentialsError as error:
             fresh = fresh or _announce_wait(clouds, say, error)
-            if fresh.over():
-                return work.unseen(error)
+            if fresh.is_over():
+                return work.last_seen(error)
             fresh.pause()
             for each in clouds.values():
                 # An error here is that of the next request.
@@ -92,8 +92,8 @@ def remove_all(
             continue
         except AwsError as error:
             failed += 1
-            if isinstance(error, DeniedError) or failed >= TRIES or work.patience.over():
-                return work.unseen(error)
+            if isinstance(error, DeniedError) or failed >= TRIES or work.patience.is_over():
+                return work.last_seen(error)
         work.patience.pause()
 
 
@@ -136,7 +136,7 @@ class _Removal:
         refused = [each for each, _ in self._refused.values()]
         stands = _may_be_in_use(open_, refused)
         self._use_by_others = (self._use_by_others or Patience(USED_WITHIN_S)) if stands else None
-        if not open_ or self.patience.over() or (self._use_by_others is not None and self._use_by_others.over()):
+        if not open_ or self.patience.is_over() or (self._use_by_others is not None and self._use_by_others.is_over()):
             if self._use_by_others is None:
                 why = Message("still-being-removed", "it is still being removed")
             else:
@@ -160,7 +160,7 @@ class _Removal:
             if isinstance(error, DeniedError) or self._tries[key] >= TRIES:
                 self._refused[key] = each, error.message
 
-    def unseen(self, error: AwsError) -> list[Leftover]:
+    def last_seen(self, error: AwsError) -> list[Leftover]:
         """Return what existed when it was last seen. Raises `error` if nothing did."""
         if not self.known:
             raise error

@@ -86,7 +86,7 @@ class Rental(rental.Rental):
         self._check_before()
         # What the parallel workers share must exist before they start.
         if self._has_hosts:
-            KeyRing(self.journal).own()
+            KeyRing(self.journal).public_key()
         self._place_together()
         generators = self._generators()
         if generators:
@@ -207,7 +207,7 @@ class Rental(rental.Rental):
                 )
             ]
 
-    def accrued(self, now: datetime, load: Load) -> tuple[float, float] | None:
+    def accrued_usd(self, now: datetime, load: Load) -> tuple[float, float] | None:
         got = {name: place["instance"] for name, place in self.journal.ready.items()}
         items = items_of(self.plan, Prices(self.root), configured_region(self.plan), got)
         since = {name: self.since.get(name, self.journal.begun) for name in self.journal.ready}
@@ -276,7 +276,7 @@ class Rental(rental.Rental):
         noted = [each for each in self.journal.noted if each.target == name and each.kind in kinds]
         return by_name(self._maker(name).cloud, noted, self.journal.run)
 
-    def down(self) -> list[Leftover]:
+    def remove_all(self) -> list[Leftover]:
         journal, search = self.journal, Search(self.clouds, [self.journal])
         known = [
             Resource(each.kind, each.name, each.name, each.region, journal.run, journal.expires)
@@ -287,7 +287,7 @@ class Rental(rental.Rental):
             journal.close()
         return left
 
-    def existing(self) -> list[Resource]:
+    def existing_resources(self) -> list[Resource]:
         return self._find_own(Search(self.clouds, [self.journal]))
 
     def _find_own(self, search: Search) -> list[Resource]:
@@ -315,7 +315,7 @@ class Rental(rental.Rental):
         return exist >= self.journal.ready.keys()
 
     def prolong(self, expires: datetime) -> None:
-        for each in self.existing():
+        for each in self.existing_resources():
             if each.kind == Kind.SCHEDULE:
                 move(self.clouds[each.region], each.id, expires)
             else:

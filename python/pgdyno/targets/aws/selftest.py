@@ -23,7 +23,7 @@ from pgdyno.targets.direct_session import open_session
 from pgdyno.targets.rented.estimate import Estimate, Origin
 from pgdyno.targets.rented.provider import SelftestTrial, Tried, Wanted
 from pgdyno.targets.rented.rental import Say, take_down
-from pgdyno.units import counted, duration_words
+from pgdyno.units import duration_words, quantity
 
 DATABASES, HOST = ("rds", "aurora"), ("ec2",)
 ALL = (*DATABASES, *HOST)
@@ -92,7 +92,7 @@ class Tally:
             self.notify(f"left out: {key}: {why}")
 
     @contextmanager
-    def trying(self, *keys: str) -> Iterator[None]:
+    def try_checks(self, *keys: str) -> Iterator[None]:
         """Record an error in the block as the failure of the first of `keys` without a result; skip the others."""
         try:
             yield
@@ -110,7 +110,7 @@ def _words(error: PgdynoError | psycopg.Error) -> str:
 
 def try_a_trial(tally: Tally, rental: Rental, trial: Callable[[Plan], SelftestTrial]) -> None:
     """Run the plan with `trial` on the servers of `rental`, which stay up. Raises PgdynoError if not their fault."""
-    with tally.trying("trial", "generator", "cloudwatch", "insights", "log"):
+    with tally.try_checks("trial", "generator", "cloudwatch", "insights", "log"):
         # The run locks the journal of the existing servers itself.
         rental.journal.release()
         try:
@@ -220,18 +220,18 @@ def selftest(
     tally = Tally(tried.kind, print)
     try:
         _prices(tally, found)
-        with tally.trying("up"):
+        with tally.try_checks("up"):
             rental.up()
             tally.tell("up", True, f"rented within {duration_words(time.monotonic() - began)}")
             _try_all(tally, rental, tried, trial)
         tally.leave_out((each.key for each in CHECKS[:-2]), "it did not come up")
     finally:
         left = take_down(rental, print)
-    remains = "unknown, because the search failed" if left is None else f"{counted(left, 'thing')} left"
+    remains = "unknown, because the search failed" if left is None else f"{quantity(left, 'thing')} left"
     tally.tell("removed", left == 0, remains if left != 0 else "all of it")
-    with tally.trying("gone"):
+    with tally.try_checks("gone"):
         there = Reaper(root, tuple(rental.clouds)).find(Wanted(rental.journal.run))
-        tally.tell("gone", not there, f"{counted(len(there), 'thing') if there else 'nothing'} of it found")
+        tally.tell("gone", not there, f"{quantity(len(there), 'thing') if there else 'nothing'} of it found")
     took = duration_words(time.monotonic() - began)
     print(f"{'failed: ' + ', '.join(tally.wrong) if tally.wrong else 'passed'} after {took}")
     return not tally.wrong
@@ -243,14 +243,14 @@ def _limit(plan: Plan) -> str:
 
 
 def _try_all(tally: Tally, rental: Rental, tried: Tried, trial: Callable[[Plan], SelftestTrial]) -> None:
-    with tally.trying("tls", "version", "parameters"):
+    with tally.try_checks("tls", "version", "parameters"):
         _server(tally, rental, tried)
     if tried.kind == "ec2":
-        with tally.trying("ssh", "volumes", "expiry"):
+        with tally.try_checks("ssh", "volumes", "expiry"):
             _host(tally, rental, tried.kind)
-    with tally.trying("tags"), tempfile.TemporaryDirectory() as elsewhere:
+    with tally.try_checks("tags"), tempfile.TemporaryDirectory() as elsewhere:
         found = Reaper(Path(elsewhere), tuple(rental.clouds)).find(Wanted(rental.journal.run))
-        tagged, known = ({each.id for each in there} for there in (found, rental.existing()))
+        tagged, known = ({each.id for each in there} for there in (found, rental.existing_resources()))
         tally.tell("tags", tagged == known, f"{len(tagged & known)} of {len(known)} things are found")
     try_a_trial(tally, rental, trial)
     if tried.kind != "ec2":
@@ -262,7 +262,7 @@ def try_restore(tally: Tally, rental: Rental, tried: Tried) -> None:
     if "snapshot" not in tried.keys:
         tally.leave_out(["restore"], "use --snapshot NAME")
         return
-    with tally.trying("restore"):
+    with tally.try_checks("restore"):
         rental.restore(tried.kind)
         _, work_mem, _ = _read_versions(rental, tried.kind)
         tally.tell("restore", work_mem == WORK_MEM, f"from {tried.keys['snapshot']}, with work_mem of {work_mem}")

@@ -14,7 +14,7 @@ from filelock import Timeout
 from pgdyno.errors import TargetError
 from pgdyno.programs import ask
 from pgdyno.targets.cluster.subprocesses import session
-from pgdyno.targets.home import FullDiskError, Home, Progress, ensure_folder, no_space_hint, storing
+from pgdyno.targets.home import FullDiskError, Home, Progress, ensure_folder, no_space_hint, target_errors
 
 TELLING_LINES = 15
 """How many lines of a failed build the message shows; the log has all of them."""
@@ -69,7 +69,7 @@ class CachedBuild:
         # the search for abandoned builds does not need this build's lock
         _remove_abandoned(self._home)
         waiting = f"waiting for another pgdyno, which builds {self._source}"
-        with self._home.locked(f"build-{self._key}", self._progress, waiting):
+        with self._home.hold_lock(f"build-{self._key}", self._progress, waiting):
             if not self.folder.is_dir():
                 self._carry_out(words, carry_out)
         return self.folder
@@ -79,11 +79,11 @@ class CachedBuild:
         shutil.rmtree(self.partial, ignore_errors=True)
         ensure_folder(self.partial)
         try:
-            with storing(self.log, "cannot write"):
+            with target_errors(self.log, "cannot write"):
                 self.log.write_text(f"{words}\n")
             self._use_ccache()
             made = carry_out()
-            with storing(self.folder, "cannot make"):
+            with target_errors(self.folder, "cannot make"):
                 made.rename(self.folder)
         except TargetError as error:
             # what was built so far still takes the space
@@ -98,7 +98,7 @@ class CachedBuild:
         if ccache is None:
             return
         links = self.partial / "compilers"
-        with storing(links, "cannot make"):
+        with target_errors(links, "cannot make"):
             links.mkdir()
             for name in _CACHED_COMPILERS:
                 if shutil.which(name, path=self._environment.get("PATH")):
@@ -114,7 +114,7 @@ class CachedBuild:
     def run(self, doing: str, command: Sequence[str], work: Path) -> None:
         """Run `command` in `work`, its output in the log. Raises TargetError with the log's last lines."""
         self.tell(doing)
-        with storing(self.log, "cannot write"), self.log.open("ab") as log:
+        with target_errors(self.log, "cannot write"), self.log.open("ab") as log:
             log.write(f"\n$ {' '.join(command)}\n".encode())
         with self.log.open("ab") as log, session(lambda: self._spawn(command, work, log.fileno())) as process:
             status = self._wait(process, doing)

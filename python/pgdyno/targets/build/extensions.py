@@ -15,13 +15,13 @@ from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
-from pgdyno.mounts import expanded
+from pgdyno.mounts import expand_home
 from pgdyno.plan.targets import Extension
 from pgdyno.programs import ask
 from pgdyno.targets.build.cached_build import CachedBuild, compiler_variables, compiler_version
 from pgdyno.targets.build.source_tree import Source, all_files, copy_files, copy_tree, read_tree
 from pgdyno.targets.cluster.installation import Installation
-from pgdyno.targets.home import Home, Progress, storing
+from pgdyno.targets.home import Home, Progress, target_errors
 
 _FOLDERS = ("BINDIR", "INCLUDEDIR", "INCLUDEDIR-SERVER", "LIBDIR", "PKGINCLUDEDIR", "PKGLIBDIR", "SHAREDIR")
 """The folders that an extension is built with, as pg_config names them."""
@@ -71,12 +71,12 @@ def add_extensions(
             _install(each, source, staged / _below(folders, "BINDIR"), build, number)
             for number, (each, source) in enumerate(zip(wanted, sources, strict=True), start=1)
         ]
-        with storing(staged, "cannot write to"):
+        with target_errors(staged, "cannot write to"):
             (staged / _MADE).write_text(json.dumps([[each.names, each.title] for each in made]))
         return staged
 
     folder = build.complete(f"{words}, for {found.origin}", carry_out)
-    with storing(folder, "cannot read"):
+    with target_errors(folder, "cannot read"):
         made = [_Made(*each) for each in json.loads((folder / _MADE).read_text())]
     built = [
         f"{each.title} ({', '.join([str(source.folder), source.words, *given.make])})"
@@ -99,7 +99,7 @@ def add_extensions(
 
 
 def _read_source(wanted: Extension) -> Source:
-    source = read_tree(expanded(wanted.source).absolute(), wanted.commit, wanted.patches)
+    source = read_tree(expand_home(wanted.source).absolute(), wanted.commit, wanted.patches)
     if not source.has("Makefile"):
         raise TargetError(
             f"cannot build {source.folder}: there is no Makefile",
@@ -110,7 +110,7 @@ def _read_source(wanted: Extension) -> Source:
 
 def _stamp(found: Installation) -> list[int]:
     """Return what changes when the programs are installed again in the same folder."""
-    with storing(found.bin, "cannot look at"):
+    with target_errors(found.bin, "cannot look at"):
         status = (found.bin / "postgres").stat()
     return [status.st_size, status.st_mtime_ns]
 
@@ -162,7 +162,7 @@ def _install(wanted: Extension, source: Source, programs: Path, build: CachedBui
     build.run("cleaning", [*make, "clean"], work)
     build.run("compiling", [*make, f"-j{os.cpu_count() or 1}"], work)
     build.run("installing", [*make, "install"], work)
-    with storing(work, "cannot read"):
+    with target_errors(work, "cannot read"):
         controls = {each.stem: each.read_text(errors="replace") for each in sorted(work.glob("*.control"))}
     versions = [(name, _VERSION.search(text)) for name, text in controls.items()]
     titles = [f"{name} {version[1]}" if version else name for name, version in versions]

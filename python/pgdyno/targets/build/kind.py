@@ -10,7 +10,7 @@ from typing import Literal
 
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
-from pgdyno.mounts import expanded
+from pgdyno.mounts import expand_home
 from pgdyno.targets.build.cached_build import CachedBuild, compiler_variables, compiler_version
 from pgdyno.targets.build.schema import BuildTarget
 from pgdyno.targets.build.source_tree import Source, copy_tree, read_tree
@@ -92,7 +92,7 @@ def _recipe(spec: BuildTarget, environ: Mapping[str, str]) -> Recipe:
     variables = compiler_variables(environ) | spec.build_variables
     if spec.cflags is not None:
         variables["CFLAGS"] = spec.cflags
-    source = read_tree(expanded(spec.source).absolute(), spec.commit, spec.patches)
+    source = read_tree(expand_home(spec.source).absolute(), spec.commit, spec.patches)
     meson = choose_system(source, spec.build_system) == "meson"
     return Recipe(source, meson, tuple(spec.configure), variables, compiler_version(variables, environ))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 from pgdyno.errors import Problem
-from pgdyno.mounts import expanded, is_file
+from pgdyno.mounts import expand_home, is_file
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import OwnTarget, PlanPath, TargetSpec, check_sources, check_variables, described_state
 from pgdyno.plan.values import Setting
@@ -54,7 +54,7 @@ class BuildTarget(OwnTarget):
 
 
 def _source(path: PlanPath, target: BuildTarget, document: Document) -> Iterator[Problem]:
-    folder, files = expanded(target.source), ["configure", "meson.build"]
+    folder, files = expand_home(target.source), ["configure", "meson.build"]
     found = list(check_sources(path, target.source, target.commit, target.patches, files, document))
     yield from found
     if not found and target.commit is None and target.build_system is not None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pgdyno.errors import TargetError
-from pgdyno.mounts import expanded
-from pgdyno.targets.home import ensure_folder, storing
+from pgdyno.mounts import expand_home
+from pgdyno.targets.home import ensure_folder, target_errors
 
 _GIT_TIMEOUT_S = 120
 _SHORT = 12
@@ -57,8 +57,8 @@ def read_tree(folder: Path, commit: str | None = None, patches: Sequence[str] = 
     else:
         source = _read_files(folder)
     for each in patches:
-        path = expanded(each).absolute()
-        with storing(path, "cannot read"):
+        path = expand_home(each).absolute()
+        with target_errors(path, "cannot read"):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
         words = f"{source.words}, {path.name} ({digest[:_SHORT_HASH]})"
         source = replace(source, key=f"{source.key} patch {digest}", words=words, patches=(*source.patches, path))
@@ -80,7 +80,7 @@ def copy_tree(source: Source, to: Path) -> None:
 
     Neither the tree nor its repository changes. Raises TargetError, which names the patch, file and line.
     """
-    with storing(to, "cannot write"):
+    with target_errors(to, "cannot write"):
         to.mkdir()
     if source.commit is not None:
         _export_commit(source.folder, source.commit, to)
@@ -95,7 +95,7 @@ def copy_files(files: Iterable[Path], folder: Path, to: Path) -> None:
     for path in files:
         target = to / path.relative_to(folder)
         ensure_folder(target.parent)
-        with storing(target, "cannot copy to"):
+        with target_errors(target, "cannot copy to"):
             # times are kept: make compares them
             shutil.copy2(path, target, follow_symlinks=False)
 
@@ -103,7 +103,7 @@ def copy_files(files: Iterable[Path], folder: Path, to: Path) -> None:
 def _export_commit(folder: Path, commit: str, to: Path) -> None:
     archive = to.with_name(f"{to.name}.tar")
     said = _run_git(folder, "archive", "--format=tar", f"--output={archive}", commit)
-    with storing(archive, "cannot unpack"):
+    with target_errors(archive, "cannot unpack"):
         if said is None:
             shutil.unpack_archive(archive, to, "tar")
         archive.unlink(missing_ok=True)
@@ -191,7 +191,7 @@ def all_files(folder: Path) -> list[Path]:
 def _hash_files(folder: Path, files: list[Path]) -> str:
     total = hashlib.sha256()
     for path in files:
-        with storing(path, "cannot read"):
+        with target_errors(path, "cannot read"):
             status = path.lstat()
             content = os.fsencode(path.readlink()) if path.is_symlink() else b""
             if stat.S_ISREG(status.st_mode):

@@ -19,12 +19,12 @@ from typing import Literal
 
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
-from pgdyno.mounts import expanded
+from pgdyno.mounts import expand_home
 from pgdyno.plan.targets import TMPFS, Environment
 from pgdyno.programs import ask
 from pgdyno.targets.cluster.instance_record import Claim
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 from pgdyno.targets.server_user import Account
 from pgdyno.units import format_bytes, parse_bytes
 
@@ -67,7 +67,7 @@ def sync_files(folder: Path) -> None:
 
     Uses one syncfs(2) call: a cluster has a thousand files, and an fsync of each takes seconds.
     """
-    with storing(folder, "cannot write"):
+    with target_errors(folder, "cannot write"):
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if ctypes.CDLL(None, use_errno=True).syncfs(handle) != 0:
@@ -115,10 +115,10 @@ def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
     if wanted.data == TMPFS:
         places.data_directory = _in_memory(wanted.tmpfs_size, claim, account, places.notes) / "data"
     elif wanted.data is not None:
-        places.data_directory = _create_folder(expanded(wanted.data), claim, account) / "data"
+        places.data_directory = _create_folder(expand_home(wanted.data), claim, account) / "data"
     if wanted.wal is not None:
-        places.wal = _create_folder(expanded(wanted.wal), claim, account) / "wal"
-        with storing(places.wal, "cannot create the folder"):
+        places.wal = _create_folder(expand_home(wanted.wal), claim, account) / "wal"
+        with target_errors(places.wal, "cannot create the folder"):
             places.wal.mkdir(0o700)
             account.take(places.wal)
     if places.data_directory != claim.data_directory:
@@ -139,7 +139,7 @@ def remove_places(places: list[str], mount: str | None, account: Account) -> Non
         # a manipulated record must not make pgdyno remove anything else
         is_own = stat.S_ISDIR(status.st_mode) and status.st_uid in (os.geteuid(), account.uid)
         if is_own and _NAME.fullmatch(path.name):
-            with storing(path, "cannot remove"):
+            with target_errors(path, "cannot remove"):
                 shutil.rmtree(path)
 
 
@@ -152,7 +152,7 @@ def _create_folder(parent: Path, claim: Claim, account: Account) -> Path:
             hint="make it searchable (chmod o+x), or name another folder",
         )
     claim.note(places=[*claim.record.places, str(folder)])
-    with storing(folder, "cannot create the folder"):
+    with target_errors(folder, "cannot create the folder"):
         folder.mkdir(0o755)
         folder.chmod(0o755)
     return folder
@@ -169,7 +169,7 @@ def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[Mes
     if wanted is not None and os.geteuid() == 0:
         mount = claim.folder / _MOUNT
         claim.note(mount=str(mount))
-        with storing(mount, "cannot create the folder"):
+        with target_errors(mount, "cannot create the folder"):
             mount.mkdir(0o755)
         try:
             run_tool("mount", "-t", "tmpfs", "-o", f"size={wanted},mode=0755,nosuid,nodev", "pgdyno", str(mount))

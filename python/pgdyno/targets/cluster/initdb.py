@@ -22,7 +22,7 @@ from pgdyno.plan.targets import NO_CHECKSUMS
 from pgdyno.targets.cluster.folders import copy_tree
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.subprocesses import run_program
-from pgdyno.targets.home import Home, ensure_folder, no_space_hint, storing, write_private
+from pgdyno.targets.home import Home, ensure_folder, no_space_hint, target_errors, write_private
 from pgdyno.targets.server_user import Account
 
 USER = "postgres"
@@ -82,7 +82,7 @@ def init_cluster(
     The superuser `postgres` has `password`; `write_access` decides before each start who needs it. `durable` waits
     until the files are on disk. Raises TargetError.
     """
-    with storing(data_directory, "cannot create the folder"):
+    with target_errors(data_directory, "cannot create the folder"):
         data_directory.mkdir(0o700)
         account.take(data_directory)
     password_file = data_directory.with_name("password")
@@ -165,7 +165,7 @@ class ClusterTemplate:
         lock: FileLock = self._home.lock(f"template-{self._folder.name}")
         try:
             ensure_folder(self._folder.parent)
-            with storing(partial, "cannot lock"):
+            with target_errors(partial, "cannot lock"):
                 lock.acquire(timeout=0)
         except (TargetError, Timeout):
             return
@@ -180,7 +180,7 @@ class ClusterTemplate:
             lock.release()
 
     def _copy(self, source: Path, to: Path, *, durable: bool) -> None:
-        with storing(to, "cannot create the folder"):
+        with target_errors(to, "cannot create the folder"):
             to.mkdir(0o700)
             self._account.take(to)
         copy_tree(source, to, self._account, "auto", durable=durable)

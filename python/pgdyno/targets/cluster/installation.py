@@ -13,7 +13,7 @@ from pathlib import Path
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 from pgdyno.targets.poolers.program import Program
 from pgdyno.targets.server_user import Account
 
@@ -173,7 +173,7 @@ def inspect_programs(folder: Path, account: Account, library_path: str | None, r
 
 
 def _check_program(path: Path, account: Account, remedy: str) -> None:
-    with storing(path, "cannot look at"):
+    with target_errors(path, "cannot look at"):
         if not path.is_file():
             raise TargetError(f"cannot find {path.name} in {path.parent}", hint=remedy)
         blocked = account.blocked_at(path)

@@ -33,7 +33,7 @@ from pgdyno.targets.cluster.standbys import ReplicaSet
 from pgdyno.targets.cluster.subscriber import Subscriber
 from pgdyno.targets.connection import Address
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.home import Home, Progress, ensure_folder, storing
+from pgdyno.targets.home import Home, Progress, ensure_folder, target_errors
 from pgdyno.targets.poolers.own_pooler import OwnPooler
 
 
@@ -61,7 +61,7 @@ class KeptCluster:
 
     def acquire(self) -> None:
         """Locks it until `release`. Raises TargetError if another run has locked it."""
-        with storing(self.folder, "cannot lock"):
+        with target_errors(self.folder, "cannot lock"):
             try:
                 self._lock.acquire(timeout=0)
             except Timeout:
@@ -77,7 +77,7 @@ class KeptCluster:
 
     def adopt(self, data_directory: Path) -> None:
         """Move a new cluster to this location. Raises TargetError."""
-        with storing(self.data_directory, "cannot move a cluster to"):
+        with target_errors(self.data_directory, "cannot move a cluster to"):
             data_directory.rename(self.data_directory)
 
     def _user(self) -> str:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pgdyno.host import boot_id
 from pgdyno.records import Record
 from pgdyno.targets.cluster.processes import PROC, ProcessId, start_ticks
-from pgdyno.targets.home import Home, SilentProgress, ensure_folder, storing, write_whole
+from pgdyno.targets.home import Home, SilentProgress, ensure_folder, target_errors, write_whole
 
 RECORD = "instance.json"
 LOCK = "owner.lock"
@@ -96,7 +96,7 @@ class Claim:
     def begin(self) -> None:
         """Create and lock the folder, and write the first record. Raises TargetError."""
         ensure_folder(self.folder)
-        with storing(self.folder, "cannot lock"):
+        with target_errors(self.folder, "cannot lock"):
             self._lock.acquire(timeout=0)
         self.note()
 
@@ -128,7 +128,7 @@ def make_claim(home: Home, target: str) -> Claim:
     # a sweep holds this lock as well, so that it never sees a half-made folder
     claim = Claim(home, folder, _owner_lock(folder), record)
     try:
-        with home.locked("instances", SilentProgress(), ""):
+        with home.hold_lock("instances", SilentProgress(), ""):
             claim.begin()
     except BaseException:
         claim.remove()
@@ -156,14 +156,14 @@ def read_record(folder: Path) -> InstanceRecord | None:
 
 def remove_folder(home: Home, folder: Path, lock: FileLock) -> None:
     """Remove an instance's folder, whose `lock` this process holds, and unlocks it. Raises TargetError."""
-    with storing(folder, "cannot remove"):
+    with target_errors(folder, "cannot remove"):
         for entry in folder.iterdir() if folder.is_dir() else ():
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
             elif entry.name != LOCK:
                 entry.unlink()
     # otherwise a sweep could recreate the lock file in a folder that is being removed
-    with home.locked("instances", SilentProgress(), ""), storing(folder, "cannot remove"):
+    with home.hold_lock("instances", SilentProgress(), ""), target_errors(folder, "cannot remove"):
         (folder / LOCK).unlink(missing_ok=True)
         if folder.is_dir():
             folder.rmdir()

@@ -49,7 +49,7 @@ def sweep_leftovers(home: Home) -> list[Message]:
 
 def _lock_abandoned(home: Home) -> list[tuple[Path, FileLock]]:
     found = []
-    with home.locked("instances", SilentProgress(), ""):
+    with home.hold_lock("instances", SilentProgress(), ""):
         for folder in sorted(home.instances.iterdir()):
             if not folder.is_dir():
                 continue

@@ -16,7 +16,7 @@ from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, is_zombie, servers_in
 from pgdyno.targets.cluster.subprocesses import spawn
-from pgdyno.targets.home import no_space_hint, storing
+from pgdyno.targets.home import no_space_hint, target_errors
 from pgdyno.targets.server_user import Account
 
 CORRECT_SETTINGS = "correct settings"
@@ -129,7 +129,7 @@ class Postmaster:
         """Start the process without waiting for readiness; the caller defers signals until the process is recorded."""
         program = self.installation.program("postgres")
         _remove_lock_of_zombie(self.data_directory)
-        with storing(self.log_path, "cannot write"):
+        with target_errors(self.log_path, "cannot write"):
             log = self.log_path.open("ab")
         with log, signals_deferred():
             environment = {**self.installation.environment(), **self.variables}
@@ -202,7 +202,7 @@ def _remove_lock_of_zombie(data_directory: Path) -> None:
     except OSError:
         return
     if first.isdecimal() and is_zombie(int(first)) and not servers_in(data_directory):
-        with storing(path, "cannot remove"):
+        with target_errors(path, "cannot remove"):
             path.unlink(missing_ok=True)
 
 
@@ -274,7 +274,7 @@ def make_socket_folder(account: Account, announce: Callable[[Path], None]) -> Pa
     """
     folder = _short_parent(account) / f"pgdyno-{secrets.token_hex(4)}"
     announce(folder)
-    with storing(folder, "cannot create the folder"):
+    with target_errors(folder, "cannot create the folder"):
         folder.mkdir(0o700)
         account.take(folder)
     return folder

@@ -16,7 +16,7 @@ from psycopg import sql
 from pgdyno.errors import TargetError
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.connection import MAINTENANCE, Address
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 from pgdyno.targets.server_user import Account
 
 _EMPTIED = {
@@ -37,7 +37,7 @@ _RENAMED_MAJOR = 15
 
 def copy_cluster(primary: Address, source: Path, installation: Installation, account: Account, to: Path) -> None:
     """Copy the cluster of `primary`, whose data directory is `source`, to the new folder `to`. Raises TargetError."""
-    with storing(to, "cannot create the folder"):
+    with target_errors(to, "cannot create the folder"):
         to.mkdir(0o700)
         account.take(to)
     renamed = installation.major >= _RENAMED_MAJOR
@@ -52,7 +52,7 @@ def copy_cluster(primary: Address, source: Path, installation: Installation, acc
         _copy_files(source, to)
         row = connection.execute(sql.SQL(stop)).fetchone()
     assert row is not None
-    with storing(to, "cannot write"):
+    with target_errors(to, "cannot write"):
         (to / "backup_label").write_text(row[0], encoding="utf-8")
         for at, _, files in os.walk(to, topdown=False):
             for name in files:
@@ -64,7 +64,7 @@ def _copy_files(source: Path, to: Path) -> None:
     """Copy folders and regular files; skips files that disappear meanwhile, because WAL records their removal."""
     for folder, files in _walk(source):
         target = to / folder.relative_to(source)
-        with storing(target, "cannot copy a cluster to"):
+        with target_errors(target, "cannot copy a cluster to"):
             target.mkdir(0o700, exist_ok=True)
             for name in files:
                 _copy_file(folder / name, target / name)

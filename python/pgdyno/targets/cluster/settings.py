@@ -14,7 +14,7 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.known_settings import context_refusal, refusal
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 
 BEGIN = "# ---- pgdyno writes what follows anew at every start ----"
 
@@ -47,7 +47,7 @@ def own_settings(port: int, socket_folder: Path) -> dict[str, str]:
 def write_settings(data_directory: Path, own: Mapping[str, str], asked: Mapping[str, str]) -> None:
     """Write both after initdb's content of postgresql.conf, in place of those of an earlier start."""
     path = data_directory / "postgresql.conf"
-    with storing(path, "cannot write"):
+    with target_errors(path, "cannot write"):
         # follows no link: the folder belongs to the server's user, and pgdyno may be root
         handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(handle, "r+", encoding="utf-8") as file:

@@ -27,7 +27,7 @@ from pgdyno.targets.cluster.replication import copy_cluster
 from pgdyno.targets.cluster.settings import own_settings, write_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import folder_bytes
 from pgdyno.targets.connection import MAINTENANCE, Address
-from pgdyno.targets.home import Home, Progress, ensure_folder, storing, write_private
+from pgdyno.targets.home import Home, Progress, ensure_folder, target_errors, write_private
 from pgdyno.units import format_bytes
 
 PREFIX = "pgdyno_"
@@ -221,7 +221,7 @@ class ReplicaSet:
         folders = [directory.parent for directory in self.data_directories]
         self.close()
         for folder in folders:
-            with storing(folder, "cannot remove"):
+            with target_errors(folder, "cannot remove"):
                 shutil.rmtree(folder)
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from pgdyno.targets.direct_session import PoolerError
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.lock import HINT, Use, WhenBusy, server_holder
 from pgdyno.targets.poolers.load_path import LoadPath, find_load_path
-from pgdyno.targets.response_limits import answering
+from pgdyno.targets.response_limits import limit_answers
 from pgdyno.targets.server_identity import server_identity
 
 SCHEMA = "pgdyno"
@@ -115,7 +115,7 @@ def reach(spec: DsnTarget, use: Use) -> Reached:
     wait; also if it cannot provide a setting or the database of `spec`.
     """
     given, maintenance = given_address(spec, os.environ)
-    with _direct(given, maintenance, spec) as connection, answering(connection):
+    with _direct(given, maintenance, spec) as connection, limit_answers(connection):
         major = connection.info.server_version // 10000
         if major < OLDEST_MAJOR:
             raise TargetError(f"the server is older than PostgreSQL {OLDEST_MAJOR}")

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.home import Progress, ensure_folder, storage_error, storing
+from pgdyno.targets.home import Progress, ensure_folder, storage_error, target_errors
 from pgdyno.targets.http_requests import (
     HINT,
     Patience,
@@ -64,7 +64,7 @@ def fetch_file(url: str, path: Path, patience: Patience, progress: Progress) -> 
     for _ in range(MAX_REQUESTS):
         try:
             _request_rest(url, partial, patience, progress)
-            with storing(path, "cannot write"):
+            with target_errors(path, "cannot write"):
                 partial.replace(path)
                 _note(partial).unlink(missing_ok=True)
             return
@@ -108,7 +108,7 @@ def _request_rest(url: str, partial: Path, patience: Patience, progress: Progres
                     raise RangeRefusedError("the file changed on the server while it was fetched")
             else:
                 offset, whole = 0, _Whole(public_url(url), _tag(response), announced_bytes(response))
-                with storing(partial, "cannot write"):
+                with target_errors(partial, "cannot write"):
                     partial.write_bytes(b"")
                     _note(partial).write_text(json.dumps(asdict(whole)), encoding="utf-8")
             _receive(response, partial, offset, whole.total, progress)

@@ -78,7 +78,7 @@ def _choose(
 def _fetch(release: Release, folder: Path, mirror: Mirror, home: Home, progress: Progress) -> list[Message]:
     name = f"PostgreSQL {release.postgres}"
     waiting = f"waiting for another pgdyno, which downloads {name}"
-    with home.locked(f"postgres-{folder.name}", progress, waiting):
+    with home.hold_lock(f"postgres-{folder.name}", progress, waiting):
         if folder.is_dir():
             return []
         ensure_folder(home.downloads)

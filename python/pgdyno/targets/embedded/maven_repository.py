@@ -20,7 +20,7 @@ from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.targets.cluster.installation import Release, parse_release
 from pgdyno.targets.embedded.fetch_and_unpack import discard, fetch_file
-from pgdyno.targets.home import Progress, storing
+from pgdyno.targets.home import Progress, target_errors
 from pgdyno.targets.http_requests import HINT, NotThereError, Patience, fetch_text, is_allowed, public_url
 
 PINS = Path(__file__).with_name("pins.txt")
@@ -160,5 +160,5 @@ def parse_list(text: str) -> list[Release] | None:
 
 def file_digest(path: Path, kind: str) -> str:
     """Return the checksum of a file in hexadecimal."""
-    with storing(path, "cannot read"), path.open("rb") as file:
+    with target_errors(path, "cannot read"), path.open("rb") as file:
         return hashlib.file_digest(file, kind).hexdigest()

@@ -31,5 +31,5 @@ class EmbeddedTarget(OwnTarget):
     def programs(self) -> str:
         return f"PostgreSQL {self.version}, embedded"
 
-    def pinned(self, version: str) -> Self:
+    def with_version(self, version: str) -> Self:
         return self.model_copy(update={"version": version})

@@ -18,10 +18,10 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
-from pgdyno.mounts import expanded
+from pgdyno.mounts import expand_home
 from pgdyno.plan.targets import Archive
 from pgdyno.records import ArchiveBacklog
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 from pgdyno.targets.server import Server
 from pgdyno.targets.server_user import Account
 from pgdyno.units import parse_bytes
@@ -53,14 +53,14 @@ class ArchiveWatch:
     def __enter__(self) -> ArchiveWatch:
         """Wait until nothing waits for the archive, and begin. Raises TargetError."""
         if self._spec.folder is not None:
-            parent = expanded(self._spec.folder)
+            parent = expand_home(self._spec.folder)
             blocked = self._account.blocked_at(parent / "file")
             if blocked is not None:
                 raise TargetError(
                     f"the server cannot archive in {parent}: its user {self._account.name} cannot enter {blocked}",
                     hint="name another folder, or change its permissions",
                 )
-            with storing(parent, "cannot archive in"):
+            with target_errors(parent, "cannot archive in"):
                 self._folder = Path(tempfile.mkdtemp(prefix="pgdyno-archive-", dir=parent))
                 self._account.take(self._folder)
         command = archive_command(self._spec, self._folder)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.mounts import expanded, is_folder
+from pgdyno.mounts import expand_home, is_folder
 from pgdyno.programs import ask
 from pgdyno.targets.cluster.installation import Installation, inspect_programs
 from pgdyno.targets.home import Home
@@ -19,7 +19,7 @@ def find_local(spec: LocalTarget, home: Home, environ: Mapping[str, str] | None 
     """Return the installation in `spec.bin`, else that of the pg_config on the PATH. Raises TargetError."""
     environ = os.environ if environ is None else environ
     if spec.bin is not None:
-        folder = expanded(spec.bin).absolute()
+        folder = expand_home(spec.bin).absolute()
         remedy = "set bin to the folder with initdb and postgres"
         if not is_folder(folder):
             raise TargetError(f"cannot use bin {folder}: there is no such folder", hint=remedy)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 from pgdyno.errors import Problem
-from pgdyno.mounts import expanded, is_folder
+from pgdyno.mounts import expand_home, is_folder
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import PROGRAMS, OwnTarget, PlanPath, TargetSpec
 
@@ -43,7 +43,7 @@ class LocalTarget(OwnTarget):
             if shutil.which("pg_config") is None:
                 yield document.problem(path, "is missing, and there is no pg_config on the PATH", remedy)
             return
-        folder = expanded(self.bin)
+        folder = expand_home(self.bin)
         if not is_folder(folder):
             yield document.problem(path, f"there is no folder {folder}", remedy)
             return

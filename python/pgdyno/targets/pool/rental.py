@@ -45,7 +45,7 @@ class Rental(rental.Rental):
         busy = []
         for ssh in spec.hosts:
             self.say(f"{name}: borrowing {ssh.host}")
-            self.journal.making("host", ssh.host, "", name, ssh=ssh.model_dump(mode="json"))
+            self.journal.note_intent("host", ssh.host, "", name, ssh=ssh.model_dump(mode="json"))
             password = secrets.token_urlsafe(24)
             try:
                 said = on_host(
@@ -104,9 +104,9 @@ class Rental(rental.Rental):
         return f"{self.place(name).instance} {self.journal.run}"
 
     def is_up(self) -> bool:
-        return len(self.existing()) == len(self.journal.noted)
+        return len(self.existing_resources()) == len(self.journal.noted)
 
-    def existing(self) -> list[Resource]:
+    def existing_resources(self) -> list[Resource]:
         return borrowed_hosts(self.journal)
 
     def prolong(self, expires: datetime) -> None:
@@ -131,7 +131,7 @@ class Rental(rental.Rental):
         self.journal.forget(name)
         self.released[name] = datetime.now(UTC)
 
-    def down(self) -> list[Leftover]:
+    def remove_all(self) -> list[Leftover]:
         """Give all hosts back; return those that cannot be cleaned up, and keep the journal for them."""
         return give_back(self.journal, self.say)
 

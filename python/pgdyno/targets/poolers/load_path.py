@@ -14,7 +14,7 @@ from psycopg.pq.abc import PGconn
 from pgdyno.errors import TargetError
 from pgdyno.targets.connection import CONNECT_TIMEOUT_S, Address, connecting_hint, connecting_limit_s, resolved_address
 from pgdyno.targets.direct_session import open_pooled_session
-from pgdyno.targets.response_limits import HINT, SilentServerError, answering
+from pgdyno.targets.response_limits import HINT, SilentServerError, limit_answers
 
 UNKNOWN = "a connection pooler"
 _CONSOLE = "pgbouncer"
@@ -68,7 +68,7 @@ def find_load_path(
     """
     connection = _open(Address(dict(parameters), password), dbname)
     try:
-        with answering(connection):
+        with limit_answers(connection):
             _check_same(connection, direct)
             may_prepare = _keeps_statements_apart(connection)
             address = resolved_address(connection)
@@ -85,7 +85,7 @@ def check_same_database(path: LoadPath, direct: psycopg.Connection[tuple[Any, ..
     """Raise TargetError if `path` leads elsewhere than the session `direct`."""
     connection = _open(path.address, path.dbname)
     try:
-        with answering(connection):
+        with limit_answers(connection):
             _check_same(connection, direct)
     finally:
         connection.close()

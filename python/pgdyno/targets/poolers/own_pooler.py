@@ -15,7 +15,7 @@ from pgdyno.targets.cluster.postmaster import HOST, free_port, log_size, read_lo
 from pgdyno.targets.cluster.processes import ProcessId, end_session, identify, session_members
 from pgdyno.targets.cluster.subprocesses import clean_environment, spawn
 from pgdyno.targets.connection import Address
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 from pgdyno.targets.poolers.load_path import LoadPath
 from pgdyno.targets.poolers.program import Place, Program, configure
 from pgdyno.targets.server_user import Account
@@ -51,7 +51,7 @@ class OwnPooler:
         """Start it before `server`, and wait until it listens. Raises TargetError."""
         self.stop()
         folder = self._claim.folder / "pooler"
-        with storing(folder, "cannot create the folder"):
+        with target_errors(folder, "cannot create the folder"):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(0o700)
             self._account.take(folder)
@@ -61,7 +61,7 @@ class OwnPooler:
                       password, dbname)  # fmt: skip
         command, variables = configure(self._spec, self._program, place)
         self._log_offset = log_size(self.log_path)
-        with storing(self.log_path, "cannot write"):
+        with target_errors(self.log_path, "cannot write"):
             log = self.log_path.open("ab")
         with log, signals_deferred():
             self._process = spawn(command, self._account, {**clean_environment(None), **variables}, log)

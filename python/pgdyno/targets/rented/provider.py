@@ -136,7 +136,7 @@ class Provider(ABC):
     def rental(self, plan: Plan, journal: Journal, root: Path, say: Say) -> Rental:
         """Return what `journal` records of a plan with that name."""
 
-    def standing(self, plan: Plan, root: Path, say: Say) -> Rental | None:
+    def standing_rental(self, plan: Plan, root: Path, say: Say) -> Rental | None:
         """Return what `pgdyno target up` created for exactly this plan and left running, or None.
 
         Raises TargetError if the servers belong to another version of the plan: a second set would be paid for as well.
@@ -158,7 +158,7 @@ class Provider(ABC):
                 raise TargetError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
             if is_up:
                 return rental
-            if rental.existing():
+            if rental.existing_resources():
                 message = f"servers of run {journal.run} no longer exist, and other resources of it do"
                 raise TargetError(message, hint=hint)
             # they have expired, or another machine has reaped them
@@ -167,7 +167,7 @@ class Provider(ABC):
 
     def is_standing(self, plan: Plan, root: Path) -> bool:
         """Return whether `standing` returns a rental."""
-        found = self.standing(plan, root, lambda _: None)
+        found = self.standing_rental(plan, root, lambda _: None)
         if found is not None:
             found.journal.release()
         return found is not None

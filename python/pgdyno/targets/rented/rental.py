@@ -19,7 +19,7 @@ from pgdyno.plan.model import servers_of
 from pgdyno.plan.targets import RentedTarget
 from pgdyno.records import CloudSource
 from pgdyno.targets.dsn.schema import DsnTarget
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 from pgdyno.targets.rented.estimate import Estimate
 from pgdyno.targets.rented.rental_journal import Journal, Place
 
@@ -49,7 +49,7 @@ class Span:
     from_us: int
     to_us: int
 
-    def widened(self, period_s: int) -> Span:
+    def widen_to_periods(self, period_s: int) -> Span:
         """Widens it to whole periods as the services count them."""
         period_us = period_s * SECOND_US
         return Span(self.from_us // period_us * period_us, -(-self.to_us // period_us) * period_us)
@@ -66,7 +66,7 @@ class Observed:
     """Whether its end has been reported: delayed samples are not gaps yet."""
 
 
-def missing(span: Span, period_s: int, ends_us: Iterable[int]) -> list[Span]:
+def missing_spans(span: Span, period_s: int, ends_us: Iterable[int]) -> list[Span]:
     """Return the parts of `span`, which is whole periods, without a sample at their end; merge adjacent ones."""
     there = set(ends_us)
     period_us = period_s * SECOND_US
@@ -298,7 +298,7 @@ class Rental(ABC):
         del name, span, late_s, say
         yield from ()
 
-    def accrued(self, now: datetime, load: Load) -> tuple[float, float] | None:
+    def accrued_usd(self, now: datetime, load: Load) -> tuple[float, float] | None:
         """Return what all resources have cost in USD until `now`, and what they could after the next trial of `load`.
 
         None if a price is unknown.
@@ -327,12 +327,12 @@ class Rental(ABC):
         from pgdyno.remote.remote_host import relay_command
 
         file = self.journal.keys / "generator.json"
-        with storing(file, "cannot write"):
+        with target_errors(file, "cannot write"):
             hosts[0].write(file)
         return relay_command(file)
 
     @abstractmethod
-    def existing(self) -> Sequence[Resource]:
+    def existing_resources(self) -> Sequence[Resource]:
         """Return all existing resources."""
 
     @abstractmethod
@@ -344,7 +344,7 @@ class Rental(ABC):
         """Begin to remove the server of target `name`, which no further trial needs; `down` removes the rest."""
 
     @abstractmethod
-    def down(self) -> Sequence[Leftover]:
+    def remove_all(self) -> Sequence[Leftover]:
         """Remove all resources; return those that remain."""
 
 
@@ -376,7 +376,7 @@ def take_down(rental: Rental, note: Note) -> int | None:
 
 def remove_rental(rental: Rental, note: Note) -> int:
     """Remove all that `rental` created, and note and count what remains. Raises TargetError."""
-    left = rental.down()
+    left = rental.remove_all()
     for each in left:
         note(each.message)
     if left:

@@ -19,7 +19,7 @@ from typing import Any
 
 from psycopg.conninfo import make_conninfo
 
-from pgdyno.targets.home import ensure_folder, storing
+from pgdyno.targets.home import ensure_folder, target_errors
 from pgdyno.targets.lock import JournalLock
 
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
@@ -129,7 +129,7 @@ class Journal:
         head = {"run": run, "plan": plan, "digest": digest, "account": account, "owner": owner, "tags": given}
         journal._write("run", **head, expires=stamp(expires))
         journal.hold()
-        with storing(folder, "cannot write"):
+        with target_errors(folder, "cannot write"):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(handle)
@@ -163,7 +163,9 @@ class Journal:
     def release(self) -> None:
         self._lock.release()
 
-    def making(self, kind: str, name: str, region: str, target: str, *, ssh: Mapping[str, Any] | None = None) -> None:
+    def note_intent(
+        self, kind: str, name: str, region: str, target: str, *, ssh: Mapping[str, Any] | None = None
+    ) -> None:
         """Note a resource before it is created or borrowed; the note is on disk on return. Raises TargetError."""
         self._write("making", kind=kind, name=name, region=region, target=target, **({"ssh": ssh} if ssh else {}))
         self.noted.append(NotedResource(kind, name, region, target, ssh))
@@ -196,7 +198,7 @@ class Journal:
         """Write the password for `place` to the password file. Raises TargetError."""
         fields = (place.host, str(place.port), "*", place.user)
         begin = ":".join(each.replace("\\", "\\\\").replace(":", "\\:") for each in fields) + ":"
-        with storing(self.passwords, "cannot write"):
+        with target_errors(self.passwords, "cannot write"):
             before = self.passwords.read_text(encoding="utf-8").splitlines() if self.passwords.exists() else []
             lines = [*(line for line in before if not line.startswith(begin)), f"{begin}{password}"]
             unfinished = self.passwords.with_name(f".{self.passwords.name}.{os.getpid()}")
@@ -205,14 +207,14 @@ class Journal:
 
     def keep_key(self, name: str, text: str) -> None:
         """Write a file of `keys`. Raises TargetError."""
-        with storing(self.keys, "cannot write"):
+        with target_errors(self.keys, "cannot write"):
             ensure_folder(self.keys)
             self.keys.chmod(0o700)
             _write_own(self.keys / name, text)
 
     def close(self) -> None:
         """Remove the journal with its passwords and keys, once no resource is left. Raises TargetError."""
-        with storing(self.path, "cannot remove"):
+        with target_errors(self.path, "cannot remove"):
             self.passwords.unlink(missing_ok=True)
             if self.keys.is_dir():
                 shutil.rmtree(self.keys)
@@ -221,7 +223,7 @@ class Journal:
 
     def _write(self, what: str, **line: object) -> None:
         text = json.dumps({"at": stamp(datetime.now(UTC)), "what": what, **line}) + "\n"
-        with storing(self.path, "cannot write"):
+        with target_errors(self.path, "cannot write"):
             handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 os.write(handle, text.encode())
@@ -239,7 +241,7 @@ def _write_own(file: Path, text: str) -> None:
 def journals(folder: Path) -> Iterator[Journal]:
     """Yield all journals in `folder`, the newest first. Raises TargetError."""
     for path in sorted(folder.glob("*.jsonl"), reverse=True):
-        with storing(path, "cannot read"):
+        with target_errors(path, "cannot read"):
             try:
                 lines = [_parse_line(line) for line in path.read_bytes().splitlines()]
             except FileNotFoundError:

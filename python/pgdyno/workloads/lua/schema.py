@@ -53,7 +53,7 @@ class Lua(Workload):
     def check(self, document: Document) -> Iterator[Problem]:
         """Refuses options that name a server: the load must use the prepared and observed server."""
         for path in (("workload", "options"), *sweeps(document, ("variables",))):
-            table = document.at(path)
+            table = document.value_at(path)
             for name in table if isinstance(table, dict) else ():
                 if str(name).replace("-", "_").startswith("pgsql_"):
                     message = f"{name} names a server, which [target] does"

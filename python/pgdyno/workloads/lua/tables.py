@@ -12,7 +12,7 @@ from pgdyno.errors import TargetError
 from pgdyno.prepare.dataset import BRING_BACK, STAMP_ONLY, Dataset, Tables
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import Consistency
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 RULE = "every table has the rows that were loaded, numbered from 1"
 
@@ -22,7 +22,7 @@ class SysbenchTables(Tables):
 
     @staticmethod
     def describe(dataset: Dataset) -> str:
-        return f"{dataset.name} with {counted(dataset.tables or 0, 'table')} of {counted(dataset.scale, 'row')}"
+        return f"{dataset.name} with {quantity(dataset.tables or 0, 'table')} of {quantity(dataset.scale, 'row')}"
 
     @staticmethod
     def size_options(dataset: Dataset) -> list[str]:
@@ -45,7 +45,7 @@ class SysbenchTables(Tables):
         with self.server.connect() as connection:
             for table in self._names:
                 connection.execute(sql.SQL("VACUUM {}").format(sql.Identifier(table)))
-        return counted(len(self._names), "table")
+        return quantity(len(self._names), "table")
 
     def verify(self) -> str:
         if self.reset.consistency == "none" and not self.is_restored:

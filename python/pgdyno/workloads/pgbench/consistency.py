@@ -17,7 +17,7 @@ from pgdyno.effect import BUILTIN_SCRIPTS
 from pgdyno.errors import TargetError
 from pgdyno.prepare.dataset import Dataset
 from pgdyno.targets import Server
-from pgdyno.units import counted
+from pgdyno.units import quantity
 
 FULL_UP_TO_SCALE = 1000
 """The largest scale at which `auto` sums: 100 million accounts, 13 GB, take about ten seconds from memory."""
@@ -130,7 +130,7 @@ def check_balances(before: Balances, after: Balances, rule: Rule) -> tuple[dict[
     if all(changes[name] == wanted for name, wanted in _expected_changes(changes, rule).items()):
         history_rows = after.rows["pgbench_history"] - before.rows["pgbench_history"]
         if rule is Rule.NOTHING_CHANGES and history_rows != 0:
-            return changes, [f"the history has {counted(history_rows, 'new row')}, although the scripts write none"]
+            return changes, [f"the history has {quantity(history_rows, 'new row')}, although the scripts write none"]
         return changes, []
     return changes, [f"the sums changed by {told}; {rule.value}"]
 

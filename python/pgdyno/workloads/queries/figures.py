@@ -144,7 +144,7 @@ def _query_table(of: Digest, points: Sequence[QueryFigures]) -> Table:
 def _trial_cells(summary: Summary | None) -> Iterator[str]:
     tpch = summary.tpch if summary is not None else None
     for figure in (*(getattr(tpch, name, None) for name in NAMES), getattr(summary, "measured_s", None)):
-        yield numbers.rounded(figure) if figure is not None else numbers.NOTHING
+        yield numbers.round_text(figure) if figure is not None else numbers.NOTHING
 
 
 def _with_half(figure: Estimate) -> tuple[str, str]:

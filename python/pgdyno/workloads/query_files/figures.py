@@ -90,7 +90,7 @@ def _tables(of: Digest, at_once: int) -> Iterator[Table]:
         "JIT, ms",
         "instructions",
     )
-    yield Table(caption, headings, tuple(rows), 2, RANKS).shown(pictures=False)
+    yield Table(caption, headings, tuple(rows), 2, RANKS).visible_columns(pictures=False)
 
 
 def _time_cells(times: QueryTimes) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _work_cells(result: QueryResult | None) -> Iterator[str]:
         for count in (result.blocks_hit, result.blocks_read, result.temporary_blocks):
             yield f"{count:,}" if count is not None else numbers.NOTHING
         asked = f" / {result.workers_planned}" if result.workers_planned else ""
-        yield from (f"{result.workers_launched}{asked}", numbers.rounded(result.jit_ms or 0.0))
+        yield from (f"{result.workers_launched}{asked}", numbers.round_text(result.jit_ms or 0.0))
     yield "" if result is None or result.instructions is None else f"{result.instructions:,.0f}"
 
 

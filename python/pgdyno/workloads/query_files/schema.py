@@ -53,7 +53,7 @@ class MeasuredQueries(Workload):
         return replace(document, data={**document.data, "sweep": {"clients": [1]} | document.data.get("sweep", {})}), []
 
     def check(self, document: Document) -> Iterator[Problem]:
-        targets = document.at(("target",))
+        targets = document.value_at(("target",))
         away = [
             name
             for name, table in (targets.items() if isinstance(targets, dict) else ())
@@ -98,7 +98,7 @@ class QueryFiles(MeasuredQueries):
 
     @classmethod
     def complete(cls, document: Document, folder: Path) -> tuple[Document, Sequence[Problem]]:
-        given = document.at(("workload", "queries"))
+        given = document.value_at(("workload", "queries"))
         if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
             return document, []
         found: list[str] = []

@@ -87,7 +87,7 @@ class Replay(Workload):
 
     @classmethod
     def complete(cls, document: Document, folder: Path) -> tuple[Document, Sequence[Problem]]:
-        named = document.at(("workload", "replay"))
+        named = document.value_at(("workload", "replay"))
         if not isinstance(named, str):
             return document, []
         try:
@@ -96,13 +96,13 @@ class Replay(Workload):
             # what it would fill in is not missing, too
             problem = document.problem(("workload", "replay"), error.message, error.hint)
             return _fill_sections(document, 1, 1.0, None), [problem]
-        length_s = full_length_s(capture, _parse(_pace, document.at(("workload", "pace"))) or 1.0)
+        length_s = full_length_s(capture, _parse(_pace, document.value_at(("workload", "pace"))) or 1.0)
         problems = []
-        clients, most = document.at(("sweep", "clients")), capture.most_sessions
+        clients, most = document.value_at(("sweep", "clients")), capture.most_sessions
         if clients not in (None, most, [most]):
             message = f"a replay has as many clients as the capture had sessions at its busiest moment, {most}"
             problems.append(document.problem(("sweep", "clients"), message, "remove it: it comes from the capture"))
-        duration_s = _parse(parse_duration_s, document.at(("trial", "duration")))
+        duration_s = _parse(parse_duration_s, document.value_at(("trial", "duration")))
         if duration_s is not None and length_s is not None and duration_s > length_s + TOLERANCE_S:
             message = f"is longer than the capture at this pace, {format_duration(length_s)}"
             problems.append(document.problem(("trial", "duration"), message, "remove it, or make it shorter"))

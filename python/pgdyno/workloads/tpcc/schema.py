@@ -57,7 +57,7 @@ class Tpcc(Workload):
         return release if profile == "hammerdb" else profile
 
     def check(self, document: Document) -> Iterator[Problem]:
-        if document.at(("workload", "scale")) not in (None, self.scale):
+        if document.value_at(("workload", "scale")) not in (None, self.scale):
             yield document.problem(("workload", "scale"), "differs from warehouses", "remove one of them")
 
     @property

@@ -294,7 +294,7 @@ def in_file(connection: psycopg.Connection[tuple[Any, ...]], names: Sequence[str
 
 
 @contextmanager
-def attached(name: str, server: Server, context: RunContext, resources: Resources) -> Iterator[AttachedServer]:
+def attach_server(name: str, server: Server, context: RunContext, resources: Resources) -> Iterator[AttachedServer]:
     """Yield `server`, whose settings the search of the plan may change; restores them after the block.
 
     Raises PgdynoError; the journal then stays if the settings could not be restored.

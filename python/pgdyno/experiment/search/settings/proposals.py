@@ -71,7 +71,7 @@ class Proposals:
         trial = self._study.ask(self._distributions)
         self._asked.append(trial)
         self._held = {name: trial.params[name] for name in self._grouped}
-        proposed = {each.name: rendered(each, trial.params[each.name]) for each in self._space}
+        proposed = {each.name: value_text(each, trial.params[each.name]) for each in self._space}
         values = {each.name: value_in_conditions(each.choice, proposed[each.name]) for each in self._space}
         left_out = {name for name, condition in self._when.items() if not condition.holds(values)}
         return {name: text for name, text in proposed.items() if name not in left_out}
@@ -140,7 +140,7 @@ def _distribution(of: Searched) -> BaseDistribution:
     return FloatDistribution(float(low), float(high), log=is_log)
 
 
-def rendered(of: Searched, value: float | str) -> str:
+def value_text(of: Searched, value: float | str) -> str:
     """Return a proposed value as in postgresql.conf, rounded so that people can read it: to two digits; a size in a
     wide range to 1 or 1.5 times a power of two.
     """

@@ -61,7 +61,7 @@ def read_settings(connection: psycopg.Connection[tuple[Any, ...]], names: Sequen
     return {name: ServerSetting(*rest) for name, *rest in rows}
 
 
-def searched(
+def searched_settings(
     over: Mapping[str, str | Sequence[str]],
     known: Mapping[str, ServerSetting],
     memory_bytes: int | None,

@@ -14,7 +14,7 @@ from filelock import Timeout
 from pydantic import BaseModel, Field
 
 from pgdyno.errors import TargetError
-from pgdyno.store.safe_files import read_model, replace_durably, storing
+from pgdyno.store.safe_files import read_model, replace_durably, store_errors
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.settings import quote
 from pgdyno.targets.home import ensure_folder
@@ -51,13 +51,13 @@ class Journal(BaseModel):
         """Write both files; they are on disk on return. Raises StoreError, TargetError."""
         ensure_folder(home.root / FOLDER, 0o700)
         for path in self._paths(home):
-            with storing("write", path):
+            with store_errors("write", path):
                 replace_durably(path, self.model_dump_json(indent=2).encode())
 
     def remove(self, home: Home) -> None:
         """Remove both files, once the settings are restored. Raises StoreError."""
         for path in self._paths(home):
-            with storing("remove", path):
+            with store_errors("remove", path):
                 path.unlink(missing_ok=True)
 
     def _paths(self, home: Home) -> list[Path]:

@@ -115,16 +115,16 @@ class Goal:
         return of.base / of.other - 1, replace(of.interval, low=-of.interval.high, high=-of.interval.low)
 
 
-def listed(settings: Mapping[str, str]) -> str:
+def settings_text(settings: Mapping[str, str]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in settings.items())
 
 
 def best_words(best: Best, goal: Goal) -> str:
     """Return a line that shows progress. It is not a result, because the best of many observations looks too good."""
-    figure = numbers.ms(best.figure) if goal.metric.is_latency else numbers.rounded(goal.figure(best.figure))
+    figure = numbers.ms(best.figure) if goal.metric.is_latency else numbers.round_text(goal.figure(best.figure))
     noise = "unknown" if best.noise is None else f"±{100 * best.noise:.1f} % per trial"
     seen = f"{numbers.trials(best.trials)}, noise {noise}"
-    settings = listed(best.settings) or "the starting configuration"
+    settings = settings_text(best.settings) or "the starting configuration"
     return f"best so far, not confirmed: {figure} {goal.unit} ({seen}) with {settings}"
 
 
@@ -148,15 +148,15 @@ def found_messages(found: Found, goal: Goal) -> list[Message]:
             **_change_parameters(changed, goal),
             pairs=confirmed.pairs,
         ),
-        Message("search-settings-kept", "with {settings}", settings=listed(found.settings)),
+        Message("search-settings-kept", "with {settings}", settings=settings_text(found.settings)),
     ]
     if goal.hourly is not None:
         messages.append(
             Message(
                 "search-settings-price",
                 "a million transactions cost {price} {currency} instead of {start}",
-                price=numbers.rounded(goal.figure(confirmed.other)),
-                start=numbers.rounded(goal.figure(confirmed.base)),
+                price=numbers.round_text(goal.figure(confirmed.other)),
+                start=numbers.round_text(goal.figure(confirmed.base)),
                 currency=goal.currency,
             )
         )
@@ -232,7 +232,7 @@ def search_record(
         point=start.model_copy(update={"settings": {**start.settings, **found.settings}}),
         trials=trials,
         words=sentence_of(messages),
-        messages=[KeptMessage.of(each) for each in messages],
+        messages=[KeptMessage.from_message(each) for each in messages],
         goal=goal.name,
         currency=goal.currency or None,
         settings=dict(found.settings),

@@ -21,7 +21,7 @@ from pgdyno.experiment.search.settings.server_space import (
     SpaceProblem,
     attached_problems,
     read_settings,
-    searched,
+    searched_settings,
 )
 from pgdyno.experiment.search.settings.settings_result import (
     FILE,
@@ -63,7 +63,7 @@ class SettingsSearch:
     """The starting configuration: what the plan sets, and the server's defaults."""
 
     @classmethod
-    def of(cls, plan: Plan) -> SettingsSearch:
+    def from_plan(cls, plan: Plan) -> SettingsSearch:
         return cls(plan, next(iter(plan.target)), plan.points()[0])
 
     @property
@@ -94,7 +94,7 @@ class SettingsSearch:
         fresh = max(1, self.plan.target[self.target].instance_count - 1)
         return Rules(self.metric, trial.most_repeats, trials, budget_s, fresh, seed)
 
-    def planned(self, number: int, asked: Asked, repeat: int) -> PlannedTrial:
+    def plan_trial(self, number: int, asked: Asked, repeat: int) -> PlannedTrial:
         """Return the trial `asked`; explored on the first instance, confirmed on the others."""
         point = self.start.model_copy(update={"settings": {**self.start.settings, **asked.settings}})
         count = self.plan.target[self.target].instance_count
@@ -102,7 +102,7 @@ class SettingsSearch:
         slug = slug_of(number, self.target, point, [point])
         return PlannedTrial(number, f"{slug}-{asked.stage}", self.target, point, repeat, number, instance)
 
-    def seen(self, record: TrialRecord, took_s: float) -> Seen:
+    def seen_trial(self, record: TrialRecord, took_s: float) -> Seen:
         search = self.plan.search
         assert search is not None
         figure = value_of(record, self.metric)
@@ -123,7 +123,7 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
 
     Raises StoreError, and StopRunError before the first trial if the server cannot have a setting of the space.
     """
-    own = SettingsSearch.of(plan)
+    own = SettingsSearch.from_plan(plan)
     space = _space(own, servers)
     seed, goal = folder.manifest.plan["trial"]["seed"], own.goal(prices_of(folder.manifest))
     assert plan.search is not None
@@ -146,7 +146,7 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
             number += 1
             point = str(sorted(asked.settings.items()))
             repeats[point] = repeats.get(point, 0) + 1
-            trial = own.planned(number, asked, repeats[point])
+            trial = own.plan_trial(number, asked, repeats[point])
             if number not in stored:
                 if asked.stage is Stage.CONFIRM and not is_fresh:
                     _restart(own, servers, progress)
@@ -156,7 +156,7 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
                 stored = {record.number: record for record in folder.trials()}
             _check_same(folder, trial, stored[number])
             took_s = _took_s(folder, stored[number], stored.get(number - 1))
-            asked = steps.send(own.seen(stored[number], took_s))
+            asked = steps.send(own.seen_trial(stored[number], took_s))
     except StopIteration as end:
         found: Found = end.value
     messages = found_messages(found, goal)
@@ -187,7 +187,7 @@ def _check_same(folder: RunFolder, trial: PlannedTrial, record: TrialRecord) -> 
 
 def _restart(own: SettingsSearch, servers: Servers, progress: RunProgress) -> None:
     """Restart a server that pgdyno did not start, in place of the fresh one to confirm on. Raises PgdynoError."""
-    theirs = servers.attached(own.target) if own.plan.system_names else None
+    theirs = servers.attached_server(own.target) if own.plan.system_names else None
     if theirs is not None and theirs.spec.restart_command:
         progress.set_up("restarting the server before the pairs")
         theirs.restart()
@@ -199,9 +199,9 @@ def _space(own: SettingsSearch, servers: Servers) -> list[Searched]:
     assert plan_search is not None
     is_here = KINDS[spec.kind].where == "here"
     try:
-        server = servers.obtain(own.planned(1, Asked(Stage.EXPLORE, {}), 1))
+        server = servers.obtain(own.plan_trial(1, Asked(Stage.EXPLORE, {}), 1))
         known = server.read_as_is(lambda connection: read_settings(connection, list(plan_search.over)))
-        theirs = servers.attached(own.target) if own.plan.system_names else None
+        theirs = servers.attached_server(own.target) if own.plan.system_names else None
         memory_bytes = usable_bytes() if is_here else None
         if theirs is not None:
             memory_bytes = theirs.memory_bytes()
@@ -212,7 +212,7 @@ def _space(own: SettingsSearch, servers: Servers) -> list[Searched]:
     found: list[Searched | SpaceProblem] = []
     for name, value in plan_search.over.items():
         by_session = isinstance(spec, NetworkTarget) and name not in own.plan.system_names
-        found += searched({name: value}, known, memory_bytes, by_session=by_session)
+        found += searched_settings({name: value}, known, memory_bytes, by_session=by_session)
     problems = [each for each in found if isinstance(each, SpaceProblem)]
     if theirs is not None:
         names = {name: known[name.lower()] for name in own.plan.system_names if name.lower() in known}

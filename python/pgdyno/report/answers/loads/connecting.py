@@ -10,7 +10,7 @@ from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import trials_in_order
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, gettext_each, listed
+from pgdyno.report.translation import enumeration, gettext, gettext_each
 
 MOST_LINES = 4
 """Points whose connections an answer describes."""
@@ -34,7 +34,7 @@ def connect_lines(of: Digest) -> Iterator[str]:
                 "time to connect: p50 {p50} ms, p99 {p99} ms; on average {parts} ms",
                 p50=numbers.ms(_mean(totals, "p50")),
                 p99=numbers.ms(_mean(totals, "p99")),
-                parts=listed([f"{part} {numbers.ms(mean)}" for part, mean in means.items() if mean is not None]),
+                parts=enumeration([f"{part} {numbers.ms(mean)}" for part, mean in means.items() if mean is not None]),
             )
         refused = sum(each.refused for each in summaries)
         if refused:
@@ -93,4 +93,4 @@ def _chief_reason(summaries: list[Summary]) -> str:
         for error in summary.errors:
             if error.refused:
                 reasons[error.message[:MOST_CHARACTERS]] += error.count
-    return listed([reason for reason, _ in reasons.most_common(2)])
+    return enumeration([reason for reason, _ in reasons.most_common(2)])

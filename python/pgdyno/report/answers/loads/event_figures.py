@@ -11,7 +11,7 @@ from pgdyno.records import EventRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed
+from pgdyno.report.translation import enumeration, gettext, gettext_each, gettext_noop
 
 _PARTS = {
     "before": gettext_noop("before"),
@@ -32,7 +32,7 @@ def event_table(of: Digest) -> Table | None:
             of.trial_name(trial),
             _name(each.event),
             gettext(_PARTS[each.part]),
-            numbers.between(f"{each.from_s:.0f}", f"{each.to_s:.0f}"),
+            numbers.range_text(f"{each.from_s:.0f}", f"{each.to_s:.0f}"),
             *_cells([each]),
         )
         for trial in trials[:MOST_TRIALS]
@@ -74,13 +74,13 @@ def _cells(parts: Sequence[EventPart]) -> tuple[str, ...]:
     stall_s = statistics.median(part.stall_s for part in parts)
     wait = max(parts, key=lambda part: part.stall_s).stall_wait if stall_s else None
     return (
-        numbers.rounded(statistics.median(part.tps for part in parts)),
+        numbers.round_text(statistics.median(part.tps for part in parts)),
         numbers.ms(p50_ns),
         numbers.ms(p99_ns),
         f"{statistics.median(part.failed for part in parts):,.10g}",
-        numbers.rounded(1000 * stall_s) + (f" {wait}" if wait else ""),
-        numbers.known(median_of_known([part.wal_bytes for part in parts]), 1e6),
-        numbers.known(median_of_known([part.paging_bytes for part in parts]), 1e6),
+        numbers.round_text(1000 * stall_s) + (f" {wait}" if wait else ""),
+        numbers.round_or_dash(median_of_known([part.wal_bytes for part in parts]), 1e6),
+        numbers.round_or_dash(median_of_known([part.paging_bytes for part in parts]), 1e6),
     )
 
 
@@ -99,7 +99,7 @@ def part_json(of: EventPart) -> dict[str, Any]:
 def named_events(of: Digest) -> str:
     """Return `checkpoint at 10 s and kill at 20 s`; empty without events."""
     trial = next(iter(_with_events(of)), None)
-    return "" if trial is None else listed([_name(each) for each in trial.events])
+    return "" if trial is None else enumeration([_name(each) for each in trial.events])
 
 
 def _name(event: EventRecord) -> str:

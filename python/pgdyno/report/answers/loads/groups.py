@@ -49,7 +49,7 @@ def not_served(of: Digest) -> Iterator[str]:
                 load=of.point_name(point),
                 rate=f"{point.point.rate:,.10g}",
                 tps=numbers.estimate(point.tps),
-                share=numbers.rounded(100 * served_share(of, point)),
+                share=numbers.round_text(100 * served_share(of, point)),
             )
 
 
@@ -66,7 +66,7 @@ def steps_tables(of: Digest) -> Iterator[Table]:
     for (target, name), steps in found.items():
         written = [step.wal_bytes for step in steps if step.wal_bytes is not None]
         wal = format_size(round(statistics.median(written))) if written else numbers.NOTHING
-        seconds = numbers.rounded(statistics.median(step.seconds for step in steps))
+        seconds = numbers.round_text(statistics.median(step.seconds for step in steps))
         names = (target, name) if len(targets) > 1 else (name,)
         rows.append((*names, gettext(steps[0].does), seconds, wal, str(len(steps))))
     headings = gettext_each("step", "does", "seconds", "WAL", "trials")

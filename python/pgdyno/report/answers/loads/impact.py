@@ -65,7 +65,7 @@ def impact_details(found: Impact) -> list[str]:
     if found.pairs < 2:
         lines.append(gettext("more than one repeat is needed for an interval"))
     sizes = {"WAL": found.wal_bytes, gettext("paging"): found.paging_bytes}
-    told = [f"{name} {numbers.rounded(size / 1e6)} MB" for name, size in sizes.items() if size is not None]
+    told = [f"{name} {numbers.round_text(size / 1e6)} MB" for name, size in sizes.items() if size is not None]
     return lines + ([gettext("while it ran: {sizes}", sizes=gettext(", ").join(told))] if told else [])
 
 
@@ -111,7 +111,7 @@ def _ratios(change: Change) -> dict[str, float]:
 
 def _change_text(change: Change) -> str:
     unit = "tps" if change.name == "tps" else "ms"
-    values = numbers.between(_figure(change, change.before), _figure(change, change.during))
+    values = numbers.range_text(_figure(change, change.before), _figure(change, change.during))
     told = {"metric": _metric(change), "values": values, "unit": unit}
     if change.is_shown:
         return gettext("{metric} {values} {unit} meanwhile", **told)
@@ -125,11 +125,11 @@ def _metric(change: Change) -> str:
 
 
 def _figure(change: Change, value: float) -> str:
-    return numbers.rounded(value) if change.name == "tps" else numbers.ms(value)
+    return numbers.round_text(value) if change.name == "tps" else numbers.ms(value)
 
 
 def _interval_text(change: Change) -> str:
-    ratio = {name: numbers.rounded(value) for name, value in _ratios(change).items()}
+    ratio = {name: numbers.round_text(value) for name, value in _ratios(change).items()}
     return gettext(
         "{metric} during / before is {mean} times that without the operation (95 % interval {low} to {high})",
         metric=_metric(change),
@@ -146,4 +146,4 @@ def _recovery_text(found: Impact) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{numbers.rounded(seconds, 2)} s"
+    return f"{numbers.round_text(seconds, 2)} s"

@@ -71,7 +71,7 @@ def outage_lines(outages: Sequence[Outages]) -> Iterator[str]:
 
 
 def _words(seconds: float) -> str:
-    return f"{numbers.rounded(seconds)} s" if math.isfinite(seconds) else gettext("the rest of the trial")
+    return f"{numbers.round_text(seconds)} s" if math.isfinite(seconds) else gettext("the rest of the trial")
 
 
 def _ledger_words(trials: Sequence[TrialRecord]) -> Iterator[str]:
@@ -129,7 +129,7 @@ def outage_table(outages: Sequence[Outages]) -> Table | None:
 
 
 def _figure(seconds: float) -> str:
-    return numbers.rounded(seconds) if math.isfinite(seconds) else gettext("not back")
+    return numbers.round_text(seconds) if math.isfinite(seconds) else gettext("not back")
 
 
 def _counts(trials: Sequence[TrialRecord]) -> list[str]:

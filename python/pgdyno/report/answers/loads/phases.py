@@ -63,7 +63,7 @@ def phases_text(of: Digest) -> str | None:
     values = {
         "name": servers.pop() if len(servers) == 1 else of.manifest.workload,
         "phases": ngettext("{count:,} phase", "{count:,} phases", len({phase.name for phase in counted})),
-        "tps": _span([numbers.rounded(rate) for rate in (min(rates), max(rates))]),
+        "tps": _span([numbers.round_text(rate) for rate in (min(rates), max(rates))]),
     }
     slow = [(phase.percentiles_ns("p99")[-1], phase) for phase in counted if phase.percentiles_ns("p99")]
     if not slow:
@@ -113,7 +113,7 @@ def phase_table(of: Digest) -> Table | None:
 def _span(values: Sequence[str]) -> str:
     if not values:
         return numbers.NOTHING
-    return values[0] if values[0] == values[-1] else numbers.between(values[0], values[-1])
+    return values[0] if values[0] == values[-1] else numbers.range_text(values[0], values[-1])
 
 
 def _rate_words(rate: float | Mapping[str, float] | None) -> str:

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from pgdyno.analyse.series import label, varying
+from pgdyno.analyse.series import label, varying_parameters
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import Summary
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
 from pgdyno.report.table import Table
-from pgdyno.report.translation import gettext, gettext_each, listed, ngettext
+from pgdyno.report.translation import enumeration, gettext, gettext_each, ngettext
 
 NAMED_AT_MOST = 4
 """Rates that one sentence names individually."""
@@ -65,8 +65,8 @@ def rates_text(of: Digest) -> str | None:
         for point in chosen
     ]
     if by_name:
-        return gettext("p99 of {name} is {parts}", name=name, parts=listed(parts))
-    return gettext("p99 of {name} is {parts} transactions a second", name=name, parts=listed(parts))
+        return gettext("p99 of {name} is {parts}", name=name, parts=enumeration(parts))
+    return gettext("p99 of {name} is {parts} transactions a second", name=name, parts=enumeration(parts))
 
 
 def kept_up(of: Digest) -> Iterator[str]:
@@ -81,7 +81,7 @@ def kept_up(of: Digest) -> Iterator[str]:
             yield gettext(
                 "{name} keeps up with {rate} transactions a second: the rate limits throughput, not the server",
                 name=name,
-                rate=listed(rates) if len(rates) <= NAMED_AT_MOST else numbers.between(rates[0], rates[-1]),
+                rate=enumeration(rates) if len(rates) <= NAMED_AT_MOST else numbers.range_text(rates[0], rates[-1]),
             )
         others = [point for point in points if point not in kept]
         for point in others[:NAMED_AT_MOST]:
@@ -90,7 +90,7 @@ def kept_up(of: Digest) -> Iterator[str]:
                 name=name,
                 rate=_rate(point),
                 tps=numbers.estimate(point.tps),
-                share=numbers.rounded(100 * served_share(of, point)),
+                share=numbers.round_text(100 * served_share(of, point)),
             )
         if len(others) > NAMED_AT_MOST:
             more = len(others) - NAMED_AT_MOST
@@ -103,7 +103,7 @@ def kept_up(of: Digest) -> Iterator[str]:
 
 
 def _points_by_server(of: Digest) -> dict[str, list[PointSummary]]:
-    names = [name for name in varying(list(of.named)) if name != "rate"]
+    names = [name for name in varying_parameters(list(of.named)) if name != "rate"]
     by_name: dict[str, list[PointSummary]] = {}
     for point in rated_points(of):
         name = label(point.series, names) if names else of.server_name(point.series)
@@ -126,7 +126,7 @@ def failure_lines(of: Digest) -> list[str]:
 def _failure_line(share: float, name: str, point: PointSummary) -> str:
     return gettext(
         "{share} % of the {rate} transactions a second fail on {name}",
-        share=numbers.rounded(100 * share),
+        share=numbers.round_text(100 * share),
         rate=_rate(point),
         name=name,
     )
@@ -137,7 +137,7 @@ def fails_much(of: Digest) -> bool:
     return any(failed_share(of, point) > MUCH_FAILED for point in rated_points(of))
 
 
-def unserved(of: Digest) -> Iterator[str]:
+def rate_answers(of: Digest) -> Iterator[str]:
     """Return whether the server kept up with each rate, and the spread of p99 between trials at the only rate."""
     yield from kept_up(of)
     points = rated_points(of)
@@ -170,7 +170,7 @@ def rate_table(of: Digest) -> Table | None:
             *((of.point_name(point),) if named else ()),
             _rate(point),
             numbers.estimate(point.tps),
-            numbers.rounded(100 * served_share(of, point)),
+            numbers.round_text(100 * served_share(of, point)),
             numbers.ms(point.latency.p50 if point.latency is not None else None),
             numbers.ms(point.latency.p99 if point.latency is not None else None),
             numbers.ms(point.latency.max if point.latency is not None else None),

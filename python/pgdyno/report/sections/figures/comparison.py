@@ -21,7 +21,7 @@ from pgdyno.report.report_content import Digest
 from pgdyno.report.sections.section_blocks import Block
 from pgdyno.report.table import Cell, Picture, Table, first_rows
 from pgdyno.report.terminal.forest_plot import EDGE, ZERO, Forest
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translated
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translate
 
 MOST_COMPARISONS = 8
 PLOT = (8, 40)
@@ -55,7 +55,7 @@ class Compared:
     """Its first rows, for the first screen; None if `figure` has no more."""
 
 
-def compared(of: Digest, each: Comparison, at: int) -> Compared:
+def comparison_figure(of: Digest, each: Comparison, at: int) -> Compared:
     """Return a comparison with its forest plot, the one at index `at` of a page."""
     colour = next((look.look.colour for look in of.named.values() if look.name == each.other), 1 + at % 5)
     return drawn_comparison(each, colour, at)
@@ -80,15 +80,17 @@ def drawn_comparison(each: Comparison, colour: int, at: int) -> Compared:
 
 def compared_table(of: Comparison, *, plots: bool = False) -> Table:
     """Return a row per point and one for all of them; with `plots`, each has its interval on one scale."""
-    show = numbers.ms if of.metric.is_latency else numbers.rounded
+    show = numbers.ms if of.metric.is_latency else numbers.round_text
     unit = of.metric.unit
-    forest = Forest.of([each.interval for each in of.points if each.interval is not None], math.log1p(of.delta))
+    forest = Forest.for_intervals(
+        [each.interval for each in of.points if each.interval is not None], math.log1p(of.delta)
+    )
     rows = []
     for point in [*of.points, *([of.overall] if of.overall is not None else [])]:
         known = math.isfinite(point.change)
         rows.append(
             (
-                translated(point.label),
+                translate(point.label),
                 gettext(point.verdict.value),
                 show(point.base) if known else numbers.NOTHING,
                 show(point.other) if known else numbers.NOTHING,
@@ -179,7 +181,7 @@ def published_blocks(of: Digest) -> list[Block]:
 
 def _span(cells: Sequence[str]) -> str:
     known = sorted({each for each in cells if each != numbers.NOTHING}, key=lambda cell: float(cell.replace(",", "")))
-    return numbers.NOTHING if not known else known[0] if len(known) == 1 else numbers.between(known[0], known[-1])
+    return numbers.NOTHING if not known else known[0] if len(known) == 1 else numbers.range_text(known[0], known[-1])
 
 
 def _published_loads(data: Published) -> Iterator[str]:
@@ -188,7 +190,7 @@ def _published_loads(data: Published) -> Iterator[str]:
         values = sorted({float(row[name]) for row in data.rows if name in row})
         if values:
             low, high = f"{values[0]:,.0f}", f"{values[-1]:,.0f}"
-            yield f"{name} {low if low == high else numbers.between(low, high)}"
+            yield f"{name} {low if low == high else numbers.range_text(low, high)}"
 
 
 def _are_alike(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> bool:
@@ -216,8 +218,8 @@ def _published_row(of: Digest, point: PointSummary, row: Mapping[str, str | floa
         of.point_name(point),
         str(row.get("target", numbers.NOTHING)),
         numbers.estimate(point.tps),
-        numbers.rounded(tps),
+        numbers.round_text(tps),
         f"{mean / tps:.2f}" if tps > 0 else numbers.NOTHING,
         numbers.ms(point.latency.mean if point.latency is not None else None),
-        numbers.known(None if theirs is None else float(theirs)),
+        numbers.round_or_dash(None if theirs is None else float(theirs)),
     )

@@ -154,9 +154,9 @@ def _title(loads: dict[_Load, list[PointSummary]]) -> str:
         return gettext(
             "In an open loop, p99 is {low} ms at {fewest} transactions a second and {high} ms at {most}",
             low=numbers.ms(_p99_ns(low)),
-            fewest=numbers.rounded(_tps(low)),
+            fewest=numbers.round_text(_tps(low)),
             high=numbers.ms(_p99_ns(high)),
-            most=numbers.rounded(_tps(high)),
+            most=numbers.round_text(_tps(high)),
         )
     pairs = [(one, other) for one in opened for other in closed if abs(_tps(one) - _tps(other)) <= NEAR * _tps(other)]
     if not pairs:
@@ -164,7 +164,7 @@ def _title(loads: dict[_Load, list[PointSummary]]) -> str:
     one, other = max(pairs, key=lambda pair: (_tps(pair[0]), -abs(_tps(pair[0]) - _tps(pair[1]))))
     return gettext(
         "At about {tps} transactions a second, p99 is {open} ms in an open loop and {closed} ms in a closed loop",
-        tps=numbers.rounded(_tps(one), 2),
+        tps=numbers.round_text(_tps(one), 2),
         open=numbers.ms(_p99_ns(one)),
         closed=numbers.ms(_p99_ns(other)),
     )

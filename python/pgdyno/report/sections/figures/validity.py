@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pgdyno.audit import RULES, Finding, Severity, worst
 from pgdyno.report import numbers
 from pgdyno.report.sections.section_blocks import Reason
-from pgdyno.report.translation import gettext, gettext_noop, ngettext, translated
+from pgdyno.report.translation import gettext, gettext_noop, ngettext, translate
 
 EVIDENCE_SHOWN = 4
 NAMES_SHOWN = 4
@@ -63,7 +63,7 @@ def validity(findings: Sequence[Finding]) -> Validity:
         [_reason(each) for each in heaviest_first if each.severity is not Severity.NOTE],
         [_reason(each) for each in heaviest_first if each.severity is Severity.NOTE],
         [_reason(each) for each in findings if not each.checked],
-        [translated(finding.translatable_message) for finding in checked if finding.severity is Severity.INVALID],
+        [translate(finding.translatable_message) for finding in checked if finding.severity is Severity.INVALID],
     )
 
 
@@ -127,7 +127,7 @@ def _reason(finding: Finding) -> Reason:
         rule_name(finding.rule),
         gettext(word),
         verdict,
-        translated(finding.translatable_message),
+        translate(finding.translatable_message),
         finding.advice,
         evidence,
         finding.source,

@@ -89,7 +89,7 @@ def range_words(values: Values) -> str:
     there = [value for value in values if value is not None]
     if not there:
         return gettext("nothing")
-    low, high = numbers.rounded(min(there)), numbers.rounded(max(there))
+    low, high = numbers.round_text(min(there)), numbers.round_text(max(there))
     return low if low == high else gettext("{low} to {high}", low=low, high=high)
 
 

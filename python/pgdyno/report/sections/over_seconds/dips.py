@@ -164,7 +164,7 @@ def _explain_dip(dip: Dip, explained: Sequence[ExplainedDip] | None) -> tuple[st
 
 
 def _figures(each: Coincidence, *, alone: bool) -> str:
-    during, quiet = numbers.rounded(each.during, 2), numbers.rounded(each.quiet, 2)
+    during, quiet = numbers.round_text(each.during, 2), numbers.round_text(each.quiet, 2)
     if each.unit == "share":
         during, quiet = f"{100 * each.during:.0f} %", f"{100 * each.quiet:.0f} %"
     figures = {

@@ -59,7 +59,7 @@ class Steps:
     most: int
 
     @classmethod
-    def of(cls, trials: int, *, probed: bool, rented: int = 0) -> Steps:
+    def for_trials(cls, trials: int, *, probed: bool, rented: int = 0) -> Steps:
         """So many that all trials together stay within BYTES; `rented` ones have figures of their provider, too."""
         figures = trials * (FIGURES_A_STEP if probed else 3) + rented * OF_CLOUD
         share = BYTES // max(figures * FIGURE_BYTES, 1)

@@ -101,7 +101,7 @@ def _refusal(known: Mapping[str, Any] | None, name: str, family: str) -> str | N
 
 
 def _defaults(cloud: Cloud, level: Level, family: str) -> dict[str, dict[str, Any]]:
-    listed = cloud.each("rds", level.defaults, "EngineDefaults.Parameters", DBParameterGroupFamily=family)
+    listed = cloud.list_elements("rds", level.defaults, "EngineDefaults.Parameters", DBParameterGroupFamily=family)
     return {each["ParameterName"]: each for each in listed}
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pgdyno.errors import Problem
-from pgdyno.mounts import expanded, is_file
+from pgdyno.mounts import expand_home, is_file
 from pgdyno.plan.known_settings import SETTING_NAME
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import PlanPath, TargetSpec
@@ -99,7 +99,7 @@ class DatabaseTarget(AwsTarget):
             yield document.problem((*where, "version"), message, hint)
         yield from self.check_parameters((*where, "parameters"), self.parameters, document)
         yield from self.check_service(where, document)
-        if self.tls_root is not None and not is_file(expanded(self.tls_root)):
+        if self.tls_root is not None and not is_file(expand_home(self.tls_root)):
             yield document.problem((*where, "tls_root"), f"there is no file {self.tls_root}")
 
     def check_service(self, where: PlanPath, document: Document) -> Iterator[Problem]:

@@ -54,7 +54,7 @@ def find_release(cloud: Cloud, engine: str, asked: str) -> Release:
     """Return the newest version that matches `asked` ("17", "17.4"). Raises AwsError."""
     found = [
         Release(each["EngineVersion"], each["DBParameterGroupFamily"])
-        for each in cloud.each("rds", "describe_db_engine_versions", "DBEngineVersions", Engine=engine)
+        for each in cloud.list_elements("rds", "describe_db_engine_versions", "DBEngineVersions", Engine=engine)
         if f"{each['EngineVersion']}.".startswith(f"{asked}.")
     ]
     if not found:
@@ -72,7 +72,7 @@ def describe_resource(cloud: Cloud, kind: Kind, name: str) -> dict[str, Any]:
     """Return RDS's description of what is called `name`. Raises NotThereError, AwsError."""
     api = APIS[kind]
     with suppress(NotThereError):
-        for each in cloud.each("rds", api.describe, api.listed, **{api.key: name}):
+        for each in cloud.list_elements("rds", api.describe, api.listed, **{api.key: name}):
             return each
     raise NotThereError(f"there is no {kind} {name} in {cloud.region}")
 
@@ -91,7 +91,7 @@ def wait_for(maker: Maker, spec: AwsMachine, look: Callable[[], tuple[str, T]], 
             return found
         if state in _FAILED:
             raise AwsError(f"{what} is {state}", code=state, hint="see its events in Amazon's console")
-        if patience.over():
+        if patience.is_over():
             within = duration_words(parse_duration_s(spec.ready_within))
             message = f"{what} is still {state} after {within}"
             raise AwsError(message, code="Timeout", hint="give it more time: ready_within = …")

@@ -54,7 +54,7 @@ class NewHost:
         """Look the image up, and generate the run's own key if it has none yet. Raises TargetError."""
         image = image_of(maker.cloud, spec.system, architecture_of(maker.cloud, spec, [spec.instance, *spec.instead]))
         ring, nonce = KeyRing(maker.journal), new_nonce()
-        host = HostData(nonce, spec.login, spec.ssh_port, ring.own(), stamp(maker.journal.expires))
+        host = HostData(nonce, spec.login, spec.ssh_port, ring.public_key(), stamp(maker.journal.expires))
         return cls(maker, spec, image, ring, nonce, user_data(host, job))
 
     def up(
@@ -101,7 +101,7 @@ def wait_until_set_up(maker: Maker, spec: Host, ssh: SshSpec) -> None:
             state = ask(ssh, STATE).strip()
             answered = True
         except RemoteError as error:
-            if not answered and (reached.over() or patience.over()):
+            if not answered and (reached.is_over() or patience.is_over()):
                 raise _unreachable_error(maker, spec, ssh, error) from error
             state = "starting" if not answered else f"out of reach: {error.message}"
         if state == "ready":
@@ -111,7 +111,7 @@ def wait_until_set_up(maker: Maker, spec: Host, ssh: SshSpec) -> None:
             told_last = "".join(f"\n  {line}" for line in log)
             message = f"the host {ssh.host} could not be set up: {step}{told_last}"
             raise AwsError(message, code="Setup", hint="these are the last lines of its /var/log/pgdyno-setup.log")
-        if patience.over():
+        if patience.is_over():
             message = f"the host {ssh.host} is still {state} after {duration_words(within_s)}"
             raise AwsError(message, code="Timeout", hint="give it more time: ready_within = …")
         if state != told:

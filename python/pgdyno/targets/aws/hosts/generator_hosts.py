@@ -141,7 +141,7 @@ def _not_reached(error: RemoteError, cloud: Cloud, run: str, port: int) -> tuple
 
 def _what_blocks(cloud: Cloud, run: str, port: int) -> tuple[str, str]:
     filters = [{"Name": f"tag:{RUN}", "Values": [run]}]
-    groups = list(cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=filters))
+    groups = list(cloud.list_elements("ec2", "describe_security_groups", "SecurityGroups", Filters=filters))
     own = {each["GroupId"] for each in groups}
     let_in = {
         pair["GroupId"]

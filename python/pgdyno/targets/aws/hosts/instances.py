@@ -14,7 +14,7 @@ from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.maker import Maker
 from pgdyno.targets.aws.network import vpc_of
 from pgdyno.targets.aws.volumes import Volume
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 from pgdyno.targets.rented.rental_journal import Journal, Place
 
 IMAGES: Mapping[System, str] = {
@@ -47,7 +47,7 @@ class Network:
 
 def check_placement(cloud: Cloud, types: Sequence[str]) -> None:
     """Raise AwsError if one of `types` cannot be in a cluster placement group."""
-    for each in cloud.each("ec2", "describe_instance_types", "InstanceTypes", InstanceTypes=list(types)):
+    for each in cloud.list_elements("ec2", "describe_instance_types", "InstanceTypes", InstanceTypes=list(types)):
         if "cluster" not in each.get("PlacementGroupInfo", {}).get("SupportedStrategies", []):
             message = f"{each['InstanceType']} cannot be in a cluster placement group"
             hint = 'choose another type (burstable ones cannot), or leave out placement = "cluster"'
@@ -56,7 +56,7 @@ def check_placement(cloud: Cloud, types: Sequence[str]) -> None:
 
 def architecture_of(cloud: Cloud, spec: Host, types: Sequence[str]) -> Architecture:
     """Return the architecture of all `types`. Raises AwsError if they differ, or differ from the plan's."""
-    found = cloud.each("ec2", "describe_instance_types", "InstanceTypes", InstanceTypes=list(types))
+    found = cloud.list_elements("ec2", "describe_instance_types", "InstanceTypes", InstanceTypes=list(types))
     by_type = {each["InstanceType"]: _architecture(each) for each in found}
     for each in types:
         if each not in by_type:
@@ -91,12 +91,12 @@ def image_of(cloud: Cloud, system: System, architecture: Architecture) -> Image:
 def network_of(cloud: Cloud, subnet: str | None, zones: Sequence[str]) -> Network:
     """Return the plan's subnet, or the subnets of the default VPC in `zones`. Raises AwsError."""
     if subnet is not None:
-        for each in cloud.each("ec2", "describe_subnets", "Subnets", SubnetIds=[subnet]):
+        for each in cloud.list_elements("ec2", "describe_subnets", "Subnets", SubnetIds=[subnet]):
             return Network(each["VpcId"], {each["AvailabilityZone"]: subnet})
         raise NotThereError(f"there is no subnet {subnet}")
     vpc = vpc_of(cloud, None)
     filters = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "default-for-az", "Values": ["true"]}]
-    found = cloud.each("ec2", "describe_subnets", "Subnets", Filters=filters)
+    found = cloud.list_elements("ec2", "describe_subnets", "Subnets", Filters=filters)
     by_zone = {each["AvailabilityZone"]: str(each["SubnetId"]) for each in found}
     for zone in zones:
         if zone not in by_zone:
@@ -221,7 +221,7 @@ def _end_error(instance: str, found: dict[str, Any]) -> AwsError:
 
 def instance_of(cloud: Cloud, instance: str) -> dict[str, Any]:
     """Return EC2's description of the instance. Raises NotThereError, AwsError."""
-    for each in cloud.each("ec2", "describe_instances", "Reservations[].Instances[]", InstanceIds=[instance]):
+    for each in cloud.list_elements("ec2", "describe_instances", "Reservations[].Instances[]", InstanceIds=[instance]):
         return each
     raise NotThereError(f"there is no instance {instance}")
 
@@ -245,7 +245,7 @@ class KeyRing:
         """Return the path of the certificate by which clients recognize the server of `target`."""
         return self.folder / f"{target}.crt"
 
-    def own(self) -> str:
+    def public_key(self) -> str:
         """Return the public half of the run's own key, which the first call generates. Raises TargetError."""
         if not (self.folder / "key.pub").exists():
             # asyncssh takes long to import.
@@ -257,7 +257,7 @@ class KeyRing:
             self._journal.keep_key("config", config)
             # This file must be the last: its existence says that the others are complete.
             self._journal.keep_key("key.pub", public)
-        with storing(self.folder, "cannot read"):
+        with target_errors(self.folder, "cannot read"):
             return (self.folder / "key.pub").read_text(encoding="utf-8")
 
     def ssh(self, place: Place) -> SshSpec | None:
@@ -279,7 +279,7 @@ class KeyRing:
     def know(self, address: str, port: int, public: str) -> None:
         """Add the host key of `address` to the known hosts. Raises TargetError."""
         algorithm, key = public.split()[:2]
-        with storing(self.folder, "cannot write"), self.known_hosts.open("a", encoding="utf-8") as file:
+        with target_errors(self.folder, "cannot write"), self.known_hosts.open("a", encoding="utf-8") as file:
             file.write(
                 f"[{address}]:{port} {algorithm} {key}\n" if port != SSH_PORT else f"{address} {algorithm} {key}\n"
             )

@@ -165,7 +165,7 @@ def check_host_tags(document: Document) -> Iterator[Problem]:
 
     Their keys are parts of paths there: "View tags for your EC2 instances using instance metadata" in EC2's user guide.
     """
-    tags = document.at(("cloud", "tags"))
+    tags = document.value_at(("cloud", "tags"))
     for key in tags if isinstance(tags, dict) else ():
         if _ON_HOSTS.fullmatch(key) is None or key in _NOT_ON_HOSTS:
             message = f"the key {key!r} is not possible for hosts at EC2"

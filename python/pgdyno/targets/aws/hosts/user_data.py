@@ -51,7 +51,7 @@ def public_host_key(maker: Maker, instance: str, nonce: str) -> str:
             console = str(answer.get("Output", ""))
         except NotThereError:
             # The instance is new: see `pgdyno.targets.aws.boto3_clients`.
-            if patience.over():
+            if patience.is_over():
                 raise
         except AwsError as error:
             if not latest or not error.code.startswith(("Unsupported", "InvalidParameter")):
@@ -62,7 +62,7 @@ def public_host_key(maker: Maker, instance: str, nonce: str) -> str:
         found = re.search(rf"pgdyno host key {nonce} ({_KEY})\s", console)
         if found is not None:
             return found[1]
-        if patience.over():
+        if patience.is_over():
             raise _silence_error(instance, console)
         if not said:
             maker.say(f"{maker.name}: waiting for its SSH key on its console")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, NotThereError
 from pgdyno.targets.aws.hosts.schema import DATA_DEVICE, WAL_DEVICE
-from pgdyno.targets.rented.rental import SECOND_US, Figure, Observed, Span, is_complete, missing
+from pgdyno.targets.rented.rental import SECOND_US, Figure, Observed, Span, is_complete, missing_spans
 
 PERIOD_S = 60
 """The finest period of these metrics; for hosts it needs detailed monitoring."""
@@ -117,7 +117,7 @@ def database(instance: str) -> list[Subject]:
 def host(cloud: Cloud, tokens: Iterable[str]) -> list[Subject]:
     """Return the running instance that a request with one of these tokens created, and its volumes. Raises AwsError."""
     filters = [{"Name": "client-token", "Values": list(tokens)}]
-    for each in cloud.each("ec2", "describe_instances", "Reservations[].Instances[]", Filters=filters):
+    for each in cloud.list_elements("ec2", "describe_instances", "Reservations[].Instances[]", Filters=filters):
         if each["State"]["Name"] == "running":
             return [Subject("AWS/EC2", "InstanceId", each["InstanceId"], HOST), *_volumes(each)]
     raise NotThereError("the instance no longer exists")
@@ -153,10 +153,10 @@ def cloudwatch_figures(cloud: Cloud, subjects: Sequence[Subject], span: Span) ->
 
     A metric without any value is one that the server does not have.
     """
-    minutes = span.widened(PERIOD_S)
+    minutes = span.widen_to_periods(PERIOD_S)
     pairs = ((subject, each) for subject in subjects for each in subject.metrics)
     asked = {f"m{place}": pair for place, pair in enumerate(pairs)}
-    answered = cloud.each(
+    answered = cloud.list_elements(
         "cloudwatch",
         "get_metric_data",
         "MetricDataResults",
@@ -171,7 +171,7 @@ def cloudwatch_figures(cloud: Cloud, subjects: Sequence[Subject], span: Span) ->
             raise AwsError("the permission cloudwatch:GetMetricData is missing for these metrics", code="Forbidden")
         subject, counted = asked[each["Id"]]
         found[counted.metric] += _figures(subject, counted, each)
-    gaps = missing(minutes, PERIOD_S, (each.t_us for each in found[_ALWAYS]))
+    gaps = missing_spans(minutes, PERIOD_S, (each.t_us for each in found[_ALWAYS]))
     every = [*(each for of in found.values() for each in of), *_latencies(found)]
     figures = sorted(every, key=lambda each: (each.t_us, each.metric, each.labels))
     return Observed(PERIOD_S, figures, gaps, is_complete(minutes, gaps))

@@ -13,7 +13,16 @@ from pgdyno.targets.aws.databases.service import describe_resource
 from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, database
 from pgdyno.targets.aws.observe.server_log import log_part
-from pgdyno.targets.rented.rental import SECOND_US, Figure, Observed, Say, SourceReport, Span, is_complete, missing
+from pgdyno.targets.rented.rental import (
+    SECOND_US,
+    Figure,
+    Observed,
+    Say,
+    SourceReport,
+    Span,
+    is_complete,
+    missing_spans,
+)
 from pgdyno.units import duration_words
 
 
@@ -23,7 +32,7 @@ def ask_until_complete(ask: Callable[[], Observed], within_s: float, waits: Call
     Calls `waits` once if it has to wait. With 0 s, it calls `ask` once. Raises AwsError.
     """
     patience, waited = Patience(within_s), False
-    while not (found := ask()).complete and not patience.over():
+    while not (found := ask()).complete and not patience.is_over():
         if not waited:
             waits()
         waited = True
@@ -46,9 +55,9 @@ METRICS = (
 
 def insights_figures(cloud: Cloud, resource: str, span: Span) -> Observed:
     """Return active sessions over `span` of the instance with the id `resource` (`db-ABC…`). Raises AwsError."""
-    seconds = span.widened(PERIOD_S)
+    seconds = span.widen_to_periods(PERIOD_S)
     figures = [figure for part in _parts(seconds) for figure in _part(cloud, resource, part)]
-    gaps = missing(seconds, PERIOD_S, (each.t_us for each in figures if each.metric == LOAD))
+    gaps = missing_spans(seconds, PERIOD_S, (each.t_us for each in figures if each.metric == LOAD))
     return Observed(PERIOD_S, figures, gaps, is_complete(seconds, gaps))
 
 

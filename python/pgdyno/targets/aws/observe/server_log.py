@@ -44,7 +44,7 @@ class LogPart:
 
 def log_part(cloud: Cloud, instance: str, span: Span) -> LogPart:
     """Return the log of `instance` during the whole seconds that `span` touches. Raises AwsError."""
-    seconds = span.widened(1)
+    seconds = span.widen_to_periods(1)
     part = LogPart()
     inside, size = False, 0
     for line in _lines(cloud, instance, seconds, part):
@@ -69,7 +69,7 @@ def _lines(cloud: Cloud, instance: str, span: Span, part: LogPart) -> Iterator[s
         "FilenameContains": "postgresql",
         "FileLastWritten": span.from_us // 1000,
     }
-    files = list(cloud.each("rds", "describe_db_log_files", "DescribeDBLogFiles", **asked))
+    files = list(cloud.list_elements("rds", "describe_db_log_files", "DescribeDBLogFiles", **asked))
     for file in sorted(files, key=lambda each: (each["LastWritten"], each["LogFileName"])):
         begun = ""
         for portion in _portions(cloud, instance, file["LogFileName"], part):

@@ -38,7 +38,7 @@ class Findings:
         self.problems.append(AwsError(message, code="Preflight", hint=hint))
 
     @contextmanager
-    def of(self, name: str) -> Iterator[None]:
+    def problems_of(self, name: str) -> Iterator[None]:
         """Make an error in the block a problem of the target or generator `name`."""
         try:
             yield
@@ -85,7 +85,9 @@ def zones_of_database(cloud: Cloud, spec: RdsTarget | AuroraTarget, release: Rel
     found: list[set[str]] = []
     for instance in (spec.instance, *spec.instead):
         asked = {"Engine": engine, "EngineVersion": release.version, "DBInstanceClass": instance, "Vpc": True}
-        listed = cloud.each("rds", "describe_orderable_db_instance_options", "OrderableDBInstanceOptions", **asked)
+        listed = cloud.list_elements(
+            "rds", "describe_orderable_db_instance_options", "OrderableDBInstanceOptions", **asked
+        )
         options = [each for each in listed if each.get("StorageType") == kind]
         if not options:
             message = f"Amazon does not offer {instance} for {engine} {release.version} with {kind} in {cloud.region}"
@@ -123,7 +125,7 @@ def _list_exceeded(spec: RdsTarget, option: Option) -> Iterator[str]:
 def zones_of_host(cloud: Cloud, instances: Sequence[str]) -> set[str]:
     """Return the zones that offer all types. Raises AwsError."""
     filters = [{"Name": "instance-type", "Values": list(instances)}]
-    listed = cloud.each(
+    listed = cloud.list_elements(
         "ec2",
         "describe_instance_type_offerings",
         "InstanceTypeOfferings",
@@ -246,11 +248,11 @@ def _amounts_in_use(cloud: Cloud, needed: Amounts) -> Amounts:
     found = Amounts()
     if needed.vcpu or needed.spot_vcpu:
         running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-        for each in cloud.each("ec2", "describe_instances", "Reservations[].Instances[]", Filters=running):
+        for each in cloud.list_elements("ec2", "describe_instances", "Reservations[].Instances[]", Filters=running):
             cpu = each.get("CpuOptions", {})
             vcpus = cpu.get("CoreCount", 0) * cpu.get("ThreadsPerCore", 1)
             found.processors(each["InstanceType"], vcpus, spot=each.get("InstanceLifecycle") == "spot")
-        for each in cloud.each("ec2", "describe_volumes", "Volumes"):
+        for each in cloud.list_elements("ec2", "describe_volumes", "Volumes"):
             found.volume(each.get("VolumeType", ""), each.get("Iops", 0), each["Size"])
     return found
 

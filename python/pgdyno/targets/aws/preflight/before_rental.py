@@ -65,7 +65,7 @@ class Checks:
 
     def server(self, name: str, server: Server) -> None:
         if isinstance(server, Ec2):
-            with self.findings.of(name):
+            with self.findings.problems_of(name):
                 spec = server.spec
                 volumes = [each for each in (spec.root, spec.data, spec.wal) if each is not None]
                 self._host(name, server.maker, spec, volumes, spec.zones)
@@ -74,7 +74,7 @@ class Checks:
 
     def generators(self, generators: Sequence[RentedGenerator]) -> None:
         """Check the generators, which are alike."""
-        with self.findings.of(GENERATOR):
+        with self.findings.problems_of(GENERATOR):
             first = generators[0]
             self._host(GENERATOR, first.maker, first.spec, [first.spec.root], [], len(generators))
 
@@ -87,14 +87,14 @@ class Checks:
         else:
             self.needed.cluster_snapshots += spec.takes_snapshot
         release = None
-        with self.findings.of(name):
+        with self.findings.problems_of(name):
             release = server.release()
         if release is None:
             return
         for level, asked in server.parameters:
-            with self.findings.of(name):
+            with self.findings.problems_of(name):
                 values_for(self.cloud, level, release.family, asked)
-        with self.findings.of(name):
+        with self.findings.problems_of(name):
             vpc, there = _network_of_database(self.cloud, spec.subnet_group)
             with self.findings.optional(Message("offered-classes", "which classes Amazon offers")):
                 there &= zones_of_database(self.cloud, spec, release)
@@ -272,7 +272,7 @@ def _network_of_database(cloud: Cloud, subnet_group: str | None) -> tuple[str, s
         return network.vpc, set(network.subnets)
     zones = set()
     asked = {"DBSubnetGroupName": subnet_group}
-    for each in cloud.each("rds", "describe_db_subnet_groups", "DBSubnetGroups", **asked):
+    for each in cloud.list_elements("rds", "describe_db_subnet_groups", "DBSubnetGroups", **asked):
         zones |= {subnet["SubnetAvailabilityZone"]["Name"] for subnet in each["Subnets"]}
     return vpc_of(cloud, subnet_group), zones
 

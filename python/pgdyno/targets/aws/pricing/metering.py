@@ -61,7 +61,7 @@ class RequestMeter:
         queries = [metric_query(f"m{place}", subject, each, PERIOD_S) for place, each in enumerate(_BILLED)]
         total, until = 0.0, since
         try:
-            found = self.cloud.each(
+            found = self.cloud.list_elements(
                 "cloudwatch",
                 "get_metric_data",
                 "MetricDataResults",

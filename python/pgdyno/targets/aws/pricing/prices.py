@@ -121,7 +121,9 @@ class Prices:
             filters = {"regionCode": usage.region, "group": "VPCPublicIPv4Address"}
         service = _SERVICES.get(usage.engine, "AmazonRDS")
         asked = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
-        for text in self._cloud.each("pricing", "get_products", "PriceList", ServiceCode=service, Filters=asked):
+        for text in self._cloud.list_elements(
+            "pricing", "get_products", "PriceList", ServiceCode=service, Filters=asked
+        ):
             product = json.loads(text) if isinstance(text, str) else text
             if _matches_usage(product["product"]["attributes"], usage):
                 for amount in _amounts(product):

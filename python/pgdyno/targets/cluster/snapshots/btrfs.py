@@ -7,7 +7,7 @@ from pathlib import Path
 from pgdyno.errors import TargetError
 from pgdyno.mounts import mounted_at
 from pgdyno.targets.cluster.folders import run_tool
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 
 KIND = "btrfs"
 PROGRAM = "btrfs"
@@ -42,7 +42,7 @@ def is_subvolume(path: Path) -> bool:
 def create(path: Path) -> None:
     """Create an empty subvolume with access only for its owner. Raises TargetError."""
     run_tool(PROGRAM, "subvolume", "create", str(path))
-    with storing(path, "cannot close"):
+    with target_errors(path, "cannot close"):
         path.chmod(0o700)
 
 
@@ -59,6 +59,6 @@ def remove(path: Path) -> None:
     try:
         run_tool(PROGRAM, "subvolume", "delete", str(path))
     except TargetError:
-        with storing(path, "cannot remove"):
+        with target_errors(path, "cannot remove"):
             if path.exists():
                 shutil.rmtree(path)

@@ -19,7 +19,7 @@ from pgdyno.records import Record
 from pgdyno.targets.cluster.folders import copy_tree, shares_blocks
 from pgdyno.targets.cluster.processes import end_copies
 from pgdyno.targets.cluster.snapshots import btrfs, zfs
-from pgdyno.targets.home import ensure_folder, storing, write_whole
+from pgdyno.targets.home import ensure_folder, target_errors, write_whole
 from pgdyno.targets.server_user import Account
 from pgdyno.units import format_bytes
 
@@ -88,7 +88,7 @@ class ClusterCopy:
                 self._copy(method, self.data_directory, unfinished / "data")
             record = CopyRecord(mark=mark, data_bytes=size, method=method)
             write_whole(unfinished / RECORD, record.model_dump_json(indent=2).encode())
-            with storing(self.folder, "cannot make"):
+            with target_errors(self.folder, "cannot make"):
                 unfinished.rename(self.folder)
         except BaseException:
             _remove(unfinished)
@@ -97,7 +97,7 @@ class ClusterCopy:
 
     def _choose(self, wanted: SnapshotMethod | None, folder: Path) -> SnapshotMethod:
         """Return the method, which is `wanted` if that is possible. Raises TargetError."""
-        with storing(folder, "cannot write to"):
+        with target_errors(folder, "cannot write to"):
             if wanted is None:
                 return best_method(folder, kept=self.kept)
             reason = refusal_of(wanted, folder, kept=self.kept)
@@ -121,7 +121,7 @@ class ClusterCopy:
             return WORDS[record.method]
         discarded = self.data_directory.with_name("data.discarded")
         _remove(discarded)
-        with storing(self.data_directory, "cannot move away"):
+        with target_errors(self.data_directory, "cannot move away"):
             self.data_directory.rename(discarded)
         self.finish_restoring()
         return WORDS[record.method]
@@ -140,7 +140,7 @@ class ClusterCopy:
         for old in (unfinished, self.data_directory.with_name("data.discarded")):
             _remove(old)
         self._copy(record.method, self.folder / "data", unfinished)
-        with storing(self.data_directory, "cannot bring back"):
+        with target_errors(self.data_directory, "cannot bring back"):
             unfinished.rename(self.data_directory)
 
     def release(self) -> None:
@@ -154,7 +154,7 @@ class ClusterCopy:
             return
         if method == "btrfs":
             btrfs.create(to)
-        with storing(to, "cannot create the folder"):
+        with target_errors(to, "cannot create the folder"):
             to.mkdir(0o700, exist_ok=method == "btrfs")
             self.account.take(to)
         copy_tree(source, to, self.account, "never" if method == "copy" else "always")
@@ -214,7 +214,7 @@ def folder_bytes(folder: Path) -> int:
 
 def check_room(folder: Path, needed_bytes: int, doing: str) -> None:
     """Raise TargetError if the file system of `folder` has less free space than `needed_bytes`."""
-    with storing(folder, "cannot look at"):
+    with target_errors(folder, "cannot look at"):
         free = shutil.disk_usage(folder).free
     if free < needed_bytes:
         raise TargetError(
@@ -227,6 +227,6 @@ def _remove(folder: Path) -> None:
     for path in (folder / "data", folder):
         if btrfs.is_subvolume(path):
             btrfs.remove(path)
-    with storing(folder, "cannot remove"):
+    with target_errors(folder, "cannot remove"):
         if folder.exists():
             shutil.rmtree(folder)

@@ -14,7 +14,7 @@ from pathlib import Path
 from pgdyno.errors import TargetError
 from pgdyno.mounts import mounted_at
 from pgdyno.targets.cluster.folders import copy_tree, run_tool
-from pgdyno.targets.home import storing
+from pgdyno.targets.home import target_errors
 from pgdyno.targets.server_user import Account
 
 KIND = "zfs"
@@ -77,15 +77,15 @@ def _move(data_directory: Path, account: Account) -> str:
     dataset = f"{below.device}/pgdyno-{secrets.token_hex(4)}"
     unfinished, discarded = _unfinished_folder(data_directory), data_directory.with_name("data.discarded")
     run_tool(PROGRAM, "create", "-o", f"mountpoint={unfinished}", dataset)
-    with storing(unfinished, "cannot give away"):
+    with target_errors(unfinished, "cannot give away"):
         unfinished.chmod(0o700)
         account.take(unfinished)
     copy_tree(data_directory, unfinished, account, "auto")
-    with storing(data_directory, "cannot move away"):
+    with target_errors(data_directory, "cannot move away"):
         data_directory.rename(discarded)
     # unmounts it at the old path, creates the folder, and mounts it at the new one
     run_tool(PROGRAM, "set", f"mountpoint={data_directory}", dataset)
-    with storing(discarded, "cannot remove"):
+    with target_errors(discarded, "cannot remove"):
         shutil.rmtree(discarded)
     return dataset
 
