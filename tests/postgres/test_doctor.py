@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.doctor import BRIEF, CHECKS, Needs, Place, examine
-from pgdyno.doctor.generator import round_trips
 from pgdyno.doctor.remote import reach_servers
+from pgdyno.doctor.round_trips import round_trips
 from pgdyno.plan import load_plan
 from pgdyno.programs import find_engine
 from pgdyno.records import CheckVerdict

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.capture.parser import require_parser
-from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS
+from pgdyno.capture.statement_templates import MARK, SPLIT, TOKENS
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import STATEMENTS_FILE, Values
 from tests.unit.capture_log_sample import Captured, Entry, captured, error

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor import Needs, Place, cpu, generator, machine, memory, storage
+from pgdyno.doctor import Needs, Place, cpu, generator, machine, memory, round_trips, storage
 from pgdyno.doctor.cpu import ClockCost, CpuTimes
 from pgdyno.doctor.generator import Ceiling
 from pgdyno.doctor.system import System, count_of_list
@@ -221,7 +221,7 @@ def test_ceiling() -> None:
 
 def test_round_trip() -> None:
     for median, verdict in ((12, "good"), (250, "note"), (1_500, "warning")):
-        check = generator.round_trip(Needs(statements=7), median, Message("path", "to pgnull"))
+        check = round_trips.round_trip(Needs(statements=7), median, Message("path", "to pgnull"))
         assert check.verdict == verdict
         assert f"7 statements takes at least {7 * median:.3g} µs" in check.means
 

@@ -7,7 +7,7 @@ import pytest
 
 from pgdyno.audit.rules.preflight import RULE
 from pgdyno.audit.subject import Subject
-from pgdyno.doctor import Needs, Place, generator, storage
+from pgdyno.doctor import Needs, Place, generator, round_trips, storage
 from pgdyno.doctor.generator import Ceiling
 from pgdyno.doctor.storage import SyncTime
 from pgdyno.messages import Message, message_json
@@ -21,7 +21,7 @@ CHECKS = [
     storage.free(PLACE, 50 << 30, 100 << 30),
     storage.sync_time(PLACE, NEEDS, SyncTime(3_000, 90_000, 1_000)),
     generator.ceiling(NEEDS, Ceiling(tps=100_000, p50_us=80, clients=1, workers=2, threads=1)),
-    generator.round_trip(Needs(statements=7), 1_500, Message("path-over-loopback", "to pgnull over loopback")),
+    round_trips.round_trip(Needs(statements=7), 1_500, Message("path-over-loopback", "to pgnull over loopback")),
 ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.run.hooks import Hook, run_hook
+from pgdyno.run.hook_command import Hook, run_hook
 
 
 def test_ctrl_c_while_a_hook_starts_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

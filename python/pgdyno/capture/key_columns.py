@@ -18,7 +18,7 @@ from pgdyno.capture.parameter_columns import (
     table_of,
     tables_in,
 )
-from pgdyno.capture.sql_constants import TOKENS
+from pgdyno.capture.statement_templates import TOKENS
 from pgdyno.records.capture import StatementClass
 
 _TOKEN = re.compile(TOKENS)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.capture.key_columns import COPIED, answer_columns, labels, place_columns
 from pgdyno.capture.parser import require_parser
-from pgdyno.capture.sql_constants import SPLIT, TOKENS
+from pgdyno.capture.statement_templates import SPLIT, TOKENS
 from pgdyno.store.duckdb_session import fetch_row, quote_text
 
 if TYPE_CHECKING:

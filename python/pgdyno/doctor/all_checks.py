@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from pgdyno.doctor import cpu, generator, machine, memory, remote, storage
+from pgdyno.doctor import cpu, generator, machine, memory, remote, round_trips, storage
 from pgdyno.doctor.check import CHECKS, not_fine, unknown
 from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.storage import snapshot
@@ -127,16 +127,16 @@ def _round_trips(needs: Needs, engine: Engine, servers: Servers) -> Iterator[Che
         path = Message("path-over-loopback", "to pgnull over loopback")
         if not needs.tcp:
             path = Message("path-over-socket", "to pgnull over a socket of this machine")
-        yield _trip(needs, path, partial(generator.measure_round_trip, engine, needs))
+        yield _trip(needs, path, partial(round_trips.measure_round_trip, engine, needs))
 
 
 def _median_us(engine: Engine, environment: Mapping[str, str], protocol: str) -> float:
-    return generator.round_trips(engine, environment, protocol).median_us
+    return round_trips.round_trips(engine, environment, protocol).median_us
 
 
 def _trip(needs: Needs, path: Message, measure: Callable[[], float]) -> Check:
     try:
-        return generator.round_trip(needs, measure(), path)
+        return round_trips.round_trip(needs, measure(), path)
     except (EngineError, OSError) as error:
         return generator.not_measured("network.round-trip", error)
 

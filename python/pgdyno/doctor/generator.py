@@ -25,10 +25,8 @@ READY_S, FAR_READY_S = 10.0, 60.0
 """Time limits for a local server, and on another host, to which it may have to be copied."""
 LONGEST_FOLDER = 90
 """The longest folder path that leaves space for a socket's name in sun_path of Linux (108 bytes)."""
-ROUND_TRIP_S = 0.3
 RATE_NOTE, RATE_WARNING = 0.5, 0.8
 """Shares of the ceiling for the rate of an open loop."""
-TRIP_NOTE_US, TRIP_WARNING_US = 200, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +41,6 @@ class Ceiling:
     """Threads of pgnull; 0 with a real server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trips:
-    """Round trips of one client that repeats the shortest statement."""
-
-    count: int
-    least_us: float
-    median_us: float
-
-
 def measure_ceiling(engine: Engine, needs: Needs, cores: int, seconds: float) -> Ceiling:
     """Measures the plan's clients with its protocol and, if they are built in, its scripts. Raises EngineError."""
     workers = min(needs.workers or max(cores // 2, 1), needs.clients)
@@ -60,7 +49,7 @@ def measure_ceiling(engine: Engine, needs: Needs, cores: int, seconds: float) ->
     with null_server(engine, threads, tcp=needs.tcp) as environment:
         options = [f"--client={needs.clients}", f"--jobs={workers}", f"--protocol={needs.protocol}", *scripts]
         end = drive(engine, options, environment, seconds)
-    return Ceiling(end["tps"], _p50_us(end), needs.clients, workers, threads)
+    return Ceiling(end["tps"], p50_us(end), needs.clients, workers, threads)
 
 
 def plain_ceiling(engine: Engine, cores: int, protocol: str, clients: int, seconds: float) -> float:
@@ -69,22 +58,6 @@ def plain_ceiling(engine: Engine, cores: int, protocol: str, clients: int, secon
     with null_server(engine, max(cores - workers, 1), tcp=bool(engine.through)) as environment:
         options = [f"--client={clients}", f"--jobs={workers}", f"--protocol={protocol}", "-b", "select-only"]
         return float(drive(engine, options, environment, seconds)["tps"])
-
-
-def measure_round_trip(engine: Engine, needs: Needs) -> float:
-    """Return the median latency of one client's `SELECT` against pgnull in microseconds. Raises EngineError."""
-    with null_server(engine, 1, tcp=needs.tcp) as environment:
-        return round_trips(engine, environment, needs.protocol).median_us
-
-
-def round_trips(engine: Engine, environment: Mapping[str, str], protocol: str) -> Trips:
-    """Measures round trips between the host of `engine` and the server of `environment`. Raises EngineError."""
-    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
-        script.write("SELECT 1;\n")
-        script.flush()
-        options = ["--client=1", "--jobs=1", f"--protocol={protocol}", f"--file={script.name}"]
-        end = drive(engine, options, environment, ROUND_TRIP_S)
-        return Trips(end["succeeded"], round(end["latency_ns"]["min"] / 1e3, 1), _p50_us(end))
 
 
 def drive(engine: Engine, options: Sequence[str], environment: Mapping[str, str], seconds: float) -> Event:
@@ -102,7 +75,7 @@ def drive(engine: Engine, options: Sequence[str], environment: Mapping[str, str]
     return end
 
 
-def _p50_us(end: Event) -> float:
+def p50_us(end: Event) -> float:
     return float(end["latency_ns"]["p50"]) / 1e3
 
 
@@ -189,29 +162,6 @@ def ceiling(needs: Needs, reached: Ceiling) -> Check:
 def client_count(count: int) -> Message:
     """Return `8 clients`."""
     return Message("client-count", "{count} client", "{count} clients", count=count)
-
-
-def round_trip(needs: Needs, median_us: float, path: Message) -> Check:
-    """`network.round-trip`: the minimum latency of a statement, and so of a transaction."""
-    name = "network.round-trip"
-    found = Message("round-trip", "{median} µs {path}", median=f"{median_us:.3g}", path=path)
-    if needs.statements > 1:
-        means = Message(
-            "transaction-minimum",
-            "a transaction of {statements} statements takes at least {least} µs",
-            statements=needs.statements,
-            least=f"{median_us * needs.statements:.3g}",
-        )
-    else:
-        means = Message(
-            "statement-minimum",
-            "no statement is faster; a client runs at most {most} per second",
-            most=format_rounded(1e6 / median_us),
-        )
-    change = "move the generator closer to the server (the same zone or rack)"
-    limits = [(TRIP_NOTE_US, note), (TRIP_WARNING_US, warning)]
-    measured = {"median_us": round(median_us, 2)}
-    return grade_value(name, median_us, limits, found, means, change, measured, always_means=True)
 
 
 def not_measured(name: str, error: Exception) -> Check:

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pgdyno.doctor.check import good, stop, unknown
-from pgdyno.doctor.generator import RATE_WARNING, Trips, client_count, format_rounded, round_trip
+from pgdyno.doctor.generator import RATE_WARNING, client_count, format_rounded
 from pgdyno.doctor.needs import Needs
+from pgdyno.doctor.round_trips import Trips, round_trip
 from pgdyno.errors import EngineError
 from pgdyno.generators.generator_lifecycle import Cluster
 from pgdyno.generators.generator_protocol import LostError, Standing

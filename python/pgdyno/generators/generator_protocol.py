@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pgdyno.doctor.generator import Trips
+from pgdyno.doctor.round_trips import Trips
 from pgdyno.generators.shared_load import Share
 
 LEASE_S = 4.0

@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import IO, Any
 
 from pgdyno import __version__
-from pgdyno.doctor.generator import Trips, plain_ceiling, round_trips
+from pgdyno.doctor.generator import plain_ceiling
+from pgdyno.doctor.round_trips import Trips, round_trips
 from pgdyno.generators.generator_protocol import AWAITING, GONE_S, RENEWAL, EngineOutput, Lines
 from pgdyno.generators.shared_load import Share
 from pgdyno.host import boot_id, describe_host

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pgdyno import __version__
-from pgdyno.doctor.generator import Trips, plain_ceiling, round_trips
+from pgdyno.doctor.generator import plain_ceiling
+from pgdyno.doctor.round_trips import Trips, round_trips
 from pgdyno.errors import EngineError
 from pgdyno.generators.generator_protocol import AWAITING, GONE_S, RENEWAL, SILENCE_S, EngineOutput, Lines, LostError
 from pgdyno.generators.shared_load import Share

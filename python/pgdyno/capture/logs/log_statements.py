@@ -7,7 +7,7 @@ import duckdb
 from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.left_out import FILE_BITS
 from pgdyno.capture.logs.text_entries import Doubt
-from pgdyno.capture.sql_constants import (
+from pgdyno.capture.statement_templates import (
     DOLLARS,
     KEPT_COMMENT,
     LARGE_NUMBER,

@@ -14,8 +14,8 @@ from psycopg import sql
 from pgdyno.capture.logs.log_events import OWN_STATEMENT
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
-from pgdyno.capture.sql_constants import DOLLARS, has_values, is_unclear, without_comments
 from pgdyno.capture.statement_classes import select_fitting_classes
+from pgdyno.capture.statement_templates import DOLLARS, has_values, is_unclear, without_comments
 from pgdyno.effect import has_plan
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.records.capture import LeftOut, StatementClass

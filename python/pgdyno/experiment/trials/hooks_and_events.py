@@ -17,7 +17,7 @@ from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.records import EventOutcome, Failure, FailureId, LedgerRecord, Manifest, Stage, TrialRecord
 from pgdyno.run.commit_ledger import check_ledger, pages
 from pgdyno.run.event_injection import Injector, Operations
-from pgdyno.run.hooks import Hook, run_hook
+from pgdyno.run.hook_command import Hook, run_hook
 from pgdyno.run.run_trial import TrialResult
 from pgdyno.store import TrialWriter
 from pgdyno.store.safe_files import store_errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pgdyno.doctor.generator import Trips, round_trips
+from pgdyno.doctor.round_trips import Trips, round_trips
 from pgdyno.errors import EngineError, TargetError
 from pgdyno.experiment.generators import Generators
 from pgdyno.experiment.trials.hooks_and_events import stage

@@ -71,7 +71,7 @@ from pgdyno.records import (
 )
 from pgdyno.records.secret_values import kept_value
 from pgdyno.run.engine import phases_toml, trial_options
-from pgdyno.run.hooks import HookError
+from pgdyno.run.hook_command import HookError
 from pgdyno.run.parallel_load import failed_with
 from pgdyno.run.process import Event, SilenceWatch, among
 from pgdyno.run.run_trial import Interval, TrialResult, run_trial

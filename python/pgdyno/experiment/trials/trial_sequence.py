@@ -27,7 +27,7 @@ from pgdyno.experiment.trials.trial_runner import TrialRunner
 from pgdyno.messages import Message
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import Outcome, Stage, TrialRecord
-from pgdyno.run.hooks import HookError
+from pgdyno.run.hook_command import HookError
 from pgdyno.run.run_trial import OF_TIMEOUT
 from pgdyno.store import RunFolder, changed_script, load_run
 from pgdyno.targets.server import is_correction

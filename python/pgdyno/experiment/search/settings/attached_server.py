@@ -37,7 +37,7 @@ from pgdyno.messages import Message
 from pgdyno.plan.targets import TargetSpec
 from pgdyno.plan.values import RESOLVED
 from pgdyno.remote.remote_host import RemoteError
-from pgdyno.run.hooks import Hook, HookError, run_hook
+from pgdyno.run.hook_command import Hook, HookError, run_hook
 from pgdyno.targets import Home, Progress, Server, Use, WhenBusy
 from pgdyno.targets.cluster.reconfigure import Configured, reload
 from pgdyno.targets.dsn.reach import given_address
