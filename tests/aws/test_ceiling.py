@@ -47,7 +47,7 @@ class Dearest:
         self.busy_s = dict.fromkeys(rented.target, 0.0)
         """The seconds under load of each target."""
 
-    def accrued(self, now: datetime, load: Load) -> tuple[float, float]:
+    def accrued_usd(self, now: datetime, load: Load) -> tuple[float, float]:
         # CloudWatch has counted nothing of the last minutes
         late_s = min((now - load.since).total_seconds(), UNCOUNTED_S)
         so_far, then = self.without_requests(now, load)

@@ -98,7 +98,7 @@ class Rack:
     def is_standing(self, plan, root):
         return False
 
-    def standing(self, plan, root, say):
+    def standing_rental(self, plan, root, say):
         return None
 
     def slower_s(self, plan):

@@ -119,7 +119,7 @@ def test_a_backup_on_a_full_disk_loses_nothing(theirs: OwnServer, home: Home, tm
     try:
         found, code, _ = impact(home, tmp_path, *on(theirs), "--do", "backup", "--runs", str(runs))
         assert code == ExitCode.TRIALS_FAILED
-        assert "No space left on device" in found["failures"][0]["message"]
+        assert "No space left on device" in found["failures"][0]["message"], found["failures"]
         assert list(runs.rglob("backup")) == []
         (trial,) = load_run(Path(found["run"])).trials
         assert present(trial.summary).succeeded

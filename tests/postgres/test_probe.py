@@ -54,8 +54,8 @@ def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
     assert probe.gained("checkpoints", "requested", began, ended) == 1
     assert sum(values.get("requested", 0) for at, values in rows if at < began) == 0
     assert probe.gained("checkpoints", "buffers", began, ended) > 1000
-    # its file writes of that second, by the kernel's accounting: 1000 pages at least
-    assert probe.gained("process", "written", began, ended, kind="checkpointer") > 8_000_000
+    # its file writes of that second, by the kernel's accounting, which counts no page that was dirty already
+    assert probe.gained("process", "written", began, ended, kind="checkpointer") > 4_000_000
     ages = [(at, values["since_redo"]) for at, values in probe.rows("control")]
     before = max(at for at, _ in ages if at < began)
     behind = min(at for at, _ in ages if at > ended)
