@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -43,33 +43,34 @@ from pgdyno.experiment.trials.probing import Probing
 from pgdyno.experiment.trials.query_plans import QueryPlans
 from pgdyno.experiment.trials.query_results import QueryResults
 from pgdyno.experiment.trials.scenario import load_environment, run_step, steps_of
+from pgdyno.experiment.trials.trial_record import (
+    LoadOutput,
+    PreparedTrial,
+    failure_reason,
+    inconsistency,
+    name_failure,
+    read_settings,
+    record_of_trial,
+    store_record,
+)
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.scenario.loads import begin_s, delay_s, plan_of_load
-from pgdyno.plan.workload import phases_s
-from pgdyno.probe import ProbeOutput
 from pgdyno.processors import own_halves, running_on
 from pgdyno.records import (
-    ArchiveBacklog,
-    BackgroundFigures,
     Consistency,
-    DuetRecord,
     Failure,
     FailureId,
     LedgerRecord,
-    Leftovers,
     NetworkPathRecord,
     Outcome,
     Preparation,
     PrepareStep,
     QueryResult,
-    ReadOrder,
-    ReplicaLag,
     Stage,
     StepRecord,
     TrialRecord,
 )
-from pgdyno.records.secret_values import kept_value
 from pgdyno.run.engine import phases_toml, trial_options
 from pgdyno.run.hook_command import HookError
 from pgdyno.run.parallel_load import failed_with
@@ -78,45 +79,11 @@ from pgdyno.run.run_trial import Interval, TrialResult, run_trial
 from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.store import TrialWriter
 from pgdyno.store.run_folder import SPOOL
-from pgdyno.store.trial_tables import QueryPlanRow
 from pgdyno.targets import LagWatch, Server
-from pgdyno.targets.response_limits import HINT, SilentServerError
+from pgdyno.targets.response_limits import HINT
 from pgdyno.targets.server import LogParts
 
 _T = TypeVar("_T")
-Setting = tuple[str, str, str | None, str]
-"""Name, setting, unit, source."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """The server of a trial, and what is known just before the load."""
-
-    server: Server
-    prepared: Preparation
-    leftovers: Leftovers | None
-    settings: list[Setting]
-    query_plans: list[QueryPlanRow]
-    path: NetworkPathRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """What the load of a trial left, before it is checked and stored."""
-
-    started: datetime
-    ended: datetime
-    result: TrialResult
-    probed: ProbeOutput | None = None
-    archive: ArchiveBacklog | None = None
-    read_order: ReadOrder | None = None
-    lags: list[ReplicaLag] = field(default_factory=list)
-    background: list[BackgroundFigures] = field(default_factory=list)
-    duet: DuetRecord | None = None
-    beside: tuple[int, ...] = ()
-    """Numbers of the trials of other groups at the same time."""
-    steps: tuple[StepRecord, ...] = ()
-    """What was done between the load before and this one."""
 
 
 class TrialRunner:
@@ -167,7 +134,7 @@ class TrialRunner:
                 writer.leave()
                 raise
         if record.failure is not None and not was_unavailable:
-            self._progress.show(_failure_reason(record))
+            self._progress.show(failure_reason(record))
         return record
 
     def run_all(self, trials: Sequence[PlannedTrial]) -> list[TrialRecord]:
@@ -221,13 +188,13 @@ class TrialRunner:
             records = measure(trials, writers)
         for record, was in zip(records, was_unavailable, strict=True):
             if record.failure is not None and not was:
-                self._progress.show(_failure_reason(record))
+                self._progress.show(failure_reason(record))
         return records
 
     def _prepare_and_measure(self, trial: PlannedTrial, writer: TrialWriter) -> TrialRecord:
         ready = self._prepare(trial, writer)
         if isinstance(ready, TrialRecord):
-            return _store_record(ready, writer)
+            return store_record(ready, writer)
         (loaded,) = self._measure_beside(
             [trial], ready, writer, lambda stop: [self._measure(trial, ready, writer, stop)]
         )
@@ -238,9 +205,9 @@ class TrialRunner:
     ) -> list[TrialRecord]:
         ready = self._prepare(trials[0], writers[0])
         if isinstance(ready, TrialRecord):
-            return self._fail_others(trials, {trials[0].number: _store_record(ready, writers[0])}, ready, writers)
+            return self._fail_others(trials, {trials[0].number: store_record(ready, writers[0])}, ready, writers)
         at = {trial.number: place for place, trial in enumerate(trials)}
-        measured: dict[int, Loaded] = {}
+        measured: dict[int, LoadOutput] = {}
         done: list[StepRecord] = []
         failed: TrialRecord | None = None
         for before, unsorted in steps_of(self._context.plan, trials):
@@ -253,8 +220,8 @@ class TrialRunner:
                     for each in before
                 ]
             except StageFailedError as error:
-                why = TrialResult(Outcome.FAILED, [], None, None, _name_failure(first, error))
-                failed = self._record(first, datetime.now(UTC), why)
+                why = TrialResult(Outcome.FAILED, [], None, None, name_failure(first, error))
+                failed = record_of_trial(self._context, first, datetime.now(UTC), why)
                 break
             if not loads:
                 last = measured[first.number]
@@ -269,19 +236,21 @@ class TrialRunner:
         return self._finish_scenario(trials, ready, measured, failed, writers)
 
     def _measure_at_once(
-        self, loads: Sequence[PlannedTrial], ready: Ready, writers: Sequence[TrialWriter]
-    ) -> list[Loaded]:
+        self, loads: Sequence[PlannedTrial], ready: PreparedTrial, writers: Sequence[TrialWriter]
+    ) -> list[LoadOutput]:
         plan, barrier = self._context.plan, StartBarrier(len(loads))
         others = {trial.number: tuple(each for each in loads if each is not trial) for trial in loads}
 
-        def measure(trial: PlannedTrial, writer: TrialWriter, must_stop: Callable[[], bool], is_shown: bool) -> Loaded:
+        def measure(
+            trial: PlannedTrial, writer: TrialWriter, must_stop: Callable[[], bool], is_shown: bool
+        ) -> LoadOutput:
             side = Side(barrier, others[trial.number], (), is_shown, delay_s(plan, trial.point))
             loaded = self._measure(trial, ready, writer, must_stop, side)
             if loaded.result.outcome is not Outcome.FINISHED:
                 barrier.stop()
             return replace(loaded, beside=tuple(each.number for each in side.partners))
 
-        def measure_all(must_stop: Callable[[], bool]) -> list[Loaded]:
+        def measure_all(must_stop: Callable[[], bool]) -> list[LoadOutput]:
             works = [
                 partial(measure, trial, writer, must_stop, trial is loads[0])
                 for trial, writer in zip(loads, writers, strict=True)
@@ -295,10 +264,10 @@ class TrialRunner:
     def _measure_beside(
         self,
         trials: Sequence[PlannedTrial],
-        ready: Ready,
+        ready: PreparedTrial,
         writer: TrialWriter,
-        measure: Callable[[Callable[[], bool]], list[Loaded]],
-    ) -> list[Loaded]:
+        measure: Callable[[Callable[[], bool]], list[LoadOutput]],
+    ) -> list[LoadOutput]:
         """Return what `measure` returns for `trials` while the loads in the background run; if one of these breaks,
         the trials end and fail. The first trial, whose `writer` this is, keeps their figures.
         """
@@ -307,7 +276,7 @@ class TrialRunner:
         with background_loads(self._context, trials[0], ready.server, environment, writer) as loads:
             if any(each.broken for each in loads):
                 nothing = TrialResult(Outcome.FAILED, [], None, None, None)
-                loaded = [Loaded(started, datetime.now(UTC), nothing) for _ in trials]
+                loaded = [LoadOutput(started, datetime.now(UTC), nothing) for _ in trials]
             else:
                 loaded = measure(lambda: any(each.broken for each in loads))
         failure = next((why for why in (each.failure() for each in loads) if why is not None), None)
@@ -319,8 +288,8 @@ class TrialRunner:
     def _finish_scenario(
         self,
         trials: Sequence[PlannedTrial],
-        ready: Ready,
-        measured: Mapping[int, Loaded],
+        ready: PreparedTrial,
+        measured: Mapping[int, LoadOutput],
         failed: TrialRecord | None,
         writers: Sequence[TrialWriter],
     ) -> list[TrialRecord]:
@@ -334,7 +303,7 @@ class TrialRunner:
                 found[trial.number] = self._finish(trial, ready, measured[trial.number], writer, verifies=is_last)
         first_failure = next((each for each in found.values() if each.outcome is not Outcome.FINISHED), failed)
         if failed is not None:
-            found[failed.number] = _store_record(failed, writers[[each.number for each in trials].index(failed.number)])
+            found[failed.number] = store_record(failed, writers[[each.number for each in trials].index(failed.number)])
         return self._fail_others(trials, found, first_failure, writers)
 
     def _fail_others(
@@ -349,25 +318,29 @@ class TrialRunner:
                 assert cause is not None
                 earlier = next(each for each in trials if each.number == cause.number)
                 why = TrialResult(Outcome.FAILED, [], None, None, partner_failed(earlier, cause.failure))
-                found[trial.number] = _store_record(self._record(trial, datetime.now(UTC), why), writer)
+                found[trial.number] = store_record(
+                    record_of_trial(self._context, trial, datetime.now(UTC), why), writer
+                )
         return [found[trial.number] for trial in trials]
 
     def _prepare_and_measure_pair(
         self, trials: Sequence[PlannedTrial], writers: Sequence[TrialWriter]
     ) -> list[TrialRecord]:
-        readies: list[Ready] = []
+        readies: list[PreparedTrial] = []
         for at, (trial, writer) in enumerate(zip(trials, writers, strict=True)):
             ready = self._prepare(trial, writer)
             if isinstance(ready, TrialRecord):
                 partner, why = trials[1 - at], partner_failed(trial, ready.failure)
-                other = self._record(partner, datetime.now(UTC), TrialResult(Outcome.FAILED, [], None, None, why))
+                other = record_of_trial(
+                    self._context, partner, datetime.now(UTC), TrialResult(Outcome.FAILED, [], None, None, why)
+                )
                 records = [ready, other] if at == 0 else [other, ready]
-                return [_store_record(record, each) for record, each in zip(records, writers, strict=True)]
+                return [store_record(record, each) for record, each in zip(records, writers, strict=True)]
             readies.append(ready)
         halves, barrier = own_halves(), StartBarrier(2)
         sides = [Side(barrier, (trials[1 - at],), halves[at], is_shown=at == 0) for at in (0, 1)]
 
-        def measure(at: int) -> Loaded:
+        def measure(at: int) -> LoadOutput:
             server, side = readies[at].server, sides[at]
             with running_on(side.processors), server.restrict_processors(side.processors, [*halves[0], *halves[1]]):
                 (loaded,) = self._measure_beside(
@@ -392,7 +365,7 @@ class TrialRunner:
             records.append(self._finish(trial, readies[at], done, writers[at]))
         return records
 
-    def _prepare(self, trial: PlannedTrial, writer: TrialWriter) -> Ready | TrialRecord:
+    def _prepare(self, trial: PlannedTrial, writer: TrialWriter) -> PreparedTrial | TrialRecord:
         """Return what the load needs, or the record of a trial that failed before it."""
         started = datetime.now(UTC)
         leftovers = None
@@ -403,16 +376,16 @@ class TrialRunner:
                 Stage.PREPARE, lambda: end_leftovers(self._context.folder.manifest, trial, server, self._progress)
             )
             prepared = stage(Stage.PREPARE, lambda: self._servers.prepare(trial))
-            settings = stage(Stage.PREPARE, lambda: _settings(server))
+            settings = stage(Stage.PREPARE, lambda: read_settings(server))
             prepared = stage(Stage.HOOK, lambda: self._run_before_trial(trial, server, writer, prepared))
             plans = stage(Stage.PREPARE, lambda: self._query_plans.explain(trial, server))
             path = stage(Stage.PREPARE, lambda: self._measure_path(trial, server))
         except StageFailedError as failed:
-            record = self._record(
-                trial, started, TrialResult(Outcome.FAILED, [], None, None, _name_failure(trial, failed))
+            record = record_of_trial(
+                self._context, trial, started, TrialResult(Outcome.FAILED, [], None, None, name_failure(trial, failed))
             )
             return record.model_copy(update={"leftovers": leftovers})
-        return Ready(server, prepared, leftovers, settings, plans, path)
+        return PreparedTrial(server, prepared, leftovers, settings, plans, path)
 
     def _run_before_trial(
         self, trial: PlannedTrial, server: Server, writer: TrialWriter, prepared: Preparation
@@ -433,11 +406,11 @@ class TrialRunner:
     def _measure(
         self,
         trial: PlannedTrial,
-        ready: Ready,
+        ready: PreparedTrial,
         writer: TrialWriter,
         must_stop: Callable[[], bool],
         side: Side | None = None,
-    ) -> Loaded:
+    ) -> LoadOutput:
         context, server = self._context, ready.server
         logs = LogParts.from_now(server)
         started = datetime.now(UTC)
@@ -447,10 +420,10 @@ class TrialRunner:
             self._progress.trial_started(trial)
             result = CountedLoad(context, trial, server, writer.log / "engine.log").measure()
             logs.save(writer.log)
-            return Loaded(started, datetime.now(UTC), result)
+            return LoadOutput(started, datetime.now(UTC), result)
         load = partial(self._load, trial, server, writer, must_stop, side)
         if side is not None and side.is_guest:
-            return Loaded(started, datetime.now(UTC), load())
+            return LoadOutput(started, datetime.now(UTC), load())
         with (
             Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe,
             LagWatch(server.address, server.replica_names(), is_logical=server.has_subscriber) as watch,
@@ -462,17 +435,23 @@ class TrialRunner:
         probed = probe.read(trial, result.events, self._generators.clock_ahead, self._progress)
         logs.save(writer.log)
         order, backlog = reads.order() if reads else None, archive.backlog() if archive else None
-        return Loaded(started, ended, result, probed, backlog, order, watch.lags())
+        return LoadOutput(started, ended, result, probed, backlog, order, watch.lags())
 
     def _finish(
-        self, trial: PlannedTrial, ready: Ready, loaded: Loaded, writer: TrialWriter, *, verifies: bool = True
+        self,
+        trial: PlannedTrial,
+        ready: PreparedTrial,
+        loaded: LoadOutput,
+        writer: TrialWriter,
+        *,
+        verifies: bool = True,
     ) -> TrialRecord:
         server, probed = ready.server, loaded.probed
         result, ledger = self._settle(trial, server, loaded.result)
         result, results = self._read_queries(trial, server, result)
         self._run_after_trial(trial, server, writer, result)
         result, consistency = self._verify(trial, result) if verifies else (result, None)
-        record = self._record(trial, loaded.started, result).model_copy(
+        record = record_of_trial(self._context, trial, loaded.started, result).model_copy(
             update={
                 "ended_at": loaded.ended,
                 "prepare": ready.prepared,
@@ -571,7 +550,7 @@ class TrialRunner:
             return result, settle(self._context.plan, server, result)
         except StageFailedError as failed:
             # of two failures the first is the reason
-            return replace(result, outcome=Outcome.FAILED, failure=result.failure or _name_failure(trial, failed)), None
+            return replace(result, outcome=Outcome.FAILED, failure=result.failure or name_failure(trial, failed)), None
 
     def _read_queries(
         self, trial: PlannedTrial, server: Server, result: TrialResult
@@ -585,7 +564,7 @@ class TrialRunner:
             results = stage(Stage.RUN, lambda: self._query_results.read(trial, server, environment))
             runs = stage(Stage.RUN, lambda: self._cold_queries.run(server, environment))
         except StageFailedError as failed:
-            return replace(result, outcome=Outcome.FAILED, failure=_name_failure(trial, failed)), results
+            return replace(result, outcome=Outcome.FAILED, failure=name_failure(trial, failed)), results
         summary = result.summary.model_copy(update={"queries": [*result.summary.queries, *runs]})
         return replace(result, summary=summary), results
 
@@ -605,69 +584,8 @@ class TrialRunner:
         try:
             found = stage(Stage.VERIFY, lambda: self._servers.check(trial.server))
         except StageFailedError as failed:
-            return replace(result, outcome=Outcome.FAILED, failure=_name_failure(trial, failed)), None
+            return replace(result, outcome=Outcome.FAILED, failure=name_failure(trial, failed)), None
         if found is None or not found.violations:
             return result, found
-        failure = _inconsistent(self._context.plan, found)
+        failure = inconsistency(self._context.plan, found)
         return replace(result, outcome=Outcome.FAILED, failure=failure), found
-
-    def _record(self, trial: PlannedTrial, started: datetime, result: TrialResult) -> TrialRecord:
-        plan = plan_of_load(self._context.plan, trial.point)
-        return TrialRecord(
-            number=trial.number,
-            slug=trial.slug,
-            target=trial.target,
-            instance=trial.instance,
-            point=trial.point,
-            session_settings=plan.session_settings(trial.target, trial.point),
-            repeat=trial.repeat,
-            control=trial.control,
-            started_at=started,
-            ended_at=datetime.now(UTC),
-            warmup_s=plan.trial.warmup,
-            begin_s=begin_s(self._context.plan, trial.point),
-            duration_s=phases_s(plan) or plan.trial.duration,
-            transactions=plan.trial.transactions,
-            outcome=result.outcome,
-            failure=result.failure,
-            generator=result.generator,
-            summary=result.summary,
-            events=result.plan_events,
-            attempt=self._context.attempt,
-        )
-
-
-def _store_record(record: TrialRecord, writer: TrialWriter) -> TrialRecord:
-    """Store a trial that failed before its load."""
-    with signals_deferred():
-        writer.commit(record, events=[], settings=[])
-    return record
-
-
-def _name_failure(trial: PlannedTrial, failed: StageFailedError) -> Failure:
-    failure = failed.failure
-    if not isinstance(failed.__cause__, SilentServerError):
-        return failure
-    message = f"target {trial.server}: {failure.message}"
-    return failure.model_copy(update={"id": FailureId.SILENT, "message": message})
-
-
-def _failure_reason(record: TrialRecord) -> str:
-    assert record.failure is not None
-    hint = f" ({record.failure.hint})" if record.failure.hint else ""
-    return f"trial {record.number} failed: {record.failure.message}{hint}"
-
-
-def _inconsistent(plan: Plan, found: Consistency) -> Failure:
-    message = f"the dataset is not consistent after the trial: {'; '.join(found.violations)}"
-    hint = "the scripts or another program changed rows that must not change, or the server lost or repeated writes"
-    if plan.workload.dataset == "sbtest":
-        hint += '; for scripts that add or remove rows set reset.consistency to "none"'
-    return Failure(stage=Stage.VERIFY, id=FailureId.INCONSISTENT, message=message, hint=hint)
-
-
-def _settings(server: Server) -> list[Setting]:
-    query = "SELECT name, setting, unit, source FROM pg_catalog.pg_settings"
-    # sorted here: the search path may contain operators of other schemas
-    rows = server.read_as_is(lambda connection: connection.execute(query).fetchall())
-    return sorted((name, kept_value(name, value), unit, source) for name, value, unit, source in rows)
