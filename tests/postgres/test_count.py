@@ -1,5 +1,6 @@
 """`pgdyno count`: a planted change of an extension, in Debian's server under Valgrind."""
 
+import mmap
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -87,10 +88,16 @@ def test_the_package_of_a_counter_is_named(warm_home: Home, scratch: Path, monke
 
 
 def test_perf_counts_in_a_process_or_says_why_not() -> None:
-    pages: list[bytearray] = []
+    # fresh memory in small pages; what malloc returns may have been there before
+    pages = mmap.mmap(-1, 1 << 24)
+    pages.madvise(mmap.MADV_NOHUGEPAGE)
+
+    def touch() -> None:
+        pages[:] = bytes(1 << 24)
+
     # a virtual machine has no counter of instructions
     with suppress(CountError):
-        assert instructions_of(os.getpid(), lambda: pages.append(bytearray(1 << 24)), "page-faults:u") > 1_000
+        assert instructions_of(os.getpid(), touch, "page-faults:u") > 1_000
     assert read_count("12345,,instructions:u,100,100.00,,\n") == 12345
     with pytest.raises(CountError, match="no counter"):
         read_count("<not supported>,,instructions:u,0,100.00,,\n")
