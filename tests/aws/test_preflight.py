@@ -23,7 +23,7 @@ def no_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
 
 
-def refused(amazon: Account, *targets: str, repeats: int = 1) -> TargetError:
+def preflight_error(amazon: Account, *targets: str, repeats: int = 1) -> TargetError:
     error = amazon.failed(*targets, repeats=repeats)
     assert not [each for each in amazon.calls if ":Create" in each and not each.startswith("iam:")]
     assert amazon.machines.all == {}
@@ -33,7 +33,7 @@ def refused(amazon: Account, *targets: str, repeats: int = 1) -> TargetError:
 def test_all_problems_are_reported_at_once_with_their_remedies(amazon: Account) -> None:
     amazon.offers.quotas |= {STANDARD: 3.0, IO2: 1000.0}
     amazon.offers.databases = amazon.snapshots.most = 1
-    error = refused(
+    error = preflight_error(
         amazon,
         rds(instance='"db.x2g.large"', restore='"each-trial"'),
         aurora(parameters='{ no_such = "1" }', restore='"each-trial"', instances="2"),
@@ -69,7 +69,7 @@ def test_running_instances_and_spot_instances_count_towards_quotas_of_their_own(
 
 
 def test_limits_of_storage(amazon: Account) -> None:
-    error = refused(amazon, rds(storage='"100GB"', storage_type='"io1"', iops="6000"))
+    error = preflight_error(amazon, rds(storage='"100GB"', storage_type='"io1"', iops="6000"))
     assert "iops = 6,000 is too much: db.m7g.large with io1 has at most 50 IOPS a GB" in error.message
     amazon.rent(ec2(data='{ size = "200GB", type = "io2", iops = 50_000 }'))
     assert any("provides 50,000 IOPS, but m7g.large uses at most 40,000: you pay for the rest" in each for each in SAID)
@@ -84,9 +84,9 @@ def test_limits_of_storage(amazon: Account) -> None:
 
 def test_servers_and_the_generator_share_a_zone(amazon: Account) -> None:
     amazon.offers.missing = {("db.m7g.large", f"{REGION}a"), (HERE, f"{REGION}b"), (HERE, f"{REGION}c")}
-    error = refused(amazon, rds(), generator())
+    error = preflight_error(amazon, rds(), generator())
     assert "no zone offers all servers and the generator (the generator: eu-central-1a; target rds: " in error.message
-    error = refused(amazon, rds(zones=f'["{REGION}a"]'))
+    error = preflight_error(amazon, rds(zones=f'["{REGION}a"]'))
     assert "Amazon offers it in eu-central-1b, eu-central-1c of its network, and not eu-central-1a" in error.message
     amazon.offers.missing.remove((HERE, f"{REGION}c"))
     rented = amazon.rent(rds(), aurora(), generator())
@@ -101,12 +101,12 @@ def test_networks_of_a_subnet_group_and_a_generator(amazon: Account) -> None:
         for at, each in enumerate("ab")
     ]
     amazon.rds.create_subnet_group("mine", "mine", subnets, [])
-    error = refused(amazon, rds(subnet_group='"mine"'), generator())
+    error = preflight_error(amazon, rds(subnet_group='"mine"'), generator())
     assert "the servers and the generator are in different networks: the generator in vpc-" in error.message
     assert f"target rds in {vpc.id}" in error.message
     for each in network.vpcs.values():
         each.is_default = False
-    error = refused(amazon, rds())
+    error = preflight_error(amazon, rds())
     assert "the account has no default network (VPC) in eu-central-1" in error.message
     assert "subnet_group" in (error.hint or "")
 
@@ -114,7 +114,7 @@ def test_networks_of_a_subnet_group_and_a_generator(amazon: Account) -> None:
 def test_credentials_must_last(amazon: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "a token")
     monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", (datetime.now(UTC) + timedelta(minutes=90)).isoformat())
-    error = refused(amazon, rds())
+    error = preflight_error(amazon, rds())
     assert "the credentials expire within" in error.message
     assert "log in again" in (error.hint or "")
     monkeypatch.delenv("AWS_CREDENTIAL_EXPIRATION")
@@ -125,7 +125,7 @@ def test_credentials_must_last(amazon: Account, monkeypatch: pytest.MonkeyPatch)
 def test_the_role_of_a_fresh_account(amazon: Account) -> None:
     amazon.role = False
     amazon.denied = {"iam:CreateServiceLinkedRole"}
-    error = refused(amazon, rds())
+    error = preflight_error(amazon, rds())
     assert "the account has no role for RDS yet" in error.message
     assert "aws iam create-service-linked-role" in (error.hint or "")
     # who may not even ask leaves it to RDS, which refuses the first request for a server all the same
@@ -137,16 +137,16 @@ def test_the_role_of_a_fresh_account(amazon: Account) -> None:
 def test_a_request_that_the_policy_does_not_allow_is_tried_dry(amazon: Account) -> None:
     amazon.policy = json.loads(json.dumps(amazon.policy).replace("spot-instances-request", "no-such-kind"))
     said = "the generator: the permission ec2:RunInstances is missing"
-    assert said in refused(amazon, OURS, generator(spot="true")).message
+    assert said in preflight_error(amazon, OURS, generator(spot="true")).message
     amazon.denied = {"ec2:RunInstances"}
-    assert "target ec2: the permission ec2:RunInstances is missing" in refused(amazon, ec2()).message
+    assert "target ec2: the permission ec2:RunInstances is missing" in preflight_error(amazon, ec2()).message
 
 
 def test_a_generator_of_another_architecture_wants_programs_for_it(
     amazon: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGDYNO_ENGINES", str(tmp_path / "none"))
-    error = refused(amazon, OURS, generator(instance=f'"{ELSEWHERE}"'))
+    error = preflight_error(amazon, OURS, generator(instance=f'"{ELSEWHERE}"'))
     assert f"the generator {ELSEWHERE} is" in error.message
     assert "has no pgdrive for it" in error.message
     assert "make engines" in (error.hint or "")

@@ -62,14 +62,14 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
         holder.communicate()
 
 
-def said(amazon: Account) -> str:
+def failure_text(amazon: Account) -> str:
     return amazon.failed(ec2(instance=f'"{HERE}"'), generator()).message
 
 
 def test_routes_are_named_where_packets_are_dropped_elsewhere(amazon: Account, network: Network) -> None:
     # a card eats them: no answer of any kind
     network.ip(f"route add {SERVER}/32 dev card")
-    message = said(amazon)
+    message = failure_text(amazon)
     assert f"does not reach the server of target ec2 at {SERVER}, port 5432: no answer within 1 s" in message
     assert "the security group allows it" in message
     assert ROUTE in message
@@ -86,7 +86,7 @@ def test_a_changed_group_is_named_for_lost_packets(amazon: Account, network: Net
                 each.ingress_rules = [rule for rule in each.ingress_rules if not rule.source_group]
 
     amazon.on_call = close
-    message = said(amazon)
+    message = failure_text(amazon)
     assert "no answer within 1 s" in message
     assert "the server's security group does not allow it" in message
     assert ROUTE not in message
@@ -94,7 +94,7 @@ def test_a_changed_group_is_named_for_lost_packets(amazon: Account, network: Net
 
 @pytest.mark.usefixtures("network")
 def test_a_missing_route_is_reported_as_the_cause(amazon: Account) -> None:
-    message = said(amazon)
+    message = failure_text(amazon)
     assert "Network is unreachable" in message
     assert "it has no route there" in message
 
@@ -102,6 +102,6 @@ def test_a_missing_route_is_reported_as_the_cause(amazon: Account) -> None:
 def test_a_server_that_listens_no_more_is_neither(amazon: Account, network: Network) -> None:
     network.ip("link set lo up")
     network.ip(f"addr add {SERVER}/32 dev lo")
-    message = said(amazon)
+    message = failure_text(amazon)
     assert "the port is reachable, but nothing listens there" in message
     assert ROUTE not in message

@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.errors import ExitCode
 from tests.cli.conftest import Run
-from tests.cli.test_compare import stored
+from tests.cli.test_compare import store_run
 
 PRICES = """\
 currency = "EUR"
@@ -25,7 +25,7 @@ subscription = [{ amount = 4200, per = "socket", count = 2 }]
 
 @pytest.fixture(scope="module")
 def stored_run(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return stored(tmp_path_factory.mktemp("runs"), {"pg17": 500.0, "pg18": 600.0}, repeats=2)
+    return store_run(tmp_path_factory.mktemp("runs"), {"pg17": 500.0, "pg18": 600.0}, repeats=2)
 
 
 def test_an_undecidable_analysis_says_so(run: Run, stored_run: str) -> None:
@@ -67,7 +67,7 @@ def test_the_capacity_at_a_latency_target(run: Run, stored_run: str) -> None:
 
 
 def test_two_targets_are_compared_by_price(run: Run, tmp_path: Path) -> None:
-    stored_run = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
+    stored_run = store_run(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
     (tmp_path / "price.toml").write_text(PRICES + "[target.pg17]\npurchase = [{ amount = 63564 }]\n")
     said = run("pgdyno", "compare", stored_run, "--price", "price.toml")
     assert said.returncode == 0, said.stderr
@@ -80,7 +80,7 @@ def test_two_targets_are_compared_by_price(run: Run, tmp_path: Path) -> None:
 
 def test_prices_of_the_plan_are_shown(run: Run, tmp_path: Path) -> None:
     prices = tomllib.loads(PRICES)
-    path = Path(stored(tmp_path / "runs", {"pg18": 600.0}, repeats=2))
+    path = Path(store_run(tmp_path / "runs", {"pg18": 600.0}, repeats=2))
     manifest = json.loads((path / "manifest.json").read_text())
     manifest["plan"]["price"] = prices
     (path / "manifest.json").write_text(json.dumps(manifest))
@@ -95,7 +95,7 @@ def test_the_first_run_of_a_folder_begins_a_history(run: Run, tmp_path: Path) ->
     none = run("pgdyno", "history", "runs")
     assert (none.returncode, none.stdout) == (ExitCode.STORE, "")
     assert "runs has no runs" in none.stderr
-    stored(tmp_path / "runs", {"pg18": 600.0}, repeats=2)
+    store_run(tmp_path / "runs", {"pg18": 600.0}, repeats=2)
     begun = run("pgdyno", "history", "runs")
     assert begun.returncode == ExitCode.OK, begun.stderr
     assert "throughput of 1 run, " in begun.stdout
@@ -104,7 +104,7 @@ def test_the_first_run_of_a_folder_begins_a_history(run: Run, tmp_path: Path) ->
     assert json.loads(run("pgdyno", "history", "--runs", "runs", "--json").stdout) == [found]
     assert len(found["points"]) == 1
     # several runs without a point in common have none
-    stored(tmp_path / "runs", {"pg17": 600.0}, repeats=2)
+    store_run(tmp_path / "runs", {"pg17": 600.0}, repeats=2)
     done = run("pgdyno", "history", "runs")
     assert (done.returncode, done.stdout) == (ExitCode.STORE, "")
     assert "runs has no point that at least two runs measured" in done.stderr
@@ -113,8 +113,8 @@ def test_the_first_run_of_a_folder_begins_a_history(run: Run, tmp_path: Path) ->
 
 def test_the_history_of_a_folder_and_of_what_is_not_damaged(run: Run, tmp_path: Path) -> None:
     for _ in range(2):
-        stored(tmp_path / "runs", {"pg18": 600.0}, repeats=2)
-    last = Path(stored(tmp_path / "runs", {"pg18": 600.0}, repeats=2))
+        store_run(tmp_path / "runs", {"pg18": 600.0}, repeats=2)
+    last = Path(store_run(tmp_path / "runs", {"pg18": 600.0}, repeats=2))
     # not a run, and no error
     (tmp_path / "runs" / "pages").mkdir()
     said = run("pgdyno", "history", "runs")

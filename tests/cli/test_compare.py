@@ -28,7 +28,7 @@ from tests.unit.test_fingerprint import SERVER, changed
 VERSIONS = {"pg17": 500.0, "pg18": 600.0}
 
 
-def stored(parent: Path, tps: Mapping[str, float], repeats: int = 6, **more: Any) -> str:  # noqa: ANN401
+def store_run(parent: Path, tps: Mapping[str, float], repeats: int = 6, **more: Any) -> str:  # noqa: ANN401
     """A run with a target for each of `tps`; its figures vary by about one in a thousand. Its path.
 
     `more` are arguments of `_trials`, and fields of the manifest.
@@ -79,7 +79,7 @@ def _trials(
 
 @pytest.fixture
 def versions(tmp_path: Path) -> str:
-    return stored(tmp_path / "versions", VERSIONS)
+    return store_run(tmp_path / "versions", VERSIONS)
 
 
 def test_targets_within_a_run(run: Run, versions: str) -> None:
@@ -91,7 +91,7 @@ def test_targets_within_a_run(run: Run, versions: str) -> None:
 
 
 def test_two_runs_and_json(run: Run, tmp_path: Path) -> None:
-    before, after = (stored(tmp_path / "runs", {"pg18": rate}) for rate in (600.0, 500.0))
+    before, after = (store_run(tmp_path / "runs", {"pg18": rate}) for rate in (600.0, 500.0))
     done = run("pgdyno", "compare", before, after, "--json")
     answer = validated("compare", done.stdout)
     (found,) = answer["comparisons"]
@@ -113,7 +113,7 @@ def test_a_metric_that_no_trial_has_and_a_run_with_itself_are_refused(run: Run, 
 
 def two_runs(parent: Path, before: Fingerprint, after: Fingerprint, rate: float = 600.0) -> list[str]:
     runs = ((500.0, before), (rate, after))
-    return [stored(parent / "runs", {"pg18": tps}, fingerprint=of) for tps, of in runs]
+    return [store_run(parent / "runs", {"pg18": tps}, fingerprint=of) for tps, of in runs]
 
 
 def test_runs_that_measured_other_things_are_refused_in_every_form(run: Run, tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_releases_of_hammerdb_that_do_different_work_are_refused_with_a_remedy(r
 def test_another_load_is_refused_unless_it_is_compared(
     run: Run, tmp_path: Path, point: Point, field: str, by: str
 ) -> None:
-    before = stored(tmp_path / "runs", {"pg18": 500.0})
-    after = stored(tmp_path / "runs", {"pg18": 600.0}, points=[point])
+    before = store_run(tmp_path / "runs", {"pg18": 500.0})
+    after = store_run(tmp_path / "runs", {"pg18": 600.0}, points=[point])
     refused = run("pgdyno", "gate", before, after)
     assert refused.returncode == ExitCode.INVALID, refused.stderr
     assert field in refused.stdout
@@ -221,7 +221,7 @@ def suite_of(folder: Path) -> ElementTree.Element:
 def test_the_audits_rules_about_pairs_see_both_runs(run: Run, tmp_path: Path) -> None:
     """A socket and TCP differ in no fingerprint, and a single run has no other to differ from."""
     runs = [
-        stored(tmp_path / "runs", {"pg18": 500.0}, fingerprint=FINGERPRINT, targets=[target])
+        store_run(tmp_path / "runs", {"pg18": 500.0}, fingerprint=FINGERPRINT, targets=[target])
         for way in ("unix", "tcp")
         for target in [TargetRecord(name="pg18", kind="embedded", asked={"version": "18", "connect": way})]
     ]
@@ -243,7 +243,7 @@ def test_facts_that_an_import_lacks_refuse_no_comparison(run: Run, tmp_path: Pat
     judged = run("pgdyno", "gate", *runs, *FILES)
     forms = [judged.stdout, (tmp_path / "gate.md").read_text(), (tmp_path / "gate.xml").read_text()]
     assert [text.count(note) for text in forms] == [2, 2, 2]
-    own = stored(tmp_path / "runs", {"pg18": 500.0})
+    own = store_run(tmp_path / "runs", {"pg18": 500.0})
     assert run("pgdyno", "compare", own, runs[0]).returncode == ExitCode.OK
 
 
@@ -251,7 +251,7 @@ def test_a_finding_about_some_trials_leaves_these_out(run: Run, tmp_path: Path) 
     """Trials 1 and 2 are the first pair at 4 clients; all trials of pg18 at 8 clients are invalid."""
     points = [Point(clients=4), Point(clients=8)]
     last = [number for number in range(1, 33) if number % 4 == 0]
-    some = stored(tmp_path / "runs", VERSIONS, 8, idle=(1, *last), points=points)
+    some = store_run(tmp_path / "runs", VERSIONS, 8, idle=(1, *last), points=points)
     done = run("pgdyno", "compare", some)
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     assert done.stdout.startswith("pg18 is faster than pg17 by throughput: ")
@@ -272,7 +272,7 @@ def test_a_finding_about_some_trials_leaves_these_out(run: Run, tmp_path: Path) 
 
 
 def test_invalid_trials_are_neither_compared_nor_judged(run: Run, tmp_path: Path, versions: str) -> None:
-    wrong = stored(tmp_path / "runs", VERSIONS, busy=0.5)
+    wrong = store_run(tmp_path / "runs", VERSIONS, busy=0.5)
     refused = run("pgdyno", "compare", wrong)
     assert refused.returncode == ExitCode.INVALID
     assert refused.stdout.startswith("No comparison: the audit found figures invalid\ninvalid: ")
@@ -300,14 +300,14 @@ def test_invalid_trials_are_neither_compared_nor_judged(run: Run, tmp_path: Path
 
 def test_findings_are_of_the_run_that_they_were_found_in(run: Run, tmp_path: Path) -> None:
     """The manifest holds the run's name: two runs of one name keep their own findings."""
-    paths = [Path(stored(tmp_path / f"runs-{busy}", {"pg18": 500.0}, busy=busy)) for busy in (0.5, 1.0)]
+    paths = [Path(store_run(tmp_path / f"runs-{busy}", {"pg18": 500.0}, busy=busy)) for busy in (0.5, 1.0)]
     for path in paths:
         manifest = json.loads((path / "manifest.json").read_text())
         (path / "manifest.json").write_text(json.dumps(manifest | {"run": "the same"}))
     wrong, right = map(str, paths)
     for first, second in ((wrong, right), (right, wrong)):
         assert run("pgdyno", "compare", first, second).returncode == ExitCode.INVALID
-    again = stored(tmp_path / "again", {"pg18": 500.0})
+    again = store_run(tmp_path / "again", {"pg18": 500.0})
     assert run("pgdyno", "compare", right, again).returncode == ExitCode.OK
 
 
@@ -322,7 +322,7 @@ def test_a_finding_about_arms_is_about_the_whole_run() -> None:
 
 
 def test_a_decline_from_trial_to_trial_is_no_slower_arm(run: Run, tmp_path: Path) -> None:
-    equal = stored(tmp_path / "runs", {"a": 500.0, "b": 500.0}, decline=0.03)
+    equal = store_run(tmp_path / "runs", {"a": 500.0, "b": 500.0}, decline=0.03)
     refused = run("pgdyno", "compare", equal)
     assert refused.returncode == ExitCode.INVALID
     assert "drift: throughput changes by -3.0 % from one trial to the next" in refused.stdout
@@ -331,7 +331,7 @@ def test_a_decline_from_trial_to_trial_is_no_slower_arm(run: Run, tmp_path: Path
 
 
 def test_the_noise_floor_of_a_run(run: Run, tmp_path: Path, versions: str) -> None:
-    equal = stored(tmp_path / "runs", {"a": 500.0, "b": 500.0})
+    equal = store_run(tmp_path / "runs", {"a": 500.0, "b": 500.0})
     done = run("pgdyno", "compare", equal, "--noise-floor")
     assert done.stdout.startswith("Noise floor: two equal arms differ by at most 0."), done.stderr
     assert "pg18 is faster" in run("pgdyno", "compare", versions, "--floor-from", equal).stdout
@@ -349,7 +349,7 @@ def test_the_noise_floor_of_a_run(run: Run, tmp_path: Path, versions: str) -> No
 def test_a_floor_that_is_none_is_refused(
     run: Run, tmp_path: Path, versions: str, arms: dict[str, float], repeats: int, why: str
 ) -> None:
-    floor = stored(tmp_path / "runs", arms, repeats)
+    floor = store_run(tmp_path / "runs", arms, repeats)
     for command in ("compare", "gate"):
         refused = run("pgdyno", command, versions, "--floor-from", floor)
         assert refused.returncode == ExitCode.INVALID, refused.stdout
@@ -376,13 +376,13 @@ def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Pa
     worse = run("pgdyno", "gate", versions, "--by", "target", "--base", "pg18", *FILES)
     assert worse.returncode == ExitCode.REGRESSION
     assert suite_of(tmp_path).get("failures") == "1"
-    few = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 500.0}, repeats=3)
+    few = store_run(tmp_path / "runs", {"pg17": 500.0, "pg18": 500.0}, repeats=3)
     assert run("pgdyno", "gate", few).returncode == ExitCode.INCONCLUSIVE
 
 
 def test_a_gate_with_a_baseline_that_differs_from_itself_says_so_first(run: Run, tmp_path: Path) -> None:
     arms = {"pg17": 500.0, "pg18": 400.0}
-    right, name = (stored(tmp_path / "runs", arms, control=control) for control in (1.0, 0.9))
+    right, name = (store_run(tmp_path / "runs", arms, control=control) for control in (1.0, 0.9))
     assert run("pgdyno", "gate", right, "--require", "tps >= 900").returncode == ExitCode.REGRESSION
     done = run("pgdyno", "gate", name, "--require", "tps >= 900", *FILES)
     assert done.returncode == ExitCode.UNDECIDABLE
@@ -429,13 +429,13 @@ def test_a_gate_judges_promises_of_the_candidate(
 
 
 def test_promises_of_a_second_run_are_those_of_all_its_trials(run: Run, tmp_path: Path) -> None:
-    runs = [stored(tmp_path / "runs", {"pg18": rate}) for rate in (500.0, 600.0)]
+    runs = [store_run(tmp_path / "runs", {"pg18": rate}) for rate in (500.0, 600.0)]
     assert run("pgdyno", "gate", *runs, "--require", "tps >= 550").returncode == ExitCode.OK
     assert run("pgdyno", "gate", *reversed(runs), "--require", "tps >= 550").returncode == ExitCode.REGRESSION
 
 
 def test_wrong_options_are_refused(run: Run, versions: str, tmp_path: Path) -> None:
-    other = stored(tmp_path / "other", {"pg18": 500.0})
+    other = store_run(tmp_path / "other", {"pg18": 500.0})
     for arguments, complaint in (
         (["gate", versions, "--require", "p99 < 20"], "--require: '20' is not a duration"),
         (["gate", versions, "--require", "p98 < 20ms"], "--require: 'p98 < 20ms' is on an unknown figure, p98"),
@@ -451,7 +451,7 @@ def test_wrong_options_are_refused(run: Run, versions: str, tmp_path: Path) -> N
 
 
 def test_prices_of_a_file_are_audited_as_those_of_the_plan(run: Run, tmp_path: Path) -> None:
-    name = stored(tmp_path / "runs", VERSIONS, repeats=8, idle=(1, 2))
+    name = store_run(tmp_path / "runs", VERSIONS, repeats=8, idle=(1, 2))
     each = "[target.{}]\nhourly = [{{ amount = 1.0 }}]\n"
     prices = 'currency = "EUR"\ndate = "2026-11-01"\nyears = 3\n' + each.format("pg17") + each.format("pg18")
     (tmp_path / "prices.toml").write_text(prices)
@@ -465,7 +465,7 @@ def test_prices_of_a_file_are_audited_as_those_of_the_plan(run: Run, tmp_path: P
 def priced(parent: Path, date: str, amount: float, left_out: Sequence[str] = (), currency: str = "USD") -> str:
     target = {"pg18": {"purchase": [{"amount": amount}]}}
     prices = {"currency": currency, "date": date, "years": 3, "left_out": list(left_out), "target": target}
-    return stored(parent, {"pg18": 500.0}, plan={"name": "quick", "trial": {"seed": 1}, "price": prices})
+    return store_run(parent, {"pg18": 500.0}, plan={"name": "quick", "trial": {"seed": 1}, "price": prices})
 
 
 def test_prices_are_compared_if_their_lists_are_alike(run: Run, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Fingerprint, Point, ServerFacts, TargetRecord
 from pgdyno.store import RunFolder
 from tests.cli.conftest import Run
-from tests.cli.test_compare import stored
+from tests.cli.test_compare import store_run
 from tests.json_schema import validated
 from tests.present import present
 from tests.unit.events_sample import sample_events
@@ -109,7 +109,7 @@ def of_two(settings_b: Mapping[str, str] | None = None, **host: object) -> Finge
 
 
 def equal_arms(folder: Path, b: float, **host: Any) -> str:  # noqa: ANN401
-    return stored(folder, {"a": 500.0, "b": b}, fingerprint=of_two(**host), targets=targets())
+    return store_run(folder, {"a": 500.0, "b": b}, fingerprint=of_two(**host), targets=targets())
 
 
 def test_only_two_equal_arms_show_what_noise_is(run: Run, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_only_two_equal_arms_show_what_noise_is(run: Run, tmp_path: Path) -> Non
     for name, value in (("jit", "off"), ("random_page_cost", "1.1")):
         of_settings: dict[str, Any] = {"fingerprint": of_two({name: value}), "targets": targets(**{name: value})}
         why = f"its arms a and b are not equal: servers.a.settings_changed.{name}: default vs {value}"
-        unequal.append((stored(tmp_path, {"a": 500.0, "b": 530.0}, **of_settings), why))
+        unequal.append((store_run(tmp_path, {"a": 500.0, "b": 530.0}, **of_settings), why))
     shown = run("pgdyno", "compare", unequal[0][0], "--noise-floor")
     assert shown.returncode == ExitCode.INVALID
     assert "two equal arms differ by at most" not in shown.stdout
@@ -126,7 +126,7 @@ def test_only_two_equal_arms_show_what_noise_is(run: Run, tmp_path: Path) -> Non
     memories = [Point(clients=4, settings={"work_mem": each}) for each in ("4MB", "64MB")]
     scales = [Point(clients=4, scale=each) for each in (10, 20)]
     for points, what in ((memories, "settings.work_mem is 4MB or 64MB"), (scales, "scale is 10 or 20")):
-        unequal.append((stored(tmp_path, {"a": 500.0}, points=points), f" are not equal: {what}"))
+        unequal.append((store_run(tmp_path, {"a": 500.0}, points=points), f" are not equal: {what}"))
     unequal.append((equal_arms(tmp_path, 535.0), "a and b differ at 4 clients although they should be equal"))
     for floor, why in unequal:
         refused = run(*compare, floor)

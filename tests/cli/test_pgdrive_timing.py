@@ -33,7 +33,7 @@ def near(count: float, expected: float) -> bool:
     return abs(count - expected) <= 5 * math.sqrt(expected)
 
 
-def balanced(of: dict[str, Any]) -> bool:
+def counts_add_up(of: dict[str, Any]) -> bool:
     ended: int = of["succeeded"] + of["failed"] + of["skipped"] + of["in_flight"]
     return bool(of["scheduled"] == ended)
 
@@ -86,7 +86,7 @@ def test_each_phase_has_its_rate_its_mix_and_its_figures(run: Run, null: NullSer
     phases = {phase["name"]: phase for phase in end["phases"]}
     for name, expected in EXPECTED.items():
         assert near(phases[name]["scheduled"] + phases[name]["unstarted"], expected), name
-        assert balanced(phases[name])
+        assert counts_add_up(phases[name])
         assert phases[name]["scheduled"] == sum(
             script["succeeded"] + script["failed"] + script["skipped"] for script in phases[name]["scripts"]
         )
@@ -96,7 +96,7 @@ def test_each_phase_has_its_rate_its_mix_and_its_figures(run: Run, null: NullSer
     assert near(of_select["up"], 1200)
     assert of_select["down"] == phases["down"]["succeeded"] > 0
     # the whole is the sum of the phases with a result
-    assert balanced(end)
+    assert counts_add_up(end)
     for count in ("scheduled", "succeeded", "failed", "skipped", "in_flight", "unstarted", "late"):
         assert end[count] == sum(phase[count] for phase in phases.values() if phase["result"]), count
     assert json.loads((tmp_path / "j.json").read_text())["phases"] == end["phases"]
@@ -143,8 +143,8 @@ def test_starts_beyond_the_servers_rate_are_told_by_phase(run: Run, null: NullSe
     assert done.returncode == 0, done.stderr
     low, flood = events(tmp_path / "e.jsonl")[-1]["phases"]
     assert (low["scheduled"], low["unstarted"]) == (10, 0)
-    assert balanced(low)
-    assert balanced(flood)
+    assert counts_add_up(low)
+    assert counts_add_up(flood)
     assert 0 < flood["succeeded"] <= 102
     assert flood["unstarted"] == 1500 - flood["scheduled"]
     assert f" - {flood['unstarted']} more were due, and no client was free to begin them\n" in done.stdout

@@ -1,4 +1,4 @@
-"""A simulated account of Amazon with real servers behind its addresses, and calls of pgdyno against it."""
+"""A simulated Amazon account with real servers behind its addresses, and runs of pgdyno that rent from it."""
 
 import getpass
 import shutil

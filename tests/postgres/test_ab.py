@@ -89,7 +89,7 @@ def question(script: str, settings: str = "jit=on,off", **more: Any) -> Question
     return Question(**{**given, "pairs": "6", **more})
 
 
-def how(runs: str = "runs", *, text: bool = False, html: Path | None = None, **more: Any) -> How:  # noqa: ANN401
+def how_to_run(runs: str = "runs", *, text: bool = False, html: Path | None = None, **more: Any) -> How:  # noqa: ANN401
     output = Output(html=html, csv=None, quiet=True, json=not text)
     return How(Path.cwd() / runs, output, check_first=False, **more)
 
@@ -98,7 +98,7 @@ def test_answers_by_session_settings_alone(theirs: Server, dsn: str, capsys: Cap
     with theirs.connect() as connection:
         before = connection.execute(LEFT).fetchone()
     asked = question("SELECT current_setting('work_mem');\n", "work_mem=4MB,64MB", dsn=[dsn])
-    code = measure_and_answer(asked, how(save=Path("plan.toml")))
+    code = measure_and_answer(asked, how_to_run(save=Path("plan.toml")))
     found = answered(capsys)
     assert (found["failures"], found["hints"]) == ([], [])
     assert (code, found["trials"], found["failed"]) == (ExitCode.OK, 12, 0)
@@ -124,7 +124,7 @@ def test_answers_by_session_settings_alone(theirs: Server, dsn: str, capsys: Cap
 @pytest.mark.long
 def test_a_hot_standby_answers_and_its_passwords_are_nowhere(standby: str, capsys: Capture) -> None:
     asked = question("SELECT pg_is_in_recovery();\n", dsn=[standby])
-    code = measure_and_answer(asked, how(save=Path("plan.toml")))
+    code = measure_and_answer(asked, how_to_run(save=Path("plan.toml")))
     found = answered(capsys)
     assert (code, found["trials"], found["failures"]) == (ExitCode.OK, 12, [])
     run = load_run(Path(found["run"]))
@@ -141,7 +141,7 @@ def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: st
         target = f'[target.standby]\nkind = "dsn"\ndsn = "{standby}"\nallow_existing = true\ndatabase = "{database}"\n'
         rest = f'[sweep]\nclients = [1]\n[trial]\nduration = "1s"\n[reset]\n{reset}'
         Path("plan.toml").write_text(f'name = "reads"\n{target}[workload]\n{workload}\n{rest}')
-        run_plan("plan.toml", [], how())
+        run_plan("plan.toml", [], how_to_run())
 
     with pytest.raises(PlanError) as caught:
         run("pgdyno", 'scripts = ["select-only"]', 'analyze = true\nprewarm = "pg_prewarm"\n')
@@ -166,7 +166,7 @@ def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: st
 def test_a_script_that_writes_names_the_primary(writes: bool, standby: str, capsys: Capture) -> None:
     # only the server knows that it writes
     asked = question("DO $$ BEGIN UPDATE pgbench_branches SET bbalance = 0; END $$;\n", dsn=[standby], writes=writes)
-    code = measure_and_answer(asked, how())
+    code = measure_and_answer(asked, how_to_run())
     found = answered(capsys)
     assert code is ExitCode.TRIALS_FAILED
     assert found["hints"] == ["a script writes, which a standby does not allow: name the primary"]
@@ -178,7 +178,7 @@ def test_a_script_that_writes_names_the_primary(writes: bool, standby: str, caps
 
 def test_a_script_that_writes_names_the_option(theirs: Server, dsn: str, capsys: Capture) -> None:
     asked = question("UPDATE kept SET x = 2;\n", dsn=[dsn])
-    assert measure_and_answer(asked, how()) is ExitCode.TRIALS_FAILED
+    assert measure_and_answer(asked, how_to_run()) is ExitCode.TRIALS_FAILED
     found = answered(capsys)
     assert "read-only transaction" in found["failures"][0]["message"]
     assert found["hints"] == ["a script writes; to allow that, in transactions that commit: --writes"]
@@ -210,7 +210,7 @@ def test_what_is_wrong_is_corrected_not_run_again(
     if "timeout" in words[0]:
         execute(theirs, "ALTER ROLE CURRENT_USER SET statement_timeout = '20ms'")
     try:
-        code = measure_and_answer(question(script, setting, dsn=[dsn]), how(text=True))
+        code = measure_and_answer(question(script, setting, dsn=[dsn]), how_to_run(text=True))
     finally:
         execute(theirs, "ALTER ROLE CURRENT_USER RESET statement_timeout")
     said = capsys.readouterr().out
@@ -222,7 +222,7 @@ def test_what_is_wrong_is_corrected_not_run_again(
 def test_a_setting_that_the_script_sets_itself_is_refused(dsn: str) -> None:
     asked = question("SET work_mem = '8MB';\nSELECT 1;\n", "work_mem=4MB,64MB", dsn=[dsn])
     with pytest.raises(UsageError, match=r"^--set work_mem: q.sql sets work_mem itself, which overrides this value$"):
-        measure_and_answer(asked, how(save=Path("plan.toml")))
+        measure_and_answer(asked, how_to_run(save=Path("plan.toml")))
     assert not Path("plan.toml").exists()
 
 
@@ -240,7 +240,9 @@ def test_a_value_that_the_server_refuses_is_reported_before_any_trial(theirs: Se
 
 def test_other_servers_hints_name_no_writes(capsys: Capture) -> None:
     script = "BEGIN READ ONLY;\nUPDATE pgbench_accounts SET abalance = 0;\nEND;\n"
-    assert measure_and_answer(question(script, versions=["18"], scale=1), how("my runs")) is ExitCode.TRIALS_FAILED
+    assert (
+        measure_and_answer(question(script, versions=["18"], scale=1), how_to_run("my runs")) is ExitCode.TRIALS_FAILED
+    )
     found = answered(capsys)
     assert "read-only transaction" in found["failures"][0]["message"]
     assert found["hints"] == [f"to run failed trials again: pgdyno run --resume '{found['run']}' --redo-failed"]
@@ -278,7 +280,7 @@ def test_the_audit_s_cautions_about_rows_that_a_policy_hides_stand_before_the_an
     own = dsn.replace(f"user={theirs.user}", "user=clerk")
     asked = question("\\set id random(1, 100)\nSELECT * FROM invoices WHERE id = :id;\n", dsn=[own])
     try:
-        assert measure_and_answer(asked, how(text=True)) is ExitCode.OK
+        assert measure_and_answer(asked, how_to_run(text=True)) is ExitCode.OK
     finally:
         execute(theirs, "DROP TABLE invoices", "DROP ROLE clerk")
     said = " ".join(capsys.readouterr().out.split())
@@ -293,12 +295,12 @@ def test_an_answer_is_printed_although_its_report_cannot_be_written(dsn: str, fo
     asked = question("SELECT 1;\n", dsn=[dsn])
     html = folder / ("x" * 250)
     with pytest.raises(StoreError, match="file name too long"):
-        measure_and_answer(asked, how(html=html))
+        measure_and_answer(asked, how_to_run(html=html))
     found = answered(capsys)
     assert found["answer"][0].startswith("off vs on: ")
     Path("plan.toml").write_text(ab_plan(asked, folder))
     with pytest.raises(StoreError, match="file name too long"):
-        run_plan("plan.toml", ["trial.repeats=1"], how(html=html, text=True))
+        run_plan("plan.toml", ["trial.repeats=1"], how_to_run(html=html, text=True))
     assert "jit" in capsys.readouterr().out
 
 
@@ -306,7 +308,7 @@ def test_an_answer_is_printed_although_its_report_cannot_be_written(dsn: str, fo
 def test_the_saved_plan_is_the_one_that_ran_within_a_budget(dsn: str) -> None:
     measure_and_answer(
         question("SELECT 1;\n", dsn=[dsn], duration="500ms", pairs="6..20"),
-        how(save=Path("plan.toml"), budget="60s"),
+        how_to_run(save=Path("plan.toml"), budget="60s"),
     )
     (run,) = Path("runs").iterdir()
     assert load_plan("plan.toml").plan.trial.repeats == load_run(run).manifest.plan["trial"]["repeats"]

@@ -102,7 +102,7 @@ def assert_it_balances(trial: TrialRecord, folder: RunFolder) -> None:
     assert ledger.refused_present == 0
 
 
-def balanced(folder: RunFolder) -> tuple[TrialRecord, EventRecord]:
+def read_balanced_trial(folder: RunFolder) -> tuple[TrialRecord, EventRecord]:
     """Returns the only trial, whose ledger balances, and its only event."""
     (trial,) = folder.trials()
     assert trial.outcome is Outcome.FINISHED, trial.failure
@@ -118,7 +118,7 @@ def balanced(folder: RunFolder) -> tuple[TrialRecord, EventRecord]:
 @pytest.mark.parametrize("commit", ["on", "off"])
 def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_path: Path, commit: str) -> None:
     folder, shown = run(warm_home, tmp_path, event('"kill"'), commit, seconds=7)
-    trial, kill = balanced(folder)
+    trial, kill = read_balanced_trial(folder)
     ledger, effect = present(trial.ledger), present(kill.effect)
     if commit == "on":
         assert ledger.missing == 0
@@ -136,7 +136,7 @@ def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_p
 
 @pytest.mark.long
 def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path: Path) -> None:
-    trial, restart = balanced(run(warm_home, tmp_path, event('"restart"'), "off", seconds=7)[0])
+    trial, restart = read_balanced_trial(run(warm_home, tmp_path, event('"restart"'), "off", seconds=7)[0])
     assert present(trial.ledger).missing == 0
     assert present(restart.effect).connections_lost == 4
     # clients have no server until the restart ends
@@ -145,7 +145,7 @@ def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path
 
 
 def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_home: Home, tmp_path: Path) -> None:
-    trial, pause = balanced(run(warm_home, tmp_path, event('"pause"', 'for = "1s"'))[0])
+    trial, pause = read_balanced_trial(run(warm_home, tmp_path, event('"pause"', 'for = "1s"'))[0])
     effect = present(pause.effect)
     assert effect.nobody_served_s > 0.9
     assert (effect.lost, effect.connections_lost) == (0, 0)

@@ -353,7 +353,7 @@ def test_a_load_leaves_its_stamp_beside_the_users_own_words(server: Server, tmp_
         # keys alone change nothing
         place.load("-s", "2", "-I", "p")
         assert place.mark()["steps"] == "dtG"
-        # half a load is none
+        # a load that stops before all tables are filled writes no stamp
         place.load("-s", "2", "-I", "dt")
         assert place.comment() == own
         # pgbench does not comment on databases

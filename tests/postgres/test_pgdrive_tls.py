@@ -150,7 +150,7 @@ def test_connects_as_pgbench_does(loaded: TlsServer, case: Case) -> None:
     connect_with_both_pollers(loaded, case)
     # of messages in unknown words, only that there is one
     theirs_says = case.says if case.says == DONE or has_known_words(version_of(theirs)) else ""
-    done = run(theirs, loaded, filled(loaded, case.target), *LOAD)
+    done = run(theirs, loaded, fill_target(loaded, case.target), *LOAD)
     assert theirs_says in done.stdout + done.stderr
     assert done.returncode == (0 if case.says == DONE else 1), done.stderr
 
@@ -164,10 +164,10 @@ def connect_with_both_pollers(server: TlsServer, case: Case) -> None:
     server.use(case.certificate)
     # a refusal comes before there is a poller
     for io in POLLERS if case.says == DONE else POLLERS[:1]:
-        expect(drive(server, filled(server, case.target), *LOAD, f"--io={io}"), case.says)
+        expect(drive(server, fill_target(server, case.target), *LOAD, f"--io={io}"), case.says)
 
 
-def filled(server: TlsServer, target: str) -> str:
+def fill_target(server: TlsServer, target: str) -> str:
     names = ["root", "other", "alone", "by_cert", "stranger", "open", "locked", "nowhere"]
     return target.format(**{name: server.certificates[name] for name in names})
 

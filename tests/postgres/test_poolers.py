@@ -93,7 +93,7 @@ def dsn_of_server(pooler: PgBouncer) -> str:
     return pooler.dsn.replace(str(pooler.port), str(pooler.server.port))
 
 
-def filled(words: str, pooler: PgBouncer, folder: Path) -> list[str]:
+def fill_command(words: str, pooler: PgBouncer, folder: Path) -> list[str]:
     plan, script = folder / "plan.toml", folder / "q.sql"
     plan.write_text(PLAN.format(dsn=pooler.dsn, more="", script="tpcb-like", duration="300ms"))
     script.write_text("SELECT abalance FROM pgbench_accounts WHERE aid = 1;\n")
@@ -126,10 +126,10 @@ def test_a_command_refuses_a_pooler(kept: PgBouncer, home: Home, tmp_path: Path)
     objects = kept.server.value(OBJECTS)
     # one function opens all sessions (see the last test), so that a few commands stand for all in the other mode
     for name in COMMANDS if kept.mode == "transaction" else ("watch", "run"):
-        said = rejection(home, tmp_path, *filled(COMMANDS[name], kept, tmp_path))
+        said = rejection(home, tmp_path, *fill_command(COMMANDS[name], kept, tmp_path))
         assert f"127.0.0.1, port {kept.port}, is a connection pooler, not a server: " in said, name
         assert f"name the server itself: the pooler reaches it at 127.0.0.1, port {kept.server.port}" in said, name
-    said = rejection(home, tmp_path, *filled("doctor {plan}", kept, tmp_path), code=ExitCode.PREFLIGHT)
+    said = rejection(home, tmp_path, *fill_command("doctor {plan}", kept, tmp_path), code=ExitCode.PREFLIGHT)
     assert re.search("stop network.round-trip .*is a connection pooler", said)
     assert kept.server.value(OBJECTS) == objects
 
@@ -178,7 +178,7 @@ def test_a_pooler_of_single_statements_is_refused(behind: OwnServer, home: Home,
     objects = behind.value(OBJECTS)
     with pgbouncer(behind, "statement", scratch / "pooler") as pooler:
         for command in ("watch", "run", "capture"):
-            said = rejection(home, tmp_path, *filled(COMMANDS[command], pooler, tmp_path))
+            said = rejection(home, tmp_path, *fill_command(COMMANDS[command], pooler, tmp_path))
             assert "is a connection pooler, not a server: " in said
         for options in ("-i", "-n -M prepared -t 5"):
             assert "it is a connection pooler, not a server" in program(PGDRIVE, *options.split(), pooler.dsn).stderr
@@ -192,12 +192,12 @@ def test_a_load_that_would_leave_something_is_refused_and_a_check_is_not(kept: P
     sample.session(0, 1, simple(0, "SET work_mem = '8MB'"))
     sample.write(tmp_path / "load.replay")
     for load in ("-M prepared", "--replay={folder}/load.replay", "--lua={folder}/script.lua", "--workload=tpcc"):
-        done = program(PGDRIVE, *filled(load, kept, tmp_path), kept.dsn)
+        done = program(PGDRIVE, *fill_command(load, kept, tmp_path), kept.dsn)
         assert done.returncode == 1
         assert "in the sessions of a connection pooler, which other clients use, too" in done.stderr
         remedy = f"name the server itself: the pooler reaches it at 127.0.0.1, port {kept.server.port}"
         assert re.search(f"hint: .*{remedy}", done.stderr), done.stderr
-    done = program(PGDRIVE, *filled("--check -f {script}", kept, tmp_path), kept.dsn)
+    done = program(PGDRIVE, *fill_command("--check -f {script}", kept, tmp_path), kept.dsn)
     assert done.returncode == 0, done.stderr
     checked = program(PGDRIVE, "--tpcc-check", "--warehouses=1", kept.dsn)
     assert checked.returncode == 1
@@ -241,7 +241,7 @@ KILLED = {
 def test_a_command_that_is_killed_while_it_asks_leaves_nothing(
     untouched: PgBouncer, home: Home, tmp_path: Path, command: str, number: signal.Signals
 ) -> None:
-    words = filled(KILLED[command], untouched, tmp_path)
+    words = fill_command(KILLED[command], untouched, tmp_path)
     if not words[0].endswith("pgdyno"):
         words.append(f"--dbname={untouched.dsn}" if command == "probe" else untouched.dsn)
     with untouched.paused():
@@ -265,7 +265,7 @@ def test_a_run_leaves_a_poolers_sessions_alone(behind: OwnServer, home: Home, sc
         done = program(PGDRIVE, "-n", "-c", "8", "-t", "5", f"{pooler.dsn} application_name='pgdrive 00000000/1'")
         assert done.returncode == 0, done.stderr
         before = pooler.sessions()
-        filled("", pooler, tmp_path)
+        fill_command("", pooler, tmp_path)
         ran = pgdyno(home, tmp_path, "run", "plan.toml", "--set", f"target.far.dsn={dsn_of_server(pooler)}")
         assert ran.returncode == 0, ran.stderr
         assert pooler.sessions() == before

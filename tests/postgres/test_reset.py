@@ -173,7 +173,7 @@ def test_a_template_is_copied_while_nobody_changes_it(own_server: Server) -> Non
         prepare.prepare(SMALL)
         with pytest.raises(psycopg.OperationalError):
             left.execute("SELECT 1")
-    # a user's own comment stays beside the mark
+    # the user's own comment stays next to the stamp
     assert present(read_comment(own_server)).startswith("mine\n[pgdyno-dataset ")
     with pytest.raises(TargetError, match="not currently accepting connections"):
         own_server.connect(TEMPLATE)

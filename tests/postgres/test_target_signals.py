@@ -252,7 +252,7 @@ def test_kept_data_outlives_a_killed_run(hold: Hold, warm_home: Home, temporary:
     assert str(sweep_leftovers(warm_home)[0]).endswith(f"; its cluster {facts['data']} is kept")
     assert not alive(family)
     assert nothing_left(warm_home, temporary)
-    # a zombie with the number of its server is none, as in a container whose first process waits for no child
+    # a zombie with the recorded process number is not a server: a container's first process may reap no child
     zombie = subprocess.Popen(["true"], **warm_home.account.popen_user())
     wait_until(lambda: identify(zombie.pid) is None)
     file.write_text("\n".join([str(zombie.pid), *lock[1:], ""]))

@@ -33,9 +33,9 @@ from tests.unit.audit_sample import (
     on_disks,
     own,
     print_of_b,
-    printed,
     probed,
     quiet_looks,
+    rows_run,
     steady_probe,
     threaded,
     way,
@@ -60,15 +60,15 @@ CLAIM: dict[str, Any] = {"claims": [(0.5, 0.5)], "claimed": "€ 0.50 (€ 400 /
 def side_by_side(*hosts: str) -> FakeRun:
     """Two tables of two targets, one on r5.large or on `hosts`, the other on r5.12xlarge."""
     here = [Row(name, 8, {"tps": 800.0 + at}, {"host": hosts[at % len(hosts)]}, line=1) for at, name in enumerate("ab")]
-    return printed(*here, *(Row(name, 8, {"tps": 900.0}, {"host": "r5.12xlarge"}, line=9) for name in "cd"))
+    return rows_run(*here, *(Row(name, 8, {"tps": 900.0}, {"host": "r5.12xlarge"}, line=9) for name in "cd"))
 
 
 def on(a: str, b: str) -> FakeRun:
-    return printed(replace(ROW, words={"host": a}), replace(OTHER, words={"host": b}))
+    return rows_run(replace(ROW, words={"host": a}), replace(OTHER, words={"host": b}))
 
 
 def alike(targets: str, clients: Sequence[int], tps: Callable[[int], float]) -> FakeRun:
-    return printed(*(Row(name, n, {"tps": tps(n)}) for name in targets for n in clients))
+    return rows_run(*(Row(name, n, {"tps": tps(n)}) for name in targets for n in clients))
 
 
 def mixed(share: float, done: int = 600_000) -> dict[str, object]:
@@ -165,18 +165,18 @@ BY_RULE: dict[str, list[tuple[Severity, AuditRun, AuditRun]]] = {
         (CAUTION, own(latency={"mean": 0.42}), own(latency={"mean": 0.407})),
         # clients that are done wait for a transaction of 10 s after a trial of 50 s: 60 s are measured
         (INVALID, *both(drained, 0.0, 10.0)),
-        (INVALID, *both(lambda x: printed(ROW.but(latency_mean_ms=x)), 20.0, 10.19)),
+        (INVALID, *both(lambda x: rows_run(ROW.but(latency_mean_ms=x)), 20.0, 10.19)),
     ],
     "arithmetic": [
         # 0.5 %, a transaction of 90 ms after the end, and half of the last digit of the length
-        (CAUTION, *both(lambda x: printed(ROW.but(transactions=x)), 48_400, 48_300)),
+        (CAUTION, *both(lambda x: rows_run(ROW.but(transactions=x)), 48_400, 48_300)),
         # pgbench connects within the length that it prints, and leaves that out of the rate
-        (CAUTION, *both(lambda x: printed(replace(ROW, tool="pgbench").but(transactions=47_500, **x)),
+        (CAUTION, *both(lambda x: rows_run(replace(ROW, tool="pgbench").but(transactions=47_500, **x)),
                         {}, {"connect_ms": 600})),
-        (INVALID, *both(lambda x: printed(ROW.but(latency_p95_ms=x)), 92.0, 91.0)),
-        (CAUTION, *both(lambda x: printed(ROW, claims=[(0.11, x)]), 0.1048, 0.1051)),
-        (CAUTION, *both(lambda x: printed(replace(ROW, statements=(("BEGIN;", 1.0), ("END;", x)))), 8.4, 8.6)),
-        (CAUTION, *both(lambda x: printed(ROW.but(reads=700, writes=200, others=100, qps=x)), 17.0, 16.7)),
+        (INVALID, *both(lambda x: rows_run(ROW.but(latency_p95_ms=x)), 92.0, 91.0)),
+        (CAUTION, *both(lambda x: rows_run(ROW, claims=[(0.11, x)]), 0.1048, 0.1051)),
+        (CAUTION, *both(lambda x: rows_run(replace(ROW, statements=(("BEGIN;", 1.0), ("END;", x)))), 8.4, 8.6)),
+        (CAUTION, *both(lambda x: rows_run(ROW.but(reads=700, writes=200, others=100, qps=x)), 17.0, 16.7)),
         (CAUTION, *both(lambda x: own(summary={"succeeded": x}), 602_000, 600_400)),
     ],
     "unlike-capture": [
@@ -184,13 +184,13 @@ BY_RULE: dict[str, list[tuple[Severity, AuditRun, AuditRun]]] = {
         (INVALID, like_capture(0.0, 6), like_capture(0.0, 0)),
     ],
     "identical-rows": [
-        (INVALID, printed(ROW, replace(ROW, target="b")), printed(ROW, OTHER)),
+        (INVALID, rows_run(ROW, replace(ROW, target="b")), rows_run(ROW, OTHER)),
         (CAUTION, alike("ab", [8, 16], float), alike("ab", [8], float)),
         # one output twice, as repeats of a point; of four trials without a transaction, all figures are equal
-        (INVALID, printed(ROW, ROW), printed(ROW, ROW.but(latency_mean_ms=10.01))),
-        (INVALID, printed(ROW, ROW), printed(*[IDLE] * 4)),
+        (INVALID, rows_run(ROW, ROW), rows_run(ROW, ROW.but(latency_mean_ms=10.01))),
+        (INVALID, rows_run(ROW, ROW), rows_run(*[IDLE] * 4)),
         # one row under two numbers of clients
-        (INVALID, printed(ROW, replace(ROW, clients=16)), printed(ROW, replace(OTHER, clients=16))),
+        (INVALID, rows_run(ROW, replace(ROW, clients=16)), rows_run(ROW, replace(OTHER, clients=16))),
         (CAUTION, *both(lambda x: alike("a", [512, 1024], lambda _: x), 7209.4312, 7209.431)),
         # all trials have the latencies of the first
         (INVALID, changed(own(), lambda _: {"summary": {"latency_ns": LATENCY}}), own()),
@@ -221,16 +221,16 @@ BY_RULE: dict[str, list[tuple[Severity, AuditRun, AuditRun]]] = {
         (NOTE, *both(lambda x: hosts(STEADY, STEADY, late_us=x), 2_100_000, 1_900_000)),
         (CAUTION, own(workers=[0.8, 0.3]), own(workers=[0.8, 0.33])),
         (CAUTION, own(workers=[0.71, 0.1]), own(workers=[0.69, 0.1])),
-        (CAUTION, *both(lambda x: printed(ROW.but(client_transactions_mean=100, client_transactions_stddev=x)),
+        (CAUTION, *both(lambda x: rows_run(ROW.but(client_transactions_mean=100, client_transactions_stddev=x)),
                         26, 24)),
     ],
     "generator-on-server": [
         (NOTE, own(), own(targets=[])),
-        (NOTE, *both(lambda x: printed(replace(ROW, command=f"pgbench -h {x} -c 8 -T 60 bench")),
+        (NOTE, *both(lambda x: rows_run(replace(ROW, command=f"pgbench -h {x} -c 8 -T 60 bench")),
                      "localhost", "db.example")),
-        (NOTE, printed(LOCAL), printed(LOCAL, facts={"PGHOST": ["PGHOST=db.example"]})),
-        (NOTE, printed(ROW, facts={"prompt of a server": ["postgres@dbhost:~$ pgbench -c 8 bench"]}),
-         printed(replace(ROW, command="pgbench -c 8 'host=$DB dbname=bench'"))),
+        (NOTE, rows_run(LOCAL), rows_run(LOCAL, facts={"PGHOST": ["PGHOST=db.example"]})),
+        (NOTE, rows_run(ROW, facts={"prompt of a server": ["postgres@dbhost:~$ pgbench -c 8 bench"]}),
+         rows_run(replace(ROW, command="pgbench -c 8 'host=$DB dbname=bench'"))),
     ],
     "hardware-differs": [
         (CAUTION, on("r5.2xlarge", "r5.12xlarge"), on("r5.2xlarge", "r5.2xlarge")),
@@ -242,7 +242,7 @@ BY_RULE: dict[str, list[tuple[Severity, AuditRun, AuditRun]]] = {
     "settings-differ": [
         (CAUTION, own(changed_b={"shared_buffers": "2GB"}), own(changed_b={"port": "5433"})),
         (NOTE, own(changed_b={"work_mem": "8MB"}), own(changed_b={"cluster_name": "b"})),
-        (CAUTION, *both(lambda x: printed(ROW, facts={"shared_buffers": [f"shared_buffers\t{x}\t16GB"]}),
+        (CAUTION, *both(lambda x: rows_run(ROW, facts={"shared_buffers": [f"shared_buffers\t{x}\t16GB"]}),
                         "40GB", "16GB")),
     ],
     "default-differs": [(CAUTION, by_default("16", "1"), by_default("16", "16"))],
@@ -253,12 +253,12 @@ BY_RULE: dict[str, list[tuple[Severity, AuditRun, AuditRun]]] = {
         (INVALID, *both(lambda x: own(only_b={"synchronous_commit": x}), "off", "local")),
         (CAUTION, *both(lambda x: own(only_b=x, point={"settings": x}), OF_B, OF_B | {"synchronous_commit": "local"})),
         (CAUTION, own(preflight=[TMPFS]), own(preflight=[DISK])),
-        (CAUTION, *both(lambda x: printed(ROW, facts={"fsync": [x]}), "fsync = off", "fsync = on")),
+        (CAUTION, *both(lambda x: rows_run(ROW, facts={"fsync": [x]}), "fsync = off", "fsync = on")),
     ],
     "cache-resident": [(NOTE, own(dataset_bytes=1 << 30), own(dataset_bytes=5 << 30))],
     "autovacuum-off": [
         (CAUTION, own(workload="tpcb-like", settings={"autovacuum": "off"}), own(workload="tpcb-like")),
-        (CAUTION, *both(lambda x: printed(ROW, facts={"autovacuum": [f"autovacuum\t{x}\t{x}"]}), "off", "on")),
+        (CAUTION, *both(lambda x: rows_run(ROW, facts={"autovacuum": [f"autovacuum\t{x}\t{x}"]}), "off", "on")),
     ],
     "checkpoint-cycle": [(NOTE, *both(lambda x: own(workload="tpcb-like", length_s=x), 599, 600))],
     "unsteady": [(CAUTION, *both(lambda x: own(seconds=[9000.0] * 40 + [x] * 20), 6700.0, 6800.0))],
@@ -267,7 +267,7 @@ BY_RULE: dict[str, list[tuple[Severity, AuditRun, AuditRun]]] = {
         (CAUTION, *both(lambda x: changed(own(), lambda t: {"summary": {"measured_s": x if t.number == 3 else 60.0}}),
                         53.0, 55.0)),
         (CAUTION, own(length_s=9.0), own(length_s=9.9)),
-        (CAUTION, *both(lambda x: printed(ROW.but(duration_s=x)), 59.0, 59.6)),
+        (CAUTION, *both(lambda x: rows_run(ROW.but(duration_s=x)), 59.0, 59.6)),
     ],
     "no-repeats": [(CAUTION, own(repeats=1), own(repeats=6)), (NOTE, own(repeats=5), own(repeats=6))],
     "order-bias": [(CAUTION, own(orders="aabb"), own(orders="abba"))],
@@ -279,24 +279,24 @@ BY_RULE: dict[str, list[tuple[Severity, AuditRun, AuditRun]]] = {
         (CAUTION, own(summary={"failed": 7000, "errors": [REFUSED]}), own()),
         (NOTE, caught(9), caught(9, retries=9)),
         (CAUTION, caught(700), caught(0)),
-        (INVALID, printed(IDLE.but(failed=9_000)), printed(ROW.but(failed=0))),
+        (INVALID, rows_run(IDLE.but(failed=9_000)), rows_run(ROW.but(failed=0))),
         # an output that says who gave up, and not what failed
-        (INVALID, changed(printed(ROW), lambda _: {"summary": {"clients_aborted": 2}}), printed(ROW.but(failed=0))),
-        (INVALID, printed(IDLE), printed(ROW.but(failed=0))),
+        (INVALID, changed(rows_run(ROW), lambda _: {"summary": {"clients_aborted": 2}}), rows_run(ROW.but(failed=0))),
+        (INVALID, rows_run(IDLE), rows_run(ROW.but(failed=0))),
     ],
     "skipped": [(CAUTION, *both(lambda x: own(point={"rate": 10_000.0}, summary={"skipped": x}), 6100, 5900))],
     "connection-time": [
-        (CAUTION, printed(INCL, EXCL.but(tps=425.0)), printed(INCL, EXCL)),
-        (INVALID, *both(lambda x: printed(ROW.but(tps_excluding_connections=x)), 1100.0, 840.0)),
+        (CAUTION, rows_run(INCL, EXCL.but(tps=425.0)), rows_run(INCL, EXCL)),
+        (INVALID, *both(lambda x: rows_run(ROW.but(tps_excluding_connections=x)), 1100.0, 840.0)),
     ],
     "outside-plan": [
-        (CAUTION, *both(lambda x: printed(replace(ROW, clients=x), facts={"sweep": ["-c clients [2..160]"]}),
+        (CAUTION, *both(lambda x: rows_run(replace(ROW, clients=x), facts={"sweep": ["-c clients [2..160]"]}),
                         161, 160)),
     ],
     "percentile-of-few": [(CAUTION, *both(lambda x: own(summary={"succeeded": x, "scheduled": x}), 999, 1001))],
     "scale-below-clients": [
         (CAUTION, *both(lambda x: own(workload="tpcb-like", point={"clients": x}), 11, 10)),
-        (CAUTION, *both(lambda x: printed(replace(BRANCHES, scale=x), workload="mine.sql"), 7, 8)),
+        (CAUTION, *both(lambda x: rows_run(replace(BRANCHES, scale=x), workload="mine.sql"), 7, 8)),
     ],
     "placement-differs": [
         (CAUTION, own(kind_b="dsn", asked_b={"dsn": "postgresql://bench@db.example:5433/x"}),
@@ -337,9 +337,9 @@ BY_RULE: dict[str, list[tuple[Severity, AuditRun, AuditRun]]] = {
     "clock": [(CAUTION, own(gap_s=1.1), own(gap_s=0.9)), (CAUTION, own(preflight=[HPET]), own(preflight=[TSC]))],
     "price-unsound": [
         # a price of a throughput that another rule rejects
-        (INVALID, printed(ROW.but(latency_mean_ms=20.0), **CLAIM),
-         printed(OTHER.but(latency_mean_ms=20.0), ROW, **CLAIM)),
-        (INVALID, printed(ROW, replace(ROW, target="b"), **CLAIM), printed(ROW, OTHER, **CLAIM)),
+        (INVALID, rows_run(ROW.but(latency_mean_ms=20.0), **CLAIM),
+         rows_run(OTHER.but(latency_mean_ms=20.0), ROW, **CLAIM)),
+        (INVALID, rows_run(ROW, replace(ROW, target="b"), **CLAIM), rows_run(ROW, OTHER, **CLAIM)),
         (CAUTION, own(plan=PRICED, latency={"mean": 0.42}), own(plan=PRICED)),
     ],
     "preflight": [(CAUTION, own(preflight=[GOVERNOR, TSC]), own(preflight=[TSC, HPET, TMPFS]))],

@@ -358,7 +358,7 @@ ROW = Row(
 )  # fmt: skip
 
 
-def printed(
+def rows_run(
     *rows: Row,
     claims: Sequence[tuple[float, float]] = (),
     claimed: str = "€ …",

@@ -103,7 +103,7 @@ Threads fairness:
 """
 
 
-def imported(folder: Path, *texts: str, names: Sequence[str] = (), **options: Any) -> ImportResult:  # noqa: ANN401
+def import_texts(folder: Path, *texts: str, names: Sequence[str] = (), **options: Any) -> ImportResult:  # noqa: ANN401
     """Imports a file for each of `texts`, by default out.txt, out1.txt and so on."""
     files = [folder / (names[at] if names else f"out{at or ''}.txt") for at in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
@@ -123,7 +123,7 @@ def import_quickly(files: Sequence[Path | str], runs: Path, **options: Any) -> I
 
 
 def imported_run(folder: Path, *texts: str, names: Sequence[str] = (), **options: Any) -> RunData:  # noqa: ANN401
-    return load_run(imported(folder, *texts, names=names, **options).run)
+    return load_run(import_texts(folder, *texts, names=names, **options).run)
 
 
 def only(text: str) -> Output:
@@ -131,7 +131,7 @@ def only(text: str) -> Output:
     return output
 
 
-def told(text: str, names: str) -> list[Any]:
+def output_fields(text: str, names: str) -> list[Any]:
     """Returns these attributes of each output of a document."""
     return fields(read_document(text).outputs, names)
 

@@ -41,7 +41,7 @@ def ab(folder: Path, **options: Any) -> Plan:  # noqa: ANN401 - of any type
     return load_text(ab_plan(Question(**options), folder), folder, "ab").plan
 
 
-def how(folder: Path, save: Path | None = None, output: Output = QUIET, budget: str | None = None) -> How:
+def how_to_run(folder: Path, save: Path | None = None, output: Output = QUIET, budget: str | None = None) -> How:
     return How(folder / "runs", output, check_first=False, save=save, budget=budget)
 
 
@@ -96,7 +96,7 @@ def test_a_backslash_makes_a_comma_a_part_of_the_value(folder: Path) -> None:
         plan = ab(folder, **YOURS | {"settings": given})
         assert plan.sweep.session_settings == {"search_path": ["a, b", "c"]}
     assert ab(folder, **OLD_AND_NEW, settings=[r"search_path=a\, b"]).sweep.settings == {"search_path": ["a, b"]}
-    error = refused(folder, **OLD_AND_NEW, settings=["search_path=a, b"])
+    error = refusal_of_question(folder, **OLD_AND_NEW, settings=["search_path=a, b"])
     assert "several questions at once" in error.message
     assert r"write a comma within a value as \," in str(error.hint)
     quoted = session_options({"search_path": "a, b", "app.x": "c:\\d"})
@@ -114,12 +114,12 @@ def test_scripts_are_files_whose_names_may_have_an_at_sign(folder: Path) -> None
     assert plan.workload.scripts == ["q@3.sql@1", "q.sql@2@1", "q@3.sql@5"]
 
 
-def refused(folder: Path, **options: Any) -> UsageError:  # noqa: ANN401 - of any type
+def refusal_of_question(folder: Path, **options: Any) -> UsageError:  # noqa: ANN401 - of any type
     with pytest.MonkeyPatch.context() as patch:
         # what is not refused must not be measured
         patch.setattr(ab_answer, "carry_out", lambda *_: pytest.fail("is not refused"))
         with pytest.raises(UsageError) as caught:
-            measure_and_answer(Question(**options), how(folder))
+            measure_and_answer(Question(**options), how_to_run(folder))
     return caught.value
 
 
@@ -189,7 +189,7 @@ def test_refuses_what_is_no_single_question(folder: Path, options: dict[str, Any
     (folder / "empty.sql").touch()
     (folder / "pg").mkdir()
     (folder / "pg" / "configure").touch()
-    error = refused(folder, **options)
+    error = refusal_of_question(folder, **options)
     assert message in error.message
     assert "secret" not in f"{error.message} {error.hint}"
     assert error.exit_code is ExitCode.USAGE
@@ -263,9 +263,9 @@ def test_the_same_question_again_needs_no_other_file(folder: Path) -> None:
     asked = Question(**MEMORY | {"dsn": [NOBODY]})
     for _ in range(2):
         with pytest.raises(TargetError, match="cannot connect"):
-            measure_and_answer(asked, how(folder, folder / "plan.toml"))
+            measure_and_answer(asked, how_to_run(folder, folder / "plan.toml"))
     with pytest.raises(UsageError, match="already exists, with another plan"):
-        measure_and_answer(Question(**YOURS | {"dsn": [NOBODY]}), how(folder, folder / "plan.toml"))
+        measure_and_answer(Question(**YOURS | {"dsn": [NOBODY]}), how_to_run(folder, folder / "plan.toml"))
 
 
 def test_a_script_must_be_a_regular_file(folder: Path) -> None:
@@ -280,9 +280,9 @@ def test_a_script_must_be_a_regular_file(folder: Path) -> None:
         ("pipe.sql", "it is not a regular file"),
         (".", "it is not a regular file"),
     ):
-        assert refused(folder, **YOURS | {"scripts": [script]}).message == f"--script {script}: {reason}"
+        assert refusal_of_question(folder, **YOURS | {"scripts": [script]}).message == f"--script {script}: {reason}"
     (folder / "latin.sql").write_bytes(b"SELECT '\xe4';\n")
-    error = refused(folder, **YOURS | {"scripts": ["latin.sql"]})
+    error = refusal_of_question(folder, **YOURS | {"scripts": ["latin.sql"]})
     assert error.message.endswith("latin.sql is not UTF-8 in line 1")
     assert error.hint == "save the file as UTF-8"
     (folder / "plan.toml").write_text(EXISTING.format(target="", sweep="").replace("q.sql", "pipe.sql"))
@@ -291,17 +291,17 @@ def test_a_script_must_be_a_regular_file(folder: Path) -> None:
     assert caught.value.problems[0].message == f"{folder}/pipe.sql is not a regular file"
     for save in (folder / "pipe.sql", Path("/dev/null"), folder):
         with pytest.raises(UsageError, match="it is not a regular file"):
-            measure_and_answer(Question(**YOURS), how(folder, save))
+            measure_and_answer(Question(**YOURS), how_to_run(folder, save))
 
 
 def test_a_script_in_a_folder_that_may_not_be_read_is_a_mistake_of_usage(folder: Path) -> None:
     (folder / "closed").mkdir(mode=0)
     with unprivileged():
-        error = refused(folder, **YOURS | {"scripts": ["closed/q.sql"]})
+        error = refusal_of_question(folder, **YOURS | {"scripts": ["closed/q.sql"]})
     assert error.message == "--script closed/q.sql: permission denied"
     # the script would be found through that folder
     with unprivileged(), pytest.raises(UsageError, match=r"closed/../q.sql: permission denied"):
-        measure_and_answer(Question(**YOURS), how(Path(), Path("closed/plan.toml")))
+        measure_and_answer(Question(**YOURS), how_to_run(Path(), Path("closed/plan.toml")))
 
 
 def test_arguments_plans_and_overrides_must_be_utf_8(folder: Path) -> None:
@@ -311,7 +311,7 @@ def test_arguments_plans_and_overrides_must_be_utf_8(folder: Path) -> None:
         ({"dsn": ["host=\udce9 dbname=app"]}, "--dsn is not valid UTF-8"),
         ({"settings": ["app.x=\udce9,b"]}, "--set app.x=\udce9,b is not valid UTF-8"),
     ):
-        assert refused(folder, **YOURS | options).message == message
+        assert refusal_of_question(folder, **YOURS | options).message == message
     with pytest.raises(UsageError, match="is not valid UTF-8"):
         load_plan("quick", ["sweep.variables.x=\udce9"])
     with pytest.raises(UsageError, match=r"the folder of runs .* is not valid UTF-8"):
@@ -337,7 +337,7 @@ def test_scripts_are_relative_to_the_folder_behind_a_symbolic_link(folder: Path,
     (folder / "deep" / "q.sql").write_text("SELECT 2;\n")
     asked = Question(**YOURS | {"dsn": [NOBODY], "scripts": [given]})
     with pytest.raises(TargetError, match="cannot connect"):
-        measure_and_answer(asked, how(folder, folder / "plans" / "plan.toml"))
+        measure_and_answer(asked, how_to_run(folder, folder / "plans" / "plan.toml"))
     script = load_plan(folder / "plans" / "plan.toml").plan.workload.scripts[0]
     assert (folder / "deep" / "real" / script).read_text() == text
 
@@ -393,7 +393,7 @@ def test_the_service_file_may_name_the_database(folder: Path, monkeypatch: pytes
     target = ab(folder, **YOURS | {"dsn": ["service=app"]}).target["server"].model_dump()
     assert (target["dsn"], target["database"]) == ("service=app dbname=shop", "shop")
     assert "PGSERVICE" not in os.environ
-    assert "--dsn names no database" in refused(folder, **YOURS | {"dsn": ["service=other"]}).message
+    assert "--dsn names no database" in refusal_of_question(folder, **YOURS | {"dsn": ["service=other"]}).message
     monkeypatch.setenv("PGSERVICE", "app")
     assert ab(folder, **YOURS | {"dsn": ["user=bench"]}).target["server"].model_dump()["database"] == "shop"
     assert os.environ["PGSERVICE"] == "app"
@@ -420,7 +420,7 @@ def test_a_script_that_writes_despite_read_only_is_refused(folder: Path) -> None
         (folder / "w.sql").write_text(script)
         (folder / "w.sql").write_text(script)
         asked = YOURS | {"scripts": ["q.sql", "w.sql"]}
-        error = refused(folder, **asked)
+        error = refusal_of_question(folder, **asked)
         assert error.message == f'--script w.sql: line {line} has "{words}", which is not read-only'
         assert "--writes" in str(error.hint)
         assert ab(folder, **asked, writes=True).workload.scripts == ["q.sql", "w.sql"]
@@ -443,14 +443,14 @@ def test_a_script_that_only_reads_is_accepted(folder: Path) -> None:
 def test_the_saved_plan_is_the_one_that_fits_the_budget(folder: Path) -> None:
     asked = Question(**YOURS | {"dsn": [NOBODY]}, margin="2%")
     with pytest.raises(TargetError, match="cannot connect"):
-        measure_and_answer(asked, how(folder, folder / "plan.toml", budget="3m"))
+        measure_and_answer(asked, how_to_run(folder, folder / "plan.toml", budget="3m"))
     saved, whole = load_plan(folder / "plan.toml").plan, load_text(ab_plan(asked, folder), folder, "ab")
     assert saved == within_budget(whole, "3m").plan
     assert (saved.trial.repeats, saved.trial.margin) == (6, None)
     assert saved.trial.duration is not None
     assert saved.trial.duration < 20
     with pytest.raises(UsageError, match="a budget of 30 s is too small for ab"):
-        measure_and_answer(asked, how(folder, budget="30s"))
+        measure_and_answer(asked, how_to_run(folder, budget="30s"))
     # a fitted question keeps its values
     asked = Question(versions=["18"], settings=[r"search_path=a\, b,c"], duration="1m")
     plan = load_text(ab_plan(asked, folder), folder, "ab").plan
@@ -468,7 +468,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(
     ):
         output = Output(html=folder / name, csv=None, quiet=True, json=True)
         with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):
-            measure_and_answer(asked, how(folder, output=output))
+            measure_and_answer(asked, how_to_run(folder, output=output))
         with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):
             run_plan("quick", [], How(folder / "runs", output))
         with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):

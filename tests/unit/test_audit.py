@@ -17,7 +17,7 @@ from pgdyno.records.probe import OverSshRecord
 from pgdyno.store import load_run
 from tests.unit.audit_cases import CASES, CLAIM, NOTE, failed_in
 from tests.unit.audit_disturbed import on_host, ran, rated
-from tests.unit.audit_sample import OTHER, ROW, FakeRun, Row, changed, each_second, of, own, printed, probed
+from tests.unit.audit_sample import OTHER, ROW, FakeRun, Row, changed, each_second, of, own, probed, rows_run
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_no_rule_fires_on_two_targets_that_are_one() -> None:
 
 
 def test_a_rule_without_its_input_says_so() -> None:
-    bare = printed(Row("a", 8, {"tpm": 600.0}, scale=None), workload="workload not told")
+    bare = rows_run(Row("a", 8, {"tpm": 600.0}, scale=None), workload="workload not told")
     told = audit(bare)
     unchecked = {finding.rule for finding in told if not finding.checked}
     assert {"littles-law", "network-floor", "durability", "too-short", "errors", "order-bias"} <= unchecked
@@ -76,13 +76,13 @@ def test_a_rule_without_its_input_says_so() -> None:
 
 def test_a_finding_quotes_file_and_line() -> None:
     wrong = ROW.but(latency_mean_ms=20.0)
-    (finding,) = of("littles-law", printed(OTHER, wrong))
+    (finding,) = of("littles-law", rows_run(OTHER, wrong))
     assert finding.trials == [2]
     assert finding.parameters["ratio"] == "2.00"
     assert finding.evidence[0].at == "report.txt:2"
     assert finding.evidence[0].figures == {"tps": 800.0, "latency_mean_ms": 20.0, "clients": 8, "busy_clients": 16.0}
     # clients that think are busy with something else
-    assert of("littles-law", printed(OTHER, wrong.but(think_time_ms=5.0))) == []
+    assert of("littles-law", rows_run(OTHER, wrong.but(think_time_ms=5.0))) == []
     # the documented fields
     fields = ["rule", "id", "severity", "trials", "message", "parameters", "evidence", "advice", "source"]
     assert list(json.loads(finding.model_dump_json())) == fields
@@ -92,7 +92,7 @@ def test_a_finding_has_an_id_and_what_its_message_is_filled_with() -> None:
     (found,) = of("too-short", own(length_s=9.0))
     assert (found.id, found.parameters["least_s"]) == ("too-short", 10.0)
     assert found.message.endswith(f"less than 10 s, down to {found.parameters['shortest_s']:.1f} s")
-    unchecked = [each for each in audit(printed(ROW)) if not each.checked]
+    unchecked = [each for each in audit(rows_run(ROW)) if not each.checked]
     assert unchecked
     assert all(each.id == f"{each.rule}-not-checked" for each in unchecked)
     assert all(each.message == f"not checked: {each.parameters['reason']}" for each in unchecked)
@@ -111,9 +111,9 @@ def test_the_reference_lists_every_rule() -> None:
         ("repeats-spread", rated(lambda trial: 0.8 if trial.number == 5 else 1.0 + trial.number / 1_000), [5]),
         ("maintenance-one-arm", probed(own(), ran("tables", "autovacuums", "b", trials=(4, 6))), [4, 6]),
         ("errors-one-arm", failed_in(4), [4]),
-        ("identical-rows", printed(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)), [1, 3]),
+        ("identical-rows", rows_run(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)), [1, 3]),
         ("drift", rated(lambda trial: 0.97**trial.number), [*range(1, 13, 2), *range(2, 13, 2)]),
-        ("price-unsound", printed(ROW.but(tps=900.0), ROW.but(latency_mean_ms=20.0), **CLAIM), [2]),
+        ("price-unsound", rows_run(ROW.but(tps=900.0), ROW.but(latency_mean_ms=20.0), **CLAIM), [2]),
     ],
 )
 def test_a_finding_names_its_trials(rule: str, run: FakeRun, trials: list[int]) -> None:

@@ -24,8 +24,8 @@ from tests.unit.audit_sample import (
     of,
     own,
     print_of_b,
-    printed,
     probed,
+    rows_run,
     threaded,
     way,
 )
@@ -104,15 +104,15 @@ def test_findings_that_refuse_arms_of_a_run_refuse_two_runs(
 def test_loads_of_imported_runs_are_compared_where_both_say_what_they_were(
     base: dict[str, str], other: dict[str, str], refused: list[str], confounded: list[str]
 ) -> None:
-    found = paired(printed(*[replace(ROW, load=base)] * 2), printed(*[replace(ROW, load=other)] * 2))
+    found = paired(rows_run(*[replace(ROW, load=base)] * 2), rows_run(*[replace(ROW, load=other)] * 2))
     assert [each.field for each in found.refused] == refused
     assert [each.field for each in found.confounders] == confounded
 
 
 @pytest.mark.parametrize(("other", "is_confounded"), [(60.0066, False), (61.0, False), (66.0, True), (600.0, True)])
 def test_times_that_elapsed_are_no_other_length(other: float, is_confounded: bool) -> None:
-    base = printed(*[ROW.but(duration_s=60.0 + part) for part in (0.0051, 0.0055)])
-    found = paired(base, printed(ROW.but(duration_s=other)))
+    base = rows_run(*[ROW.but(duration_s=60.0 + part) for part in (0.0051, 0.0055)])
+    found = paired(base, rows_run(ROW.but(duration_s=other)))
     assert [each.field for each in found.confounders] == (["trial.duration"] if is_confounded else [])
 
 
@@ -163,7 +163,7 @@ def test_settings_of_the_sessions_are_compared_as_those_of_the_server() -> None:
 def test_latencies_of_two_programs_are_confounded() -> None:
     """pgbench leaves out the time in which its threads serve other clients."""
     tools = ("pgbench", "pgbench-log", "sysbench", "table")
-    by_tool = {name: printed(*[replace(ROW, tool=name)] * 2) for name in tools}
+    by_tool = {name: rows_run(*[replace(ROW, tool=name)] * 2) for name in tools}
 
     def found(base: FakeRun, other: FakeRun, metric: Metric = Metric.MEAN) -> list[str]:
         fields = [each.field for each in pairing_between(base, other, metric=metric).confounders]
@@ -174,7 +174,7 @@ def test_latencies_of_two_programs_are_confounded() -> None:
     assert found(by_tool["pgbench"], by_tool["pgbench-log"]) == []
     assert found(by_tool["pgbench"], by_tool["table"]) == []
     assert "latency" in found(own(run="one"), by_tool["pgbench"], Metric.P99)
-    both = printed(replace(ROW, tool="pgbench"), replace(ROW, tool="sysbench", target="b"))
+    both = rows_run(replace(ROW, tool="pgbench"), replace(ROW, tool="sysbench", target="b"))
     (confounder,) = pairing_of_arms(both, "target", "a", "b", Metric.MEAN).confounders
     assert str(confounder.message).startswith("latency: pgbench vs sysbench: ")
 
@@ -184,7 +184,7 @@ def test_versions_that_outputs_print_are_what_imported_targets_are_compared_by()
         rows = (
             replace(ROW, target=each, words={"server_version": at}) for each, at in zip("ab", versions, strict=True)
         )
-        assert topics(pairing_within(printed(*rows), "target", ["a"], ["b"])) == []
+        assert topics(pairing_within(rows_run(*rows), "target", ["a"], ["b"])) == []
 
 
 @pytest.mark.parametrize(

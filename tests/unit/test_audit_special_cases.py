@@ -22,15 +22,15 @@ from tests.unit.audit_sample import (
     of,
     on_disks,
     own,
-    printed,
     probed,
+    rows_run,
     way,
 )
 
 PGBENCH = replace(ROW, tool="pgbench")
 
 
-def told(latency_ms: str, tps: float = 812.5) -> Row:
+def row_with_latency(latency_ms: str, tps: float = 812.5) -> Row:
     """A row of a table, in which the mean latency is printed so."""
     figures = {"tps": tps, "latency_mean_ms": float(latency_ms)}
     return Row("a", 1, figures, texts={"latency_mean_ms": f"| {tps} | {latency_ms} |"})
@@ -47,13 +47,13 @@ def told(latency_ms: str, tps: float = 812.5) -> Row:
         (replace(PGBENCH, texts={"tps": "tps = 800.0 (including reconnection times)"}).but(latency_mean_ms=2.0), NOTE),
         (replace(ROW, tool="sysbench").but(latency_mean_ms=7.2), INVALID),
         # 1.2 ms is anything from 1.15 ms on
-        (told("1.2"), None),
-        (told("1.200"), NOTE),
-        (told("1.200", 860.0), CAUTION),
+        (row_with_latency("1.2"), None),
+        (row_with_latency("1.200"), NOTE),
+        (row_with_latency("1.200", 860.0), CAUTION),
     ],
 )
 def test_littles_law_allows_for_what_a_tool_counts_nowhere(row: Row, severity: Severity | None) -> None:
-    assert worst(of("littles-law", printed(row))) is severity
+    assert worst(of("littles-law", rows_run(row))) is severity
 
 
 def test_the_length_of_the_windows_is_that_of_the_intervals() -> None:
@@ -69,7 +69,7 @@ def phased(*phases: dict[str, object]) -> dict[str, object]:
     return {"name": "x", "trial": {"seed": 1}, "phase": [{"name": f"p{at}", **each} for at, each in enumerate(phases)]}
 
 
-def searched(run: FakeRun) -> FakeRun:
+def as_search(run: FakeRun) -> FakeRun:
     """Returns `run` as one of a search for settings."""
     plan = {"name": "x", "trial": {"seed": 1}, "search": {"find": "settings"}}
     return replace(run, manifest=run.manifest.model_copy(update={"plan": plan}))
@@ -105,7 +105,7 @@ def test_proposals_of_a_search_for_settings_are_no_arms() -> None:
         point = {"settings": {"work_mem": f"{trial.number}MB"}}
         return {"point": point, "target": "a", "outcome": Outcome.FAILED if trial.number == 3 else trial.outcome}
 
-    run = searched(probed(changed(own(), proposed), ran(where="a", trials=[5])))
+    run = as_search(probed(changed(own(), proposed), ran(where="a", trials=[5])))
     assert of("maintenance-one-arm", run) == of("errors-one-arm", run) == []
     # and drift biases no comparison of them
     falling = changed(
@@ -113,7 +113,7 @@ def test_proposals_of_a_search_for_settings_are_no_arms() -> None:
         lambda trial: {"point": {"settings": {"work_mem": f"{1 + trial.number // 4}MB"}}, "target": "a"},
     )
     assert worst(of("drift", falling)) is INVALID
-    assert worst(of("drift", searched(falling))) is NOTE
+    assert worst(of("drift", as_search(falling))) is NOTE
 
 
 def test_a_dataset_fits_into_the_memory_of_its_own_machine_at_its_own_scale() -> None:
@@ -242,16 +242,16 @@ WITHOUT_MINIMUM = {name: each for name, each in OTHER.figures.items() if name !=
 @pytest.mark.parametrize(
     ("rule", "run", "message"),
     [
-        ("network-floor", printed(ROW.but(latency_min_ms=1.0), replace(OTHER, figures=WITHOUT_MINIMUM)),
+        ("network-floor", rows_run(ROW.but(latency_min_ms=1.0), replace(OTHER, figures=WITHOUT_MINIMUM)),
          "not checked: the minimum latency of only a is reported"),
-        ("hardware-differs", printed(replace(ROW, words={"host": "x"}), OTHER),
+        ("hardware-differs", rows_run(replace(ROW, words={"host": "x"}), OTHER),
          "not checked: no machine is named for b"),
-        ("version-differs", printed(replace(ROW, words={"server_version": "x"}), OTHER),
+        ("version-differs", rows_run(replace(ROW, words={"server_version": "x"}), OTHER),
          "not checked: no server version is reported for b"),
         # with one target there is nothing to compare
-        ("hardware-differs", printed(replace(ROW, words={"host": "x"})), None),
-        ("version-differs", printed(replace(ROW, words={"server_version": "x"})), None),
-        ("identical-rows", printed(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)),
+        ("hardware-differs", rows_run(replace(ROW, words={"host": "x"})), None),
+        ("version-differs", rows_run(replace(ROW, words={"server_version": "x"})), None),
+        ("identical-rows", rows_run(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)),
          "512 clients of a and 1024 clients of a have the same figures"),
         # a share of unsafe trials is of those with known settings
         ("durability", replace(own(only_b={"fsync": "off"}), server={
@@ -281,7 +281,7 @@ def test_findings_of_special_cases(rule: str, run: FakeRun, message: str | None)
 )
 def test_a_setting_of_a_document_is_off_in_any_column_and_before_a_comment(line: str, is_off: bool) -> None:
     for rule, name in (("durability", "fsync"), ("autovacuum-off", "autovacuum")):
-        found = of(rule, printed(ROW, facts={name: [line.replace("fsync", name)]}))
+        found = of(rule, rows_run(ROW, facts={name: [line.replace("fsync", name)]}))
         assert worst(found) is (CAUTION if is_off else None)
 
 

@@ -59,7 +59,7 @@ def test_an_outage_within_a_second_belongs_to_the_last_one_and_one_without_an_en
     assert len(outages([outage(3, 1)], [outage(5.1, 1)])) == 2
     (one,) = outages([outage(3, None), outage(30, 1)], [outage(9, 1)])
     assert (one["length_us"], one["clients_never_back"]) == (None, 2)
-    # there is none while one generator is connected
+    # it is no outage of all while one generator is connected
     (one,) = outages([outage(3, 1, (3, 4))], [])
     assert one["all_away_us"] == 0
 

@@ -9,13 +9,13 @@ from pgdyno.analyse.gate import Gate, GateVerdict, gate
 from pgdyno.commands.comparison import gate_confirmation
 from pgdyno.commands.comparison.compared_runs import Compared, ComparedRuns
 from pgdyno.errors import PgdynoError, UsageError
-from tests.cli.test_compare import stored
+from tests.cli.test_compare import store_run
 
 pytestmark = pytest.mark.slow
 
 
 def suspected(folder: Path) -> tuple[Gate, Compared, ComparedRuns]:
-    name = stored(folder / "runs", {"pg17": 600.0, "pg18": 500.0}, 8)
+    name = store_run(folder / "runs", {"pg17": 600.0, "pg18": 500.0}, 8)
     what = Compared(name, None, folder / "runs", None, "target", "pg17", None)
     runs = ComparedRuns.read(what)
     (arms,) = runs.arms()
@@ -29,7 +29,7 @@ def suspected(folder: Path) -> tuple[Gate, Compared, ComparedRuns]:
 def test_the_second_measurement_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: dict[str, float], verdict: GateVerdict
 ) -> None:
-    again = stored(tmp_path / "again", second, 8)
+    again = store_run(tmp_path / "again", second, 8)
     judged, what, runs = suspected(tmp_path)
     assert judged.verdict is GateVerdict.REGRESSION
     monkeypatch.setattr(gate_confirmation, "_plan_of", lambda *_: None)

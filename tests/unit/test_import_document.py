@@ -4,7 +4,7 @@ import pytest
 
 from pgdyno.importers.documents.prose import claims_in, evaluate
 from pgdyno.importers.documents.read_document import read_document
-from tests.unit.import_sample import PGBENCH_11, PGBENCH_17, SYSBENCH, fields, listed, only, told
+from tests.unit.import_sample import PGBENCH_11, PGBENCH_17, SYSBENCH, fields, listed, only, output_fields
 
 PGBENCH_9_5 = """\
 starting vacuum...end.
@@ -68,7 +68,7 @@ def test_outputs_of_pgbench() -> None:
     statements = fields(found.statements, "latency_ms failures retries")
     assert statements == [(0.002, 0, 0), (0.431, 3, 11), (1.804, 9, 30)]
     assert found.statements[2].text == "END;"
-    # without a rate, it is none
+    # output without a rate is not a result
     assert read_document(PGBENCH_11.split("tps =", maxsplit=1)[0]).outputs == []
 
 
@@ -87,7 +87,7 @@ def test_a_sweep_is_a_trial_a_row_named_by_the_heading_above() -> None:
     assert fields(found, "target clients line") == [("host-a-1", 2, 4), ("host-a-1", 4, 5), ("host-b-1", 2, 9)]
     assert (found[0].percentiles_ms, found[0].duration_s) == ({95.0: 20.74}, 60.0095)
     # hammerdb in both wordings
-    assert told(HAMMERDB, "clients nopm tpm") == [(5, 50123, 115377), (8, 53210, 123456)]
+    assert output_fields(HAMMERDB, "clients nopm tpm") == [(5, 50123, 115377), (8, 53210, 123456)]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_a_table_of_peaks_with_cells_broken_by_spaces() -> None:
 
 def test_outputs_and_prose() -> None:
     text = f"# 측정\n\n다음과 같다.\n```\n{PGBENCH_11}```\n결론\n\n# Zweiter\n\n{PGBENCH_9_5}\nEnde: 1.021 tps\n"
-    assert told(text, "target clients") == [("측정", 64), ("Zweiter", 8)]
+    assert output_fields(text, "target clients") == [("측정", 64), ("Zweiter", 8)]
     assert listed(text, "text") == ["Ende: 1.021 tps"]
     # figures are outputs where the sentence is known, and unread otherwise
     text = "- 190,000 TPS on PostgreSQL 9.4.4 at scale factor 3,000\nup to 5 tps more\n"
-    assert told(text, "target scale tps") == [("PostgreSQL 9.4.4", 3000, 190000)]
+    assert output_fields(text, "target scale tps") == [("PostgreSQL 9.4.4", 3000, 190000)]
     assert listed(text, "line text") == [(2, "up to 5 tps more")]
 
 

@@ -14,7 +14,7 @@ from pgdyno.importers import hammerdb_jobs
 from pgdyno.importers.write import import_files
 from pgdyno.store import load_run
 from tests.present import present
-from tests.unit.import_sample import fields, imported, imported_run
+from tests.unit.import_sample import fields, import_texts, imported_run
 
 TABLES = """
 CREATE TABLE JOBMAIN (jobid TEXT PRIMARY KEY, db TEXT, bm TEXT, jobdict TEXT, timestamp DATETIME);
@@ -221,7 +221,7 @@ IMPOSSIBLE = [
 def test_a_report_that_says_nothing_of_ours_is_no_run(tmp_path: Path, text: str) -> None:
     assert text != report()
     with pytest.raises(StoreError, match="no output of a known tool") as caught:
-        imported(tmp_path, text, names=["job.json"])
+        import_texts(tmp_path, text, names=["job.json"])
     assert text in IMPOSSIBLE or present(caught.value.hint).startswith("1 line ")
 
 
@@ -313,16 +313,16 @@ TWO_FAILED = (
     ],
 )
 def test_virtual_users_that_failed_are_counted(text: str, aborted: list[int], tmp_path: Path) -> None:
-    result = imported(tmp_path, text)
+    result = import_texts(tmp_path, text)
     assert fields(load_run(result.run).trials, "summary.clients_aborted") == aborted
     assert result.unread == []
 
 
 def test_releases_that_do_different_work_are_not_imported_into_one_run(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"HammerDB 6\.0 \(.*\) commits and HammerDB 6\.1 \(.*\) rolls back") as caught:
-        imported(tmp_path, log("6.0"), log("6.1"))
+        import_texts(tmp_path, log("6.0"), log("6.1"))
     assert present(caught.value.hint).startswith("import them separately")
-    assert imported(tmp_path, log("6.0"), log("6.1.1", FUNCTIONS)).trials == 2
+    assert import_texts(tmp_path, log("6.0"), log("6.1.1", FUNCTIONS)).trials == 2
 
 
 def test_runs_of_releases_that_do_different_work_are_not_compared(tmp_path: Path) -> None:

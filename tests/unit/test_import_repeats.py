@@ -8,7 +8,7 @@ import pytest
 from pgdyno.audit import audit
 from pgdyno.importers.write import ImportResult
 from pgdyno.store import load_run
-from tests.unit.import_sample import fields, imported, imported_run
+from tests.unit.import_sample import fields, import_texts, imported_run
 
 
 def output(tps: float, *, clients: int = 8, duration_s: int = 60) -> str:
@@ -34,11 +34,11 @@ def targets(result: ImportResult) -> Counter[str]:
 
 def test_instances_that_are_named_are_targets(tmp_path: Path) -> None:
     text = with_labels("Instance: {}\n", "m5", "m6g", "r7")
-    assert targets(imported(tmp_path, text)) == {"m5": 1, "m6g": 1, "r7": 1}
+    assert targets(import_texts(tmp_path, text)) == {"m5": 1, "m6g": 1, "r7": 1}
     below = with_labels("# {}\n\n## Results\n", "EC2", "RDS")
-    assert targets(imported(tmp_path, below)) == {"Results, EC2": 1, "Results, RDS": 1}
+    assert targets(import_texts(tmp_path, below)) == {"Results, EC2": 1, "Results, RDS": 1}
     servers = with_labels("$ pgbench -h {} -c 8 -T 60 bench", "a", "b")
-    assert targets(imported(tmp_path, servers)) == {"out, a:bench": 1, "out, b:bench": 1}
+    assert targets(import_texts(tmp_path, servers)) == {"out, a:bench": 1, "out, b:bench": 1}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_instances_that_are_named_are_targets(tmp_path: Path) -> None:
     ],
 )
 def test_names_have_many_forms(label: str, names: str, tmp_path: Path) -> None:
-    assert len(targets(imported(tmp_path, with_labels(label, *names.split())))) == 2
+    assert len(targets(import_texts(tmp_path, with_labels(label, *names.split())))) == 2
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_names_have_many_forms(label: str, names: str, tmp_path: Path) -> None:
     ["", "run {}", "Run #{}:", "--- run {} ---", "iteration {} of 3", "{}.", "real 0m60.0{}s", "2nd run"],
 )
 def test_words_that_count_repeats_name_no_target(label: str, tmp_path: Path) -> None:
-    found = imported(tmp_path, f"# one\n\n$ pgbench -c 8 -j 2 -T 60\n{with_labels(label, '1', '2', '3')}")
+    found = import_texts(tmp_path, f"# one\n\n$ pgbench -c 8 -j 2 -T 60\n{with_labels(label, '1', '2', '3')}")
     assert list(targets(found).values()) == [3]
     assert label or targets(found) == {"one": 3}
     assert fields(load_run(found.run).trials, "repeat") == [1, 2, 3]
@@ -74,39 +74,39 @@ def test_words_that_count_repeats_name_no_target(label: str, tmp_path: Path) -> 
 
 def test_text_between_outputs_parts_them_unless_a_target_is_given(tmp_path: Path) -> None:
     text = "\nNow with larger shared_buffers:\n\n".join(TWO)
-    found = imported(tmp_path, text)
+    found = import_texts(tmp_path, text)
     assert targets(found) == {"out": 1, "out (2)": 1}
     assert fields(found.notes, "id") == ["repeats-undecided-by-text"]
     assert "--target NAME" in str(found.notes[0])
-    given = imported(tmp_path, text, target="pg17")
+    given = import_texts(tmp_path, text, target="pg17")
     assert (targets(given), given.notes) == ({"pg17": 2}, [])
     # between points of a sweep, it parts nothing
     text = "".join(f"With {clients} clients:\n\n{output(100 * clients, clients=clients)}\n" for clients in (1, 2, 4, 8))
-    assert targets(imported(tmp_path, text)) == {"out": 4}
+    assert targets(import_texts(tmp_path, text)) == {"out": 4}
 
 
 def test_files_are_targets_of_their_own_unless_one_is_given(tmp_path: Path) -> None:
     texts = [f"# Results\n\n{each}" for each in (*TWO, output(35800.5))]
     found = {"out, Results": 1, "out1, Results": 1, "out2, Results": 1}
-    assert targets(imported(tmp_path, *texts)) == found
-    folders = imported(tmp_path, *texts[:2], names=("aws/out.txt", "gcp/out.txt"))
+    assert targets(import_texts(tmp_path, *texts)) == found
+    folders = import_texts(tmp_path, *texts[:2], names=("aws/out.txt", "gcp/out.txt"))
     assert targets(folders) == {"aws/out, Results": 1, "gcp/out, Results": 1}
     same = imported_run(tmp_path, *TWO, target="pg17")
     assert fields(same.trials, "target repeat") == [("pg17", 1), ("pg17", 2)]
     # that differ in their suffix only
-    assert targets(imported(tmp_path, *TWO, names=("pg16.4", "pg16.6"))) == {"pg16.4": 1, "pg16.6": 1}
-    mixed = imported(tmp_path, *TWO, output(901.5), names=("a/b.before", "a/b.after", "c/b.after"))
+    assert targets(import_texts(tmp_path, *TWO, names=("pg16.4", "pg16.6"))) == {"pg16.4": 1, "pg16.6": 1}
+    mixed = import_texts(tmp_path, *TWO, output(901.5), names=("a/b.before", "a/b.after", "c/b.after"))
     assert targets(mixed) == {"b.before": 1, "a/b.after": 1, "c/b.after": 1}
     # of CSV, without a target
     tables, names = [f"clients,tps\n8,{tps}\n" for tps in (900.5, 1200.5)], ("a/results.csv", "b/results.csv")
-    assert targets(imported(tmp_path, *tables, names=names)) == {"a/results": 1, "b/results": 1}
-    assert targets(imported(tmp_path, *tables, names=names, target="pg17")) == {"pg17": 2}
+    assert targets(import_texts(tmp_path, *tables, names=names)) == {"a/results": 1, "b/results": 1}
+    assert targets(import_texts(tmp_path, *tables, names=names, target="pg17")) == {"pg17": 2}
     named = [f"target,clients,tps\npg17,8,{tps}\n" for tps in (900.5, 1200.5)]
-    assert targets(imported(tmp_path, *named, names=names)) == {"pg17": 2}
+    assert targets(import_texts(tmp_path, *named, names=names)) == {"pg17": 2}
     # logs of the same name
     lines = "".join(f"0 {number} 500 0 {1_700_000_000 + number} 5\n" for number in range(5))
     logs = [f"{folder}/pgbench_log.7" for folder in ("aws", "gcp")]
-    assert targets(imported(tmp_path, lines, lines, names=logs)) == dict.fromkeys(logs, 1)
+    assert targets(import_texts(tmp_path, lines, lines, names=logs)) == dict.fromkeys(logs, 1)
     given = imported_run(tmp_path, lines, lines, names=logs, target="pg17")
     assert fields(given.trials, "target repeat") == [("pg17", 1), ("pg17", 2)]
 
@@ -149,7 +149,7 @@ def test_a_connection_string_names_a_target_wherever_it_is(command: str, databas
 )
 def test_what_precedes_a_command_names_targets_too(first: str, second: str, names: list[str], tmp_path: Path) -> None:
     text = f"{first} -c 8 -T 60 bench\n{output(900.5)}\n{output(901.5)}\n{second} -c 8 -T 60 bench\n{output(1200.5)}\n"
-    assert targets(imported(tmp_path, text, target="pg")) == {names[0]: 2, names[1]: 1}
+    assert targets(import_texts(tmp_path, text, target="pg")) == {names[0]: 2, names[1]: 1}
     command = fields(imported_run(tmp_path, text).trials, "imported.command")[0]
     assert command == f"{first.removeprefix('$ ')} -c 8 -T 60 bench"
 
@@ -185,10 +185,10 @@ def test_other_variables_and_options_are_other_points(first: str, second: str, o
 )
 def test_other_programs_and_words_part_outputs_without_a_target(first: str, second: str, tmp_path: Path) -> None:
     text = f"{first} -c 8 -T 60\n{TWO[0]}\n{second} -c 8 -T 60\n{TWO[1]}\n"
-    found = imported(tmp_path, text)
+    found = import_texts(tmp_path, text)
     assert targets(found) == {"out": 1, "out (2)": 1}
     assert fields(found.notes, "id") == ["repeats-undecided-by-text"]
-    assert targets(imported(tmp_path, text, target="pg")) == {"pg": 2}
+    assert targets(import_texts(tmp_path, text, target="pg")) == {"pg": 2}
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_other_programs_and_words_part_outputs_without_a_target(first: str, seco
     ],
 )
 def test_clocks_counters_and_equal_programs_part_no_outputs(first: str, second: str, tmp_path: Path) -> None:
-    found = imported(tmp_path, f"{first} -c 8 -T 60\n{TWO[0]}\n{second} -c 8 -T 60\n{output(901.5)}\n")
+    found = import_texts(tmp_path, f"{first} -c 8 -T 60\n{TWO[0]}\n{second} -c 8 -T 60\n{output(901.5)}\n")
     assert fields(load_run(found.run).trials, "target repeat") == [("out", 1), ("out", 2)]
     assert found.notes == []
 
@@ -344,7 +344,7 @@ def test_the_load_is_kept_if_nothing_varies(tmp_path: Path) -> None:
 )
 def test_warm_up_runs_are_left_out(label: str, tmp_path: Path) -> None:
     text = f"\n{label}\n\n{output(700.5)}\n=== run 1 ===\n{output(900.5)}\n=== run 2 ===\n{output(901.5)}"
-    found = imported(tmp_path, text)
+    found = import_texts(tmp_path, text)
     run = load_run(found.run)
     assert fields(run.trials, "summary.tps") == [900.5, 901.5]
     assert len(found.left_out) == 1
@@ -354,7 +354,7 @@ def test_warm_up_runs_are_left_out(label: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("label", ["No warm-up", "after the warm-up:", "warmup: 30", "without warmup"])
 def test_words_about_warming_up_are_no_warm_up(label: str, tmp_path: Path) -> None:
-    found = imported(tmp_path, f"{label}\n{output(900.5)}")
+    found = import_texts(tmp_path, f"{label}\n{output(900.5)}")
     assert (found.trials, found.left_out) == (1, [])
 
 
@@ -362,11 +362,11 @@ def test_a_first_short_run_of_the_same_command_is_a_warm_up(tmp_path: Path) -> N
     command = "$ pgbench -c 8 -j 2 -T {}\n"
     runs = [(10, 700.5), (60, 900.5), (60, 901.5)]
     text = "".join(command.format(seconds) + output(tps, duration_s=seconds) for seconds, tps in runs)
-    found = imported(tmp_path, text)
+    found = import_texts(tmp_path, text)
     assert (found.trials, len(found.left_out)) == (2, 1)
     # a series of lengths has none
     text = "".join(output(900 + seconds, duration_s=seconds) for seconds in (10, 60, 300))
-    found = imported(tmp_path, text)
+    found = import_texts(tmp_path, text)
     assert (found.trials, found.left_out) == (3, [])
     assert {each["duration_s"] for each in fields(load_run(found.run).trials, "point.variables")} == {"10", "60", "300"}
 

@@ -4,7 +4,7 @@ import pytest
 
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.documents.text_tables import MOST_ROWS
-from tests.unit.import_sample import fields, listed, only, told
+from tests.unit.import_sample import fields, listed, only, output_fields
 
 ROWS = [(1, 950.5, 1.05), (8, 6100.0, 1.31), (32, 9800.5, 3.27)]
 FIGURES = "clients tps latency_mean_ms"
@@ -84,32 +84,32 @@ def test_columns_may_be_what_was_compared(text: str, unit: str) -> None:
 
 
 def test_figures_of_a_table() -> None:
-    # a note within a cell is none of its figure
+    # a note within a cell is not part of the figure
     text = bars("threads | TPS", "8 | 1,200 (peak)", "16 | ~1,150 ✓", "32 | 1.1k", "64 | 900*")
-    assert told(text, "tps") == [1200, 1150, 1100, 900]
+    assert output_fields(text, "tps") == [1200, 1150, 1100, 900]
     # those without any unit are taken as transactions a second, and say so
     said = {"unit": "not printed: taken as transactions a second"}
-    assert told(bars("threads | PG14 | PG15", "8 | 1200 | 1300"), "tps words") == [(1200, said), (1300, said)]
+    assert output_fields(bars("threads | PG14 | PG15", "8 | 1200 | 1300"), "tps words") == [(1200, said), (1300, said)]
     # possible latencies are listed, and not read as throughput
     text = "Latency in ms\n\n" + bars("threads | PG14 | PG15", "8 | 120.5 | 130.5", "16 | 220.5 | 230.5")
-    assert (told(text, "line"), listed(text)) == ([], [5, 6])
+    assert (output_fields(text, "line"), listed(text)) == ([], [5, 6])
     # metrics may be rows
     text = bars("metric | PG14 | PG15", "clients | 8 | 8", "TPS | 1200 | 1300", "Latency avg (ms) | 6.6 | 6.1")
-    assert told(text, f"target {FIGURES}") == [("PG14", 8, 1200, 6.6), ("PG15", 8, 1300, 6.1)]
+    assert output_fields(text, f"target {FIGURES}") == [("PG14", 8, 1200, 6.6), ("PG15", 8, 1300, 6.1)]
     # rows that cannot be read are listed, and the table goes on
     text = bars("clients | tps | latency", "1 | 950 | 1.0", "8 | ~10,000-11,000 | 1.3", "32 | 9800 | 3.2")
-    assert (told(text, "clients"), listed(text)) == ([1, 32], [4])
+    assert (output_fields(text, "clients"), listed(text)) == ([1, 32], [4])
     text = "thc reads writes tps p95\n 2 10 20 97.98 20.74\n 4 1x 20 193.81 21.1\n 8 12 22 380.0 21.2  <--- best\n"
-    assert (told(text, "clients tps"), listed(text)) == ([(2, 97.98), (4, 193.81), (8, 380.0)], [3])
+    assert (output_fields(text, "clients tps"), listed(text)) == ([(2, 97.98), (4, 193.81), (8, 380.0)], [3])
     # a cell of a compared column that is not read is listed
     text = bars("threads (TPS) | PG14 | PG15", "8 | 1200 | 1300 tpm", "16 | 2200 | -")
-    assert (told(text, "tps"), listed(text)) == ([1200, 2200], [3])
-    # a table of settings is none of figures
+    assert (output_fields(text, "tps"), listed(text)) == ([1200, 2200], [3])
+    # a table of settings has no measured figures
     text = bars("setting | EC2 | RDS", "max_connections | 500 | 5000", "checkpoint_timeout | 60 | 3600")
-    assert (told(text, "line"), listed(text)) == ([], [])
+    assert (output_fields(text, "line"), listed(text)) == ([], [])
     # the heading above compared columns may say thousands
     text = "TPS (thousands)\n\n" + bars("clients | PG14 | PG15", "8 | 12.5 | 13k")
-    assert told(text, "target tps") == [("PG14", 12_500), ("PG15", 13_000)]
+    assert output_fields(text, "target tps") == [("PG14", 12_500), ("PG15", 13_000)]
 
 
 def test_a_line_with_a_figure_that_nothing_reads_is_listed() -> None:
@@ -142,11 +142,11 @@ def test_the_decimal_sign_of_a_table() -> None:
     # dots are for thousands where clients and latency say so
     for latencies, tps in ((("0.70", "0.79"), [1436, 5082]), (("696.4", "787.1"), [1.436, 5.082])):
         text = bars("clients | tps | latency ms", f"1 | 1.436 | {latencies[0]}", f"4 | 5.082 | {latencies[1]}")
-        assert told(text, "tps") == tps
+        assert output_fields(text, "tps") == tps
     # a comma is decimal where semicolons separate cells
     for latency, figures in (("17,514", (456.789, 17.514)), ("17.5", (456_789, 17.5))):
         text = f"server;clients;TPS;avg latency (ms)\npg17;8;456,789;{latency}\n"
-        assert told(text, "tps latency_mean_ms") == [figures]
+        assert output_fields(text, "tps latency_mean_ms") == [figures]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_runs_with_their_lengths_or_times_are_trials() -> None:
         bars("run | time | TPS", "1 | 10.2 s | 1002", "2 | 12.5 s | 1003"),
         bars("server | time | TPS", "a | 12:00 | 1002", "b | 13:00 | 1003"),
     ):
-        assert (told(f"text\n\n{text}", "tps"), listed(f"text\n\n{text}")) == ([1002, 1003], [])
+        assert (output_fields(f"text\n\n{text}", "tps"), listed(f"text\n\n{text}")) == ([1002, 1003], [])
 
 
 @pytest.mark.parametrize(
@@ -207,17 +207,19 @@ def test_thousands_and_millions_of_cells_and_headings_count(cells: str, field: s
 def test_figures_with_a_unit_of_something_else_are_listed() -> None:
     for cell in ("1200 tpm", "1200 ms", "1200 clients", "5 min"):
         text = bars("target | clients | TPS", f"a | 8 | {cell}")
-        assert (told(text, "line"), listed(text)) == ([], [3]), cell
+        assert (output_fields(text, "line"), listed(text)) == ([], [3]), cell
     for head in (
         "TPS/$", "TPS/vCPU", "TPS per client", "TPS per dollar", "Cost per TPS", "Failed TPS", "TPS (errors)",
         "tp (req/s) scaled",
     ):  # fmt: skip
-        assert told(bars(f"target | clients | TPS | {head}", "a | 8 | 1200 | 30.5"), "target tps") == [("a", 1200)]
+        assert output_fields(bars(f"target | clients | TPS | {head}", "a | 8 | 1200 | 30.5"), "target tps") == [
+            ("a", 1200)
+        ]
         alone = bars(f"target | clients | {head}", "a | 8 | 30.5")
-        assert (told(alone, "line"), listed(alone)) == ([], [3]), head
+        assert (output_fields(alone, "line"), listed(alone)) == ([], [3]), head
     for head, cell in (("Latency", "65 ticks/s"), ("Latency", "3.2-3.5"), ("p95", "5 min")):
         text = bars(f"clients | tps | {head}", f"8 | 1200 | {cell}")
-        assert told(text, "tps") == [1200]
+        assert output_fields(text, "tps") == [1200]
         assert listed(text, "text") == [f"figure under '{head}' not understood: {cell}"]
 
 

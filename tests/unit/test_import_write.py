@@ -30,7 +30,7 @@ from pgdyno.report.terminal.run_report import print_report
 from pgdyno.store import RunData, load_run
 from tests.present import present
 from tests.unit import documents_sample as documents
-from tests.unit.import_sample import fields, imported, imported_run
+from tests.unit.import_sample import fields, import_texts, imported_run
 from tests.unit.report_sample import render_html
 
 REPORTS = {
@@ -163,7 +163,7 @@ def test_our_own_export_comes_back(reports: Mapping[str, RunData], tmp_path: Pat
     ],
 )
 def test_a_column_without_a_name_is_listed_if_it_has_cells(text: str, unread: list[str], tmp_path: Path) -> None:
-    assert fields(imported(tmp_path, text, names=["t.csv"]).unread, "text") == unread
+    assert fields(import_texts(tmp_path, text, names=["t.csv"]).unread, "text") == unread
 
 
 def test_columns_without_one_meaning_are_refused(tmp_path: Path) -> None:
@@ -256,13 +256,13 @@ def test_a_column_with_a_dot_is_unknown_unless_it_is_ours(name: str, tmp_path: P
 def test_a_figure_that_no_run_can_hold_is_refused(name: str, text: str, tmp_path: Path) -> None:
     figure = "99999999999999999999"
     with pytest.raises(StoreError, match="no output of a known tool") as caught:
-        imported(tmp_path, text.format(figure), names=[name])
+        import_texts(tmp_path, text.format(figure), names=[name])
     assert figure in str(caught.value.hint)
 
 
 def test_a_file_without_outputs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no output of a known tool"):
-        imported(tmp_path, "nothing but prose\n")
+        import_texts(tmp_path, "nothing but prose\n")
     assert not (tmp_path / "runs").exists()
 
 

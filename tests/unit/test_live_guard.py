@@ -149,7 +149,7 @@ def test_headers_that_are_none(client: TestClient) -> None:
 
 
 @contextmanager
-def served(runs: Path) -> Iterator[int]:
+def serve_runs(runs: Path) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(config_of(make_app(runs)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -163,7 +163,7 @@ def served(runs: Path) -> Iterator[int]:
 
 def test_half_a_request_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_server, "REQUEST_S", 0.3)
-    with served(tmp_path) as port:
+    with serve_runs(tmp_path) as port:
         for half in (
             b"",
             b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ",
@@ -179,7 +179,7 @@ def test_half_a_request_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_connections_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_server, "MOST_EACH", 3)
-    with served(tmp_path) as port:
+    with serve_runs(tmp_path) as port:
         held = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
         for each in held:
             # wait until the server has accepted the connection
@@ -203,7 +203,7 @@ def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path, monkeypatch
     monkeypatch.setattr(web_server.BoundedProtocol, "connection_lost", connection_lost)
     monkeypatch.setattr(RawFiles, "write_to", lambda _raw, file: file.seek(64 << 20) and file.write(b"x"))
     run = run_of(tmp_path)
-    with served(tmp_path) as port, closing(socket.create_connection(("127.0.0.1", port))) as sent:
+    with serve_runs(tmp_path) as port, closing(socket.create_connection(("127.0.0.1", port))) as sent:
         sent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         sent.sendall(f"GET /runs/{run.name}/raw.tar HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert lost.wait(60)

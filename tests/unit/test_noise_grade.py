@@ -127,7 +127,7 @@ def test_a_comparison_has_its_own_grade_and_says_how_many_instances() -> None:
 PLAN = small_plan(sweep="clients = 4", trial='duration = "30s"\nrepeats = 10', a="18", b="18")
 
 
-def stored(
+def store_graded_run(
     parent: Path,
     host: Host | None = None,
     workload: str = "select-only",
@@ -180,12 +180,12 @@ def test_the_last_such_run_on_this_machine_counts(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN)
     assert expected_noise(plan, tmp_path / "none") is None
     here = describe_host()
-    stored(tmp_path, host=here.model_copy(update={"cpu_model": "another"}), pairs=2)
-    stored(tmp_path, workload="tpcb-like", pairs=2)
-    stored(tmp_path, kind="dsn", pairs=2)
+    store_graded_run(tmp_path, host=here.model_copy(update={"cpu_model": "another"}), pairs=2)
+    store_graded_run(tmp_path, workload="tpcb-like", pairs=2)
+    store_graded_run(tmp_path, kind="dsn", pairs=2)
     assert expected_noise(plan, tmp_path) is None
     assert "has no run of select-only on this machine with repeats yet" in expected_noise_line(plan, tmp_path, None)
-    name = stored(tmp_path)
+    name = store_graded_run(tmp_path)
     found = present(expected_noise(plan, tmp_path))
     assert (found.run, found.trial_s, found.grade.repeats, found.grade.is_compared) == (name, 10.0, 10, True)
     line = expected_noise_line(plan, tmp_path, found)
@@ -197,12 +197,12 @@ def test_the_last_such_run_on_this_machine_counts(tmp_path: Path) -> None:
 def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_path: Path) -> None:
     one = load(tmp_path, PLAN)
     three = load(tmp_path, PLAN.replace('version = "18"', 'version = "18"\ninstances = 3'))
-    stored(tmp_path)
+    store_graded_run(tmp_path)
     assert expected_noise(three, tmp_path) is None
     assert "on this machine with several instances yet" in expected_noise_line(three, tmp_path, None)
     calm = present(expected_noise(one, tmp_path))
     later = tmp_path / "later"
-    name = stored(later, instances=(1.0, 0.8, 0.6))
+    name = store_graded_run(later, instances=(1.0, 0.8, 0.6))
     of_three, of_one = expected_noise(three, later), expected_noise(one, later)
     assert of_three is not None
     assert of_one is not None
@@ -224,7 +224,7 @@ def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_p
 
 @pytest.mark.slow
 def test_plan_check_and_gate_print_the_grade(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    name = stored(tmp_path)
+    name = store_graded_run(tmp_path)
     (tmp_path / "two.toml").write_text(PLAN)
     check(str(tmp_path / "two.toml"), noise=True, runs=tmp_path)
     assert "expected noise grade " in capsys.readouterr().out
@@ -237,7 +237,7 @@ def test_plan_check_and_gate_print_the_grade(tmp_path: Path, capsys: pytest.Capt
     commands.gate(name, force=True, runs=tmp_path, json=True)
     assert json.loads(capsys.readouterr().out)["noise"]["compared"] is True
     # few pairs have no grade
-    name = stored(tmp_path, pairs=3)
+    name = store_graded_run(tmp_path, pairs=3)
     commands.gate(name, junit=tmp_path / "gate.xml", md=tmp_path / "gate.md", force=True, runs=tmp_path)
     printed = [capsys.readouterr().out, (tmp_path / "gate.xml").read_text(), (tmp_path / "gate.md").read_text()]
     for text in printed:

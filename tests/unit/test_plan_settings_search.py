@@ -33,7 +33,7 @@ def written(folder: Path, text: str) -> str:
     return str(folder / "tuned.toml")
 
 
-def searched(over: str) -> str:
+def search_plan(over: str) -> str:
     """Returns a plan that searches settings of a server that a command restarts."""
     return PLAN.replace(*STAGING) + SEARCH.replace(OVER, over)
 
@@ -109,28 +109,28 @@ def test_a_server_that_pgdyno_did_not_start_gets_settings_of_sessions_only(tmp_p
 
 def test_only_what_no_session_can_set_changes_a_server_that_restarts(tmp_path: Path) -> None:
     mixed = f'{OVER}\nover.Shared_Buffers = "16MB..64MB"\nover.max_wal_size = "1GB..4GB"'
-    plan = load(tmp_path, searched(mixed))
+    plan = load(tmp_path, search_plan(mixed))
     point = Point(clients=4, settings={"random_page_cost": "2", "Shared_Buffers": "32MB", "max_wal_size": "2GB"})
     assert plan.system_names == {"Shared_Buffers", "max_wal_size"}
     assert plan.system_settings(point) == {"Shared_Buffers": "32MB", "max_wal_size": "2GB"}
     assert plan.session_settings("pg18", point) == {"random_page_cost": "2"}
     assert plan.server_settings("pg18", point) == {}
     assert Plan.from_resolved(plan.as_resolved()).system_names == plan.system_names
-    assert load(tmp_path, searched(OVER)).system_names == frozenset()
+    assert load(tmp_path, search_plan(OVER)).system_names == frozenset()
     assert load(tmp_path, PLAN + SEARCH.replace("random_page_cost", "cpu_tuple_cost")).system_names == frozenset()
-    assert [(each.field, each.what) for each in list_executed_code(loaded(tmp_path, searched(OVER)))] == [
+    assert [(each.field, each.what) for each in list_executed_code(loaded(tmp_path, search_plan(OVER)))] == [
         ("target.pg18.restart", "/bin/sh -c 'systemctl restart pg'")
     ]
 
 
 def test_a_restart_needs_its_command_and_one_server_and_a_reload_does_not(tmp_path: Path) -> None:
-    text = searched('over.shared_buffers = "16MB..64MB"')
+    text = search_plan('over.shared_buffers = "16MB..64MB"')
     for old, new, words in (
         ("systemctl restart pg", "", "it takes effect when the server starts, and restart is empty"),
         ("restart =", 'other_dsns = ["host=db2"]\nrestart =', "cannot be combined with other_dsns"),
     ):
         assert words in the_problem(tmp_path, text.replace(old, new)).message
-    reloads = searched('over.max_wal_size = "1GB..4GB"').replace("systemctl restart pg", "")
+    reloads = search_plan('over.max_wal_size = "1GB..4GB"').replace("systemctl restart pg", "")
     assert load(tmp_path, reloads).system_names == {"max_wal_size"}
 
 

@@ -27,7 +27,7 @@ from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest
 LONG = "a-very-long-target-name-that-nobody-would-choose-but-somebody-will-and-it-goes-on"
 
 
-def printed(run: SampleRun, **of_console: Any) -> str:  # noqa: ANN401 - rich's own
+def report_lines(run: SampleRun, **of_console: Any) -> str:  # noqa: ANN401 - rich's own
     options: dict[str, Any] = {"force_terminal": False, "color_system": None, **of_console}
     to = Console(file=io.StringIO(), width=80, legacy_windows=False, **options)
     print_report(digest(run), to, Extras())
@@ -91,11 +91,11 @@ def test_failures_and_warnings_are_told() -> None:
     for clients in range(1, 9):
         add_failure(run, "pg18", clients)
     assert {"No trial finished: 8 trials failed or were interrupted", "and 3 more in the HTML report"} <= {*lines(run)}
-    assert "Noise grade" not in printed(run)
+    assert "Noise grade" not in report_lines(run)
 
 
 def test_a_pipe_gets_whole_plain_lines_without_pictures() -> None:
-    text = printed(sweep(("pg18", "a" * 60), clients=(1, 8, 64)))
+    text = report_lines(sweep(("pg18", "a" * 60), clients=(1, 8, 64)))
     assert "\x1b" not in text
     assert not set("█▁⠤┤") & set(text)
     assert "a" * 60 in text
@@ -120,7 +120,7 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     add_trial(run, "pg18", 4, 100, failed=3, errors=[ErrorCount(sqlstate=None, message="x", count=3)])
     for variable, coloured in (("", True), ("1", False)):
         monkeypatch.setenv("NO_COLOR", variable)
-        text = printed(run, force_terminal=True, color_system="standard")
+        text = report_lines(run, force_terminal=True, color_system="standard")
         assert any(f"\x1b[{code}m" in text for code in (31, 33, 36)) is coloured
 
 

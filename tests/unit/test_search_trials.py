@@ -133,14 +133,14 @@ def test_trials_that_meet_a_latency_target() -> None:
         assert meets(trial, target, ["tpcb-like", "select-only@9"]) is met
 
 
-def served(number: int, at: Point) -> TrialRecord:
+def answer_within_10_ms(number: int, at: Point) -> TrialRecord:
     """A trial of a server that answers within 10 ms up to a rate of 500."""
     return record(number, "a", at, p99_ms=present(at.rate) / 50)
 
 
 def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
     arm = arms_of(load(tmp_path, CAPACITY))[0]
-    asked, _ = carry_out(arm, served)
+    asked, _ = carry_out(arm, answer_within_10_ms)
     assert asked.met is not None
     assert asked.met < 500 <= present(asked.missed) <= asked.met * 1.06
     assert asked.point == Point(clients=4, scale=1, rate=asked.met)
@@ -149,7 +149,7 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
     assert present(asked.rate_low) < present(asked.rate) < present(asked.rate_high)
 
     def connecting(number: int, at: Point) -> TrialRecord:
-        made = served(number, at)
+        made = answer_within_10_ms(number, at)
         connect = ConnectFigures(count=9, total=None, socket=None, tls=None, authentication=None, backend_start=None)
         return made.model_copy(update={"summary": present(made.summary).model_copy(update={"connect": connect})})
 

@@ -26,7 +26,7 @@ def line(event: str, t_s: float, **fields: object) -> Line:
     return {"event": event, "t_us": round(t_s * 1e6), "wall_us": WALL_US + round(t_s * 1e6), **fields}
 
 
-def connected(t_s: float = 0.05) -> Line:
+def connected_line(t_s: float = 0.05) -> Line:
     return line("connected", t_s, server_version="18.1", pid=1, sources=[])
 
 
@@ -104,7 +104,7 @@ def history(number: int = 3, name: str = "alice", *sessions: Line, most: int = 1
     """Returns the last `most` of `number` seconds, with 1,000 more commits in each but the first."""
     every = [second(at, name) for at in range(1, number + 1)]
     counted = [[*lines, counters(), {"event": "backends", "rows": list(sessions)}] for lines in every[1:]]
-    return samples_of([connected(), *every[0]], *counted, most=most)
+    return samples_of([connected_line(), *every[0]], *counted, most=most)
 
 
 def frame(samples: Samples, *, away: str | None = None, queries: bool = False, **server: object) -> Frame:
@@ -141,18 +141,18 @@ def test_several_seconds_are_one_frame_with_the_same_rates() -> None:
 
 
 def test_a_server_that_goes_away_is_away_until_it_is_back() -> None:
-    samples = samples_of([connected(), *second(1)])
+    samples = samples_of([connected_line(), *second(1)])
     assert samples.away(1.6) is None
     samples.take(line("gap", 1.7, source="server", message="the session was lost: closed", reason="session_lost"))
     samples.take(line("warning", 1.8, source="server", message="could not connect: refused"))
     assert samples.away(3.6) == "could not connect: refused"
-    samples.take(connected(3.7))
+    samples.take(connected_line(3.7))
     samples.take(waits(3.8, ("client backend", "CPU", None, 1)))
     assert samples.away(4.6) is None
     # that it was away is shown where it belongs, not among what is missing
     assert not samples.notes
     # one that says nothing is away, too
-    samples = samples_of([connected(), waits(0.5)])
+    samples = samples_of([connected_line(), waits(0.5)])
     assert samples.away(4.4) is None
     assert samples.away(6.5) == "no answer for 6 s"
 

@@ -120,7 +120,7 @@ fn a_usual_line() {
 }
 
 /// Asserts the complaint about each line of `arguments => complaint`; `''` is an empty argument.
-fn refused(called_as: CalledAs, lines: &str) {
+fn assert_refused(called_as: CalledAs, lines: &str) {
     for line in lines.trim().lines() {
         let (args, complaint) = line.split_once(" => ").expect("an arrow");
         let args: Vec<&str> = args.split(' ').map(|arg| if arg == "''" { "" } else { arg }).collect();
@@ -130,7 +130,7 @@ fn refused(called_as: CalledAs, lines: &str) {
 
 #[test]
 fn what_does_not_go_together_is_refused() {
-    refused(CalledAs::Pgdrive, COMPLAINTS);
+    assert_refused(CalledAs::Pgdrive, COMPLAINTS);
 }
 
 const COMPLAINTS: &str = r#"
@@ -212,7 +212,7 @@ a b => too many command-line arguments (first is "b")
 
 #[test]
 fn pgbench_does_not_know_what_is_ours() {
-    refused(CalledAs::Pgbench, OF_PGBENCH);
+    assert_refused(CalledAs::Pgbench, OF_PGBENCH);
     for ours in ["--auto-pipeline", "--arrivals", "--phases", "--timer-tick"] {
         assert!(crate::help::text("pgdrive").contains(ours));
         assert!(!crate::help::text("pgbench").contains(ours));
