@@ -223,8 +223,8 @@ ANSWERS = {
     "it announces a row of 2 GB": answers(columns("a") + b"D\x7f\xff\xff\xff" + bytes(1000)),
 }
 """How it answers what pgdyno asks."""
-PEAK_MIB = 500
-"""Each of these would fill a gigabyte or more; libpq doubles its buffer until pgdyno, on a busy machine late, looks."""
+PEAK_MIB = 250
+"""Four times what pgdyno has without a server; each of these would fill gigabytes."""
 PROGRAM = """
 import os, sys
 from tests.cli.hostile import high_water_kib

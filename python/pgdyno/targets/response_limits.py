@@ -36,8 +36,6 @@ ANSWER_BYTES = 64 << 20
 _BYTES_RECEIVED = struct.Struct("=128xQ")
 """Reads tcpi_bytes_received from Linux's struct tcp_info."""
 _ASK_EVERY_S = 0.1
-_READS_A_CHECK = 16
-"""Reads of an answer, each of 8 KiB and more, after which its size is checked."""
 CANCEL_S = 5.0
 """How long a server may take to cancel a statement that a signal ends."""
 _MOST_REFUSALS = 10
@@ -90,7 +88,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
 
     def _watch_reads(self, gen: PQGen[_T]) -> PQGen[_T]:
         """Return `gen` with checks where psycopg resumes it: when the socket is ready, and every `interval`."""
-        pid, reads, before = self.info.backend_pid, 0, self._received_bytes()
+        pid, before = self.info.backend_pid, self._received_bytes()
         quiet = Quiet(lambda: Look.WORKS if self.look is None else self.look(pid))
         try:
             wanted = next(gen)
@@ -99,8 +97,8 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
                 reason = None
                 if ready:
                     quiet.renew()
-                    reads += 1
-                    if reads % _READS_A_CHECK == 0 and self._received_bytes() - before > ANSWER_BYTES:
+                    # at each read: on a busy machine, one is of many MiB
+                    if self._received_bytes() - before > ANSWER_BYTES:
                         reason = f"the server answered one statement with more than {format_bytes(ANSWER_BYTES)}"
                 else:
                     reason = quiet.reason()
