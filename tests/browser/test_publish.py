@@ -30,7 +30,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def servers(page: Page) -> list[str]:
-    return [each.inner_text() for each in page.locator("tbody tr:visible td:nth-last-child(4)").all()]
+    return page.locator("tbody tr:visible td:nth-last-child(4)").all_text_contents()
 
 
 def test_rows_are_sorted_filtered_and_seen_by_all(opened: Opens, index: Path) -> None:

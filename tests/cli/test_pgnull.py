@@ -186,8 +186,8 @@ def test_a_stall_is_seen_and_survived(run: Run, null: Callable[..., Null], tmp_p
     assert done.returncode == 0, done.stderr
     end = end_event(tmp_path / "e.jsonl")
     assert end["failed"] == 0
-    # its clients cannot have waited less
-    assert end["latency_ns"]["max"] >= 300_000_000
+    # a client that lost its processor as the stall began waits less than all of it
+    assert end["latency_ns"]["max"] >= 200_000_000
 
 
 def test_nothing_is_answered_in_a_stall(null: Callable[..., Null]) -> None:

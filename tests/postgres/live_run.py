@@ -18,6 +18,7 @@ from pgdyno.targets import Home
 from tests.forked import PGDYNO
 from tests.postgres.runs import environment
 from tests.present import present
+from tests.processes import command_line, processes_with
 
 PLAN = """\
 name = "watched"
@@ -126,12 +127,5 @@ def live_run(home: Home, folder: Path, plan: Path, *options: str) -> Iterator[Li
 
 def background_servers(folder: Path) -> list[int]:
     """Returns the process ids of live pages' background servers for runs in `folder`."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = status.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"pgdyno.live.server.background_server" in words and words[-2].startswith(os.fsencode(folder)):
-            found.append(int(status.parent.name))
-    return found
+    name = b"pgdyno.live.server.background_server"
+    return [each for each in processes_with(b"\0" + os.fsencode(folder)) if name in command_line(each)]

@@ -14,6 +14,7 @@ from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
 from tests.forked import PGDYNO, run_pgdyno
+from tests.processes import find_processes, processes_with
 from tests.waiting import wait_until
 
 
@@ -85,31 +86,19 @@ def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log
 
 def postmasters(home: Home) -> list[int]:
     """Returns the servers whose data directories are in this home."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = status.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"-D" in words and words[words.index(b"-D") + 1].startswith(os.fsencode(home.root)):
-            found.append(int(status.parent.name))
-    return found
+    return processes_with(b"\0-D\0" + os.fsencode(home.root))
 
 
 def engines(home: Home) -> set[int]:
     """Returns the engines that were started under `home`, by their environment: other tests may run at the same
     time.
     """
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "comm").read_text().strip() == "pgdrive" and str(home.path) in (
-                process / "environ"
-            ).read_text(errors="replace"):
-                found.add(int(process.name))
-        except OSError:
-            continue
-    return found
+    place = os.fsencode(home.path)
+    return set(
+        find_processes(
+            lambda each: (each / "comm").read_text() == "pgdrive\n" and place in (each / "environ").read_bytes()
+        )
+    )
 
 
 class Hold:

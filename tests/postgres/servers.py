@@ -1,7 +1,6 @@
 """Servers that tests start in a home, what tests ask of a server, and trials that are prepared on it."""
 
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from pgdyno.plan.model import Reset
@@ -49,10 +48,3 @@ def value(server: Server, query: str, dbname: str | None = None) -> Any:  # noqa
 def on_replica(server: Server, query: str, number: int = 0) -> Any:  # noqa: ANN401 - a column of any type
     with server.replica_addresses()[number].connect(server.dbname) as connection:
         return present(connection.execute(query.encode()).fetchone())[0]
-
-
-def command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""

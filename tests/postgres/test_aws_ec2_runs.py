@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.plans import HERE
 from tests.postgres.aws_account import LOGIN, RealAccount, real_account
 from tests.present import present
+from tests.processes import command_line, processes_with
 from tests.scratch import scratch_folder
 from tests.unit.store_sample import read_cloud
 
@@ -212,13 +213,10 @@ def killing_an_engine(rented: Rented) -> Iterator[list[int]]:
 
     def kill() -> None:
         while not killed and not over.is_set():
-            for each in Path("/proc").glob("[0-9]*"):
-                with suppress(OSError):
-                    words = (each / "cmdline").read_bytes().split(b"\0")
-                    if b"--part=2/2" in words and words[0].startswith(os.fsencode(rented.hosts.folder)):
-                        os.kill(int(each.name), signal.SIGKILL)
-                        killed.append(int(each.name))
-                        break
+            for each in processes_with(b"\0--part=2/2\0"):
+                if command_line(each).startswith(os.fsencode(rented.hosts.folder)):
+                    os.kill(each, signal.SIGKILL)
+                    killed.append(each)
             time.sleep(0.02)
 
     thread = threading.Thread(target=kill)

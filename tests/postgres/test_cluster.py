@@ -19,6 +19,7 @@ from tests.forked import PGDYNO, run_pgdyno
 from tests.postgres.runs import environment, the_run
 from tests.postgres.test_generators import sessions, wait_for_no_sessions
 from tests.present import present
+from tests.processes import find_processes
 from tests.signals import send_signal
 from tests.ssh.sshd import Sshd, keygen, running_sshd
 from tests.waiting import wait_until
@@ -56,14 +57,10 @@ class Hosts:
 
     def processes(self, program: str = "") -> list[int]:
         """Returns the processes that were started on these hosts, or those of `program`."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if f"HOME={self.home}/".encode() in (folder / "environ").read_bytes():
-                    found += [int(folder.name)] if program in (folder / "exe").readlink().name else []
-            except OSError:
-                continue
-        return found
+        home = f"HOME={self.home}/".encode()
+        return find_processes(
+            lambda each: home in (each / "environ").read_bytes() and program in (each / "exe").readlink().name
+        )
 
     def files(self) -> set[str]:
         return {path.name.partition("-")[0] for sshd in self.sshds for path in sshd.folder.glob(".cache/pgdyno/*")}

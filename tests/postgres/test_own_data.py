@@ -21,6 +21,7 @@ from tests.postgres.conftest import FAST
 from tests.postgres.runs import environment, pgdyno, postmasters, the_run, without_look
 from tests.postgres.servers import embedded, execute, opened, preparer, value
 from tests.present import present
+from tests.processes import children, command_line
 from tests.waiting import wait_until
 
 SCHEMA = """\
@@ -235,10 +236,8 @@ def test_over_the_network_only_a_database_of_its_own_is_replaced(
 
 def is_selecting(home: Home) -> bool:
     """Whether a backend of a server of `home` runs a query, by its title."""
-    children = (Path(f"/proc/{pid}/task/{pid}/children") for pid in postmasters(home))
-    backends = [pid for each in children if each.exists() for pid in each.read_text().split()]
-    titles = (Path(f"/proc/{pid}/cmdline") for pid in backends)
-    return any(b" SELECT" in each.read_bytes() for each in titles if each.exists())
+    backends = [each for postmaster in postmasters(home) for each in children(postmaster)]
+    return any(b" SELECT" in command_line(each) for each in backends)
 
 
 def test_a_load_can_be_stopped(warm_home: Home, tmp_path: Path) -> None:

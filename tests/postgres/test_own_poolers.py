@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.runs import pgdyno, running, the_run
 from tests.present import present
+from tests.processes import command_line, processes_with
 from tests.waiting import PATIENCE_S
 
 OWN = """\
@@ -47,13 +47,7 @@ def own_plan(
 
 def poolers(home: Home) -> list[int]:
     """Returns the PgBouncers whose configuration is in this home."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            words = status.read_bytes()
-            if b"pgbouncer" in words and os.fsencode(home.root) in words:
-                found.append(int(status.parent.name))
-    return found
+    return [each for each in processes_with(os.fsencode(home.root)) if b"pgbouncer" in command_line(each)]
 
 
 def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
@@ -167,13 +161,7 @@ wait
     notes = {note.id for note in the_run(tmp_path).manifest.note_details}
     assert ("pooler-unknown" in notes) == (not stats)
     # the shell's child ends, too
-    assert not [each for each in Path("/proc").glob("[0-9]*/cmdline") if scratch.name.encode() in read_words(each)]
-
-
-def read_words(file: Path) -> bytes:
-    with suppress(OSError):
-        return file.read_bytes()
-    return b""
+    assert not processes_with(scratch.name.encode())
 
 
 @pytest.mark.parametrize(

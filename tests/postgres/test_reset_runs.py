@@ -19,6 +19,7 @@ from pgdyno.targets import Home
 from tests.forked import PGDYNO
 from tests.postgres.runs import environment, pgdyno
 from tests.present import present
+from tests.processes import find_processes
 from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
@@ -228,12 +229,7 @@ def slow_cp(folder: Path, place: str) -> Path:
 
 def copies(home: Home) -> list[int]:
     """Processes called cp with a place of this home among their arguments."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            name, arguments = (process / "comm").read_text().strip(), (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if name == "cp" and os.fsencode(home.root) in arguments:
-            found.append(int(process.name))
-    return found
+    place = os.fsencode(home.root)
+    return find_processes(
+        lambda each: (each / "comm").read_text() == "cp\n" and place in (each / "cmdline").read_bytes()
+    )

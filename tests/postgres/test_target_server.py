@@ -19,8 +19,9 @@ from pgdyno.targets.cluster.postmaster import Deadlines, free_port
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in
 from pgdyno.targets.cluster.reconfigure import reconfigure
 from tests.conninfo import conninfo
-from tests.postgres.servers import QUICK, command_line, embedded, execute, opened, rows, value
+from tests.postgres.servers import QUICK, embedded, execute, opened, rows, value
 from tests.present import present
+from tests.processes import command_line
 from tests.waiting import wait_until
 
 

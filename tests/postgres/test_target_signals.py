@@ -19,8 +19,9 @@ from pgdyno.messages import Message
 from pgdyno.targets import Home, sweep_leftovers
 from pgdyno.targets.cluster.instance_record import RECORD
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in
-from tests.postgres.servers import command_line, embedded, opened, value
+from tests.postgres.servers import embedded, opened, value
 from tests.present import present
+from tests.processes import command_line
 from tests.waiting import wait_until
 
 HOLDER = """

@@ -24,6 +24,7 @@ from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.relay import Relay
 from tests.postgres.silent_proxy import silent_proxy
 from tests.postgres.watch_process import BIN, Terminal, clean, load, objects, terminal
+from tests.processes import children, command_line
 from tests.waiting import PATIENCE_S, wait_until
 
 LEFT = "\x1b[?1049l"
@@ -78,10 +79,9 @@ def test_json_is_an_object_a_second_with_true_figures_and_no_process_has_the_pas
     with objects({"PGPASSWORD": loaded.password}, uri) as told:
         first = told.wait_for(is_whole)
         second = told.wait_for(lambda _: True)
-        children = Path(f"/proc/{told.process.pid}/task/{told.process.pid}/children").read_text().split()
-        lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in children]
-    assert any("pgprobe" in line for line in lines)
-    assert not any(loaded.password in line for line in lines)
+        lines = [command_line(pid) for pid in children(told.process.pid)]
+    assert any(b"pgprobe" in line for line in lines)
+    assert not any(loaded.password.encode() in line for line in lines)
     assert first["v"] == 1
     assert first["server"].startswith(f"{loaded.user}@[local]")
     assert sum(first["active"].values()) <= 4

@@ -16,6 +16,7 @@ from pgdyno.generators.merge_events import Event
 from pgdyno.generators.ssh_hosts import SshGenerator
 from pgdyno.programs import find_engine
 from pgdyno.remote.remote_host import RemoteHost
+from tests.processes import children, command_line, find_processes
 from tests.signals import send_signal
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import wait_until
@@ -70,14 +71,7 @@ def load(
 
 def engines(folder: Path) -> list[int]:
     """Returns the engines that were copied below `folder` and run."""
-    found = []
-    for each in Path("/proc").glob("[0-9]*"):
-        try:
-            if str((each / "exe").readlink()).startswith(f"{folder}/pgdrive-"):
-                found.append(int(each.name))
-        except OSError:
-            continue
-    return found
+    return find_processes(lambda each: str((each / "exe").readlink()).startswith(f"{folder}/pgdrive-"))
 
 
 def wait_for_no_engines(*folders: Path) -> None:
@@ -108,9 +102,8 @@ def test_hosts_are_one(cluster: Cluster, environment: dict[str, str], tmp_path: 
 def sessions(sshd: Sshd) -> list[int]:
     found = [sshd.process.pid]
     for pid in found:
-        for task in Path(f"/proc/{pid}/task").glob("*/children"):
-            found += [int(child) for child in task.read_text().split()]
-    return [pid for pid in found[1:] if "sshd" in Path(f"/proc/{pid}/comm").read_text()]
+        found += children(pid)
+    return [pid for pid in found[1:] if b"sshd" in command_line(pid)]
 
 
 def test_a_host_that_does_not_answer_loses_its_lease_and_comes_back(

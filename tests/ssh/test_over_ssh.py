@@ -25,6 +25,7 @@ from pgdyno.remote.install import Installed, install
 from tests.postgres.probe_process import program
 from tests.postgres.relay import Relay
 from tests.present import present
+from tests.processes import find_processes
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -44,14 +45,7 @@ def last_file(probe: OverSsh, number: int = 1) -> bool:
 
 def probes_of(sshd: Sshd) -> list[int]:
     """Processes that run from its folder of programs."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if str((process / "exe").readlink()).startswith(str(sshd.cache)):
-                found.append(int(process.name))
-        except OSError:
-            continue
-    return found
+    return find_processes(lambda each: (each / "exe").readlink().is_relative_to(sshd.cache))
 
 
 def seconds(probe: OverSsh) -> float:

@@ -1,0 +1,37 @@
+"""Processes of this host that a test may have started: each may end while it is looked at."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+
+def find_processes(is_sought: Callable[[Path], bool]) -> list[int]:
+    """Returns the processes whose folder in /proc `is_sought`; what it cannot read is not."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if is_sought(folder):
+                found.append(int(folder.name))
+    return found
+
+
+def processes_with(words: bytes) -> list[int]:
+    """Returns the processes that have these words in their command line."""
+    return find_processes(lambda each: words in (each / "cmdline").read_bytes())
+
+
+def command_line(pid: int) -> bytes:
+    """Returns its words, each ended by a NUL; nothing of a process that has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def children(pid: int) -> list[int]:
+    """Returns the processes that its threads have started and not yet waited for."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return found
