@@ -194,7 +194,7 @@ install_missing = test -z "$$missing" || { $(AS_ROOT) apt-get update -qq && \
 test-packages:
 	@missing=; \
 	$(call need,command -v pgbench,postgresql,its pgbench is compared with) \
-	$(call need,test -f "$$(pg_config --pgxs)",postgresql-server-dev-all,extensions are built for its server) \
+	$(call need,test -f "$$(pg_config --includedir-server)/postgres.h",postgresql-server-dev-all,extensions are built for its server) \
 	$(call need,command -v valgrind,valgrind,it counts instructions) \
 	$(call need,command -v openssl,openssl,for the tests' certificates) \
 	$(call need,command -v pgbouncer,pgbouncer,tests connect through it) \

@@ -62,9 +62,9 @@ def git(folder: Path, *arguments: str) -> str:
 
 def programs_with_headers() -> Path:
     """Return the folder of the programs that pg_config on the PATH names; `make test-packages` installs its headers."""
-    found = subprocess.run(["pg_config", "--bindir", "--pgxs"], check=True, capture_output=True, text=True)
-    folder, makefile = map(Path, found.stdout.split())
-    assert makefile.is_file(), "install postgresql-server-dev-all"
+    found = subprocess.run(["pg_config", "--bindir", "--includedir-server"], check=True, capture_output=True, text=True)
+    folder, headers = map(Path, found.stdout.split())
+    assert (headers / "postgres.h").is_file(), "install postgresql-server-dev-all"
     return folder
 
 
