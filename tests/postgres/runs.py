@@ -31,13 +31,16 @@ def without_look(args: Sequence[str]) -> list[str]:
     return [*args, "--no-preflight"] if args[0] == "run" else list(args)
 
 
-def pgdyno(home: Home, tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
+def pgdyno(home: Home, tmp_path: Path, *args: str, code: int | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs pgdyno, which must end with `code` if that is given."""
     try:
         # one that hangs says where
         env = {**environment(home), "PYTHONFAULTHANDLER": "1"}
-        return run_pgdyno(without_look(args), cwd=tmp_path, env=env)
+        done = run_pgdyno(without_look(args), cwd=tmp_path, env=env)
     except subprocess.TimeoutExpired as hanging:
         pytest.fail(f"{args} hangs:\n{str(hanging.stdout)[-2000:]}\n{str(hanging.stderr)[-12000:]}")
+    assert code in (None, done.returncode), done.stdout + done.stderr
+    return done
 
 
 def fast_plan(workload: str, sweep: str, trial: str, targets: Sequence[str] = ("a",)) -> str:

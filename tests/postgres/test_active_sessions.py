@@ -49,8 +49,7 @@ def test_active_sessions_are_throughput_times_server_time(warm_home: Home, tmp_p
     (tmp_path / "saturated.toml").write_text(PLAN.replace("PYTHON", sys.executable))
     (tmp_path / "create.py").write_text(CREATE)
     (tmp_path / "ranges.sql").write_text(SCRIPT)
-    done = pgdyno(warm_home, tmp_path, "run", "saturated.toml")
-    assert done.returncode == 0, done.stderr
+    pgdyno(warm_home, tmp_path, "run", "saturated.toml", code=0)
     run = load_run(the_run(tmp_path))
     (trial,) = run.trials
     found = run.query("SELECT sum(exec_time_ms) / sum(calls) FROM server_statements WHERE text LIKE '%abalance%'")

@@ -139,8 +139,7 @@ def test_a_search_restores_the_servers_settings(warm_home: Home, tmp_path: Path,
     space = 'over.shared_buffers = ["16MB", "24MB"]'
     plan = write(tmp_path, theirs, space, ("shared_buffers", "20MB"), restarts=True)
     started = theirs.value("SELECT pg_postmaster_start_time()")
-    done = pgdyno(warm_home, tmp_path, "tune", str(plan), "--allow-restart", "--no-preflight")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "tune", str(plan), "--allow-restart", "--no-preflight", code=ExitCode.OK)
     assert journals(warm_home) == []
     assert theirs.value("SELECT pg_postmaster_start_time()") != started
     folder = the_run(tmp_path)
@@ -172,23 +171,19 @@ def test_a_killed_search_is_restored_or_goes_on(
     # another run would measure the changed server, or take its settings for the original ones
     other = plan.with_name("other.toml")
     other.write_text(plan.read_text().partition("[search]")[0])
-    refused = pgdyno(warm_home, tmp_path, "run", str(other), "--runs", str(tmp_path / "others"))
-    assert refused.returncode == ExitCode.TARGET, refused.stderr
+    refused = pgdyno(warm_home, tmp_path, "run", str(other), "--runs", str(tmp_path / "others"), code=ExitCode.TARGET)
     assert "pgdyno target restore" in refused.stderr
     assert state(theirs) != before
-    refused = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path))
-    assert refused.returncode == ExitCode.USAGE
+    refused = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path), code=ExitCode.USAGE)
     assert "pgdyno target restore" in refused.stderr
 
-    restored = pgdyno(warm_home, tmp_path, "target", "restore")
-    assert restored.returncode == ExitCode.OK, restored.stderr
+    restored = pgdyno(warm_home, tmp_path, "target", "restore", code=ExitCode.OK)
     assert "bgwriter_delay restored" in restored.stdout
     assert state(theirs) == before
     assert journals(warm_home) == []
     assert "no search has left" in pgdyno(warm_home, tmp_path, "target", "restore").stdout
 
-    resumed = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path), "--allow-restart")
-    assert resumed.returncode == ExitCode.OK, resumed.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path), "--allow-restart", code=ExitCode.OK)
     assert the_run(tmp_path).manifest.search[0].settings.keys() == {"bgwriter_delay"}
 
 
@@ -197,16 +192,14 @@ def test_a_resumed_search_restores_what_was_there_before(warm_home: Home, tmp_pa
     with searching(warm_home, tmp_path, write(tmp_path, theirs), theirs) as process:
         process.kill()
         process.wait()
-    resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--allow-restart")
-    assert resumed.returncode == ExitCode.OK, resumed.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--allow-restart", code=ExitCode.OK)
     assert journals(warm_home) == []
 
 
 def test_without_consent_nothing_is_changed(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
     plan = write(tmp_path, theirs)
     for command in ("run", "tune"):
-        done = pgdyno(warm_home, tmp_path, command, str(plan))
-        assert done.returncode == ExitCode.USAGE, done.stderr
+        done = pgdyno(warm_home, tmp_path, command, str(plan), code=ExitCode.USAGE)
         assert "bgwriter_delay" in done.stderr
         assert "--allow-restart" in done.stderr
     assert not (tmp_path / "pgdyno-runs").exists()
@@ -216,11 +209,9 @@ def test_without_consent_nothing_is_changed(warm_home: Home, tmp_path: Path, the
 def test_settings_of_sessions_need_no_consent(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
     plan = write(tmp_path, theirs, 'over.random_page_cost = ["1.1", "3"]', ("random_page_cost", "4"), restarts=True)
     started = theirs.value("SELECT pg_postmaster_start_time()")
-    done = pgdyno(warm_home, tmp_path, "tune", str(plan), "--no-preflight")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "tune", str(plan), "--no-preflight", code=ExitCode.OK)
     assert theirs.value("SELECT pg_postmaster_start_time()") == started
-    needless = pgdyno(warm_home, tmp_path, "tune", str(plan), "--allow-restart")
-    assert needless.returncode == ExitCode.USAGE
+    pgdyno(warm_home, tmp_path, "tune", str(plan), "--allow-restart", code=ExitCode.USAGE)
 
 
 @contextmanager

@@ -44,8 +44,7 @@ def test_errors_and_maintenance_of_one_arm(home: Home, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(fast_plan(workload, "clients = 2\nrate = 50", trial, targets="ab"))
     words = [f'--set=target.{name}.settings.deadlock_timeout="{each}"' for name, each in (("a", "1s"), ("b", "2s"))]
     words += [f'--set=target.{name}.settings.autovacuum="off"' for name in "ab"]
-    done = pgdyno(home, tmp_path, "run", "plan.toml", *words)
-    assert done.returncode == ExitCode.INVALID, done.stderr
+    pgdyno(home, tmp_path, "run", "plan.toml", *words, code=ExitCode.INVALID)
     of_b = [trial.number for trial in the_run(tmp_path).trials() if trial.target == "b"]
 
     (failed,) = found(home, tmp_path, "errors-one-arm")
@@ -80,8 +79,7 @@ def test_a_standby_that_does_not_replay_is_seen(home: Home, tmp_path: Path, stat
     length = f'duration = "8s"\n{hook}\n[target.a.replicas]\ncount = 1'
     workload = 'scripts = ["wal.sql"]\ndataset = "none"'
     (tmp_path / "plan.toml").write_text(fast_plan(workload, "clients = 2\nrate = 10", length))
-    done = pgdyno(home, tmp_path, "run", "plan.toml", '--set=target.a.settings.max_wal_size="4GB"')
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(home, tmp_path, "run", "plan.toml", '--set=target.a.settings.max_wal_size="4GB"', code=ExitCode.OK)
     (trial,) = the_run(tmp_path).trials()
     (lag,) = trial.replication
     (behind,) = found(home, tmp_path, "standby-lag")
@@ -104,8 +102,7 @@ def test_a_statement_that_finds_nothing_is_named(warm_home: Home, tmp_path: Path
     sweep = 'clients = 2\nprotocol = ["simple", "prepared"]'
     trial = "transactions = 100\n[probe]\nenabled = false"
     (tmp_path / "plan.toml").write_text(fast_plan(workload, sweep, trial))
-    done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", "plan.toml", code=ExitCode.OK)
     (finding,) = found(warm_home, tmp_path, "no-rows")
     assert (finding["id"], finding["parameters"]["line"], finding["parameters"]["executions"]) == ("no-rows", 3, 400)
     rows = [each.rows for each in load_run(the_run(tmp_path)).statements()]

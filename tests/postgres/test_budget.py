@@ -90,8 +90,7 @@ def test_points_that_do_not_fit_are_left_out_named_and_measured_by_a_resume(
     assert view.notes[-1] == f"to measure what was left out: pgdyno run --resume {finished.folder.path}"
     assert left_out.capitalize() in " ".join(pgdyno(warm_home, tmp_path, "show").stdout.split())
     assert "finished within its budget" in pgdyno(warm_home, tmp_path, "list").stdout
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--json")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--json", code=ExitCode.OK)
     folder = the_run(tmp_path)
     assert [trial.slug for trial in folder.trials()] == manifest.order
     assert (folder.manifest.budget, folder.manifest.outcome) == (None, Outcome.FINISHED)

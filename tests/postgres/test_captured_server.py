@@ -63,8 +63,7 @@ def run(home: Home, folder: Path, plan: str, dsn: str, *more: str) -> subprocess
 def test_a_load_is_refused_on_its_server_and_runs_on_a_copy(server: OwnServer, warm_home: Home, tmp_path: Path) -> None:
     captured(server, warm_home, tmp_path)
     assert carts(server) == ROWS
-    done = pgdyno(warm_home, tmp_path, "synthesise", "load", "--into", "model")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "synthesise", "load", "--into", "model", code=ExitCode.OK)
     # a restart changes all that a server says of itself, but for its system identifier and its place
     for dsn in (by_socket(server), by_address(server).replace("127.0.0.1", "localhost")):
         for plan in ("load/plan.toml", "model/plan.toml"):
@@ -92,8 +91,7 @@ def test_a_plan_may_allow_its_load_where_it_was_captured(server: OwnServer, warm
     captured(server, warm_home, tmp_path)
     # log files do not name their server
     log = ("--log", f"{server.data}/log/*.csv", "--database", "shop")
-    done = pgdyno(warm_home, tmp_path, "capture", *log, "--into", "l")
-    assert done.returncode == ExitCode.OK, done.stderr
+    done = pgdyno(warm_home, tmp_path, "capture", *log, "--into", "l", code=ExitCode.OK)
     assert "note: log files do not name their server" in done.stdout
     assert Capture.model_validate_json((tmp_path / "l" / "capture.json").read_text()).server is None
     done = run(warm_home, tmp_path, "load/plan.toml", by_socket(server), "workload.allow_captured=true")
@@ -106,6 +104,5 @@ def test_a_plan_may_allow_its_load_where_it_was_captured(server: OwnServer, warm
     manifest["ended_at"] = manifest["outcome"] = None
     (run_folder.path / "manifest.json").write_text(json.dumps(manifest))
     shutil.rmtree(next((run_folder.path / "trials").iterdir()))
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", run_folder.path.name)
-    assert done.returncode == ExitCode.TARGET, done.stdout + done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", run_folder.path.name, code=ExitCode.TARGET)
     assert "this server was captured" in done.stderr

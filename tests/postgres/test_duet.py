@@ -80,8 +80,7 @@ def test_pairs_run_on_halves_and_resume_as_pairs(warm_home: Home, tmp_path: Path
     assert (folder.trials(), engines(warm_home), postmasters(warm_home)) == ([], set(), [])
     hold.release()
 
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
     # forced: on a busy machine, the audit may find one of these short trials invalid
     compared = pgdyno(warm_home, tmp_path, "compare", "latest", "--force")
     assert "2 pairs at the same time" in compared.stdout, compared.stderr
@@ -99,23 +98,20 @@ def test_pairs_run_on_halves_and_resume_as_pairs(warm_home: Home, tmp_path: Path
 
     # a pair of which one trial is missing is measured again as a whole
     shutil.rmtree(folder.path / "trials" / trials[3].slug)
-    again = pgdyno(warm_home, tmp_path, "run", "--resume", folder.name)
-    assert again.returncode == ExitCode.OK, again.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", folder.name, code=ExitCode.OK)
     after = RunFolder.open(folder.path).trials()
     assert [trial.started_at == before.started_at for trial, before in zip(after, trials, strict=True)] == [
         True, True, False, False,
     ]  # fmt: skip
     other = shutil.copytree(folder.path, tmp_path / "other")
-    refused = pgdyno(warm_home, tmp_path, "compare", folder.name, str(other), "--force")
-    assert refused.returncode == ExitCode.USAGE
+    refused = pgdyno(warm_home, tmp_path, "compare", folder.name, str(other), "--force", code=ExitCode.USAGE)
     assert re.search(r"run \S+ is a duet", refused.stderr)
 
 
 def test_a_trial_whose_partner_cannot_start_is_not_measured(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     once = PLAN.replace("repeats = 2", "repeats = 1").replace('"2s"', '"500ms"')
     plan.write_text(once + '[hooks]\nbefore_trial = "test $PGDYNO_TARGET != b"\n')
-    done = pgdyno(warm_home, tmp_path, "run", str(plan))
-    assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
+    pgdyno(warm_home, tmp_path, "run", str(plan), code=ExitCode.TRIALS_FAILED)
     first, second = the_run(tmp_path).trials()
     assert (first.outcome, second.outcome) == (Outcome.FAILED, Outcome.FAILED)
     assert first.failure is not None
@@ -123,8 +119,7 @@ def test_a_trial_whose_partner_cannot_start_is_not_measured(warm_home: Home, tmp
     assert first.failure.message.startswith("trial 2 of the same pair failed: ")
     # events happen to both servers
     plan.write_text(once + '[[event]]\nat = "100ms"\ndo = "checkpoint"\n')
-    done = pgdyno(warm_home, tmp_path, "run", str(plan), "--runs", "others")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", str(plan), "--runs", "others", code=ExitCode.OK)
     (entry,) = list_runs(tmp_path / "others")
     assert [[each.do for each in trial.events] for trial in load_run(entry.path).trials] == [["checkpoint"]] * 2
 
@@ -137,8 +132,7 @@ def test_a_duet_stops_when_it_is_decided(warm_home: Home, tmp_path: Path, plan: 
     text = text.replace("fsync =", '"lab.ms" = "5", fsync =', 1)
     text = text.replace("{ fsync =", '{ "lab.ms" = "25", fsync =')
     plan.write_text(text)
-    done = pgdyno(warm_home, tmp_path, "run", str(plan))
-    assert done.returncode == ExitCode.OK, done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", str(plan), code=ExitCode.OK)
     assert "b vs a at 1 client: -" in done.stderr
     assert "6 of at most 9 pairs" in done.stderr
     folder = the_run(tmp_path)

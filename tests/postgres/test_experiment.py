@@ -42,8 +42,7 @@ def plan(tmp_path: Path) -> MakePlan:
 
 
 def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(repeats=2)), "--csv", "trials.csv")
-    assert done.returncode == ExitCode.OK, done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(repeats=2)), "--csv", "trials.csv", code=ExitCode.OK)
     folder = the_run(tmp_path)
     manifest, trials = folder.manifest, folder.trials()
     assert (manifest.outcome, manifest.trials_planned) == (Outcome.FINISHED, 4)
@@ -83,8 +82,9 @@ def test_a_setting_that_only_the_server_refuses_leaves_no_report(
     warm_home: Home, tmp_path: Path, plan: MakePlan, refused: str
 ) -> None:
     path = plan()
-    done = pgdyno(warm_home, tmp_path, "run", str(path), "--set", f'target.a.{refused}="nonsense"')
-    assert done.returncode == ExitCode.TARGET, done.stderr
+    done = pgdyno(
+        warm_home, tmp_path, "run", str(path), "--set", f'target.a.{refused}="nonsense"', code=ExitCode.TARGET
+    )
     assert "nonsense" in done.stdout
     assert "report: " not in done.stdout
     assert "--resume" not in done.stderr
@@ -117,8 +117,13 @@ def test_a_server_killed_in_a_trial_fails_that_trial(
 
 def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     (tmp_path / "fails.sql").write_text("SELECT 1 / 0;\n")
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(scripts='"fails.sql"', trial='on_failure = "stop"')))
-    assert done.returncode == ExitCode.TRIALS_FAILED
+    done = pgdyno(
+        warm_home,
+        tmp_path,
+        "run",
+        str(plan(scripts='"fails.sql"', trial='on_failure = "stop"')),
+        code=ExitCode.TRIALS_FAILED,
+    )
     (trial,) = the_run(tmp_path).trials()
     assert present(trial.failure).sqlstate == "22012"
     assert present(trial.failure).message == "division by zero (client 0, command 0 of script 0, line 1)"
@@ -155,8 +160,7 @@ def test_after_sigkill_the_next_run_removes_what_was_left(warm_home: Home, tmp_p
         process.wait()
     # the engine's lease ends with its parent
     wait_until(lambda: not engines(warm_home))
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")))
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")), code=ExitCode.OK)
     assert postmasters(warm_home) == []
     assert list(warm_home.instances.iterdir()) == []
 

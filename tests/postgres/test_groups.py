@@ -186,8 +186,7 @@ def test_phases_and_a_duet_run_beside_a_load(warm_home: Home, tmp_path: Path) ->
     load = '[workload]\nscripts = ["simple-update"]\n[sweep]\nclients = 2\n'
     plan = tmp_path / "mixed.toml"
     plan.write_text(f'{targets}{load}{BACKGROUND}{phases}[trial]\norder = "duet"\n')
-    done = pgdyno(warm_home, tmp_path, "run", str(plan))
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", str(plan), code=ExitCode.OK)
     for trial in the_run(tmp_path).trials():
         (readers,) = trial.background
         assert readers.tps == pytest.approx(90, rel=0.4)
@@ -232,6 +231,5 @@ def test_a_run_that_was_cut_off_repeats_the_whole_place(warm_home: Home, tmp_pat
     folder = the_run(tmp_path)
     assert (folder.trials(), engines(warm_home), postmasters(warm_home)) == ([], set(), [])
     hold.release()
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
     assert [each.outcome for each in folder.trials()] == [Outcome.FINISHED] * 3

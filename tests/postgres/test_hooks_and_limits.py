@@ -59,8 +59,7 @@ def test_hooks_are_told_what_runs_and_their_output_is_kept(warm_home: Home, tmp_
     before_trial = f'before_trial = "{ENV}; pwd; {kept}; psql-is-not-needed || true"'
     others = "\n".join(f'{name} = ["sh", "-c", "{ENV}"]' for name in ALL if name != "before_trial")
     text = plan(hooks=f"{before_trial}\n{others}", trial='pause = "1.5s"')
-    done = pgdyno(warm_home, tmp_path, "run", str(text))
-    assert done.returncode == ExitCode.OK, done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", str(text), code=ExitCode.OK)
     folder = the_run(tmp_path)
     trial = folder.trials_path / "0002-pg18-c2"
     lines = (trial / "log" / "before_trial.log").read_text().splitlines()
@@ -86,8 +85,7 @@ def test_hooks_are_told_what_runs_and_their_output_is_kept(warm_home: Home, tmp_
 
 def test_a_failing_before_trial_fails_that_trial_only(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     hooks = 'before_trial = "echo cannot do that >&2; test $PGDYNO_CLIENTS = 2"\nafter_trial = "false"'
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=hooks)))
-    assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
+    pgdyno(warm_home, tmp_path, "run", str(plan(hooks=hooks)), code=ExitCode.TRIALS_FAILED)
     first, second = the_run(tmp_path).trials()
     assert first.failure is not None
     assert (first.outcome, first.failure.stage, second.outcome) == (Outcome.FAILED, Stage.HOOK, Outcome.FINISHED)
@@ -104,8 +102,7 @@ def test_a_failing_before_run_ends_the_run_at_once(
     warm_home: Home, tmp_path: Path, plan: MakePlan, hook: str, said: str
 ) -> None:
     text = plan(hooks=f'before_run = {hook}\nafter_run = "touch after"')
-    done = pgdyno(warm_home, tmp_path, "run", str(text))
-    assert done.returncode == ExitCode.STOPPED
+    done = pgdyno(warm_home, tmp_path, "run", str(text), code=ExitCode.STOPPED)
     assert f"stopped: the hook before_run {said}" in done.stderr
     assert (the_run(tmp_path).trials(), the_run(tmp_path).manifest.outcome) == ([], Outcome.INTERRUPTED)
     assert (tmp_path / "after").exists()
@@ -121,8 +118,9 @@ def alive(pid: int) -> bool:
 
 def test_a_hook_that_takes_too_long_is_ended_with_its_children(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     hooks = 'before_trial = "sleep 600 & echo $! >> pids; sleep 601 & echo $! >> pids; wait"\ntimeout = "4s"'
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=hooks)), "--set", "sweep.clients=1")
-    assert done.returncode == ExitCode.TRIALS_FAILED
+    done = pgdyno(
+        warm_home, tmp_path, "run", str(plan(hooks=hooks)), "--set", "sweep.clients=1", code=ExitCode.TRIALS_FAILED
+    )
     (trial,) = the_run(tmp_path).trials()
     said = "the hook before_trial exceeded 4 s and was terminated"
     assert present(trial.failure).message.startswith(said)
@@ -165,8 +163,7 @@ SELECT 'x:n'::uuid;
 def test_a_trial_with_too_many_errors_is_stopped_and_stored(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     # pgdyno does not wait for its end
     text = plan(script=FAILS_SOMETIMES, duration="1h", trial="max_errors = 400")
-    done = pgdyno(warm_home, tmp_path, "run", str(text), "--set", "sweep.clients=2")
-    assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
+    pgdyno(warm_home, tmp_path, "run", str(text), "--set", "sweep.clients=2", code=ExitCode.TRIALS_FAILED)
     (trial,) = the_run(tmp_path).trials()
     failure, summary = present(trial.failure), present(trial.summary)
     assert (trial.outcome, failure.stage, failure.sqlstate) == (Outcome.FAILED, Stage.RUN, "22P02")
@@ -187,8 +184,7 @@ def test_a_trial_with_fewer_errors_is_a_result(warm_home: Home, tmp_path: Path, 
 
 
 def test_too_little_disk_ends_the_run_before_it_begins(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(trial='min_free_disk = "100000TB"')))
-    assert done.returncode == ExitCode.STOPPED
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(trial='min_free_disk = "100000TB"')), code=ExitCode.STOPPED)
     assert "the plan's min_free_disk is 100000TB" in done.stderr
     assert postmasters(warm_home) == []
 
@@ -216,15 +212,13 @@ def test_a_disk_that_fills_up_ends_the_run_and_whole_trials_stay(
     assert (folder.partials(), folder.manifest.outcome) == ([], Outcome.INTERRUPTED)
     assert "to resume at trial 2: pgdyno run --resume " in done.stderr
     assert not engines(warm_home)
-    resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert resumed.returncode == ExitCode.OK, resumed.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
     assert [trial.number for trial in folder.trials()] == [1, 2]
 
 
 def test_a_trial_that_cannot_be_stored_is_made_again(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     fill = "test $PGDYNO_TRIAL = 1 || test -e room || mkdir $PGDYNO_TRIAL_DIR/log/events.jsonl.gz"
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=f'before_trial = "{fill}"')))
-    assert done.returncode == ExitCode.STORE, done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=f'before_trial = "{fill}"')), code=ExitCode.STORE)
     assert "is a directory" in done.stderr
     assert "to resume at trial 2: pgdyno run --resume " in done.stderr
     folder = the_run(tmp_path)
@@ -234,6 +228,5 @@ def test_a_trial_that_cannot_be_stored_is_made_again(warm_home: Home, tmp_path: 
     assert "is a directory" in present(last.ended)
     assert postmasters(warm_home) == []
     (tmp_path / "room").touch()
-    resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert resumed.returncode == ExitCode.OK, resumed.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
     assert [trial.number for trial in folder.trials()] == [1, 2]

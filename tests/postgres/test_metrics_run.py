@@ -78,8 +78,7 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
     assert met["pgdyno_clients"].samples[0].value == 3
     assert any(sample.labels.get("kind") == "client backend" for sample in met["pgdyno_processes_number"].samples)
 
-    done = pgdyno(warm_home, tmp_path, "export", "latest", "--openmetrics", "--trial", "1")
-    assert done.returncode == 0, done.stderr
+    done = pgdyno(warm_home, tmp_path, "export", "latest", "--openmetrics", "--trial", "1", code=0)
     families = parsed(done.stdout)
     record = folder.trials()[0]
     succeeded = present(present(record.summary).succeeded)
@@ -97,6 +96,5 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
     assert re.search(r"^3 clients +\S+ .* \d+ ", limits, re.MULTILINE), shown
 
     assert pgdyno(warm_home, tmp_path, "export", "latest").returncode == 2
-    taken = pgdyno(warm_home, tmp_path, "run", "metered.toml", "--metrics", "somewhere:1")
-    assert taken.returncode == 2
+    taken = pgdyno(warm_home, tmp_path, "run", "metered.toml", "--metrics", "somewhere:1", code=2)
     assert "needs an address" in taken.stderr

@@ -190,8 +190,7 @@ def write_plan(folder: Path, fill: str) -> str:
 
 def test_a_plan_loads_each_value_and_its_scripts_have_the_variables(warm_home: Home, tmp_path: Path) -> None:
     fill = "INSERT INTO orders SELECT i FROM generate_series(1, :rows) AS i;\n"
-    done = pgdyno(warm_home, tmp_path, "run", write_plan(tmp_path, fill))
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", write_plan(tmp_path, fill), code=ExitCode.OK)
     folder = the_run(tmp_path)
     assert [(trial.point.variables["parts"], trial.outcome.value) for trial in folder.trials()] == [
         ("2", "finished"), ("4", "finished"),

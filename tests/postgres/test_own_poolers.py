@@ -64,8 +64,7 @@ def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     wrong = plan.with_name("wrong.toml")
     wrong.write_text(text.replace('on = "primary"', 'on = "pooler"'))
-    done = pgdyno(home, tmp_path, "run", str(wrong))
-    assert done.returncode == ExitCode.TRIALS_FAILED, done.stdout + done.stderr
+    pgdyno(home, tmp_path, "run", str(wrong), code=ExitCode.TRIALS_FAILED)
 
 
 def test_a_pooler_ends_with_pgdyno(installed: Installation, warm_home: Home, tmp_path: Path) -> None:
@@ -80,8 +79,7 @@ def test_a_pooler_ends_with_pgdyno(installed: Installation, warm_home: Home, tmp
             assert Path(f"/proc/{pid}").stat().st_uid == files.stat().st_uid
             process.send_signal(number)
             process.wait(PATIENCE_S)
-    done = pgdyno(warm_home, tmp_path, "run", str(own_plan(installed, tmp_path, connect="tcp")))
-    assert done.returncode == 0, done.stdout + done.stderr
+    pgdyno(warm_home, tmp_path, "run", str(own_plan(installed, tmp_path, connect="tcp")), code=0)
     (target,) = the_run(tmp_path).manifest.targets
     said = present(present(target.facts).pooler)
     assert re.fullmatch(r"PgBouncer \d+\.\d+\.\d+, transaction pooling, pool of 3", said)
@@ -107,8 +105,7 @@ def test_a_planted_pool_is_named_as_the_limit_and_parts_of_latency_add_up(
     installed: Installation, home: Home, tmp_path: Path
 ) -> None:
     plan = own_plan(installed, tmp_path, '{ kind = "pgbouncer", pool = 5 }', clients="50", duration="6s")
-    done = pgdyno(home, tmp_path, "run", str(plan))
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = pgdyno(home, tmp_path, "run", str(plan), code=0)
     (trial,) = the_run(tmp_path).trials()
     pooler, summary = present(present(trial.probe).pooler), present(trial.summary)
     queue_ms, server_ms = present(pooler.queue_ms), present(pooler.server_ms)
@@ -153,8 +150,7 @@ wait
     plan = own_plan(
         installed, tmp_path, f'{{ kind = "command", command = "{script}", pool = 2 }}', connect="tcp", duration="2s"
     )
-    done = pgdyno(home, tmp_path, "run", str(plan))
-    assert done.returncode == 0, done.stdout + done.stderr
+    pgdyno(home, tmp_path, "run", str(plan), code=0)
     (trial,) = the_run(tmp_path).trials()
     # its console is asked as PgBouncer's is
     assert (present(present(trial.probe).pooler).samples > 0) == bool(stats)
