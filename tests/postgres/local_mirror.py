@@ -16,6 +16,7 @@ import pytest
 from pgdyno.targets.cluster.installation import classifier
 from pgdyno.targets.embedded.maven_repository import GROUP
 from pgdyno.targets.http_requests import Patience
+from tests.listening import serving
 
 NAME = f"embedded-postgres-binaries-{classifier()}"
 NOISE_BYTES = 150_000
@@ -135,12 +136,8 @@ def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalMirror]:
     http_server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(mirror))
     http_server.daemon_threads = True
     mirror.url = f"http://127.0.0.1:{http_server.server_address[1]}"
-    thread = threading.Thread(target=lambda: http_server.serve_forever(0.05), daemon=True)
-    thread.start()
-    yield mirror
-    http_server.shutdown()
-    http_server.server_close()
-    thread.join()
+    with serving(http_server):
+        yield mirror
 
 
 @cache

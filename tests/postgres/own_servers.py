@@ -18,6 +18,7 @@ import psycopg
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.postmaster import log_size, read_log
 from tests.ports import reserve_port
+from tests.present import present
 from tests.scratch import scratch_folder
 from tests.waiting import PATIENCE_S
 
@@ -163,16 +164,23 @@ class OwnServer:
             "PGDATABASE": "postgres",
         }
 
-    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        return psycopg.connect(
-            host=str(self.folder), port=self.port, user="postgres", dbname="postgres", autocommit=True
-        )
+    def dsn(self, dbname: str = "postgres", user: str = "postgres", host: str = "") -> str:
+        """Returns how to connect to its socket, or to `host`."""
+        return f"host={host or self.folder} port={self.port} user={user} dbname={dbname}"
+
+    def connect(
+        self, dbname: str = "postgres", user: str = "postgres", application: str = ""
+    ) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(self.dsn(dbname, user), autocommit=True, application_name=application)
+
+    def execute(self, *statements: str, dbname: str = "postgres") -> None:
+        with self.connect(dbname) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
 
     def value(self, query: str) -> Any:  # noqa: ANN401 - a column of any type
         with self.connect() as connection:
-            row = connection.execute(query.encode()).fetchone()
-        assert row is not None
-        return row[0]
+            return present(connection.execute(query.encode()).fetchone())[0]
 
     def admits(self, user: str, password: str) -> bool:
         try:
@@ -192,9 +200,7 @@ def running_server(installation: Installation, configuration: str, *databases: s
     server.configure(configuration)
     server.start()
     try:
-        with server.connect() as connection:
-            for database in databases:
-                connection.execute(f"CREATE DATABASE {database}".encode())
+        server.execute(*(f"CREATE DATABASE {database}" for database in databases))
         yield server
     finally:
         if server.is_running():

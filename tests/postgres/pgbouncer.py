@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg.rows import dict_row
 
 from tests.ports import reserve_port
 from tests.postgres.own_servers import OwnServer
@@ -87,8 +88,9 @@ class PgBouncer:
 
     def ask(self, command: str) -> list[dict[str, Any]]:
         """Returns the rows of a command of the console."""
-        with self.console() as console:
-            return _rows(console.execute(command.encode()))
+        with self.console() as console, console.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(command.encode())
+            return cursor.fetchall() if cursor.description else []
 
     def console(self) -> psycopg.Connection[tuple[Any, ...]]:
         return psycopg.connect(host="127.0.0.1", port=self.port, user="admin", dbname="pgbouncer", autocommit=True)
@@ -107,26 +109,16 @@ class PgBouncer:
     def sessions(self) -> dict[int, dict[str, list[tuple[Any, ...]]]]:
         """Returns the state of every session of the pool, by the number of its process."""
         # clients that have just left may still have one
-        wait_until(lambda: all(row["cl_active"] == row["cl_waiting"] == "0" for row in self._own_pools()))
+        wait_until(lambda: self._clients() == 0)
         with ExitStack() as stack:
             clients = [stack.enter_context(psycopg.connect(self.dsn, prepare_threshold=None)) for _ in range(POOL_SIZE)]
             # each is in a transaction until all have been asked
             found = {client.execute("SELECT pg_backend_pid()").fetchone(): client for client in clients}
             return {row[0]: _state(client) for row, client in found.items() if row is not None}
 
-    def _own_pools(self) -> list[dict[str, Any]]:
-        return [
-            {name: str(value) for name, value in row.items()}
-            for row in self.ask("SHOW POOLS")
-            if row["database"] != "pgbouncer"
-        ]
-
-
-def _rows(cursor: psycopg.Cursor[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    if cursor.description is None:
-        return []
-    names = [column.name for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    def _clients(self) -> int:
+        pools = [row for row in self.ask("SHOW POOLS") if row["database"] != "pgbouncer"]
+        return sum(int(row["cl_active"]) + int(row["cl_waiting"]) for row in pools)
 
 
 def _state(client: psycopg.Connection[tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:

@@ -43,10 +43,12 @@ def pgdyno(home: Home, tmp_path: Path, *args: str, code: int | None = None) -> s
     return done
 
 
-def fast_plan(workload: str, sweep: str, trial: str, targets: Sequence[str] = ("a",)) -> str:
-    """Returns a plan on servers of version 18 that do not wait for disks; its last section is [trial]."""
-    server = 'kind = "embedded"\nversion = "18"\nsettings = { fsync = "off", shared_buffers = "16MB" }\n'
-    servers = "".join(f"[target.{name}]\n{server}" for name in targets)
+FAST_SERVER = 'kind = "embedded"\nversion = "18"\nsettings = { fsync = "off", shared_buffers = "16MB" }'
+
+
+def fast_plan(workload: str, sweep: str, trial: str, targets: Sequence[str] = ("a",), server: str = FAST_SERVER) -> str:
+    """Returns a plan on servers, of version 18 and without waits for disks by default; its last section is [trial]."""
+    servers = "".join(f"[target.{name}]\n{server}\n" for name in targets)
     return f'name = "small"\n{servers}[workload]\n{workload}\n[sweep]\n{sweep}\n[trial]\n{trial}\n'
 
 

@@ -23,25 +23,14 @@ from pgdyno.targets.connection import Address
 from pgdyno.targets.dsn.schema import DsnTarget
 from tests.forked import PGDYNO
 from tests.postgres.own_servers import OwnServer, running_server
-from tests.postgres.runs import environment, pgdyno, the_run
+from tests.postgres.runs import environment, fast_plan, pgdyno, the_run
 from tests.present import present
 from tests.ssh.sshd import running_sshd
 from tests.waiting import wait_until
 
 # with any other value a transaction takes a fifth of the time, whatever the machine does meanwhile
 SLEEPS = "SELECT pg_sleep(CASE WHEN current_setting('{name}') = '{slow}' THEN 0.02 ELSE 0.004 END);\n"
-PLAN = """\
-name = "staging"
-[target.staging]
-kind = "dsn"
-dsn = "host={folder} port={port} user=postgres"
-restart = {restart}
-[workload]
-scripts = ["sleeps.sql"]
-dataset = "none"
-[sweep]
-clients = 2
-[trial]
+TRIAL = """\
 duration = "400ms"
 repeats = 6
 seed = 7
@@ -50,7 +39,6 @@ checkpoint = false
 [search]
 find = "settings"
 trials = 2
-{space}
 """
 STATE = """
     SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%/postgresql.auto.conf'
@@ -65,9 +53,7 @@ DELAY = 'over.bgwriter_delay = ["210ms", "220ms"]'
 @pytest.fixture(scope="module")
 def theirs(installed: Installation) -> Iterator[OwnServer]:
     with running_server(installed, "") as server:
-        with server.connect() as connection:
-            connection.execute("ALTER SYSTEM SET shared_buffers = '20MB'")
-            connection.execute("ALTER SYSTEM SET work_mem = '5MB'")
+        server.execute("ALTER SYSTEM SET shared_buffers = '20MB'", "ALTER SYSTEM SET work_mem = '5MB'")
         server.restart("fast")
         yield server
 
@@ -97,8 +83,10 @@ def write(
 ) -> Path:
     restart = f"'''{restart_command(server)}'''" if restarts else '""'
     (folder / "sleeps.sql").write_text(SLEEPS.format(name=slow[0], slow=slow[1]))
+    target = f'kind = "dsn"\ndsn = "{server.dsn()}"\nrestart = {restart}'
     path = folder / "staging.toml"
-    path.write_text(PLAN.format(folder=server.folder, port=server.port, restart=restart, space=space))
+    workload = 'scripts = ["sleeps.sql"]\ndataset = "none"'
+    path.write_text(fast_plan(workload, "clients = 2", TRIAL + space, ["staging"], target))
     return path
 
 
@@ -151,10 +139,19 @@ def test_a_search_restores_the_servers_settings(warm_home: Home, tmp_path: Path,
 
 
 @pytest.mark.long
-def test_ctrl_c_restores_the_settings(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
-    with searching(warm_home, tmp_path, write(tmp_path, theirs), theirs) as process:
+def test_ctrl_c_and_a_resumed_search_restore_what_was_there_before(
+    warm_home: Home, tmp_path: Path, theirs: OwnServer, before: list[tuple[str, str]]
+) -> None:
+    plan = write(tmp_path, theirs)
+    with searching(warm_home, tmp_path, plan, theirs) as process:
         process.send_signal(signal.SIGINT)
         assert process.wait() == ExitCode.INTERRUPTED
+    assert journals(warm_home) == []
+    assert state(theirs) == before
+    with searching(warm_home, tmp_path, plan, theirs) as process:
+        process.kill()
+        process.wait()
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--allow-restart", code=ExitCode.OK)
     assert journals(warm_home) == []
 
 
@@ -187,15 +184,6 @@ def test_a_killed_search_is_restored_or_goes_on(
     assert the_run(tmp_path).manifest.search[0].settings.keys() == {"bgwriter_delay"}
 
 
-@pytest.mark.long
-def test_a_resumed_search_restores_what_was_there_before(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
-    with searching(warm_home, tmp_path, write(tmp_path, theirs), theirs) as process:
-        process.kill()
-        process.wait()
-    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--allow-restart", code=ExitCode.OK)
-    assert journals(warm_home) == []
-
-
 def test_without_consent_nothing_is_changed(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
     plan = write(tmp_path, theirs)
     for command in ("run", "tune"):
@@ -219,8 +207,7 @@ def attached(
     server: OwnServer, home: Home, folder: Path, *names: str, ssh: SshSpec | None = None
 ) -> Iterator[AttachedServer]:
     """Yields the server with a journal for the settings `names`, which is restored at the end."""
-    dsn, restart = f"host={server.folder} port={server.port} user=postgres", restart_command(server)
-    spec = DsnTarget(kind="dsn", dsn=dsn, restart=restart, ssh=ssh)
+    spec = DsnTarget(kind="dsn", dsn=server.dsn(), restart=restart_command(server), ssh=ssh)
     address = Address({"host": str(server.folder), "port": str(server.port), "user": "postgres"})
     there = Server(address, [], machine=None, dbname="postgres")
     with server.connect() as connection:

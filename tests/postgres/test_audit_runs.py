@@ -68,7 +68,7 @@ with psycopg.connect(port=port, autocommit=True) as session:
 """
 
 
-@pytest.mark.long_cases("1min")
+@pytest.mark.long
 @pytest.mark.parametrize(
     "statement", ["SELECT pg_wal_replay_pause()", "ALTER SYSTEM SET recovery_min_apply_delay = '1min'"]
 )

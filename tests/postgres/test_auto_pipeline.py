@@ -5,7 +5,6 @@ Rust's tests show what is sent together (client_tests/auto_pipeline.rs); these s
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,17 +18,11 @@ __all__ = ["loaded"]
 PROTOCOLS = ["simple", "extended", "prepared"]
 WAYS: list[tuple[str, ...]] = [(), ("--auto-pipeline", "--io=epoll"), ("--auto-pipeline", "--io=io_uring")]
 by_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
-Write = Callable[[str], str]
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Write:
-    def write(text: str) -> str:
-        path = tmp_path / "script.sql"
-        path.write_text(text)
-        return str(path)
-
-    return write
+def script(folder: Path, text: str) -> str:
+    (folder / "script.sql").write_text(text)
+    return f"--file={folder}/script.sql"
 
 
 @by_protocol
@@ -80,13 +73,13 @@ CASES = [(name, protocol) for name in SCRIPTS for protocol in PROTOCOLS] + [(nam
 
 @pytest.mark.long_cases("[two thousand statements-extended]", "[two thousand statements-simple]")
 @pytest.mark.parametrize(("name", "protocol"), CASES)
-def test_the_same_rows_come_of_a_script(server: Server, script: Write, name: str, protocol: str) -> None:
+def test_the_same_rows_come_of_a_script(server: Server, tmp_path: Path, name: str, protocol: str) -> None:
     text = (SCRIPTS | SIMPLE_ONLY)[name].replace(" / ", "\n")
-    file = script(re.sub(r"PUT(\(.*?\))", r"INSERT INTO seen VALUES \1", text) + "\n")
+    file = script(tmp_path, re.sub(r"PUT(\(.*?\))", r"INSERT INTO seen VALUES \1", text) + "\n")
     found = []
     for way in WAYS:
         execute(server, "DROP TABLE IF EXISTS seen", "CREATE TABLE seen (a int, b bigint)")
-        done = drive(server, "-n", "-f", file, "-M", protocol, "-t", "3", "--random-seed=11", *way)
+        done = drive(server, "-n", file, "-M", protocol, "-t", "3", "--random-seed=11", *way)
         assert done.returncode == 0, done.stderr
         assert "number of transactions actually processed: 3/3" in done.stdout
         found.append((rows(server, "SELECT * FROM seen ORDER BY seen::text"), done.stderr))
@@ -110,12 +103,12 @@ FAILURES = {
 
 @by_protocol
 @pytest.mark.parametrize("name", FAILURES)
-def test_errors_are_the_same(server: Server, script: Write, name: str, protocol: str) -> None:
-    file = script(FAILURES[name])
+def test_errors_are_the_same(server: Server, tmp_path: Path, name: str, protocol: str) -> None:
+    file = script(tmp_path, FAILURES[name])
     found = []
     for way in WAYS:
         create_once(server)
-        done = drive(server, "-n", "-f", file, "-M", protocol, "-t", "2", *way)
+        done = drive(server, "-n", file, "-M", protocol, "-t", "2", *way)
         assert done.returncode == 2, done.stderr
         found.append((rows(server, "TABLE once ORDER BY a"), rows(server, "TABLE late"), done.stderr))
     assert found[0] == found[1] == found[2]
@@ -123,16 +116,16 @@ def test_errors_are_the_same(server: Server, script: Write, name: str, protocol:
 
 @by_protocol
 def test_an_error_is_counted_once_and_outside_a_block_lets_those_behind_it_run(
-    server: Server, script: Write, tmp_path: Path, protocol: str
+    server: Server, tmp_path: Path, protocol: str
 ) -> None:
     create_once(server)
-    file = script("INSERT INTO once VALUES (1);\nINSERT INTO once VALUES (2);\n")
-    done = drive(server, "-n", "-f", file, "-M", protocol, "-t", "1", "--auto-pipeline")
+    file = script(tmp_path, "INSERT INTO once VALUES (1);\nINSERT INTO once VALUES (2);\n")
+    done = drive(server, "-n", file, "-M", protocol, "-t", "1", "--auto-pipeline")
     assert done.returncode == 2
     assert "aborted in command 0" in done.stderr
     assert rows(server, "TABLE once ORDER BY a") == [(1,), (2,)]
-    file = script("BEGIN;\nINSERT INTO once VALUES (1);\nSELECT 1;\nSELECT 2;\nEND;\n")
-    args = ("-n", "-f", file, "-M", protocol, "-t", "5", "--continue-on-error", "--auto-pipeline")
+    file = script(tmp_path, "BEGIN;\nINSERT INTO once VALUES (1);\nSELECT 1;\nSELECT 2;\nEND;\n")
+    args = ("-n", file, "-M", protocol, "-t", "5", "--continue-on-error", "--auto-pipeline")
     done, events = drive_events(server, tmp_path, *args)
     assert done.returncode == 0, done.stderr
     end = events[-1]
@@ -153,13 +146,11 @@ CONFLICTS = {
 
 @by_protocol
 @pytest.mark.parametrize(("sqlstate", "updates"), [("40001", 1), ("40P01", 2)])
-def test_conflicts_are_retried(
-    server: Server, script: Write, tmp_path: Path, sqlstate: str, updates: int, protocol: str
-) -> None:
+def test_conflicts_are_retried(server: Server, tmp_path: Path, sqlstate: str, updates: int, protocol: str) -> None:
     execute(server, "DROP TABLE IF EXISTS sums", "CREATE TABLE sums (id int PRIMARY KEY, n int)")
     execute(server, "INSERT INTO sums SELECT i, 0 FROM generate_series(1, 3) i")
     options = ("-c", "6", "-t", "15", "--max-tries=1000", "--auto-pipeline")
-    done, events = drive_events(server, tmp_path, "-n", "-f", script(CONFLICTS[sqlstate]), "-M", protocol, *options)
+    done, events = drive_events(server, tmp_path, "-n", script(tmp_path, CONFLICTS[sqlstate]), "-M", protocol, *options)
     assert done.returncode == 0, done.stderr
     end = events[-1]
     assert end["retries"] > 0

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -29,7 +28,7 @@ from tests.aws.postgres_hosts import PostgresHosts
 from tests.aws.simulator import REGION, Fault
 from tests.forked import PGDYNO
 from tests.postgres.aws_account import LOGIN, RealAccount, real_account
-from tests.postgres.tls_server import TlsServer
+from tests.postgres.tls_server import TlsServer, running_tls_server
 from tests.present import present
 from tests.scratch import scratch_folder
 from tests.ssh.sshd import FAKETIME
@@ -41,14 +40,10 @@ Amazon = RealAccount[PostgresHosts]
 
 
 @pytest.fixture(scope="module")
-def behind(installed: Installation) -> Iterator[TlsServer]:
+def behind(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
     """The PostgreSQL that all simulated servers are."""
-
-    folder = scratch_folder()
-    server = TlsServer(installed, folder)
-    yield server
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    with running_tls_server(installed, tmp_path_factory.mktemp("tls")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -22,11 +22,9 @@ from pgdyno.targets import Home
 from tests.postgres.runs import engines, fast_plan, pgdyno, postmasters, the_run
 from tests.present import present
 
-PLAN = fast_plan(
-    'scripts = ["select-only"]\nscale = 1',
-    "clients = {clients}\nrate = 200",
-    'duration = "200ms"\nrepeats = {repeats}\norder = "as-listed"',
-)
+TRIAL = 'duration = "200ms"\nrepeats = {repeats}\norder = "as-listed"'
+PLAN = fast_plan('scripts = ["one.sql"]\ndataset = "none"', "clients = {clients}\nrate = 200", TRIAL)
+LOADING = fast_plan('scripts = ["select-only"]\nscale = 1', "clients = {clients}\nrate = 200", TRIAL)
 TPCH = fast_plan(
     'name = "tpch"\nscale_factor = 0.01', "clients = {clients}", 'repeats = {repeats}\norder = "as-listed"'
 )
@@ -53,6 +51,7 @@ Runner = Callable[..., tuple[Finished, Seen]]
 @pytest.fixture
 def run(warm_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     monkeypatch.setenv("PGDYNO_HOME", str(warm_home.path))
+    (tmp_path / "one.sql").write_text("SELECT 1;\n")
 
     def within(
         seconds: float, clock: Callable[[], float], clients: str = "[1, 2, 4]", repeats: int = 2, text: str = PLAN
@@ -133,7 +132,7 @@ def test_a_load_that_is_too_slow_for_the_budget_ends_the_run_and_the_next_one_kn
         check_load(left, rows, per_s / 1e6, left_s)
 
     monkeypatch.setattr(BudgetLeft, "check_load", slow)
-    finished, view = run(60, lambda: passed["s"])
+    finished, view = run(60, lambda: passed["s"], text=LOADING)
     assert present(finished.stopped).startswith("loading would take about ")
     assert finished.records == []
     assert RunFolder.open(finished.folder.path).manifest.outcome is Outcome.INTERRUPTED

@@ -1,5 +1,9 @@
-"""`pgdyno capture` as a user runs it: over SSH, from files, with a password, and ended in every way."""
+"""`pgdyno capture` as a user runs it: over SSH, from files, with a password, and ended in every way.
 
+A load from a capture runs on copies of its server, however these are reached, and not where it was captured.
+"""
+
+import json
 import os
 import pty
 import shutil
@@ -7,21 +11,22 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from pgdyno.errors import ExitCode
+from pgdyno.records.capture import Capture
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
 from tests.forked import PGDYNO
 from tests.json_schema import validated
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
-from tests.postgres.runs import environment, pgdyno
+from tests.postgres.runs import environment, pgdyno, the_run
+from tests.processes import processes_with
 from tests.run_program import run_program
 from tests.ssh.sshd import running_sshd
 from tests.waiting import PATIENCE_S, wait_until
@@ -35,24 +40,13 @@ PASSWORD = "it's a secret of 1"
 @pytest.fixture(scope="module")
 def server(installed: Installation) -> Iterator[OwnServer]:
     with running_server(installed, CONFIGURATION, "shop") as server:
-        with application(server) as connection:
-            connection.execute("CREATE EXTENSION pg_stat_statements")
+        server.execute("CREATE EXTENSION pg_stat_statements", dbname="shop")
         yield server
-
-
-def dsn(server: OwnServer) -> str:
-    return f"host={server.folder} port={server.port} user=postgres dbname=shop"
-
-
-def application(server: OwnServer) -> psycopg.Connection[tuple[Any, ...]]:
-    return psycopg.connect(dsn(server), autocommit=True, application_name="shop")
 
 
 def work(server: OwnServer) -> None:
     server.value("SELECT 'elsewhere'")
-    with application(server) as connection:
-        for number in range(STATEMENTS):
-            connection.execute(f"SELECT {number}".encode())
+    server.execute(*(f"SELECT {number}" for number in range(STATEMENTS)), dbname="shop")
 
 
 @dataclass
@@ -109,7 +103,7 @@ def capturing(
 @pytest.mark.long_cases("2")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_captures_stay(server: OwnServer, home: Home, tmp_path: Path, number: int) -> None:
-    with capturing(home, tmp_path, dsn(server)) as capture:
+    with capturing(home, tmp_path, server.dsn("shop")) as capture:
         capture.record_work(server)
         capture.stop(number)
     out, err = capture.output.read_text(), capture.errors.read_text()
@@ -122,7 +116,7 @@ def test_interrupted_captures_stay(server: OwnServer, home: Home, tmp_path: Path
 
 
 def test_an_interrupted_capture_of_statistics_keeps_what_it_has(server: OwnServer, home: Home, tmp_path: Path) -> None:
-    with capturing(home, tmp_path, dsn(server), "--statements", "--json") as capture:
+    with capturing(home, tmp_path, server.dsn("shop"), "--statements", "--json") as capture:
         work(server)
         capture.stop(signal.SIGTERM)
     printed = capture.printed()
@@ -136,9 +130,8 @@ def test_an_interrupted_capture_of_statistics_keeps_what_it_has(server: OwnServe
 def test_a_capture_of_a_lost_server(installed: Installation, home: Home, tmp_path: Path, source: str) -> None:
     words = ("--statements", "--for", "1m") if source == "statements" else ()
     with running_server(installed, CONFIGURATION, "shop") as server:
-        with application(server) as connection:
-            connection.execute("CREATE EXTENSION pg_stat_statements")
-        with capturing(home, tmp_path, dsn(server), "--json", *words) as capture:
+        server.execute("CREATE EXTENSION pg_stat_statements", dbname="shop")
+        with capturing(home, tmp_path, server.dsn("shop"), "--json", *words) as capture:
             if words:
                 work(server)
                 # the statistics are read every 10 s
@@ -174,8 +167,8 @@ def test_a_full_disk_leaves_no_capture(
 ) -> None:
     folder, before = small_disk
     into = str(folder / "shop")
-    with capturing(home, tmp_path, dsn(server), into=into, before=before) as recording:
-        with application(server) as connection:
+    with capturing(home, tmp_path, server.dsn("shop"), into=into, before=before) as recording:
+        with server.connect("shop") as connection:
             connection.execute("SELECT length(%s)", ["x" * 1_000_000])
         assert recording.process.wait(PATIENCE_S) == ExitCode.STORE, recording.errors.read_text()
     words = [*before, str(PGDYNO), "capture", "--log", logs(server), "--database", "shop", "--into", into]
@@ -201,7 +194,7 @@ def test_a_log_is_read_over_ssh(server: OwnServer, home: Home, tmp_path: Path) -
         for name in ("config", "known_hosts"):
             shutil.copy(sshd.folder / name, tmp_path / ".ssh")
         place, here = f"{sshd.address}:{sshd.port}", {"HOME": str(tmp_path)}
-        with capturing(home, tmp_path, dsn(server), "--ssh", place, "--json", env=here) as capture:
+        with capturing(home, tmp_path, server.dsn("shop"), "--ssh", place, "--json", env=here) as capture:
             capture.record_work(server)
             capture.stop()
         recorded = capture.printed()
@@ -218,7 +211,7 @@ def test_a_log_is_read_over_ssh(server: OwnServer, home: Home, tmp_path: Path) -
 
 
 def test_a_server_is_recorded_from_files_that_the_user_names(server: OwnServer, home: Home, tmp_path: Path) -> None:
-    with capturing(home, tmp_path, dsn(server), "--log", logs(server), "--for", "1h", "--json") as capture:
+    with capturing(home, tmp_path, server.dsn("shop"), "--log", logs(server), "--for", "1h", "--json") as capture:
         capture.record_work(server)
         capture.stop()
     printed = capture.printed()
@@ -230,7 +223,7 @@ def test_a_server_is_recorded_from_files_that_the_user_names(server: OwnServer, 
 
 def test_captures_of_nothing_are_errors(server: OwnServer, home: Home, tmp_path: Path) -> None:
     for where, said in (
-        ((dsn(server), "--for", "1s"), "capture while the application runs"),
+        ((server.dsn("shop"), "--for", "1s"), "capture while the application runs"),
         (("--log", "nosuch.csv"), "no file matches nosuch.csv"),
     ):
         done = pgdyno(home, tmp_path, "capture", *where, "--json", "--into", "none")
@@ -242,23 +235,13 @@ def test_captures_of_nothing_are_errors(server: OwnServer, home: Home, tmp_path:
 # ---- passwords ----
 
 
-def process_list() -> bytes:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has ended
-            found.append(path.read_bytes())
-    return b"\n".join(found)
-
-
 def test_a_password_that_is_asked_for_is_shown_nowhere(server: OwnServer, home: Home, tmp_path: Path) -> None:
     hba = server.data / "pg_hba.conf"
     hba.write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{hba.read_text()}")
-    with server.connect() as connection:
-        quoted = PASSWORD.replace("'", "''")
-        connection.execute(f"CREATE ROLE guarded LOGIN SUPERUSER PASSWORD '{quoted}'".encode())
-        connection.execute("SELECT pg_reload_conf()")
+    quoted = PASSWORD.replace("'", "''")
+    server.execute(f"CREATE ROLE guarded LOGIN SUPERUSER PASSWORD '{quoted}'", "SELECT pg_reload_conf()")
     wait_until(lambda: not server.admits("guarded", ""))
-    address = f"host=127.0.0.1 port={server.port} user=guarded dbname=shop"
+    address = server.dsn("shop", "guarded", "127.0.0.1")
     ours, theirs = pty.openpty()
 
     def type_password() -> None:
@@ -270,8 +253,8 @@ def test_a_password_that_is_asked_for_is_shown_nowhere(server: OwnServer, home: 
     threading.Thread(target=type_password, daemon=True).start()
     with capturing(home, tmp_path, address, "--values", "kept", before=["setsid", "--ctty"], stdin=theirs) as capture:
         capture.record_work(server)
-        assert b"pgdyno" in process_list()
-        assert PASSWORD.encode() not in process_list()
+        assert processes_with(b"pgdyno")
+        assert processes_with(PASSWORD.encode()) == []
         capture.stop()
         assert os.read(ours, 4096) == b"\r\n"
     os.close(ours)
@@ -280,3 +263,68 @@ def test_a_password_that_is_asked_for_is_shown_nowhere(server: OwnServer, home: 
     assert {path.name for path in capture.folder.iterdir()} == FILES
     for path in (capture.output, capture.errors, *capture.folder.iterdir()):
         assert PASSWORD.encode() not in path.read_bytes()
+
+
+# ---- where the load may run ----
+
+
+def test_a_load_runs_on_a_copy_and_where_it_was_captured_if_allowed(
+    server: OwnServer, warm_home: Home, tmp_path: Path
+) -> None:
+    rows = 20
+
+    def carts(at: OwnServer) -> int:
+        with at.connect("shop") as connection:
+            return len(connection.execute("SELECT FROM cart").fetchall())
+
+    def run(plan: str, dsn: str, code: ExitCode, allow: str = "false") -> str:
+        settings = (f"target.copy.dsn={dsn}", "probe.enabled=false", f"workload.allow_captured={allow}")
+        options = [word for each in settings for word in ("--set", each)]
+        done = pgdyno(warm_home, tmp_path, "run", plan, "--quiet", *options, code=code)
+        return done.stderr
+
+    server.execute("CREATE TABLE cart (id int)", dbname="shop")
+    with capturing(warm_home, tmp_path, server.dsn("shop"), "--for", "3s", "--values", "kept", into="load") as capture:
+        server.execute(*(f"INSERT INTO cart VALUES ({number})" for number in range(rows)), dbname="shop")
+        assert capture.process.wait(PATIENCE_S) == ExitCode.OK, capture.errors.read_text()
+    pgdyno(warm_home, tmp_path, "synthesise", "load", "--into", "model", code=ExitCode.OK)
+    # a restart changes all that a server says of itself, but for its system identifier and its place
+    for dsn in (server.dsn("shop"), server.dsn("shop", host="localhost")):
+        for plan in ("load/plan.toml", "model/plan.toml"):
+            said = run(plan, dsn, ExitCode.TARGET)
+            assert "target copy: the database shop of this server was captured" in said
+            assert "--set workload.allow_captured=true" in said
+            assert not (tmp_path / "pgdyno-runs").exists()
+        server.restart()
+    assert carts(server) == rows
+
+    server.stop()
+    copy = server.copy(server.folder.with_name("copy"))
+    server.start()
+    copy.start()
+    try:
+        run("load/plan.toml", copy.dsn("shop"), ExitCode.OK)
+        assert (carts(copy), carts(server)) == (2 * rows, rows)
+    finally:
+        copy.stop()
+
+    shutil.rmtree(tmp_path / "pgdyno-runs")
+    run("load/plan.toml", server.dsn("shop"), ExitCode.OK, allow="true")
+    assert carts(server) == 2 * rows
+    # a run is resumed with what its plan allowed, and not without
+    run_folder = the_run(tmp_path)
+    manifest = json.loads((run_folder.path / "manifest.json").read_text())
+    assert manifest["plan"]["workload"].pop("allow_captured") is True
+    manifest["ended_at"] = manifest["outcome"] = None
+    (run_folder.path / "manifest.json").write_text(json.dumps(manifest))
+    shutil.rmtree(next((run_folder.path / "trials").iterdir()))
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", run_folder.path.name, code=ExitCode.TARGET)
+    assert "this server was captured" in done.stderr
+
+
+def test_log_files_do_not_name_their_server(server: OwnServer, home: Home, tmp_path: Path) -> None:
+    server.execute("SELECT 1", dbname="shop")
+    words = ("--log", logs(server), "--database", "shop", "--into", "files")
+    done = pgdyno(home, tmp_path, "capture", *words, code=ExitCode.OK)
+    assert "note: log files do not name their server" in done.stdout
+    assert Capture.model_validate_json((tmp_path / "files" / "capture.json").read_text()).server is None

@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -100,16 +101,6 @@ VALUES: dict[str, object] = {
 """By type; psycopg sends each as text with `%t`, and in binary with `%b`."""
 
 
-def work_as_sessions(server: OwnServer) -> list[Session]:
-    sessions = [Session(number) for number in range(SESSIONS)]
-    threads = [threading.Thread(target=_work, args=(server, each)) for each in sessions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sessions
-
-
 def wait_for_a_lock(server: OwnServer) -> None:
     with server.connect() as one, server.connect() as other:
         one.execute("INSERT INTO t VALUES (1, 'x')")
@@ -135,8 +126,7 @@ def send_values(server: OwnServer) -> None:
 @pytest.mark.parametrize("way", [DURATIONS, STATEMENTS], ids=["durations", "statements"])
 def test_what_a_server_logs_is_captured(installed: Installation, tmp_path: Path, way: str) -> None:
     with running_server(installed, LOGGING) as server:
-        with server.connect() as connection:
-            connection.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
+        server.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
         # the log of the load alone: the file is new after the restart
         server.stop()
         shutil.rmtree(server.data / "log")
@@ -144,7 +134,9 @@ def test_what_a_server_logs_is_captured(installed: Installation, tmp_path: Path,
         server.start()
         wait_for_a_lock(server)
         send_values(server)
-        sessions = work_as_sessions(server)
+        sessions = [Session(number) for number in range(SESSIONS)]
+        with ThreadPoolExecutor(SESSIONS) as pool:
+            list(pool.map(lambda each: _work(server, each), sessions))
         server.stop()
         for name in FILES:
             shutil.copy(server.data / "log" / name, tmp_path / name)

@@ -44,13 +44,8 @@ INSERT INTO item (name, price) VALUES ('bread', 2.5), ('milk', 1.25)
 @pytest.fixture(scope="module")
 def server(installed: Installation) -> Iterator[OwnServer]:
     with running_server(installed, "", "shop") as server:
-        with psycopg.connect(dsn(server), autocommit=True) as connection:
-            connection.execute(SCHEMA.encode())
+        server.execute(SCHEMA, dbname="shop")
         yield server
-
-
-def dsn(server: OwnServer) -> str:
-    return f"host={server.folder} port={server.port} user=postgres dbname=shop"
 
 
 @contextmanager
@@ -76,7 +71,7 @@ def rows(capture: Capturing, columns: str, where: str = "kind IN ('simple', 'ext
 
 
 def test_a_session_of_a_driver_is_recorded_with_its_answers(server: OwnServer, home: Home, tmp_path: Path) -> None:
-    with proxied(home, tmp_path, dsn(server), "--values", "kept") as (capture, proxy):
+    with proxied(home, tmp_path, server.dsn("shop"), "--values", "kept") as (capture, proxy):
         with psycopg.connect(proxy, autocommit=True) as connection:
             insert = "INSERT INTO item (name, price, at) VALUES (%s, %b, %b) RETURNING id, name, at IS NULL AS none"
             connection.execute(insert, ["tea", 3, None], prepare=True)
@@ -103,7 +98,7 @@ def test_a_session_of_a_driver_is_recorded_with_its_answers(server: OwnServer, h
 
 
 def test_anonymised_answers_equal_their_parameters(server: OwnServer, home: Home, tmp_path: Path) -> None:
-    with proxied(home, tmp_path, dsn(server)) as (capture, proxy):
+    with proxied(home, tmp_path, server.dsn("shop")) as (capture, proxy):
         with psycopg.connect(proxy, autocommit=True) as connection:
             connection.execute("INSERT INTO item (name) VALUES ('a secret')")
             name = present(connection.execute("SELECT name FROM item WHERE name = %s", ["a secret"]).fetchone())
@@ -121,10 +116,9 @@ def test_anonymised_answers_equal_their_parameters(server: OwnServer, home: Home
 
 
 def test_what_is_not_asked_for_is_left_out_and_counted(server: OwnServer, home: Home, tmp_path: Path) -> None:
-    with server.connect() as connection:
-        connection.execute("CREATE ROLE clerk LOGIN")
+    server.execute("CREATE ROLE clerk LOGIN")
     words = ("--application", "till", "--user", "postgres", "--reads")
-    with proxied(home, tmp_path, dsn(server), *words) as (capture, proxy):
+    with proxied(home, tmp_path, server.dsn("shop"), *words) as (capture, proxy):
         for sql, who in (
             ("SELECT 1", "application_name=till"),
             ("UPDATE item SET price = 2", "application_name=till"),
@@ -208,7 +202,7 @@ def test_tls_and_scram_on_both_sides(installed: Installation, tmp_path: Path) ->
 @pytest.mark.parametrize("place", ["alone", "before PgBouncer", "behind PgBouncer"])
 def test_programs_work_through_it(server: OwnServer, scratch: Path, place: str) -> None:
     record = scratch / "records"
-    words = [str(PGDRIVE), "-i", "-q", "-s", "1", dsn(server)]
+    words = [str(PGDRIVE), "-i", "-q", "-s", "1", server.dsn("shop")]
     assert run_program(words).returncode == 0
     # Debian's pgbench and psql, and pgdrive itself
     loads = [["pgbench", "-n", "-c", "4", "-t", "25", "-M", mode] for mode in ("simple", "extended", "prepared")]
@@ -337,7 +331,7 @@ def test_bad_addresses_are_errors_with_a_remedy(server: OwnServer, home: Home, t
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
         for address, words in ((f"127.0.0.1:{port}", "in use"), ("nowhere", "such as 127.0.0.1:6543")):
-            done = pgdyno(home, tmp_path, "capture", dsn(server), "--proxy", address, "--into", "shop")
+            done = pgdyno(home, tmp_path, "capture", server.dsn("shop"), "--proxy", address, "--into", "shop")
             assert done.returncode == ExitCode.USAGE
             assert words in done.stderr
             assert not (tmp_path / "shop").exists()
@@ -348,7 +342,7 @@ def test_bad_addresses_are_errors_with_a_remedy(server: OwnServer, home: Home, t
 
 
 def test_the_limit_ends_the_recording_and_not_the_sessions(server: OwnServer, home: Home, tmp_path: Path) -> None:
-    with proxied(home, tmp_path, dsn(server), "--max-size", "1kB", "--for", "3m") as (capture, proxy):
+    with proxied(home, tmp_path, server.dsn("shop"), "--max-size", "1kB", "--for", "3m") as (capture, proxy):
         with psycopg.connect(proxy, autocommit=True) as connection:
             for number in range(20):
                 connection.execute(f"SELECT {number}".encode())

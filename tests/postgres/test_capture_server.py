@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from pgdyno.capture.server.log_copy import LogCopy
@@ -34,16 +33,8 @@ def logging_server(installed: Installation) -> Iterator[OwnServer]:
         yield server
 
 
-def dsn(server: OwnServer, user: str = "postgres") -> str:
-    return f"host={server.folder} port={server.port} user={user} dbname=shop"
-
-
 def reached(server: OwnServer, user: str = "postgres") -> CapturedServer:
-    return reach_server(dsn(server, user), None)
-
-
-def application(server: OwnServer, user: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
-    return psycopg.connect(dsn(server, user), autocommit=True, application_name="shop")
+    return reach_server(server.dsn("shop", user), None)
 
 
 def checked(server: OwnServer, user: str = "postgres") -> ServerLog:
@@ -75,8 +66,7 @@ def apply(server: OwnServer, lines: list[str]) -> None:
             server.restart("fast")
         elif not line.startswith("-- until it is revoked"):
             assert not line.startswith("--"), line
-            with psycopg.connect(dsn(server), autocommit=True) as connection:
-                connection.execute(line.encode())
+            server.execute(line, dbname="shop")
 
 
 def settings(server: OwnServer) -> dict[str, str]:
@@ -89,15 +79,11 @@ def settings(server: OwnServer) -> dict[str, str]:
 def other_settings(server: OwnServer, changes: dict[str, str]) -> Iterator[None]:
     """A reload reaches a new session a moment later."""
     good = settings(server)
-    with server.connect() as connection:
-        for name, value in changes.items():
-            connection.execute(f"ALTER SYSTEM SET {name} = '{value}'".encode())
-        connection.execute("SELECT pg_reload_conf()")
+    sets = [f"ALTER SYSTEM SET {name} = '{value}'" for name, value in changes.items()]
+    server.execute(*sets, "SELECT pg_reload_conf()")
     wait_until(lambda: settings(server) != good)
     yield
-    with server.connect() as connection:
-        connection.execute("ALTER SYSTEM RESET ALL")
-        connection.execute("SELECT pg_reload_conf()")
+    server.execute("ALTER SYSTEM RESET ALL", "SELECT pg_reload_conf()")
     wait_until(lambda: settings(server) == good)
 
 
@@ -171,12 +157,11 @@ def test_every_way_to_log_all_statements_will_do(logging_server: OwnServer, ways
 
 
 def test_a_role_with_settings_of_its_own_is_named(logging_server: OwnServer) -> None:
-    with logging_server.connect() as connection:
-        connection.execute("CREATE ROLE quiet LOGIN; ALTER ROLE quiet SET log_min_duration_statement = -1")
-        # as administrators do, to keep their own statements out of the log
-        connection.execute("ALTER ROLE postgres SET log_min_duration_statement = -1")
-        notes = [str(note) for note in checked(logging_server).notes]
-        connection.execute("ALTER ROLE postgres RESET ALL; DROP ROLE quiet")
+    logging_server.execute("CREATE ROLE quiet LOGIN; ALTER ROLE quiet SET log_min_duration_statement = -1")
+    # as administrators do, to keep their own statements out of the log
+    logging_server.execute("ALTER ROLE postgres SET log_min_duration_statement = -1")
+    notes = [str(note) for note in checked(logging_server).notes]
+    logging_server.execute("ALTER ROLE postgres RESET ALL; DROP ROLE quiet")
     assert any(note.startswith("quiet has a value of its own for log_min_duration_statement") for note in notes), notes
 
 
@@ -186,8 +171,7 @@ def test_a_role_with_settings_of_its_own_is_named(logging_server: OwnServer) -> 
 def test_a_role_without_rights_gets_what_grants_them(home: Home, tmp_path: Path, version: str) -> None:
     installation = find_embedded(EmbeddedTarget(kind="embedded", version=version), home, SilentProgress())
     with running_server(installation, LOGS_STATEMENTS, "shop") as server:
-        with server.connect() as connection:
-            connection.execute('CREATE ROLE "the reader" LOGIN')
+        server.execute('CREATE ROLE "the reader" LOGIN')
         message, to_set, to_restore = refusal(lambda: checked(server, "'the reader'"))
         assert 'the role "the reader" may not read files through SQL' in message
         assert ("(pg_current_logfile)" in message) == (version == "15")
@@ -197,8 +181,7 @@ def test_a_role_without_rights_gets_what_grants_them(home: Home, tmp_path: Path,
         apply(server, to_set)
         with copying(server, tmp_path, user="'the reader'") as copied:
             copied.begin()
-            with application(server) as connection:
-                connection.execute("SELECT 'readable'")
+            server.execute("SELECT 'readable'", dbname="shop")
             wait_until(lambda: copied.step(last=False) and b"readable" in text(copied))
         apply(server, to_restore)
         assert refusal(lambda: checked(server, "'the reader'"))[0] == message
@@ -232,7 +215,7 @@ def log_of(server: OwnServer) -> Path:
 
 
 def test_the_log_read_through_sql_is_the_file(logging_server: OwnServer, tmp_path: Path) -> None:
-    with application(logging_server) as connection, copying(logging_server, tmp_path) as copied:
+    with logging_server.connect("shop") as connection, copying(logging_server, tmp_path) as copied:
         connection.execute("SELECT 'before'")
         wait_until(lambda: b"'before'" in log_of(logging_server).read_bytes())
         copied.begin()
@@ -252,7 +235,7 @@ def test_the_log_read_through_sql_is_the_file(logging_server: OwnServer, tmp_pat
 
 
 def test_a_rotation_loses_nothing(logging_server: OwnServer, tmp_path: Path) -> None:
-    with application(logging_server) as connection, copying(logging_server, tmp_path) as copied:
+    with logging_server.connect("shop") as connection, copying(logging_server, tmp_path) as copied:
         copied.begin()
         for number in range(3):
             connection.execute(f"SELECT 'statement {number}'".encode())
@@ -300,7 +283,7 @@ def test_a_file_that_is_truncated_renamed_or_replaced(
 
 
 def test_the_limit_ends_a_capture(logging_server: OwnServer, tmp_path: Path) -> None:
-    with application(logging_server) as connection, copying(logging_server, tmp_path, most=1000) as copied:
+    with logging_server.connect("shop") as connection, copying(logging_server, tmp_path, most=1000) as copied:
         recording = Recording(copied, None, 3600)
         recording.start()
         connection.execute("SELECT %s", ["x" * 2000])
@@ -314,14 +297,12 @@ def test_a_server_that_is_killed_loses_nothing(installed: Installation, tmp_path
         samples = WaitSamples(reached(server))
         recording = Recording(copied, samples, 3600)
         recording.start()
-        with application(server) as connection:
-            connection.execute("SELECT 'before the crash'")
+        server.execute("SELECT 'before the crash'", dbname="shop")
         server.stop("immediate")
         wait_until(lambda: recording.lost is not None)
         assert "no connection to the server" in recording._progress()
         server.start()
-        with application(server) as connection:
-            connection.execute("SELECT 'after the crash'")
+        server.execute("SELECT 'after the crash'", dbname="shop")
         wait_until(lambda: b"after the crash" in text(copied))
         wait_until(lambda: samples.now != "")
         recording.stop()
@@ -332,8 +313,7 @@ def test_a_server_that_is_killed_loses_nothing(installed: Installation, tmp_path
         with copying(server, tmp_path / "last") as copied_last:
             recording = Recording(copied_last, None, 3600)
             recording.start()
-            with application(server) as connection:
-                connection.execute("SELECT 'the last one'")
+            server.execute("SELECT 'the last one'", dbname="shop")
             wait_until(lambda: b"the last one" in text(copied_last))
             server.stop("immediate")
             wait_until(lambda: recording.lost is not None)
@@ -347,8 +327,8 @@ def test_a_server_that_is_killed_loses_nothing(installed: Installation, tmp_path
 
 def test_sessions_are_sampled_by_wait_and_pgdynos_own_are_not(logging_server: OwnServer) -> None:
     samples = WaitSamples(reached(logging_server))
-    probe = psycopg.connect(dsn(logging_server), application_name="pgprobe")
-    with probe, application(logging_server) as holder, application(logging_server) as waiter:
+    probe = logging_server.connect("shop", application="pgprobe")
+    with probe, logging_server.connect("shop") as holder, logging_server.connect("shop") as waiter:
         holder.execute("SELECT pg_advisory_lock(1)")
         thread = threading.Thread(target=lambda: waiter.execute("SELECT pg_advisory_lock(1)"))
         thread.start()
@@ -364,13 +344,14 @@ def test_sessions_are_sampled_by_wait_and_pgdynos_own_are_not(logging_server: Ow
 
 
 def test_a_role_that_sees_no_other_sessions_samples_none(logging_server: OwnServer) -> None:
-    with logging_server.connect() as connection:
-        connection.execute("CREATE ROLE blind LOGIN")
-        samples = WaitSamples(reached(logging_server, "blind"))
+    logging_server.execute("CREATE ROLE blind LOGIN")
+    samples = WaitSamples(reached(logging_server, "blind"))
+    # in its sight, there is no session of others
+    with logging_server.connect():
         samples.sample()
-        assert (samples.may_see, samples.waits(), samples.now) == (False, [], "")
-        samples.close()
-        connection.execute("DROP ROLE blind")
+    assert (samples.may_see, samples.waits(), samples.now) == (False, [], "")
+    samples.close()
+    logging_server.execute("DROP ROLE blind")
 
 
 # ---- statistics ----
@@ -397,9 +378,7 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
     message, to_set, to_restore = refusal(begin_statistics)
     assert message == "the server does not load pg_stat_statements"
     apply(server, to_set)
-    with psycopg.connect(dsn(server), autocommit=True) as connection:
-        connection.execute("CREATE ROLE reader LOGIN")
-        connection.execute("DROP EXTENSION pg_stat_statements")
+    server.execute("CREATE ROLE reader LOGIN", "DROP EXTENSION pg_stat_statements", dbname="shop")
     for expected in ("does not have the extension", "the role reader may not see the statements of others"):
         message, to_grant, _ = refusal(lambda: begin_statistics("reader"))
         assert expected in message
@@ -407,7 +386,7 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
 
     statistics = begin_statistics("reader")
     samples = WaitSamples(reached(server, "reader"))
-    with application(server) as connection:
+    with server.connect("shop") as connection:
         connection.execute("CREATE TABLE item (id int, name text)")
         connection.execute("SELECT count(*) FROM item WHERE id = 0")
         statistics.begin()
@@ -415,12 +394,8 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
             connection.execute(f"INSERT INTO item VALUES ({number}, 'a')".encode())
         for number in range(5):
             connection.execute(f"SELECT count(*) FROM item WHERE id = {number}".encode())
-        for own in (
-            "PREPARE pgprobe_1 AS SELECT 1",
-            "EXECUTE pgprobe_1",
-            "SELECT /* pgprobe */ 2",
-            "select /* pgdyno */ 3",
-        ):
+        connection.execute("PREPARE pgprobe_1 AS SELECT 1")
+        for own in ("EXECUTE pgprobe_1", "SELECT /* pgprobe */ 2", "select /* pgdyno */ 3"):
             connection.execute(own.encode())
         connection.execute("/* user='a secret' */ SELECT id FROM item -- a secret")
         connection.execute("SET application_name = 'a secret'")
@@ -452,16 +427,13 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
     samples.close()
 
     # a reset loses what was not read; the rest stays
-    with application(server) as connection:
-        connection.execute("SELECT pg_stat_statements_reset()")
-        connection.execute("SELECT id FROM item")
+    server.execute("SELECT pg_stat_statements_reset()", "SELECT id FROM item", dbname="shop")
     statistics.step(last=True)
     found = counted_by(statistics)
     assert found["INSERT INTO item VALUES ($1, $2)"] == (7, 7)
     assert found["SELECT id FROM item"] == (2, 14)
     assert next(each.count for each in statistics.classes()[1] if each.reason == "statistics-dropped") >= 2
     statistics.close()
-    with psycopg.connect(dsn(server), autocommit=True) as connection:
-        connection.execute("DROP ROLE reader")
+    server.execute("DROP ROLE reader", dbname="shop")
     apply(server, to_restore)
     assert "does not load" in refusal(begin_statistics)[0]

@@ -16,7 +16,8 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.targets import Home, Server
 from tests.forked import PGDYNO, run_pgdyno
-from tests.postgres.runs import environment, the_run
+from tests.postgres.runs import environment, fast_plan, the_run
+from tests.postgres.servers import execute
 from tests.postgres.test_generators import sessions, wait_for_no_sessions
 from tests.present import present
 from tests.processes import find_processes
@@ -24,22 +25,6 @@ from tests.signals import send_signal
 from tests.ssh.sshd import Sshd, keygen, running_sshd
 from tests.waiting import wait_until
 
-PLAN = """\
-name = "wide"
-[target.db]
-kind = "dsn"
-dsn = "{dsn}"
-password_env = "THEIR_PASSWORD"
-database = "wide"
-[probe]
-enabled = false
-[workload]
-scripts = ["one.sql"]
-[sweep]
-clients = 5
-[trial]
-{length}
-"""
 RUN = ("run", "plan.toml", "--no-preflight", "--generators")
 
 
@@ -90,15 +75,15 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 @pytest.fixture
 def tcp_server(server: Server) -> Iterator[Server]:
     yield server
-    with server.connect() as connection:
-        connection.execute("DROP DATABASE IF EXISTS wide WITH (FORCE)")
+    execute(server, "DROP DATABASE IF EXISTS wide WITH (FORCE)")
 
 
 def write_plan(folder: Path, server: Server, length: str) -> None:
-    address = server.environment()
-    keys = (("host", "HOST"), ("port", "PORT"), ("user", "USER"), ("dbname", "DATABASE"))
-    dsn = " ".join(f"{name}={address[f'PG{variable}']}" for name, variable in keys)
-    (folder / "plan.toml").write_text(PLAN.format(dsn=dsn, length=length))
+    dsn = f"host={server.host} port={server.port} user={server.user} dbname={server.dbname}"
+    target = f'kind = "dsn"\ndsn = "{dsn}"\npassword_env = "THEIR_PASSWORD"\ndatabase = "wide"'
+    workload = 'scripts = ["one.sql"]\ndataset = "none"'
+    plan = fast_plan(workload, "clients = 5", f"{length}\n[probe]\nenabled = false", ["db"], target)
+    (folder / "plan.toml").write_text(plan)
     (folder / "one.sql").write_text("SELECT :client_id;\n\\sleep 1 ms\n")
 
 
@@ -133,7 +118,7 @@ def test_engines_here_and_on_hosts_are_one(tcp_server: Server, hosts: Hosts, war
     wait_until(lambda: hosts.files() == {"pgdrive"})
 
 
-@pytest.mark.long_cases("15-")
+@pytest.mark.long_cases("15-", "2-")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
 )

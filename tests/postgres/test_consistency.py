@@ -1,6 +1,5 @@
 """TPC-B's balances after a trial: consistent ones pass, and inconsistent ones are reported."""
 
-import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -8,29 +7,23 @@ import pytest
 from pgdyno.prepare import Dataset
 from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server
-from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.postgres.servers import execute, opened, preparer
+from tests.postgres.servers import embedded, execute, opened, preparer
 from tests.present import present
+from tests.run_program import run_program
 
 SMALL = Dataset("pgbench", 1)
 
 
 @pytest.fixture(scope="module")
 def loaded(home: Home) -> Iterator[Server]:
-    settings = {"fsync": "off", "shared_buffers": "64MB"}
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
-    with opened(home, spec, "books") as server:
+    with opened(home, embedded(), "balances") as server:
         yield server
 
 
 def run(server: Server, *scripts: str) -> None:
     options = [option for script in scripts for option in ("-b", script)]
-    subprocess.run(
-        [find_engine().path, "--no-vacuum", "--client=2", "--transactions=50", *options],
-        env=server.environment(),
-        capture_output=True,
-        check=True,
-    )
+    command = [str(find_engine().path), "--no-vacuum", "--client=2", "--transactions=50", *options]
+    run_program(command, env=server.environment(), check=True)
 
 
 MIXES = ["tpcb-like", "simple-update", "select-only", "tpcb-like simple-update select-only"]

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, LiteralString
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from pgdyno.targets import Server
 from tests.load_recount import Load, run_load, start_load
+from tests.postgres.servers import execute, rows
 from tests.postgres.test_pgdrive import environment
 from tests.waiting import wait_until
 
@@ -32,52 +32,38 @@ class Ledger:
         # deadlocks are found at once, not after a second
         return {**environment(self.server), "PGDATABASE": DATABASE, "PGOPTIONS": "-c deadlock_timeout=2ms"}
 
-    def query(self, text: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
-        with self.server.connect(DATABASE) as connection:
-            return connection.execute(text, [DATABASE, *parameters]).fetchall()
+    def sessions(self, condition: str, what: str = "") -> int:
+        """Returns how many sessions of loads fulfil a condition, and does `what` to them."""
+        others = f"FROM pg_stat_activity WHERE datname = '{DATABASE}' AND pid <> pg_backend_pid()"
+        return len(rows(self.server, f"SELECT {what} {others} AND {condition}", DATABASE))
 
     def rows(self) -> dict[int, int]:
         """Committed transactions by script, once all sessions of loads have ended."""
-        others = "SELECT FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
-        wait_until(lambda: not self.query(f"{others} AND backend_type = 'client backend'"))
-        with self.server.connect(DATABASE) as connection:
-            return dict(connection.execute("SELECT script, count(*) FROM ledger GROUP BY script").fetchall())
+        wait_until(lambda: self.sessions("backend_type = 'client backend'") == 0)
+        return dict(rows(self.server, "SELECT script, count(*) FROM ledger GROUP BY script", DATABASE))
 
-    def waiting(self) -> int:
-        return len(self.query("SELECT FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"))
-
-    def terminate(self, count: int) -> int:
-        ended = self.query(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
-            " AND application_name = 'pgdrive' ORDER BY pid LIMIT %s",
-            count,
-        )
-        return len(ended)
+    def clear(self) -> None:
+        execute(self.server, "TRUNCATE ledger", dbname=DATABASE)
 
 
 @pytest.fixture(scope="module")
 def whole_ledger(server: Server) -> Iterator[Ledger]:
-    with server.connect() as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {DATABASE}".encode())
-        connection.execute(f"CREATE DATABASE {DATABASE}".encode())
-    with server.connect(DATABASE) as connection:
-        connection.execute("CREATE TABLE ledger (script int, client int, key text UNIQUE)")
-        connection.execute("CREATE TABLE hot (id int PRIMARY KEY, n int)")
-        connection.execute("INSERT INTO hot SELECT id, 0 FROM generate_series(1, 8) AS id")
+    execute(server, f"CREATE DATABASE {DATABASE}")
+    execute(
+        server,
+        "CREATE TABLE ledger (script int, client int, key text UNIQUE)",
+        "CREATE TABLE hot (id int PRIMARY KEY, n int)",
+        "INSERT INTO hot SELECT id, 0 FROM generate_series(1, 8) AS id",
+        dbname=DATABASE,
+    )
     yield Ledger(server)
-    with server.connect() as connection:
-        connection.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)".encode())
+    execute(server, f"DROP DATABASE {DATABASE} WITH (FORCE)")
 
 
 @pytest.fixture
 def ledger(whole_ledger: Ledger) -> Ledger:
-    clear(whole_ledger)
+    whole_ledger.clear()
     return whole_ledger
-
-
-def clear(ledger: Ledger) -> None:
-    with ledger.server.connect(DATABASE) as connection:
-        connection.execute("TRUNCATE ledger")
 
 
 # ---- scripts; {script} is the script's number ----
@@ -132,14 +118,13 @@ def scripts(folder: Path, *names: str) -> tuple[str, ...]:
     return tuple(options)
 
 
-def check_rows(load: Load, rows: dict[int, int], *, killed: bool = False) -> None:
+def check_rows(load: Load, committed: dict[int, int], *, killed: bool = False) -> None:
     """Asserts one row for every succeeded transaction, and no other except for those that were not awaited."""
     for script in load.end["scripts"]:
-        have = rows.get(script["script"], 0)
-        assert script["succeeded"] <= have
+        assert script["succeeded"] <= committed.get(script["script"], 0)
     # one that lost its connection may have been committed before
     unknown = load.end["in_flight"] + (load.ended_with_client if killed else 0)
-    assert sum(rows.values()) <= load.end["succeeded"] + unknown
+    assert sum(committed.values()) <= load.end["succeeded"] + unknown
 
 
 CASES = {
@@ -180,9 +165,9 @@ def test_every_transaction_is_counted_once(ledger: Ledger, tmp_path: Path, name:
     load.verify()
     end = load.end
     assert end["in_flight"] == 0
-    rows = ledger.rows()
+    committed = ledger.rows()
     for script in end["scripts"]:
-        assert rows.get(script["script"], 0) == script["succeeded"], name
+        assert committed.get(script["script"], 0) == script["succeeded"], name
     if load.start["transactions"] is not None:
         assert end["scheduled"] == load.start["transactions"] * load.start["clients"]
         assert len(load.lines) == end["scheduled"]
@@ -210,12 +195,12 @@ def test_warm_ups_do_not_count(ledger: Ledger, tmp_path: Path, more: str, io: st
     load = run_load(ledger.environment, tmp_path / "load", *args, f"--io={io}", "-M", protocol)
     assert load.exit_code == 0, load.stderr
     load.verify()
-    rows = ledger.rows()
+    committed = ledger.rows()
     warm = [part for one in load.intervals if one["phase"] == "warm-up" for part in one["scripts"]]
     assert sum(part["succeeded"] for part in warm) > 0
     for script in load.end["scripts"]:
         before = sum(part["succeeded"] for part in warm if part["script"] == script["script"])
-        assert rows[script["script"]] == before + script["succeeded"]
+        assert committed[script["script"]] == before + script["succeeded"]
 
 
 @pytest.mark.parametrize(
@@ -291,8 +276,9 @@ def test_sessions_that_the_server_ends_are_counted(ledger: Ledger, tmp_path: Pat
         blocker.execute("BEGIN")
         blocker.execute("SELECT FROM hot WHERE id = 1 FOR UPDATE")
         running = start_load(ledger.environment, tmp_path / "load", *scripts(tmp_path, "hot"), *options)
-        wait_until(lambda: ledger.waiting() == 8)
-        assert ledger.terminate(3) == 3
+        wait_until(lambda: ledger.sessions("wait_event_type = 'Lock'") == 8)
+        three = "application_name = 'pgdrive' ORDER BY pid LIMIT 3"
+        assert ledger.sessions(three, "pg_terminate_backend(pid)") == 3
         blocker.execute("ROLLBACK")
     load = running.finish()
     assert load.exit_code == 2
@@ -335,12 +321,12 @@ def loads(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]:
 @given(loads())
 def test_whatever_the_options(whole_ledger: Ledger, load: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
     names, options = load
-    clear(whole_ledger)
+    whole_ledger.clear()
     with tempfile.TemporaryDirectory(prefix="pgdyno-counting-") as name:
         folder = Path(name)
         done = run_load(whole_ledger.environment, folder / "load", *scripts(folder, *names), *options)
     assert done.exit_code == 0, done.stderr
     done.verify()
-    rows = whole_ledger.rows()
+    committed = whole_ledger.rows()
     assert done.end["scheduled"] == done.start["transactions"] * done.start["clients"]
-    assert {script["script"]: script["succeeded"] for script in done.end["scripts"] if script["succeeded"]} == rows
+    assert {script["script"]: script["succeeded"] for script in done.end["scripts"] if script["succeeded"]} == committed

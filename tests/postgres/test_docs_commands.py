@@ -12,16 +12,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 
-from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server
 from pgdyno.targets.cluster.installation import Installation
-from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.forked import PGDYNO
 from tests.postgres.conftest import FAST
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
 from tests.postgres.runs import environment
+from tests.postgres.servers import embedded, execute, opened
 from tests.run_program import run_program
 from tests.small_extension import change_rounds, commit_all, git, write_extension, write_source_tree
 
@@ -52,7 +51,7 @@ NOT_RUN = {
 ELSEWHERE_RUN = {
     "pgdyno run plan.toml --generators ssh://": "two hosts: tests/postgres/test_cluster.py",
     'pgdyno capture "host=db dbname=app" --ssh': "a host over SSH: tests/postgres/test_capture_command.py",
-    "pgdyno run insert-benchmark --on dsn": "a superuser of the server: tests/postgres/test_insert_benchmark.py",
+    "pgdyno run insert-benchmark --on dsn": "a superuser of the server: tests/postgres/test_catalogue.py",
     "pgdyno bisect --repo ~/postgresql": "builds of an hour: tests/postgres/test_bisect.py",
     "pgdyno query --tpch": "a load of minutes: tests/postgres/test_queries.py and tests/postgres/test_tpch.py",
     "pgdyno capture --log": "logs that the reader has: tests/postgres/test_capture_command.py",
@@ -91,13 +90,9 @@ EXPECTED_CODES = {"gate latest --by instructions": 0, "gate": 11}
 @pytest.fixture(scope="module")
 def theirs(home: Home) -> Iterator[Server]:
     """The server of the reader: a database `app` with orders, and a role `bench`."""
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=FAST, connect="tcp")
-    with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
-        with server.connect() as connection:
-            connection.execute(f"CREATE ROLE bench LOGIN CREATEDB PASSWORD '{PASSWORD}'")
-            connection.execute("CREATE DATABASE app OWNER bench")
-        with server.connect("app") as connection:
-            connection.execute(TABLES)
+    with opened(home, embedded(settings=FAST, connect="tcp"), "theirs") as server:
+        execute(server, f"CREATE ROLE bench LOGIN CREATEDB PASSWORD '{PASSWORD}'", "CREATE DATABASE app OWNER bench")
+        execute(server, TABLES, dbname="app")
         yield server
 
 
@@ -176,8 +171,9 @@ def shortened(command: str) -> str:
 
 
 @pytest.mark.long_cases(
-    "aurora", "cluster", "compare", "github", "impact", "insert", "latency", "moving", "run]", "scenarios", "sql]",
-    "sweeps", "sysbench", "poolers", "patches", "gate-extension", "count", "queries", "bisect", "tutorial",
+    "archive", "aurora", "cluster", "compare", "github", "impact", "insert", "latency", "moving", "publish", "run]",
+    "scenarios", "sql]", "sweeps", "sysbench", "poolers", "patches", "gate-extension", "count", "queries", "bisect",
+    "tutorial",
 )  # fmt: skip
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_a_page_run(page: str, theirs: Server, home: Home, installed: Installation, tmp_path: Path) -> None:
@@ -256,16 +252,10 @@ def captured_server() -> Iterator[OwnServer]:
     installation = Installation(program.parent, major, int(major), "Debian")
     configuration = f"{LOGS_STATEMENTS}shared_preload_libraries = 'pg_stat_statements'\n"
     with running_server(installation, configuration, "app", "shop") as server:
-        with server.connect() as connection:
-            connection.execute("CREATE ROLE bench LOGIN CREATEDB SUPERUSER")
+        server.execute("CREATE ROLE bench LOGIN CREATEDB SUPERUSER")
         for database in ("app", "shop"):
-            with psycopg.connect(application_dsn(server, database), autocommit=True) as connection:
-                connection.execute(f"CREATE EXTENSION pg_stat_statements; {TABLES}".encode())
+            server.execute(f"CREATE EXTENSION pg_stat_statements; {TABLES}", dbname=database)
         yield server
-
-
-def application_dsn(server: OwnServer, database: str) -> str:
-    return f"host=127.0.0.1 port={server.port} user=postgres dbname={database}"
 
 
 @contextmanager
@@ -274,7 +264,7 @@ def application(server: OwnServer) -> Iterator[None]:
     done = threading.Event()
 
     def work(database: str) -> None:
-        with psycopg.connect(application_dsn(server, database)) as connection:
+        with server.connect(database) as connection:
             number = 0
             while not done.wait(0.02):
                 number += 1

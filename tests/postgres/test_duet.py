@@ -12,31 +12,18 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.processors import own_halves
 from pgdyno.records import FailureId, Outcome
-from pgdyno.store import RunFolder, list_runs, load_run
+from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import Hold, engines, pgdyno, postmasters, running, the_run
+from tests.postgres.runs import Hold, engines, fast_plan, pgdyno, postmasters, running, the_run
+from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
-PLAN = """\
-name = "together"
-[target.a]
-kind = "embedded"
-version = "18"
-settings = { fsync = "off", shared_buffers = "16MB" }
-[target.b]
-kind = "embedded"
-version = "18"
-settings = { fsync = "off", shared_buffers = "16MB" }
-[workload]
-scripts = ["one.sql"]
-dataset = "none"
-[sweep]
-clients = 1
-[trial]
-order = "duet"
-duration = "2s"
-repeats = 2
-"""
+PLAN = fast_plan(
+    'scripts = ["one.sql"]\ndataset = "none"',
+    "clients = 1",
+    'order = "duet"\nduration = "2s"\nrepeats = 2',
+    targets="ab",
+)
 pytestmark = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) % 2 == 1, reason="an odd number of processors cannot be halved"
 )
@@ -50,22 +37,11 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
-def affinities(pids: set[int]) -> set[frozenset[int]]:
-    return {frozenset(os.sched_getaffinity(pid)) for pid in pids}
-
-
-def starts_us(path: Path) -> list[int]:
-    """Returns the wall clock at which the load of each trial began."""
-    run = load_run(path)
-    found = []
-    for trial in run.trials:
-        details = {row.kind: json.loads(row.detail) for row in run.events(trial.number)}
-        found.append(details["start"]["epoch_us"] + details["connected"]["origin_us"])
-    return found
-
-
 @pytest.mark.long
 def test_pairs_run_on_halves_and_resume_as_pairs(warm_home: Home, tmp_path: Path, scratch: Path, plan: Path) -> None:
+    def affinities(pids: set[int]) -> set[frozenset[int]]:
+        return {frozenset(os.sched_getaffinity(pid)) for pid in pids}
+
     halves = {frozenset(half) for half in own_halves()}
     hold = Hold(scratch)
     (tmp_path / "one.sql").write_text(hold.script + "\\sleep 2 ms\n")
@@ -91,10 +67,13 @@ def test_pairs_run_on_halves_and_resume_as_pairs(warm_home: Home, tmp_path: Path
     assert [trial.duet.processors for trial in trials if trial.duet] == [first, second] * 2
     ratios = [trial.duet.tps_ratio or 0.0 for trial in trials if trial.duet]
     assert ratios[0] * ratios[1] == pytest.approx(1)
-    began = starts_us(folder.path)
+    began_us = []
+    for trial in trials:
+        details = {row.kind: json.loads(row.detail) for row in load_run(folder.path).events(trial.number)}
+        began_us.append(details["start"]["epoch_us"] + details["connected"]["origin_us"])
     # each engine rounds the instant to its own clock
-    assert abs(began[0] - began[1]) < 1_000
-    assert abs(began[2] - began[3]) < 1_000
+    assert abs(began_us[0] - began_us[1]) < 1_000
+    assert abs(began_us[2] - began_us[3]) < 1_000
 
     # a pair of which one trial is missing is measured again as a whole
     shutil.rmtree(folder.path / "trials" / trials[3].slug)
@@ -114,14 +93,17 @@ def test_a_trial_whose_partner_cannot_start_is_not_measured(warm_home: Home, tmp
     pgdyno(warm_home, tmp_path, "run", str(plan), code=ExitCode.TRIALS_FAILED)
     first, second = the_run(tmp_path).trials()
     assert (first.outcome, second.outcome) == (Outcome.FAILED, Outcome.FAILED)
-    assert first.failure is not None
-    assert first.failure.id == FailureId.PARTNER_FAILED
-    assert first.failure.message.startswith("trial 2 of the same pair failed: ")
-    # events happen to both servers
+    failure = present(first.failure)
+    assert failure.id == FailureId.PARTNER_FAILED
+    assert failure.message.startswith("trial 2 of the same pair failed: ")
+
+
+@pytest.mark.long
+def test_events_happen_to_both_servers(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    once = PLAN.replace("repeats = 2", "repeats = 1").replace('"2s"', '"500ms"')
     plan.write_text(once + '[[event]]\nat = "100ms"\ndo = "checkpoint"\n')
-    pgdyno(warm_home, tmp_path, "run", str(plan), "--runs", "others", code=ExitCode.OK)
-    (entry,) = list_runs(tmp_path / "others")
-    assert [[each.do for each in trial.events] for trial in load_run(entry.path).trials] == [["checkpoint"]] * 2
+    pgdyno(warm_home, tmp_path, "run", str(plan), code=ExitCode.OK)
+    assert [[each.do for each in trial.events] for trial in the_run(tmp_path).trials()] == [["checkpoint"]] * 2
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pgdyno.effect import BUILTIN_SCRIPTS, TPCC_SCRIPTS, Effect, effect_of_name
 from pgdyno.effect.functions import HARMLESS_FUNCTIONS, WRITING_FUNCTIONS
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer, running_server
+from tests.run_program import run_program
 from tests.sql_effects import READING, WRITING
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
@@ -24,56 +24,53 @@ READ_ONLY = "-c default_transaction_read_only=on"
 @pytest.fixture(scope="module")
 def own(installed: Installation) -> Iterator[OwnServer]:
     """A server with a database of each dataset, on which nothing else needs numbers of transactions."""
-    size = {"sbtest": ("--table-size=1000",), "tpcc": ("--warehouses=1",), "tpch": ("--scale-factor=0.01",)}
-    with running_server(installed, "autovacuum = off\n", "bulk", *size) as server:
-        with server.connect() as connection:
-            connection.execute("CREATE TABLE t (a int, b text); INSERT INTO t VALUES (1, 'b'); CREATE SEQUENCE s")
+    with running_server(installed, "autovacuum = off\n", "bulk", "sbtest", "tpcc", "tpch") as server:
+        server.execute("CREATE TABLE t (a int, b text); INSERT INTO t VALUES (1, 'b'); CREATE SEQUENCE s")
         drive(server, "postgres", "-i", "-q")
-        for name, options in size.items():
-            drive(server, name, "-i", "-q", f"--dataset={name}", *options)
+        drive(server, "sbtest", "-i", "-q", "--dataset=sbtest", "--table-size=1000")
         drive(server, "bulk", "--workload=bulk-insert", "--lua-command=prepare", "-c", "1")
         yield server
 
 
 def drive(server: OwnServer, database: str, *args: str, options: str = "", check: bool = True) -> str:
     environment = server.environment() | {"PGDATABASE": database, "PGOPTIONS": options}
-    done = subprocess.run([PGDRIVE, *args], env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert not check or done.returncode == 0, done.stderr
-    return done.stderr
+    return run_program([PGDRIVE, *args], env=environment, check=check).stderr
 
 
 def next_number(server: OwnServer) -> int:
     return int(server.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
 
 
-def loads() -> Iterator[tuple[str, str, str]]:
-    """The name of a workload, script or transaction, its database, and the options of its load."""
-    for name in BUILTIN_SCRIPTS:
-        yield name, "postgres", f"-b {name} -t 5"
-    for name in SYSBENCH:
-        # rows of bulk-insert have two columns, and keys from 1 on
-        size = "" if name == "bulk-insert" else "--table-size=1000"
-        yield name, "sbtest" if size else "bulk", f"--workload={name} -t 5 {size}"
-    for name in TPCC_SCRIPTS:
-        for variant in ("functions", "sql"):
-            yield name, "tpcc", f"--workload=tpcc --tpcc-variant={variant} --phases=phases.toml"
-
-
-@pytest.mark.parametrize(("name", "database", "options"), [*loads()])
-def test_loads_write_as_the_table_says(
-    own: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, database: str, options: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "phases.toml").write_text(f'[[phase]]\nname = "one"\nduration = "300ms"\nmix = {{ "{name}" = 1 }}\n')
-    before = next_number(own)
-    said = drive(own, database, "-n", "--json=result.json", "-c", "1", *options.split(), check=False)
-    assert json.loads((tmp_path / "result.json").read_text())["succeeded"] > 0, said
-    assert (next_number(own) > before) is (effect_of_name(name) is Effect.WRITES), said
-    said = drive(own, database, "-n", "-c", "1", *options.split(), options=READ_ONLY, check=False)
+def assert_writes_as_the_table_says(server: OwnServer, folder: Path, name: str, database: str, *options: str) -> None:
+    """Runs a load of a workload, script or transaction of this name."""
+    before = next_number(server)
+    result = folder / "result.json"
+    said = drive(server, database, "-n", f"--json={result}", "-c", "1", *options, check=False)
+    assert json.loads(result.read_text())["succeeded"] > 0, said
+    assert (next_number(server) > before) is (effect_of_name(name) is Effect.WRITES), said
+    said = drive(server, database, "-n", "-c", "1", *options, options=READ_ONLY, check=False)
     assert ("read-only transaction" in said) is (effect_of_name(name) is Effect.WRITES), said
 
 
-def test_tpch_writes(own: OwnServer) -> None:
+def test_loads_write_as_the_table_says(own: OwnServer, tmp_path: Path) -> None:
+    for name in BUILTIN_SCRIPTS:
+        assert_writes_as_the_table_says(own, tmp_path, name, "postgres", "-b", name, "-t", "5")
+    for name in SYSBENCH:
+        # rows of bulk-insert have two columns, and keys from 1 on
+        database, size = ("bulk", []) if name == "bulk-insert" else ("sbtest", ["--table-size=1000"])
+        assert_writes_as_the_table_says(own, tmp_path, name, database, f"--workload={name}", "-t", "5", *size)
+
+
+@pytest.mark.long
+def test_transactions_of_tpcc_and_tpch_write_as_the_table_says(own: OwnServer, tmp_path: Path) -> None:
+    drive(own, "tpcc", "-i", "-q", "--dataset=tpcc", "--warehouses=1")
+    phases = tmp_path / "phases.toml"
+    for name in TPCC_SCRIPTS:
+        phases.write_text(f'[[phase]]\nname = "one"\nduration = "300ms"\nmix = {{ "{name}" = 1 }}\n')
+        for variant in ("functions", "sql"):
+            options = ("--workload=tpcc", f"--tpcc-variant={variant}", f"--phases={phases}")
+            assert_writes_as_the_table_says(own, tmp_path, name, "tpcc", *options)
+    drive(own, "tpch", "-i", "-q", "--dataset=tpch", "--scale-factor=0.01")
     before = next_number(own)
     drive(own, "tpch", "--workload=tpch")
     assert next_number(own) > before

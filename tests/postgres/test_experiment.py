@@ -1,8 +1,10 @@
-"""Whole runs of small plans: stored files, messages, and what is left after errors."""
+"""Whole runs of small plans: stored files, messages, the answer, and what is left after errors."""
 
 import json
 import os
+import re
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,34 +17,66 @@ from pgdyno.records import Outcome, Stage
 from pgdyno.store import load_run
 from pgdyno.targets import Home, SilentProgress, Use, host_in_use
 from tests.json_schema import validated
-from tests.postgres.runs import Hold, active_sessions, engines, fast_plan, pgdyno, postmasters, running, the_run
+from tests.postgres.runs import (
+    FAST_SERVER,
+    Hold,
+    active_sessions,
+    engines,
+    fast_plan,
+    pgdyno,
+    postmasters,
+    running,
+    the_run,
+)
+from tests.postgres.servers import embedded, opened, value
 from tests.present import present
+from tests.unit.test_report_html import Page
 from tests.waiting import PATIENCE_S, wait_until
 
 MakePlan = Callable[..., Path]
 
 PLAN = fast_plan(
-    "scripts = [{scripts}]\nscale = 1",
+    "scripts = [{scripts}]\n{data}",
     'clients = {clients}\nprotocol = "prepared"\nrate = 200',
     'warmup = "0.5s"\nduration = "{duration}"\nrepeats = {repeats}\n{trial}',
 )
-USUAL = {"scripts": '"select-only"', "clients": "[1, 2]", "duration": "1s", "repeats": 1, "trial": ""}
+USUAL = {
+    "scripts": '"one.sql"',
+    "data": 'dataset = "none"',
+    "clients": "[1, 2]",
+    "duration": "1s",
+    "repeats": 1,
+    "trial": "",
+}
+SELECT_ONLY = {"scripts": '"select-only"', "data": "scale = 1"}
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> MakePlan:
     def write(**values: object) -> Path:
+        (tmp_path / "one.sql").write_text("SELECT 1;\n")
         text = PLAN
-        for name, value in {**USUAL, **values}.items():
-            text = text.replace(f"{{{name}}}", str(value))
+        for name, given in {**USUAL, **values}.items():
+            text = text.replace(f"{{{name}}}", str(given))
         (tmp_path / "small.toml").write_text(text)
         return tmp_path / "small.toml"
 
     return write
 
 
+def paragraph(text: str) -> list[str]:
+    """Returns the lines of the last paragraph, the answer."""
+    return text.rstrip("\n").rpartition("\n\n")[2].split("\n")
+
+
+def answer(text: str) -> str:
+    # the audit may object to such short trials
+    return next(line for line in paragraph(text) if not line.startswith("Not valid: "))
+
+
 def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(repeats=2)), "--csv", "trials.csv", code=ExitCode.OK)
+    options = ("--csv", "trials.csv", "--set", 'target.a.archive.command="true"')
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(repeats=2, **SELECT_ONLY)), *options, code=ExitCode.OK)
     folder = the_run(tmp_path)
     manifest, trials = folder.manifest, folder.trials()
     assert (manifest.outcome, manifest.trials_planned) == (Outcome.FINISHED, 4)
@@ -58,6 +92,7 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
             present(each) for each in (summary.succeeded, summary.failed, summary.skipped, summary.in_flight)
         )
         assert summary.tps > 0
+        assert present(trial.archive).failed == 0
     run = load_run(folder)
     for trial in trials:
         measured = sum(row.succeeded for row in run.intervals(trial.number) if row.phase != "warm-up")
@@ -65,10 +100,13 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
     assert "duration_s" not in done.stdout
     assert "clients" in done.stdout
     assert f"report: pgdyno-runs/{folder.name}/report.html" in done.stdout
-    assert "PostgreSQL 18." in (folder.path / "report.html").read_text()
+    page = (folder.path / "report.html").read_text()
+    assert "PostgreSQL 18." in page
+    assert Page(page).text("h1") == answer(done.stdout)
     assert len((tmp_path / "trials.csv").read_text().splitlines()) == 5
     assert not folder.partials()
     assert postmasters(warm_home) == []
+    assert paragraph(pgdyno(warm_home, tmp_path, "show").stdout) == paragraph(done.stdout)
     shown = pgdyno(warm_home, tmp_path, "show", "--json")
     assert validated("show", shown.stdout)["manifest"]["run"] == folder.name
     listed = pgdyno(warm_home, tmp_path, "list")
@@ -81,10 +119,8 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
 def test_a_setting_that_only_the_server_refuses_leaves_no_report(
     warm_home: Home, tmp_path: Path, plan: MakePlan, refused: str
 ) -> None:
-    path = plan()
-    done = pgdyno(
-        warm_home, tmp_path, "run", str(path), "--set", f'target.a.{refused}="nonsense"', code=ExitCode.TARGET
-    )
+    words = ["run", str(plan()), "--set", f'target.a.{refused}="nonsense"']
+    done = pgdyno(warm_home, tmp_path, *words, code=ExitCode.TARGET)
     assert "nonsense" in done.stdout
     assert "report: " not in done.stdout
     assert "--resume" not in done.stderr
@@ -117,13 +153,8 @@ def test_a_server_killed_in_a_trial_fails_that_trial(
 
 def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     (tmp_path / "fails.sql").write_text("SELECT 1 / 0;\n")
-    done = pgdyno(
-        warm_home,
-        tmp_path,
-        "run",
-        str(plan(scripts='"fails.sql"', trial='on_failure = "stop"')),
-        code=ExitCode.TRIALS_FAILED,
-    )
+    path = str(plan(scripts='"fails.sql"', trial='on_failure = "stop"'))
+    done = pgdyno(warm_home, tmp_path, "run", path, code=ExitCode.TRIALS_FAILED)
     (trial,) = the_run(tmp_path).trials()
     assert present(trial.failure).sqlstate == "22012"
     assert present(trial.failure).message == "division by zero (client 0, command 0 of script 0, line 1)"
@@ -167,7 +198,7 @@ def test_after_sigkill_the_next_run_removes_what_was_left(warm_home: Home, tmp_p
 
 @pytest.mark.long
 def test_kept_data_is_loaded_once(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
-    words = ["run", str(plan(clients="1")), "--set", "target.a.keep_data=true"]
+    words = ["run", str(plan(clients="1", **SELECT_ONLY)), "--set", "target.a.keep_data=true"]
     first, second = (pgdyno(warm_home, tmp_path, *words) for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "loading pgbench at scale 1" in first.stderr
@@ -221,3 +252,107 @@ def test_require_exits_by_the_verdicts(
     assert [each["promise"] for each in told] == json.loads(promise)
     shown = pgdyno(warm_home, tmp_path, "show", "--json")
     assert json.loads(shown.stdout)["answer"]["promises"] == told
+
+
+# ---- the answer ----
+
+ARMS = fast_plan(
+    'scripts = ["select-only"]\nscale = 1',
+    'clients = 2\nsettings.jit = ["on", "off"]',
+    'duration = "500ms"\nrepeats = 2',
+)
+PHASES = fast_plan(
+    'scripts = ["select-only"]\nscale = 1',
+    "clients = 4",
+    """\
+repeats = 2
+[[phase]]
+name = "rise"
+duration = "1s"
+rate = { from = 50, to = 150 }
+[[phase]]
+name = "hold"
+duration = "1s"
+rate = 200
+""",
+)
+IN_PHASES = r"PostgreSQL 18\.\d+ in 2 phases: \d+\S* to \d+\S* transactions a second; p99 .* the highest in "
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("text", "wanted", "phases"),
+    [(ARMS, "Inconclusive: jit off vs on by throughput", []), (PHASES, IN_PHASES, ["rise", "hold"])],
+    ids=["arms", "phases"],
+)
+def test_the_answer_compares_arms_and_sums_up_phases(
+    warm_home: Home, tmp_path: Path, text: str, wanted: str, phases: list[str]
+) -> None:
+    (tmp_path / "small.toml").write_text(text)
+    done = pgdyno(warm_home, tmp_path, "run", "small.toml", code=ExitCode.OK)
+    assert re.match(wanted, answer(done.stdout)), done.stdout
+    assert paragraph(pgdyno(warm_home, tmp_path, "show").stdout) == paragraph(done.stdout)
+    folder = the_run(tmp_path)
+    assert Page((folder.path / "report.html").read_text()).text("h1") == answer(done.stdout)
+    for trial in folder.trials():
+        summary = present(trial.summary)
+        assert [phase.name for phase in summary.phases] == phases
+        assert sum(phase.succeeded for phase in summary.phases) in (0, summary.succeeded)
+
+
+# ---- several instances of a target ----
+
+INSTANCES = fast_plan(
+    'scripts = ["one.sql"]\ndataset = "none"',
+    "clients = 1\nrate = 50",
+    """\
+duration = "500ms"
+repeats = 6
+[hooks]
+before_trial = ["PYTHON", "server.py"]
+[probe]
+enabled = false
+[target.theirs]
+kind = "dsn"
+dsn = "FIRST"
+other_dsns = ["SECOND"]
+database = "measured"
+""",
+    ["own"],
+    f"{FAST_SERVER}\ninstances = 2",
+)
+SERVER = """\
+import os
+import psycopg
+with psycopg.connect() as connection, open("servers", "a") as file:
+    (directory,) = connection.execute("SELECT current_setting('data_directory')").fetchone()
+    print(os.environ["PGDYNO_TARGET"], directory, file=file)
+"""
+
+
+@pytest.mark.long
+def test_repeats_take_turns_at_separate_servers(warm_home: Home, tmp_path: Path) -> None:
+    """At clusters of pgdyno's own, and at servers that are there already."""
+    spec = embedded()
+    with opened(warm_home, spec, "first") as first, opened(warm_home, spec, "second") as second:
+        text = INSTANCES.replace("PYTHON", sys.executable)
+        for name, server in (("FIRST", first), ("SECOND", second)):
+            text = text.replace(name, f"host={server.host} port={server.port} user={server.user}")
+        (tmp_path / "plan.toml").write_text(text)
+        (tmp_path / "one.sql").write_text("SELECT 1;\n")
+        (tmp_path / "server.py").write_text(SERVER)
+        done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
+        data = "SELECT current_setting('data_directory')"
+        directories = {value(server, data, "postgres") for server in (first, second)}
+    assert done.returncode == ExitCode.OK, done.stderr
+    trials = the_run(tmp_path).trials()
+    served = [line.split() for line in (tmp_path / "servers").read_text().splitlines()]
+    assert [target for target, _ in served] == [trial.target for trial in trials]
+    by_turn = {(trial.target, trial.instance, server) for trial, (_, server) in zip(trials, served, strict=True)}
+    assert len(by_turn) == 4
+    assert {server for target, _, server in by_turn if target == "theirs"} == directories
+    assert len({server for _, _, server in by_turn}) == 4
+    assert {(trial.repeat, trial.instance) for trial in trials} == {(n, 2 - n % 2) for n in range(1, 7)}
+    shown = json.loads(pgdyno(warm_home, tmp_path, "show", "latest", "--json").stdout)
+    assert shown["answer"]["noise"]["instances"] == 2
+    assert "one-instance" not in pgdyno(warm_home, tmp_path, "audit", "latest").stdout

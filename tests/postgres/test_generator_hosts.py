@@ -1,10 +1,15 @@
-"""Runs with generators on hosts over SSH, while connections or hosts fail."""
+"""Runs with generators on hosts over SSH, while connections or hosts fail.
 
+The hosts of a driver, a server and generators are network namespaces, each with an sshd.
+"""
+
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,31 +19,20 @@ from pgdyno.records import Outcome
 from pgdyno.store import load_run
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
-from tests.postgres.generator_hosts import Hosts, generator_hosts, generators_of, seconds_until
-from tests.postgres.namespaces import LanHost
-from tests.postgres.runs import the_run
+from tests.forked import PGDYNO
+from tests.postgres.namespaces import LanHost, lan
+from tests.postgres.own_servers import OwnServer
+from tests.postgres.runs import environment, fast_plan, the_run
 from tests.present import present
+from tests.scratch import scratch_folder
 from tests.signals import send_signal
+from tests.ssh.sshd import running_sshd
+from tests.waiting import wait_until
 
 LEASE_S = 7.0
 """An engine that hears nothing stops after 4 s, and is killed 3 s later: see tests/unit/test_cluster_load.py."""
 PROMISED_US = 2_000_000
 """The time from the end of a second until the driver has its figures; later ones are reported."""
-PLAN = """\
-name = "wide"
-[target.db]
-kind = "dsn"
-dsn = "host={address} port={port} user=postgres dbname=postgres"
-[probe]
-enabled = false
-[workload]
-scripts = ["paced.sql"]
-scale = 1
-[sweep]
-clients = [2, 4, 6, 8]
-[trial]
-duration = "6s"
-"""
 # as fast as the machine can, this load would take the time of all other tests
 PACED = """\
 \\set aid random(1, 100000)
@@ -48,16 +42,82 @@ SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
 RUN = ("run", "plan.toml", "--no-preflight", "--generators")
 
 
-@pytest.fixture(scope="module")
+@dataclass(frozen=True)
+class Hosts:
+    """The hosts of one test."""
+
+    folder: Path
+    driver: LanHost
+    database: LanHost
+    loads: list[LanHost]
+    server: OwnServer
+
+    def sessions(self, load: LanHost | None = None) -> int:
+        where = f"AND client_addr = '{load.address}'" if load else ""
+        name = "application_name LIKE 'pgdrive%'"
+        return int(self.server.value(f"SELECT count(*) FROM pg_stat_activity WHERE {name} {where}"))
+
+    def transactions(self) -> int:
+        """Returns the number of transactions since the last reset of the sessions' database statistics."""
+        return int(self.server.value("SELECT sum(xact_commit) FROM pg_stat_database"))
+
+    @contextmanager
+    def driving(self, home: Home, folder: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
+        """Starts a command of pgdyno on the driver; its output is in `folder`/said."""
+        with (
+            (folder / "said").open("w") as said,
+            subprocess.Popen(
+                [*self.driver.within, str(PGDYNO), *args],
+                cwd=folder,
+                env=environment(home) | {"HOME": str(self.folder)},
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                text=True,
+            ) as process,
+        ):
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+
+def generators_of(load: LanHost) -> dict[int, str]:
+    """Returns the processes that were started on a host for a generator, without its sshd."""
+    return {pid: name for pid, name in load.processes().items() if "sshd" not in name}
+
+
+@pytest.fixture
 def hosts(installed: Installation) -> Iterator[Hosts]:
-    with generator_hosts(installed, 2) as hosts:
-        if hosts is None:
+    """A driver, a server and two generators."""
+    with ExitStack() as stack:
+        hosts = lan(stack, 4)
+        if not hosts:
             pytest.skip("network namespaces are root's to make: tests/ssh/test_generators.py has the faults")
-        yield hosts
-
-
-def is_clean(load: LanHost) -> bool:
-    return not generators_of(load)
+        folder = scratch_folder()
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        server = OwnServer.make(installed, folder / "server")
+        server.configure(
+            f"listen_addresses = '{hosts[1].address}'\n"
+            # sessions of a host that is cut off are not to be counted for long
+            "tcp_user_timeout = 2000\ntcp_keepalives_idle = 1\n"
+            "tcp_keepalives_interval = 1\ntcp_keepalives_count = 2\n"
+        )
+        with (server.data / "pg_hba.conf").open("a") as file:
+            file.write("host all all 198.51.100.0/24 trust\n")
+        server.start(hosts[1].within)
+        stack.callback(server.stop, "immediate")
+        made = Hosts(folder, hosts[0], hosts[1], hosts[2:], server)
+        config = ""
+        for number, load in enumerate(made.loads, start=1):
+            name = folder / f"load{number}"
+            there = running_sshd(name, address=load.address, lines=[f"SetEnv HOME={name}"], within=load.within)
+            sshd = stack.enter_context(there)
+            config += f"Host load{number}\n  HostName {sshd.address}\n  Port {sshd.port}\n"
+            config += f"  UserKnownHostsFile {sshd.known_hosts}\n  IdentityFile {sshd.folder / 'user'}\n"
+        (folder / ".ssh").mkdir(exist_ok=True)
+        (folder / ".ssh" / "config").write_text(f"{config}Host *\n  IdentitiesOnly yes\n")
+        yield made
 
 
 def engines_of(load: LanHost) -> set[int]:
@@ -87,11 +147,10 @@ class Watch:
 
     def wait_for_load(self, clients: int) -> None:
         """Waits until transactions of the trial with so many clients run."""
-        began = time.monotonic()
-        seconds_until(lambda: self.goes_on() and self.hosts.sessions() == clients, began)
+        wait_until(lambda: self.goes_on() and self.hosts.sessions() == clients)
         before = self.hosts.transactions()
         # those of others who look at this server are few
-        seconds_until(lambda: self.hosts.transactions() > before + 500, began)
+        wait_until(lambda: self.hosts.transactions() > before + 500)
 
     def goes_on(self) -> bool:
         """Fails with what the run said if it has ended."""
@@ -101,39 +160,36 @@ class Watch:
     def has_ended(self, trial: int) -> bool:
         return any(self.folder.glob(f"pgdyno-runs/*/trials/{trial:04}-*"))
 
-    def has_none(self, load: LanHost) -> bool:
-        return self.hosts.sessions(load) == 0
+    def wait_for_no_load(self, *loads: LanHost) -> None:
+        wait_until(lambda: not any(self.hosts.sessions(load) for load in loads))
 
-    def load_stops(self, since: float, *loads: LanHost) -> None:
-        for load in loads:
-            seconds_until(partial(self.has_none, load), since)
-
-    def wait_until_done_again(self, trial: int, since: float) -> None:
+    def wait_until_done_again(self, trial: int) -> None:
         again = f"trial {trial} runs again: generator"
-        seconds_until(lambda: self.goes_on() and again in self.said(), since)
+        wait_until(lambda: self.goes_on() and again in self.said())
 
 
 @pytest.mark.long
 def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "paced.sql").write_text(PACED)
-    (tmp_path / "plan.toml").write_text(PLAN.format(address=hosts.database.address, port=hosts.server.port))
+    target = f'kind = "dsn"\ndsn = "{hosts.server.dsn(host=hosts.database.address)}"'
+    length = 'duration = "6s"\n[probe]\nenabled = false'
+    plan = fast_plan('scripts = ["paced.sql"]\nscale = 1', "clients = [2, 4, 6, 8]", length, ["db"], target)
+    (tmp_path / "plan.toml").write_text(plan)
     one, two = hosts.loads
     with hosts.driving(warm_home, tmp_path, *RUN, "ssh://load1,load2") as run:
         watch = Watch(hosts, tmp_path, run)
         watch.wait_for_load(2)
-        cut = time.monotonic()
         one.cut(hosts.driver)
-        watch.load_stops(cut, one, two)
+        watch.wait_for_no_load(one, two)
         # nothing can reach that host: it ends its processes itself, the shell that tells the time after half a minute
-        seconds_until(partial(is_clean, one), cut)
-        watch.wait_until_done_again(1, cut)
+        wait_until(lambda: not generators_of(one))
+        watch.wait_until_done_again(1)
         one.heal(hosts.driver)
 
         watch.wait_for_load(4)
-        killed = time.monotonic()
         send_signal(signal.SIGKILL, engines_of(two))
-        watch.load_stops(killed, two, one)
-        watch.wait_until_done_again(2, killed)
+        watch.wait_for_no_load(two, one)
+        watch.wait_until_done_again(2)
 
         watch.wait_for_load(4)
         slow_down(two, lambda: watch.has_ended(2))
@@ -142,31 +198,28 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
         before, engines = one.processes(), engines_of(one)
         frozen = time.monotonic()
         send_signal(signal.SIGSTOP, before)
-        watch.load_stops(frozen, two)
-        watch.wait_until_done_again(3, frozen)
+        watch.wait_for_no_load(two)
+        watch.wait_until_done_again(3)
         # after its lease; otherwise it would continue as if nothing had happened
-        seconds_until(lambda: time.monotonic() > frozen + LEASE_S + 1, frozen)
-        thawed = time.monotonic()
+        wait_until(lambda: time.monotonic() > frozen + LEASE_S + 1)
         send_signal(signal.SIGCONT, before)
         # the trial may be under way again by now, with another engine
         assert engines
-        seconds_until(lambda: not engines & engines_of(one), thawed)
+        wait_until(lambda: not engines & engines_of(one))
 
         watch.wait_for_load(6)
         engines = engines_of(two)
         with two.impatient():
             two.cut(hosts.database)
             # all of its clients give up; those of others continue, and no generator is stopped
-            seconds_until(lambda: not engines & engines_of(two), time.monotonic())
+            wait_until(lambda: not engines & engines_of(two))
         two.heal(hosts.database)
 
         watch.wait_for_load(8)
         assert watch.goes_on()
-        killed = time.monotonic()
         run.kill()
-        watch.load_stops(killed, one, two)
-        for load in (one, two):
-            seconds_until(partial(is_clean, load), killed)
+        watch.wait_for_no_load(one, two)
+        wait_until(lambda: not generators_of(one) and not generators_of(two))
     folder = the_run(tmp_path)
     notes = [note for note in folder.manifest.notes if "runs again: generator" in note]
     # a busy machine may lose another one, which is no fault of ours

@@ -16,6 +16,7 @@ from pgdyno.programs import find_engine
 from pgdyno.run.commit_ledger import check_ledger, pages
 from pgdyno.targets import Server
 from tests.postgres.generator_agents import generators_here, run_load
+from tests.postgres.servers import execute, rows, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -28,18 +29,15 @@ SELECT count(*), sum(delta), sum(hashtext(concat_ws('/', client, tid, bid, aid, 
 
 @pytest.fixture(scope="module")
 def tables(server: Server) -> Iterator[Server]:
-    with server.connect() as connection:
-        connection.execute("CREATE TABLE drawn (client int, tid int, bid int, aid int, delta int)")
+    execute(server, "CREATE TABLE drawn (client int, tid int, bid int, aid int, delta int)")
     yield server
-    with server.connect() as connection:
-        connection.execute("DROP TABLE drawn")
+    execute(server, "DROP TABLE drawn")
 
 
 def drawn(server: Server) -> tuple[object, ...]:
-    with server.connect() as connection:
-        row = connection.execute(DRAWN).fetchone()
-        connection.execute("TRUNCATE drawn")
-    return tuple(present(row))
+    (row,) = rows(server, DRAWN)
+    execute(server, "TRUNCATE drawn")
+    return row
 
 
 def test_three_draw_what_one_draws(tables: Server, tmp_path: Path) -> None:
@@ -66,12 +64,9 @@ def test_three_draw_what_one_draws(tables: Server, tmp_path: Path) -> None:
             assert script["latency_ns"]["p50"] == histogram.percentile_ns(50)
             assert [each["executions"] for each in script["statements"]] == [script["succeeded"]]
         seconds = [event for event in events if event["event"] == "interval"]
-        in_seconds = {
-            script: sum(
-                each["succeeded"] for second in seconds for each in second["scripts"] if each["script"] == script
-            )
-            for script in by_script
-        }
+        in_seconds = dict.fromkeys(by_script, 0)
+        for each in (each for second in seconds for each in second["scripts"]):
+            in_seconds[each["script"]] += each["succeeded"]
         assert in_seconds == by_script
         seen.append((by_script, drawn(tables)))
     assert seen[0] == seen[1]
@@ -87,17 +82,17 @@ def test_generators_with_different_clocks_start_together(tables: Server, tmp_pat
     options = [*OPTIONS, "-f", "a.sql", "--client=4", "--time=1.2", "--rate=200"]
     # an engine that used its own clock would begin a minute late, which is too late for the other one
     aheads_us = [-BEHIND_S * 1_000_000, 1_000_000]
-    with tables.connect() as connection, generators_here(2, aheads_us) as generators:
-        connection.execute("CREATE TABLE begun (client int, at timestamptz DEFAULT clock_timestamp())")
+    execute(tables, "CREATE TABLE begun (client int, at timestamptz DEFAULT clock_timestamp())")
+    with generators_here(2, aheads_us) as generators:
         events = run_load(generators, options, tables.environment(), tmp_path)
-        row = connection.execute(
-            "SELECT count(*), extract(epoch FROM max(at) - min(at)) FROM"
-            " (SELECT client / 2 AS host, min(at) AS at FROM begun GROUP BY 1) AS first"
-        ).fetchone()
-        connection.execute("DROP TABLE begun")
+    first = "SELECT client / 2 AS host, min(at) AS at FROM begun GROUP BY 1"
+    ((count, apart_s),) = rows(
+        tables, f"SELECT count(*), extract(epoch FROM max(at) - min(at)) FROM ({first}) AS first"
+    )
+    execute(tables, "DROP TABLE begun")
     assert events[-1]["outcome"] == "finished", (tmp_path / "engine.log").read_text()
-    assert present(row)[0] == 2
-    assert present(row)[1] < NEAR_S
+    assert count == 2
+    assert apart_s < NEAR_S
     for host, ahead_us in zip(events[-1]["generators"], aheads_us, strict=True):
         # far less than a second, which one of them is ahead
         assert host["clock_ahead_us"] == pytest.approx(ahead_us, abs=500_000)
@@ -143,9 +138,7 @@ def test_a_server_that_refuses_is_said_by_the_generator_that_asked(tables: Serve
 
 
 def sessions(server: Server) -> int:
-    with server.connect() as connection:
-        row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name ~ '^pgdrive'").fetchone()
-    return int(present(row)[0])
+    return int(value(server, "SELECT count(*) FROM pg_stat_activity WHERE application_name ~ '^pgdrive'"))
 
 
 def wait_for_no_sessions(server: Server) -> None:
@@ -189,11 +182,10 @@ def test_a_lua_script_runs_as_in_one_engine(tables: Server, tmp_path: Path) -> N
         fairness = {"mean": 20.0, "stddev": 0.0, "min": 20, "max": 20}
         assert end["statements"]["fairness"] == fairness
         assert end["statements"]["p95_ns"] == end["latency_ns"]["p95"]
-        with tables.connect() as connection:
-            row = connection.execute("SELECT count(DISTINCT delta), min(tid), max(tid) FROM drawn").fetchone()
-            # no number came twice, and each client knew how many there are in all
-            assert row == (CLIENTS * 20, CLIENTS, CLIENTS)
-            connection.execute("UPDATE drawn SET delta = 0")
+        # no number came twice, and each client knew how many there are in all
+        found = rows(tables, "SELECT count(DISTINCT delta), min(tid), max(tid) FROM drawn")
+        assert found == [(CLIENTS * 20, CLIENTS, CLIENTS)]
+        execute(tables, "UPDATE drawn SET delta = 0")
         by_text = {each["text"]: each["executions"] for script in end["scripts"] for each in script["statements"]}
         seen.append((drawn(tables), by_text))
     assert seen[0] == seen[1]

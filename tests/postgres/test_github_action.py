@@ -8,27 +8,14 @@ import pytest
 from pgdyno.targets import Home
 from tests.action_steps import PullRequest
 from tests.forked import PGDYNO
-from tests.postgres.runs import environment
+from tests.postgres.runs import environment, fast_plan
 
-PLAN = """\
-name = "gate"
-[target.before]
-kind = "embedded"
-version = "18"
-[target.after]
-kind = "embedded"
-version = "18"
-settings = { work_mem = "8MB" }
-[workload]
-scripts = ["select-only"]
-scale = 1
-[sweep]
-clients = [2]
-[trial]
-warmup = "0s"
-duration = "1s"
-repeats = 1
-"""
+PLAN = fast_plan(
+    'scripts = ["select-only"]\nscale = 1',
+    "clients = [2]",
+    'warmup = "0s"\nduration = "1s"\nrepeats = 1',
+    targets=("before", "after"),
+)
 
 
 @pytest.mark.long
@@ -40,7 +27,7 @@ def test_a_pull_request_gets_the_verdict(home: Home, tmp_path: Path) -> None:
     # one pair decides nothing, and finds nothing
     assert (code, pull_request.outputs["gate.outputs.code"]) == (11, "11"), pull_request.output
     (comment,) = pull_request.comments()
-    assert comment.startswith("<!-- pgdyno gate gate -->\n### pgdyno gate: inconclusive\n")
+    assert comment.startswith("<!-- pgdyno gate small -->\n### pgdyno gate: inconclusive\n")
     assert "after" in comment
     assert pull_request.summary == comment
     assert (tmp_path / "pgdyno-gate/report.html").stat().st_size > 10_000

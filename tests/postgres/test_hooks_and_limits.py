@@ -10,32 +10,18 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, Stage
 from pgdyno.targets import Home
-from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
+from pgdyno.targets.cluster.processes import start_ticks
+from tests.postgres.runs import engines, fast_plan, pgdyno, postmasters, running, the_run
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 MakePlan = Callable[..., Path]
 
-PLAN = """\
-name = "limits"
-[target.pg18]
-kind = "embedded"
-version = "18"
-connect = "tcp"
-settings = {{ fsync = "off", shared_buffers = "16MB" }}
-[workload]
-scripts = ["{script}"]
-dataset = "none"
-scale = 3
-[sweep]
-clients = [1, 2]
-rate = 200
-[trial]
-duration = "{duration}"
-{trial}
-[hooks]
-{hooks}
-"""
+PLAN = fast_plan(
+    'scripts = ["script.sql"]\ndataset = "none"\nscale = 3',
+    "clients = [1, 2]\nrate = 200",
+    'duration = "{duration}"\n{trial}\n[hooks]\n{hooks}',
+).replace('version = "18"', 'version = "18"\nconnect = "tcp"')
 ALL = ("before_run", "before_trial", "after_trial", "after_run")
 ENV = "env | grep -E '^(PGDYNO_|PG)' | sort"
 
@@ -45,7 +31,10 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
     def write(*, script: str = "SELECT 1;\n", duration: str = "1s", trial: str = "", hooks: str = "") -> Path:
         (tmp_path / "script.sql").write_text(script)
         path = tmp_path / "limits.toml"
-        path.write_text(PLAN.format(script="script.sql", duration=duration, trial=trial, hooks=hooks))
+        text = PLAN
+        for name, given in (("duration", duration), ("trial", trial), ("hooks", hooks)):
+            text = text.replace(f"{{{name}}}", given)
+        path.write_text(text)
         return path
 
     return write
@@ -61,12 +50,12 @@ def test_hooks_are_told_what_runs_and_their_output_is_kept(warm_home: Home, tmp_
     text = plan(hooks=f"{before_trial}\n{others}", trial='pause = "1.5s"')
     done = pgdyno(warm_home, tmp_path, "run", str(text), code=ExitCode.OK)
     folder = the_run(tmp_path)
-    trial = folder.trials_path / "0002-pg18-c2"
+    trial = folder.trials_path / "0002-a-c2"
     lines = (trial / "log" / "before_trial.log").read_text().splitlines()
     said = dict(line.split("=", 1) for line in lines if "=" in line)
     assert said["PGDYNO_RUN"] == str(folder.path)
-    assert said["PGDYNO_TRIAL_DIR"] == str(folder.path / ".0002-pg18-c2.partial")
-    wanted = {"TRIAL": "2", "TARGET": "pg18", "CLIENTS": "2", "SCALE": "3", "PROTOCOL": "simple", "REPEAT": "1"}
+    assert said["PGDYNO_TRIAL_DIR"] == str(folder.path / ".0002-a-c2.partial")
+    wanted = {"TRIAL": "2", "TARGET": "a", "CLIENTS": "2", "SCALE": "3", "PROTOCOL": "simple", "REPEAT": "1"}
     assert {name: said[f"PGDYNO_{name}"] for name in wanted} == wanted
     assert (said["PGHOST"], said["PGUSER"], said["PGDATABASE"]) == ("127.0.0.1", "postgres", "pgdyno")
     # there is one, and it is not for logs
@@ -109,13 +98,6 @@ def test_a_failing_before_run_ends_the_run_at_once(
     assert not (the_run(tmp_path).path / "report.html").exists()
 
 
-def alive(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-
-
 def test_a_hook_that_takes_too_long_is_ended_with_its_children(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     hooks = 'before_trial = "sleep 600 & echo $! >> pids; sleep 601 & echo $! >> pids; wait"\ntimeout = "4s"'
     done = pgdyno(
@@ -128,7 +110,7 @@ def test_a_hook_that_takes_too_long_is_ended_with_its_children(warm_home: Home, 
     pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 2
     # they were sent their signal by then, and die in their own time
-    wait_until(lambda: not any(alive(pid) for pid in pids))
+    wait_until(lambda: not any(start_ticks(pid) for pid in pids))
     # a run whose hook always fails leaves no report
     assert said in " ".join(done.stdout.split())
     assert "--resume" not in done.stderr
@@ -144,7 +126,7 @@ def test_ctrl_c_ends_a_hook_with_its_children(warm_home: Home, tmp_path: Path, p
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == ExitCode.INTERRUPTED, err
-    wait_until(lambda: not alive(int(pids.read_text())))
+    wait_until(lambda: not start_ticks(int(pids.read_text())))
     assert postmasters(warm_home) == []
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from pgdyno.errors import ExitCode
@@ -22,27 +21,16 @@ from tests.waiting import wait_until
 
 QUICK = ("--clients", "2", "--rate", "100", "--warmup", "0s", "--repeats", "1", "--json", "--quiet")
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
-ROWS = 50_000
 
 
 @pytest.fixture(scope="module")
 def theirs() -> Iterator[OwnServer]:
     """The server of a user: PostgreSQL 15 of Debian, with a table and a role that owns nothing."""
     with running_server(Installation(DEBIAN, "15", 15, "Debian"), "", "app") as server:
-        with connected(server) as connection:
-            connection.execute(
-                f"CREATE TABLE t AS SELECT i AS a, i % 7 AS b FROM generate_series(1, {ROWS}) i".encode()
-            )
-            connection.execute("CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader")
+        rows = "SELECT i AS a, i % 7 AS b FROM generate_series(1, 50000) i"
+        rights = "CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader"
+        server.execute(f"CREATE TABLE t AS {rows}", rights, dbname="app")
         yield server
-
-
-def connected(server: OwnServer) -> psycopg.Connection[tuple[Any, ...]]:
-    return psycopg.connect(dsn(server), autocommit=True)
-
-
-def dsn(server: OwnServer, user: str = "postgres") -> str:
-    return f"host=127.0.0.1 port={server.port} user={user} dbname=app"
 
 
 def impact(home: Home, folder: Path, *options: str) -> tuple[Any, int, str]:
@@ -54,17 +42,17 @@ def impact(home: Home, folder: Path, *options: str) -> tuple[Any, int, str]:
 
 
 def on(server: OwnServer, user: str = "postgres") -> list[str]:
-    return ["--dsn", dsn(server, user), "--script", "q.sql", "--yes"]
+    return ["--dsn", server.dsn("app", user, "127.0.0.1"), "--script", "q.sql", "--yes"]
 
 
 def indexes(server: OwnServer) -> list[str]:
-    with connected(server) as connection:
+    with server.connect("app") as connection:
         rows = connection.execute("SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = 't'::regclass")
         return [name for (name,) in rows]
 
 
 def is_busy(server: OwnServer, statement: str) -> bool:
-    with connected(server) as connection:
+    with server.connect("app") as connection:
         query = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE %s"
         return connection.execute(query, [f"{statement}%"]).fetchone() != (0,)
 
@@ -150,8 +138,7 @@ def test_an_operation_that_fails(
         assert found["answer"] == ["no answer: no pair of trials finished"]
     assert indexes(theirs) == left
     assert not is_busy(theirs, "SELECT pg_sleep")
-    with connected(theirs) as connection:
-        connection.execute("DROP INDEX IF EXISTS kept")
+    theirs.execute("DROP INDEX IF EXISTS kept", dbname="app")
 
 
 @pytest.mark.long_cases("False")
@@ -162,7 +149,7 @@ def test_ctrl_c_cancels_and_undoes(theirs: OwnServer, home: Home, tmp_path: Path
     options = [*on(theirs), "--do", statement, *(["--undo", "DROP INDEX slow"] if undo else [])]
     command = [str(PGDYNO), "impact", *QUICK[:-2], "--no-preflight", *options]
     with subprocess.Popen(command, cwd=tmp_path, env=environment(home), stderr=subprocess.PIPE, text=True) as running:
-        with connected(theirs) as blocker, blocker.transaction():
+        with theirs.connect("app") as blocker, blocker.transaction():
             # CONCURRENTLY waits for the end of older transactions, and undo for the table
             blocker.execute("UPDATE t SET b = b WHERE a = 1")
             wait_until(lambda: is_busy(theirs, statement) or running.poll() is not None)
@@ -173,5 +160,4 @@ def test_ctrl_c_cancels_and_undoes(theirs: OwnServer, home: Home, tmp_path: Path
     assert not is_busy(theirs, statement)
     assert indexes(theirs) == ([] if undo else ["slow"])
     assert ("left INVALID index slow" in error) is not undo
-    with connected(theirs) as connection:
-        connection.execute("DROP INDEX IF EXISTS slow")
+    theirs.execute("DROP INDEX IF EXISTS slow", dbname="app")

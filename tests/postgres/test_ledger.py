@@ -97,8 +97,7 @@ def test_a_ledger_of_nothing_is_refused(own: OwnServer, tmp_path: Path) -> None:
         assert result == {}
         assert message in said
     # without the option there is no table and no field
-    with own.connect() as connection:
-        connection.execute("DROP TABLE IF EXISTS pgdyno_ledger")
+    own.execute("DROP TABLE IF EXISTS pgdyno_ledger")
     result, _ = drive(own, tmp_path, "-t", "5", ledger=False)
     assert result["ledger"] is None
     assert own.value("SELECT to_regclass('pgdyno_ledger')") is None

@@ -20,26 +20,15 @@ from pgdyno.plan import PlannedTrial
 from pgdyno.records import Manifest, Outcome
 from pgdyno.targets import Home, Server
 from pgdyno.targets.connection import Address
-from tests.postgres.runs import active_sessions, engines, running, the_run
+from tests.postgres.runs import active_sessions, engines, fast_plan, running, the_run
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
-PLAN = """\
-name = "leftovers"
-target.a = { kind = "embedded", version = "18", settings = { fsync = "off" } }
-[workload]
-scripts = ["sleep.sql"]
-dataset = "none"
-variables = { nap = 0 }
-[sweep]
-clients = [2]
-variables.nap = [1800, 0]
-[trial]
-duration = "1s"
-order = "as-listed"
-[probe]
-enabled = false
-"""
+PLAN = fast_plan(
+    'scripts = ["sleep.sql"]\ndataset = "none"\nvariables = { nap = 0 }',
+    "clients = [2]\nvariables.nap = [1800, 0]",
+    'duration = "1s"\norder = "as-listed"\n[probe]\nenabled = false',
+)
 SCRIPT = """\
 \\if :client_id = 0
 SELECT pg_sleep(:nap);
@@ -119,7 +108,6 @@ def test_names_tell_run_and_trial() -> None:
 def test_sessions_of_others_are_left_alone(server: Server) -> None:
     ours = sessions_name(MANIFEST, FIRST)
     with server.connect() as admin:
-        admin.execute("DROP ROLE IF EXISTS somebody_else")
         admin.execute(f"CREATE ROLE somebody_else LOGIN SUPERUSER PASSWORD '{PASSWORD}'")
         with busy(server, "pgdrive"), busy(server, "pgdrive 00000000/1"), busy(server, ours, user="somebody_else"):
             assert end_leftovers(MANIFEST, SECOND, server, PROGRESS) is None
@@ -131,13 +119,11 @@ def test_sessions_of_others_are_left_alone(server: Server) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_a_role_without_privileges_can_end_its_own(server: Server) -> None:
     with server.connect() as admin:
-        admin.execute("DROP ROLE IF EXISTS of_little_right")
         admin.execute(f"CREATE ROLE of_little_right LOGIN PASSWORD '{PASSWORD}'")
         address = Address({**server.address.parameters, "user": "of_little_right"}, PASSWORD)
         restricted = Server(address, [], machine=None, dbname=server.dbname)
         with busy(server, sessions_name(MANIFEST, FIRST), user="of_little_right"):
-            left = end_leftovers(MANIFEST, SECOND, restricted, PROGRESS)
-        assert left is not None
+            left = present(end_leftovers(MANIFEST, SECOND, restricted, PROGRESS))
         # once canceled, it is idle in a connection that is still open
         assert (left.sessions, left.canceled, left.terminated) == (1, 1, 1)
         admin.execute("DROP ROLE of_little_right")

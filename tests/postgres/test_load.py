@@ -22,6 +22,7 @@ from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.servers import execute
 from tests.postgres.test_pgdrive import PGDRIVE, environment
+from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 STEPS = "gvp"
@@ -30,6 +31,9 @@ CHUNKED = ("-s", "2", "--load-workers=3", "--load-chunk=5000", "-I", STEPS)
 
 
 # ---- a database to load into ----
+
+
+Rows = list[tuple[Any, ...]]
 
 
 @dataclass
@@ -43,7 +47,7 @@ class Place:
         given = {word: self.environment[name] for word, name in words.items() if name in self.environment}
         return psycopg.connect(**given, autocommit=autocommit, client_encoding="utf8")  # type: ignore[arg-type]
 
-    def query(self, statement: str) -> list[tuple[Any, ...]]:
+    def query(self, statement: str) -> Rows:
         with self.connect() as connection:
             return connection.execute(statement.encode()).fetchall()
 
@@ -57,29 +61,25 @@ class Place:
 
     def load(self, *args: str, program: Path = PGDRIVE, exit_code: int = 0) -> str:
         """Runs a load, and returns its output."""
-        process = self.start(*args, program=program)
-        return end(process, exit_code)
+        return end(self.start(*args, program=program), exit_code)
 
     def refuse(self, *args: str) -> str:
         """The error message of a load that ends with 1."""
         return self.load(*args, exit_code=1)
 
-    def rows(self) -> list[list[tuple[Any, ...]]]:
+    def rows(self) -> list[Rows]:
         """Returns the content of the tables, regardless of the order of rows, and their indexes."""
         count = "SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0) FROM pgbench_{} t"
         found = [self.query(count.format(table)) for table in ("branches", "tellers", "accounts", "history")]
         return [*found, self.query("SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1")]
 
     def comment(self) -> str:
-        stored = self.query(
-            "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"
-        )
-        return stored[0][0] or ""
+        of_database = "FROM pg_database WHERE datname = current_database()"
+        return self.query(f"SELECT shobj_description(oid, 'pg_database') {of_database}")[0][0] or ""
 
     def mark(self) -> dict[str, Any]:
         inside = self.comment().split("[pgdyno-dataset ", 1)[1]
-        mark: dict[str, Any] = json.JSONDecoder().raw_decode(inside)[0]
-        return mark
+        return dict(json.JSONDecoder().raw_decode(inside)[0])
 
 
 def end(process: subprocess.Popen[str], exit_code: int = 0) -> str:
@@ -103,7 +103,7 @@ def place(server: Server) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="module")
-def unbroken(server: Server) -> list[list[tuple[Any, ...]]]:
+def unbroken(server: Server) -> list[Rows]:
     """Returns the result of an uninterrupted load with these options."""
     with place_of(server, "pgdyno_load_unbroken") as place:
         place.load("-s", "2", "-I", "dtgvp")
@@ -145,9 +145,6 @@ class Held:
         self.process.kill()
         self.process.communicate()
 
-    def release(self) -> None:
-        self.blocker.close()
-
 
 def hold(place: Place, chunks: int, *args: str, tables: tuple[str, ...] = ()) -> Held:
     """Runs a load until so many chunks are committed and others wait."""
@@ -170,8 +167,7 @@ def drop_trigger(place: Place) -> None:
 
 
 def committed(place: Place) -> int:
-    count: int = place.query("SELECT count(*) FROM pgdyno_load.done")[0][0]
-    return count
+    return int(place.query("SELECT count(*) FROM pgdyno_load.done")[0][0])
 
 
 def resume(place: Place, *args: str) -> str:
@@ -185,7 +181,7 @@ def resume(place: Place, *args: str) -> str:
 
 @pytest.mark.long_cases("[2]", "[3]")
 @pytest.mark.parametrize("chunks", [2, 3, 17, 35])
-def test_a_killed_load_goes_on(place: Place, unbroken: list[list[tuple[Any, ...]]], chunks: int) -> None:
+def test_a_killed_load_goes_on(place: Place, unbroken: list[Rows], chunks: int) -> None:
     held = hold(place, chunks)
     held.kill()
     # the server's sessions have not noticed the end of their client: the next load has to wait for them
@@ -193,10 +189,9 @@ def test_a_killed_load_goes_on(place: Place, unbroken: list[list[tuple[Any, ...]
     assert there >= chunks
     assert place.comment() == ""
     process = place.start(*CHUNKED, "--resume")
-    held.release()
+    held.blocker.close()
     said = end(process)
-    found = re.search(r"resuming: (\d+) of 42 chunks are loaded", said)
-    assert found is not None, said
+    found = present(re.search(r"resuming: (\d+) of 42 chunks are loaded", said))
     # a session of the killed one may commit what it has after the count
     assert there <= int(found[1]) < 42
     drop_trigger(place)
@@ -204,7 +199,7 @@ def test_a_killed_load_goes_on(place: Place, unbroken: list[list[tuple[Any, ...]
     assert place.mark()["tables"][2]["rows"] == 200_000
 
 
-def test_a_load_killed_twice_resumes_with_other_workers(place: Place, unbroken: list[list[tuple[Any, ...]]]) -> None:
+def test_a_load_killed_twice_resumes_with_other_workers(place: Place, unbroken: list[Rows]) -> None:
     held = hold(place, 5)
     for workers in (1, 8):
         held.kill()
@@ -212,18 +207,18 @@ def test_a_load_killed_twice_resumes_with_other_workers(place: Place, unbroken: 
         place.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
         held.process = place.start("-s", "2", "-I", STEPS, f"--load-workers={workers}", "--resume")
         held.wait_until(lambda: place.query(HELD_CHUNKS) >= [(1,)])
-    held.release()
+    held.blocker.close()
     end(held.process)
     drop_trigger(place)
     assert place.rows() == unbroken
 
 
-def test_a_load_killed_while_keys_are_made_goes_on_there(place: Place, unbroken: list[list[tuple[Any, ...]]]) -> None:
+def test_a_load_killed_while_keys_are_made_goes_on_there(place: Place, unbroken: list[Rows]) -> None:
     held = hold(place, 30)
     with place.connect(autocommit=False) as reader:
         # rows can be copied meanwhile, and a key cannot be created
         reader.execute("LOCK TABLE pgbench_accounts IN ROW EXCLUSIVE MODE")
-        held.release()
+        held.blocker.close()
         waiting = """
             SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'
             AND relation = 'pgbench_accounts'::regclass"""
@@ -236,7 +231,7 @@ def test_a_load_killed_while_keys_are_made_goes_on_there(place: Place, unbroken:
     assert place.rows() == unbroken
 
 
-def test_a_signal_cancels_all_chunks_that_run(place: Place, unbroken: list[list[tuple[Any, ...]]]) -> None:
+def test_a_signal_cancels_all_chunks_that_run(place: Place, unbroken: list[Rows]) -> None:
     held = hold(place, 9)
     held.process.send_signal(signal.SIGTERM)
     assert end(held.process, 128 + signal.SIGTERM).splitlines()[-3:] == [
@@ -248,7 +243,7 @@ def test_a_signal_cancels_all_chunks_that_run(place: Place, unbroken: list[list[
         SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND query ~ '^copy' AND state <> 'idle'"""
     assert place.query(busy) == [(0,)]
-    held.release()
+    held.blocker.close()
     resume(place)
     drop_trigger(place)
     assert place.rows() == unbroken
@@ -305,7 +300,7 @@ def test_only_the_same_load_goes_on(place: Place) -> None:
     assert place.refuse("--resume").splitlines()[0] == nothing
     held = hold(place, 4)
     held.kill()
-    held.release()
+    held.blocker.close()
     for args, why in [
         (("-s", "3", "-I", STEPS), "the one in this database was begun with --scale=2, not with --scale=3"),
         (("--dataset=sbtest",), "the one in this database is one of dataset pgbench, not sbtest"),
@@ -447,12 +442,12 @@ RESUME_HINT = "pgdrive: hint: Run the same command with --resume"
 
 @pytest.mark.parametrize("tables", [(), ("--unlogged-tables",)], ids=["logged", "unlogged"])
 def test_a_load_goes_on_after_the_server_crashed(
-    own_server: OwnServer, unbroken: list[list[tuple[Any, ...]]], tables: tuple[str, ...]
+    own_server: OwnServer, unbroken: list[Rows], tables: tuple[str, ...]
 ) -> None:
     place = Place(own_server.environment())
     held = hold(place, 20, tables=tables)
     own_server.stop("immediate")
-    held.release()
+    held.blocker.close()
     assert end(held.process, 1).splitlines()[-1].startswith(RESUME_HINT)
     own_server.start()
     said = resume(place, *tables)
@@ -477,7 +472,7 @@ def test_keys_of_unlogged_tables_survive_a_crash_that_their_rows_do_not(own_serv
     )
     held = start_held(place, *options)
     own_server.stop("immediate")
-    held.release()
+    held.blocker.close()
     held.process.communicate(timeout=PATIENCE_S)
     own_server.start()
     place.execute("DROP EVENT TRIGGER hold")
@@ -489,7 +484,7 @@ def test_keys_of_unlogged_tables_survive_a_crash_that_their_rows_do_not(own_serv
     assert place.query(keys) == [("f", 5), ("p", 3)]
 
 
-def test_a_load_goes_on_after_the_disk_was_full(own_server: OwnServer, unbroken: list[list[tuple[Any, ...]]]) -> None:
+def test_a_load_goes_on_after_the_disk_was_full(own_server: OwnServer, unbroken: list[Rows]) -> None:
     place = Place(own_server.environment())
     own_server.stop("fast")
     # the second scale unit does not fit into a file of this size; WAL's files do

@@ -1,37 +1,28 @@
-"""A run's figures for Prometheus: at an HTTP address during the run, as text afterwards, and in a line of `show`."""
+"""Figures of whole runs: for Prometheus, and mean active sessions, which Little's law checks."""
 
 import re
 import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
+import pytest
 from prometheus_client import Metric
 
+from pgdyno.store import load_run
+from pgdyno.store.probe_queries import probe_averages
 from pgdyno.targets import Home
 from tests.forked import PGDYNO
-from tests.postgres.runs import environment, pgdyno, the_run
+from tests.postgres.runs import environment, fast_plan, pgdyno, the_run
 from tests.present import present
 from tests.unit.openmetrics_check import parsed
 from tests.waiting import PATIENCE_S, wait_until
 
-PLAN = """\
-name = "metered"
-[target.a]
-kind = "embedded"
-version = "18"
-[target.a.settings]
-fsync = "off"
-[workload]
-scripts = ["tpcb-like"]
-[sweep]
-clients = 3
-rate = 200
-[trial]
-warmup = "1s"
-duration = "4s"
-[hooks]
-after_trial = "until test -e scraped; do sleep 0.1; done"
-"""
+METERED = fast_plan(
+    'scripts = ["tpcb-like"]',
+    "clients = 3\nrate = 200",
+    'warmup = "1s"\nduration = "4s"\n[hooks]\nafter_trial = "until test -e scraped; do sleep 0.1; done"',
+)
 ACCEPT = "application/openmetrics-text; version=1.0.0"
 
 
@@ -43,7 +34,8 @@ def scraped(address: str) -> dict[str, Metric]:
 
 
 def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> None:
-    (tmp_path / "metered.toml").write_text(PLAN)
+    """At an HTTP address during the run, as text afterwards, and in a line of `show`."""
+    (tmp_path / "metered.toml").write_text(METERED)
     with subprocess.Popen(
         [PGDYNO, "run", "metered.toml", "--no-preflight", "--metrics", "127.0.0.1:0"],
         cwd=tmp_path,
@@ -98,3 +90,35 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
     assert pgdyno(warm_home, tmp_path, "export", "latest").returncode == 2
     taken = pgdyno(warm_home, tmp_path, "run", "metered.toml", "--metrics", "somewhere:1", code=2)
     assert "needs an address" in taken.stderr
+
+
+# long enough that pg_stat_statements sees most of what the server does for it: not its parsing and its answer
+RANGES = """\
+\\set aid random(1, 80000)
+SELECT sum(abalance) FROM pgbench_accounts WHERE aid BETWEEN :aid AND :aid + 20000;
+"""
+CREATE = """\
+import psycopg
+with psycopg.connect() as connection:
+    connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+"""
+
+
+@pytest.mark.long
+def test_active_sessions_are_throughput_times_server_time(warm_home: Home, tmp_path: Path) -> None:
+    length = f'warmup = "500ms"\nduration = "3s"\n[hooks]\nbefore_trial = ["{sys.executable}", "create.py"]'
+    text = fast_plan('scripts = ["ranges.sql"]\nscale = 1', 'clients = 16\nprotocol = "prepared"', length)
+    (tmp_path / "saturated.toml").write_text(text)
+    (tmp_path / "create.py").write_text(CREATE)
+    (tmp_path / "ranges.sql").write_text(RANGES)
+    loads = '--set=target.a.settings.shared_preload_libraries="pg_stat_statements"'
+    pgdyno(warm_home, tmp_path, "run", "saturated.toml", loads, code=0)
+    run = load_run(the_run(tmp_path))
+    (trial,) = run.trials
+    found = run.query("SELECT sum(exec_time_ms) / sum(calls) FROM server_statements WHERE text LIKE '%abalance%'")
+    expected = present(present(trial.summary).tps) * found.rows[0][0] / 1e3
+    (seen,) = probe_averages(run)
+    active = sum(sessions for _, _, sessions in seen.waits)
+    print(f"active {active:.3f}, throughput x server time {expected:.3f}, ratio {active / expected:.3f}")
+    assert 0.85 < active / expected < 1.2
+    assert seen.waits[0][:2] == ("CPU", "")

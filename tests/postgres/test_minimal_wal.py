@@ -49,8 +49,7 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def running(home: Home) -> Iterator[Server]:
-    spec = embedded(settings=PLANNED)
-    with opened(home, spec) as server:
+    with opened(home, embedded(settings=PLANNED)) as server:
         install_checks(server)
         yield server
 
@@ -65,8 +64,7 @@ def configured(prepared: Preparation) -> list[str | None]:
 
 
 def wal_level_of_load(server: Server) -> str | None:
-    mark = present(read_stamp(read_comment(server)))
-    return mark.wal_level
+    return present(read_stamp(read_comment(server))).wal_level
 
 
 def in_force(server: Server) -> dict[str, str]:
@@ -78,6 +76,14 @@ def in_force(server: Server) -> dict[str, str]:
 
 
 OURS = "relnamespace = 'public'::regnamespace"
+CATALOGS = {
+    "relations": "SELECT relname, relkind, relpersistence, relpages, reltuples, relallvisible, relallfrozen,"
+    f" relhasindex FROM pg_class WHERE {OURS} ORDER BY 1",
+    "indexes": "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1",
+    "statistics": "SELECT tablename, attname, null_frac, avg_width, n_distinct, most_common_vals::text,"
+    " most_common_freqs::text, histogram_bounds::text, correlation FROM pg_stats WHERE schemaname = 'public'"
+    " ORDER BY 1, 2",
+}
 
 
 def left_by_load(server: Server) -> dict[str, object]:
@@ -86,26 +92,13 @@ def left_by_load(server: Server) -> dict[str, object]:
     tables = [name for (name,) in rows(server, f"SELECT relname FROM pg_class WHERE {OURS} AND relkind = 'r'")]
     assert tables
     for table in tables:
-        found[f"rows of {table} and their places"] = rows(
-            server,
-            "SELECT count(*), sum(hashtextextended(ctid::text || t::text, 0)::numeric),"
-            f" pg_relation_size('{table}') FROM {table} t",
-        )
+        sums = f"count(*), sum(hashtextextended(ctid::text || t::text, 0)::numeric), pg_relation_size('{table}')"
+        found[f"rows of {table} and their places"] = rows(server, f"SELECT {sums} FROM {table} t")
         found[f"visibility of {table}"] = rows(server, f"SELECT * FROM checks.pg_visibility_map_summary('{table}')")
-        assert rows(server, f"SELECT checks.pg_check_frozen('{table}')") == []
-        assert rows(server, f"SELECT checks.pg_check_visible('{table}')") == []
-        assert rows(server, f"SELECT * FROM checks.verify_heapam('{table}')") == []
-    found["relations"] = rows(
-        server,
-        "SELECT relname, relkind, relpersistence, relpages, reltuples, relallvisible, relallfrozen, relhasindex"
-        f" FROM pg_class WHERE {OURS} ORDER BY 1",
-    )
-    found["indexes"] = rows(server, "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1")
-    found["statistics"] = rows(
-        server,
-        "SELECT tablename, attname, null_frac, avg_width, n_distinct, most_common_vals::text, most_common_freqs::text,"
-        " histogram_bounds::text, correlation FROM pg_stats WHERE schemaname = 'public' ORDER BY 1, 2",
-    )
+        for check in ("pg_check_frozen", "pg_check_visible", "verify_heapam"):
+            assert rows(server, f"SELECT checks.{check}('{table}')") == []
+    for name, query in CATALOGS.items():
+        found[name] = rows(server, query)
     for (index,) in rows(server, f"SELECT relname FROM pg_class WHERE {OURS} AND relkind = 'i'"):
         # every row is in the index, and the index has no others
         execute(server, f"SELECT checks.bt_index_parent_check('{index}', true, true)")
@@ -136,9 +129,9 @@ def test_rows_are_not_in_the_wal(running: Server, monkeypatch: pytest.MonkeyPatc
     written = []
     for with_wal in ("0", "1"):
         monkeypatch.setenv(VARIABLE, with_wal)
-        before = value(running, "SELECT wal_bytes FROM pg_stat_wal")
+        written.append(-value(running, "SELECT wal_bytes FROM pg_stat_wal"))
         reload(running, dataset)
-        written.append(value(running, "SELECT wal_bytes FROM pg_stat_wal") - before)
+        written[-1] += value(running, "SELECT wal_bytes FROM pg_stat_wal")
     size = value(running, "SELECT sum(pg_table_size(oid)) FROM pg_class WHERE relname IN ('sbtest1', 'sbtest2')")
     # what there is are catalogs, and indexes below wal_skip_threshold
     assert written[0] < size / 2, written
@@ -181,28 +174,27 @@ def test_the_fingerprint_says_how_it_was_loaded(running: Server) -> None:
 
 def test_small_datasets_and_refused_ones_are_loaded_with_wal(running: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pgdyno.prepare.steps, "FROM_BYTES", FROM_BYTES)
-    assert not is_worthwhile(running, Dataset("pgbench", 30))
-    assert is_worthwhile(running, Dataset("pgbench", 40))
-    assert not is_worthwhile(running, Dataset("sbtest", 100_000, 10))
-    assert is_worthwhile(running, Dataset("sbtest", 1_000_000, 10))
-    assert is_worthwhile(running, Dataset("tpcc", 10, profile="spec"))
-    monkeypatch.setenv(VARIABLE, "1")
-    assert not is_worthwhile(running, Dataset("pgbench", 40))
-    monkeypatch.setenv(VARIABLE, "0")
-    assert is_worthwhile(running, Dataset("pgbench", 40))
+    large = Dataset("pgbench", 40)
+    for dataset in (large, Dataset("sbtest", 1_000_000, 10), Dataset("tpcc", 10, profile="spec")):
+        assert is_worthwhile(running, dataset)
+    for dataset in (Dataset("pgbench", 30), Dataset("sbtest", 100_000, 10)):
+        assert not is_worthwhile(running, dataset)
+    for with_wal in ("1", "0"):
+        monkeypatch.setenv(VARIABLE, with_wal)
+        assert is_worthwhile(running, large) == (with_wal == "0")
     elsewhere = Server(running.address, [], None)
-    assert not is_worthwhile(elsewhere, Dataset("pgbench", 40))
+    assert not is_worthwhile(elsewhere, large)
 
 
 def test_a_server_that_cannot_run_so_loads_with_wal(running: Server) -> None:
     planned = in_force(running)
     execute(running, "SELECT pg_create_logical_replication_slot('decoded', 'test_decoding')")
     try:
-        (said,) = {each for each in configured(reload(running)) if each is not None}
+        (reason,) = {each for each in configured(reload(running)) if each is not None}
     finally:
         execute(running, "SELECT pg_drop_replication_slot('decoded')")
-    assert said.startswith("loading with WAL: cannot start PostgreSQL 18")
-    assert 'logical replication slot "decoded" exists' in said
+    assert reason.startswith("loading with WAL: cannot start PostgreSQL 18")
+    assert 'logical replication slot "decoded" exists' in reason
     assert wal_level_of_load(running) == "logical"
     assert in_force(running) == planned
 

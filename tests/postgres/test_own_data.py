@@ -18,7 +18,7 @@ from pgdyno.targets import Home, Server
 from pgdyno.targets.dsn.schema import DsnTarget
 from tests.forked import PGDYNO
 from tests.postgres.conftest import FAST
-from tests.postgres.runs import environment, pgdyno, postmasters, the_run, without_look
+from tests.postgres.runs import environment, fast_plan, pgdyno, postmasters, the_run, without_look
 from tests.postgres.servers import embedded, execute, opened, preparer, value
 from tests.present import present
 from tests.processes import children, command_line
@@ -151,24 +151,12 @@ def test_an_error_ends_files_that_run_beside_it_and_an_open_transaction_is_one(o
 
 # ---- plans ----
 
-PLAN = """\
-name = "shop"
-[target.pg]
-kind = "embedded"
-version = "18"
-connect = "tcp"
-settings = { fsync = "off", shared_buffers = "16MB" }
-[workload]
-scripts = ["read.sql"]
-dataset = { name = "shop", sql = ["schema.sql", "fill.sql"], variables = { rows = 1e2, parts = 2 } }
-[sweep]
-clients = 2
-variables.parts = [2, 4]
-[trial]
-transactions = 5
-[reset]
-checkpoint = false
-"""
+PLAN = fast_plan(
+    'scripts = ["read.sql"]\n'
+    'dataset = { name = "shop", sql = ["schema.sql", "fill.sql"], variables = { rows = 1e2, parts = 2 } }',
+    "clients = 2\nvariables.parts = [2, 4]",
+    "transactions = 5\n[reset]\ncheckpoint = false",
+)
 SHOP = """\
 CREATE TABLE orders (id int) PARTITION BY HASH (id);
 SELECT format('CREATE TABLE orders_%s PARTITION OF orders FOR VALUES WITH (MODULUS %s, REMAINDER %s)', i, :parts, i)
@@ -215,11 +203,8 @@ def test_over_the_network_only_a_database_of_its_own_is_replaced(
         values = {"kind": "dsn", "dsn": f"host={own.host} port={own.port} user=shopper", "database": database}
         return DsnTarget.model_validate({**values, "password_env": "SHOPPER", "allow_existing": True})
 
-    with own.connect("postgres") as connection:
-        connection.execute("CREATE ROLE shopper LOGIN CREATEDB PASSWORD 'of the test'")
-        connection.execute("CREATE DATABASE theirs OWNER shopper")
-    with own.connect("theirs") as connection:
-        connection.execute("CREATE TABLE precious AS SELECT 1 AS n")
+    execute(own, "CREATE ROLE shopper LOGIN CREATEDB PASSWORD 'of the test'", "CREATE DATABASE theirs OWNER shopper")
+    execute(own, "CREATE TABLE precious AS SELECT 1 AS n", dbname="theirs")
     with (
         opened(home, spec("theirs"), "far") as server,
         pytest.raises(TargetError, match="into the database theirs, which pgdyno did not create"),
@@ -243,13 +228,13 @@ def test_a_load_can_be_stopped(warm_home: Home, tmp_path: Path) -> None:
     plan = write_plan(tmp_path, "\\set unused :rows\nSELECT pg_sleep(600);")
     command = [str(PGDYNO), *without_look(["run", plan])]
     with subprocess.Popen(
-        command, cwd=tmp_path, env=environment(warm_home), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, cwd=tmp_path, env=environment(warm_home), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         wait_until(lambda: is_selecting(warm_home) or process.poll() is not None)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, out + err
-    assert "Traceback" not in err
+        printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, printed
+    assert "Traceback" not in printed
 
 
 ODD = r"""
@@ -279,8 +264,7 @@ def test_psql_makes_the_same_data(own: Server, folder: Path) -> None:
     (folder / "odd.sql").write_text(ODD)
     preparer(own, method="none").prepare(dataset(folder, ["odd.sql"]))
     (*_, program) = sorted(Path("/usr/lib/postgresql").glob("*/bin/psql"))
-    with own.connect("postgres") as connection:
-        connection.execute("CREATE DATABASE by_psql")
+    execute(own, "CREATE DATABASE by_psql")
     environment = own.environment() | {"PGDATABASE": "by_psql", "PATH": "/usr/bin:/bin"}
     variables = [f"-v{name}={value}" for name, value in VARIABLES.items()]
     done = subprocess.run(
@@ -289,7 +273,6 @@ def test_psql_makes_the_same_data(own: Server, folder: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     every = "SELECT string_agg(n || '=' || t, E'\\n' ORDER BY n, t) FROM \"a;b\""
-    with own.connect("by_psql") as connection:
-        row = present(connection.execute(every.encode()).fetchone())
-    assert row[0] == value(own, every)
-    assert str(row[0]).count("\n") > 20
+    by_psql = value(own, every, "by_psql")
+    assert by_psql == value(own, every)
+    assert by_psql.count("\n") > 20

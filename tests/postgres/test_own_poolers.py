@@ -12,36 +12,21 @@ from pgdyno.plan import load_plan
 from pgdyno.records import FailureId
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
-from tests.postgres.runs import pgdyno, running, the_run
+from tests.postgres.runs import fast_plan, pgdyno, running, the_run
 from tests.present import present
 from tests.processes import command_line, processes_with
 from tests.waiting import PATIENCE_S
-
-OWN = """\
-name = "own"
-[target.own]
-kind = "local"
-bin = "{bin}"
-connect = "{connect}"
-pooler = {pooler}
-[workload]
-scripts = ["{script}"]
-scale = 1
-[sweep]
-clients = [{clients}]
-[trial]
-duration = "{duration}"
-warmup = "0s"
-"""
 
 
 def own_plan(
     installed: Installation, folder: Path, pooler: str = '{ kind = "pgbouncer", pool = 3 }', **more: str
 ) -> Path:
-    values = {"connect": "unix", "script": "slow.sql", "clients": "8", "duration": "200ms", **more}
+    values = {"connect": "unix", "clients": "8", "duration": "200ms", **more}
     (folder / "slow.sql").write_text("SELECT pg_sleep(0.01);\n")
+    server = f'kind = "local"\nbin = "{installed.bin}"\nconnect = "{values["connect"]}"\npooler = {pooler}'
+    sweep, trial = f"clients = [{values['clients']}]", f'warmup = "0s"\nduration = "{values["duration"]}"'
     plan = folder / "own.toml"
-    plan.write_text(OWN.format(bin=installed.bin, pooler=pooler, **values))
+    plan.write_text(fast_plan('scripts = ["slow.sql"]\ndataset = "none"', sweep, trial, ["own"], server))
     return plan
 
 
@@ -67,18 +52,19 @@ def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
     pgdyno(home, tmp_path, "run", str(wrong), code=ExitCode.TRIALS_FAILED)
 
 
-def test_a_pooler_ends_with_pgdyno(installed: Installation, warm_home: Home, tmp_path: Path) -> None:
-    for number in (signal.SIGINT, signal.SIGKILL):
-        folder = tmp_path / number.name
-        folder.mkdir()
-        with running(warm_home, folder, own_plan(installed, folder, duration="1h")) as process:
-            (pid,) = poolers(warm_home)
-            files = next(warm_home.instances.glob("*/pooler"))
-            assert files.stat().st_mode & 0o777 == 0o700
-            assert {file.stat().st_mode & 0o777 for file in files.iterdir()} == {0o600}
-            assert Path(f"/proc/{pid}").stat().st_uid == files.stat().st_uid
-            process.send_signal(number)
-            process.wait(PATIENCE_S)
+@pytest.mark.long_cases("2")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_pooler_ends_with_pgdyno(installed: Installation, warm_home: Home, tmp_path: Path, number: int) -> None:
+    folder = tmp_path / "ended"
+    folder.mkdir()
+    with running(warm_home, folder, own_plan(installed, folder, duration="1h")) as process:
+        (pid,) = poolers(warm_home)
+        files = next(warm_home.instances.glob("*/pooler"))
+        assert files.stat().st_mode & 0o777 == 0o700
+        assert {file.stat().st_mode & 0o777 for file in files.iterdir()} == {0o600}
+        assert Path(f"/proc/{pid}").stat().st_uid == files.stat().st_uid
+        process.send_signal(number)
+        process.wait(PATIENCE_S)
     pgdyno(warm_home, tmp_path, "run", str(own_plan(installed, tmp_path, connect="tcp")), code=0)
     (target,) = the_run(tmp_path).manifest.targets
     said = present(present(target.facts).pooler)
@@ -184,8 +170,8 @@ def test_a_wrong_pooler_is_refused(installed: Installation, monkeypatch: pytest.
         return f"{found.path}: {found.message} {found.hint}"
 
     assert "target.own.pooler.pool: must be at least 1, not 0" in problem('kind = "pgbouncer", pool = 0')
-    said = problem('kind = "pgbouncer", settings = { listen_port = 1 }')
-    assert "pooler.settings.listen_port: cannot be set" in said
+    fixed = problem('kind = "pgbouncer", settings = { listen_port = 1 }')
+    assert "pooler.settings.listen_port: cannot be set" in fixed
     assert 'command belongs to kind = "command", which needs it' in problem('kind = "command"')
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("pgdyno.plan.targets._PLACES_OF_PROGRAMS", ())

@@ -18,7 +18,7 @@ from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.workloads.query_files.figures import query_times
 from tests.json_schema import validated
-from tests.postgres.caching_proxy import CachingProxy
+from tests.postgres.relay import CachingProxy
 from tests.postgres.runs import pgdyno, the_run
 
 SETUP = """

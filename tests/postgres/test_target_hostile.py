@@ -36,8 +36,8 @@ from tests.cli.hostile import (
     row,
 )
 from tests.postgres.far_server import PASSWORD, dsn, far, fetch
+from tests.postgres.relay import SilentProxy
 from tests.postgres.servers import execute, opened, value
-from tests.postgres.silent_proxy import silent_proxy
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -333,7 +333,7 @@ SILENT_AT = {
 def test_a_server_that_falls_silent_fails_its_trial(theirs: Server, tmp_path: Path, asked: str, whole: bool) -> None:
     trigger, at = SILENT_AT[asked]
     plan = tmp_path / "plan.toml"
-    with silent_proxy(theirs.port, trigger, whole=whole) as proxy:
+    with SilentProxy(theirs.port, trigger, whole=whole) as proxy:
         duration = "2s" if at is Stage.RUN else "1s"
         plan.write_text(SILENT_PLAN.format(far=dsn(proxy.port), near=dsn(theirs.port), duration=duration))
         argv = [sys.executable, "-c", RUN, "run", str(plan), "--runs", str(tmp_path / "runs"), "--no-preflight"]

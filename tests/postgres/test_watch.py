@@ -21,8 +21,7 @@ from pgdyno.watch.find_server import WatchedServer
 from pgdyno.watch.polling import Polling
 from tests.cli.hostile import Misdeed, Peer, columns, hostile, row
 from tests.postgres.own_servers import OwnServer, running_server
-from tests.postgres.relay import Relay
-from tests.postgres.silent_proxy import silent_proxy
+from tests.postgres.relay import Relay, SilentProxy
 from tests.postgres.watch_process import BIN, Terminal, clean, load, objects, terminal
 from tests.processes import children, command_line
 from tests.waiting import PATIENCE_S, wait_until
@@ -322,7 +321,7 @@ def test_a_server_that_does_not_answer_is_an_error(misdeed: Misdeed, complaint: 
 
 def test_a_session_that_falls_silent_is_replaced(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limits, "ANSWER_S", 2.0)
-    with silent_proxy(server.port, b"pg_stat_database", whole=False) as proxy:
+    with SilentProxy(server.port, b"pg_stat_database", whole=False) as proxy:
         parameters = {**server.address.parameters, "host": "127.0.0.1", "port": str(proxy.port), "connect_timeout": "9"}
         with Polling(WatchedServer(Address(parameters, server.password), "postgres")) as polling:
             # by another session

@@ -1,16 +1,13 @@
-"""A plan of the catalogue on every kind of server: on this machine, over the network, on hosts at Amazon and of a pool.
-
-Only root can boot the pool's host: for others this test is left out, and says so. CI is root.
-"""
+"""Plans of the catalogue on real servers: one on every kind of server, and the insert benchmark."""
 
 import getpass
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from pgdyno.errors import ExitCode
 from pgdyno.records import Manifest, Outcome
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home, Server
@@ -19,12 +16,13 @@ from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.simulator import Simulator, simulated
 from tests.forked import run_pgdyno
 from tests.ports import EVERYWHERE, reserve_port
-from tests.postgres.runs import environment
+from tests.postgres.own_servers import running_server
+from tests.postgres.runs import environment, the_run
+from tests.postgres.servers import execute
 from tests.postgres.test_pool import Rack, rack
-from tests.scratch import scratch_folder
 
 __all__ = ["rack"]
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces: run it as root, as CI does")
+pytestmark = pytest.mark.long
 PLAN, REGION = "graviton-pgbench", "us-east-1"
 SHORT = (
     "workload.scale=1", "sweep.clients=2", "trial.warmup=0s", "trial.duration=1s", "trial.repeats=1", "trial.seed=1",
@@ -35,12 +33,10 @@ SAME = ("workload", "sweep", "trial", "reset", "published")
 
 
 @pytest.fixture
-def hosts(installed: Installation) -> Iterator[Ec2Hosts]:
-    folder = scratch_folder()
-    hosts = Ec2Hosts(installed, folder)
+def hosts(installed: Installation, scratch: Path) -> Iterator[Ec2Hosts]:
+    hosts = Ec2Hosts(installed, scratch)
     yield hosts
     hosts.stop()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def measured(
@@ -71,15 +67,15 @@ def on_amazon(folder: Path, home: Home, hosts: Ec2Hosts, simulator: Simulator) -
     return measured(folder, home, *settings, variables=variables)
 
 
-@pytest.mark.long
+# a plan for servers of this machine, over the network, at Amazon, and of a pool, whose host only root can boot
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces: run it as root, as CI does")
 def test_a_plan_runs_everywhere(rack: Rack, hosts: Ec2Hosts, server: Server, warm_home: Home, tmp_path: Path) -> None:
     here = measured(tmp_path / "embedded", warm_home, 'target.here.version="18"', on="embedded")
     # the database of that name is the tests' own
     over_network = measured(
         tmp_path / "dsn", warm_home, 'target.server.database="elsewhere"', on="dsn", variables=server.environment()
     )
-    with server.connect(server.maintenance) as connection:
-        connection.execute("DROP DATABASE elsewhere")
+    execute(server, "DROP DATABASE elsewhere", dbname=server.maintenance)
     before = rack.look()
     login = f'user="bench", config="{rack.ssh.config}", known_hosts="{rack.ssh.known_hosts}"'
     borrowed = f'target.host.hosts=[{{host="{rack.ssh.host}", {login}}}]'
@@ -92,3 +88,35 @@ def test_a_plan_runs_everywhere(rack: Rack, hosts: Ec2Hosts, server: Server, war
     assert [(each.name, each.kind) for each in amazon.targets] == [("graviton2", "ec2"), ("x86-64", "ec2")]
     for each in (over_network, pool, amazon):
         assert {key: each.plan.get(key) for key in SAME} == {key: here.plan.get(key) for key in SAME}
+
+
+ROWS, WRITES, REMAINDER = 2000, 500, 100
+SMALL = [f"workload.variables.rows={ROWS}", f"workload.variables.writes={WRITES}", "reset.consistency=counts"]
+SECONDS = [f"step.{number}.duration=1s" for number in range(6, 12)]
+TRANSACTIONS = {"l.i0": ROWS / 100, "l.i1": WRITES * 4 / 5 / 50, "l.i2": WRITES / 5 / 5}
+
+
+@pytest.mark.parametrize("options", [[], ["--on", "dsn"]], ids=["embedded", "dsn"])
+def test_the_table_of_the_insert_benchmark_keeps_its_rows(
+    options: list[str], installed: Installation, home: Home, tmp_path: Path
+) -> None:
+    sets = [word for each in [*SMALL, *SECONDS, "trial.repeats=1"] for word in ("--set", each)]
+    args = ["run", "insert-benchmark", *options, *sets, "--no-preflight"]
+    with running_server(installed, "") as server:
+        place = {"PGHOST": "127.0.0.1", "PGPORT": str(server.port), "PGUSER": "postgres", "PGDATABASE": "postgres"}
+        done = run_pgdyno(args, cwd=tmp_path, env=environment(home) | place)
+    assert done.returncode == ExitCode.OK, done.stderr
+    trials = the_run(tmp_path).trials()
+    assert [trial.outcome for trial in trials] == [Outcome.FINISHED] * 15
+    done_by_step = {trial.point.step: trial.summary for trial in trials if trial.summary is not None}
+    for step, transactions in TRANSACTIONS.items():
+        assert done_by_step[step].succeeded == transactions
+    assert all(trial.summary is not None and trial.summary.failed == 0 for trial in trials)
+    # inserts and deletes of all steps are equal
+    last = trials[-1].consistency
+    assert last is not None
+    assert last.counts == {"public.pi1": ROWS + REMAINDER}
+    # the queries, whose rate was not asked for, come first in the answer
+    answer = " ".join(done.stdout.split()).rpartition("qr100, range, 1 client: ")[2]
+    assert "qp1000, point, 1 client: " in answer
+    assert answer.endswith("; and 6 more.")
