@@ -20,7 +20,7 @@ from tests.small_extension import change_rounds, commit_all, git, programs_with_
 from tests.waiting import wait_until
 
 QUICK = ("--alongside", "--no-preflight")
-PAIRS = ("--by", "tps", "-c", "1", "-T", "300ms", "--warmup", "0s", "--pairs", "6..8")
+PAIRS = ("--by", "tps", "-c", "1", "-T", "100ms", "--warmup", "0s", "--pairs", "6")
 FAST, SLOW, VERY_SLOW = 20_000, 20_400, 2_000_000
 
 
@@ -68,21 +68,27 @@ def subjects(tree: Path, commits: list[str]) -> list[str]:
     return [git(tree, "log", "-1", "--format=%s", each).strip() for each in commits]
 
 
-def test_a_bisection_skips_what_cannot_be_measured_and_resumes(warm_home: Home, tree: Path) -> None:
-    (tree / "busywork.c").write_text("not C at all: the work tree is not what is built\n")
-    before = git(tree, "status", "--porcelain"), sorted(tree.rglob("*"))
-    command = [str(PGDYNO), "bisect", *options(tree, "--good", "HEAD~4", "--bad", "HEAD~1")]
+def interrupt(home: Home, tree: Path, trials: int, *others: str) -> str:
+    """Begins a bisection, and interrupts it as that trial runs; returns what it wrote on standard error."""
+    command = [str(PGDYNO), "bisect", *options(tree, *others)]
     runs = tree.parent / "pgdyno-runs"
     with subprocess.Popen(
-        command, cwd=tree.parent, env=environment(warm_home), stderr=subprocess.PIPE, text=True
+        command, cwd=tree.parent, env=environment(home), stderr=subprocess.PIPE, text=True
     ) as running:
-        # in the middle of the count of the bad commit
-        wait_until(lambda: len(list(runs.glob("*/count-*/*/trials/0*"))) >= 3 or running.poll() is not None)
+        wait_until(lambda: len(list(runs.glob("*/*/*/trials/0*"))) >= trials or running.poll() is not None)
         running.send_signal(signal.SIGINT)
         _, error = running.communicate()
     assert running.returncode == ExitCode.INTERRUPTED, error
-    assert "to resume: pgdyno bisect --resume" in error
-    (journal,) = runs.glob(f"*/{FILE}")
+    return error
+
+
+@pytest.mark.long
+def test_a_bisection_skips_what_cannot_be_measured_and_resumes(warm_home: Home, tree: Path) -> None:
+    (tree / "busywork.c").write_text("not C at all: the work tree is not what is built\n")
+    before = git(tree, "status", "--porcelain"), sorted(tree.rglob("*"))
+    # in the middle of the count of the bad commit
+    interrupt(warm_home, tree, 3, "--good", "HEAD~4", "--bad", "HEAD~1")
+    (journal,) = (tree.parent / "pgdyno-runs").glob(f"*/{FILE}")
     looked = sorted(journal.parent.glob("count-*/*"))
     found, code, error = bisect(warm_home, tree, "--resume", "latest", "--alongside", "--no-preflight")
     assert code == ExitCode.OK, error
@@ -129,14 +135,20 @@ def test_a_disk_that_fills_up_says_nothing_about_a_commit(scratch: Path, tree: P
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-@pytest.mark.long
-def test_a_bisection_by_throughput(warm_home: Home, tree: Path) -> None:
+def test_a_bisection_by_throughput_skips_a_commit_and_resumes(warm_home: Home, tree: Path) -> None:
+    source = tree / "busywork.c"
+    text = source.read_text()
+    source.write_text(text + "#error broken\n")
+    commit_all(tree, "broken again")
+    source.write_text(text)
     change_rounds(tree, mix=VERY_SLOW)
     commit_all(tree, "very slow")
-    commit_all(tree, "after it")
-    found, code, error = bisect(warm_home, tree, *options(tree, "--good", "HEAD~3", *PAIRS))
+    error = interrupt(warm_home, tree, 3, "--good", "HEAD~2", "--bad", "HEAD", *PAIRS)
+    assert "to resume: pgdyno bisect --resume" in error
+    found, code, error = bisect(warm_home, tree, "--resume", "latest", "--alongside", "--no-preflight")
     assert code == ExitCode.OK, error
-    assert subjects(tree, found["commits"]) == ["very slow"]
+    assert subjects(tree, found["commits"]) == ["broken again", "very slow"]
+    assert subjects(tree, found["skipped"]) == ["broken again"]
     assert present(found["effect"])["high"] < -0.3
 
 

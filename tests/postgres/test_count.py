@@ -63,7 +63,7 @@ def test_a_flame_graph_has_the_whole_stack(warm_home: Home, scratch: Path) -> No
     assert any(";PostgresMain;" in stack and stack.endswith(";mix_rounds") for stack in stacks)
 
 
-@pytest.mark.long_cases("relation")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("others", "said"),
     [
