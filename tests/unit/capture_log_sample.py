@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -152,7 +153,7 @@ class Captured:
 
 
 def captured(folder: Path, *logs: str | bytes | Log, suffix: str = ".log", **options: Any) -> Captured:  # noqa: ANN401
-    """Captures `logs`, one file each, in `folder`, which may be new; entries are those of a csvlog."""
+    """Captures `logs`, one file each, in `folder`, new or with a capture; entries are those of a csvlog."""
     folder.mkdir(exist_ok=True)
     paths = []
     for number, log in enumerate(logs):
@@ -161,6 +162,7 @@ def captured(folder: Path, *logs: str | bytes | Log, suffix: str = ".log", **opt
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         paths.append(path)
     into = folder / "capture"
+    shutil.rmtree(into, ignore_errors=True)
     capture = capture_logs(paths, into, replace(KEPT, **options))
     assert [each.name for each in into.iterdir()] == [STATEMENTS_FILE]
     return Captured(capture, rows_of(into))

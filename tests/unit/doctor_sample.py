@@ -1,5 +1,6 @@
 """Artificial trees of /proc and /sys."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,8 @@ CGROUP_1 = {"proc/self/cgroup": "3:cpu,cpuacct:/x\n2:memory:/x\n1:pids:/\n0::/\n
 
 
 def tree(root: Path, files: Mapping[str, str]) -> System:
+    """Writes `files` in place of what `root` had."""
+    shutil.rmtree(root, ignore_errors=True)
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

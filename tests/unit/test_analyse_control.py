@@ -54,22 +54,19 @@ def test_each_block_has_the_baseline_twice_at_balanced_places() -> None:
     assert "control" not in loaded(PLAN.replace("control = true", "")).as_resolved()["trial"]
 
 
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
+def test_a_control_needs_blocks_of_several_arms() -> None:
+    for change, complaint in (
         (("repeats = 6", 'repeats = 6\norder = "duet"'), 'order = "duet"'),
         (("repeats = 6", 'repeats = 6\norder = "as-listed"'), 'order = "as-listed"'),
         (('[target.b]\nkind = "embedded"\nversion = "17"\n', ""), "needs two arms"),
         (("[trial]", '[search]\nfind = "peak"\n[trial]'), "is not possible in a search"),
-    ],
-)
-def test_a_control_needs_blocks_of_several_arms(change: tuple[str, str], complaint: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        loaded(PLAN.replace(*change))
-    found = [each for each in caught.value.problems if each.path == "trial.control"]
-    assert len(found) == 1
-    assert complaint in found[0].message
-    assert found[0].hint
+    ):
+        with pytest.raises(PlanError) as caught:
+            loaded(PLAN.replace(*change))
+        found = [each for each in caught.value.problems if each.path == "trial.control"]
+        assert len(found) == 1
+        assert complaint in found[0].message
+        assert found[0].hint
 
 
 def a_run(later: float = 1.0, other: float = 1.0, repeats: int = 8) -> SampleRun:
@@ -86,7 +83,7 @@ def a_run(later: float = 1.0, other: float = 1.0, repeats: int = 8) -> SampleRun
     return run
 
 
-def test_the_figure_of_a_baseline_is_the_mean_of_both_trials() -> None:
+def test_the_figure_of_a_baseline_is_the_mean_of_both_trials_of_a_whole_block() -> None:
     run = a_run(later=1.21)
     (arms,) = within(run, "target", Metric.TPS)
     first = [present(each.summary).tps for each in run.trials if each.repeat == 1]
@@ -96,31 +93,6 @@ def test_the_figure_of_a_baseline_is_the_mean_of_both_trials() -> None:
     (swapped,) = within(run, "target", Metric.TPS, base="b")
     assert swapped.points[0].log_ratio(1) == pytest.approx(-arms.points[0].log_ratio(1))
     assert present(swapped.control).points == present(arms.control).points
-
-
-@pytest.mark.parametrize(
-    ("later", "other", "verdict"),
-    [
-        (1.0, 1.0, GateVerdict.OK), (1.0, 0.9, GateVerdict.REGRESSION), (0.9, 0.8, GateVerdict.UNDECIDABLE),
-        (1.1, 1.0, GateVerdict.UNDECIDABLE),
-    ],
-)  # fmt: skip
-def test_a_baseline_that_differs_from_itself_decides_nothing(later: float, other: float, verdict: GateVerdict) -> None:
-    (arms,) = within(a_run(later, other), "target", Metric.TPS)
-    judged = gate(arms, 0.03)
-    assert judged.verdict is verdict
-    is_unequal = verdict is GateVerdict.UNDECIDABLE
-    assert (judged.comparison.unequal_control is not None) is is_unequal
-    assert (judged.control_pairs is not None) is is_unequal
-    (compared,) = compare([arms])
-    assert (compared.unequal_control is not None) is is_unequal
-    assert (present(compared.chief).verdict is Verdict.INCONCLUSIVE) is is_unequal
-    assert ("a differs from itself" in verdict_line(compared)) is is_unequal
-    assert ((confounded_line(compared) or "").startswith("This machine cannot decide: ")) is is_unequal
-    assert ("control: a vs itself" in comparison_sentence(compared)) is not is_unequal
-
-
-def test_a_block_counts_when_all_its_trials_have_figures() -> None:
     run = a_run()
     for number in (3, 4):
         # the control of the first block, the baseline of the second
@@ -130,6 +102,25 @@ def test_a_block_counts_when_all_its_trials_have_figures() -> None:
     assert present(arms.control).points[0].repeats == [4, 5, 6, 7, 8]
     run.trials[:] = [each for each in run.trials if not each.control]
     assert within(run, "target", Metric.TPS)[0].control is None
+
+
+def test_a_baseline_that_differs_from_itself_decides_nothing() -> None:
+    for later, other, verdict in (
+        (1.0, 1.0, GateVerdict.OK), (1.0, 0.9, GateVerdict.REGRESSION), (0.9, 0.8, GateVerdict.UNDECIDABLE),
+        (1.1, 1.0, GateVerdict.UNDECIDABLE),
+    ):  # fmt: skip
+        (arms,) = within(a_run(later, other), "target", Metric.TPS)
+        judged = gate(arms, 0.03)
+        assert judged.verdict is verdict
+        is_unequal = verdict is GateVerdict.UNDECIDABLE
+        assert (judged.comparison.unequal_control is not None) is is_unequal
+        assert (judged.control_pairs is not None) is is_unequal
+        (compared,) = compare([arms])
+        assert (compared.unequal_control is not None) is is_unequal
+        assert (present(compared.chief).verdict is Verdict.INCONCLUSIVE) is is_unequal
+        assert ("a differs from itself" in verdict_line(compared)) is is_unequal
+        assert ((confounded_line(compared) or "").startswith("This machine cannot decide: ")) is is_unequal
+        assert ("control: a vs itself" in comparison_sentence(compared)) is not is_unequal
 
 
 def test_a_run_that_stops_when_decided_measures_whole_blocks() -> None:

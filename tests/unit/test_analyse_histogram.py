@@ -49,13 +49,7 @@ def test_no_percentile_is_beyond_the_least_and_the_greatest(one: list[int], othe
     assert [point.latency_ns for point in spectrum(within)][-1] == most
 
 
-def test_latencies_above_an_hour_are_as_long_as_they_were() -> None:
-    # the engine's histogram ends at an hour; what is exact are the least and the greatest
-    within = merged(hdr([HIGHEST_NS] * 3).encode()).with_bounds(2 * HIGHEST_NS, 3 * HIGHEST_NS)
-    assert within.percentiles_ns([50, 100]) == [2 * HIGHEST_NS] * 2
-
-
-def test_merges_are_not_averages_and_read_each_form() -> None:
+def test_merges_are_no_averages_read_each_form_and_keep_ranks_and_long_latencies() -> None:
     fast, slow = hdr([1_000] * 990 + [2_000] * 10), hdr([100_000] * 100)
     assert merged(fast.encode(), slow.encode()).percentile_ns(99) == pytest.approx(100_000, rel=1e-3)
     # of other bounds
@@ -65,31 +59,26 @@ def test_merges_are_not_averages_and_read_each_form() -> None:
     text = hdr([1_000, 2_000]).encode()
     assert merged(text, text.decode(), base64.b64decode(text)).count == 6
     assert merge([]) is merge([hdr([]).encode()]) is None
-
-
-@pytest.mark.parametrize(
-    "blob", [b"", b"HIST", b"HISTFAAA", b"x" * 60, "%%%", base64.b64decode(hdr([5]).encode())[:-3]]
-)
-def test_a_blob_that_is_no_histogram_is_an_error(blob: bytes | str) -> None:
-    with pytest.raises(HistogramError, match="cannot read a latency histogram"):
-        merge([blob])
-
-
-def test_ranks_do_not_slip_by_rounding() -> None:
+    # the engine's histogram ends at an hour; what is exact are the least and the greatest
+    within = merged(hdr([HIGHEST_NS] * 3).encode()).with_bounds(2 * HIGHEST_NS, 3 * HIGHEST_NS)
+    assert within.percentiles_ns([50, 100]) == [2 * HIGHEST_NS] * 2
     # 99.9 / 100 * 1000 is a little over 999 in binary
     histogram = merged(hdr([1_000] * 999 + [5_000_000]).encode())
     assert histogram.percentile_ns(99.9) == pytest.approx(1_000, rel=1e-3)
 
 
-def test_the_spectrum_halves_its_steps_towards_100() -> None:
+def test_a_blob_that_is_no_histogram_is_an_error() -> None:
+    for blob in (b"", b"HIST", b"HISTFAAA", b"x" * 60, "%%%", base64.b64decode(hdr([5]).encode())[:-3]):
+        with pytest.raises(HistogramError, match="cannot read a latency histogram"):
+            merge([blob])
+
+
+def test_the_spectrum_halves_its_steps_and_its_axis_has_one_for_each_nine() -> None:
     points = spectrum(merged(hdr(list(range(1_000, 1_001_000, 1_000))).encode()))
     percentiles = [point.percentile for point in points]
     assert (percentiles[:6], percentiles[10:12]) == ([0, 10, 20, 30, 40, 50], [75, 77.5])
     assert percentiles[-1] == 100
     assert max(percentiles[:-1]) <= 99.9
     assert [point.latency_ns for point in points] == sorted(point.latency_ns for point in points)
-
-
-def test_the_hdr_axis_has_a_step_for_each_nine() -> None:
     assert [axis_of(percentile) for percentile in (0, 90, 99, 99.9)] == pytest.approx([0, 1, 2, 3])
     assert axis_of(100) == math.inf

@@ -28,23 +28,19 @@ def test_classes_of_a_replay_are_compared_by_their_number() -> None:
     assert (first.captured_share, first.share, first.captured_p50_us, first.p50_us) == (0.4, 0.4, 800, 1000)
     assert (failed.captured_errors, failed.errors, failed.calls, failed.p50_us) == (1, 1, 1, None)
     assert [(wait.wait, wait.sessions) for wait in found.waits] == [("CPU", 0.5), ("Lock:tuple", 0.25)]
-
-
-def test_a_trial_without_statements_has_no_shares_and_copies_that_the_capture_left_out_are_counted() -> None:
+    # a class that is missing
+    found = likeness(capture(), replayed_statements(end_of([statement(1, 1), statement(2, 1), statement(3, 1)])))
+    assert found.largest_difference == pytest.approx(0.4)
+    assert found.unlike_class == 0
+    assert found.not_modelled == pytest.approx(0.4)
+    # without statements, there are no shares
     left = [LeftOut(reason="copy-data", count=3), LeftOut(reason="background", count=9)]
     found = likeness(capture(left_out=left), [])
     assert (found.copies_left_out, found.calls) == (3, 0)
     assert all(each.share == 0 for each in found.classes)
 
 
-def test_a_class_that_is_missing_is_the_largest_difference() -> None:
-    found = likeness(capture(), replayed_statements(end_of([statement(1, 1), statement(2, 1), statement(3, 1)])))
-    assert found.largest_difference == pytest.approx(0.4)
-    assert found.unlike_class == 0
-    assert found.not_modelled == pytest.approx(0.4)
-
-
-def test_commands_of_several_scripts_make_a_class() -> None:
+def test_commands_of_several_scripts_make_a_class_with_percentiles_if_there_are_histograms() -> None:
     fast, slow = blob_of(((1_000_000, 99),)).decode(), blob_of(((9_000_000, 1),)).decode()
     start = {
         "scripts": [
@@ -66,9 +62,6 @@ def test_commands_of_several_scripts_make_a_class() -> None:
     # of the merged histograms, within 0.1 %
     assert first.p50_us == pytest.approx(1000, rel=0.002)
     assert first.p99_us == pytest.approx(1000, rel=0.002)
-
-
-def test_percentiles_of_several_commands_are_unknown_without_histograms() -> None:
     start = {"scripts": [{"id": 0, "name": "a.sql", "statements": [{"id": 0}, {"id": 1}]}]}
     end = end_of([statement(0, 5), statement(1, 5)])
     found = likeness(capture(), modelled_statements(start, end, {"a.sql": [0, 0]}))

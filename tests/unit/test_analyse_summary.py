@@ -1,7 +1,6 @@
 import pytest
 
 from pgdyno.analyse.over_time.timeline import trial_timeline
-from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.summary import PointSummary, summarise
 from pgdyno.records import ErrorCount, Outcome, Point
 from pgdyno.store.seconds import MEASURE, WARM_UP
@@ -14,7 +13,7 @@ def codes(point: PointSummary) -> set[str]:
     return {warning.id for warning in point.warnings}
 
 
-def test_trials_of_a_point_become_a_mean_and_an_interval() -> None:
+def test_trials_of_a_point_become_a_mean_with_an_interval_by_their_transactions() -> None:
     run = SampleRun(manifest())
     for repeat, tps in enumerate((990.0, 1000.0, 1010.0), start=1):
         add_trial(run, "pg18", 4, tps, 900, repeat=repeat)
@@ -24,9 +23,15 @@ def test_trials_of_a_point_become_a_mean_and_an_interval() -> None:
     assert present(point.tps).half == pytest.approx(4.3027 * 10 / 3**0.5, abs=1e-2)
     assert (point.clients, point.finished, point.failed) == (4, (1, 2, 3), ())
     assert point.warnings == ()
+    run = SampleRun(manifest())
+    small = add_trial(run, "pg18", 1, 10, 1000, tail=1, seconds=10)
+    large = add_trial(run, "pg18", 1, 1000, 4000, repeat=2, tail=1, seconds=10)
+    (point,) = summarise(run)
+    means = [present(present(present(trial.summary).latency_ns).mean) for trial in (small, large)]
+    assert present(point.latency).mean == pytest.approx((means[0] * 100 + means[1] * 10_000) / 10_100)
 
 
-def test_percentiles_are_those_of_the_merged_histogram() -> None:
+def test_percentiles_are_those_of_the_merged_histogram_of_all_scripts() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 1, 100, 900, repeat=1)
     add_trial(run, "pg18", 1, 100, 900, repeat=2)
@@ -44,9 +49,6 @@ def test_percentiles_are_those_of_the_merged_histogram() -> None:
     # the end of its bucket is above the largest latency
     assert point.latency.p99 == point.latency.p999 == point.latency.max == 50_000_000
     assert present(point.histogram).percentile_ns(99.99) == 50_000_000
-
-
-def test_histograms_of_all_scripts_count_and_those_of_seconds_do_not() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 1, 100, 900)
     run.blobs[1] = [
@@ -58,15 +60,6 @@ def test_histograms_of_all_scripts_count_and_those_of_seconds_do_not() -> None:
     assert present(point.histogram).count == 12
 
 
-def test_the_mean_latency_weighs_trials_by_their_transactions() -> None:
-    run = SampleRun(manifest())
-    small = add_trial(run, "pg18", 1, 10, 1000, tail=1, seconds=10)
-    large = add_trial(run, "pg18", 1, 1000, 4000, repeat=2, tail=1, seconds=10)
-    (point,) = summarise(run)
-    means = [present(present(present(trial.summary).latency_ns).mean) for trial in (small, large)]
-    assert present(point.latency).mean == pytest.approx((means[0] * 100 + means[1] * 10_000) / 10_100)
-
-
 def test_failed_and_interrupted_trials_count_for_nothing_but_are_named() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 4, 1000, 900)
@@ -76,9 +69,6 @@ def test_failed_and_interrupted_trials_count_for_nothing_but_are_named() -> None
     assert (present(point.tps).mean, present(point.tps).half, point.failed) == (1000, None, (2, 3))
     assert codes(point) == {"failed-trials", "interrupted-trials", "one-trial"}
     assert "1 of 3 trials failed and does not count" in [str(warning) for warning in point.warnings]
-
-
-def test_a_point_of_failures_only_has_no_figures() -> None:
     run = SampleRun(manifest())
     add_failure(run, "pg18", 4)
     (point,) = summarise(run)
@@ -111,16 +101,13 @@ def test_without_a_histogram_there_is_no_latency_and_a_warning() -> None:
     assert found == [{"no-latency"}, {"histogram-missing"}, {"histogram-broken"}]
 
 
-def test_points_come_by_target_of_the_plan_then_by_clients() -> None:
+def test_points_come_by_target_series_and_clients_of_the_plan() -> None:
     run = SampleRun(manifest(("pg18", "pg17")))
     for target, clients in (("pg17", 4), ("pg18", 16), ("pg17", 1), ("pg18", 2)):
         add_trial(run, target, clients, 100, 900)
     assert [(point.series.target, point.clients) for point in summarise(run)] == [
         ("pg18", 2), ("pg18", 16), ("pg17", 1), ("pg17", 4),
     ]  # fmt: skip
-
-
-def test_points_come_in_the_order_of_the_plan_s_values() -> None:
     sweep = {"protocol": ["simple", "prepared"], "settings": {"jit": ["on", "off"]}}
     run = SampleRun(manifest().model_copy(update={"plan": {"sweep": sweep}}))
     order = [("simple", "on"), ("simple", "off"), ("prepared", "on"), ("prepared", "off")]
@@ -130,25 +117,13 @@ def test_points_come_in_the_order_of_the_plan_s_values() -> None:
         add_trial(run, "pg18", 1, 100, 900, point=point)
     series = [point.series for point in summarise(run)]
     assert [(each.protocol, each.parameter("settings.jit")) for each in series] == [*order, ("extended", "on")]
-
-
-@pytest.mark.parametrize("group", ["settings", "session_settings"])
-def test_the_baseline_is_the_plan_s_first_value_and_not_the_first_trial_s(group: str) -> None:
-    run = SampleRun(manifest().model_copy(update={"plan": {"sweep": {group: {"work_mem": ["4MB", "64MB"]}}}}))
-    for work_mem in ("64MB", "4MB"):
-        add_trial(run, "pg18", 1, 100, 900, point=Point(clients=1, settings={"work_mem": work_mem}))
-    (arms,) = within(run, "settings.work_mem", Metric.TPS)
-    assert (arms.base, arms.other) == ("4MB", "64MB")
-
-
-def test_parameters_other_than_clients_make_series() -> None:
     run = SampleRun(manifest())
     for scale in (10, 100):
         add_trial(run, "pg18", 1, 100, 900, point=Point(clients=1, scale=scale))
     assert [point.series.scale for point in summarise(run)] == [10, 100]
 
 
-def test_seconds_are_means_over_trials_of_the_measured_part() -> None:
+def test_seconds_are_sums_over_scripts_and_means_over_trials_of_the_measured_part() -> None:
     run = SampleRun(manifest())
     for repeat, tps in ((1, 100), (2, 200)):
         trial = add_trial(run, "pg18", 1, tps, 900, repeat=repeat)
@@ -158,9 +133,6 @@ def test_seconds_are_means_over_trials_of_the_measured_part() -> None:
             *([interval_row(trial.number, 2, MEASURE, 7)] if repeat == 1 else []),
         ]
     assert summarise(run)[0].seconds == (150, 7)
-
-
-def test_a_timeline_adds_scripts_and_leaves_out_drain_and_scraps() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 1, 100, 900)
     run.rows[1] = [

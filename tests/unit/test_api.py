@@ -87,16 +87,13 @@ def test_latencies_are_those_of_the_record(run: Run) -> None:
     assert counted[0] == {"trial": 1, "n": first["succeeded"]}
 
 
-def test_a_notebook_shows_runs_and_tables(run: Run) -> None:
+def test_a_notebook_shows_runs_tables_and_what_trials_vary(run: Run, folder: RunFolder) -> None:
     assert run.name in run._repr_html_()
     shown = run.sql("SELECT '<b>&' AS text, NULL AS none, 'x'::BLOB AS bytes, MAP {'a': '1'} AS pairs")._repr_html_()
     assert "<td>&lt;b&gt;&amp;</td><td></td><td>1 byte</td><td>a=1</td>" in shown
     assert "20 of 1,000 rows" in run.sql("SELECT * FROM range(1000)")._repr_html_()
     assert repr(run) == f"<pgdyno run {run.name}: 2 trials>"
     assert repr(run.sql("SELECT 1 AS one")) == "<pgdyno table of 1 row: one>"
-
-
-def test_a_notebook_shows_what_trials_vary(folder: RunFolder) -> None:
     first = load_run(folder.path).trials[0].point
     for number, (column, value, cell) in enumerate(
         (

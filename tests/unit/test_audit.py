@@ -17,7 +17,7 @@ from pgdyno.records.probe import OverSshRecord
 from pgdyno.store import load_run
 from tests.unit.audit_cases import CASES, CLAIM, NOTE, failed_in
 from tests.unit.audit_disturbed import on_host, ran, rated
-from tests.unit.audit_sample import OTHER, ROW, FakeRun, Row, changed, each_second, of, own, probed, rows_run
+from tests.unit.audit_sample import OTHER, ROW, Row, changed, each_second, of, own, probed, rows_run
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,12 @@ def test_failed_transactions_are_told_with_the_most_frequent_message() -> None:
     assert finding.message.endswith('trials, most often with: invalid uuid: "…" (SQLSTATE 22P02)')
 
 
-def test_every_rule_has_a_case() -> None:
+def test_every_rule_has_a_case_and_a_line_of_the_reference() -> None:
     assert {rule for rule, *_ in CASES} == {rule.id for rule in RULES}
     heaviest = {rule: max((c[1] for c in CASES if c[0] == rule), key=list(Severity).index) for rule, *_ in CASES}
     assert heaviest == {rule.id: rule.worst for rule in RULES}
+    listed = re.findall(r"^\| `([\w-]+)` \|", audit_page.page(), re.MULTILINE)
+    assert listed == [rule.id for rule in RULES]
 
 
 def test_no_rule_fires_on_two_targets_that_are_one() -> None:
@@ -74,7 +76,7 @@ def test_a_rule_without_its_input_says_so() -> None:
     assert unknown <= unchecked
 
 
-def test_a_finding_quotes_file_and_line() -> None:
+def test_a_finding_quotes_its_place_and_has_an_id_and_parameters() -> None:
     wrong = ROW.but(latency_mean_ms=20.0)
     (finding,) = of("littles-law", rows_run(OTHER, wrong))
     assert finding.trials == [2]
@@ -86,9 +88,6 @@ def test_a_finding_quotes_file_and_line() -> None:
     # the documented fields
     fields = ["rule", "id", "severity", "trials", "message", "parameters", "evidence", "advice", "source"]
     assert list(json.loads(finding.model_dump_json())) == fields
-
-
-def test_a_finding_has_an_id_and_what_its_message_is_filled_with() -> None:
     (found,) = of("too-short", own(length_s=9.0))
     assert (found.id, found.parameters["least_s"]) == ("too-short", 10.0)
     assert found.message.endswith(f"less than 10 s, down to {found.parameters['shortest_s']:.1f} s")
@@ -98,14 +97,8 @@ def test_a_finding_has_an_id_and_what_its_message_is_filled_with() -> None:
     assert all(each.message == f"not checked: {each.parameters['reason']}" for each in unchecked)
 
 
-def test_the_reference_lists_every_rule() -> None:
-    listed = re.findall(r"^\| `([\w-]+)` \|", audit_page.page(), re.MULTILINE)
-    assert listed == [rule.id for rule in RULES]
-
-
-@pytest.mark.parametrize(
-    ("rule", "run", "trials"),
-    [
+def test_a_finding_names_its_trials() -> None:
+    for rule, run, trials in (
         ("other-load", probed(own(), lambda trial: on_host(others=0.2 if trial.number == 7 else 0.01)), [7]),
         ("other-load", probed(own(), lambda trial: on_host(steal=0.03 if trial.number > 10 else 0.0)), [11, 12]),
         ("repeats-spread", rated(lambda trial: 0.8 if trial.number == 5 else 1.0 + trial.number / 1_000), [5]),
@@ -114,27 +107,19 @@ def test_the_reference_lists_every_rule() -> None:
         ("identical-rows", rows_run(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)), [1, 3]),
         ("drift", rated(lambda trial: 0.97**trial.number), [*range(1, 13, 2), *range(2, 13, 2)]),
         ("price-unsound", rows_run(ROW.but(tps=900.0), ROW.but(latency_mean_ms=20.0), **CLAIM), [2]),
-    ],
-)
-def test_a_finding_names_its_trials(rule: str, run: FakeRun, trials: list[int]) -> None:
-    (finding,) = of(rule, run)
-    assert finding.trials == trials
+    ):
+        (finding,) = of(rule, run)
+        assert finding.trials == trials
 
 
-def test_drift_says_how_much_of_the_difference_it_makes() -> None:
+def test_findings_say_how_much_drift_makes_and_what_a_probe_saw() -> None:
     (finding,) = of("drift", rated(lambda trial: 0.97**trial.number))
     assert "throughput changes by -3.0 % from one trial to the next" in finding.message
     assert "drift alone accounts for -3.0 % of b vs a (measured: -3.0 %)" in finding.message
-
-
-def test_missing_dataset_sizes_come_from_the_probe() -> None:
     unasked = changed(own(), lambda _: {"prepare": {"dataset_bytes": None}})
     tables = {name: each_second(60, "relations", size=size, indexes=1e8) for name, size in (("a", 8e8), ("b", 9e8))}
     (finding,) = of("dataset-differs", probed(unasked, lambda trial: tables[trial.target]))
     assert "has 900 MB at a and 1.00 GB at b" in finding.message
-
-
-def test_for_a_host_over_ssh_only_steal_is_known() -> None:
     rows = on_host(others=0.3, steal=0.03)
     run = own(kind_b="dsn", probe={"over_ssh": OverSshRecord(host="db")})
     run = probed(run, lambda trial: rows if trial.target == "b" else [])
@@ -152,32 +137,25 @@ def audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path],
     return lambda file: audit(load_run(import_files([file], tmp_path / "runs").run))
 
 
-@pytest.mark.parametrize(
-    ("name", "rule"),
-    [
+def test_counting_rules_of_the_tool_are_no_finding(audited: Callable[[Path], list[Finding]]) -> None:
+    for name, rule in (
         # connecting is within -T, and not in the rate
         ("pgbench-14-rate.txt", "arithmetic"),
         ("pgbench-18-remote.md", "arithmetic"),
         # a mean of 1.2 ms
         ("table-nothing-measured-yet.md", "littles-law"),
-    ],
-)
-def test_counting_rules_of_the_tool_are_no_finding(
-    name: str, rule: str, audited: Callable[[Path], list[Finding]]
-) -> None:
-    assert rule not in {finding.rule for finding in audited(GOLDEN / name) if finding.checked}
-
-
-def test_pgbench_with_progress_leaves_time_out_of_its_latencies(audited: Callable[[Path], list[Finding]]) -> None:
+    ):
+        assert rule not in {finding.rule for finding in audited(GOLDEN / name) if finding.checked}
     found = audited(GOLDEN / "pgbench-14-weights-without-head.md")
     (finding,) = [each for each in found if each.rule == "littles-law"]
     assert finding.severity is NOTE
     assert "0.95 times the clients" in finding.message
 
 
-@pytest.mark.parametrize(
-    ("command", "shared"),
-    [
+def test_command_lines_and_prompts_say_where_the_load_ran(
+    tmp_path: Path, audited: Callable[[Path], list[Finding]]
+) -> None:
+    for command, shared in (
         ("postgres@dbhost:~$ pgbench -c10 -j4 -T 30 -R 200", True),
         ("[root@pg-primary ~]# pgbench -c10 -j4 -T 30 -R 200", True),
         ("$ pgbench -h localhost -c10 -j4 -T 30 -R 200", True),
@@ -187,12 +165,8 @@ def test_pgbench_with_progress_leaves_time_out_of_its_latencies(audited: Callabl
         ("postgres@loadhost:~$ pgbench -h 10.0.0.5 -c10 -j4 -T 30 -R 200", False),
         ("$ pgbench -c10 -j4 -T 30 -R 200 'host=db.example dbname=bench'", False),
         ("$ pgbench -h $HOST -c10 -j4 -T 30 -R 200", False),
-    ],
-)
-def test_command_lines_and_prompts_say_where_the_load_ran(
-    command: str, shared: bool, tmp_path: Path, audited: Callable[[Path], list[Finding]]
-) -> None:
-    summary = (GOLDEN / "pgbench-14-rate.txt").read_text().partition("\n")[2]
-    (tmp_path / "report.txt").write_text(f"{command}\n{summary}")
-    rules = {finding.rule for finding in audited(tmp_path / "report.txt") if finding.checked}
-    assert ("generator-on-server" in rules) is shared
+    ):
+        summary = (GOLDEN / "pgbench-14-rate.txt").read_text().partition("\n")[2]
+        (tmp_path / "report.txt").write_text(f"{command}\n{summary}")
+        rules = {finding.rule for finding in audited(tmp_path / "report.txt") if finding.checked}
+        assert ("generator-on-server" in rules) is shared

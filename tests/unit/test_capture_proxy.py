@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pgdyno.capture.logs.capture_logs import Options
 from pgdyno.capture.proxy.capture_proxy import capture_records
 from pgdyno.records.capture import Capture, Source, Values
@@ -44,9 +42,8 @@ def test_times_are_the_records_own_however_late_they_were_written(tmp_path: Path
     assert [(each.reason, each.count) for each in capture.left_out] == [("cut", 1)]
 
 
-@pytest.mark.parametrize(
-    ("oid", "sent", "text"),
-    [
+def test_binary_parameters_become_text_or_are_left_out(tmp_path: Path) -> None:
+    for oid, sent, text in (
         (2950, "12345678123456781234567812345678", "12345678-1234-5678-1234-567812345678"),
         (1082, "00000001", "2000-01-02"),
         (1114, "0000000000000001", "2000-01-01 00:00:00.000001"),
@@ -54,17 +51,15 @@ def test_times_are_the_records_own_however_late_they_were_written(tmp_path: Path
         (1007, "000000010000000000000017000000020000000100000004000000070000000400000008", "{7,8}"),
         (999_999, "00", None),
         (1082, "00", None),
-    ],
-)
-def test_binary_parameters_become_text_or_are_left_out(tmp_path: Path, oid: int, sent: str, text: str | None) -> None:
-    value = {"oid": oid, "hex": sent}
-    capture, rows = captured(
-        tmp_path,
-        {"at": 1, "us": 5, "sql": "SELECT $1", "name": "", "parameters": [value, None]},
-        {"at": 2, "us": 5, "sql": "SELECT 1", "answer": [value], "answer_columns": ["key"]},
-    )
-    if text is None:
-        assert [(each.reason, each.count) for each in capture.left_out] == [("binary", 1)]
-        assert [row[2:] for row in rows] == [("SELECT 1", None, None)]
-    else:
-        assert [row[3:] for row in rows] == [([text, None], None), (None, [[text]])]
+    ):
+        value = {"oid": oid, "hex": sent}
+        capture, rows = captured(
+            tmp_path,
+            {"at": 1, "us": 5, "sql": "SELECT $1", "name": "", "parameters": [value, None]},
+            {"at": 2, "us": 5, "sql": "SELECT 1", "answer": [value], "answer_columns": ["key"]},
+        )
+        if text is None:
+            assert [(each.reason, each.count) for each in capture.left_out] == [("binary", 1)]
+            assert [row[2:] for row in rows] == [("SELECT 1", None, None)]
+        else:
+            assert [row[3:] for row in rows] == [([text, None], None), (None, [[text]])]

@@ -149,56 +149,41 @@ def test_a_wrapped_log_that_is_cut_has_no_statement_that_is_cut(name: str, part:
         assert all(each in WORDS for each in words(captured(tmp_path, text)))
 
 
-def test_the_place_of_what_is_left_out_is_that_in_the_file(tmp_path: Path) -> None:
+def test_lines_of_other_containers_are_left_out_and_places_are_those_in_the_file(tmp_path: Path) -> None:
+    log = each_line(lambda n, line: f"db-1   | {line}" + ("\nweb-1  | GET /" if n == 1 else ""))
+    found = captured(tmp_path, log)
+    assert (found.texts, found.left_out) == (TEXTS, {"other-source": (1, "3")})
     lines = json_lines(records(google)).splitlines(keepends=True)
     lines[3] = lines[3].replace("'last'", "'last")
     assert captured(tmp_path, "".join(lines)).left_out["not-whole"] == (1, "4")
 
 
-def test_lines_of_other_containers_are_left_out_and_counted(tmp_path: Path) -> None:
-    log = each_line(lambda n, line: f"db-1   | {line}" + ("\nweb-1  | GET /" if n == 1 else ""))
-    found = captured(tmp_path, log)
-    assert (found.texts, found.left_out) == (TEXTS, {"other-source": (1, "3")})
-
-
 SYSLOG = "May  1 10:00:00 db postgres[4711]: "
 
 
-@pytest.mark.parametrize(
-    ("log", "message", "hint"),
-    [
+def test_what_is_not_one_log_in_order_is_an_error(tmp_path: Path) -> None:
+    for log, message, hint in (
         (each_line(lambda n, line: f"{'ab'[n % 2]}-1 | {line}"), "lines of several servers: a-1 and b-1", ""),
         (json.dumps(records(google)[::-1]), "the newest lines of the log come first", ""),
         (in_chunks("<app|shop> ", SYSLOG), "neither", ""),
         (each_line(lambda _, line: f"<<shipper>> password=secret {line}"),
          r"0\.log:1: .*'<<shipper>> password=\*\*\*\* 2024", "remove that text"),
-    ],
-)  # fmt: skip
-def test_what_is_not_one_log_in_order_is_an_error(log: str, message: str, hint: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        captured(tmp_path, log)
-    assert hint in (caught.value.hint or "")
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=message) as caught:
+            captured(tmp_path, log)
+        assert hint in (caught.value.hint or "")
 
 
-def test_messages_of_several_processes_are_mixed_in_syslog(tmp_path: Path) -> None:
+def test_messages_of_syslog_are_put_together_from_their_parts(tmp_path: Path) -> None:
     one, other = (in_chunks("app@shop ", SYSLOG.replace("4711", pid)).splitlines(True) for pid in ("4711", "4712"))
     found = captured(tmp_path, "".join(line for pair in zip(one, other, strict=True) for line in pair))
     assert sorted(words(found)) == sorted(WORDS * 2)
-
-
-def test_a_prefix_that_syslog_completes_is_given(tmp_path: Path) -> None:
     assert words(captured(tmp_path, in_chunks("<app|shop> ", SYSLOG), prefix="<%u|%d> ")) == WORDS
-
-
-def test_a_message_of_syslog_that_lacks_a_part_is_left_out(tmp_path: Path) -> None:
     lines = in_chunks("app@shop ", SYSLOG).splitlines(keepends=True)
     del lines[4]
     found = captured(tmp_path, "".join(lines))
     assert words(found) == [WORDS[0], WORDS[1], WORDS[3]]
     assert found.left_out["not-whole"] == (1, "4")
-
-
-def test_long_lines_of_syslog_are_put_together(tmp_path: Path) -> None:
     text = "SELECT " + " ".join(f"{number}," for number in range(1000)) + " 0"
     message, parts = f"app@shop LOG:  duration: 1.0 ms  statement: {text}", []
     while message:

@@ -34,6 +34,11 @@ def measured(families: Families, prices: Mapping[str, float], keeps: set[str]) -
     verdicts: dict[str, Verdict] = {}
     while (target := next_target(families, prices, verdicts)) is not None:
         assert target in open_targets(families, prices, verdicts)
+        # nothing dearer than a keeper and nothing smaller than a failure is tried
+        kept = [each for each, verdict in verdicts.items() if verdict is Verdict.KEPT]
+        assert prices[target] < cheapest(prices, kept)
+        family = next(each for each in families if target in each)
+        assert not any(verdicts.get(each) is Verdict.FAILED for each in family[family.index(target) :])
         verdicts[target] = Verdict.KEPT if target in keeps else Verdict.FAILED
     return verdicts
 
@@ -63,21 +68,13 @@ def test_the_answer_is_that_of_brute_force_in_no_more_trials_than_separate_bisec
     assert fewer > 160
 
 
-def test_nothing_dearer_than_a_keeper_and_nothing_smaller_than_a_failure_is_tried() -> None:
-    source = random.Random(27)
-    for _ in range(500):
-        families, prices, keeps = drawn(source)
-        verdicts: dict[str, Verdict] = {}
-        while (target := next_target(families, prices, verdicts)) is not None:
-            kept = [each for each, verdict in verdicts.items() if verdict is Verdict.KEPT]
-            assert prices[target] < cheapest(prices, kept)
-            family = next(each for each in families if target in each)
-            larger = family[family.index(target) :]
-            assert not any(verdicts.get(each) is Verdict.FAILED for each in larger)
-            verdicts[target] = Verdict.KEPT if target in keeps else Verdict.FAILED
-
-
-def test_a_target_that_is_not_decided_says_nothing_about_others() -> None:
+def test_the_cheapest_of_the_middles_comes_first_and_what_is_not_decided_says_nothing_about_others() -> None:
+    families = [["a1", "a2", "a3"], ["b1", "b2", "b3"], ["c"]]
+    prices = {"a1": 2.0, "a2": 4.0, "a3": 8.0, "b1": 1.0, "b2": 3.0, "b3": 5.0, "c": 3.0}
+    assert next_target(families, prices, {}) == "b2"
+    assert open_targets(families, prices, {"b2": Verdict.KEPT}) == {"a1", "b1"}
+    assert next_target(families, prices, {"b2": Verdict.KEPT}) == "b1"
+    assert next_target(families, prices, {"b2": Verdict.KEPT, "b1": Verdict.FAILED}) == "a1"
     for undecided in (Verdict.UNDECIDED, Verdict.UNMEASURED):
         families, prices = [["s", "m", "l"]], {"s": 1.0, "m": 2.0, "l": 4.0}
         assert next_target(families, prices, {}) == "m"
@@ -90,15 +87,6 @@ def test_a_target_that_is_not_decided_says_nothing_about_others() -> None:
         dear = {"s": 3.0, "m": 2.0, "l": 4.0}
         assert next_target([["s", "m"]], dear, {"m": Verdict.FAILED}) is None
         assert next_target([["s", "m"]], dear, {"m": undecided}) == "s"
-
-
-def test_the_cheapest_of_the_middles_comes_first_and_equal_prices_are_not_tried() -> None:
-    families = [["a1", "a2", "a3"], ["b1", "b2", "b3"], ["c"]]
-    prices = {"a1": 2.0, "a2": 4.0, "a3": 8.0, "b1": 1.0, "b2": 3.0, "b3": 5.0, "c": 3.0}
-    assert next_target(families, prices, {}) == "b2"
-    assert open_targets(families, prices, {"b2": Verdict.KEPT}) == {"a1", "b1"}
-    assert next_target(families, prices, {"b2": Verdict.KEPT}) == "b1"
-    assert next_target(families, prices, {"b2": Verdict.KEPT, "b1": Verdict.FAILED}) == "a1"
 
 
 def test_noise_leaves_targets_undecided_rather_than_the_answer_wrong() -> None:

@@ -25,11 +25,7 @@ def test_lists_of_generators() -> None:
         ("::1", None, 2222),
         ("fe80::1%eth0", "u", None),
     ]
-
-
-@pytest.mark.parametrize(
-    ("texts", "why"),
-    [
+    for texts, why in (
         (["remote:3"], "'remote:3' is not a host for generators"),
         (["local:0"], "'local:0' is not a number"),
         (["local:²"], "'local:²' is not a number"),
@@ -40,11 +36,9 @@ def test_lists_of_generators() -> None:
         (["ssh://a,a"], "names a host twice"),
         (["ssh://-oProxyCommand=x"], "is not a host"),
         (["ssh://a b"], "is not a host"),
-    ],
-)
-def test_malformed_lists_of_generators(texts: list[str], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        generators(texts)
+    ):
+        with pytest.raises(ValueError, match=why):
+            generators(texts)
 
 
 def test_generators_of_earlier_releases_open_and_do_not_run() -> None:
@@ -94,15 +88,13 @@ def of_run(cluster: object = "some") -> Generators:
 TRIAL = cast(PlannedTrial, SimpleNamespace(number=7, target="a"))
 
 
-def test_a_trial_is_done_again_twice_and_has_then_failed() -> None:
+def test_a_trial_that_lost_a_generator_is_repeated_twice_and_has_then_failed() -> None:
     generators = of_run()
     for _ in range(MAX_REPEATS):
         with pytest.raises(GeneratorLostError, match="generator 2 of 3"):
             generators.run(TRIAL, lambda: LOST)
     assert generators.run(TRIAL, lambda: LOST) is LOST
 
-
-def test_generators_that_cannot_be_had_fail_the_trial() -> None:
     def load() -> TrialResult:
         raise EngineError("only 2 of 3 generators are available", hint="look")
 
@@ -111,8 +103,5 @@ def test_generators_that_cannot_be_had_fail_the_trial() -> None:
     assert result.failure == Failure(stage=Stage.RUN, id=FailureId.NO_GENERATORS, message=message, hint="look")
     with pytest.raises(EngineError):
         of_run(cluster=None).run(TRIAL, load)
-
-
-def test_other_failures_are_results_of_their_own() -> None:
     failed: Any = TrialResult(Outcome.FAILED, [{"event": "end"}], None, None, LOST.failure)
     assert of_run().run(TRIAL, lambda: failed) is failed

@@ -40,7 +40,7 @@ def outages(*parts: list[Event]) -> list[Event]:
     return found
 
 
-def test_outages_that_touch_are_one() -> None:
+def test_outages_that_touch_are_one_and_one_without_an_end_belongs_to_all() -> None:
     one, other = outages([outage(3, 2, (3.5, 4.5)), outage(20, 1)], [outage(3.2, 3, (3.2, 4.0), (4.2, 6.0))])
     assert (one["number"], one["began_us"], one["length_us"]) == (1, 3 * SECOND, 3_200_000)
     assert (one["connections_lost"], one["clients"], one["failed_attempts"]) == (4, 4, 6)
@@ -52,9 +52,6 @@ def test_outages_that_touch_are_one() -> None:
     # a client that is lost twice in one outage is one client
     (one,) = outages([outage(3, 1, lost=2), outage(6, 1, lost=1)], [outage(3.5, 3, lost=2)])
     assert (one["connections_lost"], one["clients"]) == (5, 4)
-
-
-def test_an_outage_within_a_second_belongs_to_the_last_one_and_one_without_an_end_to_all() -> None:
     assert len(outages([outage(3, 1)], [outage(4.9, 1)])) == 1
     assert len(outages([outage(3, 1)], [outage(5.1, 1)])) == 2
     (one,) = outages([outage(3, None), outage(30, 1)], [outage(9, 1)])

@@ -86,7 +86,7 @@ def test_a_plan_of_pairs_takes_half_of_the_time(tmp_path: Path) -> None:
     assert planned_trials(plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
 
 
-def test_impossible_duets_are_refused(tmp_path: Path) -> None:
+def test_impossible_duets_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for old, new, at, message in (
         ("[workload]", '[target.c]\nkind = "embedded"\nversion = "16"\n[workload]', "trial.order", "the plan has 3"),
         ('[target.b]\nkind = "embedded"\nversion = "17"\n', "", "trial.order", "the plan has 1"),
@@ -104,9 +104,6 @@ def test_impossible_duets_are_refused(tmp_path: Path) -> None:
     ):
         found = problems(tmp_path, PLAN.replace(old, new, 1))
         assert any(each.path == at and message in each.message for each in found), found
-
-
-def test_an_odd_number_of_processors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2})
     problem = the_problem(tmp_path, PLAN)
     assert problem.path == "trial.order"
@@ -190,7 +187,7 @@ def disturbed(ratios: Sequence[float], instances: int = 1) -> Arms:
     return dataclasses.replace(arms, points=(point,))
 
 
-def test_a_duet_is_judged_by_its_ratios() -> None:
+def test_a_duet_is_judged_by_the_ratios_of_its_records() -> None:
     (found,) = compare([disturbed([1.05, 1.051, 1.049, 1.05, 1.052, 1.048])])
     point = found.points[0]
     assert (point.verdict, point.pairs, point.duet) == (Verdict.FASTER, 6, True)
@@ -202,6 +199,12 @@ def test_a_duet_is_judged_by_its_ratios() -> None:
     (found,) = compare([disturbed([1.0, 1.0, 0.94] * 2, instances=3)])
     point = found.points[0]
     assert (point.instances, point.pairs, present(point.interval).freedom) == (3, 6, 2)
+    (arms,) = within(duet_run(), "target", Metric.TPS)
+    assert list(arms.points[0].duets.values()) == pytest.approx([math.log(1.1)] * 6)
+    assert compare([arms])[0].points[0].change == pytest.approx(0.1)
+    # latencies have no ratio by second
+    (latency,) = within(duet_run(), "target", Metric.P99)
+    assert latency.points[0].duets == {}
 
 
 def duet_run(name: str = "run", ratio: float = 1.1) -> SampleRun:
@@ -214,15 +217,6 @@ def duet_run(name: str = "run", ratio: float = 1.1) -> SampleRun:
             duet = DuetRecord(partner=partner, processors=[at % 2], tps_ratio=own, seconds=2)
             run.trials[-1] = run.trials[-1].model_copy(update={"duet": duet})
     return run
-
-
-def test_a_run_of_pairs_is_compared_by_the_ratios_of_its_records() -> None:
-    (arms,) = within(duet_run(), "target", Metric.TPS)
-    assert list(arms.points[0].duets.values()) == pytest.approx([math.log(1.1)] * 6)
-    assert compare([arms])[0].points[0].change == pytest.approx(0.1)
-    # latencies have no ratio by second
-    (latency,) = within(duet_run(), "target", Metric.P99)
-    assert latency.points[0].duets == {}
 
 
 def test_of_two_runs_partners_have_their_numbers_there_and_lengths_are_named() -> None:

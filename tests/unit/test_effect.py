@@ -33,9 +33,8 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "effect"),
-    [
+def test_the_text_of_sql_shows_whether_it_writes() -> None:
+    for text, effect in (
         *((text, READS) for text in READING),
         *((text, WRITES) for text in WRITING),
         *((text, Effect.UNKNOWN) for text in UNKNOWN),
@@ -48,11 +47,9 @@ FILES = {
         ("SELECT 1\\; UPDATE t SET a = 1", WRITES),
         ("SELECT 'never closed; UPDATE t", READS),
         ("/* never closed */ /* UPDATE t", READS),
-    ],
-)
-def test_the_text_of_sql_shows_whether_it_writes(text: str, effect: Effect) -> None:
-    assert effect_of_sql(text) is effect
-    assert effect_of_sql(text.upper() if "\\" not in text and "$" not in text else text) is effect
+    ):
+        assert effect_of_sql(text) is effect
+        assert effect_of_sql(text.upper() if "\\" not in text and "$" not in text else text) is effect
 
 
 def test_odd_scripts_take_one_pass() -> None:
@@ -61,7 +58,7 @@ def test_odd_scripts_take_one_pass() -> None:
         effect_of_sql(text * 100_000)
 
 
-def test_every_workload_of_the_engine_has_a_known_effect() -> None:
+def test_every_workload_of_the_engine_has_a_known_effect_and_other_names_have_none() -> None:
     assert len(SYSBENCH) == 11
     builtin = re.findall(r'name: "([a-z-]+)"', (CRATES / "script/src/builtin.rs").read_text())
     assert set(builtin) == set(BUILTIN_SCRIPTS)
@@ -69,11 +66,8 @@ def test_every_workload_of_the_engine_has_a_known_effect() -> None:
         reads = name in ONLY_READ | {"Order-Status", "Stock-Level"}
         assert effect_of_name(name) is (READS if reads else WRITES)
         assert effect_of_name(name.replace("-", "_")) is effect_of_name(name)
-
-
-@pytest.mark.parametrize("name", ["custom", "mine.lua", "oltp", "Lua", "", "select-only-2"])
-def test_other_names_say_nothing(name: str) -> None:
-    assert effect_of_name(name) is Effect.UNKNOWN
+    for name in ("custom", "mine.lua", "oltp", "Lua", "", "select-only-2"):
+        assert effect_of_name(name) is Effect.UNKNOWN
 
 
 WORKLOADS = [
@@ -154,9 +148,8 @@ def test_every_plan_of_the_catalogue_has_one_answer(tmp_path: Path, entry: objec
     assert Subject(FakeRun(manifest, [], effects=files)).effect is effect
 
 
-@pytest.mark.parametrize(
-    ("workload", "effect"),
-    [
+def test_an_imported_run_has_only_names() -> None:
+    for workload, effect in (
         ("<builtin: select only>", READS),
         ("select-only", READS),
         ("TPC-B (sort of)", WRITES),
@@ -165,28 +158,23 @@ def test_every_plan_of_the_catalogue_has_one_answer(tmp_path: Path, entry: objec
         ("oltp-read-only, oltp-read-write", WRITES),
         ("oltp-read-only, custom", Effect.UNKNOWN),
         ("workload not told", Effect.UNKNOWN),
-    ],
-)
-def test_an_imported_run_has_only_names(workload: str, effect: Effect) -> None:
-    manifest = sample_manifest(workload=workload, plan={}, host=None, imported=ImportRecord(files=[]))
-    assert Subject(FakeRun(manifest, [])).effect is effect
+    ):
+        manifest = sample_manifest(workload=workload, plan={}, host=None, imported=ImportRecord(files=[]))
+        assert Subject(FakeRun(manifest, [])).effect is effect
 
 
-@pytest.mark.parametrize(
-    ("mixes", "effect"),
-    [
+def test_a_mix_of_phases_replaces_the_weights(tmp_path: Path) -> None:
+    for mixes, effect in (
         (['{ "Order-Status" = 1, "6" = 2 }'], READS),
         (['{ "Order-Status" = 1 }', '{ "1" = 1 }'], WRITES),
         (['{ "Stock-Level" = 1, "Payment" = 0 }'], READS),
-    ],
-)
-def test_a_mix_of_phases_replaces_the_weights(tmp_path: Path, mixes: list[str], effect: Effect) -> None:
-    path = tmp_path / "mine.toml"
-    text = small_plan('name = "tpcc"', trial="")
-    for number, mix in enumerate(mixes):
-        text += f'[[phase]]\nname = "p{number}"\nduration = "10s"\nmix = {mix}\n'
-    path.write_text(text)
-    plan = load_plan(path).plan
-    assert effect_of_plan(plan, tmp_path) is effect
-    manifest = sample_manifest(plan=plan.as_resolved(), workload="tpcc")
-    assert Subject(FakeRun(manifest, [])).effect is effect
+    ):
+        path = tmp_path / "mine.toml"
+        text = small_plan('name = "tpcc"', trial="")
+        for number, mix in enumerate(mixes):
+            text += f'[[phase]]\nname = "p{number}"\nduration = "10s"\nmix = {mix}\n'
+        path.write_text(text)
+        plan = load_plan(path).plan
+        assert effect_of_plan(plan, tmp_path) is effect
+        manifest = sample_manifest(plan=plan.as_resolved(), workload="tpcc")
+        assert Subject(FakeRun(manifest, [])).effect is effect

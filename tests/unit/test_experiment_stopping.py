@@ -32,7 +32,7 @@ def test_the_largest_number_is_planned_and_shown_as_such(tmp_path: Path) -> None
     assert "margin" not in load(tmp_path, TWO).as_resolved()["trial"]
 
 
-def test_ranges_that_are_none(tmp_path: Path) -> None:
+def test_a_range_of_repeats_needs_two_arms_no_search_and_a_sensible_margin(tmp_path: Path) -> None:
     for old, new, message in (
         ('"6..40"', '"5..40"', "write a range from 6 or more to 1,000 or less"),
         ('"6..40"', '"6..6"', "write a range from 6 or more"),
@@ -45,9 +45,6 @@ def test_ranges_that_are_none(tmp_path: Path) -> None:
     ):
         path = "trial" if "margin" in new else "trial.repeats"
         refuse(tmp_path, TWO.replace(old, new), path, message)
-
-
-def test_a_range_of_repeats_needs_two_arms_no_search_and_a_sensible_margin(tmp_path: Path) -> None:
     text = TWO.replace('[target.b]\nkind = "embedded"\nversion = "17"\n', "")
     said = "is 6..40, but the plan has one arm, so there is nothing to compare"
     assert refuse(tmp_path, text, "trial.repeats", said).message == said
@@ -154,7 +151,7 @@ def test_decided_points_get_no_more_trials_and_the_others_continue(tmp_path: Pat
     assert counts(parts) == of
 
 
-def test_a_run_that_is_decided_says_after_how_many(tmp_path: Path) -> None:
+def test_a_run_that_is_decided_says_after_how_many_and_failed_trials_cost_a_pair(tmp_path: Path) -> None:
     rule, about, trials = planned(tmp_path, ONE)
     run = SampleRun(about)
     looks = Looks(rule, trials, lambda: run)
@@ -163,9 +160,6 @@ def test_a_run_that_is_decided_says_after_how_many(tmp_path: Path) -> None:
     last = max(counts(run).values())
     span = f"6 to {last}" if last > 6 else "6"
     assert str(looks.summary) == f"stopped after {span} of at most 20 repeats: decided"
-
-
-def test_failed_trials_cost_a_pair_and_no_look(tmp_path: Path) -> None:
     rule, about, trials = planned(tmp_path, ONE)
     run = SampleRun(about)
     looks = Looks(rule, trials, lambda: run)

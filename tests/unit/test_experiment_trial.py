@@ -63,7 +63,7 @@ def trial(workers: int, point: Point = POINT, outcome: Outcome = Outcome.FINISHE
     return record.model_copy(update={"generator": generator, "point": point, "outcome": outcome})
 
 
-def test_the_first_trial_that_finished_decides_for_its_load() -> None:
+def test_the_threads_of_the_first_trial_that_finished_are_those_of_its_load(tmp_path: Path) -> None:
     failed = trial(8, outcome=Outcome.FAILED)
     other = trial(16, POINT.model_copy(update={"clients": 64}))
     swept = trial(4, POINT.model_copy(update={"settings": {"work_mem": "64MB"}}))
@@ -72,16 +72,10 @@ def test_the_first_trial_that_finished_decides_for_its_load() -> None:
     assert known.count_for(POINT.model_copy(update={"settings": {"work_mem": "4MB"}})) == 4
     assert known.count_for(POINT.model_copy(update={"clients": 64})) == 16
     assert known.count_for(POINT.model_copy(update={"rate": 100.0})) is None
-
-
-def test_several_generators_have_no_common_number() -> None:
     record = trial(4)
     host = GeneratorHost.model_construct(name="a")
     several = record.model_copy(update={"generator": present(record.generator).model_copy(update={"hosts": [host]})})
     assert KnownWorkers([several]).count_for(POINT) is None
-
-
-def test_a_known_number_is_asked_for_unless_the_plan_has_one(tmp_path: Path) -> None:
     plan = load_plan("quick").plan
     phases = tmp_path / "phases.toml"
     assert not [option for option in trial_options(plan, POINT, 1, phases) if option.startswith("--jobs")]

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from pgdyno.doctor import Needs, Place
 from pgdyno.fingerprint import Difference, Weight, comparable
 from pgdyno.fingerprint.collect import host_print, take_fingerprint
@@ -38,19 +36,13 @@ def test_a_host(tmp_path: Path) -> None:
     assert found.disks == dict.fromkeys(("data of a", "WAL of b"), "ext4 on /dev/root (noatime,rw)")
     assert (found.virtualisation, found.numa_nodes, found.cpu_limit) == ("QEMU Standard PC", 2, 4.0)
     assert (found.cpu_model, found.cores, found.memory_limit_bytes) == ("X 9000", 8, None)
-
-
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [
+    for files, kind in (
         ({"proc/cpuinfo": "flags : fpu\n"}, "none"),
         ({"proc/cpuinfo": "flags : hypervisor\n"}, "unknown hypervisor"),
         ({"proc/cpuinfo": "Features : fp\n"}, None),
         ({"sys/hypervisor/type": "xen\n"}, "xen"),
-    ],
-)
-def test_hypervisors(tmp_path: Path, files: dict[str, str], found: str | None) -> None:
-    assert host_print(HOST, [], tree(tmp_path, files)).virtualisation == found
+    ):
+        assert host_print(HOST, [], tree(tmp_path, files)).virtualisation == kind
 
 
 SERVER = ServerPrint(
@@ -79,9 +71,8 @@ def changed(**updates: object) -> Fingerprint:
     return BASE.model_copy(update=parts | rest)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "severity"),
-    [
+def test_releases_of_hammerdb_compare_if_work_is_equal() -> None:
+    for a, b, severity in (
         (("hammerdb", "functions"), ("hammerdb-6.1", "functions"), "harmless"),
         (("hammerdb", "functions"), ("hammerdb-6.1.1", "functions"), "refused"),
         (("hammerdb", "procedures"), ("hammerdb-6.1.1", "procedures"), "harmless"),
@@ -90,12 +81,10 @@ def changed(**updates: object) -> Fingerprint:
         (("hammerdb-6.0", "procedures"), ("hammerdb-6.1.1", "procedures"), "refused"),
         (("hammerdb-6.0", "sql"), ("hammerdb-6.1.1", "sql"), "harmless"),
         (("hammerdb-6.1", "functions"), ("spec", "functions"), "refused"),
-    ],
-)
-def test_releases_of_hammerdb_compare_if_work_is_equal(a: tuple[str, str], b: tuple[str, str], severity: str) -> None:
-    prints = [changed(workload={"name": "tpcc", "profile": profile, "variant": of}) for profile, of in (a, b)]
-    (found,) = comparable(*prints)
-    assert (found.field, found.severity) == ("workload.profile", severity)
+    ):
+        prints = [changed(workload={"name": "tpcc", "profile": profile, "variant": of}) for profile, of in (a, b)]
+        (found,) = comparable(*prints)
+        assert (found.field, found.severity) == ("workload.profile", severity)
 
 
 def test_runs_of_equal_conditions_are_comparable() -> None:
@@ -112,9 +101,8 @@ def test_runs_of_equal_conditions_are_comparable() -> None:
         assert comparable(BASE, same) == []
 
 
-@pytest.mark.parametrize(
-    ("other", "field", "severity"),
-    [
+def test_differences() -> None:
+    for other, field, severity in (
         (changed(host_cpu_model="Y"), "host.cpu_model", "confounder"),
         (changed(host_cores=16), "host.cores", "confounder"),
         (changed(host_memory_bytes=8 << 30), "host.memory_bytes", "confounder"),
@@ -136,12 +124,13 @@ def test_runs_of_equal_conditions_are_comparable() -> None:
         (changed(server_indexes={"public.t": "btree (a); btree (b)"}), "servers.pg18.indexes.public.t", "confounder"),
         (changed(server_indexes={}), "servers.pg18.indexes.public.t", "confounder"),
         (changed(server_loaded_without_wal=["pgbench scale 10"]), "servers.pg18.loaded_without_wal", "harmless"),
-    ],
-)
-def test_a_difference(other: Fingerprint, field: str, severity: str) -> None:
-    (found,) = comparable(BASE, other)
-    assert (found.field, found.severity) == (field, severity)
-    assert found.why
+    ):
+        (found,) = comparable(BASE, other)
+        assert (found.field, found.severity) == (field, severity)
+        assert found.why
+    two = changed(server_dataset_marks=["pgbench scale 20", "pgbench scale 10"])
+    assert [each.severity for each in comparable(BASE, two)] == [Weight.HARMLESS]
+    assert comparable(two, changed(server_dataset_marks=["pgbench scale 10", "pgbench scale 20"])) == []
 
 
 def test_settings_that_count_and_others() -> None:
@@ -181,12 +170,6 @@ def test_a_field_that_one_run_lacks_is_neither_equal_nor_different() -> None:
     later = Fingerprint.model_validate({**BASE.model_dump(), "weather": "rain"})
     (found,) = comparable(BASE, later)
     assert (found.field, found.severity) == ("weather", Weight.CAUTION)
-
-
-def test_datasets_are_compared_whatever_their_order() -> None:
-    two = changed(server_dataset_marks=["pgbench scale 20", "pgbench scale 10"])
-    assert [each.severity for each in comparable(BASE, two)] == [Weight.HARMLESS]
-    assert comparable(two, changed(server_dataset_marks=["pgbench scale 10", "pgbench scale 20"])) == []
 
 
 def test_every_rule_is_about_a_field() -> None:

@@ -76,18 +76,15 @@ class Executed:
         return failure_of_events(self.injector.records, self.injector.left)
 
 
-@pytest.mark.parametrize("fail", [None, refuse])
-def test_an_operation_is_undone_also_after_it_failed(fail: Callable[[EventSpec, Cutoff], None] | None) -> None:
-    executed = Executed(index(), fail)
-    with executed.begun() as injector:
-        wait_until(lambda: settled(injector))
-        assert executed.came == ["sql"]
-        injector.finish()
-    assert executed.came == ["sql", "DROP INDEX i"]
-    assert (failure_of_events(injector.records, injector.left) is None) == (fail is None)
-
-
-def test_an_interrupted_operation_is_canceled_and_undone() -> None:
+def test_an_operation_is_undone_also_after_it_failed_or_was_interrupted() -> None:
+    for fail in (None, refuse):
+        executed = Executed(index(), fail)
+        with executed.begun() as injector:
+            wait_until(lambda: settled(injector))
+            assert executed.came == ["sql"]
+            injector.finish()
+        assert executed.came == ["sql", "DROP INDEX i"]
+        assert (failure_of_events(injector.records, injector.left) is None) == (fail is None)
     executed = Executed(index(), run_until_cut)
 
     def interrupt() -> None:
@@ -101,12 +98,9 @@ def test_an_interrupted_operation_is_canceled_and_undone() -> None:
     assert executed.injector.records[0].outcome is EventOutcome.UNFINISHED
 
 
-def test_an_operation_that_never_ends_is_canceled_at_its_limit() -> None:
+def test_an_operation_without_an_end_or_without_its_undoing_fails_the_trial() -> None:
     failure = present(Executed(index(limit="100ms"), run_until_cut).settle())
     assert failure.message.endswith("failed: canceled after 0.1s, its limit")
-
-
-def test_what_undo_leaves_makes_the_trial_fail() -> None:
     indexes = [set[str](), {"public.i"}]
     executed = Executed(index(), undo=refuse, invalid_indexes=lambda: indexes.pop(0))
     failure = present(executed.settle())
@@ -217,17 +211,11 @@ def test_a_cost_is_claimed_if_the_pairs_show_it() -> None:
     )
     interval = present(present(found.chief).interval)
     assert interval.low < interval.mean < interval.high
-
-
-def test_nothing_is_claimed_without_a_difference_to_the_controls() -> None:
     found = present(impact([(18, 17, 0.1), (6, 6.5, 1.1), (7, 9, 0.05)]))
     assert "p99 not shown to change (6.00 to 7.00 ms); no longer stall than without it; as before at once" in (
         impact_text(found)
     )
     assert not present(found.chief).is_shown
-
-
-def test_one_pair_has_no_interval_and_none_has_no_impact() -> None:
     found = present(impact([(18, 6, 1.2)], recovered=None))
     assert "meanwhile, >1 repeats needed; " in impact_text(found)
     assert "; not as before by the end of the load; n = 1" in impact_text(found)
@@ -236,9 +224,8 @@ def test_one_pair_has_no_interval_and_none_has_no_impact() -> None:
     assert impact_of([lonely], {1: [part(lonely, "during", 6, 0)]}) is None
 
 
-@pytest.mark.parametrize(
-    ("do", "command", "name"),
-    [
+def test_an_operation_has_a_short_name() -> None:
+    for do, command, name in (
         ("backup", None, "pg_basebackup"),
         ("vacuum", None, "VACUUM"),
         ("sql", "VACUUM (FULL, ANALYZE) t", "VACUUM"),
@@ -246,11 +233,9 @@ def test_one_pair_has_no_interval_and_none_has_no_impact() -> None:
         ("sql", "SELECT  pg_sleep(5)", "SELECT pg_sleep(5)"),
         ("sql", f"UPDATE t SET a = {'1 + ' * 20} 1", "UPDATE t SET a = 1 + 1 + 1 + 1 + 1 + 1 …"),
         ("command", "sync", "sync"),
-    ],
-)
-def test_an_operation_has_a_short_name(do: str, command: str | None, name: str) -> None:
-    event = trial(1, control=False).events[0].model_copy(update={"do": do, "command": command})
-    assert operation_name(event) == name
+    ):
+        event = trial(1, control=False).events[0].model_copy(update={"do": do, "command": command})
+        assert operation_name(event) == name
 
 
 # ---- the plan ----
@@ -280,9 +265,8 @@ def test_the_plan_alternates_trials_with_the_operation_and_without(tmp_path: Pat
 V18 = {"versions": ["18"]}
 
 
-@pytest.mark.parametrize(
-    ("operation", "asked", "words"),
-    [
+def test_mistakes_are_those_of_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for operation, asked, words in (
         (Operation("VACUUM"), {"versions": ["17", "18"]}, "several servers"),
         (Operation("VACUUM"), {**V18, "settings": ["work_mem=1MB,2MB"]}, "several servers or values"),
         (Operation("VACUUM", limit="soon"), V18, "--limit: "),
@@ -295,31 +279,24 @@ V18 = {"versions": ["18"]}
         (Operation("VACUUM", setup=Path("x.sql")), {**V18, "scale": 3}, "--scale is the size"),
         (Operation("VACUUM"), {}, "no server to measure"),
         (Operation("VACUUM"), {"dsn": ["dbname=a"]}, "no --script"),
-    ],
-)
-def test_mistakes_are_those_of_options(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: Operation, asked: dict[str, Any], words: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "q.sql").write_text("SELECT 1;")
-    with pytest.raises((UsageError, PlanError)) as caught:
-        load(tmp_path, operation, **asked)
-    error = in_options(caught.value) if isinstance(caught.value, PlanError) else caught.value
-    assert words in present(error).message
+    ):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "q.sql").write_text("SELECT 1;")
+        with pytest.raises((UsageError, PlanError)) as caught:
+            load(tmp_path, operation, **asked)
+        error = in_options(caught.value) if isinstance(caught.value, PlanError) else caught.value
+        assert words in present(error).message
 
 
-@pytest.mark.parametrize(
-    ("key", "lines", "words"),
-    [
+def test_keys_of_operations_are_checked(tmp_path: Path) -> None:
+    for key, lines, words in (
         ("trial.until", 'duration = "5s"\nuntil = "recovered"', "needs an event"),
         ("event[0].control", 'duration = "9s"\n[[event]]\nat = "1s"\ndo = "vacuum"\ncontrol = "o"', "o is no"),
         ("event[0].do", 'duration = "9s"\n[[event]]\nat = "1s"\ndo = { sql = "" }', "write statements"),
         ("trial.until", 'transactions = 5\nuntil = "recovered"\n[[event]]\nat = "1s"\ndo = "backup"',
          "cannot be combined with transactions"),
-    ],
-)  # fmt: skip
-def test_keys_of_operations_are_checked(tmp_path: Path, key: str, lines: str, words: str) -> None:
-    head = 'name = "a"\n[target.a]\nkind = "embedded"\nversion = "18"\n[workload]\nscripts = ["select-only"]\n'
-    with pytest.raises(PlanError) as caught:
-        load_text(f"{head}[sweep]\nclients = 1\n[trial]\n{lines}\n", tmp_path, "a")
-    assert any(each.path == key and words in f"{each.message} {each.hint}" for each in caught.value.problems)
+    ):  # fmt: skip
+        head = 'name = "a"\n[target.a]\nkind = "embedded"\nversion = "18"\n[workload]\nscripts = ["select-only"]\n'
+        with pytest.raises(PlanError) as caught:
+            load_text(f"{head}[sweep]\nclients = 1\n[trial]\n{lines}\n", tmp_path, "a")
+        assert any(each.path == key and words in f"{each.message} {each.hint}" for each in caught.value.problems)

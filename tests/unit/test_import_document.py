@@ -47,7 +47,7 @@ PEAKS = (
 )
 
 
-def test_outputs_of_pgbench() -> None:
+def test_outputs_of_pgbench_and_sysbench() -> None:
     # colons and words of its own
     found = only(PGBENCH_9_5)
     assert (found.workload, found.scale, found.protocol) == ("tpcb-like", 10, "simple")
@@ -70,9 +70,6 @@ def test_outputs_of_pgbench() -> None:
     assert found.statements[2].text == "END;"
     # output without a rate is not a result
     assert read_document(PGBENCH_11.split("tps =", maxsplit=1)[0]).outputs == []
-
-
-def test_an_output_of_sysbench() -> None:
     found = only(SYSBENCH)
     assert (found.workload, found.clients, found.version) == ("oltp-read-write", 16, "1.0.20")
     assert (found.reads, found.writes, found.others, found.errors) == (638652, 182472, 91236, 1)
@@ -82,31 +79,22 @@ def test_an_output_of_sysbench() -> None:
     assert fields(found.progress, "at_s tps p95_ms") == [(10, 751.13, 23.10)]
 
 
-def test_a_sweep_is_a_trial_a_row_named_by_the_heading_above() -> None:
+def test_a_table_is_a_trial_a_row_or_a_cell() -> None:
     found = read_document(SWEEP).outputs
     assert fields(found, "target clients line") == [("host-a-1", 2, 4), ("host-a-1", 4, 5), ("host-b-1", 2, 9)]
     assert (found[0].percentiles_ms, found[0].duration_s) == ({95.0: 20.74}, 60.0095)
     # hammerdb in both wordings
     assert output_fields(HAMMERDB, "clients nopm tpm") == [(5, 50123, 115377), (8, 53210, 123456)]
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
+    for table in (
         "接続数\tTPM\t\t\n\tEC2\tRDS\n32\t185963\t142304\n48\t266534\t172968\n",
         "\tTPM\t\nclients\tEC2\tRDS\n32\t185963\t142304\n48\t266534\t172968\n",
         "| clients | TPM | |\n|---|---|---|\n| | EC2 | RDS |\n| 32 | 185963 | 142304 |\n| 48 | 266534 | 172968 |\n",
-    ],
-)
-def test_a_table_of_targets_is_a_trial_a_cell(table: str) -> None:
-    found = read_document(f"## 測定結果\n- r5.2xlarge (8vCPU)\n\n{table}\nand so on\n").outputs
-    assert fields(found, "target clients tpm") == [
-        ("EC2", 32, 185963), ("RDS", 32, 142304), ("EC2", 48, 266534), ("RDS", 48, 172968),
-    ]  # fmt: skip
-    assert {each.words["host"] for each in found} == {"r5.2xlarge"}
-
-
-def test_a_table_of_peaks_with_cells_broken_by_spaces() -> None:
+    ):
+        found = read_document(f"## 測定結果\n- r5.2xlarge (8vCPU)\n\n{table}\nand so on\n").outputs
+        assert fields(found, "target clients tpm") == [
+            ("EC2", 32, 185963), ("RDS", 32, 142304), ("EC2", 48, 266534), ("RDS", 48, 172968),
+        ]  # fmt: skip
+        assert {each.words["host"] for each in found} == {"r5.2xlarge"}
     found = read_document(PEAKS).outputs
     assert fields(found, "scale clients workers tps latency_mean_ms") == [
         (100, 26, 26, 423148, 0.123), (100, 48, 24, 379866, 0.126),

@@ -79,9 +79,8 @@ def test_intervals_are_the_course_of_a_run_without_the_last_which_is_not_whole()
     assert [output.progress for output in others] == [[], []]
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "error"),
-    [
+def test_a_file_that_is_cut_short_or_wrong_is_refused_with_line_and_reason(tmp_path: Path) -> None:
+    for text, line, error in (
         (WHOLE[:-200], 55, "Unterminated string"),
         (WHOLE.replace('"results"', '"result"'), 1, "results is missing"),
         (WHOLE.replace("14789.893466", '"fast"'), 30, "'fast' is not a number"),
@@ -89,12 +88,8 @@ def test_intervals_are_the_course_of_a_run_without_the_last_which_is_not_whole()
         (WHOLE.replace('"threads": 16', '"threads": null'), 30, "'None' is not a number"),
         ("const data = [" + WHOLE, 63, "Expecting"),
         (WHOLE.replace('"instance": {', '"instance": 5, "x": {'), 30, "has no attribute"),
-    ],
-)
-def test_a_file_that_is_cut_short_or_wrong_is_refused_with_line_and_reason(
-    text: str, line: int, error: str, tmp_path: Path
-) -> None:
-    with pytest.raises(StoreError, match="no output of a known tool") as caught:
-        imported_run(tmp_path, text, names=["result.json"])
-    assert f"first result.json:{line}: a PostgresBench result that pgdyno cannot read: " in str(caught.value.hint)
-    assert error in str(caught.value.hint)
+    ):
+        with pytest.raises(StoreError, match="no output of a known tool") as caught:
+            imported_run(tmp_path, text, names=["result.json"])
+        assert f"first result.json:{line}: a PostgresBench result that pgdyno cannot read: " in str(caught.value.hint)
+        assert error in str(caught.value.hint)
