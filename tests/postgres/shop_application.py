@@ -3,9 +3,12 @@
 import random
 import threading
 from collections import deque
+from contextlib import suppress
 
 import psycopg
 from psycopg import errors
+
+from tests.present import present
 
 SCHEMA = """
 CREATE TABLE products (id int PRIMARY KEY, stock int NOT NULL);
@@ -86,8 +89,7 @@ class Shop:
                     self.fail(connection, *carts[-1])
 
     def fill_cart(self, to: psycopg.Connection, draw: random.Random, customer: int) -> tuple[int, list[int]]:
-        row = to.execute("INSERT INTO carts (customer_id) VALUES (%s) RETURNING id", (customer,)).fetchone()
-        assert row is not None
+        row = present(to.execute("INSERT INTO carts (customer_id) VALUES (%s) RETURNING id", (customer,)).fetchone())
         products = draw.sample(range(1, 51), draw.randint(1, 4))
         for product in sorted(products):
             to.execute("INSERT INTO cart_items VALUES (%s, %s, %s)", (row[0], product, draw.randint(1, 9)))
@@ -95,25 +97,19 @@ class Shop:
 
     def place_order(self, to: psycopg.Connection, cart: int, of: list[int]) -> tuple[int, str, int]:
         customer = of[0]
-        found = to.execute(
-            "SELECT product_id, quantity FROM cart_items WHERE cart_id = %s ORDER BY 1", (cart,)
-        ).fetchall()
-        row = to.execute(
-            "INSERT INTO orders (cart_id, customer_id) VALUES (%s, %s) RETURNING id, token", (cart, customer)
-        ).fetchone()
-        assert row is not None
+        items = "SELECT product_id, quantity FROM cart_items WHERE cart_id = %s ORDER BY 1"
+        found = to.execute(items, (cart,)).fetchall()
+        insert = "INSERT INTO orders (cart_id, customer_id) VALUES (%s, %s) RETURNING id, token"
+        row = present(to.execute(insert, (cart, customer)).fetchone())
+        insert = "INSERT INTO order_lines (order_id, product_id, quantity) VALUES (%s, %s, %s)"
         for product, quantity in found:
-            to.execute(
-                "INSERT INTO order_lines (order_id, product_id, quantity) VALUES (%s, %s, %s)",
-                (row[0], product, quantity),
-            )
+            to.execute(insert, (row[0], product, quantity))
             to.execute("UPDATE products SET stock = stock - %s WHERE id = %s", (quantity, product))
         to.execute("UPDATE carts SET is_open = false WHERE id = %s", (cart,))
         return row[0], row[1], customer
 
     def pay(self, to: psycopg.Connection, token: str, customer: int) -> None:
-        row = to.execute("SELECT nextval('payment_numbers')").fetchone()
-        assert row is not None
+        row = present(to.execute("SELECT nextval('payment_numbers')").fetchone())
         to.execute("INSERT INTO payments (id, token, customer_id) VALUES (%s, %s, %s)", (row[0], token, customer))
         to.execute("SELECT id FROM payments WHERE id = %s", (row[0],))
 
@@ -123,15 +119,11 @@ class Shop:
                 copy.write_row((order, customer, "placed"))
 
     def look(self, to: psycopg.Connection, customer: int) -> None:
-        found = to.execute(
-            "SELECT id FROM orders WHERE customer_id = %s ORDER BY id DESC LIMIT 3", (customer,)
-        ).fetchall()
+        last = "SELECT id FROM orders WHERE customer_id = %s ORDER BY id DESC LIMIT 3"
+        found = to.execute(last, (customer,)).fetchall()
         to.execute("SELECT * FROM order_lines WHERE order_id = ANY(%s)", ([row[0] for row in found],))
 
     def fail(self, to: psycopg.Connection, cart: int, of: list[int]) -> None:
         """Put a product into a cart that is in it already."""
-        try:
-            with to.transaction():
-                to.execute("INSERT INTO cart_items VALUES (%s, %s, 1)", (cart, of[1]))
-        except errors.UniqueViolation:
-            pass
+        with suppress(errors.UniqueViolation), to.transaction():
+            to.execute("INSERT INTO cart_items VALUES (%s, %s, 1)", (cart, of[1]))

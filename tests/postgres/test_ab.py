@@ -211,6 +211,8 @@ def test_a_setting_that_the_script_sets_itself_is_refused(dsn: str) -> None:
 
 
 def test_a_value_that_the_server_refuses_is_reported_before_any_trial(theirs: Server) -> None:
+    with pytest.raises(TargetError, match='cannot set work_mem = 4XB for a session: invalid value for parameter "work'):
+        theirs.check_session({"work_mem": "4XB"})
     message = (
         '(?s)cannot set work_mem = 4XB for a session: invalid value for parameter "work.*'
         "; cannot set work_mm = 4MB for a session: unrecognized configuration parameter"

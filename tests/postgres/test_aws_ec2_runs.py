@@ -33,15 +33,6 @@ def rented(installed: Installation, warm_home: Home, tmp_path: Path) -> Iterator
         yield account
 
 
-def put_before(rented: Rented, name: str, body: str) -> None:
-    """Gives hosts another program of that name."""
-    folder = rented.folder / "bin"
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-    (folder / name).chmod(0o755)
-    rented.hosts.path = str(folder)
-
-
 @pytest.mark.long
 def test_up_status_run_and_down_on_a_host(rented: Rented) -> None:
     plan = rented.plan(rented.target(parameters='{ work_mem = "8MB" }'))
@@ -60,10 +51,9 @@ def test_up_status_run_and_down_on_a_host(rented: Rented) -> None:
     (record,) = run.trials()
     assert record.outcome == "finished"
     # the host was sampled over SSH
-    assert record.probe is not None
-    assert record.probe.over_ssh is not None
-    assert record.probe.over_ssh.message is None
-    assert record.probe.over_ssh.clock is not None
+    over_ssh = present(present(record.probe).over_ssh)
+    assert over_ssh.message is None
+    assert over_ssh.clock is not None
     rented.pgdyno("target", "down", plan)
     assert rented.simulator.left() == []
     assert rented.hosts.known == {}
@@ -77,17 +67,15 @@ def test_the_cheapest_host_of_two_families_is_found_and_others_are_removed_at_on
     # both small types are too slow, and a trial on one of the others fails
     slow = {each: "load.seconds = 0.4" for each in types if each.endswith(".large")}
     rented.hosts.settings = slow | {"r7g.xlarge": "load.seconds = 0.001"}
+    names = [each.replace(".", "-") for each in types]
     targets = [
-        rented.target(instance=f'"{each}"').replace("target.ec2", f"target.{each.replace('.', '-')}") for each in types
+        rented.target(instance=f'"{each}"').replace("target.ec2", f"target.{name}")
+        for each, name in zip(types, names, strict=True)
     ]
-    search = '[search]\nfind = "cheapest"\nlatency = "p50 < 150ms"\n'
+    search = 'on_failure = "stop"\n[search]\nfind = "cheapest"\nlatency = "p50 < 150ms"\n'
     plan = rented.plan(*targets, repeats=3, more=search)
     text = plan.read_text().replace('"select-only"', '"planted.sql"').replace('dataset = "pgbench"', 'dataset = "none"')
-    plan.write_text(
-        text.replace("clients = 1\nrate = 200", "clients = 16\nrate = 20").replace(
-            "[trial]", '[trial]\non_failure = "stop"'
-        )
-    )
+    plan.write_text(text.replace("clients = 1\nrate = 200", "clients = 16\nrate = 20"))
     rented.pgdyno("run", plan, "--yes", "--no-preflight", code=5)
     assert rented.simulator.left() == []
     run = rented.run()
@@ -129,11 +117,11 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     assert present(record.probe).server
     assert present(present(present(record.probe).over_ssh).clock).aligned
     # what a transaction waits for is measured from there
-    assert record.network_path is not None
-    assert (record.network_path.generator_zone, record.network_path.server_zone) == ("eu-central-1a", "eu-central-1a")
-    assert record.network_path.round_trips > 0
-    assert record.network_path.generator is None
-    assert 0 < record.network_path.least_us <= record.network_path.median_us
+    path = present(record.network_path)
+    assert (path.generator_zone, path.server_zone) == ("eu-central-1a", "eu-central-1a")
+    assert path.round_trips > 0
+    assert path.generator is None
+    assert 0 < path.least_us <= path.median_us
     assert {each.target for each in run.manifest.rented} == {"ec2", "generator"}
     server, generator = list(rented.simulator.machines.all.values())
     assert (server.zone, generator.asked["InstanceType"]) == (generator.zone, HERE)
@@ -172,35 +160,28 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     assert (record.outcome, record.failure) == ("finished", None)
     assert any("runs again: generator 2 of 2 (generator-2) was lost" in each for each in run.manifest.notes)
     assert f"the load comes from 2 {HERE} in eu-central-1a" in run.manifest.notes
-    assert record.generator is not None
-    assert [(each.name, each.clients) for each in record.generator.hosts] == [("generator-1", 2), ("generator-2", 1)]
-    assert record.summary is not None
-    assert [each.name for each in record.summary.scripts] == ["own.lua"]
-    assert present(record.summary.statements).reads == record.summary.succeeded
-    assert record.summary.succeeded == sum(each.succeeded or 0 for each in record.generator.hosts)
-    for each in record.generator.hosts:
-        assert each.start_late_us is not None
-        assert each.clock_ahead_after_us is not None
-        assert each.cpu_us is not None
-        assert each.ceiling_tps is not None
+    hosts, summary = present(record.generator).hosts, present(record.summary)
+    assert [(each.name, each.clients) for each in hosts] == [("generator-1", 2), ("generator-2", 1)]
+    assert [each.name for each in summary.scripts] == ["own.lua"]
+    assert present(summary.statements).reads == summary.succeeded
+    assert summary.succeeded == sum(each.succeeded or 0 for each in hosts)
+    for each in hosts:
+        assert None not in (each.start_late_us, each.clock_ahead_after_us, each.cpu_us, each.ceiling_tps)
         assert (each.zone, each.instance) == ("eu-central-1a", HERE)
         assert each.cpu_model
         assert each.round_trips
         assert 0 < (each.round_trip_us or 0) <= present(each.round_trip_median_us)
     # the farthest is what the trial's way is from
-    assert record.network_path is not None
-    farthest = max(record.generator.hosts, key=lambda each: each.round_trip_us or 0)
-    assert (record.network_path.generator, record.network_path.least_us) == (farthest.called, farthest.round_trip_us)
-    assert (record.network_path.generator_zone, record.network_path.server_zone) == ("eu-central-1a", "eu-central-1a")
+    path, farthest = present(record.network_path), max(hosts, key=lambda each: each.round_trip_us or 0)
+    assert (path.generator, path.least_us) == (farthest.called, farthest.round_trip_us)
+    assert (path.generator_zone, path.server_zone) == ("eu-central-1a", "eu-central-1a")
     # each was driven against a server that answers at once, and went to the server and back
     looked = [check.id for check in run.manifest.preflight]
     assert (looked.count("generator.ceiling"), looked.count("network.round-trip")) == (2, 2)
     assert present(record.probe).server
     assert [each.target for each in run.manifest.rented] == ["ec2", "generator", "generator"]
-    groups = {
-        each.asked["NetworkInterfaces"][0]["Groups"][0] for each in list(rented.simulator.machines.all.values())[1:]
-    }
-    assert len(groups) == 1
+    _, *generators = rented.simulator.machines.all.values()
+    assert len({each.asked["NetworkInterfaces"][0]["Groups"][0] for each in generators}) == 1
     assert rented.simulator.left() == []
     assert rented.hosts.known == {}
 
@@ -230,9 +211,16 @@ def killing_an_engine(rented: Rented) -> Iterator[list[int]]:
 
 @pytest.mark.long
 def test_selftest_of_a_host(rented: Rented) -> None:
-    # what a host of Amazon would say of its volumes and its services
-    put_before(rented, "findmnt", 'case "$3" in */data) echo ext4;; *) echo xfs;; esac')
-    put_before(rented, "systemctl", "echo active")
+    # programs that print what they print on a host of Amazon, about its volumes and its services
+    rented.hosts.path = str(rented.folder / "bin")
+    (rented.folder / "bin").mkdir()
+    for name, body in (
+        ("findmnt", 'case "$3" in */data) echo ext4;; *) echo xfs;; esac'),
+        ("systemctl", "echo active"),
+    ):
+        program = rented.folder / "bin" / name
+        program.write_text(f"#!/bin/sh\n{body}\n")
+        program.chmod(0o755)
     own = {"login": LOGIN, "ssh_port": rented.ssh_port}
     keys = own | {"port": rented.port} | {f"generator.{name}": value for name, value in own.items()}
     options = [word for name, value in keys.items() for word in ("--set", f"{name}={value}")]

@@ -1,11 +1,9 @@
 """Whole plans on "RDS" and "Aurora": the simulator, with a real PostgreSQL behind its addresses."""
 
 import json
-import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +31,7 @@ from tests.present import present
 from tests.scratch import scratch_folder
 from tests.ssh.sshd import FAKETIME
 from tests.unit.store_sample import read_cloud
+from tests.waiting import PATIENCE_S, wait_until
 
 SKEW_S = 3600
 VERDICTS = ("ok: ", "WRONG: ", "left out: ")
@@ -75,12 +74,8 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon, root: Path) -> None:
     assert "sslmode=verify-full" in said
     assert "already up" in amazon.pgdyno("target", "up", plan, "--yes")
     (row,) = json.loads(amazon.pgdyno("target", "status", plan, "--json"))
-    assert [each.split(" pgdyno-")[0] for each in row["there"]] == [
-        "database instance",
-        "parameter group",
-        "security group",
-        "schedule",
-    ]
+    kinds = [each.split(" pgdyno-")[0] for each in row["there"]]
+    assert kinds == ["database instance", "parameter group", "security group", "schedule"]
     said = amazon.pgdyno("run", plan, "--no-preflight")
     assert "using the servers that are already up" in said
     manifest = amazon.run().manifest
@@ -104,13 +99,11 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon, root: Path) -> None:
 def _was_told(amazon: Amazon, run: RunData) -> None:
     """Amazon's data about the trial is stored with it, aligned in time, and in the report."""
     (trial,) = run.trials
-    assert trial.network_path is not None
-    assert (trial.network_path.server_zone, trial.network_path.instance) == ("eu-central-1a", "db.m7g.large")
-    assert 0 < trial.network_path.least_us <= trial.network_path.median_us
+    path = present(trial.network_path)
+    assert (path.server_zone, path.instance) == ("eu-central-1a", "db.m7g.large")
+    assert 0 < path.least_us <= path.median_us
     # both are of this machine's clock
-    assert (
-        abs(present(trial.network_path.clock_ahead_us)) < present(trial.network_path.clock_uncertainty_us) + 1_000_000
-    )
+    assert abs(present(path.clock_ahead_us)) < present(path.clock_uncertainty_us) + 1_000_000
     told = present(read_cloud(run, 1))
     assert {each.source: (each.gaps, each.message) for each in told.sources} == dict.fromkeys(CloudSource, ([], None))
     rows = run.query("SELECT source, metric, min(t_us), max(t_us), max(value) FROM cloud_series GROUP BY ALL").rows
@@ -143,11 +136,8 @@ def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amaz
     # without one source the others are stored, with a note
     assert "CloudWatch's figures: the permission cloudwatch:GetMetricData is missing" in said
     told = present(read_cloud(load_run(amazon.run()), 1))
-    assert sorted((each.source, each.figures > 0) for each in told.sources) == [
-        ("cloudwatch", False),
-        ("insights", True),
-        ("log", True),
-    ]
+    figures = {each.source.value: each.figures > 0 for each in told.sources}
+    assert figures == {"cloudwatch": False, "insights": True, "log": True}
     price = amazon.run().manifest.plan["price"]
     assert price["target"]["aurora"]["hourly"][0]["amount"] == 0.3
     rent, of_generator = amazon.run().manifest.rented
@@ -176,11 +166,11 @@ def _load_came_from_elsewhere(amazon: Amazon) -> None:
     assert {"pgdrive", "pgprobe"} <= copied
     for record in run.trials():
         assert (record.outcome, record.failure) == ("finished", None)
-        assert record.network_path is not None
-        assert record.network_path.generator_zone == record.network_path.server_zone == "eu-central-1a"
-        assert record.network_path.clock_uncertainty_us is not None
+        path = present(record.network_path)
+        assert path.generator_zone == path.server_zone == "eu-central-1a"
+        assert path.clock_uncertainty_us is not None
         told = present(read_cloud(load_run(run), record.number))
-        assert told.shift_us == present(record.network_path.clock_ahead_us)
+        assert told.shift_us == present(path.clock_ahead_us)
 
 
 def _is_placed_by_the_servers_clock(amazon: Amazon) -> None:
@@ -251,20 +241,12 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
     plan = amazon.plan(rds(root), repeats=2, more='pause = "10m"\n')
     # the last figures are not there when it is interrupted
     amazon.simulator.telling.late = 1
-    process = subprocess.Popen(
-        [PGDYNO, "run", str(plan), "--yes", "--no-preflight"],
-        cwd=amazon.folder,
-        env=amazon.environment,
-        stderr=subprocess.PIPE,
-    )
-    deadline = time.monotonic() + 120
-    while not list(amazon.folder.glob("pgdyno-runs/*/trials/*/trial.json")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGTERM)
-    process.communicate(timeout=120)
-    assert process.returncode == 143
+    command = [str(PGDYNO), "run", str(plan), "--yes", "--no-preflight"]
+    process = subprocess.Popen(command, cwd=amazon.folder, env=amazon.environment)
+    stored = "pgdyno-runs/*/trials/*/trial.json"
+    wait_until(lambda: process.poll() is not None or list(amazon.folder.glob(stored)))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 143
     assert amazon.simulator.left() == []
     run = amazon.run()
     # what is whole has what was known of it, and what was not is marked

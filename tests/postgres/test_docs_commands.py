@@ -170,11 +170,7 @@ def shortened(command: str) -> str:
     return shlex.join(words)
 
 
-@pytest.mark.long_cases(
-    "archive", "aurora", "cluster", "compare", "github", "impact", "insert", "latency", "moving", "publish", "run]",
-    "scenarios", "sql]", "sweeps", "sysbench", "poolers", "patches", "gate-extension", "count", "queries", "bisect",
-    "tutorial",
-)  # fmt: skip
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_a_page_run(page: str, theirs: Server, home: Home, installed: Installation, tmp_path: Path) -> None:
     variables = {"PGPASSWORD": PASSWORD, "BENCH_PASSWORD": PASSWORD}

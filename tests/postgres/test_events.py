@@ -23,32 +23,11 @@ from pgdyno.targets.cluster.processes import PROC, descendants, servers_in, star
 from pgdyno.targets.connection import Address
 from pgdyno.targets.event_actions import pause_server
 from tests.postgres.own_servers import UNHURRIED
-from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.runs import fast_plan, pgdyno, the_run
 from tests.postgres.servers import value
 from tests.present import present
 from tests.waiting import wait_until
 
-PLAN = """\
-name = "disturbed"
-[target.pg18]
-kind = "embedded"
-version = "18"
-settings = {{ fsync = "off", shared_buffers = "32MB", synchronous_commit = "{commit}", wal_writer_delay = "1s" }}
-[workload]
-scripts = ["tpcb-like"]
-scale = 1
-[sweep]
-clients = 4
-protocol = "prepared"
-[trial]
-warmup = "0.5s"
-duration = "{seconds}s"
-ledger = true
-[hooks]
-before_trial = ["{python}", "unhurried.py"]
-after_trial = ["{python}", "count.py"]
-{events}
-"""
 COUNT = """
 import os
 import psycopg
@@ -69,15 +48,25 @@ with psycopg.connect("") as connection:
 """
 
 
-def run(
-    home: Home, folder: Path, events: str, commit: str = "on", seconds: float = 3, text: str = PLAN
-) -> tuple[RunFolder, str]:
-    """A run of a plan, and the output; a hook after each trial sees the tables as the trial left them."""
+def plan_of(events: str, commit: str = "on", seconds: float = 3, version: str = "18", replicas: str = "") -> str:
+    """Returns a plan whose hook after each trial sees the tables as the trial left them."""
+    settings = f'fsync = "off", shared_buffers = "32MB", synchronous_commit = "{commit}", wal_writer_delay = "1s"'
+    server = f'kind = "embedded"\nversion = "{version}"\nsettings = {{ {settings} }}\n{replicas}'
+    hooks = f'[hooks]\nafter_trial = ["{sys.executable}", "count.py"]'
+    # a standby takes over too fast for clients that are seldom in doubt: all of them are to be away for a moment
+    hooks += "" if replicas else f'\nbefore_trial = ["{sys.executable}", "unhurried.py"]'
+    sweep = 'clients = 4\nprotocol = "prepared"' + ("\nrate = 200" if replicas else "")
+    trial = f'warmup = "0.5s"\nduration = "{seconds}s"\nledger = true\n{hooks}\n{events}'
+    return fast_plan('scripts = ["tpcb-like"]\nscale = 1', sweep, trial, ["pg18"], server)
+
+
+def run(home: Home, folder: Path, text: str, *options: str) -> tuple[RunFolder, str]:
+    """Returns the run of a plan, and the output."""
     (folder / "count.py").write_text(COUNT)
     (folder / "unhurried.py").write_text(BEFORE)
     plan = folder / "disturbed.toml"
-    plan.write_text(text.format(commit=commit, events=events, python=sys.executable, seconds=seconds))
-    done = pgdyno(home, folder, "run", str(plan))
+    plan.write_text(text)
+    done = pgdyno(home, folder, "run", str(plan), *options)
     assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
     return the_run(folder), done.stdout
 
@@ -115,7 +104,7 @@ def read_balanced_trial(folder: RunFolder) -> tuple[TrialRecord, EventRecord]:
 @pytest.mark.long
 @pytest.mark.parametrize("commit", ["on", "off"])
 def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_path: Path, commit: str) -> None:
-    folder, shown = run(warm_home, tmp_path, event('"kill"'), commit, seconds=7)
+    folder, shown = run(warm_home, tmp_path, plan_of(event('"kill"'), commit, seconds=7))
     trial, kill = read_balanced_trial(folder)
     ledger, effect = present(trial.ledger), present(kill.effect)
     if commit == "on":
@@ -134,7 +123,7 @@ def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_p
 
 @pytest.mark.long
 def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path: Path) -> None:
-    trial, restart = read_balanced_trial(run(warm_home, tmp_path, event('"restart"'), "off", seconds=7)[0])
+    trial, restart = read_balanced_trial(run(warm_home, tmp_path, plan_of(event('"restart"'), "off", seconds=7))[0])
     assert present(trial.ledger).missing == 0
     assert present(restart.effect).connections_lost == 4
     # clients have no server until the restart ends
@@ -143,7 +132,7 @@ def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path
 
 
 def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_home: Home, tmp_path: Path) -> None:
-    trial, pause = read_balanced_trial(run(warm_home, tmp_path, event('"pause"', 'for = "1s"'))[0])
+    trial, pause = read_balanced_trial(run(warm_home, tmp_path, plan_of(event('"pause"', 'for = "1s"')))[0])
     effect = present(pause.effect)
     assert effect.nobody_served_s > 0.9
     assert (effect.lost, effect.connections_lost) == (0, 0)
@@ -152,7 +141,7 @@ def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_hom
 
 def test_a_command_that_fails_makes_the_trial_none(warm_home: Home, tmp_path: Path) -> None:
     command = "echo port $PGPORT; echo refused >&2; exit 3"
-    folder, shown = run(warm_home, tmp_path, event(f'{{ command = "{command}" }}'), seconds=2)
+    folder, shown = run(warm_home, tmp_path, plan_of(event(f'{{ command = "{command}" }}'), seconds=2))
     (trial,) = folder.trials()
     assert trial.outcome is Outcome.FAILED
     (log,) = folder.path.glob("trials/*/log/events.log")
@@ -165,14 +154,10 @@ def test_a_command_that_fails_makes_the_trial_none(warm_home: Home, tmp_path: Pa
 @pytest.mark.long_cases("[10]", "[13]")
 @pytest.mark.parametrize("version", ["18", "13", "10"])
 def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, version: str) -> None:
-    replicas = '[target.pg18.replicas]\ncount = 2\nsynchronous = "on"\n[workload]'
-    text = PLAN.replace("[workload]", replicas).replace('version = "18"', f'version = "{version}"')
-    # a standby takes over too fast for clients that are seldom in doubt: all of them are to be away for a moment
-    text = text.replace('before_trial = ["{python}", "unhurried.py"]\n', "").replace("[trial]", "rate = 200\n[trial]")
     repeats = 1 if version == "18" else 2
-    text = text.replace("ledger = true", f"ledger = true\nrepeats = {repeats}")
     events = event('"promote"', at="1s") + event('"checkpoint"', at="3s")
-    folder, _ = run(home, tmp_path, events, seconds=4, text=text)
+    text = plan_of(events, seconds=4, version=version, replicas='replicas = { count = 2, synchronous = "on" }')
+    folder, _ = run(home, tmp_path, text, "--set", f"trial.repeats={repeats}")
     trials = folder.trials()
     # the second trial begins with a primary and two replicas again
     assert [trial.outcome for trial in trials] == [Outcome.FINISHED] * repeats

@@ -1,6 +1,7 @@
 """Hooks around a run and its trials, and limits that end a trial or a run early."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -83,19 +84,19 @@ def test_a_failing_before_trial_fails_that_trial_only(warm_home: Home, tmp_path:
     assert "trial 2: the hook after_trial failed with exit code 1" in the_run(tmp_path).manifest.notes
 
 
-@pytest.mark.parametrize(
-    ("hook", "said"),
-    [('"exit 3"', "failed with exit code 3"), ('["/nowhere/at-all"]', "cannot be started: no such file or directory")],
-)
-def test_a_failing_before_run_ends_the_run_at_once(
-    warm_home: Home, tmp_path: Path, plan: MakePlan, hook: str, said: str
-) -> None:
-    text = plan(hooks=f'before_run = {hook}\nafter_run = "touch after"')
-    done = pgdyno(warm_home, tmp_path, "run", str(text), code=ExitCode.STOPPED)
-    assert f"stopped: the hook before_run {said}" in done.stderr
-    assert (the_run(tmp_path).trials(), the_run(tmp_path).manifest.outcome) == ([], Outcome.INTERRUPTED)
-    assert (tmp_path / "after").exists()
-    assert not (the_run(tmp_path).path / "report.html").exists()
+def test_a_failing_before_run_ends_the_run_at_once(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
+    for hook, failure in (
+        ('"exit 3"', "failed with exit code 3"),
+        ('["/nowhere/at-all"]', "cannot be started: no such file or directory"),
+    ):
+        text = plan(hooks=f'before_run = {hook}\nafter_run = "touch after"')
+        done = pgdyno(warm_home, tmp_path, "run", str(text), code=ExitCode.STOPPED)
+        assert f"stopped: the hook before_run {failure}" in done.stderr
+        folder = the_run(tmp_path)
+        assert (folder.trials(), folder.manifest.outcome) == ([], Outcome.INTERRUPTED)
+        assert not (folder.path / "report.html").exists()
+        (tmp_path / "after").unlink()
+        shutil.rmtree(tmp_path / "pgdyno-runs")
 
 
 def test_a_hook_that_takes_too_long_is_ended_with_its_children(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
