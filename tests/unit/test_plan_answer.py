@@ -59,7 +59,7 @@ def test_a_script_that_overrides_a_setting_of_the_plan_is_named(plan: Path) -> N
         assert (expected in [each[:2] for each in found]) is warns
 
 
-def test_what_cannot_answer_is_warned_of(plan: Path) -> None:
+def test_only_what_cannot_answer_is_warned_of(plan: Path) -> None:
     for source, overrides, path, message, hint in (
         ("", "trial.duration=30ms", "trial.duration", "30 ms are", ""),
         ("", "workload.scale=10000000", "workload.scale", "the dataset would have about 150 TB, more than any", ""),
@@ -81,9 +81,6 @@ def test_what_cannot_answer_is_warned_of(plan: Path) -> None:
         assert path in [each[0] for each in found]
         assert any(at == path and said.startswith(message) and hint in remedy for at, said, remedy in found)
         assert len(found) == 1 or "scale" in path
-
-
-def test_what_can_answer_is_not_warned_of(plan: Path) -> None:
     assert warned(plan) == warned("quick", "sweep.scale=[1,10]") == []
     assert warned("quick", 'sweep.settings.max_connections="100 + clients"') == []
     assert warned("quick", "sweep.clients=8", "sweep.rate=1000") == []
@@ -104,6 +101,12 @@ def test_a_setting_that_the_older_version_lacks_is_warned_of(plan: Path) -> None
     assert warned(plan, "target.pg18.settings.work_mem=8MB") == []
     ((field, message, _),) = warned(plan, "target.pg16.settings.wal_keep_segments=8")
     assert "PostgreSQL 16 has no wal_keep_segments (until 12)" in message
+    for setting, major, why in (
+        ("io_method", 17, "since 18"), ("io_method", 18, None), ("IO_Method", 10, "since 18"),
+        ("wal_keep_segments", 12, None), ("wal_keep_segments", 13, "until 12"), ("work_mem", 10, None),
+        ("vacuum_cleanup_index_scale_factor", 10, "since 11"), ("pg_stat_statements.max", 10, None),
+    ):  # fmt: skip
+        assert why_unknown(setting, major) == why
 
 
 def test_writes_without_their_checkpoints_are_warned_of(plan: Path) -> None:
@@ -158,12 +161,3 @@ def test_the_plans_that_people_begin_with_can_answer_their_questions(tmp_path: P
     file.write_text(first)
     assert warned(file) == []
     assert load_plan(file).plan.order() == load_plan("versions").plan.order() == "interleaved"
-
-
-def test_settings_and_the_versions_that_know_them() -> None:
-    for setting, major, why in (
-        ("io_method", 17, "since 18"), ("io_method", 18, None), ("IO_Method", 10, "since 18"),
-        ("wal_keep_segments", 12, None), ("wal_keep_segments", 13, "until 12"), ("work_mem", 10, None),
-        ("vacuum_cleanup_index_scale_factor", 10, "since 11"), ("pg_stat_statements.max", 10, None),
-    ):  # fmt: skip
-        assert why_unknown(setting, major) == why

@@ -81,7 +81,14 @@ def test_steps_keep_their_proportions_and_are_not_shorter_than_a_trial() -> None
     assert min(each.duration or 60 for each in fit(wanted, room(145)).plan.step) >= 5
 
 
-def test_fewer_points_keep_the_values_of_groups() -> None:
+def test_exclusions_hold_for_the_scales_that_the_plan_names_and_groups_keep_their_values() -> None:
+    little = room(60, 64, 10_000)
+    for condition, kept in (("scale > 2000", [125]), ("scale < 2000", [93])):
+        wanted = plan(sweep={"clients": 1, "scale": [1000, 3000], "exclude": condition})
+        assert [point.scale for point in fit(wanted, little).plan.points()] == kept
+    points = fit(plan(sweep={"clients": "scale / 100", "scale": [1000, 3000]}), little).plan.points()
+    assert [(point.clients, point.scale) for point in points] == [(10, 31), (30, 93)]
+    # fewer points keep the values of groups
     groups = [{"name": "a", "scripts": ["select-only"]}, {"name": "b", "scripts": ["select-only"]}]
     sweep = {"group": {"b.clients": [1, 2, 4, 8, 16, 32]}}
     wanted = plan(group=groups, sweep=sweep, workload={"scale": 1}, trial={"duration": "60s", "repeats": 3})
@@ -129,9 +136,7 @@ def test_points_go_before_a_verdict_between_arms_does() -> None:
             present(refused.value.hint),
         )
         assert fit(wanted, room(needed(refused) + 1)).plan.trial.repeats == 6
-
-
-def test_fewer_pairs_than_a_verdict_needs_stay_where_the_plan_asks_for_them() -> None:
+    # fewer pairs than a verdict needs stay where the plan asks for them
     assert fit(plan(target=TWO, trial={**TRIAL, "repeats": 2}), room(100)).plan.trial.repeats == 2
 
 
@@ -175,22 +180,17 @@ def curve(*clients: int) -> list[Point]:
     return [Point(clients=each, scale=1) for each in clients]
 
 
-def test_a_curve_keeps_both_ends_and_an_even_spread() -> None:
+def test_thinned_curves_keep_both_ends_an_even_spread_and_their_axes() -> None:
     assert [point.clients for point in thin(curve(*range(2, 162, 2)), 5)] == [2, 6, 18, 54, 160]
     # one client belongs to the curve of its proportion
     points = [Point(clients=clients, workers=max(1, clients // 2)) for clients in (1, 4, 16, 32, 48, 64, 80, 96)]
     assert [point.clients for point in thin(points, 3)][::2] == [1, 96]
-
-
-def test_of_a_curve_with_one_point_left_the_middle_stays() -> None:
-    """With one client a server is idle, and with the most it is overloaded."""
+    # of a curve with one point left the middle stays: with one client a server is idle, with the most overloaded
     points = curve(1, 2, 4, 8, 16, 32, 64, 128, 256)
     assert [point.clients for point in thin(points, 1)] == [16]
     arms = [point.model_copy(update={"settings": {"work_mem": size}}) for size in ("4MB", "64MB") for point in points]
     assert [point.clients for point in thin(arms, 2, fewest_clients=1)] == [16, 16]
-
-
-def test_axes_stay_crossed_when_curves_have_to_go() -> None:
+    # axes stay crossed when curves have to go
     points = [
         Point(clients=clients, workers=clients // share, scale=scale)
         for scale in (100, 300, 1000, 3000)
@@ -202,23 +202,12 @@ def test_axes_stay_crossed_when_curves_have_to_go() -> None:
         (scale, alone) for scale in (100, 3000) for alone in (True, False)
     }
     assert len(kept) == 18
-
-
-def test_levels_that_stay_are_even_over_their_axis_and_thousands_are_thinned_in_seconds() -> None:
+    # levels are even over their axis, and thousands are thinned in seconds
     points = [Point(clients=8, scale=1, rate=float(rate)) for rate in range(1, 5_001)]
     assert [point.rate for point in thin(points[:40], 4)] == [1, 14, 27, 40]
     began_s = process_time()
     assert len(thin(points, 2_500)) == 2_500
     assert process_time() - began_s < 5
-
-
-def test_exclusions_and_clients_hold_for_the_scales_that_the_plan_names() -> None:
-    little = room(60, 64, 10_000)
-    for condition, kept in (("scale > 2000", [125]), ("scale < 2000", [93])):
-        wanted = plan(sweep={"clients": 1, "scale": [1000, 3000], "exclude": condition})
-        assert [point.scale for point in fit(wanted, little).plan.points()] == kept
-    points = fit(plan(sweep={"clients": "scale / 100", "scale": [1000, 3000]}), little).plan.points()
-    assert [(point.clients, point.scale) for point in points] == [(10, 31), (30, 93)]
 
 
 @settings(max_examples=40)
@@ -293,7 +282,7 @@ def test_numbers_of_streams_are_dropped_before_the_scale_factor_is_reduced() -> 
     assert "3 trials at one point of each arm need about" in (refused.value.hint or "")
 
 
-def test_a_search_gets_shorter_trials_and_keeps_its_span() -> None:
+def test_a_search_gets_shorter_trials_and_a_finer_one_more_steps() -> None:
     wanted = plan(search={"find": "peak"})
     fitted = fit(wanted, room(300))
     assert [point.clients for point in fitted.plan.points()] == [point.clients for point in wanted.points()]
@@ -305,8 +294,6 @@ def test_a_search_gets_shorter_trials_and_keeps_its_span() -> None:
         fit(wanted, room(60))
     assert "3 trials at all steps need about" in (caught.value.hint or "")
 
-
-def test_a_finer_capacity_takes_more_steps() -> None:
     def trials(precision: str) -> int:
         sweep = {"clients": 8, "rate": [100, 10_000]}
         search = {"find": "capacity", "latency": "p99 < 10ms", "precision": precision}
@@ -334,15 +321,13 @@ def test_standbys_take_time_disk_and_memory() -> None:
     assert said(fit(three, room(100_000))) == ["shared_buffers is 2048MB instead of 6GB"]
 
 
-def test_the_budget_named_in_the_error_is_enough() -> None:
+def test_a_budget_includes_start_end_and_downloads_and_the_one_named_in_the_error_is_enough() -> None:
     nine = {f"pg{version}": {"kind": "embedded", "version": str(version)} for version in range(10, 19)}
     wanted = plan(target=nine)
     with pytest.raises(UsageError) as refused:
         fit(wanted, room(60))
     assert fit(wanted, room(needed(refused) + 1)).plan.trial.repeats == 5
-
-
-def test_a_budget_includes_the_start_and_the_end_of_the_run_and_what_downloads_took() -> None:
+    # it includes the start and the end of the run, and what downloads took
     budget = Budget(plan(), room(600))
     assert seconds(budget.fit().plan) <= 600 - STARTING_S - ENDING_S
     assert seconds(budget.fit(120.0).plan) <= 480 - STARTING_S - ENDING_S

@@ -55,7 +55,7 @@ def touch(folder: Path, *names: str) -> None:
         (folder / name).write_text("SELECT 1;")
 
 
-def test_tables_are_merged_and_lists_replaced(folder: Path) -> None:
+def test_tables_are_merged_and_lists_replaced_in_a_chain_of_plans(folder: Path) -> None:
     for name in ("base", "base.toml", "./base.toml"):
         text = (
             f'extends = "{name}"\nname = "mine"\nsweep.clients = [4]\ntrial.repeats = 6\n'
@@ -69,9 +69,7 @@ def test_tables_are_merged_and_lists_replaced(folder: Path) -> None:
         assert found.target["pg18"].settings == {"work_mem": "4MB", "jit": "on"}
         assert found.sweep.settings == {"work_mem": ["4MB", "8MB"]}
         assert "extends" not in found.as_resolved()
-
-
-def test_a_chain_of_plans_with_overrides_last_and_a_file_before_the_catalogue(folder: Path) -> None:
+    # in a chain, overrides come last, and a file before the catalogue
     (folder / "middle.toml").write_text('extends = "base"\nname = "middle"\nworkload.scale = 7\ntrial.repeats = 4\n')
     found = plan(folder, 'extends = "middle"\ntrial.repeats = 9\n')
     assert (found.name, found.workload.scale, found.trial.repeats, found.sweep.clients) == ("middle", 7, 9, [1, 2])

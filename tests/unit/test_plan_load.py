@@ -51,7 +51,7 @@ def test_a_file_comes_before_the_catalogue_and_a_folder_does_not(mine: Path) -> 
 
 
 @pytest.mark.usefixtures("mine")
-def test_no_such_plan(mine: Path) -> None:
+def test_what_is_no_plan_that_can_be_read(mine: Path) -> None:
     for source, hint in (
         ("quik", "did you mean quick?"),
         ("mnie.toml", "did you mean mine.toml?"),
@@ -66,9 +66,6 @@ def test_no_such_plan(mine: Path) -> None:
         assert f"plan {source} does not exist" in caught.value.message
         assert hint in (caught.value.hint or "")
         assert "pyproject" not in (caught.value.hint or "")
-
-
-def test_a_folder_and_a_file_that_may_not_be_read_are_no_plans(mine: Path) -> None:
     with pytest.raises(UsageError, match="is a folder"):
         load_plan(mine.parent)
     mine.chmod(0)
@@ -98,7 +95,7 @@ def test_files_that_are_not_toml(mine: Path) -> None:
 
 
 @pytest.mark.usefixtures("mine")
-def test_overrides() -> None:
+def test_overrides_and_those_that_make_no_sense() -> None:
     plan = load_plan(
         "mine.toml",
         [
@@ -116,10 +113,6 @@ def test_overrides() -> None:
     assert (plan.workload.scripts, plan.description) == (["tpcb-like@2", "select-only"], "two words")
     # they do not leak into the next plan
     assert load_plan("mine.toml").plan.sweep.clients == [1, 2]
-
-
-@pytest.mark.usefixtures("mine")
-def test_overrides_that_make_no_sense() -> None:
     for override, message in (
         ("trial.repeats", "expected KEY=VALUE"),
         ("=5", "expected a key"),
@@ -136,7 +129,15 @@ def test_overrides_that_make_no_sense() -> None:
             load_plan("mine.toml", [override])
 
 
-def test_the_plan_in_a_manifest_has_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deep_keys_endless_numbers_and_passwords_are_refused(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep, digits = "a." * 3_000 + "b = 1", "9" * 5_000
+    assert problems(mine, deep) == ["is nested too deeply"]
+    load_plan(mine, [f'target.pg18.settings.max_connections="{digits}"'])
+    weight = problems(mine, f'workload.scripts=["select-only@{digits}"]')
+    assert weight == ["the weight of select-only must be at most 2147483647"]
+    mine.write_text(f"{deep}\n{MINE}")
+    assert problems(mine) == ["is nested too deeply"]
+    # the plan in a manifest has no password
     monkeypatch.setenv("PGPASSWORD", "s3cret")
     loaded = load_plan("quick")
     assert "s3cret" not in repr(loaded) + str(loaded.plan.as_resolved())
@@ -145,16 +146,6 @@ def test_the_plan_in_a_manifest_has_no_password(monkeypatch: pytest.MonkeyPatch)
             load_plan("quick", [place])
         assert [problem.message for problem in caught.value.problems] == ["unknown key"]
         assert "s3cret" not in str(caught.value.problems)
-
-
-def test_keys_that_nest_too_deeply_and_numbers_without_an_end(mine: Path) -> None:
-    deep, digits = "a." * 3_000 + "b = 1", "9" * 5_000
-    assert problems(mine, deep) == ["is nested too deeply"]
-    load_plan(mine, [f'target.pg18.settings.max_connections="{digits}"'])
-    weight = problems(mine, f'workload.scripts=["select-only@{digits}"]')
-    assert weight == ["the weight of select-only must be at most 2147483647"]
-    mine.write_text(f"{deep}\n{MINE}")
-    assert problems(mine) == ["is nested too deeply"]
 
 
 # ---- --on ----
@@ -188,7 +179,7 @@ def rented(tmp_path: Path) -> Path:
     return file
 
 
-def test_other_targets_of_the_plan_have_overrides_of_their_own(rented: Path) -> None:
+def test_other_targets_have_overrides_of_their_own_and_mistakes_with_lines(rented: Path) -> None:
     loaded = load_plan(rented).plan
     assert list(loaded.target) == ["rds"]
     # the others are no part of what runs
@@ -197,6 +188,15 @@ def test_other_targets_of_the_plan_have_overrides_of_their_own(rented: Path) -> 
     (target,) = chosen.target.values()
     assert isinstance(target, EmbeddedTarget)
     assert (list(chosen.target), target.version, target.settings) == (["mine"], "16", {"work_mem": "8MB"})
+    with pytest.raises(PlanError) as caught:
+        load_plan(rented, on="wrong")
+    assert [(each.path, each.line) for each in caught.value.problems if "vershun" in each.path] == [
+        ("target.mine.vershun", 12)
+    ]
+    with pytest.raises(UsageError) as usage:
+        load_plan(rented, on="nowhere")
+    assert usage.value.hint is not None
+    assert "available: dsn, embedded, pool, small, wrong" in usage.value.hint
 
 
 def test_every_plan_has_a_server_of_this_machine_and_one_that_libpq_finds(rented: Path) -> None:
@@ -214,18 +214,6 @@ def test_every_plan_has_a_server_of_this_machine_and_one_that_libpq_finds(rented
     assert [(each.path, each.hint) for each in caught.value.problems] == [
         ("target.host.hosts", 'such as hosts = [{ host = "db1.example.net", user = "root" }]')
     ]
-
-
-def test_a_mistake_in_them_is_told_with_its_line(rented: Path) -> None:
-    with pytest.raises(PlanError) as caught:
-        load_plan(rented, on="wrong")
-    assert [(each.path, each.line) for each in caught.value.problems if "vershun" in each.path] == [
-        ("target.mine.vershun", 12)
-    ]
-    with pytest.raises(UsageError) as usage:
-        load_plan(rented, on="nowhere")
-    assert usage.value.hint is not None
-    assert "available: dsn, embedded, pool, small, wrong" in usage.value.hint
 
 
 @pytest.mark.parametrize("name", ["aurora-sysbench", "graviton-pgbench", "pgecons-queries", "pgecons-tprocc"])

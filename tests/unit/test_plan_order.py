@@ -99,16 +99,13 @@ def test_seeds_matter_where_there_is_chance(order: Order, settings: int) -> None
     assert len({str(in_order(order, ["a"], swept(3, 1, settings), 4, seed)) for seed in range(10)}) > 5
 
 
-def test_interleaved_repeats_go_through_all_points_and_listed_ones_seldom_change_their_arm() -> None:
+def test_interleaved_repeats_go_through_all_points_that_can_be_interleaved() -> None:
     places = in_order("interleaved", ["a", "b"], swept(2, 1, 0), 4, 1)
     assert [(at.point.clients, at.repeat, at.block) for at in places[::2]] == [
         (1, 1, 1), (2, 1, 2), (1, 2, 3), (2, 2, 4), (1, 3, 5), (2, 3, 6), (1, 4, 7), (2, 4, 8),
     ]  # fmt: skip
     listed = in_order("as-listed", ["a"], swept(3, 2, 2), 1, 1)
     assert changes([arm(at.target, at.point) for at in listed]) == 3
-
-
-def test_points_that_cannot_be_interleaved_are_not() -> None:
     alone = [Point(clients=each, settings={"max_connections": str(each)}) for each in (1, 2, 3)]
     assert resolved_order(None, ["a"], alone) == "as-listed"
     assert resolved_order(None, ["a", "b"], alone) == "interleaved"
@@ -131,7 +128,7 @@ def plan(sweep: dict[str, Any], *, targets: tuple[str, ...] = ("pg18",), **trial
     )
 
 
-def test_order_and_slugs_of_a_plan_that_varies_everything() -> None:
+def test_slugs_name_in_order_what_varies_and_the_rest_has_defaults() -> None:
     sweep = {"clients": [2, 4], "workers": [1, 2], "protocol": ["simple", "prepared"], "scale": [1, 10]}
     trials = planned_trials(plan(sweep, targets=("a", "b"), duration="1s", repeats=2, order="as-listed"))
     assert [trial.slug for trial in (*trials[:5], trials[8], trials[16], trials[32])] == [
@@ -139,9 +136,6 @@ def test_order_and_slugs_of_a_plan_that_varies_everything() -> None:
         "0005-a-c2-w1-prepared-s1", "0009-a-c2-w1-simple-s10", "0017-b-c2-w1-simple-s1", "0033-a-c2-w1-simple-s1",
     ]  # fmt: skip
     assert [trial.repeat for trial in trials] == [1] * 32 + [2] * 32
-
-
-def test_slugs_name_only_what_varies_and_the_rest_has_defaults() -> None:
     one, other = planned_trials(plan({"clients": [1, 8], "workers": 1, "protocol": "prepared", "scale": 5}))
     assert (one.slug, other.slug) == ("0001-pg18-c1", "0002-pg18-c8")
     assert (one.point.workers, one.point.protocol, one.point.scale) == (1, "prepared", 5)

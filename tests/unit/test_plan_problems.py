@@ -82,23 +82,38 @@ MISTAKES = [
 ]
 
 
-def test_each_mistake_is_one_problem_with_its_line(tmp_path: Path) -> None:
+def test_each_mistake_is_one_problem_and_scripts_are_found_from_the_folder_of_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for old, new, path, line, message, hint in MISTAKES:
         problem = the_problem(tmp_path, changed(old, new))
         assert (problem.path, problem.line) == (path, line)
         assert message in problem.message
         assert (hint or "") in (problem.hint or "")
         assert "Input should" not in problem.message
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a@b.sql").write_text("SELECT 1;")
+    monkeypatch.chdir("/")
+    load(tmp_path, changed('"select-only"', '"sub/a@b.sql@2"'))
+    assert load_plan(tmp_path / "mine.toml").folder == tmp_path
 
 
-def test_settings_of_any_form_make_room_for_clients_and_bring_no_further_problems(tmp_path: Path) -> None:
+def test_settings_of_any_form_and_trials_of_tpch_bring_no_further_problems(tmp_path: Path) -> None:
     text = changed("[1, 4]", "200").replace('"18"', '"18"\nsettings.MAX_CONNECTIONS = 300')
     assert load(tmp_path, text).sweep.clients == [200]
     text = changed("[1, 4]", "200").replace('"18"', '"18"\nsettings = { max_connections = 300, jit = [] }')
     assert the_problem(tmp_path, text).path == "target.pg18.settings.jit"
+    text = changed('scripts = ["select-only"]', 'name = "tpch"').replace('[trial]\nduration = "10s"\n', "")
+    problem = the_problem(tmp_path, text)
+    assert (problem.path, problem.message, problem.hint) == ("trial", "is missing", "such as [trial] with repeats = 3")
+    for factor in ("0.004", "0"):
+        sized = text.replace('"tpch"', f'"tpch"\nscale_factor = {factor}') + "[trial]\nrepeats = 1\n"
+        assert the_problem(tmp_path, sized).path == "workload.scale_factor"
 
 
-def test_all_mistakes_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_mistakes_come_at_once_in_the_order_of_the_file_and_those_of_overrides_without_a_line(
+    tmp_path: Path,
+) -> None:
     text = (
         'nmae = "x"\n[target.a]\nkind = "embedded"\nversion = 18.6\nsettings = { port = 1 }\n'
         '[workload]\nscripts = ["tpcb"]\nscale = "10"\n[sweep]\nclients = 2\nworkers = 3\n[trial]\nduration = 5\n'
@@ -110,15 +125,16 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> N
     assert {problem.path: problem.message for problem in problems(tmp_path, "")} == dict.fromkeys(
         ("name", "target", "workload", "sweep", "trial"), "is missing"
     )
-
-
-def test_trials_of_tpch_need_no_duration_and_a_possible_size(tmp_path: Path) -> None:
-    text = changed('scripts = ["select-only"]', 'name = "tpch"').replace('[trial]\nduration = "10s"\n', "")
-    problem = the_problem(tmp_path, text)
-    assert (problem.path, problem.message, problem.hint) == ("trial", "is missing", "such as [trial] with repeats = 3")
-    for factor in ("0.004", "0"):
-        sized = text.replace('"tpch"', f'"tpch"\nscale_factor = {factor}') + "[trial]\nrepeats = 1\n"
-        assert the_problem(tmp_path, sized).path == "workload.scale_factor"
+    for override, path in [
+        ("sweep.clients=[1,1]", "sweep.clients[1]"),
+        ("trial.duration=x", "trial.duration"),
+        ("target.pg81.version=18", "target.pg81.kind"),
+    ]:
+        problem = the_problem(tmp_path, GOOD, override)
+        assert (problem.path, problem.line) == (path, None)
+        assert "given by --set" in (problem.hint or "")
+    problem = the_problem(tmp_path, changed("[1, 4]", "0"), "trial.repeats=2")
+    assert (problem.path, problem.line) == ("sweep.clients", 8)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +147,6 @@ def test_script_files_without_a_script(tmp_path: Path, content: bytes | None, me
     else:
         (tmp_path / "a.sql").write_bytes(content)
     assert message in the_problem(tmp_path, changed('"select-only"', '"a.sql@2"')).message
-
-
-def test_script_files_are_found_from_the_folder_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "a@b.sql").write_text("SELECT 1;")
-    monkeypatch.chdir("/")
-    load(tmp_path, changed('"select-only"', '"sub/a@b.sql@2"'))
-    assert load_plan(tmp_path / "mine.toml").folder == tmp_path
 
 
 def test_a_local_target_needs_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,16 +165,3 @@ def test_a_local_target_needs_programs(tmp_path: Path, monkeypatch: pytest.Monke
         (tmp_path / name).chmod(0o755)
     for each in (text, changed(*LOCAL)):
         assert load(tmp_path, each).target["pg18"].kind == "local"
-
-
-def test_problems_of_overrides_have_no_line_and_others_keep_theirs(tmp_path: Path) -> None:
-    for override, path in [
-        ("sweep.clients=[1,1]", "sweep.clients[1]"),
-        ("trial.duration=x", "trial.duration"),
-        ("target.pg81.version=18", "target.pg81.kind"),
-    ]:
-        problem = the_problem(tmp_path, GOOD, override)
-        assert (problem.path, problem.line) == (path, None)
-        assert "given by --set" in (problem.hint or "")
-    problem = the_problem(tmp_path, changed("[1, 4]", "0"), "trial.repeats=2")
-    assert (problem.path, problem.line) == ("sweep.clients", 8)

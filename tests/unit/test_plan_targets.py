@@ -67,16 +67,34 @@ REFUSED = [
 ]
 
 
-def test_wrong_targets_are_refused(tmp_path: Path) -> None:
+def test_wrong_targets_and_hosts_over_ssh_are_refused_and_settings_in_any_case(tmp_path: Path) -> None:
     for target, field, line, said, hint in REFUSED:
         found = refuse(tmp_path, plan_on(target), f"target.far{'.' if field else ''}{field}", said, hint, FIRST + line)
         assert "pw1" not in f"{found.message} {found.hint}"
+    assert not NEEDS_START & NEEDS_RELOAD
+    assert "when the server starts" in str(network_refusal("Shared_Buffers"))
+    assert network_refusal("work_mem") is None
+    assert network_refusal("some.extension") is None
+    for key, value, message in (
+        ("user", "-l", "'-l' is not a user"),
+        ("config", "ssh.conf", "ssh.conf is not an absolute path"),
+        ("known_hosts", "/nowhere/known", "cannot read the file /nowhere/known"),
+        ("folder", "cache", "cache is neither an absolute path nor one below the home directory of that host"),
+        ("data", "~/data", "~/data is not an absolute path"),
+        *(("host", host, "is not a host") for host in ("-oProxyCommand=sh", "me@db1", "a b", "ssh://db1")),
+    ):
+        host = "" if key == "host" else 'host = "db1"\n'
+        text = plan_on(f'{DSN}[target.far.ssh]\n{host}{key} = "{value}"\n')
+        found = refuse(tmp_path, text, f"target.far.ssh.{key}", message, line=FIRST + (3 if key == "host" else 4))
+        assert found.message == message or key == "host"
+        # only a server over the network has one
+        refuse(tmp_path, plan_on(EMBEDDED + '[target.far.ssh]\nhost = "db1"\n'), "target.far.ssh", "")
 
 
 THEIRS = DSN + 'database = "theirs"\nallow_existing = true\n'
 
 
-def test_resets_that_are_impossible_over_the_network(tmp_path: Path) -> None:
+def test_resets_and_pairs_that_are_impossible_over_the_network(tmp_path: Path) -> None:
     for reset, field, said in (
         ('method = "snapshot"', "method", "its data directory cannot be copied"),
         ("restart = true", "restart", "it cannot be restarted"),
@@ -88,23 +106,14 @@ def test_resets_that_are_impossible_over_the_network(tmp_path: Path) -> None:
         assert said in found.message
     found = the_problem(tmp_path, plan_on(THEIRS, 'method = "template"'))
     assert (found.path, found.hint) == ("reset.method", 'set method = "reload", or remove allow_existing')
-
-
-def test_only_an_existing_database_may_be_compared_with_itself(tmp_path: Path) -> None:
+    # only an existing database may be compared with itself
     found = the_problem(tmp_path, plan_on(DSN + f"[target.near]\n{DSN}"))
     assert (found.path, found.message) == ("target.near", "target far has the same database on the same server")
     plan = load(tmp_path, plan_on(THEIRS + f"[target.near]\n{THEIRS}", 'method = "none"'))
     assert list(plan.target) == ["far", "near"]
 
 
-def test_settings_of_the_lists_are_refused_in_any_case() -> None:
-    assert not NEEDS_START & NEEDS_RELOAD
-    assert "when the server starts" in str(network_refusal("Shared_Buffers"))
-    assert network_refusal("work_mem") is None
-    assert network_refusal("some.extension") is None
-
-
-def test_an_environment_that_cannot_be_had(tmp_path: Path) -> None:
+def test_environments_that_cannot_be_had_kept_or_reset(tmp_path: Path) -> None:
     for lines, field, said, hint in (
         ('data = "{folder}/none"', "data", "does not exist", "mount"),
         ('data = "nvme"', "data", "nvme is not an absolute path", "/mnt/nvme"),
@@ -118,9 +127,6 @@ def test_an_environment_that_cannot_be_had(tmp_path: Path) -> None:
     ):
         text = EMBEDDED + "[target.far.environment]\n" + lines.replace("{folder}", str(tmp_path)) + "\n"
         refuse(tmp_path, plan_on(text), f"target.far.environment.{field}", said, hint)
-
-
-def test_data_elsewhere_is_neither_kept_nor_reset_in_every_way(tmp_path: Path) -> None:
     for keys, reset, path, said in (
         (f"environment = {{ wal = '{tmp_path}' }}", 'method = "snapshot"', "reset.method", ""),
         ("environment = { data = 'tmpfs' }", 'drop_cache = "files"', "reset.drop_cache", ""),
@@ -137,7 +143,7 @@ def test_data_elsewhere_is_neither_kept_nor_reset_in_every_way(tmp_path: Path) -
 SUBSCRIBER = EMBEDDED + "subscriber = {}\n"
 
 
-def test_a_subscriber_of_a_new_cluster_alone(tmp_path: Path) -> None:
+def test_subscribers_and_replicas_of_a_new_cluster_alone(tmp_path: Path) -> None:
     target = load(tmp_path, plan_on(SUBSCRIBER)).target["far"]
     assert target.describe() == "PostgreSQL 18, embedded, a logical subscriber"
     assert target.settings == {"max_connections": "300", "wal_level": "logical"}
@@ -148,27 +154,6 @@ def test_a_subscriber_of_a_new_cluster_alone(tmp_path: Path) -> None:
         (SUBSCRIBER, 'method = "snapshot"', "cannot follow a restored cluster"),
     ):
         assert says in the_problem(tmp_path, plan_on(text, reset)).message
-
-
-@pytest.mark.parametrize(("version", "settings", "refused"), [
-    ("1.18.0", "", True), ("1.21.0", "", False), ("1.24", "settings = { max_prepared_statements = 0 }", True),
-])  # fmt: skip
-def test_prepared_statements_need_a_pgbouncer_that_keeps_them_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, settings: str, refused: bool
-) -> None:
-    program = tmp_path / "pgbouncer"
-    program.write_text(f"#!/bin/sh\necho 'PgBouncer {version}'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    text = plan_on(EMBEDDED + f'[target.far.pooler]\nkind = "pgbouncer"\n{settings}\n')
-    text = text.replace("[sweep]", "[sweep]\nprotocol = 'prepared'")
-    if not refused:
-        load(tmp_path, text)
-        return
-    assert the_problem(tmp_path, text).path == "sweep.protocol"
-
-
-def test_replicas(tmp_path: Path) -> None:
     plan = load(tmp_path, plan_on(EMBEDDED + "[target.far.replicas]\ncount = 2\n"))
     assert plan.target["far"].describe() == "PostgreSQL 18, embedded, 2 replicas"
     found = the_problem(tmp_path, plan_on(EMBEDDED + "replicas = { count = 1 }\n", 'method = "snapshot"'))
@@ -180,18 +165,19 @@ def test_replicas(tmp_path: Path) -> None:
     assert found.path == "target.far.settings.synchronous_standby_names"
 
 
-def test_a_host_over_ssh_that_cannot_be(tmp_path: Path) -> None:
-    for key, value, message in (
-        ("user", "-l", "'-l' is not a user"),
-        ("config", "ssh.conf", "ssh.conf is not an absolute path"),
-        ("known_hosts", "/nowhere/known", "cannot read the file /nowhere/known"),
-        ("folder", "cache", "cache is neither an absolute path nor one below the home directory of that host"),
-        ("data", "~/data", "~/data is not an absolute path"),
-        *(("host", host, "is not a host") for host in ("-oProxyCommand=sh", "me@db1", "a b", "ssh://db1")),
-    ):
-        host = "" if key == "host" else 'host = "db1"\n'
-        text = plan_on(f'{DSN}[target.far.ssh]\n{host}{key} = "{value}"\n')
-        found = refuse(tmp_path, text, f"target.far.ssh.{key}", message, line=FIRST + (3 if key == "host" else 4))
-        assert found.message == message or key == "host"
-        # only a server over the network has one
-        refuse(tmp_path, plan_on(EMBEDDED + '[target.far.ssh]\nhost = "db1"\n'), "target.far.ssh", "")
+def test_prepared_statements_need_a_pgbouncer_that_keeps_them_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version, settings, refused in (
+        ("1.18.0", "", True), ("1.21.0", "", False), ("1.24", "settings = { max_prepared_statements = 0 }", True),
+    ):  # fmt: skip
+        program = tmp_path / "pgbouncer"
+        program.write_text(f"#!/bin/sh\necho 'PgBouncer {version}'\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        text = plan_on(EMBEDDED + f'[target.far.pooler]\nkind = "pgbouncer"\n{settings}\n')
+        text = text.replace("[sweep]", "[sweep]\nprotocol = 'prepared'")
+        if not refused:
+            load(tmp_path, text)
+            continue
+        assert the_problem(tmp_path, text).path == "sweep.protocol"

@@ -83,7 +83,7 @@ RATE = "rate = [500]\n"
 PHASE = '[[phase]]\nname = "a"\nduration = "9s"\n[trial]'
 
 
-def test_a_promise_is_about_what_is_measured(tmp_path: Path) -> None:
+def test_a_promise_is_about_what_is_measured_and_kept_by_the_plan(tmp_path: Path) -> None:
     for changes, path, message in (
         ({RATE: "", "p99 < 20ms": "rate >= 95%"}, "trial.promise", "the load is a closed loop"),
         (
@@ -107,9 +107,7 @@ def test_a_promise_is_about_what_is_measured(tmp_path: Path) -> None:
             assert old in text
             text = text.replace(old, new)
         refuse(tmp_path, text, path, message)
-
-
-def test_a_plan_keeps_its_promises_and_needs_none(tmp_path: Path) -> None:
+    # a plan keeps its promises, and needs none
     plan = load(tmp_path, PLAN.replace('"p99 < 20ms"', '["p99 < 20ms", "rate >= 95%"]'))
     resolved = plan.as_resolved()
     assert resolved["trial"]["promise"] == ["p99 < 20ms", "rate >= 95%"]
@@ -249,7 +247,7 @@ def test_a_promise_is_judged_by_the_interval_over_trials(name: str) -> None:
     assert words in text
 
 
-def test_the_interval_of_a_latency_is_students_of_its_logarithm() -> None:
+def test_the_interval_of_a_latency_is_students_of_its_logarithm_and_none_without_a_trial() -> None:
     run = promising("p99 < 20ms")
     for p99 in (10, 20, 40):
         add(run, p99=p99)
@@ -258,6 +256,12 @@ def test_the_interval_of_a_latency_is_students_of_its_logarithm() -> None:
     assert found.ends is not None
     half = 4.302653 * math.log(2) / math.sqrt(3)
     assert found.ends == pytest.approx((20e6 * math.exp(-half), 20e6 * math.exp(half)))
+    # without a finished trial nothing is told
+    run = promising("p99 < 20ms")
+    add_failure(run, "pg18", 16)
+    assert judged(run).verdict is Verdict.UNKNOWN
+    assert said(run).kind is Kind.NOTHING
+    assert "p99" not in said(run).text
 
 
 def test_invalid_trials_do_not_count() -> None:
@@ -275,14 +279,6 @@ def test_invalid_trials_do_not_count() -> None:
     # late trials are left out of comparisons of latency, but break the promise
     late = Extras(left_out={4, 8})
     assert [each.trials for each in judged_promises(of, late)] == [4, 4]
-
-
-def test_without_a_finished_trial_nothing_is_told() -> None:
-    run = promising("p99 < 20ms")
-    add_failure(run, "pg18", 16)
-    assert judged(run).verdict is Verdict.UNKNOWN
-    assert said(run).kind is Kind.NOTHING
-    assert "p99" not in said(run).text
 
 
 # ---- reports ----
@@ -316,7 +312,7 @@ def test_every_report_says_whether_each_promise_was_held() -> None:
     assert [each["verdict"] for each in document] == ["held", "broken", "held"]
 
 
-def test_arms_are_compared_first_and_keep_their_own_promises() -> None:
+def test_arms_are_compared_first_and_many_promises_become_a_table() -> None:
     run = promising("p99 < 20ms", targets=("pg18", "pg17"))
     for target, p99 in (("pg18", 10.0), ("pg17", 30.0)):
         for _ in range(3):
@@ -329,9 +325,6 @@ def test_arms_are_compared_first_and_keep_their_own_promises() -> None:
         "p99 < 20 ms at pg17, 16 clients: broken",
         "p99 < 20 ms at pg18, 16 clients: held",
     ]
-
-
-def test_many_promises_become_a_table() -> None:
     run = promising(*(f"p99 < {limit}ms" for limit in range(10, 20)))
     for _ in range(3):
         add(run, p99=15)

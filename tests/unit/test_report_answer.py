@@ -69,13 +69,20 @@ def test_every_form_has_the_same_answer_where_it_belongs(name: str) -> None:
     assert all(one != another for one, another in zip(said.details, other.details, strict=True))
 
 
-def test_no_line_begins_with_a_percent_sign() -> None:
+def test_arms_that_cannot_be_told_apart_have_no_highest_peak_and_no_line_begins_with_a_percent_sign() -> None:
+    run = arms(("pg17", "pg18"), (1.0, 1.01), repeats=6, shake=0.03)
+    said = answered(run)
+    assert said.text.startswith("Inconclusive: pg18 vs pg17 by throughput: ")
+    assert any(each.startswith("Smallest detectable difference: ") for each in said.details)
+    made = page(run)
+    assert "highest peak" not in "\n".join([*shown(run), made.source]).lower()
+    assert "peak throughput" not in made.text("dl")
     (compared,) = comparisons_of(digest(RUNS["two arms alike"]()))
     for width in range(40, 100):
         assert not any(line.startswith("%") for each in comparison_lines(compared) for line in wrap_text(each, width))
 
 
-def test_two_arms_that_differ_get_the_verdict_of_compare() -> None:
+def test_two_arms_that_differ_get_the_verdict_of_compare_without_invalid_trials() -> None:
     run = RUNS["two arms"]()
     said = answered(run)
     (compared,) = compare(within(run, "target", comparisons_of(digest(run))[0].metric))
@@ -93,19 +100,20 @@ def test_two_arms_that_differ_get_the_verdict_of_compare() -> None:
     (only,) = extras_of(run).comparisons
     said = answer(digest(run), replace(extras_of(run), comparisons=[replace(only, confounders=(hardware,))]))
     assert said.details[0] == "Confounded by hardware: the difference may be caused by that"
+    # trials that the audit calls invalid are left out
+    run = RUNS["two arms"]()
+    for trials, left_out, invalid_text in (
+        ([1], "1 of 48 trials is left out, because the audit found it invalid", ()),
+        ([1, 2], "2 of 48 trials are left out, because the audit found them invalid", ()),
+        ([trial.number for trial in run.trials], "", ("the load was another",)),
+    ):
+        said = answered(run, [invalid().model_copy(update={"trials": trials})])
+        assert said.invalid == invalid_text
+        assert said.text.startswith("pg18 is faster than pg17 by throughput: +")
+        assert said.details[0].startswith(left_out)
 
 
-def test_arms_that_cannot_be_told_apart_have_no_highest_peak() -> None:
-    run = arms(("pg17", "pg18"), (1.0, 1.01), repeats=6, shake=0.03)
-    said = answered(run)
-    assert said.text.startswith("Inconclusive: pg18 vs pg17 by throughput: ")
-    assert any(each.startswith("Smallest detectable difference: ") for each in said.details)
-    made = page(run)
-    assert "highest peak" not in "\n".join([*shown(run), made.source]).lower()
-    assert "peak throughput" not in made.text("dl")
-
-
-def test_every_arm_is_told_the_largest_settled_first() -> None:
+def test_every_arm_is_told_and_one_pair_is_not_enough() -> None:
     said = answered(RUNS["three arms"]())
     assert said.text.startswith("pg18 is faster than pg16 by throughput")
     assert said.details[-1].startswith("pg17 is the same as pg16 by throughput")
@@ -115,9 +123,7 @@ def test_every_arm_is_told_the_largest_settled_first() -> None:
     assert found == compare(within(run, "target", found[0].metric))
     details = answered(run).details
     assert (len(details), details[-1]) == (1 + 8 + 1, "and 2 more")
-
-
-def test_one_pair_is_not_enough_for_an_interval_and_no_peak_takes_its_place() -> None:
+    # one pair is not enough for an interval, and no peak takes its place
     said = answered(RUNS["too few pairs"]())
     assert said.text == "pg18 vs pg17 by throughput: too few finished trials for an interval"
     assert "An interval needs at least two pairs, a claim six" in said.details
@@ -155,14 +161,28 @@ def test_a_title_names_the_most_only_where_the_comparison_settles_it() -> None:
         assert title in " ".join(shown(run, 200))
 
 
-def test_a_title_names_no_common_number_of_clients_if_there_is_none() -> None:
+def test_titles_and_tables_of_charts_without_a_common_number_of_clients_or_of_proposals() -> None:
     run = SampleRun(manifest(("pg18", "pg17")))
-    for target, clients, failing, tps in (("pg18", 8, 4, 900), ("pg17", 4, 8, 500)):
+    for target, clients, failing, tps in (("pg18", 8, 4, 900.0), ("pg17", 4, 8, 500.0)):
         add_trial(run, target, clients, tps)
         add_failure(run, target, failing)
     title = present(curves_figure(digest(run))).title
     assert "900 transactions a second with 8 clients" in title
     assert "500 with 4 clients" in title
+    # a search for settings leaves out proposals that were measured once
+    run = SampleRun(manifest(plan={"search": {"find": "settings"}}))
+    for settings, tps, repeats in (({}, 1000.0, 8), ({"work_mem": "9MB"}, 1200.0, 8), ({"jit": "off"}, 3000.0, 1)):
+        add_repeats(run, 4, [tps + at for at in range(1, repeats + 1)], point=Point(clients=4, settings=settings))
+    figure = present(curves_figure(digest(run)))
+    assert figure.title == "At 4 clients, throughput lies between 1,004 and 1,204 transactions a second"
+    assert "starting configuration" in figure.wide
+    assert "work_mem 9MB" in figure.wide
+    assert "jit" not in figure.wide
+    # the table of a chart on the first screen says where the chart is
+    one_point = SampleRun(manifest())
+    add_repeats(one_point, 8, [900.0])
+    for run, count in ((one_point, 1), (with_knee(), 0)):
+        assert render_html(run, "a-run").count("Data of the chart under the headline") == count
 
 
 def test_the_answer_in_json_has_rates_and_phases() -> None:
@@ -209,7 +229,7 @@ def test_one_arm_is_answered_by_its_peak_with_interval_and_noise() -> None:
     assert not any(each.startswith("peak not reached") for each in said.details)
 
 
-def test_one_trial_tells_nothing_of_noise() -> None:
+def test_one_trial_tells_nothing_of_noise_and_curves_that_are_no_arms_are_not_ranked() -> None:
     said = answered(RUNS["one arm once"]())
     assert said.text.endswith("(one trial, no interval)")
     assert "one trial does not show the spread between trials" in said.details
@@ -218,9 +238,6 @@ def test_one_trial_tells_nothing_of_noise() -> None:
     assert answered(run).text == (
         "PostgreSQL 18.6 reaches 4,320 transactions a second (one trial, no interval); clients unknown"
     )
-
-
-def test_curves_that_are_no_arms_are_not_ranked() -> None:
     run = SampleRun(manifest())
     for scale, tps in ((10, 4000.0), (100, 3900.0)):
         add_repeats(run, 4, [tps + 1, tps + 2, tps + 3], point=Point(clients=4, scale=scale))
@@ -245,30 +262,6 @@ def test_a_search_is_answered_by_what_it_found() -> None:
         # an older record has only the sentence, which no code parses
         run.manifest.search[0] = found.model_copy(update={"messages": []})
         assert str(message) in answered(run).text
-
-
-def test_trials_that_the_audit_calls_invalid_are_left_out_of_the_answer() -> None:
-    run = RUNS["two arms"]()
-    for trials, left_out, invalid_text in (
-        ([1], "1 of 48 trials is left out, because the audit found it invalid", ()),
-        ([1, 2], "2 of 48 trials are left out, because the audit found them invalid", ()),
-        ([trial.number for trial in run.trials], "", ("the load was another",)),
-    ):
-        said = answered(run, [invalid().model_copy(update={"trials": trials})])
-        assert said.invalid == invalid_text
-        assert said.text.startswith("pg18 is faster than pg17 by throughput: +")
-        assert said.details[0].startswith(left_out)
-
-
-def test_the_chart_of_a_search_for_settings_leaves_out_proposals_that_were_measured_once() -> None:
-    run = SampleRun(manifest(plan={"search": {"find": "settings"}}))
-    for settings, tps, repeats in (({}, 1000.0, 8), ({"work_mem": "9MB"}, 1200.0, 8), ({"jit": "off"}, 3000.0, 1)):
-        add_repeats(run, 4, [tps + at for at in range(1, repeats + 1)], point=Point(clients=4, settings=settings))
-    figure = present(curves_figure(digest(run)))
-    assert figure.title == "At 4 clients, throughput lies between 1,004 and 1,204 transactions a second"
-    assert "starting configuration" in figure.wide
-    assert "work_mem 9MB" in figure.wide
-    assert "jit" not in figure.wide
 
 
 FASTER = ConfirmedDifference(verdict="faster", pairs=8, change=3.34, low=1.6, high=6.22)
@@ -298,27 +291,21 @@ def setting(name: str, without: ConfirmedDifference | None = None, *, kept: bool
 BACK = [setting("jit", WORSE, kept=False), setting("work_mem", WORSE), setting("geqo")]
 
 
-@pytest.mark.parametrize(
-    ("lines", "results", "caption", "file"),
-    [
+def test_a_line_of_a_configuration_that_was_not_tested_alone_is_said_to_be_so() -> None:
+    for lines, results, caption, file in (
         ([setting("jit"), setting("work_mem")], "not tested, not tested", "", "no time was left to test each alone"),
         (
             BACK, "back at its start, stays, not tested", ", the unimportant ones put back together",
             "not confirmed alone as comments",
         ),
         ([setting("jit")], "stays", "", "has these lines with the difference that each makes"),
-    ],
-    ids=["none tested", "some tested", "only one line"],
-)  # fmt: skip
-def test_a_line_of_a_configuration_that_was_not_tested_alone_is_said_to_be_so(
-    lines: list[SettingLine], results: str, caption: str, file: str
-) -> None:
-    said = answered(settings_search(*lines))
-    table = present(said.table)
-    assert ", ".join(row[2] for row in table.rows) == results
-    assert ("n, pairs" in table.headings) is (lines == BACK)
-    assert table.caption.startswith(f"Lines of the best configuration{caption}; importance is ")
-    assert file in said.details[-1]
+    ):  # fmt: skip
+        said = answered(settings_search(*lines))
+        table = present(said.table)
+        assert ", ".join(row[2] for row in table.rows) == results
+        assert ("n, pairs" in table.headings) is (lines == BACK)
+        assert table.caption.startswith(f"Lines of the best configuration{caption}; importance is ")
+        assert file in said.details[-1]
 
 
 def test_a_search_for_settings_shows_only_what_was_measured_in_pairs() -> None:
@@ -341,10 +328,3 @@ def test_a_search_for_settings_shows_only_what_was_measured_in_pairs() -> None:
         assert "starting configuration" in text
     unclear = curves_figure(digest(settings_search(confirmed=UNCLEAR)))
     assert present(unclear).title.startswith("No configuration is confirmed: ")
-
-
-def test_the_table_of_a_chart_on_the_first_screen_says_where_the_chart_is() -> None:
-    one_point = SampleRun(manifest())
-    add_repeats(one_point, 8, [900.0])
-    for run, count in ((one_point, 1), (with_knee(), 0)):
-        assert render_html(run, "a-run").count("Data of the chart under the headline") == count

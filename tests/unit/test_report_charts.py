@@ -149,21 +149,18 @@ def test_pictures_say_what_they_show_within_their_frame_and_no_labels_touch(name
             assert all(0 <= float(x) <= width and 0 <= float(y) <= height for x, y in places), node.get("d")
 
 
-def test_a_higher_throughput_is_drawn_higher_and_intervals_where_there_are_any() -> None:
+def test_a_higher_throughput_is_drawn_higher_and_peak_and_knee_stand_beside_their_points() -> None:
     (svg, *_) = pictures(sweep(repeats=1, tps=lambda _, clients: 1000.0 * clients))
     heights = [number(node, "cy") for node in svg.iter(f"{SVG}circle") if node.get("class") == "f0"]
     assert len(heights) == 7
     assert heights == sorted(heights, reverse=True)
     for run, whiskers in ((sweep(repeats=3), 7 * 3), (sweep(repeats=1), 0)):
         assert sum(node.get("class") == "w t0" for node in pictures(run)[0].iter(f"{SVG}line")) == whiskers
-
-
-def test_peak_and_knee_stand_beside_their_points() -> None:
     words = {label.text for label in pictures(with_knee())[0].iter(f"{SVG}text")}
     assert {"knee: 2 clients", "peak 1,000"} <= words
 
 
-def test_warm_up_is_shaded_and_a_failed_trial_is_named() -> None:
+def test_warm_up_failed_trials_and_short_dips_are_visible() -> None:
     run = sweep(clients=(4,), repeats=2)
     add_failure(run, "pg18", 4, repeat=3)
     svg = first_strip(run)
@@ -173,9 +170,7 @@ def test_warm_up_is_shaded_and_a_failed_trial_is_named() -> None:
     add_failure(run, "pg18", 8)
     strips = timeline_figures(digest(run))
     assert len(strips.shown) + len(strips.folded) == 1
-
-
-def test_a_short_dip_of_a_long_trial_stays_visible() -> None:
+    # a short dip of a long trial stays visible
     run = SampleRun(manifest())
     for repeat, dips in ((1, []), (2, [300])):
         add_trial(run, "pg18", 16, 1000, repeat=repeat, seconds=600, dips=dips)
@@ -185,12 +180,9 @@ def test_a_short_dip_of_a_long_trial_stays_visible() -> None:
     assert lowest[1] > lowest[0] + 20
 
 
-def test_elements_escape_text_and_attributes() -> None:
+def test_elements_escape_text_and_a_drawing_can_carry_its_own_colours() -> None:
     made = element("text", EVIL, class_='a"b', data_x=1.25, left_out=None)
     assert made == '<text class="a&#34;b" data-x="1.2">&lt;script&gt;alert(1)&lt;/script&gt;</text>'
-
-
-def test_a_drawing_can_carry_its_own_colours() -> None:
     drawing = Drawing(10, 10, "t", "d")
     drawing.add(text(1, 2, "x"))
     rendered = drawing.render("x", style=palette.chart_css(Theme.LIGHT))
@@ -260,7 +252,7 @@ def test_spread_labels_keep_their_order_their_distance_and_the_bounds(wanted: li
     assert all(-1e-6 <= height <= 200 + 1e-6 for height in heights)
 
 
-def test_labels_stay_where_there_is_room_and_are_cut_or_left_out_where_there_is_none() -> None:
+def test_labels_without_room_are_cut_left_out_broken_or_keep_what_differs() -> None:
     assert spread([10.0, 60.0, 120.0], 0, 200) == [10, 60, 120]
     assert Placer(Rect(0, 0, 30, 30)).place("peak and knee", 15, 15) is None
     assert shorten_end("pg18", 100) == shorten_middle("pg18", 180) == "pg18"
@@ -270,11 +262,7 @@ def test_labels_stay_where_there_is_room_and_are_cut_or_left_out_where_there_is_
     # or keep their end
     assert shorten_middle("pg18 (rates-172f), rate 200", 180) == "pg18 (rates…f), rate 200"
     assert text_width(shorten_middle("a" * 80, 180)) <= 180
-
-
-@pytest.mark.parametrize(
-    ("names", "width", "shown"),
-    [
+    for names, width, shown in (
         ("work_mem 4MB|work_mem 64MB", 200, "work_mem 4MB|work_mem 64MB"),
         ("work_mem 4MB|work_mem 64MB", 98, "4MB|64MB"),
         ("work_mem 4MB, 2 clients|work_mem 64MB, 2 clients", 150, "4MB|64MB"),
@@ -282,13 +270,9 @@ def test_labels_stay_where_there_is_room_and_are_cut_or_left_out_where_there_is_
         ("pg17, work_mem 4MB|pg18, work_mem 4MB|pg18, work_mem 8MB", 120, "pg17, 4MB|pg18, 4MB|pg18, 8MB"),
         ("a long name|another long name", 60, "a l…ame|an…ame"),
         ("the only name of all", 60, "the…all"),
-    ],
-)
-def test_labels_without_room_keep_what_differs(names: str, width: float, shown: str) -> None:
-    assert "|".join(told_apart(names.split("|"), width)) == shown
-
-
-def test_a_title_is_broken_into_lines_where_it_has_no_room() -> None:
+    ):
+        assert "|".join(told_apart(names.split("|"), width)) == shown
+    # a title is broken into lines
     title = "change of throughput in %, vs work_mem 4MB"
     lines = in_lines(title, 250)
     assert len(lines) == 2
@@ -360,18 +344,14 @@ def test_open_and_closed_loops_are_drawn_and_compared_where_they_meet() -> None:
     assert "It has no point in common with the first run" in page.text("li")
     assert "20261120T101500Z-open-3f9a" in page.text("li")
     assert "closed loop" in page.text("td")
-
-
-def test_the_title_of_loops_that_do_not_meet() -> None:
+    # loops that do not meet, or are all closed
     figure, table = present(loops_figure(digest(two_loops(clients=()))))
     assert figure.title.startswith("In an open loop, p99 is ")
     assert " at 300 transactions a second and " in figure.title
     assert len(table.rows) == 2
     figure, _ = present(loops_figure(digest(two_loops(rates=(30.0,), clients=(4,)))))
     assert figure.title == "p99 in an open and in a closed loop, at different throughputs"
-
-
-def test_without_an_open_loop_the_page_says_so() -> None:
+    # without an open loop the page says so
     run = sweep(clients=(1, 4), repeats=1)
     assert loops_figure(digest(run)) is None
     assert is_closed(digest(run))
@@ -390,15 +370,12 @@ def test_an_open_loop_has_no_peak_and_does_not_rise(rates: Sequence[float]) -> N
     assert all("rising" not in each.about for each in peak_numbers(of, of.curves[0], Extras()))
 
 
-def test_of_few_transactions_none_is_slower_than_the_slowest() -> None:
+def test_latency_of_few_transactions_and_below_the_peak_of_the_same_series() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 1, 3, tail=1)
     title = present(spectrum_figure(digest(run))).title
     assert "one in 1,000" not in title
     assert title.endswith(", largest 2.77 ms")
-
-
-def test_the_latency_below_the_peak_is_that_of_the_same_series() -> None:
     run = SampleRun(manifest())
     for protocol, tps in (("prepared", 1_000.0), ("simple", 500.0)):
         for clients, share in ((1, 0.2), (4, 1.0)):

@@ -65,7 +65,7 @@ def check_golden(name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-def test_golden_texts() -> None:
+def test_golden_texts_and_the_documented_header_of_csv() -> None:
     run = known()
     check_golden("report-known.csv", to_csv(run))
     check_golden("report-known-markdown.txt", to_markdown(run))
@@ -74,30 +74,12 @@ def test_golden_texts() -> None:
     for width in (80, 120):
         shown = plain_lines(run, width, Extras(comparisons=comparisons_of(of), arms=arms_of(of)))
         check_golden(f"report-known-{width}.txt", "".join(f"{line}\n" for line in shown))
-
-
-def test_the_csv_header_is_documented_in_its_order() -> None:
     text = (ROOT / "docs" / "reference" / "csv.md").read_text(encoding="utf-8")
     assert tuple(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == CSV_HEADER
 
 
 def rows_of(run: RunSource) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(to_csv(run))))
-
-
-def test_csv_rows_are_the_trials() -> None:
-    run = known()
-    rows = rows_of(run)
-    assert [int(row["trial"]) for row in rows] == [trial.number for trial in run.trials]
-    first, last = rows[0], rows[-1]
-    assert (first["target"], first["clients"], first["scale"], first["workers"]) == ("pg18", "1", "10", "2")
-    assert float(first["tps"]) == 9000 * 0.99
-    latency = present(present(run.trials[0].summary).latency_ns)
-    assert float(first["p99_ms"]) == pytest.approx(present(latency.p99) / 1e6)
-    assert float(first["p9999_ms"]) == pytest.approx(present(latency.p9999) / 1e6)
-    assert (last["outcome"], last["tps"], last["p99_ms"]) == ("failed", "", "")
-    # a spreadsheet would run what begins with an equals sign
-    assert last["failure"] == "'=too many clients already"
 
 
 def test_no_form_says_that_an_import_without_clients_had_none() -> None:
@@ -143,15 +125,13 @@ def test_markdown_survives_names() -> None:
     assert re.search(r"^\|( ?-+:? ?\|)+$", text, re.MULTILINE)
 
 
-def test_a_mean_has_as_many_digits_as_its_interval_lets_stand() -> None:
+def test_short_numbers_and_means_with_the_digits_that_their_interval_lets_stand() -> None:
     given = [(71_287, 1234), (71_287, 48), (71_287, None), (0.04567, None), (0, 1)]
     shown = [numbers.estimate(Estimate(mean, half, 3)) for mean, half in given]
     assert shown == ["71,300", "71,290", "71,300", "0.0457", "0"]
-
-
-def test_short_numbers() -> None:
-    given = (71_287, 999.6, 999.4, 1_234_567, 7.123, 0)
-    assert [numbers.short(number) for number in given] == ["71.3k", "1.00k", "999", "1.23M", "7.12", "0"]
+    # short ones
+    short = (71_287, 999.6, 999.4, 1_234_567, 7.123, 0)
+    assert [numbers.short(number) for number in short] == ["71.3k", "1.00k", "999", "1.23M", "7.12", "0"]
 
 
 def test_every_form_names_the_parameters_that_vary_besides_clients() -> None:
@@ -184,13 +164,11 @@ def test_every_form_names_the_parameters_that_vary_besides_clients() -> None:
     assert "settings.work_mem" not in page.partition("<pre")[0]
 
 
-def test_one_number_of_clients_and_several_settings_are_a_picture_too() -> None:
+def test_one_number_of_clients_is_a_picture_and_workers_that_follow_split_no_curve() -> None:
     page = render_html(swept([Point(clients=4, settings={"jit": jit}) for jit in ("on", "off")]), "here")
     assert "jit on" in page
     assert "<svg" in page
-
-
-def test_workers_that_follow_the_clients_stand_in_the_table_and_split_no_curve() -> None:
+    # workers that follow the clients stand in the table
     points = [Point(clients=clients, workers=clients // 2) for clients in (2, 4, 8)]
     run = swept(points, {"clients": [2, 4, 8], "workers": ["clients / 2"]})
     assert (len(digest(run).curves), digest(run).parameters) == (1, ("workers",))

@@ -145,7 +145,7 @@ def test_a_page_is_whole_asks_for_nothing_and_can_be_heard(name: str) -> None:
     assert [each for each in links if each in sections][: len(sections)] == sections
 
 
-def test_the_first_screen_has_validity_noise_and_the_picture() -> None:
+def test_the_first_screen_has_validity_noise_and_the_picture_and_the_map_no_warm_up() -> None:
     made = page(sweep(clients=(1, 2, 4, 8), repeats=3))
     places = [made.source.index(text) for text in ('id="scaling"', 'id="latency"', 'class="four"', "<section")]
     assert places == sorted(places)
@@ -153,9 +153,7 @@ def test_the_first_screen_has_validity_noise_and_the_picture() -> None:
     assert "noise grade" in made.text("dl")
     assert "Not in this report" in made.text("p")
     assert "price of a million" not in made.text("dl")
-
-
-def test_the_heat_map_leaves_out_the_warm_up() -> None:
+    # the heat map leaves out the warm-up
     run = sweep(clients=(4,), repeats=1)
     (blob,) = run.blobs[1]
     run.blobs[1] += [replace(blob, second=row.second) for row in run.rows[1]]
@@ -223,12 +221,15 @@ def test_failures_are_named_with_their_reasons() -> None:
     assert "Only one trial: no interval : 64 clients" in made.text("li")
 
 
-def test_settings_that_differ_between_targets_are_named() -> None:
+def test_settings_that_differ_are_named_and_each_class_of_waits_has_a_colour() -> None:
     run = sweep(("a", "b"), clients=(1,), repeats=1)
     run.manifest = manifest(("a", "b"), [{"jit": "off", "work_mem": "4096"}, {"work_mem": "4096"}])
     text = page(run).text("table")
     assert "Settings that differ between targets setting a b jit off default" in text
     assert "Settings that are not the default setting a b jit off default work_mem 4096 4096" in text
+    script = (Path(pgdyno.report.__file__).parent / "page" / "strips.js").read_text()
+    table = present(re.search(r"COLOUR = \{(.*?)\}", script, re.DOTALL))
+    assert re.findall(r'"([^"]+)": "[^"]+"', table[1])[: len(WAIT_CLASSES)] == list(WAIT_CLASSES)
 
 
 def test_the_plan_on_the_page_can_be_run_again_and_its_raw_data_found() -> None:
@@ -250,9 +251,3 @@ def test_the_plan_on_the_page_can_be_run_again_and_its_raw_data_found() -> None:
     assert 'duration = "2.5s"' in made.text("pre")
     assert "runs/it's" in made.text("code")
     assert "FROM 'runs/it''s/trials/*/intervals.parquet'" in made.text("pre")
-
-
-def test_each_class_of_waits_has_a_colour_on_pages() -> None:
-    script = (Path(pgdyno.report.__file__).parent / "page" / "strips.js").read_text()
-    table = present(re.search(r"COLOUR = \{(.*?)\}", script, re.DOTALL))
-    assert re.findall(r'"([^"]+)": "[^"]+"', table[1])[: len(WAIT_CLASSES)] == list(WAIT_CLASSES)

@@ -74,7 +74,7 @@ def page_of(run: SampleRun, extras: Extras) -> Page:
     return Page(render_html(run, "here", extras))
 
 
-def test_the_verdict_is_the_comparison_with_its_interval_and_the_price_of_each_arm() -> None:
+def test_the_verdict_is_the_comparison_or_what_would_settle_it() -> None:
     run = two_arms()
     page = page_of(run, extras_of(run, findings=[]))
     verdict = r"pg18 is faster than pg17 by throughput: \+[56]\.\d % \(95 % interval \+\d\.\d to \+\d\.\d %\)"
@@ -97,9 +97,7 @@ def test_the_verdict_is_the_comparison_with_its_interval_and_the_price_of_each_a
     assert "pg18 server once 10,000 1" in page.text("table")
     assert "pg17 instance per hour 0.5 1" in page.text("table")
     assert "No prices given" in page_of(run, Extras()).text("p")
-
-
-def test_an_inconclusive_comparison_says_what_would_settle_it() -> None:
+    # an inconclusive one says what would settle it
     run = two_arms(1.05, repeats=2)
     page = page_of(run, extras_of(run, prices=PRICES, arms={each: each.target for each in digest(run).named}))
     assert "a million" not in page.text("h1")
@@ -112,7 +110,7 @@ def test_an_inconclusive_comparison_says_what_would_settle_it() -> None:
     assert "An interval needs at least two pairs, a claim six." in page.text("p")
 
 
-def test_red_strikes_the_claim_through() -> None:
+def test_red_strikes_the_claim_through_and_a_line_names_what_is_worse_than_a_note() -> None:
     run = two_arms()
     page = page_of(run, extras_of(run, findings=MIXED))
     assert page.text("s").startswith("pg18 is faster")
@@ -128,9 +126,6 @@ def test_red_strikes_the_claim_through() -> None:
     page = page_of(run, Extras(findings=[unchecked.model_copy(update={"id": "clock-not-checked"})]))
     assert "clock not checked" in page.text("li")
     assert "1 not checked" in page.text("summary")
-
-
-def test_the_line_of_validity_names_what_is_worse_than_a_note() -> None:
     rules = [rule.id for rule in RULES if rule.id not in ("littles-law", "clock", "errors")]
     assert validity(MIXED).line == f"{len(rules)} passed, 1 invalid: littles-law, 1 caution: clock"
     many = validity([finding(Severity.CAUTION, rule) for rule in rules[:6]])
@@ -170,9 +165,8 @@ def test_the_numbers_of_the_highest_peak() -> None:
     assert page_of(run, Extras(prices=PRICES)).text("h1").endswith("; a million transactions cost 0.00148 EUR")
 
 
-@pytest.mark.parametrize(
-    ("rates", "name", "about"),
-    [
+def test_p99_is_that_of_the_load_nearest_to_four_fifths() -> None:
+    for rates, name, about in (
         # the nearest to 80 %, with its own share
         ({8: 68_000.0, 32: 100_000.0}, "p99 at 68 % of the peak", "at 8 clients"),
         ({4: 68_000.0, 8: 89_000.0, 32: 100_000.0}, "p99 at 89 % of the peak", "at 8 clients"),
@@ -180,18 +174,16 @@ def test_the_numbers_of_the_highest_peak() -> None:
         ({4: 60_000.0, 8: 93_000.0, 32: 100_000.0}, "p99 at the peak", "no point between 65 and 90 % of it"),
         # more clients than at the peak only wait longer
         ({8: 60_000.0, 32: 100_000.0, 64: 80_000.0}, "p99 at the peak", "no point between 65 and 90 % of it"),
-    ],
-)
-def test_p99_is_that_of_the_load_nearest_to_four_fifths(rates: dict[int, float], name: str, about: str) -> None:
-    of = digest(peaks(rates))
-    _, p99, *_ = peak_numbers(of, of.curves[0], Extras())
-    assert (p99.name, p99.about) == (name, about)
+    ):
+        of = digest(peaks(rates))
+        _, p99, *_ = peak_numbers(of, of.curves[0], Extras())
+        assert (p99.name, p99.about) == (name, about)
 
 
 BUSY = [SeriesStep(1, step, "cpu", "user", "", 0.25) for step in range(20)]
 
 
-def test_the_timeline_s_data_cannot_end_their_element() -> None:
+def test_the_timeline_s_data_are_bounded_and_cannot_end_their_element() -> None:
     run = sweep((EVIL, "b"), clients=(1, 4), repeats=1)
     source = render_html(run, "here")
     data = re.findall(r'<script type="application/json" id="times">(.*?)</script>', source, re.DOTALL)
@@ -201,9 +193,7 @@ def test_the_timeline_s_data_cannot_end_their_element() -> None:
     assert found["trials"][0]["name"] == f"{EVIL}, 1 client, repeat 1"
     assert len(found["trials"][0]["tps"]) == 12
     assert (found["trials"][0]["begin"], found["trials"][0]["warm"]) == (-2, 0)
-
-
-def test_the_timeline_s_data_are_bounded_however_many_trials_there_are() -> None:
+    # they are bounded, however many trials there are
     assert Steps.for_trials(10, probed=True).most == 240
     run = SampleRun(manifest())
     add_trial(run, "pg18", 4, 50_000, seconds=3600)
@@ -214,7 +204,7 @@ def test_the_timeline_s_data_are_bounded_however_many_trials_there_are() -> None
         assert trials * len(text) <= 1.5 * BYTES
 
 
-def test_events_during_a_trial_are_in_its_timeline() -> None:
+def test_events_during_a_trial_are_in_its_timeline_and_of_tpch_no_throughput() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 4, 1000)
     series = [
@@ -240,9 +230,7 @@ def test_events_during_a_trial_are_in_its_timeline() -> None:
     assert trial["disk"] == {"data wal, sda: busy, %": [None, None, None, 50, *[None] * 8]}
     assert trial["wal"][3] == 25
     assert trial["dips"] == [[4.0, 6.0]]
-
-
-def test_a_trial_of_tpch_has_no_throughput_over_time() -> None:
+    # a trial of tpch has no throughput over time
     plan = {**manifest().plan, "workload": {"name": "tpch", "scale_factor": 0.1}}
     run = SampleRun(manifest(plan=plan))
     add_trial(run, "pg18", 2, 1)
@@ -254,7 +242,7 @@ def test_a_trial_of_tpch_has_no_throughput_over_time() -> None:
     assert timeline_data(digest(run), {}, {}, 1, Steps(240))["trials"] == []
 
 
-def test_dips_have_evidence_and_a_next_experiment() -> None:
+def test_dips_have_evidence_and_a_next_experiment_which_is_part_of_a_plan() -> None:
     run = SampleRun(manifest())
     for repeat in (1, 2, 3):
         add_trial(run, "pg18", 4, 1000, repeat=repeat, seconds=20)
@@ -275,9 +263,6 @@ def test_dips_have_evidence_and_a_next_experiment() -> None:
     assert len(found.tries) == 3
     (blind,) = present(dip_section(digest(run), {1: [dip]}, {}).table).rows
     assert blind[2:4] == ("unknown", "no probe sampled the server")
-
-
-def test_a_plan_fragment_is_a_plan_s() -> None:
     for each in (*TRIES.values(), UNEXPLAINED):
         assert tomllib.loads(getattr(each, "fragment", "")).keys() <= {"sweep", "trial", "workload"}
 
@@ -299,7 +284,7 @@ def published_run(data: str, point: Point) -> SampleRun:
     return run
 
 
-def test_published_figures_stand_beside_measured_ones() -> None:
+def test_published_figures_stand_beside_measured_ones_and_many_are_cut() -> None:
     run = published_run("graviton-pgbench", Point(clients=64, workers=64, protocol="extended", scale=100))
     text = page_of(run, Extras()).text("table")
     assert "64 clients graviton2 30,0" in text
@@ -319,9 +304,7 @@ def test_published_figures_stand_beside_measured_ones() -> None:
     run = published_run("graviton-pgbench", Point(clients=8, workers=1, protocol="extended", scale=10))
     (line,) = published_blocks(digest(run))
     assert str(line).endswith("has no figure for these points: it has scale 100, clients 64")
-
-
-def test_many_rows_of_published_figures_are_cut() -> None:
+    # many rows are cut
     run = published_run("aurora-sysbench", Point(clients=2, workers=1, protocol="simple"))
     for clients in (4, 8, 16):
         add_trial(run, "pg18", clients, 30_000, point=Point(clients=clients, workers=1, protocol="simple"))
@@ -364,7 +347,7 @@ LAG = ReplicaLag(
 )  # fmt: skip
 
 
-def test_a_row_has_how_far_a_standby_was_behind() -> None:
+def test_rows_of_standbys_and_of_loads_in_the_background() -> None:
     quiet = LAG.model_copy(update={"name": "pgdyno_2", "bytes_max": None, "replay_lag_max_s": None})
     probed = StandbyProbeRecord(name="pgdyno_1", active=1.25, waits={"startup: CPU": 2.0, "IO:DataFileRead": 1.25})
     table = present(replica_table([trial_record(3, replication=[LAG, quiet], probe=ProbeRecord(standbys=[probed]))]))
@@ -381,9 +364,7 @@ def test_a_row_has_how_far_a_standby_was_behind() -> None:
     shown, more = first_rows(table, 12)
     assert isinstance(shown, Table)
     assert (len(shown.rows), more) == (12, "and 18 more in the HTML report")
-
-
-def test_a_row_has_what_ran_in_the_background() -> None:
+    # a row has what ran in the background
     idle = LOAD.model_copy(update={"name": "idle", "tps": 0.0, "latency_ns": None, "failed": 0})
     # an earlier version called it by the standby
     older = trial_record(3, background=[LOAD, idle]).model_dump(mode="json")

@@ -22,7 +22,7 @@ from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.report.terminal.text_drawing import Canvas, bar, printable, sparkline
 from pgdyno.report.terminal.timeline import MOST_PLAIN, steps_for, timeline_lines
 from pgdyno.watch import page
-from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep
 
 LONG = "a-very-long-target-name-that-nobody-would-choose-but-somebody-will-and-it-goes-on"
 
@@ -57,62 +57,52 @@ def test_no_line_is_wider_than_the_terminal(targets: tuple[str, ...]) -> None:
         assert max(line.cell_len for line in texts(run, width)) <= width
 
 
-def test_columns_are_aligned_below_names_of_wide_characters() -> None:
+def test_columns_are_aligned_more_in_a_wide_terminal_and_targets_named() -> None:
     shown = texts(sweep(("pg18", "東京サーバー"), clients=(1, 8)), None)
     table = [line for line in shown if re.match("(target|pg18|東京サーバー)  ", line.plain)]
     assert (len(table), len({line.cell_len for line in table})) == (5, 1)
-
-
-def test_a_wide_terminal_holds_more_figures_and_several_targets_are_named() -> None:
-    shown = lines(sweep())
-    assert row(shown, "clients") == ["clients", "tps", "±", "from", "p50", "p95", "p99", "max", "errors"]
-    assert "█" in " ".join(row(shown, "64"))
+    # a wide terminal holds more figures, and several targets are named
+    plain = lines(sweep())
+    assert row(plain, "clients") == ["clients", "tps", "±", "from", "p50", "p95", "p99", "max", "errors"]
+    assert "█" in " ".join(row(plain, "64"))
     assert {"mean,", "trials", "second"} <= set(row(lines(sweep(), 200), "clients"))
-    shown = lines(sweep(("pg18", "pg17"), clients=(1, 4, 16)))
-    assert row(shown, "target")[:2] == ["target", "clients"]
-    assert any("● pg18" in line and "■ pg17" in line for line in shown)
+    plain = lines(sweep(("pg18", "pg17"), clients=(1, 4, 16)))
+    assert row(plain, "target")[:2] == ["target", "clients"]
+    assert any("● pg18" in line and "■ pg17" in line for line in plain)
 
 
-def test_peak_and_knee_are_marked() -> None:
-    shown = lines(with_knee())
-    assert row(shown, "2")[1] == "knee"
-    assert row(shown, "4")[1] == "peak"
-
-
-def test_failures_and_warnings_are_told() -> None:
-    run = sweep(clients=(1, 4))
-    add_failure(run, "pg18", 64, message="too many clients already")
-    shown = "\n".join(lines(run))
-    failed = " ".join(shown.partition("Trials that did not finish")[2].split())
-    assert "trial 7, series pg18, point 64 clients, repeat 1, outcome failed" in failed
-    assert "why too many clients already, hint raise max_connections" in failed
-    assert "- No trial finished: no figures: 64 clients." in shown
+def test_failures_and_points_are_told_apart_in_notes() -> None:
     run = SampleRun(manifest())
     for clients in range(1, 9):
         add_failure(run, "pg18", clients)
     assert {"No trial finished: 8 trials failed or were interrupted", "and 3 more in the HTML report"} <= {*lines(run)}
     assert "Noise grade" not in report_lines(run)
+    # points of a note are told apart, though names have commas
+    run = SampleRun(manifest())
+    for jit, geqo, repeats in (("on", "on", 1), ("on", "off", 1), ("off", "on", 2)):
+        point = Point(clients=2, settings={"jit": jit, "geqo": geqo})
+        for repeat in range(repeats):
+            add_trial(run, "pg18", 2, 100.0, repeat=repeat + 1, seconds=2, point=point)
+    note = next(line for line in lines(run, None) if line.startswith("- Only one trial"))
+    assert note.endswith(": geqo on, jit on, 2 clients; geqo off, jit on, 2 clients.")
 
 
-def test_a_pipe_gets_whole_plain_lines_without_pictures() -> None:
+def test_pipes_terminals_without_unicode_and_hostile_names() -> None:
     text = report_lines(sweep(("pg18", "a" * 60), clients=(1, 8, 64)))
     assert "\x1b" not in text
     assert not set("█▁⠤┤") & set(text)
     assert "a" * 60 in text
     assert "mean, ms  p50, ms  p95, ms  p99, ms  max, ms" in text
-
-
-def test_text_from_outside_cannot_control_the_terminal() -> None:
+    # nor does a terminal without Unicode get blocks
+    shown = "\n".join(line.plain for line in all_lines(digest(sweep()), Layout(80, unicode=False), Extras()))
+    assert not set("█▁⠤┤") & set(shown)
+    # text from outside cannot control the terminal
     run = sweep(("\x1b[2Jpg",), clients=(1,), repeats=1)
     add_failure(run, "\x1b[2Jpg", 4, message="bad\x1b]0;title\x07\u202e[red]x")
     shown = "\n".join(lines(run))
     assert not {"\x1b", "\x07", "\u202e"} & set(shown)
     assert "[red]x" in shown
-
-
-def test_a_terminal_without_unicode_gets_no_blocks() -> None:
-    shown = "\n".join(line.plain for line in all_lines(digest(sweep()), Layout(80, unicode=False), Extras()))
-    assert not set("█▁⠤┤") & set(shown)
+    assert printable("a\x1b[1mb\nc") == "a\N{REPLACEMENT CHARACTER}[1mb c"
 
 
 def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,36 +114,19 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
         assert any(f"\x1b[{code}m" in text for code in (31, 33, 36)) is coloured
 
 
-def test_points_of_a_note_are_told_apart_though_names_have_commas() -> None:
-    run = SampleRun(manifest())
-    for jit, geqo, repeats in (("on", "on", 1), ("on", "off", 1), ("off", "on", 2)):
-        point = Point(clients=2, settings={"jit": jit, "geqo": geqo})
-        for repeat in range(repeats):
-            add_trial(run, "pg18", 2, 100.0, repeat=repeat + 1, seconds=2, point=point)
-    note = next(line for line in lines(run, None) if line.startswith("- Only one trial"))
-    assert note.endswith(": geqo on, jit on, 2 clients; geqo off, jit on, 2 clients.")
-
-
-def test_bars_have_eighths_and_sparklines_average_what_does_not_fit() -> None:
+def test_bars_have_eighths_sparklines_average_and_a_canvas_writes_only_where_it_is_empty() -> None:
     assert [bar(share, 4) for share in (0.5, 1 / 32, 2.0, -1.0)] == ["██  ", "▏   ", "████", "    "]
     # from zero
     assert sparkline([0, 50, 100], 10) == "▁▄█"
     assert sparkline([100, 100, 50, 50], 2) == "█▄"
     assert sparkline([0, 0], 10) == "▁▁"
     assert sparkline([], 10) == ""
-
-
-def test_a_canvas_writes_only_where_it_is_empty() -> None:
     canvas = Canvas(10, 2)
     canvas.line(0, 0.1, 9.9, 0.1)
     assert not canvas.write(2, 0, "peak")
     assert canvas.write(2, 1, "peak")
     assert not canvas.write(8, 1, "knee")
     assert canvas.lines()[1] == "  peak    "
-
-
-def test_control_characters_are_replaced() -> None:
-    assert printable("a\x1b[1mb\nc") == "a\N{REPLACEMENT CHARACTER}[1mb c"
 
 
 def trial(steps: int = 12, **more: object) -> TrialSteps:
@@ -201,15 +174,7 @@ def test_every_strip_says_what_it_shows() -> None:
     assert (dips.index("━") - 8, dips.count("━"), events.index("▲") - 8) == (5 * 5, 2 * 5, 3 * 5)
 
 
-def test_a_bar_s_height_is_its_share() -> None:
-    lines = drawn(80, tps=[0, 50, 100])[2:8]
-    cells = [line[8:].ljust(69) for line in lines]
-    assert [row[0] for row in cells] == [" "] * 6
-    assert [row[30] for row in cells] == [" "] * 3 + ["█"] * 3
-    assert [row[60] for row in cells] == ["█"] * 6
-
-
-def test_plain_lines_where_nobody_looks() -> None:
+def test_plain_lines_where_nobody_looks_and_bars_as_high_as_their_share() -> None:
     lines = drawn(None, **PROBED)
     assert lines[1].split() == ["from,", "s", "tps", "p99,", "ms", "active", "CPU,", "%", "WAL,", "MB/s"]
     assert len(lines) == 2 + 12
@@ -220,6 +185,12 @@ def test_plain_lines_where_nobody_looks() -> None:
     assert lines[7].endswith("dip")
     assert "".join(lines).isascii()
     assert steps_for(None) == MOST_PLAIN
+    # a bar's height is its share
+    lines = drawn(80, tps=[0, 50, 100])[2:8]
+    cells = [line[8:].ljust(69) for line in lines]
+    assert [row[0] for row in cells] == [" "] * 6
+    assert [row[30] for row in cells] == [" "] * 3 + ["█"] * 3
+    assert [row[60] for row in cells] == ["█"] * 6
 
 
 def test_a_load_without_a_rate_has_only_what_the_probe_saw() -> None:
@@ -240,15 +211,13 @@ def test_steps_without_samples_are_left_empty() -> None:
     assert [line.split()[-1] for line in lines[-7:]] == ["-", "-", "-", "-", "5.00", "-", "5.00"]
 
 
-def test_without_colours_waits_are_letters() -> None:
+def test_waits_have_colours_or_letters() -> None:
     lines = [line.plain for line in timeline_lines(trial(12, **PROBED), 8, 80, colours=False)]
     assert "active sessions: L Lock 55 %, C CPU 45 %; 8 processors" in lines
     drawn_waits = [line[8:] for line in lines if set(line[8:]) <= set("CL ") and line[6:8] in (" \u2524", " \u2502")]
     assert [row[-1] for row in drawn_waits if row.strip()] == ["L", "L", "L", "C"]
     assert [row[0] for row in drawn_waits if row.strip()][-1] == "C"
-
-
-def test_each_class_of_waits_has_a_colour_and_a_letter_in_terminals() -> None:
+    # each class has a colour and a letter
     assert set(timeline.COLOURS) == set(timeline.LETTERS) == set(WAIT_CLASSES)
     # I/O has PostgreSQL's own name in `watch --json`
     assert [name.replace("IO", "I/O") for name in page.STYLES] == list(WAIT_CLASSES)
@@ -263,13 +232,7 @@ CHECKED = [
         ("cpu.governor", CheckVerdict.UNKNOWN, "frequency not visible", "", ""),
         ("storage.fsync", CheckVerdict.NOTE, f"{LONG_PATH}: median 3 ms", "333 commits per second", "a better disk"),
         ("machine.load", CheckVerdict.WARNING, "81 % busy", "trials compete with it", "end it"),
-        (
-            "storage.free",
-            CheckVerdict.STOP,
-            "1 GiB free; the plan needs 20 GiB",
-            "the disk runs full",
-            "a smaller scale",
-        ),
+        ("storage.free", CheckVerdict.STOP, "1 GiB free; the plan needs 20", "the disk runs full", "a smaller scale"),
     )
 ]
 
@@ -278,7 +241,7 @@ def checked(width: int | None) -> list[str]:
     return [line.plain for line in check_lines(CHECKED, width)]
 
 
-def test_checks_fit_the_terminal_and_a_file_gets_whole_lines() -> None:
+def test_checks_fit_the_terminal_and_have_colours_and_counts() -> None:
     for width in (60, 80, 89, 90, 120, 160, 250):
         assert max(map(cell_len, checked(width))) <= width
     assert any(LONG_PATH in line for line in checked(None))
@@ -292,10 +255,7 @@ def test_checks_fit_the_terminal_and_a_file_gets_whole_lines() -> None:
     assert lines[0] == "good     cpu.cores      16 processors, 2 to a core"
     assert lines[lines.index("warning  machine.load   81 % busy") + 1].strip() == "trials compete with it"
     assert max(map(len, lines)) <= 145
-
-
-def test_verdicts_have_colours_and_are_counted() -> None:
-    lines = check_lines([*CHECKED, CHECKED[2]], 80)
-    assert lines[-1].plain == "6 checks: 1 good, 1 unknown, 2 notes, 1 warning, 1 stop"
-    styles = {line.plain.partition(" ")[0]: str(line.style) for line in lines}
+    styled = check_lines([*CHECKED, CHECKED[2]], 80)
+    assert styled[-1].plain == "6 checks: 1 good, 1 unknown, 2 notes, 1 warning, 1 stop"
+    styles = {line.plain.partition(" ")[0]: str(line.style) for line in styled}
     assert styles | {"good": "green", "warning": "yellow", "stop": "red"} == styles

@@ -1,26 +1,34 @@
-"""Every text of the report in every language: complete, with the same placeholders, chosen by one switch."""
+"""Texts of reports and messages in every language: complete, with the same placeholders; messages in run folders."""
 
 import ast
 import re
 import shutil
 from functools import cache
 from pathlib import Path
+from string import Formatter
 
 import pytest
 from babel.messages import Catalog
+from pydantic import ValidationError
 from rich.cells import cell_len
 
+import messages_page
 import pgdyno.report
 import translations
 from pgdyno.analyse import summary
 from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.messages import Message
+from pgdyno.records import KeptMessage, Manifest
+from pgdyno.records.base import VALUE_FORMAT
 from pgdyno.report import numbers, translation
-from pgdyno.report.report_content import Extras
+from pgdyno.report.export import markdown_of
+from pgdyno.report.report_content import NO_EXTRAS, Extras, digest, notes
+from pgdyno.report.several_runs import unite_runs
 from pgdyno.report.terminal.text_drawing import wrap_text
 from pgdyno.report.translation import Language, capital, enumeration, gettext, translate, use_language
-from tests.unit.report_sample import add_failure, render_html, sweep, to_markdown
+from tests.present import present
+from tests.unit.report_sample import SampleRun, add_failure, render_html, sweep, to_markdown
 
 OTHERS = [language for language in Language if language is not Language.ENGLISH]
 SAME = {"CPU", "I/O", "WAL", "Lock", "LWLock", "Client"}
@@ -97,8 +105,14 @@ def test_every_language_has_every_text_with_its_placeholders_and_none_else(langu
         assert found == (other or key[0])
 
 
-def test_no_text_is_made_at_run_time() -> None:
-    """A text that is not a literal where it is looked up would be missing from the catalogues."""
+def test_a_counted_noun_has_a_singular_and_no_text_is_made_at_run_time() -> None:
+    counted = re.compile(r"\{count[^}]*\} (?:[a-z]+ )?[a-z]+s\b")
+    single = {key[0] for key in texts_of_the_source() if len(key) == 1}
+    # "n = 1 trials" is a caption, whose noun is the unit
+    found = {text for text in single if counted.search(text) and not text.startswith("n = ")}
+    # else: ngettext
+    assert found == NOT_ONE | OF_SCRIPTS
+    # a text that is not a literal where it is looked up would be missing from the catalogues
     for path in Path(pgdyno.report.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in translations.ARGUMENTS:
@@ -136,24 +150,16 @@ OF_SCRIPTS = {
 """Texts of pages that have a limit of dozens, so that one more is rare, in a form that scripts or markup fill."""
 
 
-def test_a_counted_noun_has_a_singular() -> None:
-    counted = re.compile(r"\{count[^}]*\} (?:[a-z]+ )?[a-z]+s\b")
-    single = {key[0] for key in texts_of_the_source() if len(key) == 1}
-    # "n = 1 trials" is a caption, whose noun is the unit
-    found = {text for text in single if counted.search(text) and not text.startswith("n = ")}
-    # else: ngettext
-    assert found == NOT_ONE | OF_SCRIPTS
-
-
-def test_plurals_are_english_s() -> None:
+def test_plurals_capitals_and_the_end_of_a_language() -> None:
     assert (numbers.clients(1), numbers.clients(1200)) == ("1 client", "1,200 clients")
     with use_language(Language.KOREAN):
         assert (numbers.clients(1), numbers.clients(1200)) == ("클라이언트 1개", "클라이언트 1,200개")
     assert enumeration(["a", "b", "c"]) == "a, b and c"
     assert [numbers.span_of_years(years) for years in (1, 1.5, 3)] == ["1 year", "1.5 years", "3 years"]
-
-
-def test_a_language_ends_with_its_block_even_by_an_exception() -> None:
+    assert capital("throughput falls") == "Throughput falls"
+    for text in ("fsync is off", "jit off is faster than on", "work_mem is 4MB", "pg17 is slower"):
+        assert capital(text) == text
+    # a language ends with its block, even by an exception
     with use_language(Language.JAPANESE):
         assert gettext("Price") == "価格"
     with pytest.raises(ValueError, match=r"^$"), use_language(Language.JAPANESE):
@@ -161,13 +167,7 @@ def test_a_language_ends_with_its_block_even_by_an_exception() -> None:
     assert gettext("Price") == "Price"
 
 
-def test_a_sentence_begins_with_a_capital_but_for_names() -> None:
-    assert capital("throughput falls") == "Throughput falls"
-    for text in ("fsync is off", "jit off is faster than on", "work_mem is 4MB", "pg17 is slower"):
-        assert capital(text) == text
-
-
-def test_a_message_is_translated_by_its_template() -> None:
+def test_a_message_is_translated_by_its_template_and_broken_where_its_script_allows() -> None:
     message = summary.peak_at_edge(6400)
     assert translate(message) == str(message)
     assert "(6,400)" in str(message)
@@ -175,6 +175,10 @@ def test_a_message_is_translated_by_its_template() -> None:
         assert "6,400" in translate(message)
         assert "peak" not in translate(message)
         assert translate(Message("other", "a message of a server")) == "a message of a server"
+    lines = wrap_text("スループットは毎秒 71,300 トランザクション。遅延は低い。", 20, "  ")
+    assert all(cell_len(line) <= 20 for line in lines)
+    assert not any(line.strip().startswith(("。", "、")) for line in lines)
+    assert wrap_text("one two three", 7) == ["one two", "three"]
 
 
 @pytest.mark.parametrize("language", OTHERS)
@@ -206,8 +210,103 @@ def test_sentences_end_with_their_language_s_full_stop() -> None:
     assert "<li>other: " in page
 
 
-def test_lines_are_broken_where_their_script_allows() -> None:
-    lines = wrap_text("スループットは毎秒 71,300 トランザクション。遅延は低い。", 20, "  ")
-    assert all(cell_len(line) <= 20 for line in lines)
-    assert not any(line.strip().startswith(("。", "、")) for line in lines)
-    assert wrap_text("one two three", 7) == ["one two", "three"]
+DROPPED = Message(
+    "budget-dropped",
+    "to fit the budget, pgdyno leaves out {count} of {points} points: {took}",
+    count=3,
+    points=6,
+    took=Message("trial-takes", "a trial takes {trial} with its preparation", trial="25s"),
+)
+IN_KOREAN = "예산에 맞추려고 pgdyno가 측정점 6개 중 3개를 제외한다: 시행 하나가 준비를 포함해 25s 걸린다"
+
+
+def with_notes(*noted: Message | str, run: str = "quick-1") -> SampleRun:
+    """A run whose notes are messages, or sentences of an earlier version."""
+    of = sweep(("pg17",))
+    details = [KeptMessage.from_message(each) for each in noted if isinstance(each, Message)]
+    told = {"notes": [str(each) for each in noted], "note_details": details, "run": run}
+    of.manifest = Manifest.model_validate_json(of.manifest.model_copy(update=told).model_dump_json())
+    return of
+
+
+def test_a_message_keeps_others_within_it_and_its_sentence_for_one_trial() -> None:
+    kept = KeptMessage.from_message(DROPPED)
+    message = KeptMessage.model_validate_json(kept.model_dump_json()).message
+    assert (str(message), message.parameters) == (str(DROPPED), DROPPED.parameters)
+    # an earlier version kept its sentence
+    stored = kept.model_dump(mode="json", exclude={"messages"})
+    assert str(KeptMessage.model_validate(stored).message) == str(DROPPED)
+    # the number of trials chooses the sentence without a count
+    for parameters, said in (
+        ({"trials": 1}, "1 trial"),
+        ({"trials": 2}, "2 trials"),
+        ({"trials": 2, "count": 1}, "2 trial"),
+    ):
+        message = Message("off", "off in {trials} trial", "off in {trials} trials", **parameters)
+        with use_language(Language.ENGLISH):
+            assert str(message) == translate(message) == f"off in {said}"
+
+
+def test_reports_translate_notes_of_one_run_and_of_several() -> None:
+    of = digest(with_notes("the fan was loud", DROPPED))
+    found = notes(of)[:2]
+    assert [each.message for each in found] == ["the fan was loud", str(DROPPED)]
+    assert [each.value and each.value.id for each in found] == [None, "budget-dropped"]
+    with use_language(Language.KOREAN):
+        assert [each.message for each in notes(of)[:2]] == ["the fan was loud", IN_KOREAN]
+        assert "The fan was loud" in markdown_of(of, NO_EXTRAS)
+    # those of several runs have the run and their ids
+    of = digest(unite_runs([with_notes(DROPPED, run="a-1"), with_notes("the fan was loud", run="b-2")]))
+    found = notes(of)[:2]
+    assert [each.message for each in found] == [f"a-1: {DROPPED}", "b-2: the fan was loud"]
+    value = present(found[0].value)
+    assert value.id == "budget-dropped"
+    assert DROPPED.parameters.items() <= value.parameters.items()
+    with use_language(Language.KOREAN):
+        assert notes(of)[0].message == f"a-1: {IN_KOREAN}"
+
+
+def test_a_template_that_does_not_fit_is_refused() -> None:
+    for changed in (
+        {"template": "{count:>999999999}"},
+        {"template": "{count.__class__}"},
+        {"template": "{count[0]}"},
+        {"template": "{missing}"},
+        {"template": "{}"},
+        {"template": "{count"},
+        {"template": "{took:.2f}"},
+        {"plural": "{missing}"},
+        {"plural": "{took}", "parameters": {"count": "many", "points": 6}},
+        {"plural": "{took}", "template": "{took}", "parameters": {}},
+    ):
+        counted = Message("dropped", "{count} of {points}: {took}", "{count} of {points}: {took}", **DROPPED.parameters)
+        stored = KeptMessage.from_message(counted).model_dump(mode="json") | changed
+        with pytest.raises(ValidationError):
+            KeptMessage.model_validate(stored)
+
+
+def test_every_message_can_be_kept_and_has_a_singular_and_its_package_is_on_the_page() -> None:
+    templates = [template for entry in messages_page.entries() for template in entry.templates]
+    formats = [form for template in templates for _, _, form, _ in Formatter().parse(template) if form]
+    assert formats
+    assert [form for form in formats if VALUE_FORMAT.fullmatch(form) is None] == []
+    having = {
+        path.relative_to(messages_page.ROOT).parts[0]
+        for path in messages_page.ROOT.rglob("*.py")
+        if "Message(\n" in path.read_text() or 'Message("' in path.read_text()
+    }
+    assert having == set(messages_page.SECTIONS)
+    lacking = []
+    for path, call in messages_page.message_calls():
+        if len(call.args) == 2:
+            lacking += [f"{path.name}: {text}" for text in _texts(call.args[1]) if _COUNTED.search(text)]
+    assert lacking == []
+
+
+_COUNTED = re.compile(r"(?<!of )\{(trials|count|dips|jumps|percentiles|more)\}(?: more)? (?!is)[a-z]+s\b")
+
+
+def _texts(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.IfExp):
+        return [*_texts(node.body), *_texts(node.orelse)]
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []

@@ -1,4 +1,4 @@
-"""sysbench's sweep, TPC-C's orders and figures by script: which fields of a trial's `end` event become tables."""
+"""Tables of sysbench's sweep, TPC-C's orders and figures by script; the section "Your load" and its audit."""
 
 import csv
 import dataclasses
@@ -11,22 +11,34 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from pgdyno.analyse.likeness import likeness, replayed_statements
+from pgdyno.audit import audit
+from pgdyno.audit.finding import Finding
 from pgdyno.cli import app
 from pgdyno.commands.show import show
 from pgdyno.errors import UsageError
-from pgdyno.records import ScriptSummary
-from pgdyno.report.export import to_csv
+from pgdyno.records import ErrorCount, Latency, ReplayFigures, ScriptSummary, TrialRecord
+from pgdyno.report.export import markdown_of, to_csv, to_json
 from pgdyno.report.numbers import NOTHING
-from pgdyno.report.report_content import digest
+from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.report_tables import script_table
+from pgdyno.report.sections.draft import Draft
+from pgdyno.report.sections.likeness import load_lines, own_loads, waits_table
+from pgdyno.report.sections.section_list import filled_sections
 from pgdyno.report.sentences import conditions
+from pgdyno.report.table import Table
 from pgdyno.report.terminal.block_lines import table_lines
 from pgdyno.report.terminal.summary_file import Layout
+from pgdyno.report.translation import Language, use_language
 from pgdyno.run.run_trial import statement_counts, tpcc_figures
+from pgdyno.store.probe_queries import ProbeAverages
 from pgdyno.workloads.lua.figures import SWEEP_HEADINGS, sweep_table
 from pgdyno.workloads.tpcc.figures import tpcc_table
 from tests.present import present
-from tests.unit.report_sample import SampleRun, plain_lines, render_html, sweep, to_markdown
+from tests.unit.audit_sample import FakeRun, changed, own
+from tests.unit.capture_sample import capture
+from tests.unit.report_sample import SampleRun, add_trial, manifest, plain_lines, render_html, sweep, to_markdown
+from tests.unit.test_analyse_likeness import end_of, statement
 
 STATEMENTS = {"reads": 1400, "writes": 400, "others": 200, "queries": 2000, "ignored_errors": 3, "reconnects": 1}
 COUNTS = statement_counts({"statements": STATEMENTS})
@@ -83,15 +95,12 @@ def test_a_mixed_load_has_figures_by_script_in_every_output() -> None:
         assert "70.0" in text
 
 
-def test_figures_of_many_scripts_are_a_table_at_80_columns() -> None:
+def test_figures_and_caught_errors_of_scripts_are_in_a_report() -> None:
     run = of_scripts(*({"name": f"{number:02}-select-accounts_project.sql"} for number in range(29)))
     said = "\n".join(plain_lines(run))
     assert re.search(r"\nscript +tps .*\n(?: .*\n)?00-select-accounts_project.sql +50.0 ", said)
     assert "28-select-accounts_project.sql" not in said
     assert "and 5 more in the HTML report" in said
-
-
-def test_errors_that_a_script_caught_are_errors_of_the_report() -> None:
     counts = statement_counts({"statements": STATEMENTS | {"ignored_errors": 53}})
     (point,) = digest(with_figures(sweep(clients=(8,), repeats=1), statements=counts, retries=3)).points
     # those that began an event again are retries
@@ -127,9 +136,8 @@ def at_scale(scale: int) -> SampleRun:
     return run
 
 
-@pytest.mark.parametrize(
-    ("workload", "scale", "said", "unsaid"),
-    [
+def test_conditions_have_only_what_the_workload_knows() -> None:
+    for workload, scale, said, unsaid in (
         ({}, 1, "scale 1, prepared protocol", "tables"),
         # the size of sysbench's tables is no scale
         ({"dataset": "sbtest", "tables": 2}, 1000, "select-only, 2 tables of 1,000 rows, ", "scale"),
@@ -139,16 +147,12 @@ def at_scale(scale: int) -> SampleRun:
         ({"dataset": "none", "name": "tpcc"}, 1, "", "protocol"),
         ({"dataset": "none", "name": "oltp-read-write"}, 1, "", "protocol"),
         ({"dataset": "none", "lua": "mine.lua"}, 1, "", "protocol"),
-    ],
-)
-def test_conditions_have_only_what_the_workload_knows(
-    workload: dict[str, object], scale: int, said: str, unsaid: str
-) -> None:
-    run = at_scale(scale)
-    run.manifest.plan["workload"] |= {"scripts": ["oltp-read-write"], **workload} if workload else {}
-    text = conditions(digest(run))
-    assert said in text
-    assert unsaid not in text
+    ):
+        run = at_scale(scale)
+        run.manifest.plan["workload"] |= {"scripts": ["oltp-read-write"], **workload} if workload else {}
+        text = conditions(digest(run))
+        assert said in text
+        assert unsaid not in text
 
 
 def test_orders_a_minute_and_limits_are_in_terminals_and_pages() -> None:
@@ -179,3 +183,173 @@ def test_the_layout_is_an_option_of_show(monkeypatch: pytest.MonkeyPatch) -> Non
     assert shown.exit_code == 0, shown.output
     assert shown.output.splitlines()[0].split() == list(SWEEP_HEADINGS)
     assert CliRunner().invoke(app, ["show", "--layout", "sideways"]).exit_code == 2
+
+
+DISAGREEMENTS = (
+    "new_errors", "missing_errors", "other_errors", "in_failed_transaction", "different_rows", "cancelled_waits",
+)  # fmt: skip
+AGREED = dict.fromkeys(DISAGREEMENTS, 0)
+
+
+def figures(**changes: Any) -> ReplayFigures:  # noqa: ANN401 - fields of any type
+    of: dict[str, Any] = {
+        "sessions": 2, "sessions_begun": 2, "sessions_lost": 0, "statements": 5, "done": 5, "not_started": 0,
+        "disagreements": AGREED, "lateness_ns": Latency(p50=20_000, p99=900_000, max=2_000_000), "within_1ms": 0.995,
+    }  # fmt: skip
+    return ReplayFigures(**{**of, **changes})
+
+
+LIKE = end_of([statement(0, 2), statement(1, 1), statement(2, 0, failures=1), statement(3, 1)])
+UNLIKE = end_of([statement(0, 2), statement(1, 1), statement(3, 1)])
+
+
+def replayed(end: dict[str, object], **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - likewise
+    return {"likeness": likeness(capture(), replayed_statements(end)), "summary": {"replay": figures(**changes)}}
+
+
+def sample(end: dict[str, object] = LIKE, targets: tuple[str, ...] = ("pg15", "pg18"), **changes: Any) -> SampleRun:  # noqa: ANN401
+    run = SampleRun(manifest(targets, trials_planned=len(targets)))
+    for name in targets:
+        add_trial(run, name, 2, 100.0, seconds=4)
+    for at, trial in enumerate(run.trials):
+        fields = replayed(end, **changes)
+        summary = present(trial.summary).model_copy(update=fields["summary"])
+        run.trials[at] = trial.model_copy(update={**fields, "summary": summary})
+    return run
+
+
+SEEN = {
+    1: ProbeAverages(1, "a", None, None, [("CPU", "", 0.4), ("Lock", "tuple", 0.1)], None, None, None),
+    2: ProbeAverages(2, "b", None, None, [("IO", "WalSync", 0.2)], None, None, None),
+}
+
+
+def test_the_load_is_the_first_section_and_has_its_tables() -> None:
+    run = sample()
+    section, blocks = next(iter(filled_sections(Draft(digest(run), Extras(limits=SEEN), "/runs/a")).items()))
+    assert section.id == "load"
+    texts = [block for block in blocks if isinstance(block, str)]
+    assert texts[0] == (
+        "pg15: True to 100 %: 5 of 5 statements had the captured result, as far as the capture knows it. The load is "
+        "like the capture: each of its 4 classes of statements has the same share. 99.5 % of the statements began "
+        "within 1 ms of their time, and 99 % within 0.900 ms."
+    )
+    classes, waits = [each for each in blocks if isinstance(each, Table)]
+    assert classes.headings[:4] == ("statement", "captured: calls, %", "pg15: calls, %", "pg18: calls, %")
+    assert classes.rows[0][:4] == ("SELECT a FROM t WHERE b = $1", "40.00", "40.00", "40.00")
+    assert waits.rows == (
+        ("CPU", "0.50", "0.40", "0.00"),
+        ("Lock:tuple", "0.25", "0.10", "0.00"),
+        ("IO:WalSync", "0.00", "0.00", "0.20"),
+    )
+    page = render_html(run, "/runs/a")
+    assert page.index('id="load"') < page.index('id="validity"' if 'id="validity"' in page else 'id="points"')
+    # the first link of the page
+    assert page.index('href="#load"') < page.index('href="#points"')
+    assert page.count("<li><a href=") <= 8
+
+
+def test_waits_are_in_every_form_with_a_probe_and_the_section_with_a_capture_only() -> None:
+    run, half = sample(), Extras(limits={1: SEEN[1]})
+    table = present(waits_table(own_loads(digest(run)), half.limits))
+    assert table.rows == (("CPU", "0.50", "0.40", NOTHING), ("Lock:tuple", "0.25", "0.10", NOTHING))
+    assert "Lock:tuple" in markdown_of(digest(run), half)
+    assert "Lock:tuple" in "\n".join(plain_lines(run, 80, half))
+    assert "Lock:tuple" not in to_markdown(run)
+    # without a capture there is no such section
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 2, 100.0, seconds=4)
+    assert 'id="load"' not in render_html(run, "/runs/a")
+    assert load_lines(digest(run)) == []
+    assert findings(changed(own(), lambda _: replayed(LIKE))) == []
+
+
+def test_terminal_markdown_csv_and_json_have_it() -> None:
+    run = sample()
+    lines = plain_lines(run)
+    assert max(map(len, lines)) <= 80
+    first = next(at for at, line in enumerate(lines) if "is like the capture" in line)
+    at, heading = next((at, line) for at, line in enumerate(lines) if line.startswith("statement  "))
+    assert first < at
+    assert heading.split() == ["statement", *["captured:", "pg15:", "pg18:"] * 2]
+    assert lines[at + 1].count("calls, %") == 3
+    assert first < next(at for at, line in enumerate(lines) if line.split()[:2] == ["target", "clients"])
+    assert "is like the capture" in to_markdown(run)
+    assert "|SELECT a FROM t WHERE b" in to_markdown(run)
+    wide = to_markdown(sample(targets=("pg18", "a-target-with-a-long-name")))
+    assert max(map(len, wide.splitlines())) <= 80
+    row = next(csv.DictReader(io.StringIO(to_csv(run))))
+    assert (row["largest_share_difference"], row["disagreements"], row["late_p99_ms"]) == ("0", "0", "0.9")
+    assert '"largest_difference": 0.0' in to_json(digest(run), Extras())
+
+
+def test_differences_and_disagreements_are_named_in_every_language() -> None:
+    many = AGREED | {"new_errors": 3, "different_rows": 1}
+    run = sample(UNLIKE, ("pg18",), disagreements=many, not_started=7, sessions_lost=1, copies_without_data=2)
+    text = "\n".join(load_lines(digest(run)))
+    assert "The load is not like the capture: the share of UPDATE t SET a = $1 differs by 20 points" in text
+    assert "Disagreements with the capture: 4 of 5 statements (new errors 3, other numbers of rows 1)" in text
+    assert "Statements not started: 7 of 5; connections lost: 1" in text
+    assert "COPY FROM STDIN without rows, because a log does not have them: 2" in text
+    of = digest(sample(UNLIKE, ("pg18",), disagreements=AGREED | {"new_errors": 3}))
+    assert own_loads(of)
+    for language in Language:
+        with use_language(language):
+            assert ("capture" in "\n".join(load_lines(of))) is (language is Language.ENGLISH)
+
+
+@pytest.mark.parametrize(
+    ("states", "copies", "causes"),
+    [
+        ({}, 0, ["replay-other-state"]),
+        ({"42P01": 4}, 0, ["replay-other-state"]),
+        ({"23503": 4, "23505": 2, "40001": 1}, 0, ["replay-other-keys"]),
+        ({}, 3, ["replay-lacks-rows"]),
+        ({"23503": 4}, 3, ["replay-lacks-rows", "replay-other-keys"]),
+    ],
+)
+def test_the_causes_of_disagreements_are_named(states: dict[str, int], copies: int, causes: list[str]) -> None:
+    errors = [ErrorCount(sqlstate=state, message="no", count=count) for state, count in states.items()]
+
+    def change(_: TrialRecord) -> dict[str, Any]:
+        found = replayed(LIKE, disagreements=AGREED | {"new_errors": 6}, done=100)
+        return {
+            "likeness": found["likeness"].model_copy(update={"copies_left_out": copies}),
+            "summary": found["summary"] | {"errors": errors},
+        }
+
+    run = changed(own(), change)
+    found = findings(run)
+    assert [each.id for each in found] == ["unlike-capture-results"] * len(causes)
+    assert [each.parameters["cause_id"] for each in found] == causes
+    # a restore does not bring what a log never had
+    assert [each.advice.startswith("restore the database") for each in found] == [
+        cause != "replay-lacks-rows" for cause in causes
+    ]
+    figures = found[0].evidence[0].figures
+    assert {name: figures.get(f"errors_{name}") for name in states} == states
+
+
+def findings(run: FakeRun) -> list[Finding]:
+    return [each for each in audit(run) if each.rule == "unlike-capture"]
+
+
+def test_the_audit_names_trials_that_are_unlike_their_capture() -> None:
+    late: dict[str, Any] = {"lateness_ns": Latency(p99=11_000_000), "within_1ms": 0.9, "done": 100, "statements": 100}
+
+    # the server was busy: most late statements waited for an answer
+    waiting = {**late, "delayed_by_answer": 9}
+    disagreeing = {"disagreements": AGREED | {"missing_errors": 6}, "done": 100}
+    changes = {2: (UNLIKE, {}), 3: (LIKE, late), 4: (LIKE, waiting), 5: (LIKE, disagreeing)}
+
+    def change(trial: TrialRecord) -> dict[str, Any]:
+        end, figures = changes.get(trial.number, (LIKE, {}))
+        return replayed(end, **figures)
+
+    found = {each.id: each for each in findings(changed(own(), change))}
+    assert {name: each.trials for name, each in found.items()} == {
+        "unlike-capture-shares": [2],
+        "unlike-capture-late": [3],
+        "unlike-capture-results": [5],
+    }
+    assert found["unlike-capture-results"].evidence[0].figures == {"missing_errors": 6}

@@ -1,15 +1,20 @@
-"""Events of a plan start at their times, whatever they do and however the trial ends; their effect on the load."""
+"""Events of a plan start at their times, and their effect on the load; the commit ledger compared with its table."""
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventEffect, EventOutcome, EventRecord
+from pgdyno.run.commit_ledger import Island, Page, compare, pages
 from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Cutoff, Injector, failure_of_events
 from tests.present import present
@@ -123,7 +128,7 @@ def test_an_exception_in_the_trial_ends_its_events() -> None:
     assert [each.outcome for each in injector.records] == [EventOutcome.UNFINISHED, EventOutcome.NOT_REACHED]
 
 
-def test_plan_events_are_merged_with_the_engine_s_by_time() -> None:
+def test_plan_events_are_merged_with_the_engine_s_by_time_if_it_connects() -> None:
     injector = Injector([spec("1s"), spec("0s")], lambda _event, _cutoff: None)
     with injector:
         begin(injector)
@@ -135,9 +140,6 @@ def test_plan_events_are_merged_with_the_engine_s_by_time() -> None:
     assert [each.get("number", each["event"]) for each in merged] == ["start", 2, "interval", 1, "interval", "end"]
     cut = injector.put_among([{"event": "end", "t_us": 10}])
     assert [each["event"] for each in cut] == ["plan_event", "plan_event", "end"]
-
-
-def test_an_engine_that_never_connects_has_no_events() -> None:
     injector = Injector([spec("0s")], fail)
     with injector:
         injector.handle({"event": "start", "t_us": 0, "epoch_us": 0, "warmup_s": 0})
@@ -197,7 +199,7 @@ def effect_at(began_s: float, events: list[Event]) -> EventEffect:
 STEADY = [100.0, 102, 98, 100]
 
 
-def test_the_stretch_without_service_is_joined_over_seconds() -> None:
+def test_the_stretch_without_service_is_joined_over_seconds_and_recovery_at_a_rate_judged_by_latency() -> None:
     # the kill comes 4 s into measuring, 6 s into the load; no client is served from 6.0 to 8.3
     effect = effect_at(4.0, stream([*STEADY, 0, 0, 60, 99, 101, 100, 100], [(5.2, 5.21), (6.0, 8.3)], {4: 4}))
     assert effect.nobody_served_s == pytest.approx(2.3)
@@ -209,9 +211,14 @@ def test_the_stretch_without_service_is_joined_over_seconds() -> None:
     # catching up does not hide the stretch
     effect = effect_at(4.2, stream([*STEADY, 50, 150, 100, 100, 100], [(6.2, 6.7)]))
     assert effect.recovered_s == pytest.approx(0.8)
+    # at a rate, latency tells recovery, because throughput is drawn by chance
+    effect = effect_at(4.0, at_a_rate([2, 3, 2, 2, 0, 900, 500, 2, 2, 2, 2]))
+    assert effect.before_latency_ns == pytest.approx(2.8e6, rel=0.03)
+    assert effect.recovered_s == 3.0
+    assert effect_at(4.0, at_a_rate([2, 3, 2, 2, 0, 900, 500, 9, 9, 9, 9])).recovered_s is None
 
 
-def test_events_without_effect_or_recovery_are_recorded_as_such() -> None:
+def test_an_event_ends_where_the_next_begins_and_may_have_no_effect() -> None:
     calm = effect_at(4.5, stream([*STEADY, 99, 100, 101, 100]))
     assert (calm.nobody_served_s, calm.first_success_s) == (0, None)
     assert (calm.recovered_s, calm.connections_lost) == (0, 0)
@@ -223,9 +230,6 @@ def test_events_without_effect_or_recovery_are_recorded_as_such() -> None:
     for began_s, phases in ((4.0, [{"name": "a"}]), (2.0, None)):
         effect = effect_at(began_s, stream([*STEADY, 0, 100, 100, 100], phases=phases))
         assert (effect.before_tps, effect.recovered_s) == (None, None)
-
-
-def test_an_event_ends_where_the_next_begins() -> None:
     tps = [*STEADY, 0, 100, 100, 100, 0, 0, 100, 100, 100]
     found = effects_of(stream(tps, [(6.0, 7.0), (10.0, 12.0)], {4: 1, 8: 2, 9: 1}), 4.0, 8.0)
     assert [(each.nobody_served_s, each.lost, each.recovered_s) for each in map(present, found)] == [
@@ -242,8 +246,62 @@ def at_a_rate(means_ms: Sequence[float]) -> list[Event]:
     return events
 
 
-def test_at_a_rate_recovery_is_judged_by_latency_because_throughput_is_drawn_by_chance() -> None:
-    effect = effect_at(4.0, at_a_rate([2, 3, 2, 2, 0, 900, 500, 2, 2, 2, 2]))
-    assert effect.before_latency_ns == pytest.approx(2.8e6, rel=0.03)
-    assert effect.recovered_s == 3.0
-    assert effect_at(4.0, at_a_rate([2, 3, 2, 2, 0, 900, 500, 9, 9, 9, 9])).recovered_s is None
+FATES = st.sampled_from(["acknowledged", "unknown", "refused"])
+CLIENTS = st.lists(st.lists(FATES, max_size=30), max_size=4)
+ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(-2, 33)), max_size=120)
+
+
+def ranges(numbers: list[int]) -> list[tuple[int, int]]:
+    found = []
+    for _, group in groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in group]
+        found.append((run[0], run[-1]))
+    return found
+
+
+def page(fates: list[str]) -> Page:
+    of = {fate: [n for n, each in enumerate(fates, start=1) if each == fate] for fate in ("unknown", "refused")}
+    return Page(len(fates), ranges(of["unknown"]), ranges(of["refused"]))
+
+
+def islands(rows: list[tuple[int, int]]) -> list[Island]:
+    counts = Counter(rows)
+    found = []
+    for client in sorted({client for client, _ in counts}):
+        for first, last in ranges([seq for each, seq in counts if each == client]):
+            total = sum(counts[client, seq] for seq in range(first, last + 1))
+            found.append(Island(client, first, last, total))
+    return found
+
+
+@settings(max_examples=50)
+@given(CLIENTS, ROWS)
+def test_every_number_is_counted_as_by_hand(clients: list[list[str]], rows: list[tuple[int, int]]) -> None:
+    heard = {(c, n): fate for c, fates in enumerate(clients) for n, fate in enumerate(fates, start=1)}
+    there = set(rows)
+    found = compare({c: page(fates) for c, fates in enumerate(clients)}, islands(rows))
+
+    def count(fate: str, *, present: bool | None = None) -> int:
+        return sum(1 for each, of in heard.items() if of == fate and (present is None or (each in there) == present))
+
+    assert (found.acknowledged, found.missing) == (count("acknowledged"), count("acknowledged", present=False))
+    assert (found.unknown, found.unknown_present) == (count("unknown"), count("unknown", present=True))
+    assert (found.refused, found.refused_present) == (count("refused"), count("refused", present=True))
+    assert (found.present, found.duplicates) == (len(there), len(rows) - len(there))
+    assert found.strange == len(there - heard.keys())
+    missing = {(each.client, seq) for each in found.missing_ranges for seq in range(each.first, each.last + 1)}
+    assert missing == {each for each, of in heard.items() if of == "acknowledged" and each not in there}
+
+
+def test_only_a_ledger_has_pages_and_only_a_hundred_ranges_are_kept() -> None:
+    assert pages([{"event": "end", "ledger": None}]) is None
+    assert pages([{"event": "end"}]) is None
+    # one that was killed: that a ledger was asked for is no ledger
+    assert pages([{"event": "start", "ledger": True}]) is None
+    assert pages([]) is None
+    clients = [{"client": 2, "last": 9, "unknown": [[3, 4]], "refused": []}]
+    assert pages([{"event": "end", "ledger": {"clients": clients}}]) == {2: Page(9, [(3, 4)], [])}
+    # only the first hundred ranges are kept, and all are counted
+    rows = [Island(0, seq, seq, 1) for seq in range(2, 401, 2)]
+    found = compare({0: Page(400, (), ())}, rows)
+    assert (found.missing, len(found.missing_ranges)) == (200, 100)

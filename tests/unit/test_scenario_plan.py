@@ -13,7 +13,7 @@ from pgdyno.plan.workload import effect_of_plan, script_files
 from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import background_options, trial_options
-from tests.unit.plan_sample import load, loaded, problems, refuse
+from tests.unit.plan_sample import load, loaded, problems, refuse, small_plan
 
 TARGET = """
 name = "mixed"
@@ -60,7 +60,7 @@ seed = 1
 """
 
 
-def test_each_group_with_a_load_has_a_trial_beside_the_others(tmp_path: Path) -> None:
+def test_each_group_has_a_trial_beside_the_others_with_its_own_load_and_time(tmp_path: Path) -> None:
     plan = load(tmp_path, TARGET + f"{GROUPS}{TRIAL}[sweep.group]\nreports.clients = [0, 2]\nsleepers.idle = 7\n")
     trials = planned_trials(plan)
     assert [(each.place, each.point.group, each.point.clients) for each in trials if each.point.clients != 2] == [
@@ -75,9 +75,7 @@ def test_each_group_with_a_load_has_a_trial_beside_the_others(tmp_path: Path) ->
     explicit = '[sweep]\npoints = [{ "group.reports.clients" = 2 }, { "group.reports.clients" = 5 }]\n'
     plan = load(tmp_path, TARGET + GROUPS + TRIAL + explicit)
     assert [point.groups["reports.clients"] for point in plan.points()] == ["2", "5"]
-
-
-def test_a_group_has_its_own_load_and_time(tmp_path: Path) -> None:
+    # it has its own load and time
     plan = load(tmp_path, TARGET + GROUPS + TRIAL)
     orders, reports = (each.point for each in planned_trials(plan))
     assert (plan_of_load(plan, orders).workload.scripts, delay_s(plan, orders)) == (["simple-update"], 0)
@@ -116,15 +114,12 @@ def test_steps_have_their_loads_in_order(tmp_path: Path) -> None:
     assert [round(steps_s(plan, point), 3) for point in plan.points()] == [2.0 + 3, 0.02 + 3]
 
 
-def test_a_checkpoint_step_needs_the_right_to_it(tmp_path: Path) -> None:
+def test_a_checkpoint_step_needs_the_right_to_it_and_resolved_plans_the_same_trials(tmp_path: Path) -> None:
     text = STEPPED.replace('do = "vacuum"', 'do = "checkpoint"')
     of = loaded(tmp_path, TARGET + f"{text}[reset]\ncheckpoint = false\n")
     for may, paths in ((True, []), (False, ["step[1].do"])):
         able = Abilities(100, may_checkpoint=may, may_reset_statistics=True, may_make_databases=True, is_standby=False)
         assert [each.path for each in check_abilities(of.plan, {"a": able}, of.document, tmp_path)] == paths
-
-
-def test_a_resolved_plan_has_the_same_trials(tmp_path: Path) -> None:
     for text in (GROUPS + TRIAL, STEPPED):
         for sweep in ("[sweep.group]\nreports.clients = [1, 2]\n", "[[sweep.points]]\ngroup.reports.clients = 2\n"):
             plan = load(tmp_path, TARGET + text + sweep)
@@ -150,7 +145,7 @@ idle = 50
 """
 
 
-def test_a_group_in_the_background_has_no_trial(tmp_path: Path) -> None:
+def test_a_group_in_the_background_has_no_trial_and_may_be_of_a_search_or_write(tmp_path: Path) -> None:
     swept = MAIN.replace("clients = [1, 8]", "clients = [1, 8]\ngroup.reports.clients = [0, 2]")
     plan = load(tmp_path, TARGET + swept + REPORTS + TRIAL)
     trials = planned_trials(plan)
@@ -166,25 +161,21 @@ def test_a_group_in_the_background_has_no_trial(tmp_path: Path) -> None:
     assert beside == [*([("reports", reports)] if reports else []), ("sleepers", 50)]
     assert plan_of_load(plan, trials[0].point).workload.scripts == ["tpcb-like"]
     assert effect_of_plan(plan, tmp_path) is Effect.WRITES
-
-
-SEARCH = '[search]\nfind = "peak"\n'
-PHASES = '[[phase]]\nname = "a"\nduration = "2s"\n[[phase]]\nname = "b"\nduration = "2s"\nclients = 1\n'
-
-
-def test_searches_and_phases_may_have_a_background(tmp_path: Path) -> None:
+    # searches and phases may have one
     for more in (f"repeats = 2\n{SEARCH}", "ledger = true\n", PHASES):
         text = f"{PHASES}[trial]\nseed = 1\n" if more == PHASES else TRIAL + more
         plan = load(tmp_path, TARGET + MAIN + REPORTS + text)
         assert [each.name for each in background_groups(plan, plan.points()[0])] == ["reports", "sleepers"]
         assert not plan.has_group_trials
-
-
-def test_a_load_in_the_background_that_writes_changes_the_data(tmp_path: Path) -> None:
+    # one that writes changes the data
     reads = MAIN.replace("tpcb-like", "select-only")
     for script, effect in (("select-only", Effect.READS), ("simple-update", Effect.WRITES)):
         plan = load(tmp_path, TARGET + reads + REPORTS.replace("select-only", script) + TRIAL)
         assert effect_of_plan(plan, tmp_path) is effect
+
+
+SEARCH = '[search]\nfind = "peak"\n'
+PHASES = '[[phase]]\nname = "a"\nduration = "2s"\n[[phase]]\nname = "b"\nduration = "2s"\nclients = 1\n'
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
@@ -230,23 +221,10 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 # ---- [replica_load], by which earlier plans load standbys, is read as a group in the background ----
 
-REPLICATED = """\
-name = "mine"
-[target.a]
-kind = "embedded"
-version = "18"
-[target.a.replicas]
-count = 2
-[workload]
-scripts = ["tpcb-like"]
-variables = { range = 5 }
-[sweep]
-clients = 1
-variables.range = [7]
-[trial]
-duration = "10s"
-[replica_load]
-"""
+REPLICATED = (
+    small_plan('scripts = ["tpcb-like"]\nvariables = { range = 5 }', "clients = 1\nvariables.range = [7]", a="18")
+    + "[target.a.replicas]\ncount = 2\n[replica_load]\n"
+)
 LOAD = 'scripts = ["select-only@2", "read.sql"]\nclients = 5\nrate = 100\nprotocol = "prepared"\n'
 
 
@@ -255,7 +233,7 @@ def script(tmp_path: Path) -> None:
     (tmp_path / "read.sql").write_text("SELECT 1;\n")
 
 
-def test_a_load_is_read_shown_and_resolved(tmp_path: Path) -> None:
+def test_a_load_on_standbys_is_read_shown_and_resolved_and_the_engine_gets_its_options(tmp_path: Path) -> None:
     plan = load(tmp_path, REPLICATED + LOAD)
     (group,) = plan.group
     assert (group.name, group.on, group.background, group.has_trial) == ("standbys", "standby", True, False)
@@ -271,9 +249,6 @@ def test_a_load_is_read_shown_and_resolved(tmp_path: Path) -> None:
     assert Plan.from_resolved(older).as_resolved() == resolved
     assert load(tmp_path, plan_toml(older)).as_resolved() == resolved
     assert load(tmp_path, REPLICATED + LOAD.replace('protocol = "prepared"\n', "")).group[0].protocol == "simple"
-
-
-def test_the_engine_gets_its_options_and_the_variables(tmp_path: Path) -> None:
     plan = load(tmp_path, REPLICATED + LOAD)
     at = Point(clients=1, workers=1, rate=7.0, variables={"range": "7"})
     (group,) = background_groups(plan, at)
@@ -294,9 +269,7 @@ def test_mistakes_in_a_load_on_replicas_have_their_line(tmp_path: Path) -> None:
         (("clients = 5\n", "client = 5\nclients = 5\n"), "replica_load.client", "unknown key"),
     ):
         refuse(tmp_path, (REPLICATED + LOAD).replace(*change), field, message)
-
-
-def test_a_server_over_the_network_has_none(tmp_path: Path) -> None:
+    # a server over the network has no replicas
     text = REPLICATED.replace("[target.a.replicas]\ncount = 2\n", "").replace(
         'kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db.example.net"'
     )

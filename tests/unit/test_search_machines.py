@@ -3,7 +3,6 @@
 import math
 import random
 from collections.abc import Callable
-from functools import cache
 
 import pytest
 from hypothesis import given
@@ -154,28 +153,17 @@ def interval_of(repeats: int, noise: float, seed: int) -> tuple[float, CapacityI
 NOISES, REPEATS, SEARCHES = (0.02, 0.05, 0.1), (3, 5), 60
 
 
-@cache
 def held(repeats: int, noise: float) -> int:
     """Returns how many of `SEARCHES` intervals hold the capacity."""
     found = (interval_of(repeats, noise, seed) for seed in range(SEARCHES))
     return sum((interval.low or 0) <= true <= (interval.high or math.inf) for true, interval in found)
 
 
-@pytest.mark.long_cases("0.02", "[3-0.1]", "[5-0.05]")
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("repeats", REPEATS)
-def test_the_interval_holds_the_capacity(repeats: int, noise: float) -> None:
-    """In 19 of 20 searches; of 60, chance allows 87 to 100 % (`make simulations` has more)."""
-    assert held(repeats, noise) / SEARCHES >= 0.87
-
-
-def test_intervals_of_all_scatters_hold_the_capacity() -> None:
-    """In 19 of 20 searches; of 360, chance allows 91.6 to 98.4 %."""
+def test_intervals_of_all_scatters_hold_the_capacity_and_are_open_beyond_the_plan() -> None:
+    """In 19 of 20 searches (`make simulations` has more); of 60, chance allows 87 to 100 %, of 360 91.6 to 98.4 %."""
     cells = [held(repeats, noise) for repeats in REPEATS for noise in NOISES]
+    assert min(cells) / SEARCHES >= 0.87
     assert sum(cells) / (len(cells) * SEARCHES) == pytest.approx(0.95, abs=0.034)
-
-
-def test_an_interval_beyond_the_plan_has_an_open_end() -> None:
     above = capacity_interval({100.0: [True] * 3, 200.0: [True] * 3}, 100, 200)
     below = capacity_interval({100.0: [False] * 3}, 100, 200)
     assert (above.high, below.low) == (None, None)

@@ -12,7 +12,6 @@ from pgdyno.analyse.comparison import ALL_POINTS, PointComparison, Verdict
 from pgdyno.analyse.pairs import Metric
 from pgdyno.experiment.search.settings.proposals import QUASI_RANDOM, RESTART_GROUP, Proposals
 from pgdyno.experiment.search.settings.server_space import (
-    Searched,
     ServerSetting,
     SpaceProblem,
     attached_problems,
@@ -33,7 +32,6 @@ from pgdyno.records import Point
 TPS = Goal(Metric.TPS)
 RULES = Rules(Metric.TPS, 6, 14)
 POINT = PointComparison(ALL_POINTS, 6, 1.0, 0.9, None, Verdict.SLOWER, None, None)
-UNTESTED = [Line("good", "1", POINT), Line("idle", "2", untested=Untested.BUDGET)]
 ROUND_SIZES = [
     f"{size}{unit}" for unit in ("MB", "GB") for size in (1, 2, 3, 4, 6, 8, 128, 192, 256, 384, 512, 768, 1536)
 ]
@@ -47,7 +45,7 @@ KNOWN = {
 }  # fmt: skip
 
 
-def test_a_range_is_read_in_the_smaller_of_its_units() -> None:
+def test_a_range_is_read_in_the_smaller_of_its_units_and_no_space_is_refused() -> None:
     assert read_choice("128MB..8GB log") == Span(Decimal(128), Decimal(8192), "MB", is_log=True)
     assert read_choice("1..1000 log") == Span(Decimal(1), Decimal(1000), "", is_log=True)
     assert read_choice("1..4") == Span(Decimal(1), Decimal(4), "", is_log=False)
@@ -56,9 +54,6 @@ def test_a_range_is_read_in_the_smaller_of_its_units() -> None:
         "jit": ["on", "off"],
         "auto_explain.log_min_duration": "1..9",
     }
-
-
-def test_a_value_that_is_no_space_is_refused_with_its_remedy() -> None:
     for text in ("8GB..128MB", "1..", "1MB..2s", "0..4 log", "3", "1..4 linear", "1XB..2XB", ["on"], []):
         with pytest.raises(ValueError, match="; "):
             read_choice(text)
@@ -114,9 +109,31 @@ def proposals(seed: int, count: int) -> list[dict[str, str]]:
     return found
 
 
-def test_the_same_seed_and_results_give_the_same_proposals() -> None:
+def test_first_proposals_cover_ranges_evenly_repeat_with_their_seed_and_seldom_restart() -> None:
     assert proposals(3, QUASI_RANDOM + 6) == proposals(3, QUASI_RANDOM + 6)
     assert proposals(3, 4) != proposals(4, 4)
+    for seed in range(12):
+        first = proposals(seed, QUASI_RANDOM)
+        for of in SPACE:
+            at = [place(of, each[of.name]) for each in first]
+            # a setting that needs a restart has three values, of which no two are in the same place
+            assert min(at) < 0.5 < max(at), (of.name, at)
+            assert max(at) - min(at) > 0.25, (of.name, at)
+    # a setting that needs a restart changes once per group
+    values = [each["shared_buffers"] for each in proposals(1, 6 * RESTART_GROUP)]
+    assert sum(one != other for one, other in pairwise(values)) <= 5
+    assert len(set(values)) > 1
+    # a space of restarts only has no groups
+    source, found = Proposals(SPACE[:1], 1), []
+    for _ in range(8):
+        found.append(source.ask()["shared_buffers"])
+        source.tell(0.0, 0.0)
+    assert len(set(found)) > 4
+    # values are written as in postgresql.conf
+    for each in proposals(2, 4):
+        assert each["shared_buffers"] in ROUND_SIZES
+        assert 1 <= float(each["random_page_cost"]) <= 4
+        assert each["jit"] in ("on", "off")
 
 
 def test_a_setting_is_proposed_only_under_its_condition() -> None:
@@ -130,28 +147,6 @@ def test_a_setting_is_proposed_only_under_its_condition() -> None:
         assert {"shared_buffers", "random_page_cost"} <= each.keys()
         seen |= {("bgwriter_delay" in each, "work_mem" in each)}
     assert len(seen) == 4
-
-
-def test_proposals_change_a_setting_that_needs_a_restart_once_per_group() -> None:
-    values = [each["shared_buffers"] for each in proposals(1, 6 * RESTART_GROUP)]
-    assert sum(one != other for one, other in pairwise(values)) <= 5
-    assert len(set(values)) > 1
-    # a space of restarts only has no groups
-    source, found = Proposals(SPACE[:1], 1), []
-    for _ in range(8):
-        found.append(source.ask()["shared_buffers"])
-        source.tell(0.0, 0.0)
-    assert len(set(found)) > 4
-
-
-def test_the_first_proposals_cover_each_range_evenly() -> None:
-    for seed in range(12):
-        first = proposals(seed, QUASI_RANDOM)
-        for of in SPACE:
-            at = [place(of, each[of.name]) for each in first]
-            # a setting that needs a restart has three values, of which no two are in the same place
-            assert min(at) < 0.5 < max(at), (of.name, at)
-            assert max(at) - min(at) > 0.25, (of.name, at)
 
 
 class Listed:
@@ -230,7 +225,7 @@ def test_a_line_stays_only_if_a_difference_was_shown() -> None:
     assert run(by_good(90), Rules(Metric.P99, 6, 14))[0].settings == {"good": "1"}
 
 
-def test_nothing_better_ends_without_a_confirmation() -> None:
+def test_what_is_not_better_or_breaks_a_promise_is_no_result() -> None:
     found, asked = run(by_any(90))
     assert (found.settings, found.confirmed) == ({}, None)
     assert all(step.pair == 0 for step in asked)
@@ -238,23 +233,13 @@ def test_nothing_better_ends_without_a_confirmation() -> None:
     assert run(by_any(200, violation=0.3))[0].settings == {}
     assert run(lambda step, n: FAILED if step.settings else wobbling(100, n))[0].settings == {}
 
-
-def test_a_promise_that_breaks_in_the_confirmation_voids_it() -> None:
+    # a promise that breaks in the confirmation voids it
     def late(step: Asked, number: int) -> Seen:
         return by_any(120, violation=0.1 if step.pair == 3 else 0.0)(step, number)
 
     found, _ = run(late)
     assert (found.settings, found.broken) == ({}, 1)
-
-
-def test_a_budget_ends_exploring_and_leaves_lines_untested() -> None:
-    found, asked = run(by_good(110), Rules(Metric.TPS, 6, 1_000, budget_s=60))
-    assert sum(step.stage is Stage.EXPLORE for step in asked) == 15
-    assert found.settings
-    assert any(line.without is None and line.is_kept for line in found.lines)
-
-
-def test_failed_trials_give_no_answer() -> None:
+    # failed trials give no answer
     # all of them, or those of the starting configuration
     for figure in (lambda *_: FAILED, lambda step, n: wobbling(100, n) if step.settings else FAILED):
         found, _ = run(figure)
@@ -263,8 +248,38 @@ def test_failed_trials_give_no_answer() -> None:
         assert str(said).startswith("no answer: too few trials finished")
 
 
-def test_a_line_that_shows_no_difference_stays_if_the_file_without_it_is_not_confirmed() -> None:
-    """Both lines are needed together, and none alone is better than the starting configuration."""
+def test_a_search_stays_within_its_budget_and_leaves_lines_untested() -> None:
+    for budget_s in (20, 30, 45, 60, 100, 200):
+        found, asked = crowded(by_good(110), budget_s)
+        assert 0.75 * budget_s <= len(asked) <= budget_s
+        assert found.settings
+    # one that found nothing explores as long as there is room for a confirmation: two pairs of six trials
+    _, asked = crowded(by_any(90), 60)
+    assert 60 - 12 - 8 <= len(asked) <= 60
+    # and for the fresh server of the pairs
+    _, asked = crowded(lambda step, n: replace(by_good(110)(step, n), seconds=20.0 if n == 1 else 1.0), 60)
+    assert len(asked) + 2 * 19 <= 60
+    # it ends exploring, and leaves lines untested
+    found, asked = run(by_good(110), Rules(Metric.TPS, 6, 1_000, budget_s=60))
+    assert sum(step.stage is Stage.EXPLORE for step in asked) == 15
+    assert found.settings
+    assert any(line.without is None and line.is_kept for line in found.lines)
+    # which are comments beside those that were confirmed
+    found, _ = crowded(by_good(110), 100)
+    untested = [Line("good", "1", POINT), Line("idle", "2", untested=Untested.BUDGET)]
+    text = configuration(replace(found, settings={"good": "1", "idle": "2"}, lines=untested), TPS, "run", "words")
+    assert "\ngood = '1'\n" in text
+    assert "# not tested alone: the budget was used up\n# idle = '2'\n" in text
+
+
+def test_lines_that_are_needed_stay_and_say_why() -> None:
+    # as a server that does not start with one of two lines alone
+    found, _ = run(lambda step, n: FAILED if step.settings.keys() == {"good"} else by_good(110)(step, n))
+    assert found.settings.keys() == {"good", "idle"}
+    text = configuration(found, TPS, "run", "words")
+    assert "# without this line, a trial failed or broke a promise\nidle = " in text
+    assert "# without this line: -9.0 % throughput" in text
+    # both lines are needed together, and none alone is better than the starting configuration
 
     def both(step: Asked, number: int) -> Seen:
         # noise hides the second line's share while it is put back, and not in the confirmation of the other one
@@ -290,7 +305,7 @@ class Crowded(Listed):
         return {"good": 0.85, "idle": 0.09, "one": 0.04, "two": 0.02}
 
 
-def test_unimportant_lines_are_put_back_together() -> None:
+def test_unimportant_lines_are_put_back_together_or_one_by_one() -> None:
     found, asked = run(by_good(110), RULES, Crowded())
     reduced = [step.settings for step in asked if step.stage is Stage.REDUCE]
     assert {len(each) for each in reduced} == {4, 1}
@@ -300,8 +315,7 @@ def test_unimportant_lines_are_put_back_together() -> None:
     ]  # fmt: skip
     assert found.settings == {"good": "1"}
 
-
-def test_unimportant_lines_that_are_needed_are_put_back_one_by_one_the_most_important_first() -> None:
+    # those that are needed are put back one by one, the most important first
     def needed(step: Asked, number: int) -> Seen:
         return wobbling(110 if {"good", "idle"} <= step.settings.keys() else 100, number)
 
@@ -315,46 +329,13 @@ def crowded(figure: Callable[[Asked, int], Seen], budget_s: float) -> tuple[Foun
     return run(figure, Rules(Metric.TPS, 6, 1_000, budget_s=budget_s), Crowded())
 
 
-def test_a_search_stays_within_its_budget() -> None:
-    for budget_s in (20, 30, 45, 60, 100, 200):
-        found, asked = crowded(by_good(110), budget_s)
-        assert 0.75 * budget_s <= len(asked) <= budget_s
-        assert found.settings
-    # one that found nothing explores as long as there is room for a confirmation: two pairs of six trials
-    _, asked = crowded(by_any(90), 60)
-    assert 60 - 12 - 8 <= len(asked) <= 60
-    # and for the fresh server of the pairs
-    _, asked = crowded(lambda step, n: replace(by_good(110)(step, n), seconds=20.0 if n == 1 else 1.0), 60)
-    assert len(asked) + 2 * 19 <= 60
-
-
-def test_lines_without_time_for_a_test_are_comments_beside_those_that_were_confirmed() -> None:
-    found, _ = crowded(by_good(110), 100)
-    untested = [Line("good", "1", POINT), Line("idle", "2", untested=Untested.BUDGET)]
-    text = configuration(replace(found, settings={"good": "1", "idle": "2"}, lines=untested), TPS, "run", "words")
-    assert "\ngood = '1'\n" in text
-    assert "# not tested alone: the budget was used up\n# idle = '2'\n" in text
-
-
 @pytest.mark.slow
-def test_a_search_finds_a_hill_and_keeps_only_what_matters() -> None:
+def test_a_search_finds_a_hill_and_claims_nothing_where_settings_do_not_matter() -> None:
     found, before = simulate(hill, seed=1)
     assert found.settings.keys() <= {"shared_buffers", "random_page_cost"}
     assert -hill(found.settings) < max(0.02, -random_search(hill, 1, before))
     assert max(found.importance, key=lambda name: found.importance[name]) in ("shared_buffers", "random_page_cost")
-
-
-@pytest.mark.slow
-def test_a_search_over_settings_that_do_not_matter_claims_nothing() -> None:
     assert [seed for seed in range(3) if simulate(flat, seed)[0].settings] == []
-
-
-def test_proposals_of_several_kinds_are_written_as_in_postgresql_conf() -> None:
-    for each in proposals(2, 4):
-        assert each["shared_buffers"] in ROUND_SIZES
-        assert 1 <= float(each["random_page_cost"]) <= 4
-        assert each["jit"] in ("on", "off")
-    assert isinstance(Searched("a", ("x", "y"), False, False).choice, tuple)
 
 
 def test_the_price_of_a_million_falls_as_throughput_rises() -> None:
@@ -378,25 +359,14 @@ def test_the_price_of_a_million_falls_as_throughput_rises() -> None:
     assert shown.unit == "EUR a million"
 
 
-def test_a_line_without_which_trials_fail_stays_and_says_so() -> None:
-    # as a server that does not start with one of two lines alone
-    found, _ = run(lambda step, n: FAILED if step.settings.keys() == {"good"} else by_good(110)(step, n))
-    assert found.settings.keys() == {"good", "idle"}
-    text = configuration(found, TPS, "run", "words")
-    assert "# without this line, a trial failed or broke a promise\nidle = " in text
-    assert "# without this line: -9.0 % throughput" in text
-
-
-def test_without_a_difference_the_file_has_no_line() -> None:
+def test_without_a_difference_the_file_has_no_line_and_the_best_so_far_is_not_confirmed() -> None:
     found, _ = run(by_any(100))
     (said,) = found_messages(found, TPS)
     assert "same" in str(said)
     lines = configuration(found, TPS, "run", str(said)).splitlines()
     assert all(line.startswith("#") for line in lines)
     assert search_record(found, TPS, "pg", Point(clients=1), 3, [said]).settings == {}
-
-
-def test_the_best_so_far_is_shown_with_its_noise_and_as_not_confirmed() -> None:
+    # the best so far is shown with its noise
     words = best_words(Best({"jit": "off"}, 1234.5, 3, 0.021), TPS)
     assert words.startswith("best so far, not confirmed: 1,23")
     assert "(3 trials, noise ±2.1 % per trial) with jit = off" in words

@@ -1,7 +1,8 @@
-"""Runs on object storage, for which moto's server replaces S3."""
+"""Runs on object storage, for which moto's server replaces S3, and Azurite Azure's."""
 
 import asyncio
 import json
+import secrets
 import socket
 import stat
 import sys
@@ -25,6 +26,9 @@ from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage import objects
 from pgdyno.store.object_storage.address import Address
 from pgdyno.store.object_storage.runs import SUMMARIES, copy_run, fetch_run, open_run, upload
+from pgdyno.targets import Home
+from tests.azurite import azurite
+from tests.present import present
 from tests.s3 import BUCKET, KEYS, Bucket, environment, object_storage
 from tests.unit import documents_sample as documents
 from tests.unit.archive_sample import run_of
@@ -161,32 +165,28 @@ def test_a_run_that_may_go_on_is_not_copied_meanwhile(s3: Bucket, tmp_path: Path
     assert copy([str(folder.path)], "s3://bench/runs", tmp_path) is ExitCode.OK
 
 
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
+def test_an_address_that_is_no_run_is_named(s3: Bucket) -> None:
+    for place, message in (
         ("s3://bench/runs/half", r"s3://bench/runs/half: it has no manifest.json"),
         ("s3://bench/runs/nothing", "s3://bench/runs/nothing: there is nothing at that address"),
         ("s3://no-such-bucket/x", "s3://no-such-bucket/x: there is no bucket no-such-bucket"),
         ("s3://bench/runs/broken", r"s3://bench/runs/broken/manifest.json: it is not JSON"),
-    ],
-)
-def test_an_address_that_is_no_run_is_named(s3: Bucket, place: str, message: str) -> None:
-    s3.put("runs/half/trials/0001-x/trial.json")
-    s3.put("runs/broken/manifest.json")
-    with pytest.raises(StoreError, match=message), open_run(place):
-        pass
-    for text in ("s3://", "s3:///key", "s3://a b/c"):
-        with pytest.raises(UsageError, match="no address of object storage"):
-            Address.parse(text)
-    assert Address.parse("s3://bench/a//") == Address("bench", "a")
+    ):
+        s3.put("runs/half/trials/0001-x/trial.json")
+        s3.put("runs/broken/manifest.json")
+        with pytest.raises(StoreError, match=message), open_run(place):
+            pass
+        for text in ("s3://", "s3:///key", "s3://a b/c"):
+            with pytest.raises(UsageError, match="no address of object storage"):
+                Address.parse(text)
+        assert Address.parse("s3://bench/a//") == Address("bench", "a")
 
 
 ENDPOINT = "AWS_ENDPOINT_URL_S3"
 
 
-@pytest.mark.parametrize(
-    ("variables", "address", "message", "hint"),
-    [
+def test_what_a_storage_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variables, address, message, hint in (
         ({ENDPOINT: "nonsense"}, RUNS, "AWS_ENDPOINT_URL_S3 is no endpoint of object storage: nonsense", ""),
         (
             {**KEYS, ENDPOINT: "http://storage.example:9000"},
@@ -201,17 +201,13 @@ ENDPOINT = "AWS_ENDPOINT_URL_S3"
             "cannot use az://bench: .*Account must be specified",
             "set AZURE_STORAGE_ACCOUNT_NAME",
         ),
-    ],
-)
-def test_what_a_storage_needs(
-    variables: dict[str, str], address: Address, message: str, hint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "boto3", None)
-    if "AWS_PROFILE" in variables:
-        monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
-    with environment(variables), pytest.raises(StoreError, match=message) as raised:
-        objects.list_objects(address)
-    assert (raised.value.hint or "").startswith(hint)
+    ):
+        monkeypatch.setitem(sys.modules, "boto3", None)
+        if "AWS_PROFILE" in variables:
+            monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+        with environment(variables), pytest.raises(StoreError, match=message) as raised:
+            objects.list_objects(address)
+        assert (raised.value.hint or "").startswith(hint)
 
 
 def test_downloads_that_fail(s3: Bucket, tmp_path: Path) -> None:
@@ -433,3 +429,35 @@ def test_google_cloud_storage(s3: Bucket, run: RunFolder, tmp_path: Path) -> Non
         with pytest.raises(StoreError, match="cannot list gs://nowhere/x: there is no bucket nowhere") as raised:
             objects.list_objects(Address.parse("gs://nowhere/x"))
     assert raised.value.hint == "check the name, and the endpoint (GOOGLE_BASE_URL)"
+
+
+@pytest.mark.long
+def test_runs_on_azure(tmp_path: Path) -> None:
+    run, runs = run_of(tmp_path / "runs"), Address.parse("az://bench/runs")
+    with azurite(Home.locate(), tmp_path):
+        at = upload(run, runs)
+        assert str(at) == f"az://bench/runs/{run.name}"
+        assert named_runs(["az://bench/runs"], tmp_path).places == [str(at)]
+        with open_run(str(at)) as there:
+            assert load_run(there).intervals() == load_run(run).intervals()
+        assert copy_run(at, tmp_path / "back").manifest == run.manifest
+        with pytest.raises(StoreError, match="already exists"):
+            upload(run, runs)
+        # two that begin at once: the service lets one manifest in
+        with pytest.raises(StoreError, match=r"cannot write az://bench/runs/.*: it already exists"):
+            objects.write(b"{}", at / "manifest.json", only_new=True)
+        found = present(objects.find_object(at / "manifest.json"))
+        objects.write(b"{}", at / "manifest.json")
+        with pytest.raises(StoreError, match="it was changed while the run was read"):
+            objects.fetch(found, tmp_path / "x")
+        objects.write(secrets.token_bytes(12 << 20), Address.parse("az://bench/large"))
+        large = present(objects.find_object(Address.parse("az://bench/large")))
+        objects.fetch(large, tmp_path / "large")
+        assert (tmp_path / "large").stat().st_size == 12 << 20
+        with pytest.raises(StoreError, match="cannot list az://nowhere/x: there is no bucket nowhere"):
+            objects.list_objects(Address.parse("az://nowhere/x"))
+        with (
+            environment({"AZURE_STORAGE_ACCOUNT_KEY": "bm9uZQ=="}),
+            pytest.raises(StoreError, match=r"cannot list az://bench/runs: (access denied|the credentials are not)"),
+        ):
+            objects.list_objects(runs)

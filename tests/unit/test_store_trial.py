@@ -64,18 +64,15 @@ def test_a_trial_is_seen_when_it_is_committed(folder: RunFolder) -> None:
         assert found.fetchall() == [(1,)]
 
 
-def test_a_trial_without_events_has_empty_tables(folder: RunFolder) -> None:
-    record = sample_record(1, EVENTS)
-    folder.begin_trial(record.slug).commit(record, events=[], settings=[])
-    data = load_run(folder)
-    assert [data.intervals(1), data.histograms(1), data.statements(1), data.events(1), data.settings(1)] == [[]] * 5
-
-
-def test_abandon_keeps_nothing(folder: RunFolder) -> None:
+def test_a_trial_without_events_has_empty_tables_and_an_abandoned_one_none(folder: RunFolder) -> None:
     writer = folder.begin_trial("0001-a-c1")
     (writer.log / "engine.log").write_text("hello\n")
     writer.abandon()
     assert [path.name for path in sorted(folder.path.iterdir())] == ["manifest.json", "trials"]
+    record = sample_record(1, EVENTS)
+    folder.begin_trial(record.slug).commit(record, events=[], settings=[])
+    data = load_run(folder)
+    assert [data.intervals(1), data.histograms(1), data.statements(1), data.events(1), data.settings(1)] == [[]] * 5
 
 
 def interval(second: int, phase: str) -> dict[str, object]:

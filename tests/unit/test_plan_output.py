@@ -1,18 +1,22 @@
-"""Plans and their problems as text, and the code that a plan runs, as `plan check` lists it."""
+"""Plans, their problems and the code that they run as text; `pgdyno plan new`."""
 
 import io
 import json
+import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from pgdyno.errors import PlanError, Problem
+from pgdyno.errors import PlanError, Problem, StoreError, UsageError
 from pgdyno.plan import LoadedPlan, Plan, load_plan
 from pgdyno.plan.output.executed_code import executed_lines, list_executed_code
+from pgdyno.plan.output.new import new_plan, write_new_plan
 from pgdyno.plan.output.plan_output import check_text, problem_lines, total
 from pgdyno.plan.output.show_plan import show_json, show_lines
+from pgdyno.plan.reading.problems import SECTIONS
 from tests.unit.plan_sample import loaded, small_plan
 
 PROBLEMS = [
@@ -59,9 +63,7 @@ def test_the_trials_of_a_plan_hold_80_columns() -> None:
     assert "load from" not in text
     lines = shown_quick('generators=["local:2", "ssh://a"]').splitlines()
     assert "load from local:2, ssh://a" in [each.rstrip() for each in lines]
-
-
-def test_settings_have_columns_while_there_is_room_and_share_one_afterwards() -> None:
+    # settings have columns while there is room, and share one afterwards
     text = shown_quick('sweep.settings.work_mem=["4MB","8MB"]', "sweep.settings.jit=off", "sweep.clients=4")
     assert "every trial: jit off" in text
     rows = [line.split() for line in text.splitlines()]
@@ -76,11 +78,17 @@ def test_settings_have_columns_while_there_is_room_and_share_one_afterwards() ->
     assert all(name in text.replace("\n", "").replace(" ", "") for name in names[:3])
 
 
-def test_workloads_that_send_statements_in_their_own_way_have_no_protocol() -> None:
+def test_loads_without_a_protocol_and_without_a_time() -> None:
     for name in ("pgecons-tprocc", "aurora-sysbench"):
         text = shown(load_plan(name), 200)
         assert " clients " in text
         assert "protocol" not in text
+    # an override cannot remove a key
+    quick = load_plan("quick")
+    trial = quick.plan.trial.model_copy(update={"duration": None, "warmup": 0.0, "transactions": 1000})
+    text = shown(replace(quick, plan=quick.plan.model_copy(update={"trial": trial})))
+    assert "1,000 tx/client" in text
+    assert "18 trials; each ends after 1,000 transactions per client" in text
 
 
 def test_a_server_that_exists_is_not_started_and_a_search_is_counted_by_nobody(tmp_path: Path) -> None:
@@ -94,15 +102,6 @@ def test_a_server_that_exists_is_not_started_and_a_search_is_counted_by_nobody(t
         "searches for the peak of throughput from 2 to 64 clients; 3 trials per step; "
         "the number of steps depends on the results"
     )
-
-
-def test_a_limit_in_transactions_has_no_time() -> None:
-    # an override cannot remove a key
-    quick = load_plan("quick")
-    trial = quick.plan.trial.model_copy(update={"duration": None, "warmup": 0.0, "transactions": 1000})
-    text = shown(replace(quick, plan=quick.plan.model_copy(update={"trial": trial})))
-    assert "1,000 tx/client" in text
-    assert "18 trials; each ends after 1,000 transactions per client" in text
 
 
 def test_show_as_json() -> None:
@@ -171,7 +170,7 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
-def test_everything_that_runs_code_is_listed_with_its_line(plan: Path) -> None:
+def test_everything_that_runs_code_is_listed_with_its_line_also_of_an_extended_plan(plan: Path) -> None:
     lines = [line.replace(f"{plan.parent}/", "") for line in executed_lines(load_plan(plan))]
     lines = [line.replace(str(plan.parent), "SOURCE") for line in lines]
     assert lines == [
@@ -195,6 +194,14 @@ def test_everything_that_runs_code_is_listed_with_its_line(plan: Path) -> None:
         "field": "hooks.after_trial", "file": str(plan), "line": 34, "what": "/bin/sh -c 'sync; date'",
         "inherited": False,
     }  # fmt: skip
+    child = plan.parent / "child.toml"
+    child.write_text('extends = "code"\nname = "child"\n[hooks]\nafter_run = "true"\n')
+    found = {each.field: each for each in list_executed_code(load_plan(child))}
+    hook, own = found["hooks.before_run"], found["hooks.after_run"]
+    assert (Path(hook.file).name, hook.line, hook.inherited) == ("code.toml", 33, True)
+    assert (Path(own.file).name, own.line, own.inherited) == ("child.toml", 4, False)
+    given = load_plan(child, ["hooks.before_run='id'"])
+    assert next(each for each in list_executed_code(given) if each.field == "hooks.before_run").line is None
 
 
 def test_no_way_of_writing_hides_a_command(plan: Path) -> None:
@@ -212,23 +219,11 @@ def test_no_way_of_writing_hides_a_command(plan: Path) -> None:
         assert [each.what for each in list_executed_code(load_plan(plan)) if "scripts" in each.field] == [
             f"shell.sql:1: {listed}"
         ]
-
-
-@pytest.mark.parametrize("setting", ["basebackup_to_shell.command", "oauth_validator_libraries", "plperl.on_init"])
-def test_settings_of_extensions_are_listed_too(plan: Path, setting: str) -> None:
-    plan.write_text(plan.read_text().replace("archive_command", f'"{setting}"'))
-    assert any(setting in each.field for each in list_executed_code(load_plan(plan)))
-
-
-def test_code_of_an_extended_plan_is_listed_with_that_plan_s_line(plan: Path) -> None:
-    child = plan.parent / "child.toml"
-    child.write_text('extends = "code"\nname = "child"\n[hooks]\nafter_run = "true"\n')
-    found = {each.field: each for each in list_executed_code(load_plan(child))}
-    hook, own = found["hooks.before_run"], found["hooks.after_run"]
-    assert (Path(hook.file).name, hook.line, hook.inherited) == ("code.toml", 33, True)
-    assert (Path(own.file).name, own.line, own.inherited) == ("child.toml", 4, False)
-    given = load_plan(child, ["hooks.before_run='id'"])
-    assert next(each for each in list_executed_code(given) if each.field == "hooks.before_run").line is None
+    # settings of extensions are listed, too
+    text = plan.read_text()
+    for setting in ("basebackup_to_shell.command", "oauth_validator_libraries", "plperl.on_init"):
+        plan.write_text(text.replace("archive_command", f'"{setting}"'))
+        assert any(setting in each.field for each in list_executed_code(load_plan(plan)))
 
 
 def test_a_lua_script_is_listed_with_what_it_may(tmp_path: Path) -> None:
@@ -244,3 +239,87 @@ def test_a_lua_script_is_listed_with_what_it_may(tmp_path: Path) -> None:
     assert Plan.from_resolved(of.plan.as_resolved()).workload.lua_script == "mine.lua"
     none = "the plan has no hooks or commands that run on this host"
     assert executed_lines(loaded(tmp_path, small_plan('name = "oltp-insert"'))) == [none]
+
+
+def test_new_plans_and_scenarios_are_right_as_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "my first.toml"
+    write_new_plan(path)
+    plan = load_plan(path).plan
+    assert (plan.name, list(plan.target)) == ("my-first", ["pg18"])
+    with pytest.raises(UsageError, match="already exists"):
+        write_new_plan(path)
+    assert load_plan(path).plan == plan
+    with pytest.raises(UsageError, match="already exists"):
+        write_new_plan(tmp_path)
+    with pytest.raises(UsageError, match="does not exist"):
+        write_new_plan(tmp_path / "no" / "mine.toml")
+    with pytest.raises(StoreError, match="cannot write"):
+        write_new_plan(tmp_path / ("x" * 300))
+    path = tmp_path / "beside.toml"
+    write_new_plan(path, template="scenario.toml")
+    plan = load_plan(path).plan
+    assert (plan.name, [group.name for group in plan.group]) == ("beside", ["orders", "reports", "sleepers"])
+    assert len(plan.points()) == 3
+    # its steps are valid, too
+    lines = path.read_text().splitlines()
+    begin = lines.index("# [[step]]")
+    (tmp_path / "indexes.sql").write_text("SELECT 1;\n")
+    steps = [line.removeprefix("# ") for line in lines[begin:]]
+    kept = [line for line in lines[:begin] if not line.startswith(("warmup", "duration"))]
+    path.write_text("\n".join([*kept, *steps]))
+    assert [step.name for step in load_plan(path).plan.step] == ["fill", "index", "reports beside orders"]
+
+
+def test_a_new_plan_has_every_section_and_the_name_of_its_file() -> None:
+    text = new_plan(Path("mine.toml"))
+    for section in SECTIONS:
+        assert f"[{section}]" in text
+    assert max(map(len, text.splitlines())) <= 120
+    for file, name in (("a.toml", "a"), ("ä.toml", "plan"), ("-.toml", "plan"), ("x y.z", "x-y-z")):
+        assert tomllib.loads(new_plan(Path(file)))["name"] == name
+
+
+def test_commented_out_lines_are_valid(tmp_path: Path) -> None:
+    """Each commented-out key is valid without its comment mark."""
+    lines = new_plan(tmp_path / "mine.toml").splitlines()
+    options = [at for at, line in enumerate(lines) if re.match(r"# [\w.]+ = ", line)]
+    assert len(options) > 10
+    for at in options:
+        changed = list(lines)
+        changed[at] = lines[at].removeprefix("# ")
+        back = at - 1
+        while lines[back].startswith("# ") and not lines[back].startswith("# ["):
+            back -= 1
+        if lines[back].startswith("# ["):
+            # of a table that is commented out: all of it
+            end = next(number for number in range(back, len(lines) + 1) if not "".join(lines[number : number + 1]))
+            changed = [line.removeprefix("# ") if back <= number < end else line for number, line in enumerate(lines)]
+        if "[[phase]]" in changed:
+            changed = [line for line in changed if not line.startswith(("warmup", 'duration = "10s"'))]
+        if "[[step]]" in changed:
+            changed = [line for line in changed if not line.startswith(("warmup", 'duration = "10s"'))]
+            changed += ["[[group]]", 'name = "orders"', 'scripts = ["select-only"]']
+        if "[[group]]" in changed and "background = true" not in changed:
+            changed = [line for line in changed if not line.startswith("clients = [")]
+        (tmp_path / "mine.toml").write_text("\n".join(changed))
+        assert load_plan(tmp_path / "mine.toml").plan.points(), lines[at]
+
+
+def test_the_kind_of_target_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="no plan for targets of kind embeded") as caught:
+        new_plan(Path("x"), "embeded")
+    assert caught.value.hint == "did you mean embedded?"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("pgdyno.plan.output.new._INSTALLED", str(tmp_path))
+    with pytest.raises(UsageError, match="found no PostgreSQL"):
+        new_plan(tmp_path / "mine.toml", "local")
+    # the newest of Debian's, unless a pg_config is on the path
+    for name in ("9.6/bin/initdb", "9.6/bin/postgres", "17/bin/initdb", "17/bin/postgres"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert str(tmp_path / "17" / "bin") in new_plan(tmp_path / "mine.toml", "local")
+    for name in ("pg_config", "initdb", "postgres"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    write_new_plan(tmp_path / "mine.toml", "local")
+    assert load_plan(tmp_path / "mine.toml").plan.target["local"].model_dump()["bin"] == str(tmp_path)

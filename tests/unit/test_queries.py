@@ -1,4 +1,4 @@
-"""Plans with `queries`: their files, what they exclude, and how their figures are compared."""
+"""Plans with `queries`: their files, what they exclude, their figures; the shape of a query plan."""
 
 from pathlib import Path
 
@@ -7,12 +7,15 @@ import pytest
 from pgdyno.analyse.comparison import Verdict, compare
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.commands.comparison.query import query
+from pgdyno.effect import has_plan
 from pgdyno.errors import UsageError
 from pgdyno.plan import load_plan
+from pgdyno.plan.optional_sections import ProbeSpec
+from pgdyno.probe.explain import shape_of
 from pgdyno.records import QueryRun
 from tests.unit.audit_sample import own
 from tests.unit.plan_sample import load, problems, small_plan
-from tests.unit.test_plan_show import shown
+from tests.unit.test_plan_output import shown
 
 
 def plan(folder: Path, more: str = "", files: tuple[str, ...] = ("b.sql", "a.sql"), trial: str = "") -> str:
@@ -23,15 +26,12 @@ def plan(folder: Path, more: str = "", files: tuple[str, ...] = ("b.sql", "a.sql
     return text.replace("[sweep]\nclients = 1\n", "")
 
 
-def test_files_are_found_by_patterns_in_order(tmp_path: Path) -> None:
+def test_files_are_found_by_patterns_in_order_and_trials_have_no_scale_of_another_unit(tmp_path: Path) -> None:
     found = load(tmp_path, plan(tmp_path))
     assert found.workload.query_files == ["q/a.sql", "q/b.sql"]
     assert [point.clients for point in found.points()] == [1]
     options = found.workload.engine_options()
     assert options == ["--workload=queries", "--file=q/a.sql", "--file=q/b.sql", "--transactions=5", "--changed-texts"]
-
-
-def test_the_trials_of_tpch_have_no_scale_of_another_unit() -> None:
     rows = [line.split() for line in shown(load_plan("tpch")).splitlines()]
     assert ["trial", "target", "clients", "work_mem", "repeat", "length"] in rows
     assert ["2", "pg18", "2", "4MB", "1", "power", "+", "throughput"] in rows
@@ -99,3 +99,54 @@ def test_each_query_is_compared_by_itself_without_first_runs() -> None:
         "a.sql (cold)": (Verdict.SAME, 0.0),
         "b.sql (cold)": (Verdict.SAME, 0.0),
     }
+
+
+SEQUENTIAL = {"Node Type": "Seq Scan", "Relation Name": "t", "Parent Relationship": "Outer"}
+BY_INDEX = {"Node Type": "Index Scan", "Relation Name": "t", "Index Name": "t_pkey", "Scan Direction": "Forward"}
+JOIN = {"Node Type": "Hash Join", "Join Type": "Inner", "Plans": [SEQUENTIAL, BY_INDEX]}
+
+
+def test_a_shape_is_nodes_relations_indexes_joins_and_their_order() -> None:
+    """Costs, and names that differ between versions, are not part of it."""
+    for plan, same in (
+        (JOIN | {"Total Cost": 8.5, "Plan Rows": 1, "Plan Width": 4, "Hash Cond": "(a.id = b.id)"}, True),
+        # of a later version: a key that others lack, other numbers of aliases
+        (JOIN | {"Async Capable": False, "Disabled": False, "Alias": "t_1"}, True),
+        (JOIN | {"Plans": [SEQUENTIAL | {"Parent Relationship": "Member"}, BY_INDEX]}, True),
+        # a hash index before version 16
+        (JOIN | {"Plans": [SEQUENTIAL, BY_INDEX | {"Scan Direction": "NoMovement"}]}, True),
+        (JOIN | {"Node Type": "Nested Loop"}, False),
+        (JOIN | {"Join Type": "Left"}, False),
+        (JOIN | {"Plans": [BY_INDEX, SEQUENTIAL]}, False),
+        (JOIN | {"Plans": [SEQUENTIAL, BY_INDEX | {"Index Name": "t_kind"}]}, False),
+        (JOIN | {"Plans": [SEQUENTIAL, BY_INDEX | {"Scan Direction": "Backward"}]}, False),
+        (JOIN | {"Plans": [SEQUENTIAL | {"Relation Name": "u"}, BY_INDEX]}, False),
+        (JOIN | {"Plans": [SEQUENTIAL | {"Parent Relationship": "SubPlan"}, BY_INDEX]}, False),
+        (JOIN | {"Plans": [SEQUENTIAL | {"Parallel Aware": True}, BY_INDEX]}, False),
+    ):
+        assert (shape_of([{"Plan": plan}]) == shape_of([{"Plan": JOIN}])) is same
+        # a statement that is rewritten to nothing
+        assert shape_of([]) == shape_of(["Query rewrites to nothing"]) != shape_of([{"Plan": SEQUENTIAL}])
+
+
+def test_only_statements_that_the_planner_plans_are_explained_with_a_probe() -> None:
+    for text in (
+        "SELECT 1",
+        "  -- first\n/* then */ (select 1)",
+        "WITH x AS (SELECT 1) SELECT * FROM x",
+        "insert INTO t VALUES ($1)",
+        "MERGE INTO t USING u ON true WHEN MATCHED THEN DELETE",
+    ):
+        assert has_plan(text), text
+    for text in (
+        "BEGIN",
+        "SELECTED",
+        "-- SELECT\nCOMMIT",
+        "COPY t FROM STDIN",
+        "CREATE TABLE t AS SELECT 1",
+        "EXPLAIN ANALYZE DELETE FROM t",
+    ):
+        assert not has_plan(text), text
+    for key in ("plans", "profile"):
+        with pytest.raises(ValueError, match=f"{key} = true needs the probe"):
+            ProbeSpec.model_validate({"enabled": False, key: True})

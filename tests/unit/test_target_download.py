@@ -1,4 +1,4 @@
-"""Archives, valid and invalid."""
+"""Archives of servers, valid and invalid, and which published build a version in a plan means."""
 
 import io
 import re
@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
+from pgdyno.targets.cluster.installation import Release, classifier, newest_match, parse_release, resolve
 from pgdyno.targets.embedded import fetch_and_unpack
 from pgdyno.targets.embedded.fetch_and_unpack import unpack_archive
+from pgdyno.targets.embedded.maven_repository import parse_list
 
 Fill = Callable[[tarfile.TarFile], None]
 
@@ -80,9 +82,8 @@ def large(inner: tarfile.TarFile) -> None:
     inner.addfile(member, io.BytesIO(bytes(member.size)))
 
 
-@pytest.mark.parametrize(
-    ("fill", "message"),
-    [
+def test_entries_that_lead_outside_or_have_no_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for fill, message in (
         ("../escaped", "../escaped would be outside"),
         ("/tmp/escaped", "/tmp/escaped would be outside"),
         ("out -> /etc", "the link out points outside, to /etc"),
@@ -96,18 +97,14 @@ def large(inner: tarfile.TarFile) -> None:
         (with_nul, "embedded null"),
         (sparse, "sparse is neither file, folder nor link"),
         (large, "it is larger than 100.0 KiB"),
-    ],
-)
-def test_entries_that_lead_outside_or_have_no_end_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Fill | str, message: str
-) -> None:
-    monkeypatch.setattr(fetch_and_unpack._Bounded, "_left", 100 * 1024)
-    monkeypatch.setattr(fetch_and_unpack, "MAX_UNPACKED_BYTES", 100 * 1024)
-    path = archive(tmp_path, fill)
-    with pytest.raises(TargetError, match=re.escape(message)):
-        unpack_archive(path, tmp_path / "inside" / "server")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["inside", "server.jar"]
-    assert list((tmp_path / "inside").iterdir()) == []
+    ):
+        monkeypatch.setattr(fetch_and_unpack._Bounded, "_left", 100 * 1024)
+        monkeypatch.setattr(fetch_and_unpack, "MAX_UNPACKED_BYTES", 100 * 1024)
+        path = archive(tmp_path, fill)
+        with pytest.raises(TargetError, match=re.escape(message)):
+            unpack_archive(path, tmp_path / "inside" / "server")
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["inside", "server.jar"]
+        assert list((tmp_path / "inside").iterdir()) == []
 
 
 def not_a_tar(folder: Path) -> None:
@@ -123,19 +120,74 @@ def changed_header(offset: int, value: int, folder: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    ("write", "message"),
-    [
+def test_archives_that_cannot_be_read(tmp_path: Path) -> None:
+    for write, message in (
         (lambda folder: (folder / "server.jar").write_bytes(b"not a zip"), ""),
         (not_a_tar, ""),
         (partial(changed_header, 6, 1), "encrypted"),
         (partial(changed_header, 8, 97), "compression"),
         (lambda folder: zipfile.ZipFile(folder / "server.jar", "w").close(), "0 archives of a server inside"),
         (lambda folder: archive(folder, "f", "a.txz", "b.txz"), "2 archives of a server inside instead of one"),
-    ],
-)
-def test_archives_that_cannot_be_read(tmp_path: Path, write: Callable[[Path], object], message: str) -> None:
-    write(tmp_path)
-    with pytest.raises(TargetError, match=f"cannot unpack {tmp_path}/server.jar: .*{message}"):
-        unpack_archive(tmp_path / "server.jar", tmp_path / "server")
-    assert [each.name for each in tmp_path.iterdir()] == ["server.jar"]
+    ):
+        write(tmp_path)
+        with pytest.raises(TargetError, match=f"cannot unpack {tmp_path}/server.jar: .*{message}"):
+            unpack_archive(tmp_path / "server.jar", tmp_path / "server")
+        assert [each.name for each in tmp_path.iterdir()] == ["server.jar"]
+
+
+NAMES = "9.6.24 10.5.0 10.5.0-1 10.15.0-1 10.23.0 11.5.0 12.17.0 12.17.1 17.9.0 17.10.0 18.0.0 18.4.0 18.6.0"
+KNOWN = [release for name in NAMES.split() if (release := parse_release(name)) is not None]
+
+
+def test_the_release_that_a_version_means_and_the_order_of_releases() -> None:
+    meant = "18 18.6.0, 18.6 18.6.0, 18.6.0 18.6.0, 18.0 18.0.0, 17 17.10.0, 17.9 17.9.0, 12.17 12.17.1, "
+    meant += "12.17.0 12.17.0, 10.5 10.5.0-1, 10.15.0 10.15.0-1, 10 10.23.0"
+    assert ", ".join(f"{asked} {resolve(asked, KNOWN)}" for asked in re.findall(r"([\d.]+) ", meant)) == meant
+    shuffled = sorted(KNOWN, key=str)
+    assert shuffled != KNOWN
+    assert sorted(shuffled) == KNOWN
+    assert [str(release) for release in KNOWN] == NAMES.split()
+    assert newest_match((16,), KNOWN) is None
+    assert KNOWN[2].postgres == "10.5"
+    for name in ("18", "18.6", "18.6.0-beta", "18.6.0.1", "", "x18.6.0"):
+        assert parse_release(name) is None
+
+
+def test_the_nearest_versions_are_offered_and_those_before_10_refused() -> None:
+    for asked, hint in (
+        ("18.5", "nearest: 18.0, 18.4, 18.6"),
+        ("18.99", "nearest: 18.0, 18.4, 18.6"),
+        ("12.17.5", "nearest: 12.17.0, 12.17.1"),
+        ("12.1.5", "nearest: 12.17"),
+        ("19", "nearest: 17, 18; there are 10 to 18"),
+        ("14.2", "nearest: 12, 17; there are 10 to 18"),
+        ("13", "nearest: 11, 12; there are 10 to 18"),
+    ):
+        with pytest.raises(TargetError) as caught:
+            resolve(asked, KNOWN)
+        assert caught.value.message == f"cannot get PostgreSQL {asked}: there is no such version"
+        assert caught.value.hint == hint
+    for asked in ("9", "9.6", "9.6.24"):
+        with pytest.raises(TargetError, match=f"cannot get PostgreSQL {asked}: older than 10"):
+            resolve(asked, KNOWN)
+    with pytest.raises(TargetError) as caught:
+        resolve("18", [])
+    assert caught.value.hint == "the mirror has no versions for this processor architecture"
+
+
+def test_the_list_of_a_mirror_and_builds_of_a_machine() -> None:
+    versions = "<version>18.6.0</version><version>odd</version><version> 17.1.0 </version>"
+    text = f"<metadata><versioning><latest>1.1.1</latest><versions>{versions}</versions></versioning></metadata>"
+    assert parse_list(text) == [Release(18, 6, 0), Release(17, 1, 0)]
+    assert parse_list("<html><body/></html>") is None
+    assert parse_list("nothing of the kind") is None
+    odd = "".join(f"<version>{each}</version>" for each in (f"18.{'9' * 5_000}.0", "\u0663.1.0", "18.6.0"))
+    assert parse_list(f"<metadata><versions>{odd}</versions></metadata>") == [Release(18, 6, 0)]
+    # the time grows with the length: four nested searches over 4 MiB would take years
+    assert parse_list("<metadata <versions></versions>" * 130_000) is None
+    for machines, name in (("x86_64 AMD64", "linux-amd64"), ("aarch64 arm64", "linux-arm64v8")):
+        assert {classifier("Linux", machine) for machine in machines.split()} == {name}
+    for system, machine in (("Linux", "riscv64"), ("Darwin", "arm64")):
+        with pytest.raises(TargetError, match=f"for {system} on {machine}") as caught:
+            classifier(system, machine)
+        assert 'kind = "local"' in str(caught.value.hint)

@@ -1,13 +1,23 @@
-"""Plans with servers rented from Amazon: whatever the service would refuse is refused immediately."""
+"""Plans with servers rented from Amazon, and on a pool of hosts: refusals, cost, and hosts that are given back."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError, Problem
+from pgdyno.commands.plan import cost
+from pgdyno.commands.support.rental_cost import Consent, agree_for_run
+from pgdyno.errors import PlanError, Problem, TargetError
 from pgdyno.plan import Plan, load_plan
+from pgdyno.plan.hosts import SshSpec
 from pgdyno.targets.aws.databases.parameter_rules import in_own_unit
+from pgdyno.targets.pool import provider, rental
+from pgdyno.targets.pool.host_script import _quote_value
+from pgdyno.targets.pool.schema import PoolTarget
+from pgdyno.targets.rented.provider import Wanted, provider_of
+from pgdyno.targets.rented.rental_journal import Journal, Place
 from tests.aws.plans import aurora, ec2, rds, write_plan
+from tests.unit.plan_sample import load, problems, small_plan
 
 
 @pytest.fixture
@@ -17,13 +27,13 @@ def root(tmp_path: Path) -> Path:
     return file
 
 
-def problems(folder: Path, *targets: str, more: str = "") -> list[Problem]:
+def refusals(folder: Path, *targets: str, more: str = "") -> list[Problem]:
     with pytest.raises(PlanError) as caught:
         load_plan(write_plan(folder / "plan", *targets, more=more))
     return caught.value.problems
 
 
-def test_rented_targets_are_described_and_survive_a_manifest(tmp_path: Path, root: Path) -> None:
+def test_rented_targets_and_generators_are_described_and_survive_a_manifest(tmp_path: Path, root: Path) -> None:
     of_rds = rds(root, zones='["eu-central-1a"]', storage='"100GB"', snapshot='"loaded"', restore='"each-trial"')
     plan = load_plan(write_plan(tmp_path / "plan", of_rds, aurora(root, region='"eu-west-1"'))).plan
     assert plan.target["rds"].describe() == (
@@ -31,17 +41,14 @@ def test_rented_targets_are_described_and_survive_a_manifest(tmp_path: Path, roo
     )
     assert plan.target["aurora"].describe() == "Aurora PostgreSQL 18, db.r8g.large in eu-west-1, standard storage"
     assert Plan.from_resolved(plan.as_resolved()).target == plan.target
-
-
-def test_several_generators_are_rented_or_named(tmp_path: Path) -> None:
     hosts = '[generator]\nkind = "ec2"\ninstance = "c7i.large"\ncount = {}\n'
     plan = load_plan(write_plan(tmp_path / "plan", ec2(), more=hosts.format(3))).plan
     assert plan.generator is not None
     assert (plan.generator.count, plan.generators) == (3, [])
     for count in (0, 65):
-        (problem,) = problems(tmp_path, ec2(), more=hosts.format(count))
+        (problem,) = refusals(tmp_path, ec2(), more=hosts.format(count))
         assert problem.path == "generator.count"
-    (problem,) = problems(tmp_path, 'generators = ["local:2"]\n', ec2(), more=hosts.format(3))
+    (problem,) = refusals(tmp_path, 'generators = ["local:2"]\n', ec2(), more=hosts.format(3))
     assert (problem.path, problem.message) == (
         "generators",
         "are not possible: rented generators cannot be combined with others",
@@ -103,37 +110,29 @@ def target(kind: str, root: Path, keys: str) -> str:
     return ec2(**more) if kind == "ec2" else {"rds": rds, "aurora": aurora}[kind](root, **more)
 
 
-@pytest.mark.parametrize("row", REFUSED.strip().splitlines())
-def test_wrong_rentals_are_refused(tmp_path: Path, root: Path, row: str) -> None:
-    kind, _, rest = row.partition(": ")
-    keys, path, said = rest.split(" | ")
-    (problem,) = problems(tmp_path, target(kind, root, keys))
-    assert problem.path == f"target.{kind}.{path}"
-    assert problem.message == said[1:] if said.startswith("=") else said in problem.message
-    assert problem.line is not None
+def test_wrong_rentals_are_refused(tmp_path: Path, root: Path) -> None:
+    for row in REFUSED.strip().splitlines():
+        kind, _, rest = row.partition(": ")
+        keys, path, said = rest.split(" | ")
+        (problem,) = refusals(tmp_path, target(kind, root, keys))
+        assert problem.path == f"target.{kind}.{path}"
+        assert problem.message == said[1:] if said.startswith("=") else said in problem.message
+        assert problem.line is not None
 
 
-@pytest.mark.parametrize(
-    ("kind", "keys"),
-    [
+def test_the_largest_rentals_are_possible(tmp_path: Path, root: Path) -> None:
+    for kind, keys in (
         # if the plan insists, a wide network is let in
         ("rds", 'allow = ["10.0.0.0/12"]; allow_wide = true'),
         ("ec2", 'data = { size = "1GB", iops = 3000 }'),
         ("ec2", 'data = { size = "160GB", iops = 80000, throughput = 2000 }'),
         ("ec2", 'data = { size = "256GB", type = "io2", iops = 256000 }'),
-    ],
-)
-def test_the_largest_rentals_are_possible(tmp_path: Path, root: Path, kind: str, keys: str) -> None:
-    plan = load_plan(write_plan(tmp_path / "plan", target(kind, root, keys))).plan
-    assert kind == "ec2" or plan.target["rds"].model_dump()["allow"] == ["10.0.0.0/12"]
+    ):
+        plan = load_plan(write_plan(tmp_path / "plan", target(kind, root, keys))).plan
+        assert kind == "ec2" or plan.target["rds"].model_dump()["allow"] == ["10.0.0.0/12"]
 
 
-def test_a_reset_that_needs_the_machine(tmp_path: Path, root: Path) -> None:
-    (problem,) = problems(tmp_path, rds(root), more="[reset]\nrestart = true\n")
-    assert "reached only over the network" in problem.message
-
-
-def test_values_as_the_service_takes_them() -> None:
+def test_values_as_the_service_takes_them_and_resets_that_it_does_not_take(tmp_path: Path, root: Path) -> None:
     for name, value, taken in (
         ("shared_buffers", "8GB", "1048576"),
         ("work_mem", "64MB", "65536"),
@@ -144,6 +143,8 @@ def test_values_as_the_service_takes_them() -> None:
         ("shared_buffers", "{DBInstanceClassMemory/32768}", "{DBInstanceClassMemory/32768}"),
     ):
         assert in_own_unit(name, value) == taken
+    (problem,) = refusals(tmp_path, rds(root), more="[reset]\nrestart = true\n")
+    assert "reached only over the network" in problem.message
 
 
 @pytest.mark.parametrize("key", ["cost centre", "team/storage", "équipe", "..", "_index"])
@@ -151,7 +152,7 @@ def test_tags_that_hosts_cannot_have(tmp_path: Path, root: Path, key: str) -> No
     tags = f'[cloud]\ntags = {{ team = "storage", "{key}" = "4711" }}\n'
     generator = '[generator]\nkind = "ec2"\ninstance = "c7i.large"\n'
     for target, more in ((ec2(), ""), (ec2(), generator), (rds(root), generator)):
-        (problem,) = problems(tmp_path, target, more=more + tags)
+        (problem,) = refusals(tmp_path, target, more=more + tags)
         assert (problem.path, problem.message) == (
             f"cloud.tags.{key}" if key == "_index" else f'cloud.tags."{key}"',
             f"the key {key!r} is not possible for hosts at EC2",
@@ -170,8 +171,113 @@ def test_tags_that_no_resource_can_have(tmp_path: Path, root: Path) -> None:
         (f'{longest}k = "v"', f"the tag '{longest}k' is not valid"),
         (most, "has 46 tags"),
     ):
-        (problem,) = problems(tmp_path, rds(root), more=f"[cloud]\ntags = {{ {tags} }}\n")
+        (problem,) = refusals(tmp_path, rds(root), more=f"[cloud]\ntags = {{ {tags} }}\n")
         assert problem.path == "cloud.tags"
         assert said in problem.message
         assert problem.hint
     load_plan(write_plan(tmp_path / "plan", ec2(), more=f'[cloud]\ntags = {{ {longest} = "{"v" * 256}" }}\n'))
+
+
+PLAN = small_plan(db="17").replace(
+    '"embedded"\nversion = "17"', '"pool"\nversion = "17"\nhosts = [{ host = "db1" }, { host = "db2" }]'
+)
+
+
+def plan_with(more: str) -> str:
+    return PLAN.replace("[workload]", f"{more}\n[workload]")
+
+
+def test_impossible_keys_of_a_host_and_arguments_of_initdb_are_refused(tmp_path: Path) -> None:
+    for more, said in (
+        ('folder = "pgdyno"', "target.db.folder: pgdyno is not an absolute path"),
+        ('allow = ["192.0.2.1/24"]', "target.db.allow[0]: 192.0.2.1/24 has host bits set"),
+        ('parameters = { port = "5433" }', "target.db.parameters.port: cannot be set: use the target's key port"),
+        ('parameters = { include_dir = "x" }', "target.db.parameters.include_dir: is not the name of a setting"),
+        ('ready_within = "0s"', "target.db.ready_within: must be more than 0s"),
+        ('settings = { shared_buffers = "1GB" }', "put it under parameters"),
+        ('[target.b]\nkind = "pool"\nversion = "17.2"\nhosts = [{ host = "a" }]', "come in their newest minor version"),
+        (
+            "".join(f'[target.{each}]\nkind = "pool"\nversion = "16"\nhosts = [{{ host = "db1" }}]\n' for each in "ab"),
+            "3 targets need as many hosts, but the plan names 2",
+        ),
+        ("instances = 3", "3 servers, instances included, need as many hosts"),
+    ):
+        found = [f"{each.path}: {each.message}; {each.hint}" for each in problems(tmp_path, plan_with(more))]
+        assert said.replace("[0]", "") in "\n".join(found).replace("[0]", "").replace(".0:", ":")
+    # initdb makes nothing that the clean-up would not find
+    for argument in ("--waldir=/nvme/wal", "-D", "-kX/x", "--auth=trust"):
+        plan = load(tmp_path, plan_with(f'initdb = ["--wal-segsize=64", "{argument}"]'))
+        with pytest.raises(TargetError, match=f"target db: cannot pass {argument} to initdb"):
+            provider.PROVIDER.preflight(plan, tmp_path, print, 60)
+        assert list(provider.PROVIDER.journals(tmp_path)) == []
+
+
+def test_your_host_is_free_and_texts_reach_it_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
+    plan = load(tmp_path, PLAN)
+    assert provider_of(plan) is provider.PROVIDER
+    # nothing is asked, though standard input is no terminal
+    assert agree_for_run(plan, Consent()) == (None, None)
+    cost(str(tmp_path / "mine.toml"))
+    assert capsys.readouterr().out.startswith("the pool of hosts has no prices")
+    spec = PoolTarget(kind="pool", version="17", hosts=[SshSpec(host="a")], parameters={"search_path": "a'b, \\c"})
+    assert "search_path = 'a''b, \\\\c'\n" in rental._settings(spec, "/srv/x")
+    assert _quote_value(["--a b", "$(x)"]) == "('--a b' '$(x)')"
+    assert _quote_value([]) == "()"
+    assert _quote_value("it's") == "'it'\"'\"'s'"
+
+
+def borrowed(home: Path, *hosts: str) -> Journal:
+    """The journal of a run that has these hosts, each for a target of the same name."""
+    expires = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    journal = Journal.begin(home / "pool", "rack", "digest", expires)
+    for host in hosts:
+        journal.note_intent("host", host, "", host, ssh=SshSpec(host=host).model_dump(mode="json"))
+        journal.is_ready(host, Place(host, 5432, "pgdyno", "the pool", host, "17"))
+    return journal
+
+
+def test_a_host_that_is_given_back_is_neither_taken_for_up_nor_given_back_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = borrowed(tmp_path, "db1", "db2")
+    asked = []
+    monkeypatch.setattr(rental, "on_host", lambda ssh, command, *_, **__: asked.append((ssh.host, command)))
+    rental.Rental(load(tmp_path, PLAN), journal, print).release("db1")
+    assert asked == [("db1", "give-back")]
+    # the run still records what it was
+    assert list(journal.ready) == ["db1", "db2"]
+    (read,) = provider.PROVIDER.journals(tmp_path)
+    assert (read.run, read.plan, read.digest, read.expires) == (journal.run, "rack", "digest", journal.expires)
+    assert (read.noted, read.ready) == (journal.noted, {"db2": journal.ready["db2"]})
+    assert [rental.ssh_of(each) for each in read.noted] == [SshSpec(host="db2")]
+    assert abs(read.begun - datetime.now(UTC)) < timedelta(minutes=1)
+    assert not read.hold()
+    reaper = provider.PROVIDER.reaper(tmp_path, [])
+    said: list[str] = []
+    assert reaper.places == ["db2"]
+    assert reaper.reap(Wanted(journal.run), said.append).found == []
+    assert said == [f"another pgdyno process uses run {journal.run}"]
+    journal.close()
+    assert list(provider.PROVIDER.journals(tmp_path)) == []
+    assert not read.hold()
+
+
+def test_a_host_that_has_returned_itself_is_not_prolonged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = load(tmp_path, PLAN)
+    journal = borrowed(tmp_path, "db1", "db2", "db3")
+    expires = journal.expires
+    asked = []
+
+    def answer(ssh: SshSpec, command: str, *_: str) -> str:
+        asked.append((ssh.host, command))
+        return "borrowed\n" if ssh.host == "db1" else "free\n"
+
+    monkeypatch.setattr(rental, "on_host", answer)
+    said = f"the run {journal.run} no longer has db2 and db3: it expired there"
+    with pytest.raises(TargetError, match=said):
+        rental.Rental(plan, journal, lambda _: None).prolong(expires + timedelta(hours=8))
+    assert asked == [("db1", "prolong"), ("db2", "prolong"), ("db3", "prolong")]
+    assert journal.expires == expires
