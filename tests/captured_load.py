@@ -108,7 +108,7 @@ class CapturedLoad:
 
     def write(self, folder: Path) -> Path:
         """Writes the folder, and returns it."""
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         (folder / CAPTURE_FILE).write_text(self.capture().model_dump_json())
         write_statements(folder, sorted(self.rows, key=lambda row: (int(str(row["session"])), int(str(row["seq"])))))
         return folder

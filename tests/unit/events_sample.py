@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from statistics import NormalDist
@@ -117,7 +118,7 @@ def sample_events(
     """
     random = np.random.default_rng(seed)
     totals = [_Record() for _ in range(scripts)]
-    events = [_start(clients, seconds, warmup_s, scripts, seed), _connected(clients)]
+    events = list(_start(clients, seconds, warmup_s, scripts, seed))
     for second in range(warmup_s + seconds):
         measuring = second >= warmup_s
         now = [error for error in errors if measuring and error.second == second - warmup_s]
@@ -129,7 +130,8 @@ def sample_events(
         if measuring:
             for total, record in zip(totals, records, strict=True):
                 total.add(record)
-    drained = [_drained(clients, p50_us), *(_Record() for _ in range(scripts - 1))]
+    drained = [_Record() for _ in range(scripts)]
+    drained[0].record(round(1000 * p50_us), clients)
     events.append(_interval(warmup_s + seconds, round(p50_us), "drain", 0, drained))
     totals[0].add(drained[0])
     events.append(_end(clients, seconds + p50_us / 1e6, warmup_s, totals, errors))
@@ -151,29 +153,23 @@ def _second(random: np.random.Generator, tps: float, p50_us: float) -> _Record:
 _NORMAL_QUANTILES = [NormalDist().inv_cdf((at + 0.5) / _QUANTILES) for at in range(_QUANTILES)]
 
 
-def _drained(clients: int, p50_us: float) -> _Record:
-    record = _Record()
-    record.record(round(1000 * p50_us), clients)
-    return record
-
-
-def _script(script: int) -> Event:
-    name, statements = _SCRIPTS[script]
-    listed = [{"id": id_, "line": line, "text": text} for id_, line, text in statements]
-    return {"id": script, "name": name, "weight": 1, "statements": listed}
-
-
-def _start(clients: int, seconds: int, warmup_s: int, scripts: int, seed: int) -> Event:
-    return {
+def _start(clients: int, seconds: int, warmup_s: int, scripts: int, seed: int) -> Iterator[Event]:
+    listed = [
+        {
+            "id": at,
+            "name": name,
+            "weight": 1,
+            "statements": [dict(zip(("id", "line", "text"), each, strict=True)) for each in of],
+        }
+        for at, (name, of) in enumerate(_SCRIPTS[:scripts])
+    ]
+    yield {
         "event": "start", "t_us": 3, "v": 1, "epoch_us": 1_795_169_700_000_000, "pgdrive": "0.1.0", "pid": 4711,
         "clients": clients, "workers": 1, "protocol": "prepared", "io": "epoll", "duration_s": float(seconds),
         "transactions": None, "warmup_s": float(warmup_s), "rate_per_s": None, "latency_limit_ms": None,
-        "max_tries": 1, "seed": seed, "scale": 10, "scripts": [_script(script) for script in range(scripts)],
+        "max_tries": 1, "seed": seed, "scale": 10, "scripts": listed,
     }  # fmt: skip
-
-
-def _connected(clients: int) -> Event:
-    return {
+    yield {
         "event": "connected", "t_us": ORIGIN_US - 20, "server_version": "18.6", "address": "127.0.0.1:5432",
         "connect_us": 900 * clients, "origin_us": ORIGIN_US,
     }  # fmt: skip
@@ -261,9 +257,7 @@ def _shared(latency: Event | None, statements: int) -> Event | None:
 
 
 def _error_counts(errors: Sequence[SampleError]) -> list[Event]:
-    counts: dict[tuple[str | None, str], int] = {}
+    counts = Counter[tuple[str | None, str]]()
     for error in errors:
-        key = (error.sqlstate, error.message)
-        counts[key] = counts.get(key, 0) + error.count
-    ordered = sorted(counts.items(), key=lambda item: -item[1])
-    return [{"sqlstate": sqlstate, "message": message, "count": count} for (sqlstate, message), count in ordered]
+        counts[error.sqlstate, error.message] += error.count
+    return [{"sqlstate": state, "message": text, "count": count} for (state, text), count in counts.most_common()]

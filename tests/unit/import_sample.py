@@ -5,8 +5,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pgdyno.audit import Severity, audit
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.parsed import Output
@@ -109,17 +107,7 @@ def import_texts(folder: Path, *texts: str, names: Sequence[str] = (), **options
     for file, text in zip(files, texts, strict=True):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    return import_quickly(files, folder / "runs", **options)
-
-
-def import_quickly(files: Sequence[Path | str], runs: Path, **options: Any) -> ImportResult:  # noqa: ANN401
-    """Imports without sync(2), which would wait for what others on this machine have written, too."""
-    synced: list[bool] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.sync", lambda: synced.append(True))
-        found = import_files(files, runs, **options)
-    assert synced == [True], "what was imported is on disk"
-    return found
+    return import_files(files, folder / "runs", **options)
 
 
 def imported_run(folder: Path, *texts: str, names: Sequence[str] = (), **options: Any) -> RunData:  # noqa: ANN401

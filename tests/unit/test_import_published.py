@@ -1,5 +1,6 @@
-"""Published outputs, whose trials and unread lines were counted by hand, and small ones that once imported wrongly."""
+"""Published figures, and outputs whose trials and unread lines were counted by hand; what a throughput counts."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,11 @@ import pytest
 
 from pgdyno.errors import StoreError
 from pgdyno.importers.write import import_files
+from pgdyno.published import COLUMNS, published, published_names
 from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records.rate_unit import QUERIES, TRANSACTIONS, WITH_CONNECTING, in_one_unit, rate_unit
+from pgdyno.report.full_report import whole_report
+from pgdyno.report.translation import Language
 from pgdyno.store import load_run
 from tests.present import present
 
@@ -85,3 +90,107 @@ def test_a_small_output_is_read_right(case: dict[str, Any], tmp_path: Path) -> N
                 assert isinstance(found, dict)
                 found = {key: found.get(key) for key in wanted}
             assert found == wanted, (name, trial.imported)
+
+
+OUTPUTS = Path(__file__).parents[1] / "golden" / "small-outputs"
+
+
+def first(name: str, tmp_path: Path) -> TrialRecord:
+    return load_run(import_files([OUTPUTS / name], tmp_path).run).trials[0]
+
+
+def test_a_rate_says_what_it_counts_in_figures_and_reports(tmp_path: Path) -> None:
+    for name, unit in (
+        ("rates-13-and-16.md", TRANSACTIONS),
+        ("rates-of-two-kinds.md", WITH_CONNECTING),
+        ("rates-with-reconnecting.txt", TRANSACTIONS),
+        ("qps-only.md", QUERIES),
+        ("clients-with-words.md", TRANSACTIONS),
+    ):
+        assert rate_unit(first(name, tmp_path)) == unit
+    run = load_run(import_files([OUTPUTS / "qps-only.md"], tmp_path).run)
+    for language, told in ((Language.ENGLISH, "queries a second"), (Language.JAPANESE, "クエリ")):
+        page = whole_report([run], language=language)
+        assert told in page.markdown()
+        assert told in page.html()
+        assert "transactions a second" not in page.markdown()
+
+
+def test_a_run_of_an_earlier_version_is_compared_without_connecting(tmp_path: Path) -> None:
+    trial = first("rates-13-and-16.md", tmp_path)
+    figures = dict(present(trial.imported).figures)
+    with_connecting = figures["tps"] = figures.pop("tps_including_connections")
+    earlier = trial.model_copy(
+        update={
+            "imported": present(trial.imported).model_copy(update={"figures": figures}),
+            "summary": present(trial.summary).model_copy(update={"tps": with_connecting}),
+        }
+    )
+    assert rate_unit(earlier) == WITH_CONNECTING
+    ((converted,), _) = in_one_unit([[earlier], [trial]])
+    assert present(converted.summary).tps == present(trial.summary).tps == 1002.57637
+
+
+def test_unknown_clients_are_null_and_those_of_earlier_versions_too(tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text("tps = 100.5 (without initial connection time)\n")
+    run = import_files([tmp_path / "out.txt"], tmp_path / "runs").run
+    (record,) = run.glob("trials/*/trial.json")
+    told = record.read_text()
+    assert '"clients": null' in told
+    record.write_text(told.replace('"clients": null', '"clients": 0'))
+    assert load_run(run).trials[0].point.clients is None
+
+
+SETS = published_names()
+
+
+def test_the_published_sets_are_there_and_every_column_and_target_is_described() -> None:
+    assert SETS == [
+        "aurora-sysbench", "graviton-pgbench", "hundred-billion", "pgecons-tprocc", "postgresbench",
+        "power8-select-only",
+    ]  # fmt: skip
+    page = (Path(__file__).parents[2] / "docs/reference/published.md").read_text()
+    for name in SETS:
+        found = published(name)
+        for row in found.rows:
+            assert {column for column in row if not column.startswith("variables.")} <= COLUMNS.keys()
+        assert {row["target"] for row in found.rows} == set(found.source.target)
+        assert found.rows
+        # the reference has their number
+        assert re.search(rf"^\| `{name}` \|.* {len(found.rows)} \|$", page, re.MULTILINE)
+    with pytest.raises(KeyError):
+        published("nonsense")
+
+
+def test_published_figures_are_consistent_or_flawed_as_their_source_is() -> None:
+    for name in ("graviton-pgbench", "hundred-billion", "postgresbench"):
+        for row in published(name).rows:
+            clients = float(row["tps"]) * float(row["latency_mean_ms"]) / 1000
+            assert clients == pytest.approx(float(row["clients"]), rel=0.02)
+    for row in published("aurora-sysbench").rows:
+        statements = sum(float(row[name]) for name in ("reads", "writes", "others"))
+        assert float(row["qps"]) == pytest.approx(statements / float(row["duration_s"]), rel=0.001)
+    # the copied row of the Aurora report is kept as it was printed
+    last = {
+        row["target"]: {name: row[name] for name in row if name != "target"}
+        for row in published("aurora-sysbench").rows
+        if row["clients"] == 1024
+    }
+    assert last["r5-4xlarge"] == last["r6g-4xlarge"]
+    assert last["r5-8xlarge"] != last["r6g-8xlarge"]
+
+
+def test_prices_per_tps_of_the_power8_report_come_out() -> None:
+    """The report's own: 0.17 and 0.13 EUR on POWER8, 2.03 and 1.07 on x86, at scale 3,000."""
+    found = published("power8-select-only")
+    prices: dict[str, float] = {}
+    for row in found.rows:
+        target = str(row["target"])
+        about = found.source.target[target]
+        hardware, subscription = present(about.hardware_price), present(about.subscription)
+        paid = subscription.amount * (subscription.sockets or subscription.cores or 0)
+        cost = hardware.amount + (hardware.years or 0) * paid
+        if row["scale"] == 3000 and row.get("connections", "including") == "including":
+            prices[target] = min(cost / float(row["tps"]), prices.get(target, float("inf")))
+    rounded = {target: round(price, 2) for target, price in prices.items()}
+    assert rounded == {"power8-9.4.4": 0.17, "power8-9.5beta1": 0.13, "xeon-9.4.4": 2.03, "xeon-9.5devel": 1.07}

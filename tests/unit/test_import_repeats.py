@@ -32,18 +32,14 @@ def targets(result: ImportResult) -> Counter[str]:
     return Counter(trial.target for trial in load_run(result.run).trials)
 
 
-def test_instances_that_are_named_are_targets(tmp_path: Path) -> None:
+def test_names_of_instances_are_targets_in_many_forms(tmp_path: Path) -> None:
     text = with_labels("Instance: {}\n", "m5", "m6g", "r7")
     assert targets(import_texts(tmp_path, text)) == {"m5": 1, "m6g": 1, "r7": 1}
     below = with_labels("# {}\n\n## Results\n", "EC2", "RDS")
     assert targets(import_texts(tmp_path, below)) == {"Results, EC2": 1, "Results, RDS": 1}
     servers = with_labels("$ pgbench -h {} -c 8 -T 60 bench", "a", "b")
     assert targets(import_texts(tmp_path, servers)) == {"out, a:bench": 1, "out, b:bench": 1}
-
-
-@pytest.mark.parametrize(
-    ("label", "names"),
-    [
+    for label, names in (
         ("\nInstance type = {}\n", "alpha beta"),
         ("\n**Instance:** {}\n", "alpha beta"),
         ("\n## Instance: {}\n", "alpha beta"),
@@ -54,22 +50,17 @@ def test_instances_that_are_named_are_targets(tmp_path: Path) -> None:
         ("Version: {}", "15.4 16.1"),
         ("pgbench ({})", "15.4 16.1"),
         ("pgbench (16.1, server {})", "15.4 16.1"),
-    ],
-)
-def test_names_have_many_forms(label: str, names: str, tmp_path: Path) -> None:
-    assert len(targets(import_texts(tmp_path, with_labels(label, *names.split())))) == 2
+    ):
+        assert len(targets(import_texts(tmp_path, with_labels(label, *names.split())))) == 2
 
 
-@pytest.mark.parametrize(
-    "label",
-    ["", "run {}", "Run #{}:", "--- run {} ---", "iteration {} of 3", "{}.", "real 0m60.0{}s", "2nd run"],
-)
-def test_words_that_count_repeats_name_no_target(label: str, tmp_path: Path) -> None:
-    found = import_texts(tmp_path, f"# one\n\n$ pgbench -c 8 -j 2 -T 60\n{with_labels(label, '1', '2', '3')}")
-    assert list(targets(found).values()) == [3]
-    assert label or targets(found) == {"one": 3}
-    assert fields(load_run(found.run).trials, "repeat") == [1, 2, 3]
-    assert found.notes == []
+def test_words_that_count_repeats_name_no_target(tmp_path: Path) -> None:
+    for label in ("", "run {}", "Run #{}:", "--- run {} ---", "iteration {} of 3", "{}.", "real 0m60.0{}s", "2nd run"):
+        found = import_texts(tmp_path, f"# one\n\n$ pgbench -c 8 -j 2 -T 60\n{with_labels(label, '1', '2', '3')}")
+        assert list(targets(found).values()) == [3]
+        assert label or targets(found) == {"one": 3}
+        assert fields(load_run(found.run).trials, "repeat") == [1, 2, 3]
+        assert found.notes == []
 
 
 def test_text_between_outputs_parts_them_unless_a_target_is_given(tmp_path: Path) -> None:
@@ -111,7 +102,9 @@ def test_files_are_targets_of_their_own_unless_one_is_given(tmp_path: Path) -> N
     assert fields(given.trials, "target repeat") == [("pg17", 1), ("pg17", 2)]
 
 
-def test_csv_rows_that_differ_in_an_unknown_column_of_words_are_no_repeats(tmp_path: Path) -> None:
+def test_csv_rows_that_differ_in_words_are_no_repeats_and_the_remedy_for_few_is_no_key_of_a_plan(
+    tmp_path: Path,
+) -> None:
     table = "target,clients,tps,host,pg_version,date,run,cpu\n" + "".join(
         f"pg17,8,{tps},{host},{version},2026-11-{day} 12:00:00,run {day},3{day}.5 %\n"
         for tps, host, version, day in ((900, "a", "16.4", 10), (901, "a", "16.4", 11), (902, "b", "17.2", 12))
@@ -119,6 +112,11 @@ def test_csv_rows_that_differ_in_an_unknown_column_of_words_are_no_repeats(tmp_p
     trials = imported_run(tmp_path, table, names=("t.csv",)).trials
     assert fields(trials, "repeat") == [1, 2, 1]
     assert trials[2].point.variables == {"host": "b", "pg_version": "17.2"}
+    # the remedy for few is no key of a plan, which an import does not have
+    run = imported_run(tmp_path, *TWO, target="db")
+    (finding,) = (each for each in audit(run) if each.rule == "no-repeats")
+    assert "points have 2 trials" in finding.message
+    assert finding.advice == "repeat every point more often"
 
 
 @pytest.mark.parametrize(
@@ -132,9 +130,8 @@ def test_a_connection_string_names_a_target_wherever_it_is(command: str, databas
     assert "secret" not in (run.folder.path / "manifest.json").read_text()
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "names"),
-    [
+def test_what_precedes_a_command_names_targets_too(tmp_path: Path) -> None:
+    for first, second, names in (
         ("$ PGHOST=db1 pgbench", "$ PGHOST=db2 pgbench", ["pg, db1:bench", "pg, db2:bench"]),
         ("$ export PGPORT=5433; pgbench", "$ export PGPORT=5434; pgbench", ["pg, 5433:bench", "pg, 5434:bench"]),
         ("$ env PGSERVICE=a pgbench", "$ env PGSERVICE=b pgbench", ["pg, a:bench", "pg, b:bench"]),
@@ -145,18 +142,16 @@ def test_a_connection_string_names_a_target_wherever_it_is(command: str, databas
         ("$ kubectl exec a-0 -- pgbench", "$ kubectl exec b-0 -- pgbench", ["pg, kubectl a-0", "pg, kubectl b-0"]),
         ("[root@db1 ~]# pgbench", "[root@db2 ~]# pgbench", ["pg, db1", "pg, db2"]),
         ("postgres@pg16:~$ pgbench", "me@pg17:/tmp$ pgbench", ["pg, pg16", "pg, pg17"]),
-    ],
-)
-def test_what_precedes_a_command_names_targets_too(first: str, second: str, names: list[str], tmp_path: Path) -> None:
-    text = f"{first} -c 8 -T 60 bench\n{output(900.5)}\n{output(901.5)}\n{second} -c 8 -T 60 bench\n{output(1200.5)}\n"
-    assert targets(import_texts(tmp_path, text, target="pg")) == {names[0]: 2, names[1]: 1}
-    command = fields(imported_run(tmp_path, text).trials, "imported.command")[0]
-    assert command == f"{first.removeprefix('$ ')} -c 8 -T 60 bench"
+    ):
+        text = f"{first} -c 8 -T 60 bench\n{output(900.5)}\n{output(901.5)}\n"
+        text += f"{second} -c 8 -T 60 bench\n{output(1200.5)}\n"
+        assert targets(import_texts(tmp_path, text, target="pg")) == {names[0]: 2, names[1]: 1}
+        command = fields(imported_run(tmp_path, text).trials, "imported.command")[0]
+        assert command == f"{first.removeprefix('$ ')} -c 8 -T 60 bench"
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "options"),
-    [
+def test_other_variables_and_options_are_other_points(tmp_path: Path) -> None:
+    for first, second, options in (
         ("$ PGOPTIONS='-c x=on' pgbench -c 8", "$ PGOPTIONS='-c x=off' pgbench -c 8", "PGOPTIONS=-c x=off"),
         ("$ pgbench -c 8", "$ sudo -u postgres PGSSLMODE=disable pgbench -c 8", "PGSSLMODE=disable"),
         ("$ taskset -c 0-3 pgbench -c 8", "$ numactl -N 0 sudo pgbench -c 8", "numactl -N 0"),
@@ -164,36 +159,30 @@ def test_what_precedes_a_command_names_targets_too(first: str, second: str, name
         ("$ pgbench -c 8 'host=d sslmode=disable'", "$ pgbench -c 8 'host=d sslmode=require'", "sslmode=require"),
         ("$ pgbench -c 8", "$ pgbench -c 8 postgresql:///?options=-c%20work_mem%3D4MB", "options=-c work_mem=4MB"),
         ("$ pgbench -n -c 8", "$ pgbench -C -c 8", "-C"),
-    ],
-)
-def test_other_variables_and_options_are_other_points(first: str, second: str, options: str, tmp_path: Path) -> None:
-    trials = imported_run(tmp_path, f"{first} -T 60\n{TWO[0]}\n{second} -T 60\n{TWO[1]}\n", target="pg").trials
-    assert fields(trials, "target repeat") == [("pg", 1), ("pg", 1)]
-    assert trials[1].point.variables["options"] == options
-    assert "-n" not in first or trials[0].point.variables["options"] == "none"
+    ):
+        trials = imported_run(tmp_path, f"{first} -T 60\n{TWO[0]}\n{second} -T 60\n{TWO[1]}\n", target="pg").trials
+        assert fields(trials, "target repeat") == [("pg", 1), ("pg", 1)]
+        assert trials[1].point.variables["options"] == options
+        assert "-n" not in first or trials[0].point.variables["options"] == "none"
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
+def test_other_programs_and_words_part_outputs_without_a_target(tmp_path: Path) -> None:
+    for first, second in (
         ("$ /usr/lib/postgresql/15/bin/pgbench", "$ /usr/lib/postgresql/16/bin/pgbench"),
         ("~/pg15$ ./pgbench", "~/pg16$ ./pgbench"),
         ("$ cd /opt/pg15 && ./pgbench", "/opt/pg16$ ./pgbench"),
         ("Before the patch: pgbench", "After the patch: pgbench"),
         ("db1:~$ pgbench", "db2:~$ pgbench"),
-    ],
-)
-def test_other_programs_and_words_part_outputs_without_a_target(first: str, second: str, tmp_path: Path) -> None:
-    text = f"{first} -c 8 -T 60\n{TWO[0]}\n{second} -c 8 -T 60\n{TWO[1]}\n"
-    found = import_texts(tmp_path, text)
-    assert targets(found) == {"out": 1, "out (2)": 1}
-    assert fields(found.notes, "id") == ["repeats-undecided-by-text"]
-    assert targets(import_texts(tmp_path, text, target="pg")) == {"pg": 2}
+    ):
+        text = f"{first} -c 8 -T 60\n{TWO[0]}\n{second} -c 8 -T 60\n{TWO[1]}\n"
+        found = import_texts(tmp_path, text)
+        assert targets(found) == {"out": 1, "out (2)": 1}
+        assert fields(found.notes, "id") == ["repeats-undecided-by-text"]
+        assert targets(import_texts(tmp_path, text, target="pg")) == {"pg": 2}
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
+def test_clocks_counters_and_equal_programs_part_no_outputs(tmp_path: Path) -> None:
+    for first, second in (
         ("[10:03:01] me@db1:~$ pgbench", "[10:04:17] me@db1:~$ pgbench"),
         ("me@db1 1043 $ pgbench", "me@db1 1044 $ pgbench"),
         ("Fri Nov 27 04:28:01 UTC 2026 $ pgbench", "Sat Nov 28 09:28:02 AM CET 2026 $ pgbench"),
@@ -206,12 +195,10 @@ def test_other_programs_and_words_part_outputs_without_a_target(first: str, seco
         ("$ /usr/bin/pgbench", "$ pgbench"),
         ("$ PGPASSWORD=a pgbench", "$ PGPASSWORD=b LC_ALL=C pgbench"),
         ("$ docker exec pg pgbench", "$ docker exec -it pg time pgbench"),
-    ],
-)
-def test_clocks_counters_and_equal_programs_part_no_outputs(first: str, second: str, tmp_path: Path) -> None:
-    found = import_texts(tmp_path, f"{first} -c 8 -T 60\n{TWO[0]}\n{second} -c 8 -T 60\n{output(901.5)}\n")
-    assert fields(load_run(found.run).trials, "target repeat") == [("out", 1), ("out", 2)]
-    assert found.notes == []
+    ):
+        found = import_texts(tmp_path, f"{first} -c 8 -T 60\n{TWO[0]}\n{second} -c 8 -T 60\n{output(901.5)}\n")
+        assert fields(load_run(found.run).trials, "target repeat") == [("out", 1), ("out", 2)]
+        assert found.notes == []
 
 
 def test_what_precedes_sysbench_is_kept(tmp_path: Path) -> None:
@@ -263,9 +250,8 @@ WITH_PARTITIONS = output(700.5).replace("query mode", PARTITIONS)
 LAGGING = output(90.6).replace("tps", "rate limit schedule lag: avg 3.2 (max 30.1) ms\ntps")
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "key", "values"),
-    [
+def test_outputs_of_other_loads_are_other_points(tmp_path: Path) -> None:
+    for first, second, key, values in (
         (output(900.5), RECONNECTS, "connections", "kept|each transaction"),
         (output(900.5), WITH_PARTITIONS, "partitions", "none|hash, 100"),
         (tries(1), tries(10), "max_tries", "1|10"),
@@ -285,22 +271,17 @@ LAGGING = output(90.6).replace("tps", "rate limit schedule lag: avg 3.2 (max 30.
         ),
         (HAMMERDB.format(5), HAMMERDB.format(60), "duration_s", "300|3600"),
         (BENCHBASE.format("60000", 2005), BENCHBASE.format("300000", 10030), "duration_s", "60|300"),
-    ],
-)  # fmt: skip
-def test_outputs_of_other_loads_are_other_points(
-    first: str, second: str, key: str, values: str, tmp_path: Path
-) -> None:
-    trials = imported_run(tmp_path, first, second, target="srv").trials
-    assert fields(trials, "repeat") == [1, 1]
-    varied = [name for name in trials[0].point.variables if name not in ("tables", "table_size")]
-    assert varied == [key]
-    assert [trial.point.variables[key] for trial in trials] == values.split("|")
-    assert [load[key] for load in fields(trials, "imported.load")] == values.split("|")
+    ):  # fmt: skip
+        trials = imported_run(tmp_path, first, second, target="srv").trials
+        assert fields(trials, "repeat") == [1, 1]
+        varied = [name for name in trials[0].point.variables if name not in ("tables", "table_size")]
+        assert varied == [key]
+        assert [trial.point.variables[key] for trial in trials] == values.split("|")
+        assert [load[key] for load in fields(trials, "imported.load")] == values.split("|")
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
+def test_what_an_output_does_not_show_parts_no_repeats(tmp_path: Path) -> None:
+    for texts in (
         [sysbench(elapsed=60.0051), sysbench(elapsed=61.9), sysbench(elapsed=63.2)],
         # ended by events, or asked for them
         [sysbench(elapsed=each, count=10_000) for each in (20.1, 27.4, 33.8)],
@@ -310,24 +291,19 @@ def test_outputs_of_other_loads_are_other_points(
         [output(900.5), tries(1)],
         [MULTIPLE, MULTIPLE.replace("900.5", "901.5") + PARTS.format("a.sql", 1)],
         [BENCHBASE.format("60000", 2005), BENCHBASE.format("60412", 2020)],
-    ],
-)
-def test_what_an_output_does_not_show_parts_no_repeats(texts: list[str], tmp_path: Path) -> None:
-    trials = imported_run(tmp_path, *texts, target="srv").trials
-    assert fields(trials, "repeat") == [1, 2, 3][: len(texts)]
-    assert fields(trials, "point.variables") == [{}] * len(texts)
+    ):
+        trials = imported_run(tmp_path, *texts, target="srv").trials
+        assert fields(trials, "repeat") == [1, 2, 3][: len(texts)]
+        assert fields(trials, "point.variables") == [{}] * len(texts)
 
 
-def test_every_difference_of_loads_is_a_variable(tmp_path: Path) -> None:
+def test_every_difference_of_loads_is_a_variable_and_a_load_that_does_not_vary_is_kept(tmp_path: Path) -> None:
     texts = [output(900.5), RECONNECTS.replace("query mode", PARTITIONS), RECONNECTS]
     assert fields(imported_run(tmp_path, *texts, target="srv").trials, "point.variables") == [
         {"connections": "kept", "partitions": "none"},
         {"connections": "each transaction", "partitions": "hash, 100"},
         {"connections": "each transaction", "partitions": "none"},
     ]
-
-
-def test_the_load_is_kept_if_nothing_varies(tmp_path: Path) -> None:
     text = f"$ pgbench -c 8 -j 2 -T 60 -L 100\npgbench (16.1)\n{output(900.5)}\n"
     other = sysbench("--time=60 --rate=500 --db-driver=pgsql", rate="Target transaction rate: 500/sec")
     assert fields(imported_run(tmp_path, text, other).trials, "imported.load") == [
@@ -339,26 +315,19 @@ def test_the_load_is_kept_if_nothing_varies(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "label", ["# warm-up", "=== WARMUP ===", "Warm-up run:", "### Warmup", "прогрев", "warming up the cache"]
-)
-def test_warm_up_runs_are_left_out(label: str, tmp_path: Path) -> None:
-    text = f"\n{label}\n\n{output(700.5)}\n=== run 1 ===\n{output(900.5)}\n=== run 2 ===\n{output(901.5)}"
-    found = import_texts(tmp_path, text)
-    run = load_run(found.run)
-    assert fields(run.trials, "summary.tps") == [900.5, 901.5]
-    assert len(found.left_out) == 1
-    assert "700.5 tps" in found.left_out[0].text
-    assert fields([run.manifest], "imported.left_out") == [found.left_out]
-
-
-@pytest.mark.parametrize("label", ["No warm-up", "after the warm-up:", "warmup: 30", "without warmup"])
-def test_words_about_warming_up_are_no_warm_up(label: str, tmp_path: Path) -> None:
-    found = import_texts(tmp_path, f"{label}\n{output(900.5)}")
-    assert (found.trials, found.left_out) == (1, [])
-
-
-def test_a_first_short_run_of_the_same_command_is_a_warm_up(tmp_path: Path) -> None:
+def test_warm_up_runs_are_left_out(tmp_path: Path) -> None:
+    for label in ("# warm-up", "=== WARMUP ===", "Warm-up run:", "### Warmup", "прогрев", "warming up the cache"):
+        text = f"\n{label}\n\n{output(700.5)}\n=== run 1 ===\n{output(900.5)}\n=== run 2 ===\n{output(901.5)}"
+        found = import_texts(tmp_path, text)
+        run = load_run(found.run)
+        assert fields(run.trials, "summary.tps") == [900.5, 901.5]
+        assert len(found.left_out) == 1
+        assert "700.5 tps" in found.left_out[0].text
+        assert fields([run.manifest], "imported.left_out") == [found.left_out]
+    for label in ("No warm-up", "after the warm-up:", "warmup: 30", "without warmup"):
+        found = import_texts(tmp_path, f"{label}\n{output(900.5)}")
+        assert (found.trials, found.left_out) == (1, [])
+    # a first short run of the same command is one
     command = "$ pgbench -c 8 -j 2 -T {}\n"
     runs = [(10, 700.5), (60, 900.5), (60, 901.5)]
     text = "".join(command.format(seconds) + output(tps, duration_s=seconds) for seconds, tps in runs)
@@ -369,10 +338,3 @@ def test_a_first_short_run_of_the_same_command_is_a_warm_up(tmp_path: Path) -> N
     found = import_texts(tmp_path, text)
     assert (found.trials, found.left_out) == (3, [])
     assert {each["duration_s"] for each in fields(load_run(found.run).trials, "point.variables")} == {"10", "60", "300"}
-
-
-def test_the_remedy_for_few_repeats_is_no_key_of_a_plan_that_an_import_does_not_have(tmp_path: Path) -> None:
-    run = imported_run(tmp_path, *TWO, target="db")
-    (finding,) = (each for each in audit(run) if each.rule == "no-repeats")
-    assert "points have 2 trials" in finding.message
-    assert finding.advice == "repeat every point more often"

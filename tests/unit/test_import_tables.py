@@ -19,9 +19,8 @@ def bars(head: str, *rows: str) -> str:
     return "".join(f"| {line} |\n" for line in (head, "|".join("---" for _ in head.split("|")), *rows))
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
+def test_a_row_is_a_trial_whatever_parts_the_columns() -> None:
+    for table in (
         "| clients | tps | latency |\n|---|---|---|\n" + lines("| {} | {} | {} |"),
         "| Clients | TPS | Latency (ms) |\n|:--|--:|--:|\n" + lines("| **{}** | {} | {} ms |"),
         " clients |  tps   | latency avg \n---------+--------+-------------\n" + lines("  {} | {} | {}") + "(3 rows)\n",
@@ -32,12 +31,10 @@ def bars(head: str, *rows: str) -> str:
         "clients\ttps\tlatency\n" + lines("{}\t{}\t{}"),
         "clients,tps,lat_avg_ms\n" + lines("{},{},{}"),
         "#clients;TPS;avg latency\n" + lines("{};{};{}"),
-    ],
-)
-def test_a_row_is_a_trial_whatever_parts_the_columns(table: str) -> None:
-    document = read_document(f"# a\n\ntext\n\n{table}\nmore text\n")
-    assert fields(document.outputs, FIGURES) == ROWS
-    assert document.unread == []
+    ):
+        document = read_document(f"# a\n\ntext\n\n{table}\nmore text\n")
+        assert fields(document.outputs, FIGURES) == ROWS
+        assert document.unread == []
 
 
 def test_rows_beyond_the_limit_of_a_table_are_listed() -> None:
@@ -67,23 +64,20 @@ def test_a_note_ends_no_table(separator: str) -> None:
 COMPARED = ("8 | 1200 | 1300", "16 | 2200 | 2300")
 
 
-@pytest.mark.parametrize(
-    ("text", "unit"),
-    [
+def test_columns_may_be_what_was_compared() -> None:
+    for text, unit in (
         ("Results in TPS:\n\n" + bars("threads | PG14 | PG15", *COMPARED), "tps"),
         (bars("threads (TPS) | PG14 | PG15", *COMPARED), "tps"),
         (bars("threads | PG14 TPS | PG15 TPS", *COMPARED), "tps"),
         (bars("threads | PG14 (nopm) | PG15 (nopm)", *COMPARED), "nopm"),
         ("## NOPM\n\nthreads\tPG14\tPG15\n8\t1200\t1300\n16\t2200\t2300\n", "nopm"),
         (bars("TPS | 8 clients | 16 clients", "PG14 | 1200 | 2200", "PG15 | 1300 | 2300"), "tps"),
-    ],
-)
-def test_columns_may_be_what_was_compared(text: str, unit: str) -> None:
-    found = {(each.target, each.clients): getattr(each, unit) for each in read_document(text).outputs}
-    assert found == {("PG14", 8): 1200, ("PG15", 8): 1300, ("PG14", 16): 2200, ("PG15", 16): 2300}
+    ):
+        found = {(each.target, each.clients): getattr(each, unit) for each in read_document(text).outputs}
+        assert found == {("PG14", 8): 1200, ("PG15", 8): 1300, ("PG14", 16): 2200, ("PG15", 16): 2300}
 
 
-def test_figures_of_a_table() -> None:
+def test_figures_of_a_table_and_lines_with_a_figure_that_nothing_reads() -> None:
     # a note within a cell is not part of the figure
     text = bars("threads | TPS", "8 | 1,200 (peak)", "16 | ~1,150 ✓", "32 | 1.1k", "64 | 900*")
     assert output_fields(text, "tps") == [1200, 1150, 1100, 900]
@@ -110,9 +104,7 @@ def test_figures_of_a_table() -> None:
     # the heading above compared columns may say thousands
     text = "TPS (thousands)\n\n" + bars("clients | PG14 | PG15", "8 | 12.5 | 13k")
     assert output_fields(text, "target tps") == [("PG14", 12_500), ("PG15", 13_000)]
-
-
-def test_a_line_with_a_figure_that_nothing_reads_is_listed() -> None:
+    # a line with a figure that nothing reads is listed
     for line in (
         "we saw 12,000 TPS", "we saw 1.2M TPM", "latency: 3.2 ms at 8", "NOPM 50123", "TPM = 115377",
         "5000 transactions", "latency 12",
@@ -120,9 +112,8 @@ def test_a_line_with_a_figure_that_nothing_reads_is_listed() -> None:
         assert listed(f"text\n{line}\n", "text") == [line]
 
 
-@pytest.mark.parametrize(
-    ("cells", "tps", "latency"),
-    [
+def test_numbers_are_read_as_they_are_written_with_the_decimal_sign_of_their_table() -> None:
+    for cells, tps, latency in (
         ("379,6 | 21,07", 379.6, 21.07),
         ("1.234,5 | 6,5", 1234.5, 6.5),
         ("1 234,5 | 6,5", 1234.5, 6.5),
@@ -130,46 +121,35 @@ def test_a_line_with_a_figure_that_nothing_reads_is_listed() -> None:
         ("1'234.5 | 6.5 ms", 1234.5, 6.5),
         ("1234.5 tps | 0.0065 s", 1234.5, 6.5),
         ("1,234 | 6500 µs", 1234, 6.5),
-    ],
-)
-def test_numbers_are_read_as_they_are_written(cells: str, tps: float, latency: float) -> None:
-    found = only(bars("clients | tps | latency (ms)", f"8 | {cells}"))
-    assert found.tps == tps
-    assert found.latency_mean_ms == pytest.approx(latency)
-
-
-def test_the_decimal_sign_of_a_table() -> None:
+    ):
+        found = only(bars("clients | tps | latency (ms)", f"8 | {cells}"))
+        assert found.tps == tps
+        assert found.latency_mean_ms == pytest.approx(latency)
     # dots are for thousands where clients and latency say so
-    for latencies, tps in ((("0.70", "0.79"), [1436, 5082]), (("696.4", "787.1"), [1.436, 5.082])):
+    for latencies, rates in ((("0.70", "0.79"), [1436, 5082]), (("696.4", "787.1"), [1.436, 5.082])):
         text = bars("clients | tps | latency ms", f"1 | 1.436 | {latencies[0]}", f"4 | 5.082 | {latencies[1]}")
-        assert output_fields(text, "tps") == tps
+        assert output_fields(text, "tps") == rates
     # a comma is decimal where semicolons separate cells
-    for latency, figures in (("17,514", (456.789, 17.514)), ("17.5", (456_789, 17.5))):
-        text = f"server;clients;TPS;avg latency (ms)\npg17;8;456,789;{latency}\n"
+    for words, figures in (("17,514", (456.789, 17.514)), ("17.5", (456_789, 17.5))):
+        text = f"server;clients;TPS;avg latency (ms)\npg17;8;456,789;{words}\n"
         assert output_fields(text, "tps latency_mean_ms") == [figures]
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
+def test_seconds_of_a_run_are_no_trials_but_lengths_and_times_of_runs_may_be_columns() -> None:
+    for table in (
         "Time (seconds),Throughput (requests/second),Average Latency (millisecond)\n0,1002.6,8.8\n5,1009.9,8.4\n",
         "Time (seconds),Requests,Throughput (requests/second)\n0,1000,1002.6\n1,1010,1009.9\n",
         bars("time | clients | TPS", "12:00:01 | 8 | 1002", "12:00:02 | 8 | 1003"),
         bars("elapsed_s | PG14 TPS | PG15 TPS", "1 | 1002 | 1003", "2 | 1003 | 1004"),
         bars("server | second | TPS", "a | 1 | 1002", "a | 2 | 1003", "b | 1 | 1004"),
         bars("second | 1 | 2 | 3", "TPS | 1002 | 1003 | 1004"),
-    ],
-)
-def test_seconds_of_a_run_are_no_trials(table: str) -> None:
-    document = read_document(f"text\n\n{table}")
-    assert document.outputs == []
-    (unread,) = document.unread
-    assert unread.line == 3
-    assert "the rows are moments of one run (column '" in unread.text
-    assert "import its summary" in unread.text
-
-
-def test_runs_with_their_lengths_or_times_are_trials() -> None:
+    ):
+        document = read_document(f"text\n\n{table}")
+        assert document.outputs == []
+        (unread,) = document.unread
+        assert unread.line == 3
+        assert "the rows are moments of one run (column '" in unread.text
+        assert "import its summary" in unread.text
     for text in (
         bars("time (s) | clients | TPS", "60.1 | 8 | 1002", "60.2 | 8 | 1003"),
         bars("clients | time | TPS", "8 | 10.2 s | 1002", "16 | 12.5 s | 1003"),
@@ -179,9 +159,8 @@ def test_runs_with_their_lengths_or_times_are_trials() -> None:
         assert (output_fields(f"text\n\n{text}", "tps"), listed(f"text\n\n{text}")) == ([1002, 1003], [])
 
 
-@pytest.mark.parametrize(
-    ("cells", "field", "value"),
-    [
+def test_thousands_and_millions_count_and_latencies_have_many_units() -> None:
+    for cells, field, value in (
         ("TPM: 1.2M", "tpm", 1_200_000),
         ("TPM: 900k", "tpm", 900_000),
         ("TPM: 1.2 million", "tpm", 1_200_000),
@@ -197,11 +176,19 @@ def test_runs_with_their_lengths_or_times_are_trials() -> None:
         ("k transactions/s: 12.5", "tps", 12_500),
         ("TPM (millions): 1.2", "tpm", 1_200_000),
         ("NOPM: 50123 /min", "nopm", 50_123),
-    ],
-)
-def test_thousands_and_millions_of_cells_and_headings_count(cells: str, field: str, value: float) -> None:
-    head, _, cell = cells.partition(": ")
-    assert fields([only(bars(f"target | clients | {head}", f"a | 8 | {cell}"))], f"target {field}") == [("a", value)]
+    ):
+        head, _, cell = cells.partition(": ")
+        assert fields([only(bars(f"target | clients | {head}", f"a | 8 | {cell}"))], f"target {field}") == [
+            ("a", value)
+        ]
+    for cells in (
+        "(ns): 6500000", "(usec): 6500", "(microsec): 6500", "(microsecond): 6500", "(millisecond): 6.5",
+        ": 6500 usec", ": 6500000 ns",
+    ):  # fmt: skip
+        unit, _, cell = cells.partition(": ")
+        for head in ("Latency", "Average Latency"):
+            found = only(bars(f"clients | tps | {head} {unit}".strip(), f"8 | 1200 | {cell}"))
+            assert found.latency_mean_ms == pytest.approx(6.5), cells
 
 
 def test_figures_with_a_unit_of_something_else_are_listed() -> None:
@@ -221,14 +208,3 @@ def test_figures_with_a_unit_of_something_else_are_listed() -> None:
         text = bars(f"clients | tps | {head}", f"8 | 1200 | {cell}")
         assert output_fields(text, "tps") == [1200]
         assert listed(text, "text") == [f"figure under '{head}' not understood: {cell}"]
-
-
-def test_latencies_have_many_units() -> None:
-    for cells in (
-        "(ns): 6500000", "(usec): 6500", "(microsec): 6500", "(microsecond): 6500", "(millisecond): 6.5",
-        ": 6500 usec", ": 6500000 ns",
-    ):  # fmt: skip
-        unit, _, cell = cells.partition(": ")
-        for head in ("Latency", "Average Latency"):
-            found = only(bars(f"clients | tps | {head} {unit}".strip(), f"8 | 1200 | {cell}"))
-            assert found.latency_mean_ms == pytest.approx(6.5), cells

@@ -16,35 +16,35 @@ PROGRESS = "".join(f"progress: {at}.0 s, 100.{at} tps, lat 7.6 ms stddev 2.9, 0 
 INCOMPLETE = "Run was aborted; the above results are incomplete."
 
 
-def test_a_rate_limited_run_is_not_judged_as_a_closed_loop(tmp_path: Path) -> None:
+def test_loads_that_the_means_of_pgbench_do_not_contradict(tmp_path: Path) -> None:
     lagging = SUMMARY.replace("initial conn", "rate limit schedule lag: avg 3.2 (max 30.1) ms\ninitial conn")
     for text in (f"$ pgbench -c 8 -j 2 -T 60 -R 100\npgbench (16.1)\n{SUMMARY}", lagging):
         assert "littles-law" not in findings(imported_run(tmp_path, text))
     # the same figures without a rate cannot be of 8 clients
     assert "littles-law" in findings(imported_run(tmp_path, SUMMARY))
+    # a mean that includes failures is not that of successes
+    run = imported_run(tmp_path, WITH_FAILURES)
+    ((latency, figures),) = fields(run.trials, "summary.latency_ns imported.figures")
+    assert (latency, figures["latency_with_failures_ms"]) == (None, 2.678)
+    assert "latency_mean_ms" not in figures
+    # 1,493 transactions a second, with those that failed, take 2.678 ms each
+    assert "littles-law" not in {finding.rule for finding in audit(run)}
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_command_lines_have_many_forms_and_are_those_above_an_output(tmp_path: Path) -> None:
+    for command in (
         "PGPASSWORD=x pgbench --client=8 --jobs=2 \\\n    --time=60 --rate=100 \\\n    bench",
         "root@db:/# sudo -u postgres pgbench -nc8 -j2 -T60 -R100 bench 2>&1 | tee out.txt",
         "docker exec -it pg /usr/lib/postgresql/16/bin/pgbench -c 8 -j 2 -T 60 --rate 100 > out.txt",
         "pgbench bench -c 8 -j 2 -T 60 -R 100",
-    ],
-)
-def test_command_lines_have_many_forms(command: str) -> None:
-    found = only(f"{command}\n{SUMMARY}")
-    assert (found.rate, found.clients, found.workers, found.duration_s) == (100, 8, 2, 60)
-
-
-@pytest.mark.parametrize("scale", ["9" * 20, "²", "10k", ""])
-def test_a_variable_scale_that_is_no_scale_stays_a_variable(scale: str, tmp_path: Path) -> None:
-    (trial,) = imported_run(tmp_path, f"$ pgbench -c 8 -T 60 -D scale={scale}\n\n{SUMMARY}").trials
-    assert trial.point.variables == {"scale": scale}
-
-
-def test_the_command_of_an_output_is_that_above_it() -> None:
+    ):
+        found = only(f"{command}\n{SUMMARY}")
+        assert (found.rate, found.clients, found.workers, found.duration_s) == (100, 8, 2, 60)
+    # a variable scale that is no scale stays a variable
+    for scale in ("9" * 20, "²", "10k", ""):
+        (trial,) = imported_run(tmp_path, f"$ pgbench -c 8 -T 60 -D scale={scale}\n\n{SUMMARY}").trials
+        assert trial.point.variables == {"scale": scale}
+    # the command of an output is that above it
     banner = "pgbench (16.1)\nstarting vacuum...end.\n"
     found = only(f"$ pgbench -c 8 -j 2 -T 60 -R 100 -D range=5 -M simple\n{banner}{SUMMARY}")
     assert found.command is not None
@@ -77,26 +77,20 @@ def test_progress_belongs_to_the_summary_before_it() -> None:
     assert fields(alone.unread, "line text") == [(1, "3 progress lines without a summary")]
 
 
-@pytest.mark.parametrize("mean", ["-nan", "nan", "-nan(ind)", "NaN", "-NaN"])
-def test_progress_without_a_transaction_is_an_interval_without_a_latency(mean: str, tmp_path: Path) -> None:
-    stalled = f"progress: 40.0 s, 0.0 tps, lat {mean} ms stddev {mean}, lag {mean} ms\n"
-    first, _, last = PROGRESS.splitlines(keepends=True)
-    rows = imported_run(tmp_path, f"{first}{stalled}{last}{SUMMARY}").intervals(1)
-    assert fields(rows, "to_us") == [20_000_000, 40_000_000, 60_000_000]
-    assert (rows[1].succeeded, rows[1].latency_sum_ns) == (0, None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_progress_without_a_transaction_or_beyond_all_benchmarks_hides_no_result(tmp_path: Path) -> None:
+    for mean in ("-nan", "nan", "-nan(ind)", "NaN", "-NaN"):
+        stalled = f"progress: 40.0 s, 0.0 tps, lat {mean} ms stddev {mean}, lag {mean} ms\n"
+        first, _, last = PROGRESS.splitlines(keepends=True)
+        rows = imported_run(tmp_path, f"{first}{stalled}{last}{SUMMARY}").intervals(1)
+        assert fields(rows, "to_us") == [20_000_000, 40_000_000, 60_000_000]
+        assert (rows[1].succeeded, rows[1].latency_sum_ns) == (0, None)
+    for text in (
         PROGRESS.replace("60.0 s, ", "999999999999.0 s, 999999999999.0 tps, lat 1.0 ms stddev 1.0\nx ") + SUMMARY,
         re.sub(r"(\[ *10s \] thds: .*?lat \(ms,95%\): )[\d.]+", rf"\g<1>{'9' * 30}", SYSBENCH),
         re.sub(r"(\[ *10s \] thds: \d+ tps: )[\d.]+", rf"\g<1>{'9' * 15}", SYSBENCH),
-    ],
-)
-def test_progress_beyond_all_benchmarks_hides_no_result(text: str, tmp_path: Path) -> None:
-    (tps,) = fields(imported_run(tmp_path, text).trials, "summary.tps")
-    assert tps > 0
+    ):
+        (tps,) = fields(imported_run(tmp_path, text).trials, "summary.tps")
+        assert tps > 0
 
 
 @pytest.mark.parametrize("begin", ["", "pgbench: error: "])
@@ -118,9 +112,8 @@ GAVE_UP = "pgbench: error: client {} script 0 aborted in command 1 query 0: ERRO
 TWO_GAVE_UP = GAVE_UP.format(3) + GAVE_UP.format(0)
 
 
-@pytest.mark.parametrize(
-    ("text", "aborted"),
-    [
+def test_clients_that_gave_up_are_counted_with_their_run_and_are_a_finding(tmp_path: Path) -> None:
+    for text, aborted in (
         (f"pgbench (15.18)\n{TWO_GAVE_UP}{SUMMARY}", [2]),
         (f"{TWO_GAVE_UP.replace('pgbench: error: ', '')}{SUMMARY}", [2]),
         (f"{SUMMARY}{TWO_GAVE_UP}", [2]),
@@ -135,20 +128,15 @@ TWO_GAVE_UP = GAVE_UP.format(3) + GAVE_UP.format(0)
         (f"pgbench (15.18)\n{TWO_GAVE_UP}pgbench (15.18)\n{SUMMARY}", [0]),
         (f"$ pgbench -c 8 -T 60\n{TWO_GAVE_UP}\n$ pgbench -c 8 -T 60\n{SUMMARY}", [0]),
         (f"# One\n\n{TWO_GAVE_UP}\n# Two\n\n{SUMMARY}", [0]),
-    ],
-)
-def test_clients_that_gave_up_are_counted_with_their_run(text: str, aborted: list[int]) -> None:
-    assert fields(read_document(text).outputs, "clients_aborted") == aborted
-
-
-def test_clients_that_gave_up_are_a_finding(tmp_path: Path) -> None:
+    ):
+        assert fields(read_document(text).outputs, "clients_aborted") == aborted
     counted = SUMMARY.replace("latency average", "number of failed transactions: 0 (0.000%)\nlatency average")
     run = imported_run(tmp_path, f"pgbench (15.18)\n{TWO_GAVE_UP}{counted}")
     assert fields(run.trials, "summary.clients_aborted") == [2]
     assert "errors" in findings(run)
 
 
-def test_parts_of_scripts_are_kept(tmp_path: Path) -> None:
+def test_parts_of_scripts_are_kept_with_their_retries(tmp_path: Path) -> None:
     parts = (
         "SQL script 1: a.sql\n - weight: 9 (targets 90.0% of total)\n"
         " - 5382 transactions (90.0% of total, tps = 90.1)\n"
@@ -165,6 +153,22 @@ def test_parts_of_scripts_are_kept(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert fields(run.statements(1), "script text") == [(0, "SELECT 1;"), (1, "SELECT 2;")]
     assert fields([run.manifest], "imported.unread") == [[]]
+    run = imported_run(tmp_path, RETRIED)
+    ((scripts, load),) = fields(run.trials, "summary.scripts imported.load")
+    assert fields(scripts, "failed retried retries") == [(663, 1162, 2026), (0, 0, 0)]
+    assert load["scripts"] == "a.sql@3, b.sql@1"
+    assert fields(run.statements(1), "script failures") == [(0, 0), (0, 515), (1, 0)]
+    assert fields([run.manifest], "imported.unread") == [[]]
+    # statements of two scripts, and of several tries, do not add up to the mean; failed tries are in no latency
+    found = findings(run)
+    assert "arithmetic" not in found
+    assert found["littles-law"] is Severity.NOTE
+    # a line that a later pgbench adds to a script ends nothing
+    later = only(RETRIED.replace(" - latency average = 0.769", " - number of dreams: 7\n - latency average = 0.769"))
+    assert fields(later.scripts, "latency_mean_ms") == [0.769, 0.093]
+    progress = "progress: 1.0 s, 1466.9 tps, lat 1.339 ms stddev 2.405, 3 failed, 5 retried, 8 retries\n"
+    rows = imported_run(tmp_path, RETRIED.replace("transaction type", f"{progress}transaction type")).intervals(1)
+    assert fields(rows, "failed retried retries") == [(3, 5, 8)]
 
 
 RETRIED = """\
@@ -207,25 +211,6 @@ SQL script 2: b.sql
 """
 
 
-def test_parts_of_scripts_with_retries_are_kept(tmp_path: Path) -> None:
-    run = imported_run(tmp_path, RETRIED)
-    ((scripts, load),) = fields(run.trials, "summary.scripts imported.load")
-    assert fields(scripts, "failed retried retries") == [(663, 1162, 2026), (0, 0, 0)]
-    assert load["scripts"] == "a.sql@3, b.sql@1"
-    assert fields(run.statements(1), "script failures") == [(0, 0), (0, 515), (1, 0)]
-    assert fields([run.manifest], "imported.unread") == [[]]
-    # statements of two scripts, and of several tries, do not add up to the mean; failed tries are in no latency
-    found = findings(run)
-    assert "arithmetic" not in found
-    assert found["littles-law"] is Severity.NOTE
-    # a line that a later pgbench adds to a script ends nothing
-    later = only(RETRIED.replace(" - latency average = 0.769", " - number of dreams: 7\n - latency average = 0.769"))
-    assert fields(later.scripts, "latency_mean_ms") == [0.769, 0.093]
-    progress = "progress: 1.0 s, 1466.9 tps, lat 1.339 ms stddev 2.405, 3 failed, 5 retried, 8 retries\n"
-    rows = imported_run(tmp_path, RETRIED.replace("transaction type", f"{progress}transaction type")).intervals(1)
-    assert fields(rows, "failed retried retries") == [(3, 5, 8)]
-
-
 WITH_FAILURES = """\
 pgbench (15.18 (Debian 15.18-0+deb12u1))
 transaction type: ./a.sql
@@ -243,15 +228,6 @@ tps = 902.453127 (without initial connection time)
 """
 
 
-def test_a_mean_that_includes_failures_is_not_that_of_successes(tmp_path: Path) -> None:
-    run = imported_run(tmp_path, WITH_FAILURES)
-    ((latency, figures),) = fields(run.trials, "summary.latency_ns imported.figures")
-    assert (latency, figures["latency_with_failures_ms"]) == (None, 2.678)
-    assert "latency_mean_ms" not in figures
-    # 1,493 transactions a second, with those that failed, take 2.678 ms each
-    assert "littles-law" not in {finding.rule for finding in audit(run)}
-
-
 @pytest.mark.parametrize("mark", ["> ", ">", "> > ", ">> ", "    > "])
 @pytest.mark.parametrize("text", [PGBENCH_11, PGBENCH_17, SYSBENCH])
 def test_quoted_output_is_read_as_what_was_quoted(mark: str, text: str) -> None:
@@ -261,14 +237,11 @@ def test_quoted_output_is_read_as_what_was_quoted(mark: str, text: str) -> None:
     assert len(quoted.statements) == len(plain.statements)
 
 
-def test_comments_of_a_shell_are_no_targets() -> None:
+def test_comments_of_a_shell_are_no_targets_and_commas_decimal_as_the_rate_shows() -> None:
     text = f"```\n$ export PGHOST=a\n# warm cache first\n# pgbench -c 8 -T 60\n{SUMMARY}```\n"
     assert only(text).target is None
     assert only(f"$ ls\n# the run\n$ pgbench -c 8 -T 60\n{SUMMARY}").target is None
     assert only(f"# A heading\n\n{SUMMARY}").target == "A heading"
-
-
-def test_decimal_commas_are_read_as_the_rate_shows() -> None:
     commas = SUMMARY.replace("100.955497", "994,433833").replace("7.613", "10,056").replace("397.804", "1.010,5")
     found = only(commas)
     assert (found.tps, found.latency_mean_ms, found.latency_stddev_ms) == (994.433833, 10.056, 2.898)
@@ -293,24 +266,18 @@ def test_files_of_other_kinds(tmp_path: Path) -> None:
     assert ["cited from line 12" in each.text for each in document.unread] == [True, True]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_file_may_end_behind_a_figure_but_not_within_it() -> None:
+    for text in (
         SUMMARY.replace("tps = 100.955497 (without initial connection time)\n", "tps = 10"),
         # the second rate
         PGBENCH_11.partition("tps = 15509")[0] + "tps = 15",
         SYSBENCH.partition("1.05\n")[0],
         '{\n "Measured Requests": 61422,\n "terminals": 8,\n "Throughput (requests/second)": 102',
-    ],
-)
-def test_a_figure_within_which_the_file_ends_is_no_result(text: str) -> None:
-    document = read_document(text)
-    line, last = text.count("\n") + 1, text.rsplit("\n", 1)[1].strip()
-    assert [each.printed["tps"][1] for each in document.outputs if each.printed["tps"][0] >= line] == []
-    assert fields(document.unread, "line text") == [(line, f"no result: the file ends within this figure: {last}")]
-
-
-def test_files_that_end_without_a_line_end_are_read_whole() -> None:
+    ):
+        document = read_document(text)
+        line, last = text.count("\n") + 1, text.rsplit("\n", 1)[1].strip()
+        assert [each.printed["tps"][1] for each in document.outputs if each.printed["tps"][0] >= line] == []
+        assert fields(document.unread, "line text") == [(line, f"no result: the file ends within this figure: {last}")]
     complete = {
         SUMMARY.rstrip(): 100.955497,
         PGBENCH_11.rstrip(): 15509.3943,

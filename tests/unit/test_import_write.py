@@ -30,7 +30,7 @@ from pgdyno.report.terminal.run_report import print_report
 from pgdyno.store import RunData, load_run
 from tests.present import present
 from tests.unit import documents_sample as documents
-from tests.unit.import_sample import fields, import_texts, imported_run
+from tests.unit.import_sample import SUMMARY, fields, import_texts, imported_run
 from tests.unit.report_sample import render_html
 
 REPORTS = {
@@ -112,7 +112,9 @@ def test_what_a_report_tells_is_kept(reports: Mapping[str, RunData]) -> None:
     assert (told.facts["tmpfs"][0].line, len(told.claims)) == (3, 8)
 
 
-def test_a_file_is_read_once(tmp_path: Path) -> None:
+def test_a_file_is_read_once_and_what_was_imported_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bool] = []
+    monkeypatch.setattr("os.sync", lambda: synced.append(True))
     text = documents.statements_report()
     places = [tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "other.txt"]
     for place in places:
@@ -120,6 +122,7 @@ def test_a_file_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "link.txt").symlink_to(places[0])
     twice = [*places, places[0], tmp_path / ".." / tmp_path.name / "a.txt", tmp_path / "link.txt"]
     found = import_files(twice, tmp_path / "runs", target="srv")
+    assert synced == [True]
     once = import_files([places[0], places[2]], tmp_path / "runs", target="srv")
     assert found.trials == once.trials
     manifest = load_run(found.run).manifest
@@ -154,19 +157,16 @@ def test_our_own_export_comes_back(reports: Mapping[str, RunData], tmp_path: Pat
     assert (present(trial.summary).tps, rate_unit(trial), figures["nopm"]) == (1_000.0, NEW_ORDERS, 60_000.0)
 
 
-@pytest.mark.parametrize(
-    ("text", "unread"),
-    [
+def test_a_column_without_a_name_is_listed_if_it_has_cells(tmp_path: Path) -> None:
+    for text, unread in (
         # as spreadsheets write it
         ("target,tps,\na,1,\n", []),
         ("target,,tps\na,x,1\n", ["column 2 has no name, and is not read"]),
-    ],
-)
-def test_a_column_without_a_name_is_listed_if_it_has_cells(text: str, unread: list[str], tmp_path: Path) -> None:
-    assert fields(import_texts(tmp_path, text, names=["t.csv"]).unread, "text") == unread
+    ):
+        assert fields(import_texts(tmp_path, text, names=["t.csv"]).unread, "text") == unread
 
 
-def test_columns_without_one_meaning_are_refused(tmp_path: Path) -> None:
+def test_columns_have_one_meaning_and_other_words_are_mapped(tmp_path: Path) -> None:
     for name, mapping in (("tps", ()), ("rate_b", ("tps=rate_b",))):
         with pytest.raises(UsageError, match=f"several columns of the table are tps: 'tps', '{name}'"):
             table_run(tmp_path, f"target,tps,{name}\na,1,2\n", *mapping)
@@ -175,51 +175,37 @@ def test_columns_without_one_meaning_are_refused(tmp_path: Path) -> None:
             mapping_of([pair])
     # every column of ours needs no mapping
     assert {*CSV_HEADER, *COLUMNS} <= OURS
-
-
-def test_other_words_are_mapped_and_strange_ones_told(tmp_path: Path) -> None:
     text = "system;Threads;tps;mood\na;8;100.5;good\na;16;x;bad\n"
     run = table_run(tmp_path, text, "target=system", "clients=Threads")
     assert fields(run.trials, "target point.clients") == [("a", 8)]
     assert fields(present(run.manifest.imported).unread, "line") == [1, 3]
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
+def test_seconds_of_a_run_are_no_repeats_and_lengths_of_runs_no_seconds(tmp_path: Path) -> None:
+    for table in (
         "Sekunde;tps\n1;1005,9\n2;1011,2\n",
         "timestamp,target,tps\n2026-11-27T12:00:01Z,a,1005.9\n2026-11-27T12:00:02Z,a,1011.2\n",
         "epoch,clients,tps\n1700000001,8,1005.9\n1700000002,8,1011.2\n",
         "elapsed_s,clients,tps\n1,8,1005.9\n2,8,1011.2\n1,8,1005.9\n",
-    ],
-)
-def test_seconds_of_a_run_are_no_repeats(table: str, tmp_path: Path) -> None:
-    column = re.split("[,;]", table)[0]
-    with pytest.raises(StoreError) as caught:
-        table_run(tmp_path, table)
-    told = (
-        f"t.csv:1: the rows are moments of one run (column '{column}'): import its summary; if they are runs, name it"
-    )
-    assert told in str(caught.value.hint)
-    assert len(table_run(tmp_path, table, f"repeat={column}").trials) == len(table.splitlines()) - 1
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
+    ):
+        column = re.split("[,;]", table)[0]
+        with pytest.raises(StoreError) as caught:
+            table_run(tmp_path, table)
+        told = f"the rows are moments of one run (column '{column}'): import its summary; if they are runs, name it"
+        assert f"t.csv:1: {told}" in str(caught.value.hint)
+        assert len(table_run(tmp_path, table, f"repeat={column}").trials) == len(table.splitlines()) - 1
+    # rows with the lengths or times of runs are trials
+    for table in (
         "time,clients,tps\n60.1,8,1005.9\n60.3,8,1011.2\n",
         "timestamp,clients,tps\n1700000001,8,1005.9\n1700000300,16,1011.2\n",
         "timestamp,host,tps\n1700000001,a,1005.9\n1700000300,b,1011.2\n",
         "time,repeat,tps\n12:00,1,1005.9\n13:00,2,1011.2\n",
-    ],
-)
-def test_rows_with_the_lengths_or_times_of_runs_are_trials(table: str, tmp_path: Path) -> None:
-    assert fields(table_run(tmp_path, table).trials, "summary.tps") == [1005.9, 1011.2]
+    ):
+        assert fields(table_run(tmp_path, table).trials, "summary.tps") == [1005.9, 1011.2]
 
 
-@pytest.mark.parametrize(
-    ("separator", "row", "figures"),
-    [
+def test_a_table_has_one_decimal_sign(tmp_path: Path) -> None:
+    for separator, row, figures in (
         (";", "pg17;8;456,789;17,514;21,3", (456.789, 17.514, 21.3)),
         (";", "pg17;8;456,789;17,514;21,345", (456.789, 17.514, 21.345)),
         (";", "pg17;8;456.789;17.514;21.3", (456.789, 17.514, 21.3)),
@@ -227,14 +213,10 @@ def test_rows_with_the_lengths_or_times_of_runs_are_trials(table: str, tmp_path:
         ("\t", "pg17\t8\t1.456,789\t17,514\t21", (1456.789, 17.514, 21)),
         (",", 'pg17,8,"456,789",17.514,21.3', (456_789, 17.514, 21.3)),
         (",", 'pg17,8,"456,789","17,514","21,3"', (456.789, 17.514, 21.3)),
-    ],
-)
-def test_a_table_has_one_decimal_sign(
-    separator: str, row: str, figures: tuple[float, float, float], tmp_path: Path
-) -> None:
-    head = separator.join(["target", "clients", "tps", "latency_mean_ms", "p95_ms"])
-    (found,) = fields(table_run(tmp_path, f"{head}\n{row}\n").trials, "imported.figures")
-    assert (found["tps"], found["latency_mean_ms"], found["latency_p95_ms"]) == figures
+    ):
+        head = separator.join(["target", "clients", "tps", "latency_mean_ms", "p95_ms"])
+        (found,) = fields(table_run(tmp_path, f"{head}\n{row}\n").trials, "imported.figures")
+        assert (found["tps"], found["latency_mean_ms"], found["latency_p95_ms"]) == figures
 
 
 @pytest.mark.parametrize("name", ["cpu.user", "latency.avg", "tps.max", "words.x", "asked.x", "shown.x", "."])
@@ -244,26 +226,20 @@ def test_a_column_with_a_dot_is_unknown_unless_it_is_ours(name: str, tmp_path: P
     assert fields(present(run.manifest.imported).unread, "id") == ["column-unknown"]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
+def test_files_without_a_possible_figure_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no output of a known tool"):
+        import_texts(tmp_path, "nothing but prose\n")
+    assert not (tmp_path / "runs").exists()
+    for name, text in (
         ("t.csv", "target,clients,tps\npg17,{},1000\n"),
         ("t.csv", "target,clients,tps,p99_ms\npg17,8,1000,{}\n"),
         ("t.md", "| clients | tps |\n|---|---|\n| 8 | {} |\n"),
         ("t.json", '{{\n "Throughput (requests/second)": 100.5,\n "terminals": "{}",\n "scalefactor": 1\n}}\n'),
-    ],
-)
-def test_a_figure_that_no_run_can_hold_is_refused(name: str, text: str, tmp_path: Path) -> None:
-    figure = "99999999999999999999"
-    with pytest.raises(StoreError, match="no output of a known tool") as caught:
-        import_texts(tmp_path, text.format(figure), names=[name])
-    assert figure in str(caught.value.hint)
-
-
-def test_a_file_without_outputs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no output of a known tool"):
-        import_texts(tmp_path, "nothing but prose\n")
-    assert not (tmp_path / "runs").exists()
+    ):
+        figure = "99999999999999999999"
+        with pytest.raises(StoreError, match="no output of a known tool") as caught:
+            import_texts(tmp_path, text.format(figure), names=[name])
+        assert figure in str(caught.value.hint)
 
 
 # ---- logs ----
@@ -300,12 +276,10 @@ def test_a_transaction_log_gives_exact_counts_and_percentiles_to_three_digits(tm
     assert sum(row.succeeded for row in rows) == 4000
     assert [row.second for row in rows] == sorted({row.second for row in rows})
     assert rows[0].to_us == 750_000, "the first second of a clock is not a whole one"
-
-
-def test_a_log_with_a_broken_line_is_refused(tmp_path: Path) -> None:
+    # one with a broken line is refused
     transaction_log(tmp_path / "pgbench_log.5", 0, [500, 600, 700])
-    with (tmp_path / "pgbench_log.5").open("a") as file:
-        file.write("0 3 garbage\n")
+    with (tmp_path / "pgbench_log.5").open("a") as broken:
+        broken.write("0 3 garbage\n")
     with pytest.raises(StoreError, match="cannot read the log"):
         import_files([tmp_path / "pgbench_log.5"], tmp_path / "runs")
 
@@ -314,45 +288,31 @@ HAMMERDB = """\
 Vuser 1:1 Active Virtual Users configured
 Vuser 1:TEST RESULT : System achieved 9000 NOPM from 20000 PostgreSQL TPM
 """
-PGBENCH_13 = """\
-transaction type: <builtin: select only>
-scaling factor: 1
-query mode: simple
-number of clients: 4
-number of threads: 1
-duration: 10 s
-number of transactions actually processed: 1000
-latency average = 40.000 ms
-tps = 100.000000 (including connections establishing)
-"""
+PGBENCH_13 = SUMMARY.replace("without initial connection time", "including connections establishing").replace(
+    "initial connection time = 397.804 ms\n", ""
+)
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "retries", "failed"),
-    [
+def test_retries_and_failures_that_were_not_counted_are_not_none(tmp_path: Path) -> None:
+    for text, name, retries, failed in (
         ("target,clients,tps\na,4,1000\n", "figures.csv", None, None),
         ("target,clients,tps,retried,retries,errors\na,4,1000,2,3,4\n", "figures.csv", 3, 4),
         ("target,clients,tps,errors\na,4,1000,0\n", "figures.csv", None, 0),
         (HAMMERDB, "report.txt", None, None),
         # it ends a client at its first failure, and prints that; without --max-tries, there are no retries
         (PGBENCH_13, "report.txt", 0, 0),
-    ],
-    ids=["csv", "csv with both", "csv without failures", "hammerdb", "pgbench 13"],
-)
-def test_retries_and_failures_that_were_not_counted_are_not_none(
-    text: str, name: str, retries: int | None, failed: int | None, tmp_path: Path
-) -> None:
-    run = imported_run(tmp_path, text, names=[name])
-    ((*counted, scheduled),) = fields(run.trials, "summary.retries summary.failed summary.scheduled")
-    assert counted == [retries, failed]
-    of = digest(run)
-    table = trial_table(of)
-    assert table.rows[0][table.headings.index("retries")] == format_count(retries)
-    (row,) = csv.DictReader(io.StringIO(to_csv(run)))
-    assert row["retries"] == ("" if retries is None else str(retries))
-    cell = format_count(failed)
-    for table in (points_table(of), trial_table(of)):
-        assert table.rows[0][table.headings.index("errors")] == cell
-    (point,) = json.loads(to_json(of, NO_EXTRAS))["points"]
-    assert (point["retries"], point["failed"], point["scheduled"]) == (retries, failed, scheduled)
-    assert [row[-1] for row in peaks_table(of, NO_EXTRAS).rows] == [cell]
+    ):
+        run = imported_run(tmp_path, text, names=[name])
+        ((*counted, scheduled),) = fields(run.trials, "summary.retries summary.failed summary.scheduled")
+        assert counted == [retries, failed]
+        of = digest(run)
+        table = trial_table(of)
+        assert table.rows[0][table.headings.index("retries")] == format_count(retries)
+        (row,) = csv.DictReader(io.StringIO(to_csv(run)))
+        assert row["retries"] == ("" if retries is None else str(retries))
+        cell = format_count(failed)
+        for table in (points_table(of), trial_table(of)):
+            assert table.rows[0][table.headings.index("errors")] == cell
+        (point,) = json.loads(to_json(of, NO_EXTRAS))["points"]
+        assert (point["retries"], point["failed"], point["scheduled"]) == (retries, failed, scheduled)
+        assert [row[-1] for row in peaks_table(of, NO_EXTRAS).rows] == [cell]

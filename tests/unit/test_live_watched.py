@@ -21,26 +21,14 @@ from pgdyno.live.server.start_background import IDLE_S, Idle
 from pgdyno.live.viewers import MOST_STREAMS, MOST_STREAMS_EACH, Hub, encode_event
 from pgdyno.messages import Message
 from pgdyno.records import Outcome
-from pgdyno.report.run_events import (
-    BestSeen,
-    EngineReported,
-    GridTrial,
-    IntervalEnded,
-    Looked,
-    Noted,
-    RunBegan,
-    RunEnded,
-    SetUp,
-    TrialEnded,
-    TrialStarted,
-)
+from pgdyno.report import run_events
 from pgdyno.report.terminal.progress import QuietView
 from tests.present import present
 from tests.unit.archive_sample import MARKUP
 from tests.waiting import wait_until
 
 TRIALS = [
-    GridTrial(number, f"{number:04}-{arm}-c{clients}", arm, clients)
+    run_events.GridTrial(number, f"{number:04}-{arm}-c{clients}", arm, clients)
     for number, (clients, arm) in enumerate(((2, "a"), (2, "b"), (4, "a"), (4, "b")), start=1)
 ]
 
@@ -60,10 +48,12 @@ def running(run: Path) -> Iterator[None]:
 
 
 @contextmanager
-def began(run: Path, trials: Sequence[GridTrial] = TRIALS, *, controlled: bool = False) -> Iterator[JournalView]:
+def began(
+    run: Path, trials: Sequence[run_events.GridTrial] = TRIALS, *, controlled: bool = False
+) -> Iterator[JournalView]:
     """A run of `trials` that writes its journal."""
     with JournalView(QuietView(), controlled=controlled) as view:
-        view.event(RunBegan(run, trials))
+        view.event(run_events.RunBegan(run, trials))
         yield view
 
 
@@ -73,22 +63,22 @@ def state(run: Path) -> dict[str, Any]:
 
 
 def one_trial(view: JournalView, number: int, tps: float = 100.0, outcome: Outcome = Outcome.FINISHED) -> None:
-    view.event(SetUp("resetting"))
-    view.event(TrialStarted(number, 4, f"trial {number}", 2.0, later=4 - number))
-    view.event(IntervalEnded(tps, 2.5, "measuring"))
+    view.event(run_events.SetUp("resetting"))
+    view.event(run_events.TrialStarted(number, 4, f"trial {number}", 2.0, later=4 - number))
+    view.event(run_events.IntervalEnded(tps, 2.5, "measuring"))
     health = {"scripts": [{"failed": 1}], "workers": [{"cpu_share": 0.5}], "clients": 2}
-    view.event(EngineReported({"event": "interval", **health}))
-    view.event(TrialEnded(outcome, tps, 2.5))
+    view.event(run_events.EngineReported({"event": "interval", **health}))
+    view.event(run_events.TrialEnded(outcome, tps, 2.5))
 
 
 def test_the_journal_tells_all_to_who_comes_late(run: Path) -> None:
     with JournalView(QuietView()) as view:
-        view.event(Noted("before there is a folder"))
-        view.event(RunBegan(run, TRIALS))
+        view.event(run_events.Noted("before there is a folder"))
+        view.event(run_events.RunBegan(run, TRIALS))
         one_trial(view, 1, 100.0)
         one_trial(view, 2, 110.0)
-        view.event(EngineReported({"event": "error", "consequence": "failed", "message": MARKUP}))
-        view.event(RunEnded("came to its end", Outcome.FINISHED))
+        view.event(run_events.EngineReported({"event": "error", "consequence": "failed", "message": MARKUP}))
+        view.event(run_events.RunEnded("came to its end", Outcome.FINISHED))
     seen = state(run)
     assert [each["text"] for each in seen["feed"]] == [
         "before there is a folder",
@@ -108,10 +98,10 @@ def test_the_journal_tells_all_to_who_comes_late(run: Path) -> None:
 def test_only_what_is_new_is_told_again(run: Path) -> None:
     watched = Watched(run)
     with began(run) as view:
-        view.event(TrialStarted(1, 4, "trial 1", 2.0, later=3))
+        view.event(run_events.TrialStarted(1, 4, "trial 1", 2.0, later=3))
         assert present(watched.poll())["reset"]
         assert watched.poll() is None
-        view.event(IntervalEnded(100.0, None, "warm-up"))
+        view.event(run_events.IntervalEnded(100.0, None, "warm-up"))
         second = present(watched.poll())
         assert not second["reset"]
         assert [each["tps"] for each in second["seconds"]] == [100.0]
@@ -122,7 +112,11 @@ def test_the_page_sees_how_the_interval_narrows(run: Path) -> None:
     with began(run) as view:
         for pairs, verdict in ((6, None), (7, None), (7, None), (8, "faster")):
             half = 0.3 / pairs
-            view.event(Looked("b", "a", MARKUP, "throughput", pairs, 20, 0.05, 0.05 - half, 0.05 + half, 0.01, verdict))
+            view.event(
+                run_events.Looked(
+                    "b", "a", MARKUP, "throughput", pairs, 20, 0.05, 0.05 - half, 0.05 + half, 0.01, verdict
+                )
+            )
     (seen,) = present(watched.poll())["looks"]
     assert watched.complete_state()["looks"] == [seen]
     # a resumed run looks again at the pairs that it has
@@ -134,8 +128,8 @@ def test_the_page_sees_how_the_interval_narrows(run: Path) -> None:
 
 def test_the_best_configuration_is_that_of_the_last_line(run: Path) -> None:
     with began(run) as view:
-        view.event(BestSeen(100.0, None, "tps", None, 1, {}))
-        view.event(BestSeen(120.0, 100.0, "tps", 0.02, 2, {"jit": MARKUP}))
+        view.event(run_events.BestSeen(100.0, None, "tps", None, 1, {}))
+        view.event(run_events.BestSeen(120.0, 100.0, "tps", 0.02, 2, {"jit": MARKUP}))
     seen = {"figure": 120.0, "start": 100.0, "unit": "tps", "noise": 0.02, "trials": 2, "settings": [["jit", MARKUP]]}
     assert present(Watched(run).poll())["now"]["best"] == seen
     line = '{"e":"best","t":1,"figure":1,"start":null,"unit":"tps","noise":null,"trials":1,"settings":SETTINGS}\n'
@@ -148,13 +142,13 @@ def test_a_resumed_run_continues_its_journal(run: Path) -> None:
         with began(run) as view:
             for number in numbers:
                 one_trial(view, number, outcome=Outcome.FAILED if number == 3 else Outcome.FINISHED)
-            view.event(RunEnded("was interrupted", Outcome.INTERRUPTED))
+            view.event(run_events.RunEnded("was interrupted", Outcome.INTERRUPTED))
     grid = state(run)["grid"]
     assert grid["done"] == 3
     assert [cell["failed"] for cell in grid["cells"]] == [0, 0, 1, 0]
     # a failed trial that is repeated counts once
     with began(run) as view:
-        view.event(TrialStarted(3, 4, "trial 3", 2.0, later=1))
+        view.event(run_events.TrialStarted(3, 4, "trial 3", 2.0, later=1))
         grid = state(run)["grid"]
     cell = grid["cells"][2]
     assert (grid["done"], cell["done"], cell["failed"], cell["running"]) == (2, 0, 0, True)
@@ -172,7 +166,7 @@ def test_a_check_of_the_preflight_is_shown_by_its_severity(run: Path) -> None:
     other = Message("target-note", "warning: {note}", note="x")
     with began(run) as view:
         for each in (check, other):
-            view.event(Noted(str(each), each))
+            view.event(run_events.Noted(str(each), each))
     lines = [json.loads(line) for line in (run / JOURNAL).read_text().splitlines()]
     noted = [line for line in lines if line["e"] == "note"]
     assert [(line["id"], line["text"]) for line in noted] == [(each.id, str(each)) for each in (check, other)]
@@ -236,11 +230,16 @@ def test_a_path_of_a_trial_is_not_followed(tmp_path: Path, run: Path) -> None:
     assert "secret" not in json.dumps(state(run))
 
 
-def test_a_grid_has_a_limit(run: Path) -> None:
+def test_a_grid_has_a_limit_and_the_time_between_two_attempts_costs_nothing(run: Path) -> None:
     trials = [[at + 1, f"{at}-x", f"arm {at % 3_000}", at] for at in range(9_000)]
     write_lines(run / JOURNAL, {"e": "run", "t": 1, "trials": trials})
     grid = state(run)["grid"]
     assert (len(grid["arms"]), len(grid["clients"])) == (MOST_ARMS, MOST_CLIENTS)
+    lines = [("run", 100), ("note", 130), ("run", 1_000), ("end", 1_020), ("run", 5_000), ("note", 5_007)]
+    write_lines(
+        run / JOURNAL, *({"e": kind, "t": t, "trials": [], "text": "x", "how": "", "outcome": ""} for kind, t in lines)
+    )
+    assert state(run)["now"]["ran_s"] == 30 + 20 + 7
 
 
 def test_a_line_is_read_when_it_is_whole_and_a_pipe_is_no_journal(tmp_path: Path) -> None:
@@ -275,19 +274,7 @@ def blockers(wall_s: float, blocked_by: int, state: str, number: int) -> dict[st
     return {"event": "blockers", "wall_us": int(wall_s * 1e6), "rows": rows}
 
 
-def test_what_a_silent_server_did_last_is_not_shown_for_ever() -> None:
-    sampled = Sampled()
-    process = sample(10.2, "process", {"pid": "3", "kind": "checkpointer"}, cpu=5e5)
-    cpu = [sample(at, "cpu", {}, user=0.1) for at in range(11, 20)]
-    sampled.add([waits(10, ("Lock", "tuple", 3)), blockers(10.1, 2, "active", 1), process, *cpu[:3]])
-    assert (sampled.wait, sampled.blocker, sampled.process) == (
-        "Lock tuple: 3.0 sessions", "process 2 (active) blocks 1", "checkpointer (3): 50 % of a core",
-    )  # fmt: skip
-    sampled.add(cpu[3:])
-    assert [sampled.wait, sampled.blocker, sampled.process] == [None] * 3
-
-
-def test_samples_of_the_probe_by_second() -> None:
+def test_samples_of_the_probe_by_second_and_no_longer_after_the_last() -> None:
     sampled = Sampled()
     sampled.add(
         [
@@ -313,14 +300,16 @@ def test_samples_of_the_probe_by_second() -> None:
     assert sampled.wait == "Lock transactionid: 2.0 sessions"
     assert sampled.blocker == f"process 7 ({MARKUP}) blocks 3"
     assert sampled.process == "client backend (7): 25 % of a core"
-
-
-def test_the_time_between_two_attempts_costs_nothing(run: Path) -> None:
-    lines = [("run", 100), ("note", 130), ("run", 1_000), ("end", 1_020), ("run", 5_000), ("note", 5_007)]
-    write_lines(
-        run / JOURNAL, *({"e": kind, "t": t, "trials": [], "text": "x", "how": "", "outcome": ""} for kind, t in lines)
-    )
-    assert state(run)["now"]["ran_s"] == 30 + 20 + 7
+    # what a silent server did last is not shown for ever
+    sampled = Sampled()
+    process = sample(10.2, "process", {"pid": "3", "kind": "checkpointer"}, cpu=5e5)
+    cpu = [sample(at, "cpu", {}, user=0.1) for at in range(11, 20)]
+    sampled.add([waits(10, ("Lock", "tuple", 3)), blockers(10.1, 2, "active", 1), process, *cpu[:3]])
+    assert (sampled.wait, sampled.blocker, sampled.process) == (
+        "Lock tuple: 3.0 sessions", "process 2 (active) blocks 1", "checkpointer (3): 50 % of a core",
+    )  # fmt: skip
+    sampled.add(cpu[3:])
+    assert [sampled.wait, sampled.blocker, sampled.process] == [None] * 3
 
 
 def test_requests_reach_the_run(run: Path) -> None:
@@ -381,7 +370,7 @@ def test_one_reader_serves_all_watchers(run: Path) -> None:
 
     with began(run) as view:
         one_trial(view, 1)
-        view.event(RunEnded("came to its end", Outcome.FINISHED))
+        view.event(run_events.RunEnded("came to its end", Outcome.FINISHED))
     hub = Hub(make)
     seen = asyncio.run(ten_and_one_later())
     # who comes back finds what was read: the probe's file of a trial that ended is gone

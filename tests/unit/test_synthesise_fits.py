@@ -101,21 +101,17 @@ def test_any_sample_is_fitted_by_something_within_its_range(values: list[int], s
     assert found.describe()
 
 
-def test_two_separate_ranges_are_a_histogram() -> None:
+def test_two_separate_ranges_are_a_histogram_and_a_constant_is_one() -> None:
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.integers(1, 1_000, COUNT), rng.integers(500_000, 510_000, COUNT)])
     found = fit(values)
     assert isinstance(found.distribution, Histogram)
     assert found.distance <= tolerance(len(values))
-
-
-def test_a_constant_is_one() -> None:
     assert fit(np.array([7, 7, 7])).distribution == Constant(7)
 
 
-@pytest.mark.parametrize(
-    ("drawn", "divisor", "lines"),
-    [
+def test_the_script_draws_as_pgbench_does() -> None:
+    for drawn, divisor, lines in (
         (Uniform(1, 10), 1, ["\\set v random(1, 10)"]),
         (Zipf(1, 10, 1.5), 1, ["\\set v random_zipfian(1, 10, 1.5000)"]),
         (Zipf(1, 10, 1.5, falling=False), 1, ["\\set v 11 - random_zipfian(1, 10, 1.5000)"]),
@@ -124,7 +120,5 @@ def test_a_constant_is_one() -> None:
         (Uniform(100, 999), 100, ["\\set v (random(100, 999)) / 100.0"]),
         (Weighted((150, 275), (1, 1)), 100, ["\\set v_of random(1, 2)",
                                              "\\set v case when :v_of <= 1 then 1.5 else 2.75 end"]),
-    ],
-)  # fmt: skip
-def test_the_script_draws_as_pgbench_does(drawn: Distribution, divisor: int, lines: list[str]) -> None:
-    assert drawn.lines("v", divisor) == lines
+    ):  # fmt: skip
+        assert drawn.lines("v", divisor) == lines

@@ -1,20 +1,25 @@
-"""Scripts of captures whose transactions, values and times are known."""
+"""Scripts of captures whose transactions, values and times are known, and the command that writes them."""
 
+import os
 import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pgdyno.errors import UsageError
+from pgdyno.plan import load_plan
 from pgdyno.programs import find_engine
+from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE, Capture, Source
 from pgdyno.synthesise.model_folder import plan_text
 from pgdyno.synthesise.modelled_load import Model, model_log
 from pgdyno.synthesise.scripts import has_command
 from pgdyno.synthesise.transactions import Left
 from tests.captured_load import CapturedLoad
+from tests.forked import run_pgdyno
 
 pytestmark = pytest.mark.slow
 RNG_SEED = 20261123
@@ -170,7 +175,7 @@ def test_a_closed_loop_stays_one(load_of: Callable[[], CapturedLoad], tmp_path: 
     assert (arrivals.clients, arrivals.rate) == (4, None)
 
 
-def test_parameters_are_sent_as_such(tmp_path: Path) -> None:
+def test_parameters_are_sent_as_such_in_the_protocol_of_statements_that_can_have_them(tmp_path: Path) -> None:
     rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
     sql = "SELECT * FROM t WHERE id = $1 AND name = $2 LIMIT $3"
     for number in range(500):
@@ -181,9 +186,6 @@ def test_parameters_are_sent_as_such(tmp_path: Path) -> None:
     text = model.scripts[0].text
     assert "\\set limit 10\n" in text
     assert text.endswith("WHERE id = :id AND name = ('n' || :name) LIMIT :limit;\n")
-
-
-def test_the_protocol_is_that_of_the_statements_that_can_have_parameters(tmp_path: Path) -> None:
     rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
     at_us = 0
     for _ in range(300):
@@ -208,12 +210,18 @@ def test_a_transaction_without_a_statement_is_not_covered(tmp_path: Path) -> Non
     assert len(model.scripts) == 1
 
 
-def test_pauses_within_transactions_are_kept(tmp_path: Path) -> None:
+def test_pauses_within_transactions_are_kept_and_others_are_an_open_load(tmp_path: Path) -> None:
     load = CapturedLoad()
     for number in range(100):
         load.add(0, number * 1_000_000, "BEGIN", "SELECT 1", "COMMIT", us=500, apart_us=20_500)
     (script,) = modelled(load, tmp_path).scripts
     assert script.text.count("\\sleep 20000 us\n") == 2
+    load = CapturedLoad()
+    for number in range(1_000):
+        load.add(number % 5, number * 20_000, f"SELECT {number}", us=2_000)
+    model = modelled(load, tmp_path)
+    assert (model.arrivals.clients, model.arrivals.rate) == (5, 50.05)
+    assert "\nrate = 50.05\n" in plan_text("x", model)
 
 
 LEFT_OUT = {
@@ -240,10 +248,17 @@ def test_what_no_script_can_have_is_left_out(reason: Left, tmp_path: Path) -> No
     assert f": {reason.value}." in said
 
 
-def test_a_text_of_thousands_of_statements_is_named_at_once(tmp_path: Path) -> None:
+def test_thousands_of_statements_are_named_at_once_and_at_most_forty_scripts_written(tmp_path: Path) -> None:
     load = CapturedLoad()
     load.add(9, 0, ";".join(["SELECT 1"] * 20_000))
     assert [script.name for script in modelled(load, tmp_path).scripts] == ["01-select-1-select.sql"]
+    load = CapturedLoad()
+    for number in range(50):
+        load.add(0, number * 10_000, f"SELECT c{number} FROM t", us=1_000 + number)
+    model = modelled(load, tmp_path)
+    assert len(model.scripts) == 40
+    assert [(each.reason, each.count) for each in model.left] == [(Left.MANY, 10)]
+    assert "SELECT c49 FROM t;" in model.scripts[0].text
 
 
 def test_a_capture_without_a_script_says_each_reason_once(tmp_path: Path) -> None:
@@ -255,20 +270,14 @@ def test_a_capture_without_a_script_says_each_reason_once(tmp_path: Path) -> Non
     assert caught.value.hint == f"3: {Left.FAILED.value}"
 
 
-@pytest.mark.parametrize(
-    ("sql", "runs"),
-    [
+def test_commands_of_pgdrive_are_found_and_a_forged_capture_runs_none(tmp_path: Path) -> None:
+    for sql, runs in (
         ("SELECT 1 \\shell touch x", True),
         ("SELECT ' $1 '\n\\setshell v touch x", True),
         ("SELECT '\\shell', E'\\'\\shell', $$\\shell$$, \"\\x\" -- \\shell\n /* \\shell */", False),
         ("SELECT 1 \\; SELECT 2", False),
-    ],
-)
-def test_commands_of_pgdrive_are_found(sql: str, runs: bool) -> None:
-    assert has_command(sql) is runs
-
-
-def test_a_forged_capture_runs_no_command(tmp_path: Path) -> None:
+    ):
+        assert has_command(sql) is runs
     load = tpcb(100)
     sql = "SELECT ' '\\shell touch x' '"
     load.add(9, 0, sql)
@@ -279,33 +288,12 @@ def test_a_forged_capture_runs_no_command(tmp_path: Path) -> None:
     model = model_log(folder, capture.model_copy(update={"statements": classes}), 0.0)
     assert not any("shell" in script.text for script in model.scripts)
     assert [each.reason for each in model.left] == [Left.UNREADABLE]
-
-
-def test_texts_in_comments_stay_on_their_line(tmp_path: Path) -> None:
+    # texts in comments stay on their line
     text = of_one(lambda rng, _: f"SELECT 'a\n\\shell touch x {rng.integers(1, 900)}'", tmp_path)
     assert not any(line.startswith("\\shell") for line in re.sub("'[^']*'", "", text).splitlines())
 
 
-def test_at_most_forty_scripts_are_written(tmp_path: Path) -> None:
-    load = CapturedLoad()
-    for number in range(50):
-        load.add(0, number * 10_000, f"SELECT c{number} FROM t", us=1_000 + number)
-    model = modelled(load, tmp_path)
-    assert len(model.scripts) == 40
-    assert [(each.reason, each.count) for each in model.left] == [(Left.MANY, 10)]
-    assert "SELECT c49 FROM t;" in model.scripts[0].text
-
-
-def test_sessions_that_pause_are_an_open_load(tmp_path: Path) -> None:
-    load = CapturedLoad()
-    for number in range(1_000):
-        load.add(number % 5, number * 20_000, f"SELECT {number}", us=2_000)
-    model = modelled(load, tmp_path)
-    assert (model.arrivals.clients, model.arrivals.rate) == (5, 50.05)
-    assert "\nrate = 50.05\n" in plan_text("x", model)
-
-
-def test_a_log_of_whole_seconds_shows_no_pauses(tmp_path: Path) -> None:
+def test_a_log_without_exact_times_shows_no_pauses_and_counts_statements(tmp_path: Path) -> None:
     load = CapturedLoad()
     for number in range(400):
         load.add(0, number // 10 * 1_000_000, "SELECT 1", us=0)
@@ -314,12 +302,64 @@ def test_a_log_of_whole_seconds_shows_no_pauses(tmp_path: Path) -> None:
     arrivals = model_log(folder, load.capture().model_copy(update={"has_whole_seconds": True}), 0).arrivals
     assert arrivals.rate == pytest.approx(10, rel=0.05)
     assert "whole seconds" in arrivals.reason
-
-
-def test_without_times_statements_count(tmp_path: Path) -> None:
     load = CapturedLoad()
     for number in range(200):
         load.add(0, number * 20_000, f"SELECT {number} FROM t", us=None)
     model = modelled(load, tmp_path)
     assert model.modelled == 1.0
     assert len(model.scripts) == 1
+
+
+def synthesise(*words: str, at: Path) -> subprocess.CompletedProcess[str]:
+    return run_pgdyno(["synthesise", *words], cwd=at, env=dict(os.environ))
+
+
+def test_the_command_writes_a_plan(tmp_path: Path) -> None:
+    tpcb(200).write(tmp_path / "shop")
+    done = synthesise("shop", at=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "01-update-pgbench_accounts.sql  200 of 200 transactions (100.0 %)" in done.stdout
+    made = tmp_path / "shop-model"
+    assert {each.name for each in made.iterdir()} == {*("plan.toml", CAPTURE_FILE), "01-update-pgbench_accounts.sql"}
+    capture = Capture.model_validate_json((made / CAPTURE_FILE).read_text())
+    assert capture.commands == {"01-update-pgbench_accounts.sql": list(range(7))}
+    # an ordinary role may not run CHECKPOINT
+    assert not load_plan(made / "plan.toml").plan.reset.checkpoint
+    done = run_pgdyno(["plan", "check", "shop-model/plan.toml"], cwd=tmp_path, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+
+
+def change(**changes: Any) -> Callable[[Path], object]:  # noqa: ANN401 - fields of Capture
+    def rewrite(folder: Path) -> None:
+        capture = Capture.model_validate_json((folder / CAPTURE_FILE).read_text())
+        if "statements" in changes:
+            changes["statements"] = capture.statements[: changes["statements"]]
+        (folder / CAPTURE_FILE).write_text(capture.model_copy(update=changes).model_dump_json())
+
+    return rewrite
+
+
+def truncate(folder: Path) -> None:
+    parquet = folder / STATEMENTS_FILE
+    parquet.write_bytes(parquet.read_bytes()[:-9])
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "message"),
+    [
+        (lambda folder: (folder / CAPTURE_FILE).unlink(), 2, "is not a capture"),
+        (lambda folder: (folder / STATEMENTS_FILE).unlink(), 6, STATEMENTS_FILE),
+        (lambda folder: (folder / STATEMENTS_FILE).write_bytes(b"x" * 100), 6, "cannot read"),
+        (truncate, 6, "cannot read"),
+        (change(statements=2), 6, "a class that capture.json does not have"),
+        (change(calls=0), 2, "has no statements"),
+        (change(source=Source.STATEMENTS), 2, "--dsn"),
+        (lambda folder: (folder.parent / "shop-model" / "x").mkdir(parents=True), 2, "exists and is not empty"),
+    ],
+)
+def test_bad_folders_are_refused(damage: Callable[[Path], object], code: int, message: str, tmp_path: Path) -> None:
+    damage(tpcb(50).write(tmp_path / "shop"))
+    done = synthesise("shop", at=tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert message in done.stderr
+    assert not (tmp_path / "shop-model" / "plan.toml").exists()

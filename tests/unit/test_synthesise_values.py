@@ -1,7 +1,6 @@
 """Values of a modelled load: ranges, texts, arrays, keys, times; constants as they were written."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +24,8 @@ def hundred(rng: np.random.Generator) -> str:
     return f"{first} AND {first + 99}"
 
 
-@pytest.mark.parametrize(
-    ("statement", "parts"),
-    [
+def test_a_statement_is_written_with_its_values(tmp_path: Path) -> None:
+    for statement, parts in (
         (lambda rng, _: f"SELECT c FROM sbtest WHERE id BETWEEN {hundred(rng)}",
          ["\\set id random(1, 90000)\n", "\\set id_to :id + 99\n",
           "SELECT c FROM sbtest WHERE id BETWEEN :id AND :id_to;\n"]),
@@ -47,26 +45,24 @@ def hundred(rng: np.random.Generator) -> str:
          ["SELECT ';' -- a\n\\; SELECT :value;\n"]),
         (lambda rng, _: f"START TRANSACTION; SELECT {rng.integers(1, 1_000)}; COMMIT",
          ["START TRANSACTION\\; SELECT :value\\; COMMIT;\n"]),
-    ],
-)  # fmt: skip
-def test_a_statement_is_written_with_its_values(
-    statement: Callable[[np.random.Generator, int], str], parts: list[str], tmp_path: Path
-) -> None:
-    text = of_one(statement, tmp_path)
-    assert [part for part in parts if part not in text] == []
-    assert text.endswith(parts[-1])
+    ):  # fmt: skip
+        text = of_one(statement, tmp_path)
+        assert [part for part in parts if part not in text] == []
+        assert text.endswith(parts[-1])
 
 
-def test_a_typed_constant_stays_one(tmp_path: Path) -> None:
+def test_typed_constants_few_texts_and_uuids(tmp_path: Path) -> None:
     text = of_one(lambda rng, _: f"SELECT date '2025-01-{rng.integers(1, 29):02}'", tmp_path)
     assert text.count("SELECT date '2025-01-") == 12
-
-
-def test_few_texts_are_variants_of_the_statement(tmp_path: Path) -> None:
+    # few texts are variants of the statement
     text = of_one(lambda rng, _: f"SELECT * FROM t WHERE s = '{rng.choice(['its', 'b:c'], p=[0.7, 0.3])}'", tmp_path)
     assert re.search(r"^\\if :variant <= 4\d\d$", text, re.MULTILINE)
     # pgdrive would take :c for a variable
     assert "s = E'b\\x3ac';" in text
+    # UUIDs without hyphens become UUIDs
+    text = of_one(lambda rng, _: f"UPDATE api_check SET code = '{rng.integers(1, 100):032x}'::uuid;", tmp_path)
+    assert f"code = '{'0' * 20}:code'::uuid" in text
+    assert re.search(r"^.set code random\(1\d{11}, 1\d{11}\)$", text, re.MULTILINE)
 
 
 def test_other_texts_keep_their_length_and_how_many_there_are(tmp_path: Path) -> None:
@@ -121,12 +117,6 @@ def test_other_stored_values_are_drawn(update: str, tmp_path: Path) -> None:
     assert "stays as it is" not in of_one(statement, tmp_path)
 
 
-def test_uuids_without_hyphens_become_uuids(tmp_path: Path) -> None:
-    text = of_one(lambda rng, _: f"UPDATE api_check SET code = '{rng.integers(1, 100):032x}'::uuid;", tmp_path)
-    assert f"code = '{'0' * 20}:code'::uuid" in text
-    assert re.search(r"^.set code random\(1\d{11}, 1\d{11}\)$", text, re.MULTILINE)
-
-
 def test_texts_that_a_statement_looks_for_are_captured_ones(tmp_path: Path) -> None:
     def statement(rng: np.random.Generator, _: int) -> str:
         # half of them are one name, as of a customer who orders often
@@ -141,7 +131,7 @@ def test_texts_that_a_statement_looks_for_are_captured_ones(tmp_path: Path) -> N
     assert re.search(r":variant <= 6\n.*\n\\else\n.*name = 'abzz';", text)
 
 
-def test_the_elements_of_arrays_are_drawn(tmp_path: Path) -> None:
+def test_elements_of_arrays_are_drawn_and_parameters_null_together(tmp_path: Path) -> None:
     rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
     sql = "SELECT add_order($1, $2, $3)"
     for number in range(600):
@@ -155,9 +145,7 @@ def test_the_elements_of_arrays_are_drawn(tmp_path: Path) -> None:
     # arrays of one statement are as long as each other, and each length is as frequent as captured
     bounds = [int(each) for each in re.findall(r":variant <= (\d+)", text)]
     assert [150 < length < 250 for length in np.diff([0, *bounds, 600])] == [True] * 3
-
-
-def test_parameters_that_are_null_together_stay_so(tmp_path: Path) -> None:
+    # parameters that are null together stay so
     rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
     for number in range(600):
         values = [None, str(rng.integers(1, 10))] if rng.random() < 0.6 else [str(rng.integers(1, 3_001)), None]
@@ -184,7 +172,7 @@ def test_keys_that_rise_within_groups_are_new_ones(tmp_path: Path) -> None:
     assert "\\set n random(5, 15)\n" in text
 
 
-def test_numbers_of_lines_count_the_repeats_of_their_loop(tmp_path: Path) -> None:
+def test_numbers_of_lines_count_the_repeats_of_their_loop_and_keys_are_those_returned(tmp_path: Path) -> None:
     rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
     for number in range(300):
         lines = [f"INSERT INTO line (number, n) VALUES ({each}, {rng.integers(1, 9)})" for each in range(1, 4)]
@@ -193,9 +181,7 @@ def test_numbers_of_lines_count_the_repeats_of_their_loop(tmp_path: Path) -> Non
     assert script.text.count("\\set number 0\n") == 1
     assert script.text.count("\\set number :number + 1\n") == 3
     assert script.text.index("\\set number 0\n") < script.text.index("\\set number :number + 1\n")
-
-
-def test_keys_that_a_statement_returns_are_taken_from_it(tmp_path: Path) -> None:
+    # keys that a statement returns are taken from it
     rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
     for number in range(300):
         key = 7_000 + number
@@ -247,22 +233,17 @@ def test_constants_are_read_as_they_were_written(texts: list[str]) -> None:
     assert [read.values[place] for place in plain] == [texts[place] for place in plain]
 
 
-def test_a_list_of_many_constants_is_read_at_once() -> None:
-    count = 20_000
-    listed = ", ".join(f"${number}" for number in range(1, count + 1))
-    found = present(ConstantReader(f"SELECT {listed}").read(f"SELECT {', '.join(map(str, range(count)))}", ()))
-    assert found.values == tuple(map(str, range(count)))
-
-
-@pytest.mark.parametrize(
-    ("sql", "values"),
-    [
+def test_all_kinds_of_constants_and_many() -> None:
+    for sql, values in (
         ("select -5, +3, 1.5e3", ("-5", "3", "1.5e3")),
         ("select 0x1F, true, NULL", ("0x1f", "true", None)),
         ("select E'a\\'b', $$x$$, B'01'", ("E'a\\'b'", "$$x$$", "B'01'")),
         ("select 'a''b' , '' , ';';", ("a'b", "", ";")),
-    ],
-)
-def test_all_kinds_of_constants(sql: str, values: tuple[str | None, ...]) -> None:
-    read = present(ConstantReader("select $1, $2, $3").read(sql.replace(" ,", ","), ()))
-    assert read.values == values
+    ):
+        read = present(ConstantReader("select $1, $2, $3").read(sql.replace(" ,", ","), ()))
+        assert read.values == values
+    # a list of many is read at once
+    count = 20_000
+    listed = ", ".join(f"${number}" for number in range(1, count + 1))
+    found = present(ConstantReader(f"SELECT {listed}").read(f"SELECT {', '.join(map(str, range(count)))}", ()))
+    assert found.values == tuple(map(str, range(count)))
