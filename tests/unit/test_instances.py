@@ -35,7 +35,7 @@ PLAN = small_plan(sweep="clients = [1]", trial='duration = "1s"\nrepeats = 6', a
 )
 
 
-def test_repeats_take_turns_at_the_instances(tmp_path: Path) -> None:
+def test_repeats_take_turns_at_instances_and_impossible_ones_are_refused(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN)
     assert list(servers_of(plan)) == ["a.1", "a.2", "a.3", "b"]
     assert {spec.instance_count for spec in servers_of(plan).values()} == {1}
@@ -47,9 +47,6 @@ def test_repeats_take_turns_at_the_instances(tmp_path: Path) -> None:
     assert "instances" not in plan.as_resolved()["target"]["b"]
     # the dataset is loaded into each instance
     assert total(plan).splitlines()[0].endswith("loading (4 datasets)")
-
-
-def test_impossible_instances_are_refused(tmp_path: Path) -> None:
     for old, new, at, message in (
         ("repeats = 6", "repeats = 2", "trial.repeats", "2 are fewer than the 3 instances of target a"),
         ("instances = 3", "instances = 3\nkeep_data = true", "target.a.instances", "cannot be combined with keep_data"),
@@ -152,7 +149,7 @@ def run_of(instances: int) -> SampleRun:
     return run
 
 
-def test_reports_show_the_instances() -> None:
+def test_reports_show_the_instances_and_one_server_of_each_target_is_a_note() -> None:
     (arms,) = within(run_of(3), "target", Metric.TPS)
     assert dict(arms.points[0].instances[1]) == {1: 1, 2: 2, 3: 3, 4: 1, 5: 2, 6: 3}
     assert not arms.same_servers
@@ -171,9 +168,6 @@ def test_reports_show_the_instances() -> None:
     single = digest(run_of(1))
     assert "instance" not in conditions(single)
     assert "instance" not in trial_table(single).headings
-
-
-def test_one_server_of_each_target_is_a_note() -> None:
     (found,) = one_instance.RULE.findings(Subject(cast("AuditRun", run_of(1))))
     assert (found.severity, found.parameters["targets"]) == (Severity.NOTE, "a, b")
     assert one_instance.RULE.findings(Subject(cast("AuditRun", run_of(3)))) == []

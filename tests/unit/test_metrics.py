@@ -47,24 +47,21 @@ def text_from(meter: Meter) -> str:
     return b"".join(text_of(meter.collect())).decode()
 
 
-@pytest.mark.parametrize(
-    ("workload", "scale", "said"),
-    [
+def test_scales_are_those_of_the_csv(tmp_path: Path) -> None:
+    for workload, scale, said in (
         ({"scripts": ["select-only"], "dataset": "none"}, None, ""),
         ({"scripts": ["select-only"], "scale": 10}, None, "10"),
         ({"name": "tpch", "scale": 50, "scale_factor": 0.5}, 50, "0.5"),
-    ],
-)
-def test_scales_are_those_of_the_csv(workload: dict[str, object], scale: int | None, said: str, tmp_path: Path) -> None:
-    plan = {**sample_manifest().plan, "workload": workload}
-    folder = RunFolder.create(tmp_path, sample_manifest(plan=plan))
-    add_trial(folder, 1, point=Point(clients=4, scale=scale))
-    (row,) = csv.DictReader(to_csv(load_run(folder)).splitlines())
-    (info,) = (line for line in exported(folder).splitlines() if "_info{" in line)
-    assert (row["scale"], re.findall('scale="(.*?)"', info)) == (said, [said])
+    ):
+        plan = {**sample_manifest().plan, "workload": workload}
+        folder = RunFolder.create(tmp_path, sample_manifest(plan=plan))
+        add_trial(folder, 1, point=Point(clients=4, scale=scale))
+        (row,) = csv.DictReader(to_csv(load_run(folder)).splitlines())
+        (info,) = (line for line in exported(folder).splitlines() if "_info{" in line)
+        assert (row["scale"], re.findall('scale="(.*?)"', info)) == (said, [said])
 
 
-def test_names_have_base_units() -> None:
+def test_names_have_base_units_and_differ() -> None:
     families = {(each.name, each.type, each.unit, each.factor) for each in CATALOGUE.families()}
     assert families == {
         ("pgdyno_cpu_user_ratio", "gauge", "ratio", 1.0),
@@ -74,9 +71,6 @@ def test_names_have_base_units() -> None:
         ("pgdyno_disk_utilisation_ratio", "gauge", "ratio", 1.0),
         ("pgdyno_disk_read_await_seconds", "gauge", "seconds", 1e-3),
     }
-
-
-def test_all_of_the_probe_s_metrics_have_names_of_their_own() -> None:
     program = locate("pgprobe", "PGDYNO_PGPROBE", "the probe")
     described = subprocess.run([program, "--describe"], capture_output=True, text=True, check=True).stdout
     names = [each.name for each in Catalogue(described).families()]
@@ -201,9 +195,8 @@ def seen(**changes: object) -> ProbeAverages:
     return ProbeAverages(**{"trial": 1, "slug": "0001-a-c1", **figures, **rest, **changes})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
+def test_the_limit_in_a_word_and_its_class_of_waits() -> None:
+    for changes, expected in (
         ({}, "none found"),
         ({"cpu": 0.95}, "CPU"),
         ({"cpu": 0.95, "steal": 0.06}, "steal"),
@@ -213,13 +206,12 @@ def seen(**changes: object) -> ProbeAverages:
         ({"cpu": 0.99, "waits": (("Client", "ClientRead", 9.0), WORK)}, "CPU"),
         ({"waits": (("Client", "ClientRead", 9.0), WORK)}, "clients"),
         ({"cpu": None, "steal": None, "disk_utilisation": None, "waits": ()}, "unknown"),
-    ],
-)
-def test_the_limit_in_a_word(changes: dict[str, object], expected: str) -> None:
-    assert limit_of(seen(**changes)).word == expected
-
-
-def test_waits_for_wal_are_a_class_of_their_own() -> None:
+    ):
+        assert limit_of(seen(**changes)).word == expected
+    # sessions between two statements do not contradict a busy host
+    about = limit_of(seen(cpu=0.99, waits=(("Client", "ClientRead", 9.0), WORK))).about
+    assert about == "host 99 % busy"
+    assert "ClientRead" in limit_of(seen(waits=(("Client", "ClientRead", 9.0), WORK))).about
     for kind, wait, expected in (
         ("IO", "WALSync", "WAL"),
         ("LWLock", "WALInsert", "WAL"),
@@ -240,12 +232,6 @@ def test_points_have_a_row_each_and_many_are_cut() -> None:
     assert len([line for line in lines[at:] if re.match(r"\d+ clients? ", line)]) == 24
     assert "and 6 more in the HTML report" in lines
     assert limits_table(digest(run), {}) is None
-
-
-def test_a_busy_host_is_not_contradicted_by_sessions_between_two_statements() -> None:
-    about = limit_of(seen(cpu=0.99, waits=(("Client", "ClientRead", 9.0), WORK))).about
-    assert about == "host 99 % busy"
-    assert "ClientRead" in limit_of(seen(waits=(("Client", "ClientRead", 9.0), WORK))).about
 
 
 def test_a_meter_says_what_the_engine_said(tmp_path: Path) -> None:
@@ -308,16 +294,13 @@ def samples_by_name(path: Path, *lines: dict[str, object]) -> dict[str, int]:
     return {family.name: len(family.samples) for family in Sampled(path).families(CATALOGUE, {})}
 
 
-def test_sessions_of_a_server_that_went_away_are_not_shown_for_ever(tmp_path: Path) -> None:
+def test_what_went_away_is_not_shown_for_ever(tmp_path: Path) -> None:
     row = {"backend_type": "client backend", "wait_type": "CPU", "wait": None, "sessions": 8}
     look: dict[str, object] = {"event": "waits", "t_us": 1_000_000, "rows": [row]}
     for seconds, sessions in ((4, 1), (8, 0)):
         shown = samples_by_name(tmp_path / "lines", look, *OF_HOST[:seconds])
         assert shown == {"pgdyno_active_sessions": sessions, "pgdyno_cpu_user_ratio": 1}
-
-
-def test_a_gauge_is_shown_until_its_source_is_sampled_again(tmp_path: Path) -> None:
-    """Sizes of tables are sampled every 10 s, and seldom scraped within the 5 s after that."""
+    # sizes of tables are sampled every 10 s, and seldom scraped within the 5 s after that
 
     def is_shown(at_s: int, *slow: dict[str, object]) -> bool:
         return samples_by_name(tmp_path / "lines", *slow, *OF_HOST[:at_s]).get("pgdyno_relations_size", 0) > 0

@@ -41,7 +41,7 @@ from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 # ---- of a run ----
 
 
-def test_grades_have_letters_and_need_repeats() -> None:
+def test_grades_have_letters_need_repeats_and_pool_the_variance_of_points() -> None:
     for detectable, letter in (
         (0.0, "A"), (0.02, "A"), (0.0201, "B"), (0.05, "B"), (0.1, "C"), (0.2, "D"), (0.21, "E"), (9.0, "E"),
     ):  # fmt: skip
@@ -49,6 +49,14 @@ def test_grades_have_letters_and_need_repeats() -> None:
     assert grade_of_repeats([[1.0], [2.0]]) is None
     assert grade_of_repeats([]) is None
     assert "unknown" in noise_line(noise_grade(digest(sweep(clients=(1, 4), repeats=1)), None))
+    calm, wild = [100.0, 101.0, 99.0], [100.0, 110.0, 90.0]
+    both = present(grade_of_repeats([calm, wild])).detectable
+    assert present(grade_of_repeats([calm])).detectable < both < present(grade_of_repeats([wild])).detectable
+    assert present(grade_of_repeats([calm, wild], repeats=12)).detectable < both
+    # fewer repeats than a claim needs have the grade of the fewest that can make one
+    two = present(grade_of_repeats([[100.0, 101.0], [200.0, 199.0]]))
+    assert two.repeats == FEWEST_PAIRS
+    assert two == grade_of_repeats([[100.0, 101.0], [200.0, 199.0]], repeats=FEWEST_PAIRS)
 
 
 def test_the_difference_is_found_by_chance_of_80_percent() -> None:
@@ -68,17 +76,6 @@ def test_the_difference_is_found_by_chance_of_80_percent() -> None:
     assert 0.76 <= found / 2_000 <= 0.84
 
 
-def test_points_pool_their_variance_and_more_repeats_show_less() -> None:
-    calm, wild = [100.0, 101.0, 99.0], [100.0, 110.0, 90.0]
-    both = present(grade_of_repeats([calm, wild])).detectable
-    assert present(grade_of_repeats([calm])).detectable < both < present(grade_of_repeats([wild])).detectable
-    assert present(grade_of_repeats([calm, wild], repeats=12)).detectable < both
-    # fewer repeats than a claim needs have the grade of the fewest that can make one
-    two = present(grade_of_repeats([[100.0, 101.0], [200.0, 199.0]]))
-    assert two.repeats == FEWEST_PAIRS
-    assert two == grade_of_repeats([[100.0, 101.0], [200.0, 199.0]], repeats=FEWEST_PAIRS)
-
-
 def run_of(targets: Sequence[str], repeats: int, spread: float, *, instances: bool) -> SampleRun:
     """Returns a run of these targets, of which b is faster, whose trials or instances scatter."""
     run = SampleRun(manifest(targets))
@@ -91,7 +88,7 @@ def run_of(targets: Sequence[str], repeats: int, spread: float, *, instances: bo
     return run
 
 
-def test_instances_that_differ_are_the_noise_of_a_run_that_has_several() -> None:
+def test_instances_that_differ_are_noise_and_a_comparison_has_its_own_grade() -> None:
     """Another such run would have other instances, however well the trials of each agree."""
     run = run_of(["a"], 6, -0.1, instances=True)
     grade = present(noise_grade(digest(run), None))
@@ -102,8 +99,7 @@ def test_instances_that_differ_are_the_noise_of_a_run_that_has_several() -> None
     single = run_of(["a"], 6, -0.1, instances=False)
     assert present(noise_grade(digest(single), None)).detectable < grade.detectable
 
-
-def test_a_comparison_has_its_own_grade_and_says_how_many_instances() -> None:
+    # a comparison has its own grade, and says how many instances
     def compared_of(run: SampleRun) -> Comparison:
         (found,) = compare(within(run, "target", Metric.TPS))
         return found
@@ -154,7 +150,7 @@ def store_graded_run(
     return folder.path.name
 
 
-def test_noise_of_pairs_gives_the_grade_of_other_numbers_of_repeats() -> None:
+def test_noise_of_pairs_gives_the_grade_of_other_numbers_and_of_a_gate() -> None:
     points = [[100.0, 104.0, 98.0, 101.0]]
     pairs = [[(100.0, 101.0), (104.0, 103.0), (98.0, 99.5), (101.0, 100.0)]]
     few, many = (expected_grade(points, pairs, (n, n), compares=True) for n in (6, 40))
@@ -165,9 +161,7 @@ def test_noise_of_pairs_gives_the_grade_of_other_numbers_of_repeats() -> None:
     assert expected_grade([[100.0]], [], (6, 6), compares=True) is None
     single = present(expected_grade(points, [], (6, 6), compares=True))
     assert single.detectable > present(few).detectable
-
-
-def test_the_grade_of_a_gate_is_that_of_a_difference_from_none() -> None:
+    # that of a gate is of a difference from none
     arms = arms_of(([100, 101, 99, 100, 102, 98], [100, 102, 99, 101, 100, 99]))
     graded = [grade_against_none(gate(arms, limit).comparison) for limit in (0.02, 0.2)]
     assert graded[0] == graded[1]

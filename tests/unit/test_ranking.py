@@ -40,15 +40,13 @@ def places(*entries: Entry) -> dict[str, tuple[int, int]]:
     return {each.entry.name: (each.first, each.last) for each in group.ranked}
 
 
-def test_runs_share_places_where_their_intervals_overlap() -> None:
+def test_runs_share_places_where_their_intervals_overlap_or_show_no_difference() -> None:
     runs = [entry("a", *around(1000)), entry("b", *around(1003)), entry("c", *around(900)), entry("d", *around(1100))]
     assert places(*runs) == {"d": (1, 1), "a": (2, 3), "b": (2, 3), "c": (4, 4)}
     # of latencies, the lowest is the best
     latencies = [each.model_copy(update={"metric": Metric.P99}) for each in runs]
     assert places(*latencies) == {"c": (1, 1), "a": (2, 3), "b": (2, 3), "d": (4, 4)}
-
-
-def test_differences_below_one_percent_and_few_repeats_give_no_order() -> None:
+    # differences below 1 % and few repeats give no order
     for other, shown in ((around(1008, 0), False), (around(1012, 0), True), (around(2000)[:5], False)):
         found = places(entry("a", *around(1000, 0)), entry("b", *other))
         assert found == ({"b": (1, 1), "a": (2, 2)} if shown else {"a": (1, 2), "b": (1, 2)})

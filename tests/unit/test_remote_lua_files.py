@@ -40,15 +40,14 @@ def test_files_next_to_the_script_and_those_that_it_loads(tmp_path: Path) -> Non
     assert found.files["lua/common.lua"] == b"loadfile('lua/deep/other.lua')"
 
 
-def test_the_engine_gets_its_place_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_gets_its_place_there_and_finds_names_without_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, own="", here__x="")
     monkeypatch.chdir(tmp_path / "here")
     baggage = pack(["--lua=../own.lua", "--lua-opt=a=b"], {}, {})
     assert baggage.options == ["--lua=up/own.lua", "--lua-opt=a=b"]
     assert list(baggage.files) == ["up/own.lua"]
-
-
-def test_names_without_a_folder_are_found_as_by_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, own="", installed__oltp="require('oltp_common')", installed__oltp_common="")
     monkeypatch.setattr(module, "INSTALLED", (tmp_path / "installed",))
     assert lua_files("own", tmp_path).script == "own.lua"
@@ -58,16 +57,13 @@ def test_names_without_a_folder_are_found_as_by_the_engine(tmp_path: Path, monke
     assert {name.rpartition("/")[2] for name in found.files} == {"oltp.lua", "oltp_common.lua"}
 
 
-def test_files_outside_of_the_folder_are_refused(tmp_path: Path) -> None:
+def test_files_outside_of_the_folder_and_too_many_are_refused(tmp_path: Path) -> None:
     write(tmp_path, lua__own="dofile('../common.lua')", lua2__own="dofile('common.lua')", common="")
     for folder, named in (("lua", "../common.lua"), ("lua2", "common.lua")):
         with pytest.raises(EngineError, match=rf"{folder}/own\.lua loads {named}, which is outside of its folder"):
             lua_files(f"{folder}/own.lua", tmp_path)
     with pytest.raises(EngineError, match="Lua script none does not exist"):
         lua_files("none", tmp_path)
-
-
-def test_a_folder_of_many_is_refused(tmp_path: Path) -> None:
     write(tmp_path, own="", **{f"x{number}": "" for number in range(module.MOST_FILES)})
     with pytest.raises(EngineError, match="too many files to copy"):
         lua_files("own.lua", tmp_path)

@@ -63,7 +63,10 @@ def test_a_plan_is_checked_without_servers_and_figures() -> None:
     assert records == {"base", "point", "price", "promise", "secret_values"}
 
 
-def test_runs_are_listed_without_their_tables(tmp_path: Path) -> None:
+def test_runs_here_stored_ones_and_lists_load_what_they_need(tmp_path: Path) -> None:
+    assert loaded("import pgdyno.commands.support.carry_out") & {"asyncssh", "scipy", "starlette"} == set()
+    code = "import pgdyno.report.full_report, pgdyno.report.analysis, pgdyno.commands.comparison.print_comparisons"
+    assert loaded(code) & {"asyncssh", "psycopg", "scipy", "starlette"} == set()
     shutil.copytree(Path(__file__).parents[1] / "golden" / "run-format-1", tmp_path / "run-format-1")
     found = loaded(TYPED.format(["pgdyno", "list", "--runs", str(tmp_path)]))
     assert found & (HEAVY | {"pydantic", "pgdyno.records.base", "pgdyno.store.object_storage.objects"}) == set()
@@ -87,12 +90,3 @@ def test_a_run_is_shown_from_its_summary_without_its_tables(tmp_path: Path) -> N
     # nor does a damaged one count
     (run / "summary.json").write_text('{"version": 1}')
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == kept
-
-
-def test_a_run_here_needs_no_ssh() -> None:
-    assert loaded("import pgdyno.commands.support.carry_out") & {"asyncssh", "scipy", "starlette"} == set()
-
-
-def test_commands_on_stored_runs_load_no_server_code() -> None:
-    code = "import pgdyno.report.full_report, pgdyno.report.analysis, pgdyno.commands.comparison.print_comparisons"
-    assert loaded(code) & {"asyncssh", "psycopg", "scipy", "starlette"} == set()

@@ -18,9 +18,8 @@ from pgdyno.synthesise.variables import is_insert
 from tests.present import present
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+def test_the_command_of_a_statement_and_its_text_without_literals() -> None:
+    for query, expected in (
         ("SELECT 1", "SELECT"),
         ("  -- who\n /* app */ update t set a = 1", "UPDATE"),
         ("create role r password 'x'", "CREATE ROLE"),
@@ -28,15 +27,9 @@ from tests.present import present
         ("/* never ends", ""),
         ("", ""),
         ("vacuum analyze t", "VACUUM"),
-    ],
-)
-def test_the_command_of_a_statement(query: str, expected: str) -> None:
-    assert kind_of(query) == expected
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+    ):
+        assert kind_of(query) == expected
+    for query, expected in (
         ("SELECT * FROM t1 WHERE a = 17 AND b='it''s'", "SELECT * FROM t1 WHERE a = ? AND b=?"),
         ("ALTER ROLE bob\n  PASSWORD 'hunter2'", "ALTER ROLE bob PASSWORD ?"),
         ("SELECT $1, $2 -- secret\n FROM t", "SELECT $1, $2 FROM t"),
@@ -51,10 +44,8 @@ def test_the_command_of_a_statement(query: str, expected: str) -> None:
         (r"SELECT 'a\', 'b secret", "SELECT ?"),
         (r"SELECT 'a\'' || secret || '", "SELECT ?"),
         ("SELECT U&'sec', n'ret', B'01', x'ff'", "SELECT ?, ?, ?, ?"),
-    ],
-)
-def test_the_text_without_literals(query: str, expected: str) -> None:
-    assert without_literals(query) == expected
+    ):
+        assert without_literals(query) == expected
 
 
 @given(st.text(alphabet="ab1 '\"\\$-/*\nE;", max_size=30), st.text(alphabet="xyz", min_size=3, max_size=9))
@@ -68,9 +59,8 @@ COLUMNS = ", ".join(f'"api_check"."column_{number}"' for number in range(30))
 """Object-relational mappers name every column, and the tables must stay in sight."""
 
 
-@pytest.mark.parametrize(
-    ("text", "short"),
-    [
+def test_the_list_of_a_long_select_goes_first() -> None:
+    for text, short in (
         ("SELECT 1", "SELECT 1"),
         ("SELECT a,\n  b FROM t", "SELECT a, b FROM t"),
         (f'SELECT {COLUMNS} FROM "api_check" WHERE "id" = $1', 'SELECT … FROM "api_check" WHERE "id" = $1'),
@@ -79,19 +69,16 @@ COLUMNS = ", ".join(f'"api_check"."column_{number}"' for number in range(30))
         (f"SELECT a FROM t WHERE x IN ({COLUMNS})", 'SELECT a FROM t WHERE x IN ("api_check"."column_0", "api_che…'),
         (f"INSERT INTO t ({COLUMNS}) SELECT 1 FROM u", 'INSERT INTO t ("api_check"."column_0", "api_check"."column…'),
         (f"SELECT {COLUMNS}", 'SELECT "api_check"."column_0", "api_check"."column_1", "api_…'),
-    ],
-)
-def test_the_list_of_a_long_select_goes_first(text: str, short: str) -> None:
-    assert len(short_statement(text, 60)) <= 60
-    assert short_statement(text, 60)[:58] == short[:58]
+    ):
+        assert len(short_statement(text, 60)) <= 60
+        assert short_statement(text, 60)[:58] == short[:58]
 
 
 # ---- texts of pg_stat_statements ----
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+def test_texts_that_may_have_values_are_left_out_and_comments_removed() -> None:
+    for text, reason in (
         ("ALTER ROLE a PASSWORD $p$x$p$", "text-with-constants"),
         ("ALTER ROLE a PASSWORD $é$x$é$", "text-with-constants"),
         ("ALTER ROLE a PASSWORD $$x$$", "text-with-constants"),
@@ -110,42 +97,38 @@ def test_the_list_of_a_long_select_goes_first(text: str, short: str) -> None:
         ("SELECT a FROM t -- it's", None),
         ("VACUUM t", None),
         ("SET work_mem = 17", None),
-    ],
-)
-def test_texts_that_may_have_values_are_left_out(text: str, reason: str | None) -> None:
-    assert reason_to_leave_out(text) == reason
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+    ):
+        assert reason_to_leave_out(text) == reason
+    for text, expected in (
         ("SELECT a -- alice\nFROM t /*user='alice'*/", "SELECT a  \nFROM t"),
         ("/* alice */ SELECT '--', \"/*\", $1", "SELECT '--', \"/*\", $1"),
         # hints, and comments of the server
         *((text, text) for text in ("/*+ SeqScan(t) Leading((a (b c))) */ SELECT a FROM t", "SELECT a FROM t",
                                     "SELECT a FROM t WHERE id IN ($1 /*, ... */)")),
-    ],
-)  # fmt: skip
-def test_comments_of_applications_are_removed_from_texts(text: str, expected: str) -> None:
-    assert without_comments(text) == expected
+    ):  # fmt: skip
+        assert without_comments(text) == expected
 
 
 # ---- white space and comments before the words of a statement ----
 
 
-@pytest.mark.parametrize(
-    "comments",
-    ["", " \n\t", "-- a\n", "--\n", "/**/", "/***/", "/* * / ** */", "/*a*//*b*/ -- c\n ", "/* a /* b */ c */"],
-)
-def test_comments_are_matched_as_a_whole(comments: str) -> None:
-    assert present(re.match(BLANKS, f"{comments}INSERT"))[0] == comments
-    assert is_insert(f"{comments}INSERT INTO t")
-    assert statement_kind(f"{comments}COMMIT") is Kind.END
-
-
-@pytest.mark.parametrize("text", ["/*", "/* a", "/* /* */", "- a", "/ a"])
-def test_what_is_no_comment_is_not_matched(text: str) -> None:
-    assert present(re.match(BLANKS, text))[0] == ""
+def test_comments_are_matched_as_a_whole() -> None:
+    for comments in (
+        "",
+        " \n\t",
+        "-- a\n",
+        "--\n",
+        "/**/",
+        "/***/",
+        "/* * / ** */",
+        "/*a*//*b*/ -- c\n ",
+        "/* a /* b */ c */",
+    ):
+        assert present(re.match(BLANKS, f"{comments}INSERT"))[0] == comments
+        assert is_insert(f"{comments}INSERT INTO t")
+        assert statement_kind(f"{comments}COMMIT") is Kind.END
+    for text in ("/*", "/* a", "/* /* */", "- a", "/ a"):
+        assert present(re.match(BLANKS, text))[0] == ""
 
 
 MATCHED = r"""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import special
-from simulations.stopping import EDGE, SPREADS, equal_design, obrien_fleming, stopped
+from simulations.stopping import EDGE, SPREADS, equal_design, stopped
 
 from pgdyno.analyse.alpha_spending import look_level, look_levels
 from pgdyno.analyse.comparison import Comparison, Verdict, compare
@@ -76,11 +76,6 @@ def test_a_difference_of_five_percent_needs_less_than_a_fixed_design_of_equal_po
             assert found.pairs < stopped(other, effect, spread, 40, 10_000).pairs
 
 
-def test_obrien_and_fleming_spend_all_at_the_end() -> None:
-    assert obrien_fleming(0.05, 1.0) == pytest.approx(0.05)
-    assert obrien_fleming(0.05, 0.25) < 0.0001
-
-
 def test_the_interval_of_a_run_that_could_stop_is_wider() -> None:
     arms = figures(9, 0.05)
     fixed, sequential = (compared(arms_of(arms, stopping=each)) for each in (None, rule()))
@@ -95,7 +90,7 @@ def test_the_interval_of_a_run_that_could_stop_is_wider() -> None:
     assert floors[1] > 1.3 * floors[0]
 
 
-def test_the_sentence_says_when_and_why_the_run_stopped() -> None:
+def test_the_sentence_says_when_the_run_stopped_and_a_gate_judges_by_its_limit() -> None:
     found = compared(arms_of(figures(9, 0.08), stopping=rule(ended="decided")))
     assert comparison_sentence(found).endswith("9 pairs; stopped after 9 of at most 40 repeats: decided")
     shown = comparison_json(found)
@@ -103,26 +98,21 @@ def test_the_sentence_says_when_and_why_the_run_stopped() -> None:
     assert shown["points"][0]["interval"]["look_level"] == look_level(0.95, 9, 6, 40)
     unended = comparison_sentence(compared(arms_of(figures(9, 0.0), stopping=rule())))
     assert unended.endswith("; 9 of at most 40 repeats, the run did not end")
+    judged = gate(arms_of(figures(12, -0.04, 0.005), stopping=rule(margin=0.2, ended="decided")), 0.02)
+    assert judged.verdict is GateVerdict.REGRESSION
+    assert present(judged.points[0].compared.interval).look_level is not None
 
 
-def test_no_claim_before_the_first_look_and_none_within_the_margin() -> None:
+def test_no_claim_before_the_first_look_and_shares_by_holm() -> None:
     for pairs, verdict in ((9, Verdict.INCONCLUSIVE), (10, Verdict.FASTER)):
         assert compared(arms_of(figures(pairs, 0.3), stopping=rule(fewest=10))).points[0].verdict is verdict
     for margin, verdict in ((0.01, Verdict.INCONCLUSIVE), (0.03, Verdict.SAME)):
         assert compared(arms_of(figures(20, 0.0, 0.02), stopping=rule(margin=margin))).points[0].verdict is verdict
-
-
-def test_holm_counts_points_without_pairs_and_a_decided_one_frees_its_share() -> None:
+    # Holm counts points without pairs, and a decided one frees its share
     found = compared(arms_of(figures(8, 0.05), stopping=rule(comparisons=4)))
     assert present(found.points[0].interval).level == 1 - 0.05 / 4
     found = compared(arms_of(figures(8, 0.3), figures(12, 0.0), stopping=rule(comparisons=2)))
     assert [present(point.interval).level for point in found.points] == [0.975, 0.95]
-
-
-def test_a_gate_judges_by_its_limit_and_not_by_the_margin() -> None:
-    judged = gate(arms_of(figures(12, -0.04, 0.005), stopping=rule(margin=0.2, ended="decided")), 0.02)
-    assert judged.verdict is GateVerdict.REGRESSION
-    assert present(judged.points[0].compared.interval).look_level is not None
 
 
 def test_runs_of_checkpoint_like_noise_are_seldom_wrong() -> None:

@@ -1,4 +1,4 @@
-"""Signals that arrive while Python drops exceptions: none is lost."""
+"""Signals that arrive while Python drops exceptions, and the end of a process whose threads still work."""
 
 import signal
 import subprocess
@@ -171,3 +171,28 @@ def test_a_signal_that_is_ignored_stays_so(number: signal.Signals) -> None:
     ignoring = ("/bin/sh", "-c", f"trap '' {int(number)}; exec \"$@\"", "sh")
     done = run_command('strike(); print("went on")', number, *ignoring)
     assert (done.returncode, done.stdout) == (0, "went on\n")
+
+
+PROGRAM = """
+import atexit, threading, time
+from pgdyno.signals_and_exit import CONNECT_THREAD, leave
+def work():
+    time.sleep(0.2)
+    print("worked")
+threading.Thread({thread}).start()
+atexit.register(print, "cleaned up")
+print("kept")
+leave(7)
+"""
+
+
+def test_a_thread_that_connects_changes_only_how_the_process_exits() -> None:
+    for thread, said in (
+        ("target=threading.Event().wait, daemon=True, name=CONNECT_THREAD", "kept\ncleaned up\n"),
+        ("target=threading.Event().wait, daemon=True", "kept\ncleaned up\n"),
+        # one that is no daemon ends before the process
+        ("target=work", "kept\nworked\ncleaned up\n"),
+    ):
+        argv = [sys.executable, "-c", PROGRAM.format(thread=thread)]
+        ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (7, said, "")

@@ -47,7 +47,7 @@ def problem(folder: Path, text: str) -> tuple[str, str, str | None]:
     return first.path, first.message, first.hint
 
 
-def test_numbers_that_are_too_large(tmp_path: Path) -> None:
+def test_numbers_that_are_too_large_and_byte_order_marks_of_scripts_are_refused(tmp_path: Path) -> None:
     trials = "the plan has 1,800,000,000 trials; the maximum is 100,000"
     clients = "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043"
     versions = "use a version from 10 to 19"
@@ -58,9 +58,7 @@ def test_numbers_that_are_too_large(tmp_path: Path) -> None:
         (plan(version="99"), ("target.pg.version", "there is no PostgreSQL 99 to download", versions)),
     ):
         assert problem(tmp_path, text) == found
-
-
-def test_a_byte_order_mark_is_skipped_in_a_plan_and_refused_in_a_script(tmp_path: Path) -> None:
+    # a byte order mark is skipped in a plan, and refused in a script
     (tmp_path / "q.sql").write_text("SELECT 1;\n")
     assert load(tmp_path, "\ufeff" + plan(script="q.sql")).name == "mine"
     (tmp_path / "q.sql").write_text("\ufeffSELECT 1;\n", encoding="utf-8")
@@ -125,44 +123,11 @@ def test_runs_without_trials_and_twice_the_same_are_mistakes(tmp_path: Path) -> 
     assert getattr(result.exception, "hint", "") is None
 
 
-def test_a_note_about_both_runs_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_about_both_runs_is_printed_once_and_json_has_problems_and_the_exit_code(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     print_comparisons([], [], ["not recorded in the run: storage"] * 2, Console())
     assert capsys.readouterr().out.count("not recorded") == 1
-
-
-def test_a_price_list_that_is_no_text(tmp_path: Path) -> None:
-    path = tmp_path / "price.toml"
-    for content, message in ((b"\xe4", "is not UTF-8"), (b"\xef\xbb\xbfa = 1", "is not a price list")):
-        path.write_bytes(content)
-        with pytest.raises(UsageError, match=message):
-            read_prices(path)
-    with pytest.raises(UsageError, match="file too large"):
-        read_prices(Path("/dev/zero"))
-
-
-def test_prices_without_their_keys_have_examples_of_prices(tmp_path: Path) -> None:
-    hints = {each.path: each.hint or "" for each in problems(tmp_path, plan() + "[price]\n")}
-    assert hints.keys() == {"price.currency", "price.date", "price.years", "price.target"}
-    assert hints["price.target"].startswith("such as [price.target.NAME]")
-    assert all(hints.values())
-
-
-def test_a_run_of_a_newer_format_asks_for_a_version_that_reads_it(tmp_path: Path) -> None:
-    for writer, hint in (("0.1.0", "use a newer pgdyno"), ("99.1.0", "use pgdyno 99.1.0 or newer")):
-        (tmp_path / "manifest.json").write_text(json.dumps({"format": 99, "pgdyno": writer}))
-        with pytest.raises(StoreError) as caught:
-            RunFolder.open(tmp_path)
-        assert caught.value.hint == hint
-
-
-def test_a_port_without_a_server() -> None:
-    with pytest.raises(Exception, match="cannot connect") as caught:
-        Address({"host": "127.0.0.1", "port": "1"}).connect("postgres")
-    assert caught.value.hint == "check host and port, and whether the server runs and listens on TCP"  # type: ignore[attr-defined]
-    assert str(caught.value).count("refused") == 1
-
-
-def test_plan_check_as_json_has_problems_and_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plan.toml").write_text(plan(version="99"))
     assert check(str(tmp_path / "plan.toml"), json=True) is ExitCode.PLAN
     found = json.loads(capsys.readouterr().out)
@@ -170,6 +135,27 @@ def test_plan_check_as_json_has_problems_and_the_exit_code(tmp_path: Path, capsy
     assert (found["valid"], told["path"], told["line"]) == (False, "target.pg.version", 4)
     assert check(str(tmp_path / "plan.toml"), ["target.pg.version=18"], json=True) is ExitCode.OK
     assert json.loads(capsys.readouterr().out)["valid"]
+
+
+def test_a_price_list_that_is_no_text_and_prices_without_their_keys(tmp_path: Path) -> None:
+    path = tmp_path / "price.toml"
+    for content, message in ((b"\xe4", "is not UTF-8"), (b"\xef\xbb\xbfa = 1", "is not a price list")):
+        path.write_bytes(content)
+        with pytest.raises(UsageError, match=message):
+            read_prices(path)
+    with pytest.raises(UsageError, match="file too large"):
+        read_prices(Path("/dev/zero"))
+    hints = {each.path: each.hint or "" for each in problems(tmp_path, plan() + "[price]\n")}
+    assert hints.keys() == {"price.currency", "price.date", "price.years", "price.target"}
+    assert hints["price.target"].startswith("such as [price.target.NAME]")
+    assert all(hints.values())
+
+
+def test_a_port_without_a_server() -> None:
+    with pytest.raises(Exception, match="cannot connect") as caught:
+        Address({"host": "127.0.0.1", "port": "1"}).connect("postgres")
+    assert caught.value.hint == "check host and port, and whether the server runs and listens on TCP"  # type: ignore[attr-defined]
+    assert str(caught.value).count("refused") == 1
 
 
 def test_an_option_of_pgbench_is_answered_with_the_plan_s_key() -> None:
@@ -185,15 +171,12 @@ def test_an_option_of_pgbench_is_answered_with_the_plan_s_key() -> None:
     assert (sweep.clients, sweep.workers, sweep.protocol) == ([4], [2], ["prepared"])
 
 
-def test_completes_plans_of_the_catalogue_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completes_plans_files_and_runs_wherever_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "queue.toml").touch()
     (tmp_path / "quotes").mkdir()
     (tmp_path / "queries.sql").touch()
     assert complete_plans("qu") == ["quick", "queue.toml", "quotes/"]
-
-
-def test_completes_runs_wherever_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGDYNO_RUNS", str(tmp_path))
     folder = RunFolder.create(tmp_path, sample_manifest())
     completed = 0
@@ -229,9 +212,7 @@ def test_the_configuration_file_has_defaults_for_every_command(tmp_path: Path, m
         with pytest.raises(UsageError, match=message):
             read_config(file)
     assert tuple(Language) == LANGUAGES
-
-
-def test_an_account_without_a_home_directory_has_no_configuration_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    # an account without a home directory has none
     for name in ("HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
 
@@ -259,15 +240,12 @@ def run_in_a_pipe(*words: str, **environment: str) -> bytes:
     return done.stdout
 
 
-def test_output_in_any_encoding_has_whole_names() -> None:
+def test_output_has_whole_names_in_any_encoding_and_readers_may_leave_early() -> None:
     for encoding in ("latin-1", "ascii"):
         assert b"quick" in run_in_a_pipe("plan", "list", PYTHONIOENCODING=encoding)
     lines = run_in_a_pipe("plan", "list", PYTHONIOENCODING="utf-8").decode().splitlines()
     assert all(line == line.rstrip() for line in lines)
     assert any(line.startswith("aurora-sysbench") and len(line) > 80 for line in lines)
-
-
-def test_a_reader_that_leaves_early_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -318,7 +296,9 @@ def test_a_path_that_cannot_exist_is_a_mistake_for_every_command(
         assert result.exit_code == 0 or isinstance(result.exception, (PgdynoError, SystemExit)), result.exception
 
 
-def test_a_folder_that_may_not_be_read_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_that_may_not_be_used_are_a_mistake_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "closed").mkdir(mode=0)
     for words in (["show", "closed/run"], ["history", "closed/runs"], ["list", "--runs", "closed/runs"]):
@@ -326,9 +306,7 @@ def test_a_folder_that_may_not_be_read_is_a_mistake(tmp_path: Path, monkeypatch:
         with unprivileged():
             result = CliRunner().invoke(app, words)
         assert isinstance(result.exception, PgdynoError), result.exception
-
-
-def test_a_folder_for_runs_is_checked_before_anything_is_measured(tmp_path: Path) -> None:
+    # a folder for runs is checked before anything is measured
     (tmp_path / "plan.toml").write_text("")
     check_folder(tmp_path / "a" / "b")
     with pytest.raises(StoreError, match="toml is not a folder"):

@@ -112,7 +112,7 @@ def frame(samples: Samples, *, away: str | None = None, queries: bool = False, *
     return {**frame_of(samples, 1.7e9, {}, away=away, queries=queries), **SERVER, **server}
 
 
-def test_a_second_holds_its_looks_and_the_samples_at_its_end() -> None:
+def test_a_second_holds_its_looks_and_several_are_one_frame_with_the_same_rates() -> None:
     found = frame(history())
     assert found["active"] == {"CPU": 2.0, "WAL": 1.0, "Lock": 1.0}
     assert found["waits"] == {"CPU": 2.0, "LWLock:WALWrite": 1.0, "Lock:tuple": 1.0}
@@ -129,9 +129,6 @@ def test_a_second_holds_its_looks_and_the_samples_at_its_end() -> None:
     process = found["processes"][0]
     assert (process["pid"], process["cpu"], process["who"]) == (4711, 0.5, "alice@shop")
     assert (found["sessions"], found["oldest_transaction_s"]) == (40, 1.5)
-
-
-def test_several_seconds_are_one_frame_with_the_same_rates() -> None:
     one, three = frame(history(5)), frame(history(5, most=3))
     assert three["seconds"] == 3
     assert three["wal_bytes_per_s"] == one["wal_bytes_per_s"]
@@ -140,7 +137,7 @@ def test_several_seconds_are_one_frame_with_the_same_rates() -> None:
     assert three["processes"][0]["cpu"] == one["processes"][0]["cpu"]
 
 
-def test_a_server_that_goes_away_is_away_until_it_is_back() -> None:
+def test_a_server_that_goes_away_is_away_until_it_is_back_and_missing_data_is_reported_once() -> None:
     samples = samples_of([connected_line(), *second(1)])
     assert samples.away(1.6) is None
     samples.take(line("gap", 1.7, source="server", message="the session was lost: closed", reason="session_lost"))
@@ -155,9 +152,6 @@ def test_a_server_that_goes_away_is_away_until_it_is_back() -> None:
     samples = samples_of([connected_line(), waits(0.5)])
     assert samples.away(4.4) is None
     assert samples.away(6.5) == "no answer for 6 s"
-
-
-def test_missing_data_is_reported_once() -> None:
     samples = samples_of([line("warning", 1, source="waits", message="GRANT pg_monitor to it")] * 2)
     samples.take(line("gap", 2, source="wal", message="counters went back"))
     assert list(samples.notes) == ["waits: GRANT pg_monitor to it"]
@@ -185,7 +179,7 @@ def fields(value: object) -> set[str]:
     return value.keys() | {name for key, each in value.items() if key not in named for name in fields(each)}
 
 
-def test_json_has_the_fields_that_the_reference_names_and_no_text_of_statements() -> None:
+def test_json_has_the_fields_of_the_reference_and_the_dearest_statements_first_without_text() -> None:
     samples = history(3, "alice", session(5, "/* x */ alter role bob password 'hunter2'"))
     samples.take(sample("statements", 3, row({"query_id": "7"}, calls=5, exec_time=50), span_s=10))
     found = frame(samples)
@@ -193,9 +187,7 @@ def test_json_has_the_fields_that_the_reference_names_and_no_text_of_statements(
     assert found["backends"][0]["query"] == "ALTER ROLE"
     documented = set(re.findall(r"^\| `(\w+)`", REFERENCE.read_text(), re.MULTILINE))
     assert fields(found) == documented
-
-
-def test_statements_are_those_of_the_last_sample_the_dearest_first() -> None:
+    # statements are those of the last sample, the dearest first
     texts = {"7": "SELECT secret FROM t WHERE id = 5", "8": ""}
     labels = [{"query_id": each, "user": "ann", "database": "shop"} for each in ("8", "7")]
     cheap, dear = row(labels[0], calls=5, exec_time=50), row(labels[1], calls=100, exec_time=20_000, rows=300)
@@ -208,7 +200,7 @@ def test_statements_are_those_of_the_last_sample_the_dearest_first() -> None:
     assert whole["statements"][0]["query"] == "SELECT secret FROM t WHERE id = ?"
 
 
-def test_figures_from_before_an_outage_are_not_shown() -> None:
+def test_counters_of_dropped_databases_and_figures_from_before_an_outage() -> None:
     samples = history(3, "alice", session(5, "SELECT 1"), most=2)
     samples.take(sample("statements", 3, row({"query_id": "7"}, calls=5, exec_time=50), span_s=10))
     found = frame(samples, away="gone")
@@ -216,9 +208,7 @@ def test_figures_from_before_an_outage_are_not_shown() -> None:
     assert not any(found[name] for name in ("statements", "backends", "blockers"))
     # the host is there
     assert found["cpu"]["busy"] == pytest.approx(0.7)
-
-
-def test_counters_grow_when_a_database_is_dropped_and_are_unknown_when_one_is_reset() -> None:
+    # counters grow when a database is dropped, and are unknown when one is reset
     small, large = [1.0, 0.0, 10.0, 90.0, 0.0, 0.0], [9.0, 1.0, 5000.0, 90000.0, 0.0, 0.0]
     more = [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
     # one is gone, and another is new
@@ -226,7 +216,21 @@ def test_counters_grow_when_a_database_is_dropped_and_are_unknown_when_one_is_re
     assert increases({1: more, 3: small}, {1: small, 3: small}) is None
 
 
-def test_a_second_without_counters_does_not_lower_the_rates_of_several() -> None:
+def test_rates_of_seconds_with_late_or_missing_samples() -> None:
+    found = frame(samples_of([sample("wal", 1, row()), sample("wal_position", 1, row(inserted=5e6))]))
+    assert (found["wal_bytes_per_s"], found["wal_syncs_per_s"]) == (5e6, None)
+    # a process that was sampled late used no more than its core
+    used = row({"pid": "7", "kind": "walwriter"}, cpu=1.5e6, written=4e6)
+    late = [sample("cpu", 2, row(**CPU), span_s=2.0), sample("process", 2, used, span_s=2.0)]
+    (process,) = frame(samples_of(late))["processes"]
+    assert (process["cpu"], process["written_bytes_per_s"]) == (0.75, 2e6)
+    # busy cores are not busier than all of the time
+    # as the kernel counted on two busy cores
+    counted = CPU | {"user": 0.995, "system": 0.01, "iowait": 0.0, "steal": 0.0}
+    cpu = frame(samples_of([sample("cpu", 1, row(**counted), span_s=1.000016)]))["cpu"]
+    assert cpu["busy"] == pytest.approx(1.0)
+    assert cpu["busy"] <= 1.0
+    # a second without counters does not lower the rates of several
     whole = frame(history(5, most=3))["tps"]
     samples = history(5, most=4)
     samples.recent.append([])
@@ -235,26 +239,6 @@ def test_a_second_without_counters_does_not_lower_the_rates_of_several() -> None
     assert frame(samples)["tps"] == pytest.approx(whole)
     alone = frame(samples_of(second(1)))
     assert (alone["tps"], alone["rollbacks_per_s"]) == (None, None)
-
-
-def test_wal_is_not_0_in_a_second_in_which_its_counters_were_reset() -> None:
-    found = frame(samples_of([sample("wal", 1, row()), sample("wal_position", 1, row(inserted=5e6))]))
-    assert (found["wal_bytes_per_s"], found["wal_syncs_per_s"]) == (5e6, None)
-
-
-def test_a_process_that_was_sampled_late_used_no_more_than_its_core() -> None:
-    used = row({"pid": "7", "kind": "walwriter"}, cpu=1.5e6, written=4e6)
-    late = [sample("cpu", 2, row(**CPU), span_s=2.0), sample("process", 2, used, span_s=2.0)]
-    (process,) = frame(samples_of(late))["processes"]
-    assert (process["cpu"], process["written_bytes_per_s"]) == (0.75, 2e6)
-
-
-def test_busy_cores_are_not_busier_than_all_of_the_time() -> None:
-    # as the kernel counted on two busy cores
-    counted = CPU | {"user": 0.995, "system": 0.01, "iowait": 0.0, "steal": 0.0}
-    cpu = frame(samples_of([sample("cpu", 1, row(**counted), span_s=1.000016)]))["cpu"]
-    assert cpu["busy"] == pytest.approx(1.0)
-    assert cpu["busy"] <= 1.0
 
 
 NASTY = f"a{ESCAPE}\nb\u202e"
@@ -292,20 +276,15 @@ def test_figures_are_not_cut(size: tuple[int, int | None]) -> None:
     assert "waits: no right" in text.splitlines()[-1]
 
 
-def test_without_a_limit_tables_have_ten_rows_on_average() -> None:
+def test_tables_lines_and_names_from_outside_in_a_terminal() -> None:
     rows = [each for each in text_of(Page(many_sessions(), False), 100).splitlines() if "alice@shop shop" in each]
     # three tables, of which the first two have one and four rows
     assert len(rows) == 30 - 1 - 4
-
-
-def test_names_from_outside_cannot_steer_the_terminal() -> None:
+    # names from outside cannot steer the terminal
     samples = history(3, NASTY, session(4, NASTY, NASTY, f"idle{NASTY}"))
     found = frame(samples, queries=True, server=NASTY, server_version=NASTY, processors=None)
     for text in (*(text_of(Page(found, True, [NASTY]), width) for width in (80, 200)), log_line(found)):
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
-
-
-def test_a_line_for_a_log_and_a_server_that_is_away() -> None:
     assert "989" in log_line(frame(history()))
     assert log_line(frame(history())).endswith("CPU 2.0")
     found = frame(history(3), away="connection refused")

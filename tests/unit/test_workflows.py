@@ -33,7 +33,7 @@ def document(name: str) -> dict[str, Any]:
     return loaded
 
 
-def test_ci_fuzzes_every_target() -> None:
+def test_ci_fuzzes_every_target_and_a_pre_release_reaches_neither_pypi_nor_latest() -> None:
     makefile = (ROOT / "Makefile").read_text()
     named = {
         f"{variable}={target}"
@@ -44,9 +44,6 @@ def test_ci_fuzzes_every_target() -> None:
     programs = {path.stem for path in (ROOT / "fuzz/fuzz_targets").glob("*.rs")}
     assert named == {f"FUZZ_PYTHON={each}" for each in functions} | {f"FUZZ_TARGETS={each}" for each in programs}
     assert set(document(".github/workflows/fuzz.yml")["jobs"]["fuzz"]["strategy"]["matrix"]["target"]) == named
-
-
-def test_a_pre_release_reaches_neither_pypi_nor_latest() -> None:
     jobs = document(".github/workflows/release.yml")["jobs"]
     assert jobs["pypi"]["if"] == "${{ !contains(github.ref_name, '-') }}"
     texts = [str(step) for job in jobs.values() for step in job["steps"] if "latest" in str(step)]
@@ -104,11 +101,19 @@ def test_the_comment_of_a_gate_is_replaced_and_no_other(pull_request: Pull) -> N
     assert pull_request.summary == verdicts[0]
 
 
-def test_gates_of_different_names_share_no_artifact_and_no_file() -> None:
+def test_gates_of_different_names_share_nothing_and_the_guide_gives_the_inputs() -> None:
     steps = document("action.yml")["runs"]["steps"]
     (kept,) = (step["with"] for step in steps if step.get("uses", "").startswith("actions/upload-artifact@"))
     for text in (kept["name"], *re.findall(r"\S.*", kept["path"])):
         assert "${{ inputs.name }}" in text
+    # the guide's workflow gives the action its inputs
+    guide = (ROOT / "docs/guides/github-actions.md").read_text()
+    (workflow,) = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    assert len(workflow.splitlines()) <= 12
+    given = yaml.safe_load(workflow)["jobs"]["gate"]["steps"][-1]["with"]
+    inputs = document("action.yml")["inputs"]
+    assert given.keys() <= inputs.keys()
+    assert {name for name, each in inputs.items() if each.get("required")} | {"package"} <= given.keys()
 
 
 def test_after_failed_trials_there_is_a_verdict_and_the_job_fails(pull_request: Pull, tmp_path: Path) -> None:
@@ -168,13 +173,3 @@ def test_a_name_that_is_no_file_name_is_refused(pull_request: Pull, name: str, t
     assert pull_request.gate(name=name) == 2
     assert "::error::the input name" in pull_request.output
     assert not (tmp_path / "calls.txt").exists()
-
-
-def test_the_guides_workflow_gives_the_action_its_inputs() -> None:
-    guide = (ROOT / "docs/guides/github-actions.md").read_text()
-    (workflow,) = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
-    assert len(workflow.splitlines()) <= 12
-    given = yaml.safe_load(workflow)["jobs"]["gate"]["steps"][-1]["with"]
-    inputs = document("action.yml")["inputs"]
-    assert given.keys() <= inputs.keys()
-    assert {name for name, each in inputs.items() if each.get("required")} | {"package"} <= given.keys()
