@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn values() {
+    fn values_are_read_and_connection_strings_recognised() {
         for (text, name, value) in [
             ("host=localhost", "host", "localhost"),
             ("  host = localhost  ", "host", "localhost"),
@@ -114,6 +114,12 @@ mod tests {
         }
         assert_eq!(pairs(""), Ok(vec![]));
         assert_eq!(pairs("host='a'port=1").map(|p| p.len()), Ok(2));
+        for text in ["host=x", "=", "postgres://", "postgresql://x/y"] {
+            assert!(is_conninfo(text), "{text}");
+        }
+        for text in ["", "bench", "postgre://x", "Postgres://x"] {
+            assert!(!is_conninfo(text), "{text}");
+        }
     }
 
     #[test]
@@ -129,23 +135,10 @@ mod tests {
         ] {
             assert_eq!(pairs(text), Err(error.to_owned()), "{text}");
         }
-    }
-
-    #[test]
-    fn the_rest_of_an_unquoted_password_is_not_shown() {
+        // the rest of an unquoted password is not shown
         for text in ["password=my hunter2", "password=my hunter2=x host=y"] {
             let message = pairs(text).expect_err(text);
             assert!(message.contains("***") && !message.contains("hunter2"), "{message}");
-        }
-    }
-
-    #[test]
-    fn connection_strings_are_recognised() {
-        for text in ["host=x", "=", "postgres://", "postgresql://x/y"] {
-            assert!(is_conninfo(text), "{text}");
-        }
-        for text in ["", "bench", "postgre://x", "Postgres://x"] {
-            assert!(!is_conninfo(text), "{text}");
         }
     }
 

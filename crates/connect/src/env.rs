@@ -124,20 +124,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn given_values_win() {
+    fn given_values_win_over_the_systems() {
         let env = Env::empty("alice").with("HOME", "/home/alice");
         assert_eq!(env.user_name().as_deref(), Ok("alice"));
         assert_eq!(env.home(), Some(PathBuf::from("/home/alice")));
         assert_eq!(Env::empty("alice").home(), None);
-    }
-
-    #[test]
-    fn the_system_knows_root() {
+        // the system knows root
         assert_eq!(name_of(0).as_deref(), Ok("root"));
         assert_eq!(
             name_of(4_000_000_000).map_err(|e| e.to_string()),
             Err("local user with ID 4000000000 does not exist".to_owned())
         );
+        // system service files follow pgsysconfdir
+        let env = Env::empty("alice").with("PGSYSCONFDIR", "/x");
+        assert_eq!(env.system_service_files(), [PathBuf::from("/x/pg_service.conf")]);
+        assert_eq!(Env::empty("alice").system_service_files().len(), 2);
     }
 
     #[test]
@@ -148,19 +149,9 @@ mod tests {
         assert_eq!(error.to_string(), "environment variable \"PGPASSWORD\" is not UTF-8");
         assert_eq!(env.home(), Some(PathBuf::from(latin1)));
         assert_eq!(env.var("PGUSER"), Ok(None));
-    }
-
-    #[test]
-    fn values_of_variables_are_not_shown() {
+        // values of variables are not shown
         let env = Env::empty("alice").with("PGPASSWORD", "hunter2");
         let shown = format!("{env:?}");
         assert!(shown.contains("PGPASSWORD") && !shown.contains("hunter2"));
-    }
-
-    #[test]
-    fn system_service_files_follow_pgsysconfdir() {
-        let env = Env::empty("alice").with("PGSYSCONFDIR", "/x");
-        assert_eq!(env.system_service_files(), [PathBuf::from("/x/pg_service.conf")]);
-        assert_eq!(Env::empty("alice").system_service_files().len(), 2);
     }
 }

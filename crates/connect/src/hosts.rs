@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_matched_up() {
+    fn lists_are_matched_up_or_refused_in_libpqs_words() {
         for (host, hostaddr, port, expected) in [
             ("", "", "", &["unix /none 5432"][..]),
             ("a,b", "", "", &["name a 5432", "name b 5432"]),
@@ -199,10 +199,6 @@ mod tests {
             let expected: Vec<_> = expected.iter().map(|&text| text.to_owned()).collect();
             assert_eq!(hosts(host, hostaddr, port), Ok(expected), "{host}");
         }
-    }
-
-    #[test]
-    fn errors_are_libpqs() {
         for (host, hostaddr, port, expected) in [
             ("a,b", "::1", "", "could not match 2 host names to 1 hostaddr values"),
             ("a,b,c", "", "1,2", "could not match 2 port numbers to 3 hosts"),

@@ -69,10 +69,7 @@ mod tests {
         watch(input, None, stop, on_line).expect("a thread");
         assert!(ended.recv_timeout(Duration::from_secs(60)).is_ok());
         assert_eq!(lines.iter().collect::<Vec<_>>(), ["clock 1", "", "clock 2"]);
-    }
-
-    #[test]
-    fn a_lease_lasts_as_long_as_it_is_renewed() {
+        // a lease lasts as long as it is renewed
         let (renew, renewed) = mpsc::channel();
         renew.send(()).expect("it is open");
         assert!(runs_out(&renewed, Duration::from_millis(1)));

@@ -155,10 +155,7 @@ mod tests {
         ] {
             assert_eq!(find(host, port, dbname, user).as_deref(), expected, "{host}");
         }
-    }
-
-    #[test]
-    fn a_password_that_is_not_utf8_is_an_error() {
+        // a password that is not utf8 is an error
         let file = PasswordFile::of(b"caf\xe9:*:*:*:pw\nh:*:*:*:caf\xe9\n");
         let key = |host| Key { host, port: 1, dbname: "d", user: "u" };
         assert!(file.find(key("h")).is_err());

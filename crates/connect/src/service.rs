@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_and_precedence() {
+    fn sections_and_files_have_their_precedence() {
         let place = Place::new();
         let env = place.env().with("PGSERVICEFILE", place.file("own.conf", FILE));
         let settings = applied(&[("service", "bench"), ("port", "1")], &env).expect("found");
@@ -143,22 +143,7 @@ mod tests {
         assert_eq!(settings.get("user"), None, "only the first section counts");
         let by_variable = applied(&[], &env.with("PGSERVICE", "other")).expect("found");
         assert_eq!(by_variable.get("host"), Some("other"));
-    }
-
-    #[test]
-    fn a_setting_that_is_not_utf8_is_an_error() {
-        let read = |text: &[u8]| {
-            let mut settings = Settings::default();
-            let read = read_section(Path::new("F"), text, "s", &mut settings);
-            read.map_err(|error| error.to_string())
-        };
-        let wrong = b"[other]\nuser=caf\xe9\n[s]\n# caf\xe9\nuser=caf\xe9\n";
-        assert_eq!(read(wrong), Err("line 5 is not UTF-8 in service file \"F\"".to_owned()));
-        assert_eq!(read(&wrong[..28]), Ok(true), "the comment");
-    }
-
-    #[test]
-    fn the_systems_file_is_second() {
+        // the systems file is second
         let place = Place::new();
         place.file("pg_service.conf", "[sys]\nhost=system\n[both]\nhost=system\n");
         fs::create_dir(place.0.path().join("home")).expect("writable");
@@ -194,5 +179,14 @@ mod tests {
             let error = applied(&settings, &env).err().expect(text);
             assert_eq!(error, message.replace('F', &file), "{text}");
         }
+        // a setting that is not utf8 is an error
+        let read = |text: &[u8]| {
+            let mut settings = Settings::default();
+            let read = read_section(Path::new("F"), text, "s", &mut settings);
+            read.map_err(|error| error.to_string())
+        };
+        let wrong = b"[other]\nuser=caf\xe9\n[s]\n# caf\xe9\nuser=caf\xe9\n";
+        assert_eq!(read(wrong), Err("line 5 is not UTF-8 in service file \"F\"".to_owned()));
+        assert_eq!(read(&wrong[..28]), Ok(true), "the comment");
     }
 }

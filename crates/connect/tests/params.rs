@@ -19,13 +19,22 @@ fn error(target: &str) -> String {
 }
 
 #[test]
-fn defaults() {
+fn defaults_are_libpqs() {
     let params = Params::resolve(None, &[], &env()).expect("defaults");
     assert_eq!(params.display(), "host=/sockets port=5432 dbname=osuser user=osuser");
     assert_eq!(params.sslmode, SslMode::Prefer);
     assert_eq!(params.target_session_attrs, TargetSessionAttrs::Any);
     assert_eq!(params.connect_timeout, None);
     assert!(params.password.is_none() && params.warnings.is_empty());
+    // the database is named after the user
+    assert_eq!(resolve("user=u", &env()).dbname, "u");
+    assert_eq!(resolve("user=u dbname=''", &env()).dbname, "u");
+    assert_eq!(resolve("plain", &env()).dbname, "plain");
+    assert_eq!(resolve("postgresql:///d", &env()).dbname, "d");
+    // empty variables and values
+    let env = env().with("PGHOST", "elsewhere").with("PGUSER", "");
+    let params = resolve("host=", &env);
+    assert_eq!(params.display(), "host=/sockets port=5432 dbname=osuser user=osuser");
 }
 
 #[test]
@@ -60,34 +69,15 @@ fn each_source_wins_over_the_next() {
 }
 
 #[test]
-fn the_database_is_named_after_the_user() {
-    assert_eq!(resolve("user=u", &env()).dbname, "u");
-    assert_eq!(resolve("user=u dbname=''", &env()).dbname, "u");
-    assert_eq!(resolve("plain", &env()).dbname, "plain");
-    assert_eq!(resolve("postgresql:///d", &env()).dbname, "d");
-}
-
-#[test]
-fn empty_variables_and_values() {
-    let env = env().with("PGHOST", "elsewhere").with("PGUSER", "");
-    let params = resolve("host=", &env);
-    assert_eq!(params.display(), "host=/sockets port=5432 dbname=osuser user=osuser");
-}
-
-#[test]
-fn application_names() {
+fn application_names_and_the_predecessor_of_sslmode() {
     let with = |target| resolve(target, &env()).application_name;
     assert_eq!(with("fallback_application_name=f").as_deref(), Some("f"));
     assert_eq!(with("fallback_application_name=f application_name=a").as_deref(), Some("a"));
     // an empty name is a name, of which libpq sends nothing
     let empty = "fallback_application_name=f application_name=''";
     assert_eq!(with(empty), None);
-    let env = env().with("PGAPPNAME", "");
-    assert_eq!(resolve("fallback_application_name=f", &env).application_name, None);
-}
-
-#[test]
-fn the_predecessor_of_sslmode_counts_below_it() {
+    assert_eq!(resolve("fallback_application_name=f", &env().with("PGAPPNAME", "")).application_name, None);
+    // the predecessor of sslmode counts below it
     let old = env().with("PGREQUIRESSL", "1");
     let mode = |target, env: &Env| resolve(target, env).sslmode;
     assert_eq!(mode("", &old), SslMode::Require);
@@ -114,7 +104,7 @@ fn the_start_carries_everything() {
 }
 
 #[test]
-fn values_are_checked_in_libpqs_words() {
+fn values_are_read_as_numbers_or_refused_in_libpqs_words() {
     for (target, message) in [
         ("connect_timeout=soon", "invalid integer value \"soon\" for connection option \"connect_timeout\""),
         ("gssencmode=maybe", "invalid gssencmode value: \"maybe\""),
@@ -126,10 +116,7 @@ fn values_are_checked_in_libpqs_words() {
     let overrides = [("nonsense", String::new())];
     let error = Params::resolve(None, &overrides, &env()).expect_err("unknown");
     assert_eq!(error.to_string(), "invalid connection option \"nonsense\"");
-}
-
-#[test]
-fn numbers() {
+    // numbers
     let target = "connect_timeout=' 3 ' keepalives=0 keepalives_idle=4 keepalives_interval=-1 keepalives_count=5 tcp_user_timeout=1500";
     let params = resolve(target, &env());
     assert_eq!(params.connect_timeout, Some(Duration::from_secs(3)));
@@ -142,37 +129,34 @@ fn numbers() {
 }
 
 #[test]
-fn passwords_come_from_the_file_by_host() {
+fn passwords_come_from_the_file_by_host_and_are_not_shown() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("pgpass");
     std::fs::write(&file, "localhost:5432:*:osuser:for socket\na:1:*:*:for a\nb:2:*:*:for b\n").expect("writable");
     let private = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(&file, private).expect("own file");
-    let env = env().with("PGPASSFILE", file.display().to_string());
+    let with_file = env().with("PGPASSFILE", file.display().to_string());
     let passwords = |target| -> Vec<_> {
-        let hosts = resolve(target, &env).hosts;
+        let hosts = resolve(target, &with_file).hosts;
         hosts.iter().map(|host| host.password.as_ref().map(|p| p.reveal().to_owned())).collect()
     };
     assert_eq!(passwords("host=a,b,c port=1,2,3"), [Some("for a".to_owned()), Some("for b".to_owned()), None]);
     assert_eq!(passwords("")[0].as_deref(), Some("for socket"));
-    let given = resolve("host=a port=1 password=given", &env);
+    let given = resolve("host=a port=1 password=given", &with_file);
     assert!(given.hosts[0].password.is_none());
     assert_eq!(given.password, Some(Secret::new("given")));
 
     let open = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(&file, open).expect("own file");
-    let params = resolve("host=a port=1", &env);
+    let params = resolve("host=a port=1", &with_file);
     assert!(params.hosts[0].password.is_none());
     assert_eq!(params.warnings.len(), 1);
-}
-
-#[test]
-fn passwords_are_not_shown() {
+    // passwords are not shown
     let env = env().with("PGPASSWORD", "hunter2");
     for target in ["", "password=hunter2", "postgresql://u:hunter2@h/d"] {
         let params = resolve(target, &env);
         assert_eq!(params.password, Some(Secret::new("hunter2")));
-        let shown = format!("{params:?} {}", params.display());
+        let shown = format!("{params:?} {} {}", params.display(), Secret::new("hunter2"));
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

@@ -54,10 +54,15 @@ fn read_startup(socket: &mut TcpStream) {
     socket.read_exact(&mut body).expect("a start");
 }
 
-/// A server that accepts each connection and then follows the script.
-fn serve(connections: usize, script: impl Fn(usize, TcpStream) + Send + 'static) -> (u16, JoinHandle<()>) {
+fn listen() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
+    (listener, port)
+}
+
+/// A server that accepts each connection and then follows the script.
+fn serve(connections: usize, script: impl Fn(usize, TcpStream) + Send + 'static) -> (u16, JoinHandle<()>) {
+    let (listener, port) = listen();
     let thread = thread::spawn(move || {
         for index in 0..connections {
             let (mut socket, _) = listener.accept().expect("a client");
@@ -78,7 +83,7 @@ fn local(port: u16, more: &str) -> Params {
 }
 
 #[test]
-fn a_server_that_goes_away_is_named() {
+fn a_server_that_goes_away_is_named_also_right_after_the_start() {
     let (port, server) = serve(1, |_, mut socket| {
         socket.write_all(&hello()).expect("sent");
         read_message(&mut socket);
@@ -96,6 +101,12 @@ fn a_server_that_goes_away_is_named() {
     let after = session.simple_query("select 1").expect_err("unusable");
     assert!(matches!(after, SessionError::Unusable));
     assert!(session.into_transport().is_err());
+    server.join().expect("the script");
+    let (port, server) = serve(1, |_, mut socket| {
+        socket.write_all(&[hello(), fatal("57P01", "terminating connection")].concat()).expect("sent");
+    });
+    let error = Session::connect(&local(port, "")).expect_err("no session");
+    assert!(error.to_string().ends_with("FATAL:  terminating connection"), "{error}");
     server.join().expect("the script");
 }
 
@@ -120,20 +131,9 @@ fn what_follows_the_start_in_its_segment_belongs_to_it() {
     server.join().expect("the script");
 }
 
-#[test]
-fn a_session_that_ends_right_after_its_start_is_refused() {
-    let (port, server) = serve(1, |_, mut socket| {
-        socket.write_all(&[hello(), fatal("57P01", "terminating connection")].concat()).expect("sent");
-    });
-    let error = Session::connect(&local(port, "")).expect_err("no session");
-    assert!(error.to_string().ends_with("FATAL:  terminating connection"), "{error}");
-    server.join().expect("the script");
-}
-
 /// A server that accepts connections, keeps them, and never answers; counts them.
 fn silence() -> (u16, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("bound").port();
+    let (listener, port) = listen();
     let accepted = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&accepted);
     thread::spawn(move || {
@@ -253,8 +253,7 @@ fn a_host_that_starts_up_is_passed_over_and_one_that_refuses_is_not() {
 
 #[test]
 fn failures_to_connect_read_as_libpqs() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = free.local_addr().expect("bound").port();
+    let (free, port) = listen();
     drop(free);
     let refused = Session::connect(&local(port, "")).expect_err("nobody listens");
     assert_eq!(
@@ -279,21 +278,7 @@ fn failures_to_connect_read_as_libpqs() {
 }
 
 #[test]
-fn a_server_that_says_nothing_runs_into_the_timeout() {
-    let (port, server) = serve(1, |_, mut socket| {
-        // Waits until the client gives up.
-        assert!(read_message(&mut socket).is_none());
-    });
-    let error = Session::connect(&local(port, "connect_timeout=1")).expect_err("silence");
-    assert_eq!(
-        error.to_string(),
-        format!("connection to server at \"127.0.0.1\", port {port} failed: timeout expired")
-    );
-    server.join().expect("the script");
-}
-
-#[test]
-fn servers_that_hang_up_or_talk_nonsense() {
+fn servers_that_hang_up_talk_nonsense_or_say_nothing() {
     let (port, server) = serve(2, |index, mut socket| {
         if index == 1 {
             socket.write_all(b"HTTP/1.1 400 Bad Request\r\n").expect("sent");
@@ -303,6 +288,16 @@ fn servers_that_hang_up_or_talk_nonsense() {
     assert!(hung_up.to_string().contains("server closed the connection unexpectedly"));
     let nonsense = Session::connect(&local(port, "")).expect_err("not the protocol");
     assert!(nonsense.to_string().contains("lost synchronization with server"));
+    server.join().expect("the script");
+    let (port, server) = serve(1, |_, mut socket| {
+        // Waits until the client gives up.
+        assert!(read_message(&mut socket).is_none());
+    });
+    let error = Session::connect(&local(port, "connect_timeout=1")).expect_err("silence");
+    assert_eq!(
+        error.to_string(),
+        format!("connection to server at \"127.0.0.1\", port {port} failed: timeout expired")
+    );
     server.join().expect("the script");
 }
 
@@ -346,7 +341,7 @@ fn both_sides_may_send_at_once() {
 }
 
 #[test]
-fn a_refused_copy_ends_early_and_the_session_goes_on() {
+fn a_refused_copy_ends_early_and_an_endless_answer_is_given_up() {
     let (port, server) = serve(1, |_, mut socket| {
         socket.write_all(&hello()).expect("sent");
         read_message(&mut socket);
@@ -371,6 +366,20 @@ fn a_refused_copy_ends_early_and_the_session_goes_on() {
     assert!(session.simple_query("select").is_ok());
     session.close().expect("taken leave");
     server.join().expect("the script");
+    // an answer without an end is given up
+    let (port, server) = serve(1, |_, mut socket| {
+        socket.write_all(&hello()).expect("sent");
+        read_message(&mut socket).expect("a query");
+        let rows = message(b'D', b"\0\x01\0\0\0\x01x").repeat(10_000);
+        while socket.write_all(&rows).is_ok() {}
+    });
+    let mut session = Session::connect(&local(port, "")).expect("a session");
+    let error = session.simple_query("select").expect_err("too long");
+    assert!(matches!(error, SessionError::TooLong(_)), "{error}");
+    let after = session.simple_query("select").expect_err("it is lost");
+    assert!(matches!(after, SessionError::Unusable));
+    drop(session);
+    server.join().expect("the script");
 }
 
 #[test]
@@ -382,8 +391,7 @@ fn servers_without_tls_and_those_that_answer_strangely() {
         ("require", b'x', "received invalid response to SSL negotiation: x"),
         ("require", b'S', "SSL error: "),
     ] {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("bound").port();
+        let (listener, port) = listen();
         let server = thread::spawn(move || {
             let (mut socket, _) = listener.accept().expect("a client");
             let mut request = [0; 8];
@@ -403,23 +411,6 @@ fn servers_without_tls_and_those_that_answer_strangely() {
         assert_eq!(error.attempts.len(), 1, "{error}");
         server.join().expect("the script");
     }
-}
-
-#[test]
-fn an_answer_without_an_end_is_given_up() {
-    let (port, server) = serve(1, |_, mut socket| {
-        socket.write_all(&hello()).expect("sent");
-        read_message(&mut socket).expect("a query");
-        let rows = message(b'D', b"\0\x01\0\0\0\x01x").repeat(10_000);
-        while socket.write_all(&rows).is_ok() {}
-    });
-    let mut session = Session::connect(&local(port, "")).expect("a session");
-    let error = session.simple_query("select").expect_err("too long");
-    assert!(matches!(error, SessionError::TooLong(_)), "{error}");
-    let after = session.simple_query("select").expect_err("it is lost");
-    assert!(matches!(after, SessionError::Unusable));
-    drop(session);
-    server.join().expect("the script");
 }
 
 #[test]
@@ -461,8 +452,7 @@ fn hello_with_key(pid: u32, key: &[u8]) -> Vec<u8> {
 fn a_request_goes_where_the_session_is() {
     // a name with two addresses, of which only one listens; the first host refuses
     for key in [&b"\x01\x02\x03\x04"[..], &[7; 32]] {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("bound").port();
+        let (listener, port) = listen();
         let wanted = key.to_vec();
         let server = thread::spawn(move || {
             let (mut session, _) = listener.accept().expect("a client");
@@ -488,12 +478,18 @@ fn a_request_goes_where_the_session_is() {
         let expected = [&[4, 210, 22, 46, 0, 0, 0, 99][..], key].concat();
         assert_eq!(bytes, expected);
     }
+    // a server without keys cannot be asked
+    let (port, server) = serve(1, |_, mut socket| {
+        socket.write_all(&hello()).expect("sent");
+    });
+    let session = Session::connect(&local(port, "")).expect("a session");
+    assert!(session.cancel_token().is_none());
+    server.join().expect("the script");
 }
 
 #[test]
 fn requests_that_nobody_takes_end_with_the_patience() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("bound").port();
+    let (listener, port) = listen();
     let server = thread::spawn(move || {
         let (mut session, _) = listener.accept().expect("a client");
         read_startup(&mut session);
@@ -515,14 +511,4 @@ fn requests_that_nobody_takes_end_with_the_patience() {
     assert!(matches!(cause, Cause::Timeout), "{cause}");
     assert!(began.elapsed() < Duration::from_secs(5), "they wait together");
     drop(held);
-}
-
-#[test]
-fn a_server_without_keys_cannot_be_asked() {
-    let (port, server) = serve(1, |_, mut socket| {
-        socket.write_all(&hello()).expect("sent");
-    });
-    let session = Session::connect(&local(port, "")).expect("a session");
-    assert!(session.cancel_token().is_none());
-    server.join().expect("the script");
 }

@@ -93,10 +93,7 @@ mod tests {
         assert_eq!(units(&chunks, 0), [0..3, 3..7, 7..10]);
         let relations: Vec<_> = chunks.iter().map(|chunk| &chunk.relation).collect();
         assert_eq!(relations, ["t_1", "t_1", "t_3"]);
-    }
-
-    #[test]
-    fn a_table_without_rows_has_no_chunks() {
+        // a table without rows has no chunks
         assert!(cut(&[Table::of_rows("t", 0, 0)], 4).is_empty());
     }
 }

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_is_found_in_what_is_written() {
+    fn a_stamp_is_found_in_what_is_written_and_replaced_by_a_second() {
         for own in ["", "mine", "two\nlines", "ends with ]", "[pgdyno is fine"] {
             let comment = merged(own, &stamp());
             assert!(comment.starts_with(own));
@@ -227,10 +227,7 @@ mod tests {
             assert_eq!(Stamp::parse(own), Reading::Unstamped);
             assert_eq!(without_stamp(own), None);
         }
-    }
-
-    #[test]
-    fn a_second_stamp_replaces_the_first() {
+        // a second stamp replaces the first
         let mut second = stamp();
         second.scale = 9;
         second.checksum = second.checksum_of_counts();
@@ -241,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_that_cannot_be_trusted_are_refused() {
+    fn stamps_that_cannot_be_trusted_are_refused_and_old_ones_are_not() {
         let whole = merged("", &stamp());
         for (text, why) in [
             (whole.replace("\"rows\":3", "\"rows\":4"), "checksum"),
@@ -255,20 +252,14 @@ mod tests {
             };
             assert!(said.contains(why), "{said}");
         }
-    }
-
-    #[test]
-    fn stamps_of_earlier_versions_do_not_say_the_wal_level() {
+        // stamps of earlier versions do not say the wal level
         let old = merged("", &stamp()).replace(",\"wal_level\":\"minimal\"", "");
         let Reading::Stamped(read) = Stamp::parse(&old) else {
             panic!("{old}");
         };
         assert_eq!(read.wal_level, None);
         assert_eq!(merged("", &read), old);
-    }
-
-    #[test]
-    fn the_checksum_is_that_of_the_documented_lines() {
+        // the checksum is that of the documented lines
         // computed by: printf 'pgbench 1 3\npgbench_branches 3\n' | sha256sum
         let sum = stamp().checksum_of_counts();
         assert_eq!(sum.len(), 64);

@@ -341,8 +341,11 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_said() {
+    fn what_differs_is_said_and_literals_hold_anything() {
         let begun = Identity::of(&schema(7), &Step::DEFAULT, Some(100));
+        // it survives the server
+        let text = serde_json::to_string(&begun).expect("JSON");
+        assert_eq!(serde_json::from_str::<Identity>(&text).expect("JSON"), begun);
         // the chunk size is taken over, so it makes no difference
         let same = Identity::of(&schema(7), &Step::DEFAULT, None);
         assert_eq!(begun.difference(&same), None);
@@ -362,17 +365,7 @@ mod tests {
         assert!(begun.difference(&newer).is_some_and(|said| said.contains("version 1 of dataset pgbench")));
         newer.ledger += 1;
         assert!(begun.difference(&newer).is_some_and(|said| said.contains("another version of pgdrive")));
-    }
-
-    #[test]
-    fn identities_survive_the_server() {
-        let begun = Identity::of(&schema(7), &Step::DEFAULT, Some(100));
-        let text = serde_json::to_string(&begun).expect("JSON");
-        assert_eq!(serde_json::from_str::<Identity>(&text).expect("JSON"), begun);
-    }
-
-    #[test]
-    fn literals_hold_anything() {
+        // literals hold anything
         assert_eq!(quoted("it's"), "'it''s'");
         assert_eq!(quoted(r#"{"a":"\"'"}"#), r#" E'{"a":"\\"''"}'"#);
     }

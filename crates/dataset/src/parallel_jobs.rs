@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_in_order_is_told() {
+    fn the_first_failure_in_order_is_told_and_no_job_begun_after_it() {
         // neither job ends before both have begun
         let begun = std::sync::Barrier::new(2);
         let work = |_: &mut (), job: &u64| {
@@ -92,10 +92,6 @@ mod tests {
         };
         let error = at_once(vec![(); 2], &[0, 1], work, || ()).expect_err("a failure");
         assert_eq!(error.to_string(), "could not resume the load: 0");
-    }
-
-    #[test]
-    fn none_is_begun_after_a_failure() {
         let begun = AtomicUsize::new(0);
         let work = |_: &mut (), job: &u32| {
             begun.fetch_add(1, Ordering::Relaxed);

@@ -227,10 +227,7 @@ mod tests {
         let mut statements = Statements::default();
         answer.count(&mut statements);
         assert_eq!((statements.reads, statements.writes, statements.others), (2, 1, 1));
-    }
-
-    #[test]
-    fn a_result_that_was_described_has_its_columns() {
+        // a result that was described has its columns
         let described = b"T\0\0\0\x1a\0\x01a\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0C\0\0\0\x0dSELECT 0\0";
         let answer = Answer::read(described);
         assert_eq!(answer.results()[0].columns, Some(1));

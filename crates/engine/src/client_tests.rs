@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use pgdyno_connect::{Env, Params};
-use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
+use pgdyno_script::{QueryMode, Rng, Symbols};
 use pgdyno_wire::SqlState;
 
 use crate::client::Client;
@@ -20,10 +19,12 @@ use crate::reconnect::Refusal;
 use crate::recorder::{Counts, ScriptRecord};
 use crate::schedule::Arrivals;
 use crate::shared::{Context, Shared};
-use crate::spec::{Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Tries, WeightedProgram};
+use crate::spec::{Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries};
 use crate::statement_template::{Template, templates};
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
+/// A row with 7.
+const ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
 const READY_IN_BLOCK: &[u8] = b"Z\0\0\0\x05T";
 const READY_FAILED: &[u8] = b"Z\0\0\0\x05E";
 
@@ -44,23 +45,7 @@ fn fatal(sqlstate: &str) -> Vec<u8> {
 }
 
 fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arrivals) -> Spec {
-    let mut symbols = Symbols::new();
-    let source = Source { name: "test".into(), text: script.into() };
-    let program = compile(&parse(&source).expect("it parses"), mode, &mut symbols).expect("it compiles");
-    let (seeds, _) = Seeds::draw(&mut Rng::seed(1), 1, 1, false);
-    let env = Env::empty("u");
-    Spec {
-        params: Params::resolve(Some("host=/nowhere user=u dbname=d"), &[], &env).expect("it is complete"),
-        programs: vec![WeightedProgram { program, weight: 1 }],
-        symbols: Arc::new(symbols),
-        mode,
-        limit,
-        arrivals,
-        pacing: vec![Pacing::default()],
-        tries,
-        seeds,
-        ..Spec::default()
-    }
+    Spec { limit, tries, arrivals, timing: Timing::Statements, ..crate::fuzz_tests::spec(script, mode) }
 }
 
 fn shared<'a>(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Shared<'a> {
@@ -180,6 +165,16 @@ fn a_statement_is_parsed_once_when_prepared() {
     assert!(bench.sent().ends_with("S\0\0\0\x04"));
     bench.answer(READY);
     assert!(bench.sent().starts_with("B\0\0\0"), "{:?}", bench.sent());
+    // a parse in doubt closes the name first
+    let mut spec =
+        spec("SELECT 1;\nSELECT 2;\n", QueryMode::Prepared, Limit::Transactions(1), Tries::AtMost(2), Arrivals::Closed);
+    spec.exit_on_abort = true;
+    begun!(bench, spec);
+    bench.answer(READY);
+    bench.answer(&[error("40001"), READY.to_vec()].concat());
+    assert!(bench.sent().starts_with("B\0\0\0"), "the first is prepared");
+    bench.answer(READY);
+    assert!(bench.sent().starts_with("C\0\0\0\x09SP_1\0P\0\0\0"), "{:?}", bench.sent());
 }
 
 #[test]
@@ -190,10 +185,24 @@ fn answers_may_come_in_any_pieces() {
         assert!(bench.client.awaits_bytes());
     }
     assert_eq!(bench.answer(&READY[5..]), Next::Send);
+    // half a message behind an answer is not lost
+    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    let notice = message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mno\0\0");
+    let (before, after) = notice.split_at(7);
+    assert_eq!(bench.answer(&[READY, before].concat()), Next::Send);
+    assert_eq!(bench.answer(after), Next::Wait);
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert!(!bench.client.has_aborted());
+    assert_eq!(bench.counts().succeeded, 2);
+    // what is not sent yet has no answer
+    begun!(bench, twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple));
+    assert_eq!(bench.answer(&[READY, READY, READY].concat()), Next::Send);
+    assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 2;\0");
+    assert_eq!(bench.counts().succeeded, 0);
 }
 
 #[test]
-fn a_serialization_failure_rolls_back_and_counts() {
+fn a_serialization_failure_rolls_back_and_a_retry_repeats_its_random_numbers() {
     begun!(bench, twice("BEGIN;\nUPDATE t SET x = 1;\nEND;\n", QueryMode::Simple));
     bench.answer(READY_IN_BLOCK);
     assert_eq!(bench.answer(&[error("40001"), READY_FAILED.to_vec()].concat()), Next::Send);
@@ -202,10 +211,6 @@ fn a_serialization_failure_rolls_back_and_counts() {
     assert_eq!(bench.sent(), "Q\0\0\0\x0bBEGIN;\0", "the next transaction");
     assert_eq!(bench.counts(), Counts { serialization_failures: 1, ..Counts::default() });
     assert_eq!(bench.shared.reports.notes[0].consequence, Consequence::Failed);
-}
-
-#[test]
-fn a_retry_repeats_the_same_random_numbers() {
     let script = "\\set x random(1, 1000000)\nSELECT :x;\n";
     begun!(bench, spec(script, QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(3), Arrivals::Closed));
     let first = bench.sent();
@@ -219,13 +224,36 @@ fn a_retry_repeats_the_same_random_numbers() {
 }
 
 #[test]
-fn any_other_error_aborts_the_client() {
+fn any_other_error_aborts_the_client_unless_it_is_passed_over() {
     begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Close);
     assert!(bench.client.has_aborted() && !bench.client.in_flight());
     let note = &bench.shared.reports.notes[0];
     assert_eq!((note.sqlstate.as_deref(), note.line, note.command), (Some("42P01"), 1, 0));
     assert_eq!(bench.counts().aborted, 1);
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.on_error = OnError::Continue;
+    begun!(bench, spec);
+    assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Send);
+    assert!(!bench.client.has_aborted());
+    assert_eq!(bench.counts().other_failures, 1);
+    assert_eq!(
+        bench.lines(),
+        [
+            "client 0 got an error in command 0 (SQL) of script 0; ERROR:  no",
+            "client 0 ends the failed transaction (try 1/1)"
+        ]
+    );
+    // bytes that are no protocol end the client
+    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    assert_eq!(bench.answer(b"HTTP/1.1 400 Bad Request\r\n"), Next::Close);
+    assert!(bench.client.has_aborted());
+    // a transaction left open ends the client
+    begun!(bench, twice("BEGIN;\n", QueryMode::Simple));
+    assert_eq!(bench.answer(READY_IN_BLOCK), Next::Close);
+    assert!(bench.client.has_aborted());
+    assert_eq!(bench.counts(), Counts { succeeded: 1, ..Counts::default() });
+    assert_eq!(bench.lines(), ["client 0 aborted: end of script reached without completing the last transaction"]);
 }
 
 #[test]
@@ -235,6 +263,26 @@ fn a_lost_connection_tells_what_the_server_said_last() {
     bench.close();
     assert!(bench.client.has_aborted());
     assert_eq!(bench.sqlstate(), Some("57P01"));
+    // also behind an answer
+    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    let farewell = error("57P01");
+    assert_eq!(bench.answer(&[READY, &farewell].concat()), Next::Send);
+    assert_eq!(bench.counts().succeeded, 1);
+    bench.close();
+    assert!(bench.client.has_aborted());
+    assert_eq!(bench.sqlstate(), Some("57P01"));
+    // last words of one connection are not the next ones
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.sessions = Sessions::PerTransaction;
+    begun!(bench, spec);
+    for _ in 0..2 {
+        let now = bench.shared.clock.now();
+        assert_eq!(bench.client.handle_connection(Ok(()), &made(now), &mut bench.shared), Next::Send);
+        bench.answer(&[READY, &error("57P01")].concat());
+        bench.client.wake(now, &mut bench.shared);
+    }
+    assert_eq!(bench.counts().succeeded, 2);
+    assert!(!bench.client.has_aborted());
 }
 
 #[test]
@@ -246,6 +294,16 @@ fn a_pipeline_is_one_message_and_waits_for_all() {
     assert_eq!(bench.answer(READY), Next::Wait, "two Syncs were sent");
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.counts().succeeded, 1);
+    // it is prepared before it begins
+    let script = "\\startpipeline\nBEGIN;\nSELECT 1;\n\\endpipeline\n";
+    bench!(bench, twice(script, QueryMode::Prepared));
+    assert_eq!(bench.begin(), Next::Send);
+    assert_eq!(bench.sent().matches("P_").count(), 2);
+    assert!(!bench.sent().contains("B\0\0\0"), "{:?}", bench.sent());
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert!(bench.sent().starts_with("B\0\0\0"), "{:?}", bench.sent());
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert!(bench.sent().starts_with("B\0\0\0"), "once is enough");
 }
 
 #[test]
@@ -263,7 +321,7 @@ fn latency_counts_from_the_intended_start() {
 }
 
 #[test]
-fn a_script_without_sql_lets_others_run() {
+fn a_script_without_sql_lets_others_run_and_a_client_that_is_long_overdue_is_given_up() {
     bench!(bench, twice("\\set x 1\n", QueryMode::Simple));
     assert_eq!(bench.begin(), Next::Wait);
     assert!(!bench.client.is_stopped());
@@ -271,39 +329,15 @@ fn a_script_without_sql_lets_others_run() {
     assert_eq!(bench.shared.requests.due(now), Some(0));
     assert_eq!(bench.client.wake(now, &mut bench.shared), Next::Send);
     assert!(bench.client.is_stopped());
-}
-
-#[test]
-fn bytes_that_are_no_protocol_end_the_client() {
-    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    assert_eq!(bench.answer(b"HTTP/1.1 400 Bad Request\r\n"), Next::Close);
-    assert!(bench.client.has_aborted());
-}
-
-#[test]
-fn a_parse_in_doubt_closes_the_name_first() {
-    let mut spec =
-        spec("SELECT 1;\nSELECT 2;\n", QueryMode::Prepared, Limit::Transactions(1), Tries::AtMost(2), Arrivals::Closed);
-    spec.exit_on_abort = true;
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.drain_limit = Some(Duration::from_millis(1500));
     begun!(bench, spec);
-    bench.answer(READY);
-    bench.answer(&[error("40001"), READY.to_vec()].concat());
-    assert!(bench.sent().starts_with("B\0\0\0"), "the first is prepared");
-    bench.answer(READY);
-    assert!(bench.sent().starts_with("C\0\0\0\x09SP_1\0P\0\0\0"), "{:?}", bench.sent());
-}
-
-#[test]
-fn a_pipeline_is_prepared_before_it_begins() {
-    let script = "\\startpipeline\nBEGIN;\nSELECT 1;\n\\endpipeline\n";
-    bench!(bench, twice(script, QueryMode::Prepared));
-    assert_eq!(bench.begin(), Next::Send);
-    assert_eq!(bench.sent().matches("P_").count(), 2);
-    assert!(!bench.sent().contains("B\0\0\0"), "{:?}", bench.sent());
-    assert_eq!(bench.answer(READY), Next::Send);
-    assert!(bench.sent().starts_with("B\0\0\0"), "{:?}", bench.sent());
-    assert_eq!(bench.answer(READY), Next::Send);
-    assert!(bench.sent().starts_with("B\0\0\0"), "once is enough");
+    assert_eq!(bench.client.abort_overdue(&mut bench.shared), Next::Close);
+    assert!(bench.client.has_aborted());
+    assert_eq!(
+        bench.lines(),
+        ["client 0 aborted in command 0 (SQL) of script 0; not done 1.5 s after the end of the run (--drain-limit)"]
+    );
 }
 
 #[test]
@@ -316,32 +350,6 @@ fn a_copy_without_data_is_empty() {
         bench.answer(READY);
         assert_eq!(bench.counts().succeeded, 1);
     }
-}
-
-#[test]
-fn other_errors_may_be_passed_over() {
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.on_error = OnError::Continue;
-    begun!(bench, spec);
-    assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Send);
-    assert!(!bench.client.has_aborted());
-    assert_eq!(bench.counts().other_failures, 1);
-    assert_eq!(
-        bench.lines(),
-        [
-            "client 0 got an error in command 0 (SQL) of script 0; ERROR:  no",
-            "client 0 ends the failed transaction (try 1/1)"
-        ]
-    );
-}
-
-#[test]
-fn a_transaction_left_open_ends_the_client() {
-    begun!(bench, twice("BEGIN;\n", QueryMode::Simple));
-    assert_eq!(bench.answer(READY_IN_BLOCK), Next::Close);
-    assert!(bench.client.has_aborted());
-    assert_eq!(bench.counts(), Counts { succeeded: 1, ..Counts::default() });
-    assert_eq!(bench.lines(), ["client 0 aborted: end of script reached without completing the last transaction"]);
 }
 
 #[test]
@@ -367,10 +375,7 @@ fn every_transaction_asks_for_its_own_connection() {
     }
     assert!(bench.client.is_stopped());
     assert_eq!(bench.shared.results.recorder.scripts[0].connecting.count, 2, "each is timed");
-}
-
-#[test]
-fn a_connection_that_cannot_be_made_ends_the_client() {
+    // a connection that cannot be made ends the client
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
     spec.sessions = Sessions::PerTransaction;
     begun!(bench, spec);
@@ -414,65 +419,6 @@ fn refused_and_lost_transactions_are_counted_and_the_client_goes_on() {
     let errors = std::mem::take(&mut bench.shared.results.recorder.errors).into_list();
     let errors: Vec<_> = errors.iter().map(|error| (error.message.as_str(), error.count, error.is_refusal)).collect();
     assert_eq!(errors, [("sorry, too many clients already", 2, true), ("gone", 1, false)]);
-}
-
-#[test]
-fn half_a_message_behind_an_answer_is_not_lost() {
-    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    let notice = message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mno\0\0");
-    let (before, after) = notice.split_at(7);
-    assert_eq!(bench.answer(&[READY, before].concat()), Next::Send);
-    assert_eq!(bench.answer(after), Next::Wait);
-    assert_eq!(bench.answer(READY), Next::Send);
-    assert!(!bench.client.has_aborted());
-    assert_eq!(bench.counts().succeeded, 2);
-}
-
-#[test]
-fn why_the_server_leaves_is_heard_behind_an_answer() {
-    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    let farewell = error("57P01");
-    assert_eq!(bench.answer(&[READY, &farewell].concat()), Next::Send);
-    assert_eq!(bench.counts().succeeded, 1);
-    bench.close();
-    assert!(bench.client.has_aborted());
-    assert_eq!(bench.sqlstate(), Some("57P01"));
-}
-
-#[test]
-fn what_is_not_sent_yet_has_no_answer() {
-    begun!(bench, twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple));
-    assert_eq!(bench.answer(&[READY, READY, READY].concat()), Next::Send);
-    assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 2;\0");
-    assert_eq!(bench.counts().succeeded, 0);
-}
-
-#[test]
-fn last_words_of_one_connection_are_not_the_next_ones() {
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.sessions = Sessions::PerTransaction;
-    begun!(bench, spec);
-    for _ in 0..2 {
-        let now = bench.shared.clock.now();
-        assert_eq!(bench.client.handle_connection(Ok(()), &made(now), &mut bench.shared), Next::Send);
-        bench.answer(&[READY, &error("57P01")].concat());
-        bench.client.wake(now, &mut bench.shared);
-    }
-    assert_eq!(bench.counts().succeeded, 2);
-    assert!(!bench.client.has_aborted());
-}
-
-#[test]
-fn a_client_that_is_long_overdue_is_given_up() {
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.drain_limit = Some(Duration::from_millis(1500));
-    begun!(bench, spec);
-    assert_eq!(bench.client.abort_overdue(&mut bench.shared), Next::Close);
-    assert!(bench.client.has_aborted());
-    assert_eq!(
-        bench.lines(),
-        ["client 0 aborted in command 0 (SQL) of script 0; not done 1.5 s after the end of the run (--drain-limit)"]
-    );
 }
 
 // after the macros, which this module uses

@@ -137,10 +137,7 @@ mod tests {
         let same = recorded(values.into_iter()).latencies();
         assert_eq!(same.histogram, latencies.histogram);
         assert_eq!(same.moments, latencies.moments);
-    }
-
-    #[test]
-    fn latencies_out_of_range_are_kept() {
+        // latencies out of range are kept
         let record = recorded([0, 2 * HIGHEST_LATENCY, Nanos::MAX].into_iter());
         assert_eq!(record.latencies().histogram.len(), 3);
         assert_eq!(record.moments.max, Nanos::MAX);
@@ -156,10 +153,7 @@ mod tests {
         let mut empty = CommandRecord::default();
         empty.add(&both);
         assert_eq!(empty.latencies().histogram, both.latencies().histogram);
-    }
-
-    #[test]
-    fn a_cleared_record_is_empty() {
+        // a cleared record is empty
         let mut record = recorded([5, SECOND].into_iter());
         record.failures = 1;
         record.clear();
@@ -168,16 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn a_record_takes_no_memory_before_the_first_execution() {
+    fn only_the_first_execution_allocates_memory() {
         let mut record = CommandRecord::default();
         record.add(&CommandRecord::default());
         record.clear();
         assert_eq!(record.counts.capacity(), 0);
         assert_eq!(record.latencies().moments.count, 0);
-    }
-
-    #[test]
-    fn only_the_first_execution_allocates() {
         let mut record = recorded([1].into_iter());
         let buffer = record.counts.as_ptr();
         for shift in 0..64 {

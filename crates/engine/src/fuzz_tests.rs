@@ -257,7 +257,7 @@ fn specs() -> &'static [Case] {
     })
 }
 
-fn spec(script: &str, mode: QueryMode) -> Spec {
+pub(crate) fn spec(script: &str, mode: QueryMode) -> Spec {
     let mut symbols = Symbols::new();
     let source = Source { name: "fuzz".into(), text: script.into() };
     let parsed = parse(&source).expect("it parses");

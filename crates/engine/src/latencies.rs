@@ -127,17 +127,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_exact() {
+    fn moments_are_exact_and_merging_equals_recording_together() {
         let mut moments = Moments::default();
         for value in [2, 4, 4, 4, 5, 5, 7, 9] {
             moments.record(value);
         }
         assert_eq!((moments.mean(), moments.stddev()), (5.0, 2.0));
         assert_eq!((moments.min, moments.max), (2, 9));
-    }
-
-    #[test]
-    fn merging_equals_recording_together() {
         let (mut a, mut b, mut both) = (Latencies::default(), Latencies::default(), Latencies::default());
         for value in 1..1000u64 {
             let target = if value % 3 == 0 { &mut a } else { &mut b };
@@ -147,10 +143,7 @@ mod tests {
         a.add(&b);
         assert_eq!(a.histogram, both.histogram);
         assert_eq!(a.moments, both.moments);
-    }
-
-    #[test]
-    fn latencies_out_of_range_are_kept() {
+        // latencies out of range are kept
         let mut latencies = Latencies::default();
         latencies.record(0);
         latencies.record(2 * HIGHEST_LATENCY);
@@ -169,10 +162,7 @@ mod tests {
             }
         }
         assert_eq!(rank(0.0, 10), 1.0);
-    }
-
-    #[test]
-    fn one_slow_value_in_a_thousand_is_above_the_last_per_mille() {
+        // one slow value in a thousand is above the last per mille
         let mut latencies = Latencies::default();
         (0..999).for_each(|_| latencies.record(1_000_000));
         latencies.record(SECOND);

@@ -47,17 +47,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_client_has_one_worker() {
+    fn every_client_has_one_worker_and_nothing_is_lost_to_rounding() {
         for (clients, workers) in [(1, 1), (7, 3), (64, 5), (10, 10)] {
             let shares: Vec<_> = (0..workers).map(|w| share_of(clients, workers, w)).collect();
             assert_eq!(shares.iter().cloned().flatten().collect::<Vec<_>>(), (0..clients).collect::<Vec<_>>());
             let sizes: Vec<_> = shares.iter().map(ExactSizeIterator::len).collect();
             assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
         }
-    }
-
-    #[test]
-    fn nothing_is_lost_to_rounding() {
         for (clients, of) in [(7, 3), (3, 3), (100, 7), (10_000, 64), (5, 1)] {
             let parts = (0..of).map(|number| LoadShare { number, of, clients });
             let all: Vec<usize> = parts.clone().flat_map(LoadShare::range).collect();

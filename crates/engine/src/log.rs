@@ -270,13 +270,9 @@ mod tests {
     }
 
     #[test]
-    fn all_columns() {
+    fn columns_that_were_not_asked_for_are_zero() {
         let all = Columns { lag: true, skipped: true, retries: true, failures: true, others: true, lost: true };
         assert_eq!(line(all), "100 2 400 100000 100 300 14 98 7 7 1 2 3 0 1 1 1\n");
-    }
-
-    #[test]
-    fn what_was_not_asked_for_is_zero() {
         let none = Columns { lag: false, skipped: false, retries: false, failures: false, others: false, lost: false };
         assert_eq!(line(none), "100 2 400 100000 100 300 0 0 0 0 0 0 0 0 0\n");
     }

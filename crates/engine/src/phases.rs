@@ -180,10 +180,10 @@ impl Phases {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn phase(seconds: f64, rate: (f64, f64), clients: (f64, f64)) -> PhaseSpec {
+    pub(crate) fn phase(seconds: f64, rate: (f64, f64), clients: (f64, f64)) -> PhaseSpec {
         PhaseSpec {
             name: "p".into(),
             duration: Duration::from_secs_f64(seconds),
@@ -243,10 +243,7 @@ mod tests {
         assert!(phases.when(7749.999).expect("before the pause") < 5 * SECOND);
         assert!(phases.when(11_499.999).expect("before the end") < 9 * SECOND);
         assert_eq!(phases.when(11_500.0), None);
-    }
-
-    #[test]
-    fn a_phases_begin_is_its_own_and_its_end_is_not() {
+        // a phases begin is its own and its end is not
         let phases = course();
         assert_eq!(phases.at(0), 0);
         assert_eq!(phases.at(2 * SECOND - 1), 0);
@@ -254,10 +251,7 @@ mod tests {
         assert_eq!(phases.at(20 * SECOND), 3);
         assert_eq!(phases.bounds(2), (5 * SECOND, SECOND * 13 / 2));
         assert_eq!(phases.end(), 9 * SECOND);
-    }
-
-    #[test]
-    fn clients_come_back_when_they_are_wanted() {
+        // clients come back when they are wanted
         let phases = course();
         assert_eq!(phases.fewest_clients(), 0);
         assert_eq!(phases.next_in_use(7, SECOND), Some(SECOND));

@@ -227,14 +227,6 @@ mod tests {
         assert_eq!(captured.assigned, [(slot, b"98".to_vec())]);
     }
 
-    #[test]
-    fn values_keep_the_clients_encoding() {
-        let latin1 = b"caf\xe9";
-        let row = [b"\0\x01\0\0\0\x04", &latin1[..]].concat();
-        let messages = [(b'T', COLUMN_A), (b'D', &row[..]), (b'C', b"SELECT 1\0")];
-        assert_eq!(gset_bytes(&messages), Ok(latin1.to_vec()));
-    }
-
     const COLUMN_A: &[u8] = b"\0\x01a\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
     const NO_COLUMNS: &[u8] = b"\0\0";
     const ROW_OF_7: &[u8] = b"\0\x01\0\0\0\x017";
@@ -279,5 +271,10 @@ mod tests {
         assert_eq!(gset(&[columns, seven, select, update]), none(1));
         assert_eq!(gset(&[columns, seven, select, (b'I', b"")]), none(1));
         assert_eq!(gset(&[update, columns, seven, select]), Ok("7".to_owned()));
+        // values keep the clients encoding
+        let latin1 = b"caf\xe9";
+        let row = [b"\0\x01\0\0\0\x04", &latin1[..]].concat();
+        let messages = [(b'T', COLUMN_A), (b'D', &row[..]), (b'C', b"SELECT 1\0")];
+        assert_eq!(gset_bytes(&messages), Ok(latin1.to_vec()));
     }
 }

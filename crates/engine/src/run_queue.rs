@@ -39,10 +39,7 @@ mod tests {
         assert_eq!(parse_waited(b"89235 2624432 1\n"), Some(2_624_432));
         assert_eq!(parse_waited(b"89235"), None);
         assert_eq!(parse_waited(b"\xff \xff"), None);
-    }
-
-    #[test]
-    fn waiting_does_not_go_back() {
+        // waiting does not go back
         let queue = RunQueue::of_this_thread();
         let first = queue.waited();
         std::thread::yield_now();

@@ -199,8 +199,7 @@ impl<'a> Schedule<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phases::{PhaseSpec, Ramp};
-    use std::time::Duration;
+    use crate::phases::PhaseSpec;
 
     fn turn(worker: usize, workers: usize) -> Turn {
         Turn { worker, workers, shift: 0.0 }
@@ -211,24 +210,17 @@ mod tests {
     }
 
     #[test]
-    fn closed_starts_now() {
-        let mut schedule = alone(Arrivals::Closed);
-        assert_eq!(schedule.next_start(17), 17);
-        assert!(!schedule.is_open());
-    }
-
-    #[test]
-    fn regular_starts_do_not_drift() {
+    fn regular_starts_do_not_drift_and_closed_ones_are_now() {
         let mut schedule = alone(Arrivals::Regular { rate_per_s: 3.0 });
         schedule.begin(100);
         assert_eq!(schedule.origin(), 100);
         let starts: Vec<_> = (0..301).map(|_| schedule.next_start(0)).collect();
         assert_eq!(starts[0], 100);
         assert!(starts[300].abs_diff(100 + 100 * SECOND) < 1000);
-    }
-
-    #[test]
-    fn a_rate_beyond_the_clock_never_starts() {
+        let mut schedule = alone(Arrivals::Closed);
+        assert_eq!(schedule.next_start(17), 17);
+        assert!(!schedule.is_open());
+        // a rate beyond the clock never starts
         let rate_per_s = 1e-12;
         for arrivals in [Arrivals::Regular { rate_per_s }, Arrivals::Poisson { rate_per_s }] {
             let mut schedule = alone(arrivals);
@@ -256,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_starts_are_even_over_all_workers() {
+    fn workers_and_engines_take_turns_with_regular_starts() {
         let arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
         let mut starts = vec![];
         for worker in 0..3 {
@@ -269,10 +261,7 @@ mod tests {
         for pair in starts.windows(2) {
             assert!((pair[1] - pair[0]).abs_diff(SECOND / 1000) <= 1, "{pair:?}");
         }
-    }
-
-    #[test]
-    fn engines_take_turns_as_workers_do() {
+        // engines do as workers do
         let phases = Phases::new(vec![phase(10, 100.0, 100.0)]);
         for arrivals in [Arrivals::Regular { rate_per_s: 100.0 }, Arrivals::Phased(Spacing::Regular)] {
             let mut starts: Vec<Nanos> = vec![];
@@ -301,10 +290,7 @@ mod tests {
         // of exponential gaps, 1 - 1/e = 0.632 are shorter than the mean; standard deviation 0.003
         let short = starts.windows(2).filter(|pair| pair[1] - pair[0] < 4 * SECOND / 1000).count();
         assert!((15_300..16_300).contains(&short), "{short}");
-    }
-
-    #[test]
-    fn a_generator_has_a_fraction_of_the_rate() {
+        // a generator has a fraction of the rate
         let (whole, part) = (40.0, 10.0);
         let regular = Arrivals::Regular { rate_per_s: whole }.at_fraction(0.25);
         assert_eq!(regular, Arrivals::Regular { rate_per_s: part });
@@ -312,15 +298,8 @@ mod tests {
         assert_eq!(poisson, Arrivals::Poisson { rate_per_s: part });
     }
 
-    fn phase(seconds: u64, from: f64, to: f64) -> PhaseSpec {
-        PhaseSpec {
-            name: "p".into(),
-            duration: Duration::from_secs(seconds),
-            rate_per_s: Some(Ramp { from, to }),
-            clients: Ramp::constant(1.0),
-            weights: vec![1],
-            result: true,
-        }
+    fn phase(seconds: u32, from: f64, to: f64) -> PhaseSpec {
+        crate::phases::tests::phase(f64::from(seconds), (from, to), (1.0, 1.0))
     }
 
     fn up_pause_down() -> Phases {

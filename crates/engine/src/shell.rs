@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_stops_ends_a_command_and_its_children() {
+    fn a_load_that_stops_ends_a_command_and_its_children_and_does_not_wait_for_output() {
         let file = std::env::temp_dir().join(format!("pgdyno-shell-{}", std::process::id()));
         let child = || std::fs::read_to_string(&file).unwrap_or_default();
         for trap in ["", "trap '' TERM; "] {
@@ -138,10 +138,6 @@ mod tests {
             }
         }
         let _ = std::fs::remove_file(&file);
-    }
-
-    #[test]
-    fn a_load_that_stops_does_not_wait_for_output() {
         let mut spawned = command("sleep 3600");
         let child = spawned.stdout(Stdio::piped()).spawn().expect("a shell");
         assert!(read(child, &|| true).expect("it has ended").is_empty());

@@ -81,10 +81,7 @@ mod tests {
         assert_eq!(stalls.within(100 * MS, 150 * MS), [(100 * MS, 150 * MS)]);
         stalls.forget(150 * MS);
         assert!(stalls.within(150 * MS, 150 * MS).is_empty());
-    }
-
-    #[test]
-    fn intervals_that_are_reported_late_share_a_lull() {
+        // intervals that are reported late share a lull
         let mut stalls = Stalls::default();
         stalls.begin(0);
         stalls.record_success(5 * MS);

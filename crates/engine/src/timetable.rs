@@ -84,6 +84,10 @@ mod tests {
         assert_eq!(timetable.phase(100).0, Phase::WarmUp);
         assert_eq!(timetable.phase(timetable.measure).0, Phase::Measure);
         assert_eq!(timetable.phase(100 + SECOND * 4).0, Phase::Drain);
+        // without a deadline measuring goes on
+        let timetable = Timetable { origin: 5, measure: 5, deadline: None, planned: vec![] };
+        assert_eq!(timetable.interval_end(5), 5 + SECOND);
+        assert_eq!(timetable.phase(500 * SECOND), (Phase::Measure, 5));
     }
 
     #[test]
@@ -115,12 +119,5 @@ mod tests {
                 (None, Phase::Drain),
             ]
         );
-    }
-
-    #[test]
-    fn without_a_deadline_measuring_goes_on() {
-        let timetable = Timetable { origin: 5, measure: 5, deadline: None, planned: vec![] };
-        assert_eq!(timetable.interval_end(5), 5 + SECOND);
-        assert_eq!(timetable.phase(500 * SECOND), (Phase::Measure, 5));
     }
 }

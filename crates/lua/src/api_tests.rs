@@ -55,10 +55,7 @@ fn a_loop_that_ends_itself_stops_its_client() {
     client.begin();
     assert!(matches!(client.last, Request::Stop), "{:?}", client.last);
     assert!(client.go(Event::Ending).is_done());
-}
-
-#[test]
-fn an_event_that_a_loop_does_not_end_after_an_error_is_begun_again() {
+    // an event that a loop does not end after an error is begun again
     let mut client = client_of(
         "function event() con:query('E') end
          function thread_run(tid)
@@ -88,10 +85,7 @@ fn a_lost_connection_is_not_lost_on_a_script_that_catches_errors() {
     // the second statement would go to a session that does not have the transaction
     assert!(client.connect().is_done(), "{}", client.sent());
     assert!(client.begin().sent().contains("first"));
-}
-
-#[test]
-fn an_event_that_the_script_wants_again_is_called_again() {
+    // an event that the script wants again is called again
     let mut client = client_of(
         "local calls, hooks = 0, 0
          function sysbench.hooks.before_restart_event(e) hooks = hooks + e.mine end
@@ -175,10 +169,7 @@ fn a_statement_that_the_server_refused_to_prepare_is_prepared_again() {
     assert!(client.answer(&message(b'C', b"SELECT 0\0")).is_done());
     // in the next transaction it is prepared already
     assert!(!client.begin().sent().contains("SELECT"));
-}
-
-#[test]
-fn a_refused_statement_is_not_prepared_in_a_new_session() {
+    // a refused statement is not prepared in a new session
     let mut client = client_of(
         "function event()
             pcall(con.prepare, con, 'SELECT a FROM none')
@@ -187,10 +178,7 @@ fn a_refused_statement_is_not_prepared_in_a_new_session() {
     client.begin();
     assert!(client.answer(&refusal("42P01")).is_done());
     assert!(client.connect().is_done(), "{:?}", client.sent());
-}
-
-#[test]
-fn a_connection_that_fails_leaves_the_statements_of_the_current_one() {
+    // a connection that fails leaves the statements of the current one
     let mut client = client_of(
         "function event()
             con:prepare('SELECT 1'):execute()
@@ -227,7 +215,35 @@ fn an_option_that_a_client_changes_stays_as_it_was_for_the_others() {
 }
 
 #[test]
-fn what_is_no_statement_or_value_is_an_error_to_the_script() {
+fn parameters_take_what_fits_and_are_zero_or_empty_if_never_set() {
+    let mut client = client_of(
+        "function event()
+            local statement = con:prepare('SELECT ?, ?')
+            statement:bind_param(statement:bind_create(sysbench.sql.type.INT),
+               statement:bind_create(sysbench.sql.type.VARCHAR, 4))
+            assert(statement:execute() == nil)
+         end",
+    );
+    client.begin().answer(b"1\0\0\0\x04");
+    let values = "\0\x02\0\0\0\x010\0\0\0\0";
+    assert!(client.sent().contains(values), "{:?}", client.sent());
+    // values are cut to what the parameter takes
+    let mut client = client_of(
+        "function event()
+            local statement = con:prepare('SELECT ?, ?, ?')
+            local a, b, c = statement:bind_create(sysbench.sql.type.BIGINT),
+               statement:bind_create(sysbench.sql.type.CHAR, 3), statement:bind_create(sysbench.sql.type.BIGINT)
+            statement:bind_param(a, b, c)
+            a:set(-2.7)
+            b:set('abcdef')
+            c:set(require('ffi').cast('uint64_t', 9007199254740993ULL))
+            statement:execute()
+         end",
+    );
+    client.begin().answer(b"1\0\0\0\x04");
+    let values = "\0\x03\0\0\0\x02-2\0\0\0\x03abc\0\0\0\x109007199254740993";
+    assert!(client.sent().contains(values), "{:?}", client.sent());
+    // what is no statement or value is an error to the script
     let mut client = client_of(
         "function event()
             for _, query in ipairs({ 5, {}, true }) do
@@ -247,41 +263,7 @@ fn what_is_no_statement_or_value_is_an_error_to_the_script() {
 }
 
 #[test]
-fn a_parameter_that_is_never_set_is_zero_or_empty() {
-    let mut client = client_of(
-        "function event()
-            local statement = con:prepare('SELECT ?, ?')
-            statement:bind_param(statement:bind_create(sysbench.sql.type.INT),
-               statement:bind_create(sysbench.sql.type.VARCHAR, 4))
-            assert(statement:execute() == nil)
-         end",
-    );
-    client.begin().answer(b"1\0\0\0\x04");
-    let values = "\0\x02\0\0\0\x010\0\0\0\0";
-    assert!(client.sent().contains(values), "{:?}", client.sent());
-}
-
-#[test]
-fn values_are_cut_to_what_the_parameter_takes() {
-    let mut client = client_of(
-        "function event()
-            local statement = con:prepare('SELECT ?, ?, ?')
-            local a, b, c = statement:bind_create(sysbench.sql.type.BIGINT),
-               statement:bind_create(sysbench.sql.type.CHAR, 3), statement:bind_create(sysbench.sql.type.BIGINT)
-            statement:bind_param(a, b, c)
-            a:set(-2.7)
-            b:set('abcdef')
-            c:set(require('ffi').cast('uint64_t', 9007199254740993ULL))
-            statement:execute()
-         end",
-    );
-    client.begin().answer(b"1\0\0\0\x04");
-    let values = "\0\x03\0\0\0\x02-2\0\0\0\x03abc\0\0\0\x109007199254740993";
-    assert!(client.sent().contains(values), "{:?}", client.sent());
-}
-
-#[test]
-fn a_command_that_gives_false_has_failed() {
+fn a_command_that_gives_false_has_failed_and_old_scripts_have_global_options() {
     let text = "sysbench.cmdline.commands = { load = { function() return false end },
         help = { function() con = sysbench.sql.driver():connect() con:query('help') end } }";
     let mut client = Client::of(&open(text, "load", &[]));
@@ -291,6 +273,13 @@ fn a_command_that_gives_false_has_failed() {
     let mut client = Client::of(&open(text, "help", &[]));
     client.connect().begin();
     assert!(client.sent().contains("help"));
+    // old scripts have their options as globals
+    let text = "function event() db_query(oltp_table_size .. ' of ' .. rand_type .. ' ' .. threads) end";
+    let mut client = Client::of(&open(text, "run", &[("oltp-table-size", "500")]));
+    client.connect().begin();
+    assert!(client.sent().contains("500 of special 2"), "{:?}", client.last);
+    client.answer(&rows(&[Some("1")]));
+    assert!(client.is_done());
 }
 
 #[test]
@@ -315,16 +304,6 @@ fn numbers_of_a_range_come_once_from_all_clients() {
 }
 
 #[test]
-fn old_scripts_have_their_options_as_globals() {
-    let text = "function event() db_query(oltp_table_size .. ' of ' .. rand_type .. ' ' .. threads) end";
-    let mut client = Client::of(&open(text, "run", &[("oltp-table-size", "500")]));
-    client.connect().begin();
-    assert!(client.sent().contains("500 of special 2"), "{:?}", client.last);
-    client.answer(&rows(&[Some("1")]));
-    assert!(client.is_done());
-}
-
-#[test]
 fn a_script_refuses_values_of_its_options() {
     let text = "sysbench.cmdline.options = {
            size = { 'size', 1, nil, function(name, value) return name == 'size' and value ~= '13' end },
@@ -336,10 +315,7 @@ fn a_script_refuses_values_of_its_options() {
     assert!(Workload::open(script(), given("12")).is_ok());
     let error = Workload::open(script(), given("13")).expect_err("it is refused");
     assert_eq!(error.message, "invalid option: --size=13: the script refuses it");
-}
-
-#[test]
-fn what_is_wrong_with_declared_options_is_said() {
+    // what is wrong with declared options is said
     for (options, message) in [
         ("7", "sysbench.cmdline.options has to be a table, and is of type integer"),
         ("{ size = 7 }", "sysbench.cmdline.options.size is not a table of a description and a default"),

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_the_type_of_the_option() {
+    fn values_have_the_type_of_the_option_if_the_script_declares_any() {
         use OptionValue::{Bool, Double, Int, List, Text};
         let values = resolved(&[
             ("tables", "2K"),
@@ -227,6 +227,13 @@ mod tests {
         let values = resolved(&[("tables", "1.5")]).expect("any number");
         assert_eq!(values[0].1, Double(1.5));
         assert_eq!(values[3].1, Text(String::new()));
+        // a script that declares nothing takes any name
+        let given = pairs(&[("oltp-table-size", "500"), ("rand-type", "uniform")]);
+        let values = resolve("a.lua", None, &given).expect("any name will do");
+        let text = |text: &str| OptionValue::Text(text.to_owned());
+        assert!(values.contains(&("oltp_table_size".to_owned(), text("500"))));
+        assert!(values.contains(&("rand_type".to_owned(), text("uniform"))));
+        assert!(resolve("a.lua", Some(&[]), &given).is_err());
     }
 
     #[test]
@@ -251,15 +258,5 @@ mod tests {
         }
         let error = resolved(&[("mysql-host", "a")]).expect_err("it is another server's");
         assert!(error.hint.expect("a hint").contains("pgsql-"));
-    }
-
-    #[test]
-    fn a_script_that_declares_nothing_takes_any_name() {
-        let given = pairs(&[("oltp-table-size", "500"), ("rand-type", "uniform")]);
-        let values = resolve("a.lua", None, &given).expect("any name will do");
-        let text = |text: &str| OptionValue::Text(text.to_owned());
-        assert!(values.contains(&("oltp_table_size".to_owned(), text("500"))));
-        assert!(values.contains(&("rand_type".to_owned(), text("uniform"))));
-        assert!(resolve("a.lua", Some(&[]), &given).is_err());
     }
 }

@@ -127,10 +127,7 @@ fn rows_are_what_the_script_prints() {
     client.answer(&message(b'C', b"INSERT 0 1\0"));
     client.answer(&rows(&[Some("x"), Some("y")]));
     assert!(client.answer(&message(b'C', b"UPDATE 1\0")).is_done());
-}
-
-#[test]
-fn rows_that_a_script_cannot_look_at_are_not_described() {
+    // rows that a script cannot look at are not described
     let text = |look: &str| {
         format!(
             "function thread_init()
@@ -212,10 +209,7 @@ fn what_is_wrong_in_a_script_is_said_with_its_line() {
     let broken = Script::own("broken.lua", "function event()\n  if then\nend", &[]);
     let error = Workload::open(broken, settings("run", &[])).expect_err("it does not compile");
     assert!(error.message.starts_with("broken.lua:2: unexpected symbol"), "{error}");
-}
-
-#[test]
-fn an_error_of_another_client_does_not_reach_the_globals_of_this_one() {
+    // an error of another client does not reach the globals of this one
     let workload = open(
         "count = 0
          function event() count = count + 1; if count > 1 then error('second') end end",
@@ -230,7 +224,7 @@ fn an_error_of_another_client_does_not_reach_the_globals_of_this_one() {
 }
 
 #[test]
-fn commands_are_found_and_called_once() {
+fn commands_are_called_once_and_a_true_event_stops_its_client() {
     let text = "sysbench.cmdline.commands = { load = { function() con = sysbench.sql.driver():connect()
             con:query('L' .. sysbench.opt.rows) end, sysbench.cmdline.PARALLEL_COMMAND } }
         sysbench.cmdline.options = { rows = { 'rows', 10 } }
@@ -248,10 +242,7 @@ fn commands_are_found_and_called_once() {
     let error = Workload::open(script, settings("dance", &[])).expect_err("there is none");
     assert_eq!(error.message, "script \"test.lua\" has no command \"dance\"");
     assert!(error.hint.is_some_and(|hint| hint.contains("cleanup, help, load, run")));
-}
-
-#[test]
-fn a_true_event_stops_its_client_and_thread_done_ends_it() {
+    // a true event stops its client and thread done ends it
     let mut client = Client::new(
         "function event() return true end
          function thread_done(tid) error('done ' .. tid) end",
@@ -296,7 +287,7 @@ fn draws_follow_the_distribution_that_was_asked_for() {
 }
 
 #[test]
-fn special_draws_of_a_small_range_are_those_of_sysbench() {
+fn special_draws_bounds_and_seeds_are_those_of_sysbench() {
     let text = "function event()
         local counts = { 0, 0, 0, 0, 0, 0, 0 }
         for _ = 1, 40000 do
@@ -314,10 +305,7 @@ fn special_draws_of_a_small_range_are_those_of_sysbench() {
         let drawn = count.parse::<f64>().expect(&words) / 40_000.0;
         assert!((drawn - share).abs() < 0.01, "{words}");
     }
-}
-
-#[test]
-fn bounds_of_draws_are_numbers_of_any_kind() {
+    // bounds of draws are numbers of any kind
     let text = "local rand, huge = sysbench.rand, math.huge
         function event()
            assert(rand.uniform(3LL, 3) == 3 and rand.default(7, 7ULL) == 7)
@@ -332,10 +320,7 @@ fn bounds_of_draws_are_numbers_of_any_kind() {
         end";
     let mut client = Client::new(text);
     assert!(client.connect().begin().is_done(), "{:?}", client.last);
-}
-
-#[test]
-fn a_seed_gives_the_same_draws_again() {
+    // a seed gives the same draws again
     let text = "function event()
         error(sysbench.rand.uniform(1, 1e9) .. sysbench.rand.string('####'), 0) end";
     let drawn = || {
@@ -356,10 +341,7 @@ fn a_script_may_begin_with_a_byte_order_mark_and_a_line_for_the_shell() {
         let place = format!("test.lua:{line}: here");
         assert!(client.connect().begin().abort().starts_with(&place));
     }
-}
-
-#[test]
-fn texts_of_a_script_keep_their_encoding() {
+    // texts of a script keep their encoding
     let name = format!("pgdyno-latin1-{}.lua", std::process::id());
     let path = std::env::temp_dir().join(name);
     let text = b"function thread_init() con = sysbench.sql.driver():connect() end

@@ -150,10 +150,7 @@ mod tests {
         assert_eq!(statement.sql, b"SELECT c FROM t WHERE id BETWEEN $1 AND $2");
         assert_eq!(statement.name, "sb_0");
         assert!(statements.get(3).is_none());
-    }
-
-    #[test]
-    fn values_stand_in_the_text() {
+        // values stand in the text
         let mut statements = Statements::default();
         let number = statements.number(b"SELECT ?, ?, ? FROM t", vec![23, 25, 25]);
         let statement = statements.get(number.expect("short")).expect("it is there");

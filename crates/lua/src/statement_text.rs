@@ -178,10 +178,7 @@ mod tests {
         for (sql, shown) in cases {
             assert_eq!(without_values(sql.as_bytes()), shown, "{sql}");
         }
-    }
-
-    #[test]
-    fn a_long_text_is_cut_between_letters() {
+        // a long text is cut between letters
         let sql = format!("SELECT {}", "é, ".repeat(300));
         let shown = without_values(sql.as_bytes());
         assert!(shown.len() <= LONGEST + 4 && shown.ends_with(" ..."), "{shown}");

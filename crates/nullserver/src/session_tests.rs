@@ -25,14 +25,6 @@ fn session() -> Session {
     session
 }
 
-fn describe_statement(out: &mut Vec<u8>, name: &str) {
-    message(out, b'D', format!("S{name}\0").as_bytes());
-}
-
-fn copy_data(out: &mut Vec<u8>, data: &[u8]) {
-    message(out, b'd', data);
-}
-
 /// Appends a message that pgdrive never sends, but other clients do.
 fn message(out: &mut Vec<u8>, kind: u8, body: &[u8]) {
     out.push(kind);
@@ -123,7 +115,7 @@ fn a_session_starts_behind_requests_for_encryption() {
 }
 
 #[test]
-fn newer_minor_versions_are_negotiated_and_older_protocols_refused() {
+fn newer_minor_versions_are_negotiated_and_older_protocols_and_cancels_refused() {
     let (shared, mut out) = (shared(), Vec::new());
     let newer = b"\0\0\0\x19\0\x03\0\x02user\0u\0_pq_.x\0y\0\0";
     let turn = Session::default().receive(newer, &shared, &mut out);
@@ -135,13 +127,10 @@ fn newer_minor_versions_are_negotiated_and_older_protocols_refused() {
         assert_eq!(turn, Turn::Close, "{refused:?}");
         assert!(read(&out).starts_with('!'), "{refused:?}");
     }
-}
-
-#[test]
-fn a_cancel_request_is_closed_without_a_word() {
+    // a cancel request is closed without a word
     let cancel = messages(|out| frontend::cancel_request(out, 1, b"key!").expect("encodable"));
     let mut out = Vec::new();
-    let turn = Session::default().receive(&cancel, &shared(), &mut out);
+    let turn = Session::default().receive(&cancel, &shared, &mut out);
     assert_eq!((turn, out), (Turn::Close, Vec::new()));
 }
 
@@ -186,6 +175,23 @@ fn prepared_statements_are_executed_again_and_again() {
     let close = messages(|out| frontend::close_statement(out, "s").expect("encodable"));
     assert_eq!(ask(&mut connection, &close), "");
     assert_eq!(ask(&mut connection, &execute("s", &["17"])), "!26000 I");
+    // sql can prepare and execute
+    let mut connection = session();
+    let cases = [
+        ("prepare p(int) as update t set a = $1", "PREPARE I"),
+        ("execute p(1)", "UPDATE 1 I"),
+        ("prepare p as select 1", "!42P05 I"),
+        ("begin; nonsense", "BEGIN !42601 E"),
+        ("deallocate p", "!25P02 E"),
+        ("prepare z as select 1", "!25P02 E"),
+        ("rollback; execute p(1)", "ROLLBACK UPDATE 1 I"),
+        ("deallocate p", "DEALLOCATE I"),
+        ("execute p(1)", "!26000 I"),
+        ("prepare q as prepare r as select 1", "!42601 I"),
+    ];
+    for (sql, expected) in cases {
+        assert_eq!(ask(&mut connection, &query(sql)), expected, "{sql}");
+    }
 }
 
 #[test]
@@ -193,7 +199,7 @@ fn statements_and_portals_are_described() {
     let mut connection = session();
     let described = messages(|out| {
         frontend::parse(out, "", "SELECT a FROM t WHERE b = $1 AND c = $2", &[23]).expect("good");
-        describe_statement(out, "");
+        message(out, b'D', b"S\0");
         frontend::bind(out, "p", "", [Some(&b"1"[..]), None]).expect("good");
         frontend::describe_portal(out, "p").expect("good");
         frontend::execute(out, "p", 0).expect("good");
@@ -206,6 +212,20 @@ fn statements_and_portals_are_described() {
     assert_eq!(read(&out), "[value] [value] (1) SELECT 1 I !34000 I");
     // ParseComplete, then two parameters of type text
     assert!(out.starts_with(b"1\0\0\0\x04t\0\0\0\x0e\0\x02\0\0\0\x19\0\0\0\x19T"));
+    // results are binary where that is asked for
+    let mut input = parse("", "select 1");
+    input.extend_from_slice(b"B\0\0\0\x0e\0\0\0\0\0\0\0\x01\0\x01");
+    input.extend_from_slice(b"D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04");
+    let mut out = Vec::new();
+    session().receive(&input, &shared(), &mut out);
+    let row = b"D\0\0\0\x0e\0\x01\0\0\0\x04\0\0\0\x01";
+    assert!(out.windows(row.len()).any(|bytes| bytes == row), "{out:?}");
+    let described = b"\0\x04\xff\xff\xff\xff\0\x01";
+    assert!(out.windows(described.len()).any(|bytes| bytes == described));
+    // a mixture of formats is refused
+    let mut input = parse("", "select 1");
+    input.extend_from_slice(b"B\0\0\0\x10\0\0\0\0\0\0\0\x02\0\x01\0\0S\0\0\0\x04");
+    assert_eq!(ask(&mut session(), &input), "!0A000 I");
 }
 
 #[test]
@@ -227,32 +247,12 @@ fn after_an_error_all_is_skipped_until_sync() {
 }
 
 #[test]
-fn sql_can_prepare_and_execute() {
-    let mut connection = session();
-    let cases = [
-        ("prepare p(int) as update t set a = $1", "PREPARE I"),
-        ("execute p(1)", "UPDATE 1 I"),
-        ("prepare p as select 1", "!42P05 I"),
-        ("begin; nonsense", "BEGIN !42601 E"),
-        ("deallocate p", "!25P02 E"),
-        ("prepare z as select 1", "!25P02 E"),
-        ("rollback; execute p(1)", "ROLLBACK UPDATE 1 I"),
-        ("deallocate p", "DEALLOCATE I"),
-        ("execute p(1)", "!26000 I"),
-        ("prepare q as prepare r as select 1", "!42601 I"),
-    ];
-    for (sql, expected) in cases {
-        assert_eq!(ask(&mut connection, &query(sql)), expected, "{sql}");
-    }
-}
-
-#[test]
 fn copied_rows_are_counted_whatever_the_chunks() {
     let copied = [
         query("copy t from stdin"),
         messages(|out| {
-            copy_data(out, b"1\n2\n3");
-            copy_data(out, b"\n");
+            message(out, b'd', b"1\n2\n3");
+            message(out, b'd', b"\n");
             frontend::copy_done(out);
         }),
         query("copy t from stdin"),
@@ -288,10 +288,7 @@ fn faults_fall_on_the_load_and_on_nothing_else() {
     let expected = "[count] (3) SELECT 1 I VACUUM I BEGIN T [value] (1) SELECT 1 T !40P01 E \
                     ROLLBACK I [value] (1) SELECT 1 I";
     assert_eq!(read(&out), expected);
-}
-
-#[test]
-fn a_connection_that_is_closed_on_demand_sends_what_came_before() {
+    // a connection that is closed on demand sends what came before
     let shared = shared_with("--close-every=2");
     let pipeline = [parse("", "select 1"), execute("", &[]), execute("", &[])].concat();
     let mut out = Vec::new();
@@ -300,7 +297,7 @@ fn a_connection_that_is_closed_on_demand_sends_what_came_before() {
 }
 
 #[test]
-fn hostile_lengths_end_the_connection_and_nothing_is_kept() {
+fn hostile_lengths_end_the_connection_and_a_session_keeps_little() {
     for hostile in [&b"Q\xff\xff\xff\xff"[..], b"Q\x7f\xff\xff\xff", b"Q\0\0\0\x03", b"?\0\0\0\x04"] {
         let mut connection = session();
         let mut out = Vec::new();
@@ -311,30 +308,7 @@ fn hostile_lengths_end_the_connection_and_nothing_is_kept() {
     }
     let malformed = b"B\0\0\0\x05\0E\0\0\0\x04P\0\0\0\x06aaS\0\0\0\x04";
     assert_eq!(ask(&mut session(), malformed), "!08P01 I");
-}
-
-#[test]
-fn results_are_binary_where_that_is_asked_for() {
-    let mut input = parse("", "select 1");
-    input.extend_from_slice(b"B\0\0\0\x0e\0\0\0\0\0\0\0\x01\0\x01");
-    input.extend_from_slice(b"D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04");
-    let mut out = Vec::new();
-    session().receive(&input, &shared(), &mut out);
-    let row = b"D\0\0\0\x0e\0\x01\0\0\0\x04\0\0\0\x01";
-    assert!(out.windows(row.len()).any(|bytes| bytes == row), "{out:?}");
-    let described = b"\0\x04\xff\xff\xff\xff\0\x01";
-    assert!(out.windows(described.len()).any(|bytes| bytes == described));
-}
-
-#[test]
-fn a_mixture_of_formats_is_refused() {
-    let mut input = parse("", "select 1");
-    input.extend_from_slice(b"B\0\0\0\x10\0\0\0\0\0\0\0\x02\0\x01\0\0S\0\0\0\x04");
-    assert_eq!(ask(&mut session(), &input), "!0A000 I");
-}
-
-#[test]
-fn an_idle_session_is_small() {
+    // an idle session is small
     let mut connection = session();
     ask(&mut connection, &parse("s", "select $1"));
     ask(&mut connection, &execute("s", &["1"]));
@@ -354,12 +328,12 @@ fn any_message() -> impl Strategy<Value = Vec<u8>> {
         (name(), sql).prop_map(|(name, sql)| parse(name, sql)),
         name().prop_map(|name| execute(name, &["1"])),
         name().prop_map(|name| messages(|o| frontend::describe_portal(o, name).expect("good"))),
-        name().prop_map(|name| messages(|o| describe_statement(o, name))),
+        name().prop_map(|name| messages(|o| message(o, b'D', format!("S{name}\0").as_bytes()))),
         name().prop_map(|name| messages(|o| frontend::close_statement(o, name).expect("good"))),
         Just(messages(frontend::sync)),
         Just(messages(|out| out.extend_from_slice(b"H\0\0\0\x04"))),
         Just(messages(frontend::copy_done)),
-        Just(messages(|out| copy_data(out, b"1\n"))),
+        Just(messages(|out| message(out, b'd', b"1\n"))),
     ]
 }
 

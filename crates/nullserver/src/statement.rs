@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_depend_on_what_is_selected() {
+    fn statements_are_told_apart() {
         for (sql, set, tag) in [
             ("SELECT abalance FROM pgbench_accounts WHERE aid = $1", RowSet::Number, "SELECT 1"),
             ("select count(*) from pgbench_branches", RowSet::Branches, "SELECT 1"),
@@ -144,10 +144,6 @@ mod tests {
         ] {
             assert_eq!(answer(sql), Answer::Rows(set, tag), "{sql}");
         }
-    }
-
-    #[test]
-    fn commands_are_told_apart() {
         for (sql, expected) in [
             ("UPDATE t SET a = 'returning'", Answer::Changed("UPDATE 1")),
             ("insert into t values (1)", Answer::Changed("INSERT 0 1")),
@@ -165,10 +161,6 @@ mod tests {
         ] {
             assert_eq!(answer(sql), expected, "{sql}");
         }
-    }
-
-    #[test]
-    fn prepared_statements_of_sql_are_understood() {
         let inner = Answer::Rows(RowSet::Characters, "SELECT 1");
         for (sql, expected) in [
             ("PREPARE p (int) AS SELECT c FROM sbtest1 WHERE id = $1", Meaning::Prepare(b"p", inner)),
@@ -179,10 +171,6 @@ mod tests {
         ] {
             assert_eq!(classify(sql.as_bytes()), Ok(expected), "{sql}");
         }
-    }
-
-    #[test]
-    fn what_is_no_statement_is_a_syntax_error() {
         for sql in ["selekt 1", "prepare p as prepare q as select 1", "prepare p", "execute", "deallocate", "'quoted'"]
         {
             assert!(matches!(classify(sql.as_bytes()), Err(Refusal::Error(SqlState::SYNTAX_ERROR, _))), "{sql}");

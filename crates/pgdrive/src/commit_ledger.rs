@@ -82,10 +82,11 @@ fn ranges(ranges: &Ranges) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pgdyno_engine::commit_ledger::CommitOutcome;
     use pgdyno_script::{BUILTINS, QueryMode, compile, parse};
 
     #[test]
-    fn built_in_scripts_that_write_write_into_it() {
+    fn built_in_scripts_write_into_it_and_the_end_says_what_is_unknown() {
         for (builtin, writes) in BUILTINS.iter().zip([true, true, false]) {
             for mode in [QueryMode::Simple, QueryMode::Prepared] {
                 let mut symbols = Symbols::new();
@@ -95,11 +96,7 @@ mod tests {
                 assert_eq!(of(&programs, &symbols, &[]).is_ok(), writes, "{}", builtin.name);
             }
         }
-    }
-
-    #[test]
-    fn the_end_says_what_is_not_known() {
-        use pgdyno_engine::commit_ledger::CommitOutcome;
+        // the end says what is not known
         let mut page = ClientLedger::new(1);
         for fate in [CommitOutcome::Acknowledged, CommitOutcome::Unknown, CommitOutcome::Refused] {
             page.write();

@@ -60,10 +60,7 @@ mod tests {
         for text in ["", "10", "s", "1x", "-1s", "1.2.3s", "1e3s", "9999d"] {
             assert_eq!(parse(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn they_are_written_as_they_are_read() {
+        // they are written as they are read
         for text in ["500us", "1ms", "1.5ms", "2s", "2.25s"] {
             assert_eq!(parse(text).map(format).as_deref(), Some(text));
         }

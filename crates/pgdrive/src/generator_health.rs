@@ -110,7 +110,7 @@ mod tests {
     use pgdyno_engine::clock::SECOND;
 
     #[test]
-    fn a_worker_is_told_with_its_share_of_a_core() {
+    fn workers_have_their_share_of_a_core_and_steal_is_the_eighth_figure() {
         let mut health = Health { span: SECOND, cpu: SECOND / 4, clients: 3, ..Health::default() };
         health.woke(4);
         health.woke(8);
@@ -118,19 +118,7 @@ mod tests {
         assert_eq!(event["cpu_share"], json!(0.25));
         assert_eq!(event["replies"], json!({ "mean": 6.0, "max": 8 }));
         assert_eq!(event["lag_ns"], Value::Null);
-    }
-
-    #[test]
-    fn memory_is_shared_out_over_connections() {
-        let footprint = Footprint { steal_us: None, before_bytes: Some(1000), peak_bytes: Some(5000) };
-        let event = footprint.memory(4);
-        assert_eq!(event, json!({ "peak_bytes": 5000, "per_connection_bytes": 1000 }));
-        let unknown = Footprint { peak_bytes: None, ..footprint };
-        assert_eq!(unknown.memory(4), Value::Null);
-    }
-
-    #[test]
-    fn steal_is_the_eighth_figure() {
+        // steal is the eighth figure
         let tick_us = 1_000_000 / rustix::param::clock_ticks_per_second();
         let stat = "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         assert_eq!(steal_us(stat), Some(80 * tick_us));
@@ -139,7 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_use_is_seen() {
+    fn memory_in_use_is_shared_out_over_connections() {
+        let footprint = Footprint { steal_us: None, before_bytes: Some(1000), peak_bytes: Some(5000) };
+        let event = footprint.memory(4);
+        assert_eq!(event, json!({ "peak_bytes": 5000, "per_connection_bytes": 1000 }));
+        let unknown = Footprint { peak_bytes: None, ..footprint };
+        assert_eq!(unknown.memory(4), Value::Null);
+        // memory in use is seen
         let before = peak_resident_bytes().expect("Linux has it");
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);
         let after = peak_resident_bytes().expect("Linux has it");

@@ -186,14 +186,11 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_give_an_argument() {
+    fn arguments_are_given_as_to_getopt() {
         for args in [&["-c4"][..], &["-c", "4"], &["--client=4"], &["--client", "4"], &["--cl", "4"]] {
             assert_eq!(read(args), (vec![option("client", "4")], None), "{args:?}");
         }
-    }
-
-    #[test]
-    fn an_argument_that_may_be_left_out() {
+        // one that may be left out
         let operand = |text: &str| Found::Operand(text.into());
         for (args, expected) in [
             (&["--every=4", "db"][..], [option("every", "4"), operand("db")]),
@@ -206,18 +203,12 @@ mod tests {
         ] {
             assert_eq!(read(args), (expected.into(), None), "{args:?}");
         }
-    }
-
-    #[test]
-    fn clusters_and_permuted_operands() {
+        // clusters and permuted operands
         let expected = vec![option("select-only", ""), option("client", "4"), Found::Operand("db".into())];
         assert_eq!(read(&["db", "-Sc4"]), (expected, None));
         let (found, _) = read(&["--", "-S"]);
         assert_eq!(found, [Found::Operand("-S".into())]);
-    }
-
-    #[test]
-    fn complaints_are_getopts() {
+        // complaints are getopts
         let complaint = |args: &[&str]| read(args).1.unwrap_or_default();
         assert_eq!(complaint(&["--nosuch"]), "unrecognized option '--nosuch'");
         assert_eq!(complaint(&["-Sy"]), "invalid option -- 'y'");

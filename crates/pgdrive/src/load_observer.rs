@@ -243,10 +243,7 @@ mod tests {
         let at = awaited(&received, clock, &AtomicBool::new(false)).expect("an instant");
         let hour = 3_600_000_000_000;
         assert!(at >= before + hour - 1_000_000 && at <= clock.now() + hour);
-    }
-
-    #[test]
-    fn what_cannot_be_followed_is_refused() {
+        // what cannot be followed is refused
         let ask = |lines: &[String], is_stopped| {
             let (say, received) = channel();
             for line in lines {

@@ -212,19 +212,6 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    #[test]
-    fn instants_are_dates() {
-        for (seconds, text) in [
-            (0, "1970-01-01 00:00:00.000 UTC"),
-            (951_782_399, "2000-02-28 23:59:59.000 UTC"),
-            (951_782_400, "2000-02-29 00:00:00.000 UTC"),
-            (1_735_689_599, "2024-12-31 23:59:59.000 UTC"),
-            (1_740_787_200, "2025-03-01 00:00:00.000 UTC"),
-        ] {
-            assert_eq!(utc(UNIX_EPOCH + Duration::from_secs(seconds)), text);
-        }
-    }
-
     fn outage() -> Outage {
         Outage {
             number: 1,
@@ -246,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_a_line_and_its_counts() {
+    fn outages_are_lines_with_dates_and_counts() {
         let outages = Outages { outages: vec![outage()], count: 1, tally: outage().tally };
         let mut out = Vec::new();
         summary(&mut out, &outages, SECOND).expect("a Vec takes everything");
@@ -263,10 +250,7 @@ mod tests {
         assert_eq!(fields["outages"][0]["length_us"], 2_000_000);
         assert_eq!(fields["outages"][0]["all_away_in_us"], json!([[2_000_000, 3_000_000]]));
         assert_eq!(fields["outages"][0]["first_success_us"], 1_000_000);
-    }
-
-    #[test]
-    fn one_that_was_not_over_has_no_length() {
+        // one that was not over has no length
         let mut outage = outage();
         outage.ended = None;
         outage.first_success = None;
@@ -278,10 +262,17 @@ mod tests {
             "{}",
             in_short(&outage, 0)
         );
-    }
-
-    #[test]
-    fn of_many_that_give_up_some_are_said() {
+        // instants are dates
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00.000 UTC"),
+            (951_782_399, "2000-02-28 23:59:59.000 UTC"),
+            (951_782_400, "2000-02-29 00:00:00.000 UTC"),
+            (1_735_689_599, "2024-12-31 23:59:59.000 UTC"),
+            (1_740_787_200, "2025-03-01 00:00:00.000 UTC"),
+        ] {
+            assert_eq!(utc(UNIX_EPOCH + Duration::from_secs(seconds)), text);
+        }
+        // of many that give up some are said
         let mut teller = OutageReporter::default();
         let said = (0..10_000).filter(|_| teller.says_aborted()).count();
         assert_eq!(said, 20);

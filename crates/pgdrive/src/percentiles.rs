@@ -65,16 +65,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read() {
+    fn lists_are_read_and_written_a_line_a_percentile() {
         assert_eq!(Percentiles::parse("").map(|p| p.0.len()), Ok(6));
         assert_eq!(Percentiles::parse("50, 99.9,100"), Ok(Percentiles(vec![50.0, 99.9, 100.0])));
         for wrong in ["0", "101", "x", "50,", "nan"] {
             assert!(Percentiles::parse(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_line_a_percentile() {
+        // a line a percentile
         let mut latencies = Latencies::default();
         (1..=100u64).for_each(|ms| latencies.record(ms * 1_000_000));
         let mut out = Vec::new();

@@ -167,7 +167,7 @@ mod tests {
     const MANY: usize = 64;
 
     #[test]
-    fn the_number_suits_clients_cores_and_server() {
+    fn the_number_suits_clients_cores_and_server_and_its_limits() {
         use Nearness::{Elsewhere, SameHost};
         for (clients, cores, near, far) in [
             (1, 2, 1, 1),
@@ -187,10 +187,7 @@ mod tests {
             let both = [SameHost, Elsewhere].map(|server| automatic(clients, cores, server));
             assert_eq!(both, [near, far], "{clients} clients, {cores} cores");
         }
-    }
-
-    #[test]
-    fn the_number_is_limited_as_asked() {
+        // the number is limited as asked
         let far = params("host=192.0.2.1");
         let number = |jobs, most, clients, called_as| {
             let workers = Workers::resolve(jobs, most, called_as).map_err(|failure| failure.message);
@@ -205,10 +202,7 @@ mod tests {
         assert_eq!(number(None, None, MANY, CalledAs::Pgbench), Ok(1));
         assert_eq!(number(None, None, MANY, CalledAs::Pgdrive), Ok(cores().min(MANY)));
         assert_eq!(number(None, Some(1), 2, CalledAs::Pgdrive), Ok(1));
-    }
-
-    #[test]
-    fn every_thread_has_a_client_in_phases_with_a_rate() {
+        // every thread has a client in phases with a rate
         let phase = |rate_per_s: Option<f64>, from, to| PhaseSpec {
             name: "p".into(),
             duration: Duration::from_secs(1),
@@ -224,14 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_clients_are_served_by_epoll_unless_told() {
-        assert_eq!(io_for(Io::Auto, 1), Io::Epoll);
-        assert_eq!(io_for(Io::Auto, MANY), Io::Auto);
-        assert_eq!(io_for(Io::IoUring, 1), Io::IoUring);
-    }
-
-    #[test]
-    fn a_server_on_this_host_is_recognised() {
+    fn a_server_on_this_host_is_recognised_and_hints_suit_the_load() {
         for here in [
             "host=/tmp", "host=@name", "host=127.0.0.1", "hostaddr=::1 host=db.example", "host=localhost",
             "host=192.0.2.1,127.0.0.2",
@@ -241,10 +228,11 @@ mod tests {
         for elsewhere in ["host=192.0.2.1", "hostaddr=2001:db8::1 host=localhost"] {
             assert_eq!(nearness(&params(elsewhere)), Nearness::Elsewhere, "{elsewhere}");
         }
-    }
-
-    #[test]
-    fn the_hint_is_what_can_be_done() {
+        // a few clients are served by epoll unless told
+        assert_eq!(io_for(Io::Auto, 1), Io::Epoll);
+        assert_eq!(io_for(Io::Auto, MANY), Io::Auto);
+        assert_eq!(io_for(Io::IoUring, 1), Io::IoUring);
+        // the hint is what can be done
         for (workers, clients, cores, word) in
             [(1, 8, 4, "-j 2"), (4, 8, 4, "larger host"), (2, 2, 4, "more clients"), (8, 64, 4, "larger host")]
         {

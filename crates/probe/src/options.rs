@@ -156,22 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_are_sampled_by_default() {
-        let options = options(&[]).expect("it is right");
-        assert_eq!(options.server.expect("a server").waits_hz, 10);
-        assert_eq!(options.host.expect("a host").server, ServerIdentity::No);
-        assert!(!options.parent_lease && options.time.is_none());
-    }
-
-    #[test]
-    fn a_lease_with_a_time_is_a_lease() {
-        let options = options(&["--lease=90"]).expect("it is right");
-        assert!(options.parent_lease);
-        assert_eq!(options.lease, Some(Duration::from_secs(90)));
-    }
-
-    #[test]
-    fn the_server_s_processes_are_found_by_what_is_given() {
+    fn both_sides_are_sampled_by_default_and_processes_found_by_what_is_given() {
+        let plain = options(&[]).expect("it is right");
+        assert_eq!(plain.server.expect("a server").waits_hz, 10);
+        assert_eq!(plain.host.expect("a host").server, ServerIdentity::No);
+        assert!(!plain.parent_lease && plain.time.is_none());
+        let leased = options(&["--lease=90"]).expect("it is right");
+        assert_eq!((leased.parent_lease, leased.lease), (true, Some(Duration::from_secs(90))));
         let known = |args: &[&str]| options(args).expect("it is right").host.expect("a host").server;
         assert_eq!(known(&["--data=/d"]), ServerIdentity::Data("/d".into()));
         assert_eq!(known(&["--data=/d", "--postmaster", "7"]), ServerIdentity::Pid(7));

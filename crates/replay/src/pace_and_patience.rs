@@ -94,10 +94,7 @@ mod tests {
         assert_eq!(some, [0, 1, 2]);
         assert_eq!(first.iter().position(Option::is_some), Some(3));
         assert_eq!(progress.take(), 3);
-    }
-
-    #[test]
-    fn instants_are_divided_by_the_pace() {
+        // instants are divided by the pace
         let mut sample = Sample::default();
         sample.session(0, 100, &[statement(20, "SELECT 1")]);
         let progress = Progress::new(sample.open().expect("it is valid"), Pace::Factor(2.0));

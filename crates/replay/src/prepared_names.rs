@@ -87,6 +87,13 @@ mod tests {
         assert_eq!(names.prepare("a", "SELECT 2"), Missing::CloseAndParse);
         names.forget();
         assert_eq!(names.prepare("a", "SELECT 2"), Missing::Parse);
+        // all names are prepared again in doubt
+        let mut names = PreparedNames::default();
+        names.prepare("a", "SELECT 1");
+        names.prepare("b", "SELECT 2");
+        names.doubt_all();
+        assert_eq!(names.prepare("a", "SELECT 1"), Missing::CloseAndParse);
+        assert_eq!(names.prepare("b", "SELECT 2"), Missing::CloseAndParse);
     }
 
     #[test]
@@ -104,15 +111,5 @@ mod tests {
             names.executed(sql);
             assert_eq!(names.prepare("a", "SELECT 1"), Missing::Nothing, "{sql}");
         }
-    }
-
-    #[test]
-    fn all_names_are_prepared_again_in_doubt() {
-        let mut names = PreparedNames::default();
-        names.prepare("a", "SELECT 1");
-        names.prepare("b", "SELECT 2");
-        names.doubt_all();
-        assert_eq!(names.prepare("a", "SELECT 1"), Missing::CloseAndParse);
-        assert_eq!(names.prepare("b", "SELECT 2"), Missing::CloseAndParse);
     }
 }

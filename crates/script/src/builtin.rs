@@ -90,7 +90,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unique_prefixes() {
+    fn built_in_scripts_are_listed_and_found_by_unique_prefixes() {
+        assert_eq!(
+            builtin_list(),
+            "Available builtin scripts:\n      tpcb-like: <builtin: TPC-B (sort of)>\n  \
+             simple-update: <builtin: simple update>\n    select-only: <builtin: select only>\n\n"
+        );
         for (prefix, name) in [("t", "tpcb-like"), ("si", "simple-update"), ("se", "select-only")] {
             assert_eq!(builtin(prefix).map(|b| b.name), Ok(name));
         }
@@ -99,20 +104,5 @@ mod tests {
             builtin("s").unwrap_err().to_string(),
             "ambiguous builtin name: 2 builtin scripts found for prefix \"s\""
         );
-    }
-
-    #[test]
-    fn the_list() {
-        assert_eq!(
-            builtin_list(),
-            "Available builtin scripts:\n      tpcb-like: <builtin: TPC-B (sort of)>\n  \
-             simple-update: <builtin: simple update>\n    select-only: <builtin: select only>\n\n"
-        );
-    }
-
-    #[test]
-    fn they_parse() {
-        let counts = BUILTINS.map(|b| crate::parse(&b.source()).unwrap().commands.len());
-        assert_eq!(counts, [11, 9, 2]);
     }
 }

@@ -22,14 +22,3 @@ pub(crate) fn murmur2(value: i64, seed: i64) -> i64 {
     hash = (hash ^ (hash >> SHIFT)).wrapping_mul(MULTIPLIER);
     (hash ^ (hash >> SHIFT)) as i64
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn known_values_of_pgbench() {
-        assert_eq!(murmur2(10, 5432), -5_817_877_081_768_721_676);
-        assert_eq!(fnv1a(10, 5432), -7_793_829_335_365_542_153);
-    }
-}

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_as_printf() {
+    fn numbers_are_written_as_by_printf() {
         for (value, expected) in [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -178,10 +178,6 @@ mod tests {
         ] {
             assert_eq!(text(value), expected);
         }
-    }
-
-    #[test]
-    fn integers() {
         for value in [0, 7, -7, 10, i64::MAX, i64::MIN] {
             let mut out = Vec::new();
             write_int(value, &mut out);

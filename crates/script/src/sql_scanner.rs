@@ -352,25 +352,19 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_functions_hold_semicolons() {
+    fn statements_end_and_start_where_psqls_do() {
         let body = "CREATE OR REPLACE FUNCTION f() RETURNS int BEGIN ATOMIC \
                     SELECT CASE WHEN true THEN 1 END; SELECT 2; END;";
         assert_eq!(pieces(&format!("{body} x")), [body, "x"]);
         let procedure = "create procedure p() begin atomic select 1; end;";
         assert_eq!(pieces(&format!("{procedure} x")), [procedure, "x"]);
         assert_eq!(pieces("BEGIN; CREATE TABLE t(); END;").len(), 3);
-    }
-
-    #[test]
-    fn backslashes_stop_outside_of_quotes() {
+        // backslashes stop outside of quotes
         let mut scanner = SqlScanner::new("SELECT '\\' \\gset");
         let scanned = scanner.next_piece();
         assert_eq!((scanned.sql.as_str(), scanned.stop), ("SELECT '\\' ", Stop::Backslash));
         assert_eq!(scanner.position, 12);
-    }
-
-    #[test]
-    fn a_statement_starts_behind_blanks_and_comments() {
+        // a statement starts behind blanks and comments
         let mut scanner = SqlScanner::new("\n-- c\n  SELECT 1;");
         assert_eq!(scanner.next_piece().start, 8);
     }

@@ -100,17 +100,4 @@ mod tests {
         assert_eq!(error.to_string(), message);
         assert!(substitute(&sql(256), QueryMode::Simple, &mut symbols).is_ok());
     }
-
-    #[test]
-    fn simple_text_is_in_pieces() {
-        let mut symbols = Symbols::new();
-        let a = symbols.slot("a");
-        let Ok(Sql::Simple(pieces)) = substitute("x :a::y", QueryMode::Simple, &mut symbols) else {
-            panic!("simple");
-        };
-        assert_eq!(
-            pieces,
-            [Piece::Text("x ".into()), Piece::Var { slot: a, source: ":a".into() }, Piece::Text("::y".into())]
-        );
-    }
 }

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_round_half_to_even_as_integers() {
+    fn values_as_integers_and_as_truth() {
         for (double, int) in [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2)] {
             assert_eq!(Value::Double(double).as_int(), Ok(int));
         }
@@ -224,10 +224,10 @@ mod tests {
         assert_eq!(message(9223372036854775808.0), "double to int overflow for 9223372036854775808.000000");
         assert_eq!(message(f64::NAN), "double to int overflow for NaN");
         assert_eq!(message(f64::NEG_INFINITY), "double to int overflow for -Infinity");
-    }
-
-    #[test]
-    fn truth_of_values() {
+        for (text, int) in [("12x", 12), (" -7", -7), ("x", 0), ("", 0), ("1.9", 1)] {
+            assert_eq!(leading_int(text.as_bytes()), int, "{text:?}");
+        }
+        assert_eq!(leading_int(b"99999999999999999999"), i64::MAX);
         for (value, truth) in [
             (Value::Null, false),
             (Value::Bool(true), true),
@@ -238,21 +238,5 @@ mod tests {
         ] {
             assert_eq!(value.truth(), truth, "{value:?}");
         }
-    }
-
-    #[test]
-    fn leading_integers() {
-        for (text, int) in [("12x", 12), (" -7", -7), ("x", 0), ("", 0), ("1.9", 1)] {
-            assert_eq!(leading_int(text.as_bytes()), int, "{text:?}");
-        }
-        assert_eq!(leading_int(b"99999999999999999999"), i64::MAX);
-    }
-
-    #[test]
-    fn debug_shows_type_and_value() {
-        assert_eq!(Value::Null.debug_text(), "null");
-        assert_eq!(Value::Bool(false).debug_text(), "boolean false");
-        assert_eq!(Value::Int(-5).debug_text(), "int -5");
-        assert_eq!(Value::Double(1e30).debug_text(), "double 1e+30");
     }
 }

@@ -224,17 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
-        for name in ["a", "_", "A9", "é", "x_1"] {
-            assert!(valid_name(name), "{name}");
-        }
-        for name in ["", "9a", "a b", ".", "?column?", "a$"] {
-            assert!(!valid_name(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_name_has_one_slot() {
+    fn names_are_checked_and_have_one_slot() {
         let mut symbols = Symbols::new();
         let (a, b) = (symbols.slot("a"), symbols.slot("b"));
         assert_eq!((symbols.slot("a"), symbols.lookup("b"), symbols.count()), (a, Some(b), 2));
@@ -243,6 +233,12 @@ mod tests {
         assert_eq!(symbols.column("gset", "unread"), Ok(None));
         let error = symbols.column("gset", "?column?").unwrap_err();
         assert_eq!(error.to_string(), "gset: invalid variable name: \"?column?\"");
+        for name in ["a", "_", "A9", "é", "x_1"] {
+            assert!(valid_name(name), "{name}");
+        }
+        for name in ["", "9a", "a b", ".", "?column?", "a$"] {
+            assert!(!valid_name(name), "{name}");
+        }
     }
 
     #[test]
@@ -257,10 +253,7 @@ mod tests {
         assert_eq!(text(&vars, x).as_deref(), Some("NULL"));
         vars.set_text(x, b"on");
         assert_eq!(vars.get(x), Ok(Value::Bool(true)));
-    }
-
-    #[test]
-    fn texts_that_are_no_values() {
+        // texts that are no values
         let (mut vars, x) = one("x");
         for (text, message) in [
             ("bla", "malformed variable \"x\" value: \"bla\""),

@@ -32,16 +32,13 @@ fn conditions_jump() {
     }
     let error = run(CONDITIONS, &[("b", "1")]).error;
     assert_eq!(error.as_deref(), Some("undefined variable \"a\""));
-}
-
-#[test]
-fn skipped_conditions_are_not_evaluated() {
+    // skipped conditions are not evaluated
     let text = "\\if 0\n\\if 1/0\n\\elif 1/0\n\\endif\n\\endif\n\\if 1\n\\elif 1/0\n\\endif\n";
     assert_eq!(run(text, &[]).error, None);
 }
 
 #[test]
-fn commands_are_numbered_as_pgbench_does() {
+fn commands_are_numbered_and_shown_as_pgbench_does() {
     let (program, _) = compiled(CONDITIONS, QueryMode::Simple);
     let words: Vec<&str> = program.commands.iter().map(|c| &*c.word).collect();
     let expected = ["if", "SQL", "elif", "SQL", "if", "SQL", "endif", "else", "SQL", "endif", "SQL"];
@@ -52,10 +49,7 @@ fn commands_are_numbered_as_pgbench_does() {
     let statements: Vec<(usize, u32)> = program.statements.iter().map(|s| (s.command, s.line)).collect();
     assert_eq!(statements, [(1, 2), (3, 4), (5, 6), (8, 9), (10, 11)]);
     assert_eq!(program.commands[3].statement, Some(1));
-}
-
-#[test]
-fn statements_are_shown_by_their_first_line() {
+    // statements are shown by their first line
     let long = format!("SELECT '{}'", "é".repeat(100));
     let text = format!("-- c\nSELECT 1\n + 2;\n{long};\n \\set x 1 \\\n + 1\n");
     let (program, _) = compiled(&text, QueryMode::Simple);
@@ -84,10 +78,14 @@ fn backslash_commands_end_statements() {
     );
     let sql = ["SELECT 1 AS a ", "SELECT 2 ; SELECT 3 ", "SELECT 4 ", "SELECT 5"];
     assert_eq!(run(text, &[]).sql, sql);
+    // pipelines
+    let text = "\\startpipeline\nSELECT 1;\n\\syncpipeline\n\\endpipeline\n";
+    let (program, _) = compiled(text, QueryMode::Extended);
+    assert!(matches!(program.ops.as_slice(), [Op::StartPipeline, Op::Sql { .. }, Op::SyncPipeline, Op::EndPipeline]));
 }
 
 #[test]
-fn variables_are_replaced_or_stay() {
+fn variables_are_replaced_or_stay_and_have_valid_names() {
     let text = "\\set i 5\n\\set d 0.5\n\\set n null\nSELECT :i, ':d', :n, :t, :no, :i::text;";
     assert_eq!(run(text, &[("t", "a b")]).sql, ["SELECT 5, '0.5', NULL, a b, :no, 5::text;"]);
     let (program, symbols) = compiled(text, QueryMode::Prepared);
@@ -97,15 +95,16 @@ fn variables_are_replaced_or_stay() {
     assert_eq!(sql, "SELECT $1, '$2', $3, $4, $5, $6::text;");
     let names: Vec<&str> = params.iter().map(|slot| symbols.name(*slot)).collect();
     assert_eq!(names, ["i", "d", "n", "t", "no", "i"]);
-}
-
-#[test]
-fn programs_share_symbols() {
+    // programs share symbols
     let mut symbols = Symbols::new();
     for text in ["\\set a 1\nSELECT :b;", "\\set b 2\nSELECT :a, :c;"] {
         compile(&parse(&source(text)).unwrap(), QueryMode::Simple, &mut symbols).unwrap();
     }
     assert_eq!(symbols.count(), 3);
+    // invalid names fail when they are assigned
+    let trace = run("\\if 0\n\\set . 1\n\\endif\n\\set . debug(1)", &[]);
+    assert_eq!(trace.error.as_deref(), Some("set: invalid variable name: \".\""));
+    assert_eq!(trace.debug.len(), 1);
 }
 
 #[test]
@@ -131,18 +130,4 @@ fn sleeping() {
     vars.set_text(x, b"soon");
     let invalid = "sleep: invalid sleep time \"soon\" for variable \"x\"";
     assert_eq!(sleep(3, &vars), Err(invalid.to_owned()));
-}
-
-#[test]
-fn invalid_names_fail_when_they_are_assigned() {
-    let trace = run("\\if 0\n\\set . 1\n\\endif\n\\set . debug(1)", &[]);
-    assert_eq!(trace.error.as_deref(), Some("set: invalid variable name: \".\""));
-    assert_eq!(trace.debug.len(), 1);
-}
-
-#[test]
-fn pipelines() {
-    let text = "\\startpipeline\nSELECT 1;\n\\syncpipeline\n\\endpipeline\n";
-    let (program, _) = compiled(text, QueryMode::Extended);
-    assert!(matches!(program.ops.as_slice(), [Op::StartPipeline, Op::Sql { .. }, Op::SyncPipeline, Op::EndPipeline]));
 }

@@ -28,6 +28,10 @@ fn expressions() {
         ("\\set d LN(1.0, 2.0))", "unexpected number of arguments (ln)", "\\set d LN(1.0, 2.0)"),
         ("\\set i greatest())", "at least one argument expected (greatest)", "\\set i greatest()"),
         ("\\set i ;", "unexpected character (;)", "\\set i ;"),
+        ("\\set i : ", "unexpected character (:)", "\\set i :"),
+        ("\\set i !", "unexpected character (!)", "\\set i !"),
+        ("\\set i .", "unexpected character (.)", "\\set i ."),
+        ("\\set i \\x", "unexpected character (\\)", "\\set i \\"),
         ("\\set i", "syntax error", "\\set i"),
         ("\\if\n\\endif\n", "syntax error", "\\if\n"),
         ("\\set i CASE TRUE THEN 1 ELSE 0 END\r\n", "syntax error", "\\set i CASE TRUE"),
@@ -39,7 +43,12 @@ fn expressions() {
     ] {
         check_at(text, message, until);
     }
-    for (number, what) in [("100000000000000000000", "bigint"), ("1.0E309", "double"), (".1E310", "double")] {
+    for (number, what) in [
+        ("100000000000000000000", "bigint"),
+        ("09223372036854775808", "bigint"),
+        ("1.0E309", "double"),
+        (".1E-400", "double"),
+    ] {
         let line = format!("\\set i {number}");
         check_at(&line, &format!("{what} constant overflow ({number})"), &line);
     }
@@ -67,10 +76,6 @@ fn commands() {
         let message = format!("f.sql:2: unexpected argument in command \"{name}\"");
         check(&format!("\\if 0\n\\{name} BAD\n\\endif"), &[&message, &format!("\\{name} BAD")]);
     }
-}
-
-#[test]
-fn sleep() {
     check("\\sleep", &["f.sql:1: missing argument in command \"sleep\"", "\\sleep"]);
     for (text, message, until) in [
         ("\\sleep too many args", "too many arguments", "\\sleep too many a"),
@@ -82,19 +87,11 @@ fn sleep() {
     ] {
         check_at(text, message, until);
     }
-}
-
-#[test]
-fn gset() {
     let must = "\\gset must follow an SQL command";
     check("\\gset", &[&format!("f.sql:1: {must}")]);
     check("\\set i +1\n\\aset", &[&format!("f.sql:2: {must} (\\set i +1)")]);
     check("SELECT 1 AS i \\gset\n\\gset", &[&format!("f.sql:2: {must}")]);
     check("SELECT 1 \\gset a b", &["f.sql:1: too many arguments in command \"gset\"", "\\gset a b"]);
-}
-
-#[test]
-fn conditions() {
     for (text, command, message) in [
         ("\\if 1", 2, "\\if without matching \\endif"),
         ("\\elif 1", 1, "\\elif without matching \\if"),
@@ -106,17 +103,13 @@ fn conditions() {
         let expected = format!("condition error in script \"f.sql\" command {command}: {message}");
         check(text, &[&expected]);
     }
-}
-
-#[test]
-fn nothing_at_all() {
     for text in ["", " \n\t", "-- comment", "\\\n", "\0SELECT 1"] {
         check(text, &["empty command list for script \"f.sql\""]);
     }
 }
 
 #[test]
-fn too_deep() {
+fn scripts_that_are_too_deep_or_too_long() {
     let nested =
         |open: &str, close: &str, depth: usize| format!("\\set i {}1{}", open.repeat(depth), close.repeat(depth));
     for (open, close) in [("(", ")"), ("-", ""), ("not ", ""), ("abs(", ")"), ("case when ", " then 1 end")] {
@@ -124,10 +117,6 @@ fn too_deep() {
         let error = parse(&source(&nested(open, close, 100_000))).unwrap_err();
         assert!(error.to_string().starts_with("f.sql:1: memory exhausted in command \"set\"\n"));
     }
-}
-
-#[test]
-fn too_long() {
     let chain = |terms: usize| format!("\\set i debug({}:x)", ":x + ".repeat(terms - 1));
     let sum = run(&chain(990), &[("x", "1")]).debug;
     assert_eq!(sum, ["debug(script=0,command=1): int 990"]);

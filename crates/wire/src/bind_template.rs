@@ -115,10 +115,7 @@ mod tests {
                 assert_eq!((appended, out), (Ok(()), plain));
             }
         }
-    }
-
-    #[test]
-    fn rows_that_nobody_reads_are_binary() {
+        // rows that nobody reads are binary
         let template = BindTemplate::new("s", 1, Columns::Unread).expect("encodable");
         let mut out = Vec::new();
         let appended = template.append(&mut out, |_, out| {
@@ -128,10 +125,6 @@ mod tests {
         let bind = b"B\0\0\0\x14\0s\0\0\0\0\x01\0\0\0\x017\0\x01\0\x01";
         let execute = b"E\0\0\0\t\0\0\0\0\0";
         assert_eq!((appended, out), (Ok(()), [&bind[..], execute].concat()));
-    }
-
-    #[test]
-    fn names_with_a_zero_byte_are_refused() {
         assert!(BindTemplate::new("a\0b", 0, Columns::Undescribed).is_err());
     }
 }

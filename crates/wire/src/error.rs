@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_fields_are_read() {
+    fn fields_are_read_also_from_cut_and_broken_bodies() {
         let body =
             b"SFEHLER\0VERROR\0C23505\0Mdup\0Dd\0Hh\0P7\0p8\0qq\0Ww\0ss\0tt\0cc\0dd\0nn\0Ff.c\0L9\0Rr\0zunknown\0\0";
         let error = ServerError::parse(body);
@@ -185,6 +185,15 @@ mod tests {
         for (field, text) in texts {
             assert_eq!(field.as_deref(), Some(text));
         }
+        let cut = ServerError::parse(b"SERROR\0C40001\0Mcould not seri");
+        assert_eq!(cut.message, "could not seri");
+        assert_eq!(cut.sqlstate(), SqlState::SERIALIZATION_FAILURE);
+        assert_eq!(ServerError::parse(b"").sqlstate(), SqlState::UNKNOWN);
+        assert_eq!(ServerError::parse(b"M\xff\0\0").message, "\u{fffd}");
+        // fatal goes by the english severity
+        assert!(ServerError::parse(b"SFATAL\0\0").is_fatal());
+        assert!(ServerError::parse(b"SFATALE\0VFATAL\0\0").is_fatal());
+        assert!(!ServerError::parse(b"SERROR\0VERROR\0\0").is_fatal());
     }
 
     #[test]
@@ -194,31 +203,11 @@ mod tests {
         assert_eq!(ServerError::parse(body).to_string(), text);
         let notice = ServerError::parse(b"SNOTICE\0VNOTICE\0Mhello\0Winline_code_block line 1\0\0");
         assert_eq!(notice.to_string(), "NOTICE:  hello");
-    }
-
-    #[test]
-    fn position_is_shown_in_the_query_when_there_is_one() {
         let error = ServerError::parse(b"SERROR\0C42601\0Msyntax error at or near \"x\"\0P8\0\0");
         assert_eq!(error.to_string(), "ERROR:  syntax error at or near \"x\" at character 8");
         assert_eq!(
             error.display_with_query("select x y z"),
             "ERROR:  syntax error at or near \"x\"\nLINE 1: select x y z\n               ^"
         );
-    }
-
-    #[test]
-    fn cut_and_broken_bodies_give_what_is_there() {
-        let cut = ServerError::parse(b"SERROR\0C40001\0Mcould not seri");
-        assert_eq!(cut.message, "could not seri");
-        assert_eq!(cut.sqlstate(), SqlState::SERIALIZATION_FAILURE);
-        assert_eq!(ServerError::parse(b"").sqlstate(), SqlState::UNKNOWN);
-        assert_eq!(ServerError::parse(b"M\xff\0\0").message, "\u{fffd}");
-    }
-
-    #[test]
-    fn fatal_goes_by_the_english_severity() {
-        assert!(ServerError::parse(b"SFATAL\0\0").is_fatal());
-        assert!(ServerError::parse(b"SFATALE\0VFATAL\0\0").is_fatal());
-        assert!(!ServerError::parse(b"SERROR\0VERROR\0\0").is_fatal());
     }
 }

@@ -69,19 +69,11 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_found() {
+    fn the_line_is_shown_and_cut_around_the_place() {
         assert_eq!(shown("select\r\n\tfoo\nfrom t", 10), "\nLINE 2:  foo\n         ^");
         assert_eq!(shown("select 1 +", 11), "\nLINE 1: select 1 +\n                  ^");
-    }
-
-    #[test]
-    fn places_outside_are_not_shown() {
         assert_eq!(shown("select", 0), "");
         assert_eq!(shown("select", 8), "");
-    }
-
-    #[test]
-    fn long_lines_are_cut_around_the_place() {
         let line = format!("{}X{}", "a".repeat(100), "b".repeat(100));
         let text = shown(&line, 101);
         let mut lines = text.lines().skip(1);

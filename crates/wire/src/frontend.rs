@@ -260,7 +260,12 @@ mod tests {
         copy_done(&mut bare);
         ssl_request(&mut bare);
         assert_eq!(bare, b"S\0\0\0\x04X\0\0\0\x04c\0\0\0\x04\0\0\0\x08\x04\xd2\x16\x2f");
-        let cases: [(Vec<u8>, &[u8]); 11] = [
+        let params = [Some(&b"12"[..]), None, Some(b"")];
+        let cases: [(Vec<u8>, &[u8]); 12] = [
+            (
+                encoded(|o| bind(o, "p", "s", params)),
+                b"B\0\0\0\x1cp\0s\0\0\0\0\x03\0\0\0\x0212\xff\xff\xff\xff\0\0\0\0\0\0",
+            ),
             (encoded(|o| startup(o, [("user", "a")])), b"\0\0\0\x10\0\x03\0\0user\0a\0\0"),
             (
                 encoded(|o| cancel_request(o, 7, b"\x01\x02\x03\x04")),
@@ -279,17 +284,7 @@ mod tests {
         for (bytes, expected) in cases {
             assert_eq!(bytes, expected);
         }
-    }
-
-    #[test]
-    fn a_bind_lists_its_parameters() {
-        let params = [Some(&b"12"[..]), None, Some(b"")];
-        let listed = encoded(|o| bind(o, "p", "s", params));
-        assert_eq!(listed, b"B\0\0\0\x1cp\0s\0\0\0\0\x03\0\0\0\x0212\xff\xff\xff\xff\0\0\0\0\0\0");
-    }
-
-    #[test]
-    fn what_cannot_be_encoded_leaves_the_buffer_alone() {
+        // what cannot be encoded leaves the buffer alone
         let mut out = b"before".to_vec();
         assert_eq!(query(&mut out, "a\0b"), Err(EncodeError::ZeroByte));
         assert_eq!(startup(&mut out, [("user", "a\0database\0b")]), Err(EncodeError::ZeroByte));

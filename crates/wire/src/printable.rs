@@ -30,13 +30,9 @@ mod tests {
     use super::printable;
 
     #[test]
-    fn nothing_steers_the_terminal() {
+    fn nothing_steers_the_terminal_or_turns_the_direction_of_reading() {
         assert_eq!(printable("a\n\tb\r\n\u{e9}"), "a\n\tb\r\n\u{e9}");
         assert_eq!(printable("\x1b]0;owned\x07\r\u{9b}2J\u{7f}\0"), "\\u{1b}]0;owned\\u{7}\\r\\u{9b}2J\\u{7f}\\u{0}");
-    }
-
-    #[test]
-    fn nothing_turns_the_direction_of_reading() {
         assert_eq!(printable("\u{5d0} a\u{202e}b\u{2069}\u{2028}"), "\u{5d0} a\\u{202e}b\\u{2069}\\u{2028}");
     }
 }

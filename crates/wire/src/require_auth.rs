@@ -120,10 +120,7 @@ mod tests {
                     .to_owned()
             )
         );
-    }
-
-    #[test]
-    fn an_exchange_that_is_complete_satisfies() {
+        // an exchange that is complete satisfies
         assert!(require("md5").check(AuthMethod::Trust, true).is_ok());
         assert!(require("!none").check(AuthMethod::Trust, true).is_ok());
         assert_eq!(

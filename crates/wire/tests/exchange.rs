@@ -55,7 +55,7 @@ fn everything() -> Vec<u8> {
 }
 
 #[test]
-fn a_good_answer_is_one_ready() {
+fn a_good_answer_is_one_ready_unless_completions_and_rows_are_wanted() {
     let mut exchange = Exchange::new(Capture::None, false);
     let answer = select_only();
     for _ in 0..3 {
@@ -63,10 +63,6 @@ fn a_good_answer_is_one_ready() {
         assert_eq!(exchange.next(&mut input), Ok(Some(Reply::Ready(TxStatus::Idle))));
         assert_eq!(exchange.next(&mut input), Ok(None));
     }
-}
-
-#[test]
-fn completions_and_rows_are_reported_when_wanted() {
     let mut exchange = capturing();
     let answer = [select_only(), select_only()].concat();
     let mut input = answer.as_slice();
@@ -117,10 +113,7 @@ fn every_cut_gives_the_same_replies() {
         assert_eq!(replies(&mut make(), &bytes).as_ref(), Ok(&whole));
     }
     assert_eq!(replies(&mut capturing(), &[&stream]).map(|r| r.len()), Ok(14));
-}
-
-#[test]
-fn the_boundary_is_known() {
+    // the boundary is known
     let mut exchange = Exchange::new(Capture::None, false);
     let stream = select_only();
     for cut in 0..stream.len() {
@@ -133,7 +126,7 @@ fn the_boundary_is_known() {
 }
 
 #[test]
-fn a_huge_row_that_nobody_wants_is_not_kept() {
+fn huge_rows_are_not_kept_and_long_errors_are_cut() {
     let mut exchange = Exchange::new(Capture::None, false);
     let mut header: &[u8] = b"D\x3f\xff\xff\xff";
     assert_eq!(exchange.next(&mut header), Ok(None));
@@ -146,10 +139,7 @@ fn a_huge_row_that_nobody_wants_is_not_kept() {
     }
     let mut end: &[u8] = b"Z\0\0\0\x05I";
     assert_eq!(exchange.next(&mut end), Ok(Some(Reply::Ready(TxStatus::Idle))));
-}
-
-#[test]
-fn long_errors_are_cut_and_the_stream_goes_on() {
+    // long errors are cut and the stream goes on
     let mut body = b"SERROR\0C40P01\0M".to_vec();
     body.resize(200_000, b'x');
     body.extend_from_slice(b"\0\0");
@@ -175,7 +165,7 @@ fn long_errors_are_cut_and_the_stream_goes_on() {
 }
 
 #[test]
-fn broken_streams_are_refused_for_good() {
+fn broken_streams_and_malformed_bodies_are_refused_for_good() {
     let cases: [(&[u8], ProtocolError); 6] = [
         (b"Z\0\0\0\x03", ProtocolError::BadLength { kind: b'Z', length: 3 }),
         (b"D\xff\xff\xff\xff", ProtocolError::BadLength { kind: b'D', length: u32::MAX }),
@@ -195,10 +185,6 @@ fn broken_streams_are_refused_for_good() {
     }
     let text = ProtocolError::BadLength { kind: b'H', length: 1_414_811_695 };
     assert_eq!(text.to_string(), "lost synchronization with server: got message type \"H\", length 1414811695");
-}
-
-#[test]
-fn malformed_bodies_are_refused() {
     for (stream, kind) in [
         (message(b'Z', b"X"), b'Z'),
         (message(b'Z', b""), b'Z'),

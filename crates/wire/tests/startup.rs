@@ -83,17 +83,7 @@ fn trust_collects_the_facts_at_every_cut() {
 }
 
 #[test]
-fn a_notification_before_the_first_query_is_skipped() {
-    let notification = message(b'A', b"\0\0\0\x07channel\0payload\0");
-    let messages = [auth(0, b""), notification.clone(), ready(b'I')];
-    let (progress, _) = play(&mut Startup::new(params(None)), &messages).expect("ready");
-    assert_eq!(progress, Progress::Ready(TxStatus::Idle));
-    let early = play(&mut Startup::new(params(None)), &[notification]);
-    assert!(matches!(early, Err(StartupError::Protocol(_))));
-}
-
-#[test]
-fn long_cancel_keys_are_tolerated() {
+fn long_cancel_keys_and_notifications_are_tolerated() {
     let key = [&b"\0\0\0\x07"[..], &[9; 256]].concat();
     let messages = [auth(0, b""), message(b'K', &key), ready(b'I')];
     let mut startup = Startup::new(params(None));
@@ -104,10 +94,17 @@ fn long_cancel_keys_are_tolerated() {
     let too_long = message(b'K', &[0; 300]);
     let result = play(&mut Startup::new(params(None)), &[auth(0, b""), too_long]);
     assert!(matches!(result, Err(StartupError::Protocol(_))));
+    // a notification before the first query is skipped
+    let notification = message(b'A', b"\0\0\0\x07channel\0payload\0");
+    let messages = [auth(0, b""), notification.clone(), ready(b'I')];
+    let (progress, _) = play(&mut Startup::new(params(None)), &messages).expect("ready");
+    assert_eq!(progress, Progress::Ready(TxStatus::Idle));
+    let early = play(&mut Startup::new(params(None)), &[notification]);
+    assert!(matches!(early, Err(StartupError::Protocol(_))));
 }
 
 #[test]
-fn cleartext_and_md5() {
+fn passwords_are_sent_in_clear_or_as_md5_and_never_shown() {
     let mut startup = Startup::new(params(Some("secret")));
     let (_, out) = play(&mut startup, &[auth(3, b"")]).expect("an answer");
     assert_eq!(out, b"p\0\0\0\x0bsecret\0");
@@ -121,6 +118,12 @@ fn cleartext_and_md5() {
     let answer = pgdyno_wire::md5::response(b"alice", b"secret", [1, 2, 3, 4]);
     assert_eq!(&out[5..40], answer.as_bytes());
     assert_eq!((out[0], out.len()), (b'p', 5 + 35 + 1));
+    // secrets are not shown
+    let mut startup = Startup::new(params(Some("hunter2")));
+    play(&mut startup, &[auth(10, b"SCRAM-SHA-256\0\0")]).expect("an answer");
+    let shown = format!("{startup:?}");
+    assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
+    assert!(!shown.contains("104, 117, 110"), "{shown}");
 }
 
 /// The SCRAM messages of a server with this password; `forge` invalidates its proof.
@@ -170,14 +173,18 @@ fn scram_proves_both_sides() {
     }
     let error = scram_server(&mut Startup::new(shared), b"pencil", true);
     assert_eq!(error.expect_err("forged").to_string(), "incorrect server signature");
-}
-
-#[test]
-fn a_server_may_not_skip_its_proof() {
-    let mut startup = Startup::new(params(Some("pencil")));
+    // a server may not skip its proof
     let messages = [auth(10, b"SCRAM-SHA-256\0\0"), auth(0, b"")];
-    let result = play(&mut startup, &messages);
+    let result = play(&mut Startup::new(params(Some("pencil"))), &messages);
     assert!(matches!(result, Err(StartupError::Protocol(ProtocolError::Malformed { kind: b'R', .. }))));
+    // an allowed exchange must be complete
+    let require_auth = RequireAuth::parse("scram-sha-256").expect("it can be read");
+    let mut startup = Startup::new(StartupParams { require_auth, ..params(Some("secret")) });
+    let refused = play(&mut startup, &messages).expect_err("the server has not shown its half");
+    assert_eq!(
+        refused.to_string(),
+        "authentication method requirement \"scram-sha-256\" failed: server did not complete authentication"
+    );
 }
 
 #[test]
@@ -196,10 +203,22 @@ fn methods_that_are_refused() {
         let result = play(&mut Startup::new(params(Some("x"))), &[request]);
         assert_eq!(result.expect_err(text).to_string(), text);
     }
-}
-
-#[test]
-fn a_missing_password_is_named_as_libpq_names_it() {
+    // no password is sent in a way that is not allowed
+    for (allowed, asked) in [
+        ("scram-sha-256", auth(3, b"")),
+        ("scram-sha-256", auth(5, b"salt")),
+        ("md5", auth(10, b"SCRAM-SHA-256\0\0")),
+        ("oauth", auth(10, b"SCRAM-SHA-256\0\0")),
+        ("!none", auth(0, b"")),
+    ] {
+        let require_auth = RequireAuth::parse(allowed).expect("it can be read");
+        let mut startup = Startup::new(StartupParams { require_auth, ..params(Some("secret")) });
+        let mut out = Vec::new();
+        let refused = startup.feed(&mut asked.as_slice(), &mut out);
+        assert!(matches!(refused, Err(StartupError::AuthNotAllowed { .. })), "{allowed}: {refused:?}");
+        assert!(out.is_empty());
+    }
+    // a missing password is named as libpq names it
     for request in [auth(3, b""), auth(5, b"salt"), auth(10, b"SCRAM-SHA-256\0\0")] {
         for password in [None, Some("")] {
             let mut startup = Startup::new(params(password));
@@ -257,7 +276,7 @@ fn messages_out_of_turn_are_refused() {
 }
 
 #[test]
-fn an_endless_start_comes_to_an_end() {
+fn an_endless_start_comes_to_an_end_and_a_storm_is_kept_in_part() {
     let notice = message(b'N', &vec![b'x'; 1 << 20]);
     let mut startup = Startup::new(params(None));
     let ended = (0..100).find_map(|_| startup.feed(&mut notice.as_slice(), &mut Vec::new()).err());
@@ -265,19 +284,7 @@ fn an_endless_start_comes_to_an_end() {
     let parameters = startup.facts().parameters.len();
     assert!(startup.facts().notices.len() <= 64 && parameters == 0);
     assert!(startup.feed(&mut notice.as_slice(), &mut Vec::new()).is_err());
-}
-
-#[test]
-fn secrets_are_not_shown() {
-    let mut startup = Startup::new(params(Some("hunter2")));
-    play(&mut startup, &[auth(10, b"SCRAM-SHA-256\0\0")]).expect("an answer");
-    let shown = format!("{startup:?}");
-    assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
-    assert!(!shown.contains("104, 117, 110"), "{shown}");
-}
-
-#[test]
-fn a_storm_of_parameters_is_kept_in_part() {
+    // a storm of parameters is kept in part
     let mut startup = Startup::new(params(None));
     let mut storm = auth(0, b"");
     for number in 0..1000 {
@@ -293,34 +300,4 @@ fn a_storm_of_parameters_is_kept_in_part() {
     assert_eq!(facts.parameter("name7"), Some("new"));
     assert_eq!(facts.parameter("name255"), Some("old"));
     assert_eq!(facts.parameter("name256"), None);
-}
-
-#[test]
-fn no_password_is_sent_in_a_way_that_is_not_allowed() {
-    for (allowed, asked) in [
-        ("scram-sha-256", auth(3, b"")),
-        ("scram-sha-256", auth(5, b"salt")),
-        ("md5", auth(10, b"SCRAM-SHA-256\0\0")),
-        ("oauth", auth(10, b"SCRAM-SHA-256\0\0")),
-        ("!none", auth(0, b"")),
-    ] {
-        let require_auth = RequireAuth::parse(allowed).expect("it can be read");
-        let mut startup = Startup::new(StartupParams { require_auth, ..params(Some("secret")) });
-        let mut out = Vec::new();
-        let refused = startup.feed(&mut asked.as_slice(), &mut out);
-        assert!(matches!(refused, Err(StartupError::AuthNotAllowed { .. })), "{allowed}: {refused:?}");
-        assert!(out.is_empty());
-    }
-}
-
-#[test]
-fn an_allowed_exchange_must_be_complete() {
-    let require_auth = RequireAuth::parse("scram-sha-256").expect("it can be read");
-    let mut startup = Startup::new(StartupParams { require_auth, ..params(Some("secret")) });
-    let messages = [auth(10, b"SCRAM-SHA-256\0\0"), auth(0, b"")];
-    let refused = play(&mut startup, &messages).expect_err("the server has not shown its half");
-    assert_eq!(
-        refused.to_string(),
-        "authentication method requirement \"scram-sha-256\" failed: server did not complete authentication"
-    );
 }

@@ -72,18 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_the_signatures() {
+    fn the_hash_is_the_signatures_or_its_parameter() {
         let der = signed(&rcgen::PKCS_ECDSA_P256_SHA256);
         assert_eq!(channel(&der), Channel::Tls(Sha256::digest(&der).to_vec()));
         let der = signed(&rcgen::PKCS_ECDSA_P384_SHA384);
         assert_eq!(channel(&der), Channel::Tls(Sha384::digest(&der).to_vec()));
         assert_eq!(channel(&signed(&rcgen::PKCS_ED25519)), Channel::TlsWithoutHash);
         assert_eq!(channel(b"no certificate"), Channel::TlsWithoutHash);
-    }
-
-    /// openssl req -x509 -newkey rsa-pss -sigopt rsa_padding_mode:pss -sha384
-    #[test]
-    fn the_hash_of_a_probabilistic_signature_is_its_parameter() {
+        // openssl req -x509 -newkey rsa-pss -sigopt rsa_padding_mode:pss -sha384
         let der = include_bytes!("rsa_pss_sha384.der");
         assert_eq!(channel(der), Channel::Tls(Sha384::digest(der).to_vec()));
     }

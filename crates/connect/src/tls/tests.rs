@@ -95,10 +95,7 @@ fn an_authority_vouches() {
     // the same name with another key
     let twin = root(authority_params("r"));
     assert!(judge(&[&twin], &[&server]).is_err());
-}
-
-#[test]
-fn authorities_in_between_come_from_the_server_or_the_file() {
+    // authorities in between come from the server or the file
     let top = root(authority_params("r"));
     let middle = below(authority_params("m"), &top);
     let server = leaf(&params("s"), &middle);
@@ -107,6 +104,10 @@ fn authorities_in_between_come_from_the_server_or_the_file() {
     assert_eq!(judge(&[&top], &[&server]), refused(NO_ISSUER));
     // a certificate that another one has issued is not a root
     assert_eq!(judge(&[&middle], &[&server]), refused(NO_ISSUER));
+    // what is no certificate is refused
+    let top = root(authority_params("r"));
+    let noise = CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x07]);
+    assert!(judge(&[&top], &[&noise]).is_err());
 }
 
 #[test]
@@ -150,10 +151,7 @@ fn a_server_may_have_the_certificate_of_an_authority() {
     // without being an authority
     let plain = root(params("localhost"));
     assert_eq!(judge(&[&plain], &[plain.der()]), Ok(()));
-}
-
-#[test]
-fn below_another_authority_a_server_s_certificate_is_no_authority() {
+    // below another authority a server s certificate is no authority
     let top = root(authority_params("r"));
     let middle = below(authority_params("m"), &top);
     let server = below(authority_params("s"), &middle);
@@ -186,10 +184,7 @@ fn who_is_no_authority_vouches_for_nobody() {
     let middle = below(authority_params("m"), &short);
     let server = below(authority_params("s"), &middle);
     assert!(judge(&[&short], &[server.der(), middle.der()]).is_err());
-}
-
-#[test]
-fn what_a_certificate_is_for() {
+    // what a certificate is for
     let top = root(authority_params("r"));
     for params in [params("s"), authority_params("s")] {
         let mut client = params.clone();
@@ -202,13 +197,6 @@ fn what_a_certificate_is_for() {
     let mut only_signs = authority_params("s");
     only_signs.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     assert!(judge(&[&top], &[&leaf(&only_signs, &top)]).is_err());
-}
-
-#[test]
-fn what_is_no_certificate_is_refused() {
-    let top = root(authority_params("r"));
-    let noise = CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x07]);
-    assert!(judge(&[&top], &[&noise]).is_err());
 }
 
 #[test]
@@ -355,10 +343,7 @@ fn bytes_go_both_ways_in_pieces_of_any_size() {
     assert_eq!(plain, large);
     let sealed = say(&mut server, &large);
     assert_eq!(open(&mut client, &sealed), large);
-}
-
-#[test]
-fn new_keys_are_answered_with_the_next_data() {
+    // new keys are answered with the next data
     let (mut client, mut server) = session();
     server.refresh_traffic_keys().expect("TLS 1.3");
     let sealed = say(&mut server, b"behind new keys");
@@ -366,10 +351,7 @@ fn new_keys_are_answered_with_the_next_data() {
     let mut out = Vec::new();
     client.seal(b"answer", &mut out).expect("sealed");
     assert_eq!(feed(&mut server, &out), b"answer");
-}
-
-#[test]
-fn the_end_of_a_session_and_bytes_that_were_changed() {
+    // the end of a session and bytes that were changed
     let (mut client, mut server) = session();
     let mut sealed = say(&mut server, b"last words");
     server.send_close_notify();
@@ -407,13 +389,16 @@ fn the_last_bytes_wait_no_longer_than_an_interruption() {
 
 // ---- files ----
 
-fn settings(pairs: &[(&str, &str)]) -> TlsSettings {
+fn resolved(pairs: &[(&str, &str)]) -> Result<(SslMode, TlsSettings), String> {
     let mut settings = Settings::default();
     for (name, value) in pairs {
         settings.set(name, *value).expect("known");
     }
-    let resolved = TlsSettings::resolve(&settings, &Env::empty("alice"));
-    resolved.expect("consistent").1
+    TlsSettings::resolve(&settings, &Env::empty("alice")).map_err(|error| error.to_string())
+}
+
+fn settings(pairs: &[(&str, &str)]) -> TlsSettings {
+    resolved(pairs).expect("consistent").1
 }
 
 /// Writes a certificate and its key to files.
@@ -455,10 +440,7 @@ fn keys_are_taken_when_nobody_else_can_read_them() {
     fs::create_dir(&key).expect("own directory");
     let error = loaded(&good).expect_err("a directory");
     assert!(error.ends_with("is not a regular file"), "{error}");
-}
-
-#[test]
-fn keys_of_other_forms_and_of_others() {
+    // keys of other forms and of others
     let dir = tempfile::tempdir().expect("a directory");
     let good = pair(dir.path());
     let path = dir.path().join("a.key");
@@ -496,14 +478,7 @@ fn roots_are_needed_to_verify_and_used_where_they_are() {
 
 #[test]
 fn parameters_that_exclude_each_other() {
-    let resolve = |pairs: &[(&str, &str)]| {
-        let mut settings = Settings::default();
-        for (name, value) in pairs {
-            settings.set(name, *value).expect("known");
-        }
-        let resolved = TlsSettings::resolve(&settings, &Env::empty("alice"));
-        resolved.map(|(mode, _)| mode).map_err(|e| e.to_string())
-    };
+    let resolve = |pairs: &[(&str, &str)]| resolved(pairs).map(|(mode, _)| mode);
     assert_eq!(resolve(&[]), Ok(SslMode::Prefer));
     assert_eq!(resolve(&[("sslrootcert", "system")]), Ok(SslMode::VerifyFull));
     for (pairs, error) in [

@@ -89,16 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_pgbenchs() {
+    fn rows_are_pgbenchs_whatever_the_pieces_and_the_first_row() {
         for (table, rows) in [(Table::Branches, 1_234), (Table::Tellers, 12_345), (Table::Accounts, 1_200_000)] {
             let mut out = Vec::new();
             RowWriter::new(table, 0).append(rows, &mut out);
             assert!(out == expected(table, 0..rows).as_bytes(), "{table:?}");
         }
-    }
-
-    #[test]
-    fn pieces_of_any_size_make_the_same_rows() {
         let mut whole = Vec::new();
         RowWriter::new(Table::Accounts, 0).append(300_001, &mut whole);
         let mut out = Vec::new();
@@ -107,10 +103,6 @@ mod tests {
             writer.append(count, &mut out);
         }
         assert!(out == whole);
-    }
-
-    #[test]
-    fn any_row_can_be_the_first() {
         for (table, first) in [
             (Table::Branches, 9),
             (Table::Tellers, 99),
@@ -125,10 +117,6 @@ mod tests {
             let rows = first..first + 100_100;
             assert!(out == expected(table, rows).as_bytes(), "{table:?} {first}");
         }
-    }
-
-    #[test]
-    fn numbers() {
         for number in [0, 1, 9, 10, 99, 100, 2_147_483_648, u64::MAX] {
             let mut out = b"before ".to_vec();
             push_number(number, &mut out);

@@ -182,16 +182,25 @@ mod tests {
     }
 
     #[test]
-    fn account_numbers_grow_with_the_scale() {
+    fn account_numbers_grow_with_the_scale_and_tablespaces_are_quoted() {
         for (scale, column) in [(19_999, "aid int"), (20_000, "aid bigint")] {
             let tables = Schema::plain(scale, None).create_tables();
             assert!(tables[0].contains(&format!(",{column},")), "{tables:?}");
             assert!(tables[2].contains(&format!("({column} not null")));
         }
+        // names of tablespaces are quoted
+        let mut schema = Schema::plain(1, None);
+        schema.tablespace = Some("the \"fast\" one".to_owned());
+        schema.index_tablespace = Some("x".to_owned());
+        let quoted = " tablespace \"the \"\"fast\"\" one\"";
+        assert!(schema.create_tables().iter().all(|sql| sql.ends_with(quoted)));
+        let keys = schema.primary_keys();
+        let key = "alter table pgbench_accounts add primary key (aid) using index tablespace \"x\"";
+        assert_eq!(keys[2], key);
     }
 
     #[test]
-    fn ranges_are_open_at_both_ends() {
+    fn ranges_are_open_at_both_ends_and_remainders_begin_at_0() {
         assert_eq!(
             values(1, Method::Range, 3),
             [
@@ -202,10 +211,6 @@ mod tests {
         );
         assert_eq!(values(7, Method::Range, 1), ["from (minvalue) to (maxvalue) with (fillfactor=100)"]);
         assert_eq!(values(50_000, Method::Range, 2)[1], "from (2500000001) to (maxvalue) with (fillfactor=100)");
-    }
-
-    #[test]
-    fn remainders_begin_at_0() {
         assert_eq!(
             values(1, Method::Hash, 2),
             [
@@ -226,17 +231,5 @@ mod tests {
         let partitions: Vec<_> = schema.create_partitions().collect();
         assert!(partitions.len() == 4 && partitions.iter().all(unlogged));
         assert!(schema.create_tables()[2].ends_with(" partition by hash (aid)"));
-    }
-
-    #[test]
-    fn names_of_tablespaces_are_quoted() {
-        let mut schema = Schema::plain(1, None);
-        schema.tablespace = Some("the \"fast\" one".to_owned());
-        schema.index_tablespace = Some("x".to_owned());
-        let quoted = " tablespace \"the \"\"fast\"\" one\"";
-        assert!(schema.create_tables().iter().all(|sql| sql.ends_with(quoted)));
-        let keys = schema.primary_keys();
-        let key = "alter table pgbench_accounts add primary key (aid) using index tablespace \"x\"";
-        assert_eq!(keys[2], key);
     }
 }

@@ -128,15 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn rows_do_not_depend_on_the_cut() {
+    fn rows_depend_on_seed_and_table_and_not_on_the_cut() {
         let whole = text(&sbtest(7), 1, 0..5_000, u64::MAX);
         let pieces = [0..1, 1..1, 1..1_234, 1_234..5_000];
         let pieces = pieces.map(|units| text(&sbtest(7), 1, units, 100)).concat();
         assert!(whole == pieces);
-    }
-
-    #[test]
-    fn seeds_and_tables_differ_in_every_row() {
         let one = text(&sbtest(7), 0, 0..100, 100);
         for other in [text(&sbtest(8), 0, 0..100, 100), text(&sbtest(7), 1, 0..100, 100)] {
             assert!(one.lines().zip(other.lines()).all(|(a, b)| a != b));
@@ -144,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_even() {
+    fn digits_are_even_and_k_is_special() {
         let text = text(&sbtest(3), 0, 0..2_000, 1_000);
         let mut counts = [0u32; 10];
         for line in text.lines() {
@@ -153,10 +149,6 @@ mod tests {
         }
         // 22,000 expected; the standard deviation is 141
         assert!(counts.iter().all(|count| count.abs_diff(22_000) < 900), "{counts:?}");
-    }
-
-    #[test]
-    fn k_is_special() {
         let dataset = sbtest(5);
         let rows = RowWriter::new(&dataset, 0, 0..0);
         let middle = (0..20_000).map(|row| rows.k(row)).filter(|k| (49_500..=50_502).contains(k));

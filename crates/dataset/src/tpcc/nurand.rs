@@ -62,10 +62,7 @@ mod tests {
         }
         assert_eq!(c_of_load(Profile::HAMMERDB, 77), 123);
         assert!((0..1_000).all(|seed| c_of_load(Profile::Spec, seed) <= LAST_NAME));
-    }
-
-    #[test]
-    fn numbers_stay_in_their_range() {
+        // numbers stay in their range
         assert_eq!(nurand(0, 1, 0, 1, 3_000), 2);
         assert_eq!(nurand(LAST_NAME, 999, 255, 0, 999), (1_023 + 255) % 1_000);
         for draw in 1..=3_000 {

@@ -17,6 +17,14 @@ fn asked(sent: &str, mode: QueryMode) -> usize {
     }
 }
 
+/// The answers to the first two statements of a block that is not over: in the extended protocol these have no Sync.
+fn answers_in_block(mode: QueryMode) -> Vec<u8> {
+    match mode {
+        QueryMode::Simple => answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]),
+        _ => DONE.repeat(2),
+    }
+}
+
 fn answers(mode: QueryMode, statements: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (at, ready) in statements.iter().enumerate() {
@@ -53,10 +61,7 @@ fn a_block_is_one_round_trip() {
         assert_eq!(bench.answer(&answers(mode, &BLOCK_READY)), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
     }
-}
-
-#[test]
-fn outside_a_block_each_statement_is_its_own_transaction() {
+    // outside a block each statement is its own transaction
     for mode in MODES {
         begun!(bench, auto("UPDATE a;\nUPDATE b;\nUPDATE c;\n", mode));
         assert_eq!(asked(&bench.sent(), mode), 3, "{mode:?}");
@@ -134,10 +139,7 @@ fn an_explicit_pipeline_is_a_batch_of_its_own() {
         }
         assert_eq!(statements(&bench.sent()), expected);
     }
-}
-
-#[test]
-fn a_large_batch_goes_in_parts() {
+    // a large batch goes in parts
     let long = format!("SELECT '{}';\n", "x".repeat(30_000));
     begun!(bench, auto(&long.repeat(5), QueryMode::Simple));
     for expected in [3, 2, 3] {
@@ -158,11 +160,7 @@ fn rows_of_the_last_statement_are_taken_and_no_others() {
     for mode in MODES {
         begun!(bench, auto(script, mode));
         assert_eq!(statements(&bench.sent()), ["BEGIN", "AAA", "BBB"]);
-        let mut bytes = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
-        if mode != QueryMode::Simple {
-            // these two have no Sync
-            bytes.truncate(2 * DONE.len());
-        }
+        let mut bytes = answers_in_block(mode);
         let first = bytes.split_off(bytes.len() - if mode == QueryMode::Simple { 6 } else { 0 });
         // rows of AAA, before its end
         let end = bytes.split_off(bytes.len() - DONE.len());
@@ -175,7 +173,7 @@ fn rows_of_the_last_statement_are_taken_and_no_others() {
 }
 
 #[test]
-fn an_error_is_its_own_statements() {
+fn an_error_is_said_of_its_own_statement() {
     let script = "BEGIN;\nAAA;\n\\set x 1\nBBB wrong;\nCCC;\n";
     for mode in MODES {
         begun!(bench, auto(script, mode));
@@ -201,6 +199,35 @@ fn an_error_is_its_own_statements() {
         );
         let counted: Vec<u64> = bench.commands().iter().flatten().map(|record| record.moments.count).collect();
         assert_eq!(counted, [1, 1, 0, 0], "{mode:?}");
+    }
+    // an error at the sync is the statements before it
+    // a deferred constraint fails when the transaction of one statement is committed
+    begun!(bench, auto("AAA;\nBBB;\n", QueryMode::Extended));
+    let answers = [DONE, &error("23503"), READY, DONE, READY].concat();
+    assert_eq!(bench.answer(&answers), Next::Close);
+    assert_eq!(bench.shared.reports.notes[0].command, 0);
+    assert_eq!(bench.shared.reports.notes.len(), 1);
+    // a compound counts its results
+    begun!(bench, auto("AAA;\nBBB\\;CCC;\n", QueryMode::Simple));
+    let answers = [DONE, READY, DONE, &error("42P01"), READY].concat();
+    bench.answer(&answers);
+    let note = &bench.shared.reports.notes[0];
+    assert_eq!((note.command, note.query), (1, 1));
+    // a command that fails lets those before it run
+    let script = "AAA;\n\\set x 1 / 0\nBBB;\n";
+    bench!(bench, auto(script, QueryMode::Simple));
+    assert_eq!(bench.begin(), Next::Send);
+    assert_eq!(statements(&bench.sent()), ["AAA"]);
+    assert_eq!(bench.answer(READY), Next::Close);
+    let lines = bench.lines();
+    assert!(lines[0].contains("division by zero"), "{lines:?}");
+    assert!(lines[1].contains("aborted in command 1"), "{lines:?}");
+    // the connections end is said of the statement under way
+    for mode in MODES {
+        begun!(bench, auto("BEGIN;\nAAA;\nBBB;\nEND;\n", mode));
+        bench.answer(&answers_in_block(mode));
+        bench.close();
+        assert_eq!(bench.shared.reports.notes[0].command, 2, "{mode:?}");
     }
 }
 
@@ -241,44 +268,18 @@ fn a_failed_block_is_rolled_back_and_tried_again() {
 }
 
 #[test]
-fn an_error_at_the_sync_is_the_statements_before_it() {
-    // a deferred constraint fails when the transaction of one statement is committed
-    begun!(bench, auto("AAA;\nBBB;\n", QueryMode::Extended));
-    let answers = [DONE, &error("23503"), READY, DONE, READY].concat();
-    assert_eq!(bench.answer(&answers), Next::Close);
-    assert_eq!(bench.shared.reports.notes[0].command, 0);
-    assert_eq!(bench.shared.reports.notes.len(), 1);
-}
-
-#[test]
 fn a_copy_ends_its_batch() {
     let copy_in: &[u8] = b"G\0\0\0\x07\0\0\0";
     let script = "BEGIN;\nAAA;\nCOPY t FROM STDIN;\nEND;\n";
     for mode in MODES {
         begun!(bench, auto(script, mode));
-        let mut bytes = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
-        if mode != QueryMode::Simple {
-            bytes.truncate(2 * DONE.len());
-        }
-        assert_eq!(bench.answer(&bytes), Next::Wait);
+        assert_eq!(bench.answer(&answers_in_block(mode)), Next::Wait);
         assert_eq!(bench.answer(copy_in), Next::Send);
         let sync = if mode == QueryMode::Simple { "" } else { SYNC };
         assert_eq!(bench.sent(), format!("c\0\0\0\x04{sync}"));
         bench.answer(&[DONE, READY_IN_BLOCK].concat());
         assert_eq!(statements(&bench.sent()), ["END"]);
     }
-}
-
-#[test]
-fn a_command_that_fails_lets_those_before_it_run() {
-    let script = "AAA;\n\\set x 1 / 0\nBBB;\n";
-    bench!(bench, auto(script, QueryMode::Simple));
-    assert_eq!(bench.begin(), Next::Send);
-    assert_eq!(statements(&bench.sent()), ["AAA"]);
-    assert_eq!(bench.answer(READY), Next::Close);
-    let lines = bench.lines();
-    assert!(lines[0].contains("division by zero"), "{lines:?}");
-    assert!(lines[1].contains("aborted in command 1"), "{lines:?}");
 }
 
 #[test]
@@ -292,25 +293,6 @@ fn a_block_left_open_ends_the_client() {
 }
 
 #[test]
-fn an_empty_statement_has_a_result() {
-    begun!(bench, auto("BEGIN;\n;\nEND;\n", QueryMode::Extended));
-    let answers = [DONE, b"I\0\0\0\x04", DONE, READY].concat();
-    assert_eq!(bench.answer(&answers), Next::Send);
-    for record in bench.commands().iter().flatten() {
-        assert_eq!(record.moments.count, 1);
-    }
-}
-
-#[test]
-fn a_compound_counts_its_results() {
-    begun!(bench, auto("AAA;\nBBB\\;CCC;\n", QueryMode::Simple));
-    let answers = [DONE, READY, DONE, &error("42P01"), READY].concat();
-    bench.answer(&answers);
-    let note = &bench.shared.reports.notes[0];
-    assert_eq!((note.command, note.query), (1, 1));
-}
-
-#[test]
 fn rows_are_those_of_the_statement_that_had_them() {
     begun!(bench, auto("AAA;\nBBB;\nCCC\\;DDD;\nEEE;\n", QueryMode::Simple));
     let tags = [&["SELECT 2"][..], &["UPDATE 0"], &["INSERT 0 1", "DELETE 3"], &["BEGIN"]];
@@ -320,18 +302,11 @@ fn rows_are_those_of_the_statement_that_had_them() {
     let records = bench.commands().iter().flatten();
     let found: Vec<_> = records.map(|record| (record.row_counts.results, record.row_counts.rows)).collect();
     assert_eq!(found, [(1, 2), (1, 0), (2, 4), (0, 0)]);
-}
-
-#[test]
-fn the_connections_end_is_said_of_the_statement_under_way() {
-    for mode in MODES {
-        begun!(bench, auto("BEGIN;\nAAA;\nBBB;\nEND;\n", mode));
-        let mut bytes = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
-        if mode != QueryMode::Simple {
-            bytes.truncate(2 * DONE.len());
-        }
-        bench.answer(&bytes);
-        bench.close();
-        assert_eq!(bench.shared.reports.notes[0].command, 2, "{mode:?}");
+    // an empty statement has a result
+    begun!(bench, auto("BEGIN;\n;\nEND;\n", QueryMode::Extended));
+    let answers = [DONE, b"I\0\0\0\x04", DONE, READY].concat();
+    assert_eq!(bench.answer(&answers), Next::Send);
+    for record in bench.commands().iter().flatten() {
+        assert_eq!(record.moments.count, 1);
     }
 }

@@ -20,7 +20,7 @@ fn page(bench: &mut Bench<'_>) -> ClientLedger {
 }
 
 #[test]
-fn what_is_answered_is_acknowledged() {
+fn each_transaction_sends_a_number_of_its_own_and_is_acknowledged_when_answered() {
     for mode in [QueryMode::Simple, QueryMode::Prepared] {
         begun!(bench, with_ledger(SCRIPT, mode, 2));
         for _ in 0..2 {
@@ -32,10 +32,6 @@ fn what_is_answered_is_acknowledged() {
         let page = page(&mut bench);
         assert_eq!((page.last, page.acknowledged()), (2, 2));
     }
-}
-
-#[test]
-fn each_transaction_sends_a_number_of_its_own() {
     begun!(bench, with_ledger("INSERT INTO l VALUES (:ledger_seq);\n", QueryMode::Simple, 3));
     for number in 1..=3 {
         let sent = bench.sent();
@@ -53,12 +49,9 @@ fn a_lost_connection_leaves_an_unknown_end_only_behind_the_number() {
     begun!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
     bench.answer(READY_IN_BLOCK);
     bench.close();
-    let page = page(&mut bench);
-    assert_eq!((page.unknown.all(), page.acknowledged()), (&[(1, 1)][..], 0));
-}
-
-#[test]
-fn a_failed_transaction_is_refused_once_however_often_it_was_tried() {
+    let lost = page(&mut bench);
+    assert_eq!((lost.unknown.all(), lost.acknowledged()), (&[(1, 1)][..], 0));
+    // a failed transaction is refused once however often it was tried
     begun!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
     for _ in 0..2 {
         bench.answer(READY_IN_BLOCK);

@@ -60,6 +60,10 @@ fn ask(out: &mut Outgoing<'_>) -> Request {
     Request::Await
 }
 
+fn open(_: &mut Outgoing<'_>) -> Request {
+    Request::Change(Change::Open(1))
+}
+
 fn refused(_: &mut Outgoing<'_>) -> Request {
     Request::Refused(Refused::default())
 }
@@ -67,8 +71,6 @@ fn refused(_: &mut Outgoing<'_>) -> Request {
 fn ignorable(_: &mut Outgoing<'_>) -> Request {
     Request::Refused(Refused { ignorable: true, words: None })
 }
-
-const ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
 
 const ROW_IN_BLOCK: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05T";
 
@@ -137,10 +139,7 @@ fn an_error_ends_the_client_unless_it_may_be_tried_again() {
     bench.answer(b"C\0\0\0\x0dROLLBACK\0Z\0\0\0\x05I");
     assert_eq!(bench.sent(), "Q\0\0\0\x0dSELECT 7\0");
     assert_eq!(seen.lock().expect("no panic").last().map(String::as_str), Some("Begin { script: 0, tries: 2 }"));
-}
-
-#[test]
-fn an_ignorable_error_is_counted_and_tried_again() {
+    // an ignorable error is counted and tried again
     let (mut spec, _) = driven(vec![done, ask, ignorable, ask, done, done, done]);
     spec.tries = Tries::AtMost(2);
     begun!(bench, spec);
@@ -191,9 +190,6 @@ fn a_new_connection_is_made_known_before_the_transaction_goes_on() {
 
 #[test]
 fn a_driver_has_several_sessions_of_which_one_is_current() {
-    fn open(_: &mut Outgoing<'_>) -> Request {
-        Request::Change(Change::Open(1))
-    }
     fn back(_: &mut Outgoing<'_>) -> Request {
         Request::Change(Change::Use(0))
     }
@@ -226,9 +222,6 @@ fn a_driver_has_several_sessions_of_which_one_is_current() {
 
 #[test]
 fn a_session_that_cannot_be_opened_leaves_the_current_one() {
-    fn open(_: &mut Outgoing<'_>) -> Request {
-        Request::Change(Change::Open(1))
-    }
     let (spec, seen) = driven(vec![done, open, ask]);
     begun!(bench, spec);
     let refused = Err("too many clients".to_owned());

@@ -123,7 +123,7 @@ fn a_start_goes_to_a_client_that_is_in_use_when_it_comes() {
 }
 
 #[test]
-fn a_client_that_gives_up_leaves_its_turn() {
+fn a_client_that_gives_up_leaves_its_turn_and_starts_that_found_nobody_are_told() {
     crowd!(crowd, phased(vec![phase(HOUR, Some(0.001), 2.0, &[1, 1])]));
     crowd.wake(SECOND);
     crowd.clients[0].receive(READY, &mut crowd.shared);
@@ -133,10 +133,7 @@ fn a_client_that_gives_up_leaves_its_turn() {
     crowd.wake(SECOND);
     assert_eq!(crowd.wake(1000 * SECOND), [0]);
     assert_eq!(crowd.shared.results.recorder.scripts[0].counts.aborted, 0);
-}
-
-#[test]
-fn starts_that_found_nobody_are_told_by_phase() {
+    // starts that found nobody are told by phase
     crowd!(crowd, phased(vec![phase(1, Some(3.0), 2.0, &[1, 0]), phase(1, Some(4.0), 2.0, &[0, 1])]));
     // both clients are busy until after the end
     crowd.wake(SECOND / 2);
@@ -153,10 +150,7 @@ fn a_last_phase_that_is_a_pause_lasts_to_its_end() {
     assert!(!crowd.clients.iter().any(Client::is_stopped));
     crowd.wake((HOUR + 1) * SECOND);
     assert!(crowd.clients.iter().all(Client::is_stopped));
-}
-
-#[test]
-fn everybody_who_stands_by_hears_of_the_end() {
+    // everybody who stands by hears of the end
     crowd!(crowd, phased_for(4, vec![phase(1, Some(2.0), 4.0, &[1, 1])]));
     // the second one's start comes; of the two that stand by, one is to be woken
     let half = crowd.origin + SECOND / 2;

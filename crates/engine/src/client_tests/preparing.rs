@@ -22,6 +22,12 @@ fn a_statement_is_prepared_before_it_is_executed() {
     assert_eq!(bench.counts().succeeded, 1);
     // the second time, the statement is prepared
     assert!(bench.sent().starts_with('B'));
+    // a server that leaves meanwhile is heard
+    begun!(bench, ahead("SELECT 1;\n"));
+    assert_eq!(bench.answer(&fatal("57P01")), Next::Wait);
+    bench.close();
+    assert!(bench.client.has_aborted());
+    assert_eq!(bench.sqlstate(), Some("57P01"));
 }
 
 #[test]
@@ -56,13 +62,4 @@ fn each_statement_of_a_pipeline_is_prepared_for_itself() {
     assert_eq!(bench.counts().succeeded, 1);
     // nothing is prepared in the next transaction
     assert_eq!(bench.sent().matches(SYNC).count(), 1);
-}
-
-#[test]
-fn a_server_that_leaves_meanwhile_is_heard() {
-    begun!(bench, ahead("SELECT 1;\n"));
-    assert_eq!(bench.answer(&fatal("57P01")), Next::Wait);
-    bench.close();
-    assert!(bench.client.has_aborted());
-    assert_eq!(bench.sqlstate(), Some("57P01"));
 }

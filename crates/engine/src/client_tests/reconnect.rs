@@ -53,6 +53,14 @@ fn a_transaction_in_flight_is_lost_and_the_next_begins() {
     assert!(outage.ended.is_some() && outage.first_success.is_some());
     assert_eq!(outage.tally.transactions_lost, 1);
     assert!(bench.shared.reports.notes.is_empty(), "losses are the tracker's");
+    // it counts towards the limit
+    begun!(
+        bench,
+        returning(spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(1), Arrivals::Closed))
+    );
+    bench.close();
+    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
+    assert_eq!((bench.counts().lost, bench.counts().ended()), (1, 1));
 }
 
 #[test]
@@ -71,10 +79,7 @@ fn what_a_session_had_prepared_is_forgotten_and_variables_are_kept() {
     assert!(bench.sent().contains('9'), "{:?}", bench.sent());
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.counts().succeeded, 1);
-}
-
-#[test]
-fn a_pipeline_is_forgotten() {
+    // a pipeline is forgotten
     let script = "\\startpipeline\nSELECT 1;\nSELECT 2;\n\\endpipeline\n";
     begun!(bench, returning(twice(script, QueryMode::Extended)));
     bench.close();
@@ -82,10 +87,25 @@ fn a_pipeline_is_forgotten() {
     assert_eq!(bench.sent().matches("SELECT").count(), 2);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.counts(), Counts { succeeded: 1, lost: 1, ..Counts::default() });
+    // random numbers of scripts do not depend on losses
+    let script = "\\set x random(1, 1000000)\nSELECT :x;\n";
+    let mut sequences = Vec::new();
+    for loses in [false, true] {
+        begun!(bench, returning(twice(script, QueryMode::Simple)));
+        let first = bench.sent();
+        if loses {
+            bench.close();
+            bench.come_back();
+        } else {
+            bench.answer(READY);
+        }
+        sequences.push((first, bench.sent()));
+    }
+    assert_eq!(sequences[0], sequences[1]);
 }
 
 #[test]
-fn a_fatal_error_is_the_end_of_a_session() {
+fn a_fatal_error_and_bytes_that_are_no_protocol_are_losses_and_other_errors_are_not() {
     begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     assert_eq!(bench.answer(&fatal("57P01")), Next::Close);
     bench.close();
@@ -100,19 +120,13 @@ fn a_fatal_error_is_the_end_of_a_session() {
         }
         other => panic!("{other:?}"),
     }
-}
-
-#[test]
-fn other_errors_end_the_client_as_before() {
+    // other errors end the client as before
     begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     let answer = [error("08006"), READY.to_vec()].concat();
     assert_eq!(bench.answer(&answer), Next::Close);
     assert!(bench.client.has_aborted() && !bench.client.is_away());
     assert_eq!(bench.counts(), Counts { aborted: 1, ..Counts::default() });
-}
-
-#[test]
-fn bytes_that_are_no_protocol_are_a_loss() {
+    // bytes that are no protocol are a loss
     begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     assert_eq!(bench.answer(b"HTTP/1.1 502 Bad Gateway\r\n"), Next::Close);
     assert!(bench.client.is_away());
@@ -120,7 +134,7 @@ fn bytes_that_are_no_protocol_are_a_loss() {
 }
 
 #[test]
-fn attempts_go_on_until_one_succeeds() {
+fn attempts_go_on_until_one_succeeds_or_nothing_heals_or_patience_or_the_run_ends() {
     begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     bench.close();
     for _ in 0..20 {
@@ -135,10 +149,7 @@ fn attempts_go_on_until_one_succeeds() {
     assert_eq!(bench.come_back(), Next::Send);
     let tally = bench.outages().tally;
     assert_eq!((tally.failed_attempts, tally.reconnects), (20, 1));
-}
-
-#[test]
-fn a_refusal_that_nothing_heals_ends_the_client() {
+    // a refusal that nothing heals ends the client
     begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     bench.close();
     bench.ask();
@@ -148,10 +159,7 @@ fn a_refusal_that_nothing_heals_ends_the_client() {
     assert!(bench.client.has_aborted());
     assert_eq!(bench.lines(), ["no way in", "client 0 aborted while establishing connection"]);
     assert_eq!(bench.counts(), Counts { lost: 1, ..Counts::default() });
-}
-
-#[test]
-fn patience_ends() {
+    // patience
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
     spec.on_loss = OnLoss::Reconnect { patience: Some(Duration::from_millis(1500)) };
     begun!(bench, spec);
@@ -161,27 +169,13 @@ fn patience_ends() {
     assert!(bench.client.has_aborted());
     let line = &bench.lines()[0];
     assert!(line.starts_with("client 0 aborted while reconnecting; there was no"));
-}
-
-#[test]
-fn the_end_of_the_run_ends_waiting() {
+    // the end of the run ends waiting
     bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
     bench.shared.run.deadline = Some(bench.shared.clock.now() + SECOND);
     bench.begin();
     bench.close();
     bench.client.wake(bench.later(), &mut bench.shared);
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());
-}
-
-#[test]
-fn a_lost_transaction_counts_towards_the_limit() {
-    begun!(
-        bench,
-        returning(spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(1), Arrivals::Closed))
-    );
-    bench.close();
-    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
-    assert_eq!((bench.counts().lost, bench.counts().ended()), (1, 1));
 }
 
 #[test]
@@ -220,10 +214,7 @@ fn latency_counts_from_a_start_that_fell_into_the_outage() {
     let record = bench.record();
     assert_eq!((record.counts.succeeded, record.lag.count), (1, 1));
     assert!(record.latency.moments.min >= record.lag.max);
-}
-
-#[test]
-fn starts_too_long_ago_are_skipped() {
+    // starts too long ago are skipped
     let arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
     let mut spec =
         returning(spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(5), Tries::AtMost(1), arrivals));
@@ -263,22 +254,4 @@ fn a_connection_a_transaction_is_tried_again() {
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     let tally = bench.outages().tally;
     assert_eq!((tally.connections_lost, tally.failed_attempts), (1, 1));
-}
-
-#[test]
-fn random_numbers_of_scripts_do_not_depend_on_losses() {
-    let script = "\\set x random(1, 1000000)\nSELECT :x;\n";
-    let mut sequences = Vec::new();
-    for loses in [false, true] {
-        begun!(bench, returning(twice(script, QueryMode::Simple)));
-        let first = bench.sent();
-        if loses {
-            bench.close();
-            bench.come_back();
-        } else {
-            bench.answer(READY);
-        }
-        sequences.push((first, bench.sent()));
-    }
-    assert_eq!(sequences[0], sequences[1]);
 }

@@ -25,10 +25,15 @@ fn a_statement_holds_a_client_until_it_is_answered() {
     let counts = bench.counts();
     assert_eq!((counts.succeeded, counts.failed()), (0, 0));
     assert!(bench.shared.reports.notes.is_empty());
-}
-
-#[test]
-fn every_part_of_a_pipeline_is_waited_for() {
+    // one that is being prepared does, too
+    let mut spec = twice("SELECT 1;\n", QueryMode::Prepared);
+    spec.preparing = Preparing::Ahead;
+    begun!(bench, spec);
+    assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Statement));
+    bench.client.stop_when_answered();
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.sent(), TERMINATE);
+    // every part of a pipeline is waited for
     let script = "\\startpipeline\nSELECT 1;\n\\syncpipeline\nSELECT 2;\n\\endpipeline\n";
     begun!(bench, twice(script, QueryMode::Extended));
     bench.client.stop_when_answered();
@@ -36,10 +41,7 @@ fn every_part_of_a_pipeline_is_waited_for() {
     assert!(bench.client.is_stopping());
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), TERMINATE);
-}
-
-#[test]
-fn a_copy_is_ended_too() {
+    // a copy is ended too
     begun!(bench, twice("COPY t FROM STDIN;\n", QueryMode::Extended));
     bench.client.stop_when_answered();
     assert_eq!(bench.answer(b"G\0\0\0\x07\0\0\0"), Next::Send);
@@ -47,23 +49,11 @@ fn a_copy_is_ended_too() {
     assert!(bench.client.is_stopping());
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), TERMINATE);
-}
-
-#[test]
-fn what_is_no_protocol_ends_the_wait() {
+    // what is no protocol ends the wait
     begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     bench.client.stop_when_answered();
     assert_eq!(bench.answer(b"HTTP/1.1 400 Bad Request\r\n"), Next::Close);
     assert!(!bench.client.is_stopping());
-}
-
-#[test]
-fn between_two_statements_nothing_is_waited_for() {
-    begun!(bench, twice("BEGIN;\n\\sleep 1 s\nEND;\n", QueryMode::Simple));
-    bench.answer(READY_IN_BLOCK);
-    assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Idle));
-    assert_eq!(bench.client.terminate(), Next::Send);
-    assert_eq!(bench.sent(), TERMINATE);
 }
 
 #[test]
@@ -78,15 +68,10 @@ fn a_client_without_a_connection_has_none_to_end() {
     // it has sent Terminate, and waits for its next turn
     assert_eq!(bench.sent(), TERMINATE);
     assert_eq!(bench.client.hold(&bench.shared), None);
-}
-
-#[test]
-fn a_statement_that_is_being_prepared_holds_a_client_too() {
-    let mut spec = twice("SELECT 1;\n", QueryMode::Prepared);
-    spec.preparing = Preparing::Ahead;
-    begun!(bench, spec);
-    assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Statement));
-    bench.client.stop_when_answered();
-    assert_eq!(bench.answer(READY), Next::Send);
+    // between two statements nothing is waited for
+    begun!(bench, twice("BEGIN;\n\\sleep 1 s\nEND;\n", QueryMode::Simple));
+    bench.answer(READY_IN_BLOCK);
+    assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Idle));
+    assert_eq!(bench.client.terminate(), Next::Send);
     assert_eq!(bench.sent(), TERMINATE);
 }

@@ -84,8 +84,6 @@ fn seen(all: &Arc<Mutex<Vec<String>>>) -> String {
     all.lock().expect("no panic").join(", ")
 }
 
-const ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
-
 #[test]
 fn sessions_begin_and_end_when_the_driver_says() {
     let steps = vec![Step::Connect(0), Step::Transaction(0), Step::Disconnect(0), Step::Connect(SECOND * 1000)];
@@ -118,7 +116,7 @@ fn sessions_begin_and_end_when_the_driver_says() {
 }
 
 #[test]
-fn a_lost_session_ends_and_the_client_goes_on() {
+fn a_lost_session_or_a_fatal_error_ends_the_session_and_the_client_goes_on() {
     let steps = vec![Step::Transaction(0), Step::Connect(0)];
     let (spec, all) = stepped(steps, true);
     bench!(bench, spec);
@@ -128,14 +126,10 @@ fn a_lost_session_ends_and_the_client_goes_on() {
     assert_eq!(seen(&all), "next, Connected, begin, next, away");
     assert_eq!(bench.counts().lost, 1);
     assert_eq!(bench.shared.reports.notes[0].consequence, Consequence::Reconnecting);
-    // a FATAL error ends a session between two transactions, too
     let since = bench.shared.clock.now();
     bench.client.handle_reconnection(Ok(()), &made(since), &mut bench.shared);
     assert!(bench.client.is_stopped(), "there is no further step");
-}
-
-#[test]
-fn a_fatal_error_ends_the_session() {
+    // a FATAL error ends a session between two transactions, too
     let steps = vec![Step::Transaction(SECOND * 1000), Step::Connect(0)];
     let (spec, all) = stepped(steps, true);
     bench!(bench, spec);
@@ -167,7 +161,7 @@ fn a_statement_that_waits_too_long_is_cancelled_and_then_left() {
 }
 
 #[test]
-fn an_error_fails_the_transaction_and_rolls_nothing_back() {
+fn an_error_fails_the_transaction_and_copy_gets_the_rows_of_the_driver() {
     let (spec, _) = stepped(vec![Step::Transaction(0), Step::Transaction(0)], true);
     begun!(bench, spec);
     let refused = [&error("40001")[..], READY_FAILED].concat();
@@ -181,10 +175,7 @@ fn an_error_fails_the_transaction_and_rolls_nothing_back() {
     let notes = bench.shared.reports.notes.iter();
     let notes: Vec<_> = notes.map(|note| note.sqlstate.as_deref()).collect();
     assert_eq!(notes, [Some("40001"), Some("25P02")]);
-}
-
-#[test]
-fn copy_gets_the_rows_of_the_driver() {
+    // copy gets the rows of the driver
     let (spec, _) = stepped(vec![Step::Transaction(0)], true);
     begun!(bench, spec);
     assert_eq!(bench.answer(b"G\0\0\0\x09\0\0\x01\0\0"), Next::Send);

@@ -33,10 +33,7 @@ fn overlapping_absences_are_one_outage() {
     assert_eq!((outage.most_away, outage.all_away), (2, 0));
     let tally = Tally { connections_lost: 2, transactions_lost: 2, reconnects: 2, failed_attempts: 1, never_back: 0 };
     assert_eq!((outage.tally, all.tally), (tally, tally));
-}
-
-#[test]
-fn losses_close_together_are_one_outage_and_others_are_not() {
+    // losses close together are one outage and others are not
     for (gap, count) in [(GAP - 1, 1), (GAP, 2)] {
         let mut tracker = OutageTracker::new(2);
         lose(&mut tracker, 0);
@@ -50,10 +47,7 @@ fn losses_close_together_are_one_outage_and_others_are_not() {
         let last = all.outages.last().expect("there is one");
         assert_eq!(last.ended, Some(2 * MS + gap));
     }
-}
-
-#[test]
-fn a_server_that_takes_clients_only_to_drop_them_is_one_outage() {
+    // a server that takes clients only to drop them is one outage
     let mut tracker = OutageTracker::new(1);
     for second in 0..5 {
         lose(&mut tracker, 2 * second * SECOND);
@@ -64,10 +58,20 @@ fn a_server_that_takes_clients_only_to_drop_them_is_one_outage() {
     assert_eq!(all.count, 1);
     assert_eq!(all.outages[0].ended, Some(9 * SECOND));
     assert_eq!(all.outages[0].all_away, 5 * SECOND);
+    // outages of the warm up are left out
+    let mut tracker = OutageTracker::new(1);
+    for begin in [0, 5 * SECOND] {
+        lose(&mut tracker, begin);
+        tracker.record_return(begin + MS);
+        tracker.record_success(begin + 2 * MS);
+    }
+    let (_, all) = tracker.finish(20 * SECOND, 2 * SECOND);
+    assert_eq!((all.count, all.tally.connections_lost), (1, 1));
+    assert_eq!(all.outages[0].began, 5 * SECOND);
 }
 
 #[test]
-fn time_in_which_all_are_away_is_summed() {
+fn time_in_which_all_are_away_is_summed_without_clients_that_have_stopped() {
     let mut tracker = OutageTracker::new(2);
     lose(&mut tracker, 0);
     lose(&mut tracker, 10 * MS);
@@ -79,10 +83,6 @@ fn time_in_which_all_are_away_is_summed() {
     assert_eq!(outage.all_away, 25 * MS);
     let lengths = outage.all_away_in.iter().map(|(from, to)| to - from);
     assert_eq!(lengths.sum::<Nanos>(), 25 * MS);
-}
-
-#[test]
-fn clients_that_have_stopped_are_not_waited_for() {
     let mut tracker = OutageTracker::new(2);
     lose(&mut tracker, 0);
     tracker.record_stop(10 * MS);
@@ -102,10 +102,7 @@ fn one_that_never_comes_back_leaves_the_outage_without_an_end() {
     let all = outages(&mut tracker, 2 * SECOND);
     assert_eq!(all.outages[0].ended, None);
     assert_eq!(all.tally.never_back, 1);
-}
-
-#[test]
-fn one_that_has_nothing_more_to_do_is_not_waited_for() {
+    // one that has nothing more to do is not waited for
     let mut tracker = OutageTracker::new(2);
     lose(&mut tracker, 0);
     lose(&mut tracker, 0);
@@ -114,10 +111,7 @@ fn one_that_has_nothing_more_to_do_is_not_waited_for() {
     tracker.record_return(5 * MS);
     let all = outages(&mut tracker, 2 * SECOND);
     assert_eq!((all.outages[0].ended, all.tally.never_back), (Some(5 * MS), 0));
-}
-
-#[test]
-fn those_that_are_away_at_the_end_of_the_run_were_never_back() {
+    // those that are away at the end of the run were never back
     let mut tracker = OutageTracker::new(3);
     lose(&mut tracker, SECOND);
     lose(&mut tracker, SECOND);
@@ -126,7 +120,7 @@ fn those_that_are_away_at_the_end_of_the_run_were_never_back() {
 }
 
 #[test]
-fn a_first_connection_that_fails_begins_an_outage_without_a_loss() {
+fn outages_begin_without_a_loss_and_are_over_when_no_loss_can_join_them() {
     let mut tracker = OutageTracker::new(1);
     tracker.record_failed_attempt(MS, false);
     tracker.record_failed_attempt(2 * MS, true);
@@ -134,32 +128,16 @@ fn a_first_connection_that_fails_begins_an_outage_without_a_loss() {
     let tally = outages(&mut tracker, SECOND).tally;
     assert_eq!((tally.connections_lost, tally.failed_attempts), (0, 2));
     assert_eq!(tally.reconnects, 1);
-}
-
-#[test]
-fn outages_of_the_warm_up_are_left_out() {
+    // an outage is told to be over when no loss can join it
     let mut tracker = OutageTracker::new(1);
-    for begin in [0, 5 * SECOND] {
-        lose(&mut tracker, begin);
-        tracker.record_return(begin + MS);
-        tracker.record_success(begin + 2 * MS);
-    }
-    let (_, all) = tracker.finish(20 * SECOND, 2 * SECOND);
-    assert_eq!((all.count, all.tally.connections_lost), (1, 1));
-    assert_eq!(all.outages[0].began, 5 * SECOND);
-}
-
-#[test]
-fn ten_thousand_losses_are_told_in_one_line() {
-    let mut tracker = OutageTracker::new(10_000);
-    for client in 0..10_000 {
-        tracker.record_loss(MS, true, Some("57P01"), || note(client));
-    }
-    let told: Vec<_> = std::iter::from_fn(|| tracker.take_note(2 * MS)).collect();
-    assert_eq!(told.len(), 2, "its begin, and the losses");
-    assert!(matches!(told[0], OutageNote::Began(_)));
-    match &told[1] {
-        OutageNote::Lost { note, clients } => assert_eq!((note.client, *clients), (0, 10_000)),
+    lose(&mut tracker, 0);
+    while tracker.take_note(0).is_some() {}
+    tracker.record_return(MS);
+    assert_eq!(tracker.take_note(MS + GAP), None, "nobody has succeeded yet");
+    tracker.record_success(2 * MS);
+    assert_eq!(tracker.take_note(MS + GAP - 1), None);
+    match tracker.take_note(MS + GAP) {
+        Some(OutageNote::Ended(outage)) => assert_eq!(outage.ended, Some(MS)),
         other => panic!("{other:?}"),
     }
 }
@@ -183,19 +161,16 @@ fn losses_are_told_at_most_once_a_second() {
         })
         .collect();
     assert_eq!(clients, [1, 4, 1]);
-}
-
-#[test]
-fn an_outage_is_told_to_be_over_when_no_loss_can_join_it() {
-    let mut tracker = OutageTracker::new(1);
-    lose(&mut tracker, 0);
-    while tracker.take_note(0).is_some() {}
-    tracker.record_return(MS);
-    assert_eq!(tracker.take_note(MS + GAP), None, "nobody has succeeded yet");
-    tracker.record_success(2 * MS);
-    assert_eq!(tracker.take_note(MS + GAP - 1), None);
-    match tracker.take_note(MS + GAP) {
-        Some(OutageNote::Ended(outage)) => assert_eq!(outage.ended, Some(MS)),
+    // and ten thousand at once in one line
+    let mut tracker = OutageTracker::new(10_000);
+    for client in 0..10_000 {
+        tracker.record_loss(MS, true, Some("57P01"), || note(client));
+    }
+    let told: Vec<_> = std::iter::from_fn(|| tracker.take_note(2 * MS)).collect();
+    assert_eq!(told.len(), 2, "its begin, and the losses");
+    assert!(matches!(told[0], OutageNote::Began(_)));
+    match &told[1] {
+        OutageNote::Lost { note, clients } => assert_eq!((note.client, *clients), (0, 10_000)),
         other => panic!("{other:?}"),
     }
 }

@@ -8,6 +8,9 @@
 mod link;
 mod step;
 
+#[cfg(test)]
+pub(super) use self::link::noise;
+
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;

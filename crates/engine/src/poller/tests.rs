@@ -8,6 +8,7 @@ use std::thread;
 
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
+use super::fuzz_tests::noise;
 use super::{Epoll, Handler, Next, Poller, Uring};
 use crate::clock::{Clock, Nanos, SECOND};
 
@@ -177,18 +178,6 @@ impl<P: Poller> Bench<P> {
         }
         reader.join().expect("no panic").expect("all of it")
     }
-}
-
-fn noise(length: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_u32;
-    std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as u8
-    })
-    .take(length)
-    .collect()
 }
 
 fn write(mut peer: &UnixStream, bytes: &[u8]) {

@@ -12,10 +12,7 @@ fn waits_double_up_to_a_second_with_jitter() {
         longest = (longest * 2).min(SECOND);
     }
     assert_eq!(longest, SECOND);
-}
-
-#[test]
-fn one_seed_gives_one_sequence_and_another_another() {
+    // one seed gives one sequence and another another
     let waits = |seed| {
         let mut backoff = Backoff::new(seed);
         (0..5).map(|_| backoff.next_wait()).collect::<Vec<_>>()
@@ -29,14 +26,7 @@ fn server_error(severity: &str, code: &str) -> ServerError {
 }
 
 #[test]
-fn only_fatal_errors_end_a_session() {
-    assert!(ends_session(&server_error("FATAL", "57P01")));
-    assert!(ends_session(&server_error("PANIC", "XX000")));
-    assert!(!ends_session(&server_error("ERROR", "08006")));
-}
-
-#[test]
-fn what_only_a_hand_can_change_is_not_tried_again() {
+fn only_fatal_errors_end_a_session_and_what_only_a_hand_can_change_is_not_tried_again() {
     let refused = |error| {
         let cause = Cause::Startup { error, password_file: None };
         let attempts = vec![Attempt { what: String::new(), cause }];
@@ -51,6 +41,10 @@ fn what_only_a_hand_can_change_is_not_tried_again() {
     }
     assert!(!refused(StartupError::PasswordRequired));
     assert!(refused(StartupError::Refused("could not fork".to_owned())));
+    // only fatal errors end a session
+    assert!(ends_session(&server_error("FATAL", "57P01")));
+    assert!(ends_session(&server_error("PANIC", "XX000")));
+    assert!(!ends_session(&server_error("ERROR", "08006")));
 }
 
 #[test]

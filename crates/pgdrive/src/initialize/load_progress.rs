@@ -247,37 +247,7 @@ mod tests {
             line(&rows(ACCOUNTS, 300_000, 1_000_000, 3)),
             "300000 of 1000000 tuples (30%) of pgbench_accounts done (elapsed 3.00 s, remaining 7.00 s)"
         );
-    }
-
-    #[test]
-    fn lines_come_by_rows() {
-        let all = [
-            rows(TELLERS, 10, 10, 0),
-            rows(ACCOUNTS, 90_000, 200_000, 60),
-            rows(ACCOUNTS, 100_000, 200_000, 60),
-            rows(ACCOUNTS, 200_000, 200_000, 60),
-        ];
-        assert_eq!(due(Cadence::Rows, &all), [false, false, true, true]);
-    }
-
-    #[test]
-    fn quiet_lines_come_by_time_and_at_the_end() {
-        let all = [
-            rows("pgbench_branches", 1, 1, 9),
-            rows(TELLERS, 100, 100, 0),
-            rows(ACCOUNTS, 10_000, 400_000, 4),
-            rows(ACCOUNTS, 100_000, 400_000, 5),
-            rows(ACCOUNTS, 200_000, 400_000, 9),
-            rows(ACCOUNTS, 210_000, 400_000, 17),
-            rows(ACCOUNTS, 220_000, 400_000, 19),
-            rows(ACCOUNTS, 230_000, 400_000, 20),
-            rows(ACCOUNTS, 400_000, 400_000, 21),
-        ];
-        assert_eq!(due(Cadence::Quiet, &all), [false, true, false, true, false, true, false, true, true]);
-    }
-
-    #[test]
-    fn lines_about_all_have_rates() {
+        // lines about all have rates
         let mut all = rows(ACCOUNTS, 300_000, 1_000_000, 3);
         all.table = None;
         assert_eq!(
@@ -293,5 +263,28 @@ mod tests {
         let of_a_table = rows(ACCOUNTS, 1_000, 1_000, 9);
         assert_eq!(due(Cadence::Seconds, &[all, all, of_a_table]), [true, false, false]);
         assert_eq!(due(Cadence::Quiet, &[all]), [false]);
+    }
+
+    #[test]
+    fn lines_come_by_rows_and_quiet_ones_by_time_and_at_the_end() {
+        let all = [
+            rows(TELLERS, 10, 10, 0),
+            rows(ACCOUNTS, 90_000, 200_000, 60),
+            rows(ACCOUNTS, 100_000, 200_000, 60),
+            rows(ACCOUNTS, 200_000, 200_000, 60),
+        ];
+        assert_eq!(due(Cadence::Rows, &all), [false, false, true, true]);
+        let all = [
+            rows("pgbench_branches", 1, 1, 9),
+            rows(TELLERS, 100, 100, 0),
+            rows(ACCOUNTS, 10_000, 400_000, 4),
+            rows(ACCOUNTS, 100_000, 400_000, 5),
+            rows(ACCOUNTS, 200_000, 400_000, 9),
+            rows(ACCOUNTS, 210_000, 400_000, 17),
+            rows(ACCOUNTS, 220_000, 400_000, 19),
+            rows(ACCOUNTS, 230_000, 400_000, 20),
+            rows(ACCOUNTS, 400_000, 400_000, 21),
+        ];
+        assert_eq!(due(Cadence::Quiet, &all), [false, true, false, true, false, true, false, true, true]);
     }
 }

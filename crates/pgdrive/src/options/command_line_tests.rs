@@ -31,21 +31,7 @@ fn request_as(called_as: CalledAs, args: &[&str]) -> Result<Request, String> {
 }
 
 #[test]
-fn a_word_that_is_not_utf8_is_refused() {
-    use std::os::unix::ffi::OsStringExt;
-    let args = ["-D", "x=caf\u{e9}"].map(|word| {
-        let latin1 = word.chars().map(|c| c as u8).collect();
-        OsString::from_vec(latin1)
-    });
-    let error = words(args.into_iter()).expect_err("it is not UTF-8");
-    let UsageError::Failure(failure) = error else {
-        panic!("{error:?}");
-    };
-    assert_eq!(failure.message, "command-line argument \"x=caf\u{fffd}\" is not UTF-8");
-}
-
-#[test]
-fn seeds_are_read_as_by_strtoul() {
+fn seeds_scram_keys_and_reconnecting_are_resolved() {
     for (text, expected) in [
         ("0", Some(0)),
         (" +7", Some(7)),
@@ -61,16 +47,21 @@ fn seeds_are_read_as_by_strtoul() {
         let seed = seed(text, "test").ok();
         assert_eq!(seed, expected.map(Seed::Fixed), "{text:?}");
     }
-}
-
-#[test]
-fn logs_are_resolved() {
-    let log = load(&["-l", "--log-prefix=x", "--aggregate-interval=2", "-T", "4"]).log;
-    let expected = LogChoice { prefix: "x".into(), detail: Detail::Interval { length_s: 2 } };
-    assert_eq!(log, Some(expected));
-    let plain = LogChoice { prefix: "pgbench_log".into(), detail: Detail::Transaction { sampling_rate: 1.0 } };
-    assert_eq!(load(&["--log"]).log, Some(plain));
-    assert_eq!(load(&[]).log, None);
+    let keys = |called_as, args: &[&str]| match request_as(called_as, args) {
+        Ok(Request::Benchmark(benchmark)) => benchmark.connection.scram_keys,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(keys(CalledAs::Pgdrive, &[]), ScramKeys::Kept);
+    assert_eq!(keys(CalledAs::Pgdrive, &["--scram-cache=on"]), ScramKeys::Kept);
+    assert_eq!(keys(CalledAs::Pgdrive, &["--scram-cache=off"]), ScramKeys::Derived);
+    assert_eq!(keys(CalledAs::Pgbench, &[]), ScramKeys::Derived);
+    let patience = |seconds| OnLoss::Reconnect { patience: Some(Duration::from_secs(seconds)) };
+    assert_eq!(load(&[]).on_loss, OnLoss::Abort);
+    assert_eq!(load(&["-C", "--count-refusals"]).on_loss, OnLoss::Count);
+    assert_eq!(load(&["--reconnect"]).on_loss, patience(60));
+    assert_eq!(load(&["--reconnect=2min"]).on_loss, patience(120));
+    assert_eq!(load(&["--reconnect=always"]).on_loss, OnLoss::Reconnect { patience: None });
+    assert_eq!(load(&["--reconnect", "-T", "5"]).on_loss, OnLoss::Reconnect { patience: None });
 }
 
 fn load(args: &[&str]) -> Benchmark {
@@ -81,16 +72,25 @@ fn load(args: &[&str]) -> Benchmark {
 }
 
 #[test]
-fn defaults_are_pgbenchs() {
-    let load = load(&[]);
-    assert_eq!(
-        (load.clients, load.workers, load.limit),
-        (1, Workers::Automatic { most: usize::MAX }, Limit::Transactions(10))
-    );
-    assert_eq!(load.scripts[0].origin, Origin::Builtin("tpcb-like".into()));
-    assert_eq!(load.busy_share, 0.7);
-    assert_eq!(load.pipelining, Pipelining::Explicit);
-    assert_eq!((load.mode, load.tries, load.vacuum), (QueryMode::Simple, Tries::AtMost(1), Vacuum::Small));
+fn defaults_and_a_usual_line_are_pgbenchs() {
+    let plain = load(&[]);
+    assert_eq!((plain.clients, plain.limit), (1, Limit::Transactions(10)));
+    assert_eq!(plain.workers, Workers::Automatic { most: usize::MAX });
+    assert_eq!(plain.scripts[0].origin, Origin::Builtin("tpcb-like".into()));
+    assert_eq!((plain.busy_share, plain.pipelining), (0.7, Pipelining::Explicit));
+    assert_eq!((plain.mode, plain.tries, plain.vacuum), (QueryMode::Simple, Tries::AtMost(1), Vacuum::Small));
+    let usual = load(&["-c64", "-j", "100", "-T", "30", "-M", "prepared", "-S", "-f", "a@b.sql@3", "bench"]);
+    assert_eq!((usual.clients, usual.workers), (64, Workers::Fixed(100)));
+    assert_eq!(usual.limit, Limit::Duration(Duration::from_secs(30)));
+    assert_eq!(usual.scripts[1], ScriptChoice { origin: Origin::File("a@b.sql".into()), weight: 3 });
+    assert_eq!(usual.connection.dbname.as_deref(), Some("bench"));
+    // logs
+    let log = load(&["-l", "--log-prefix=x", "--aggregate-interval=2", "-T", "4"]).log;
+    let expected = LogChoice { prefix: "x".into(), detail: Detail::Interval { length_s: 2 } };
+    assert_eq!(log, Some(expected));
+    let plain = LogChoice { prefix: "pgbench_log".into(), detail: Detail::Transaction { sampling_rate: 1.0 } };
+    assert_eq!(load(&["--log"]).log, Some(plain));
+    assert_eq!(load(&[]).log, None);
 }
 
 #[test]
@@ -110,15 +110,6 @@ fn arrivals_and_timers_are_resolved() {
     assert_eq!((given.pacing.think.len(), given.pacing.keying.len()), (2, 1));
 }
 
-#[test]
-fn a_usual_line() {
-    let load = load(&["-c64", "-j", "100", "-T", "30", "-M", "prepared", "-S", "-f", "a@b.sql@3", "bench"]);
-    assert_eq!((load.clients, load.workers), (64, Workers::Fixed(100)));
-    assert_eq!(load.limit, Limit::Duration(Duration::from_secs(30)));
-    assert_eq!(load.scripts[1], ScriptChoice { origin: Origin::File("a@b.sql".into()), weight: 3 });
-    assert_eq!(load.connection.dbname.as_deref(), Some("bench"));
-}
-
 /// Asserts the complaint about each line of `arguments => complaint`; `''` is an empty argument.
 fn assert_refused(called_as: CalledAs, lines: &str) {
     for line in lines.trim().lines() {
@@ -129,8 +120,28 @@ fn assert_refused(called_as: CalledAs, lines: &str) {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn what_does_not_go_together_or_is_not_utf8_is_refused() {
     assert_refused(CalledAs::Pgdrive, COMPLAINTS);
+    // a replay takes its load from its file
+    for other in [
+        "-c4", "-R4", "-t4", "-fx.sql", "--phases=x.toml", "--part=1/2", "--lua=x.lua", "--workload=tpcc",
+        "--warmup=1 -T2", "--reconnect",
+    ] {
+        let args: Vec<&str> = other.split(' ').chain(["--replay=f"]).collect();
+        let refused = request(&args).expect_err("it excludes a replay");
+        assert!(refused.ends_with(" cannot be used with --replay"), "{other:?}: {refused}");
+    }
+    // a word that is not utf8 is refused
+    use std::os::unix::ffi::OsStringExt;
+    let args = ["-D", "x=caf\u{e9}"].map(|word| {
+        let latin1 = word.chars().map(|c| c as u8).collect();
+        OsString::from_vec(latin1)
+    });
+    let error = words(args.into_iter()).expect_err("it is not UTF-8");
+    let UsageError::Failure(failure) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(failure.message, "command-line argument \"x=caf\u{fffd}\" is not UTF-8");
 }
 
 const COMPLAINTS: &str = r#"
@@ -285,29 +296,6 @@ fn the_schema_is_complete() {
 }
 
 #[test]
-fn clients_come_back_when_asked_to() {
-    let patience = |seconds| OnLoss::Reconnect { patience: Some(Duration::from_secs(seconds)) };
-    assert_eq!(load(&[]).on_loss, OnLoss::Abort);
-    assert_eq!(load(&["-C", "--count-refusals"]).on_loss, OnLoss::Count);
-    assert_eq!(load(&["--reconnect"]).on_loss, patience(60));
-    assert_eq!(load(&["--reconnect=2min"]).on_loss, patience(120));
-    assert_eq!(load(&["--reconnect=always"]).on_loss, OnLoss::Reconnect { patience: None });
-    assert_eq!(load(&["--reconnect", "-T", "5"]).on_loss, OnLoss::Reconnect { patience: None });
-}
-
-#[test]
-fn scram_keys_are_kept_unless_it_is_pgbench() {
-    let keys = |called_as, args: &[&str]| match request_as(called_as, args) {
-        Ok(Request::Benchmark(benchmark)) => benchmark.connection.scram_keys,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(keys(CalledAs::Pgdrive, &[]), ScramKeys::Kept);
-    assert_eq!(keys(CalledAs::Pgdrive, &["--scram-cache=on"]), ScramKeys::Kept);
-    assert_eq!(keys(CalledAs::Pgdrive, &["--scram-cache=off"]), ScramKeys::Derived);
-    assert_eq!(keys(CalledAs::Pgbench, &[]), ScramKeys::Derived);
-}
-
-#[test]
 fn an_optional_argument_may_follow_after_a_space() {
     let given = load(&["--percentiles", "50,99", "--reconnect", "60s", "bench"]);
     assert_eq!(given.connection.dbname.as_deref(), Some("bench"));
@@ -319,17 +307,5 @@ fn an_optional_argument_may_follow_after_a_space() {
             let given = load(&[option, database]);
             assert_eq!(given.connection.dbname.as_deref(), Some(database));
         }
-    }
-}
-
-#[test]
-fn a_replay_takes_its_load_from_its_file() {
-    for other in [
-        "-c4", "-R4", "-t4", "-fx.sql", "--phases=x.toml", "--part=1/2", "--lua=x.lua", "--workload=tpcc",
-        "--warmup=1 -T2", "--reconnect",
-    ] {
-        let args: Vec<&str> = other.split(' ').chain(["--replay=f"]).collect();
-        let refused = request(&args).expect_err("it excludes a replay");
-        assert!(refused.ends_with(" cannot be used with --replay"), "{other:?}: {refused}");
     }
 }

@@ -140,10 +140,7 @@ mod tests {
                 assert_eq!((found.len(), complaint), (1, None), "{entry}");
             }
         }
-    }
-
-    #[test]
-    fn names_and_letters_are_unique() {
+        // names and letters are unique
         let options = syntax(CalledAs::Pgdrive);
         for (number, option) in options.iter().enumerate() {
             let letter = option.short.is_some();

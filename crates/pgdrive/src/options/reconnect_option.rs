@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_units() {
+    fn times_have_units_and_counted_transactions_do_not_wait_for_ever() {
         for (text, ms) in
             [("60", 60_000), ("60s", 60_000), ("1.5s", 1500), ("500ms", 500), ("2min", 120_000), ("1h", 3_600_000)]
         {
@@ -70,10 +70,7 @@ mod tests {
         for text in ["0", "0s", "s", "-1s", "1s2", "1..5s", "999999999999h"] {
             assert!(Patience::parse(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_run_of_counted_transactions_does_not_wait_for_ever() {
+        // a run of counted transactions does not wait for ever
         let (counted, timed) = (Limit::Transactions(10), Limit::Duration(Duration::from_secs(5)));
         let patience = |seconds| OnLoss::Reconnect { patience: Some(Duration::from_secs(seconds)) };
         assert_eq!(Patience::resolve(None, timed), OnLoss::Abort);

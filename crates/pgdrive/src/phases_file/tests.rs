@@ -104,10 +104,7 @@ fn phases_must_agree() {
     assert!(complaints("[[phase]\nname=").starts_with("f.toml:1: is not TOML: "));
     let many: String = (0..101).map(|number| format!("[[phase]]\nname = \"p{number}\"\nduration = \"1s\"\n")).collect();
     assert_eq!(complaints(&many), "f.toml:301: phase: is one too many; a load has at most 100 phases");
-}
-
-#[test]
-fn scripts_of_one_name_go_by_number() {
+    // scripts of one name go by number
     let mut context = context();
     context.scripts[1].name = "tpcb-like".into();
     let text = "[[phase]]\nname = \"a\"\nduration = \"1s\"\nmix = { tpcb-like = 1 }\n";

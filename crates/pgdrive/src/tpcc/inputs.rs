@@ -290,10 +290,7 @@ mod tests {
             assert_eq!(whole == 1.0, matches!(profile, Profile::Hammerdb(_)));
             assert!(all.iter().all(|payment| (100..=500_000).contains(&payment.cents)));
         }
-    }
-
-    #[test]
-    fn one_warehouse_is_its_own_neighbour() {
+        // one warehouse is its own neighbour
         let mut user = User::new(rules(1, Profile::HAMMERDB), 9, 7);
         assert!((0..1_000).all(|_| user.payment().customer_warehouse == 1));
         let mut free = User::new(Rules { is_bound: false, ..rules(5, Profile::HAMMERDB) }, 9, 7);
@@ -303,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standards_customers_and_items_are_uneven() {
+    fn draws_are_uneven_differ_by_user_and_repeat_by_seed() {
         let top_share = |profile: Profile| {
             let mut user = User::new(rules(1, profile), 3, 0);
             let mut counts = vec![0u32; 3_001];
@@ -313,10 +310,7 @@ mod tests {
         };
         assert!(top_share(Profile::Spec) > 0.3);
         assert!(top_share(Profile::HAMMERDB) < 0.16);
-    }
-
-    #[test]
-    fn users_differ_and_a_seed_repeats() {
+        // users differ and a seed repeats
         let draw = |seed, number| User::new(rules(9, Profile::Spec), seed, number).payment();
         assert_eq!(draw(1, 2), draw(1, 2));
         assert_ne!(draw(1, 2), draw(1, 3));

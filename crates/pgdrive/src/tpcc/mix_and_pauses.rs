@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_are_the_profiles() {
+    fn weights_and_calls_are_the_profiles_and_chance_has_bounds() {
         for profile in Profile::ALL {
             for variant in Variant::ALL {
                 let weights = Kind::ALL.map(|kind| kind.weight(profile, variant));
@@ -119,19 +119,13 @@ mod tests {
                 assert_eq!(is_drawn, !variant.commits_unused_item(profile));
             }
         }
-    }
-
-    #[test]
-    fn chance_has_bounds() {
+        // chance has bounds
         let share = |count| Share::new(count, 100_000, 43, 100, 10);
         assert!(share(43_000).is_as_asked() && share(42_300).is_as_asked());
         assert!(!share(42_000).is_as_asked() && !share(44_000).is_as_asked());
         assert!(Share::new(0, 10, 1, 100, 1).is_as_asked());
         assert!(!Share::new(0, 100_000, 1, 100, 1).is_as_asked());
-    }
-
-    #[test]
-    fn calls_name_all_parameters() {
+        // calls name all parameters
         assert_eq!(call(Transaction::StockLevel, Variant::Functions), "select * from tpcc_stock_level($1, $2, $3)");
         assert_eq!(call(Transaction::Delivery, Variant::Procedures), "call tpcc_call_delivery($1, $2, null)");
     }

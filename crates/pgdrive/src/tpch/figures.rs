@@ -153,16 +153,13 @@ mod tests {
 
     #[test]
     fn the_composite_is_the_geometric_mean_of_power_and_throughput() {
-        let figures = figures(&[(0, 0, 2), (1, 10, 110)]);
+        let whole = figures(&[(0, 0, 2), (1, 10, 110)]);
         // 24 steps of 2 s, and 22 queries in 100 s
-        assert!((figures.power.expect("power") - 900.0).abs() < 1e-6);
-        assert!((figures.throughput.expect("throughput") - 396.0).abs() < 1e-6);
-        let composite = figures.composite().expect("a composite");
+        assert!((whole.power.expect("power") - 900.0).abs() < 1e-6);
+        assert!((whole.throughput.expect("throughput") - 396.0).abs() < 1e-6);
+        let composite = whole.composite().expect("a composite");
         assert!((composite * composite - 900.0 * 396.0).abs() < 1e-3);
-    }
-
-    #[test]
-    fn a_run_that_ended_early_has_no_figures() {
+        // a run that ended early has no figures
         let figures = figures(&[(0, 0, 2)]);
         assert!(figures.power.is_some());
         assert_eq!((figures.throughput, figures.composite()), (None, None));

@@ -176,16 +176,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_parameter_is_replaced() {
+    fn every_parameter_is_replaced_by_seed_and_stream() {
         for seed in 0..50 {
             for query in of_stream(seed as usize, 1.0, seed).iter().chain(&of_validation(1.0)) {
                 assert!(!query.sql.contains(['{', '}']), "{query:?}");
             }
         }
-    }
-
-    #[test]
-    fn parameters_depend_on_the_seed_and_the_stream_alone() {
+        // parameters depend on the seed and the stream alone
         let sorted = |stream, seed| {
             let mut queries = of_stream(stream, 1.0, seed);
             queries.sort_by_key(|query| query.number);
@@ -194,10 +191,7 @@ mod tests {
         assert_eq!(sorted(3, 7), sorted(3, 7));
         assert_ne!(sorted(3, 7), sorted(4, 7));
         assert_ne!(sorted(3, 7), sorted(3, 8));
-    }
-
-    #[test]
-    fn a_nation_is_in_its_region() {
+        // a nation is in its region
         let words = Words::static_default();
         let named = |nation: &str| {
             let mut nations = words.nations().get_values().iter();

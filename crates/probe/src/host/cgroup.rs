@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_with_limits() {
+    fn limits_of_both_versions_are_read() {
         let values = made(&[
             ("proc/7/cgroup", "0::/pg/main\n"),
             ("sys/fs/cgroup/pg/main/cpu.stat", "usage_usec 500\nnr_throttled 3\nthrottled_usec 90\n"),
@@ -138,10 +138,7 @@ mod tests {
         let expected =
             [("cpu_limit", 1.5), ("cpu", 500.0), ("throttled", 90.0), ("throttled_periods", 3.0), ("memory", 4096.0)];
         assert_eq!(values, expected);
-    }
-
-    #[test]
-    fn a_limit_above_binds_too_and_its_group_is_the_one_that_waits() {
+        // a limit above binds too and its group is the one that waits
         let values = made(&[
             ("proc/7/cgroup", "0::/pod/pg\n"),
             ("sys/fs/cgroup/pod/cpu.max", "50000 100000\n"),
@@ -162,10 +159,7 @@ mod tests {
             ("oom_kills", 1.0),
         ];
         assert_eq!(values, expected);
-    }
-
-    #[test]
-    fn version_1_beside_an_empty_version_2() {
+        // version 1 beside an empty version 2
         let values = made(&[
             ("proc/7/cgroup", "4:memory:/pg\n2:cpu,cpuacct:/pg\n0::/\n"),
             ("sys/fs/cgroup/cpu/pg/cpu.stat", "nr_throttled 2\nthrottled_time 5000\n"),

@@ -85,14 +85,11 @@ mod tests {
         let some = "some avg10=1.00 avg60=0.00 avg300=0.00 total=1234\n";
         let both = "some avg10=0 avg60=0 avg300=0 total=5\nfull avg10=0 avg60=0 avg300=0 total=4\n";
         let made = [("proc/pressure/cpu", some), ("proc/pressure/io", both), ("proc/pressure/memory", both)];
-        let (_folder, files) = files(&made);
-        let readings = pressure(&files).expect("it is there");
+        let (_folder, kept) = files(&made);
+        let readings = pressure(&kept).expect("it is there");
         assert_eq!(readings[0].values, [("some", 1234.0)]);
         assert_eq!(readings[1].values, [("some", 5.0), ("full", 4.0)]);
-    }
-
-    #[test]
-    fn what_is_missing_is_named() {
+        // what is missing is named
         let (_folder, files) = files(&[]);
         let error = pressure(&files).expect_err("there is none");
         assert!(error.starts_with("could not read /proc/pressure/cpu: "), "{error}");

@@ -133,10 +133,7 @@ mod tests {
         assert_eq!(found[0].1, ["data", "wal"]);
         let elsewhere = mounts(&files, &[place("wal", "/wal")]);
         assert_eq!(elsewhere[0].0.point, Path::new("/"));
-    }
-
-    #[test]
-    fn room_is_what_the_filesystem_says() {
+        // room is what the filesystem says
         let mount = Mount { point: "/".into(), filesystem: "any".into(), source: "none".into() };
         assert_eq!(mount.device(), None);
         let found = room(&[(mount, vec!["data"])]).expect("it is there");

@@ -93,7 +93,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn whole_lines_are_given_once_also_when_it_is_truncated() {
+    fn whole_lines_are_given_once_and_a_flood_is_passed_over() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         let mut file = File::create(&path).expect("a file");
@@ -112,6 +112,19 @@ mod tests {
         assert!(tail.is_of(&path));
         std::fs::remove_file(&path).expect("removed");
         assert!(!tail.is_of(&path));
+        // a flood is passed over and counted
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let mut file = File::create(&path).expect("a file");
+        let mut tail = Tail::open(path, false).expect("it is there");
+        let flood = "x".repeat(99) + "\n";
+        for _ in 0..10_000 {
+            file.write_all(flood.as_bytes()).expect("written");
+        }
+        writeln!(file, "last").expect("written");
+        let lines = tail.lines().expect("it is read");
+        assert_eq!(lines.skipped, 1_000_005 - MOST_BYTES);
+        assert!(lines.text.ends_with("\nlast\n"));
     }
 
     #[test]
@@ -128,21 +141,5 @@ mod tests {
             let refused = answer.expect_err("a pipe or a folder is refused");
             assert!(refused.ends_with("it is not a regular file"), "{refused}");
         }
-    }
-
-    #[test]
-    fn a_flood_is_passed_over_and_counted() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("log");
-        let mut file = File::create(&path).expect("a file");
-        let mut tail = Tail::open(path, false).expect("it is there");
-        let flood = "x".repeat(99) + "\n";
-        for _ in 0..10_000 {
-            file.write_all(flood.as_bytes()).expect("written");
-        }
-        writeln!(file, "last").expect("written");
-        let lines = tail.lines().expect("it is read");
-        assert_eq!(lines.skipped, 1_000_005 - MOST_BYTES);
-        assert!(lines.text.ends_with("\nlast\n"));
     }
 }

@@ -217,16 +217,17 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_continues_an_entry_begins_none() {
+    fn a_line_that_continues_an_entry_or_quotes_one_begins_none() {
         for text in ["PANIC:  ", "LOG:  checkpoint complete: wrote 44 buffers (0.3%)", "select 'ERROR:  x'"] {
             assert_eq!(Format::Plain.read(&format!("\t{text}")), None);
         }
         let entry = Format::Plain.read("a\tb LOG:  database system is ready");
         assert_eq!(entry.map(|entry| entry.matter()), Some(Some(Matter::Server)));
-    }
-
-    #[test]
-    fn the_code_of_a_verbose_log_is_no_part_of_the_message() {
+        for heading in ["STATEMENT", "DETAIL", "CONTEXT"] {
+            let line = format!("x [77] {heading}:  select 'PANIC:  could not write'");
+            assert_eq!(Format::Plain.read(&line), None, "{heading}");
+        }
+        // the code of a verbose log is no part of the message
         for message in ["checkpoint starting: time", "redo starts at 0/3000028"] {
             let line = format!("2026-11-21 15:18:42.123 UTC [77] LOG:  00000: {message}");
             let entry = Format::Plain.read(&line).expect("it is one");
@@ -236,14 +237,6 @@ mod tests {
         assert_eq!(Format::Plain.read(line), None);
         let entry = Format::Plain.read("x ERROR:  error: x").expect("it is one");
         assert_eq!(entry.message, "error: x");
-    }
-
-    #[test]
-    fn a_statement_that_quotes_an_entry_begins_none() {
-        for heading in ["STATEMENT", "DETAIL", "CONTEXT"] {
-            let line = format!("x [77] {heading}:  select 'PANIC:  could not write'");
-            assert_eq!(Format::Plain.read(&line), None, "{heading}");
-        }
     }
 
     #[test]

@@ -62,10 +62,7 @@ mod tests {
         fs::write(data.join("current_logfiles"), "stderr log/a.log\n").expect("a file");
         let found = find(&files, Some(&data), 7).expect("it is there");
         assert_eq!(found, (data.join("log/a.log"), Format::Plain));
-    }
-
-    #[test]
-    fn a_log_that_is_no_file_is_said_with_a_remedy() {
+        // a log that is no file is said with a remedy
         let folder = tempfile::tempdir().expect("a folder");
         let descriptors = folder.path().join("proc/7/fd");
         fs::create_dir_all(&descriptors).expect("a folder");

@@ -142,10 +142,7 @@ mod tests {
         assert_eq!(fields["rows"][0]["sessions"], 3);
         assert_eq!(fields["rows"][1]["wait"], "tuple");
         assert_eq!(fields["rows"].as_array().map(Vec::len), Some(2));
-    }
-
-    #[test]
-    fn a_statement_that_ended_before_its_wait_was_read_was_on_a_cpu() {
+        // a statement that ended before its wait was read was on a cpu
         let look = Look::read(&answer(&[
             ["client backend", "", "", "7", "", "1"],
             ["client backend", "Client", "ClientRead", "7", "t", "5"],

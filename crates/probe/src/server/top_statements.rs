@@ -200,16 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_those_of_the_extension() {
+    fn columns_are_the_extensions_and_new_statements_count_from_zero() {
         let old = answer(&[], &[&["public", "userid,dbid,queryid,calls,total_time,rows"]]);
         let asking = Asking::read(&old).expect("it is there");
         assert!(asking.counters.contains("sum(s.total_time) AS exec_time"));
         assert!(!asking.counters.contains("wal_bytes"));
         assert_eq!(Asking::read(&answer(&[], &[])), None);
-    }
-
-    #[test]
-    fn a_statement_that_is_new_counts_from_zero_and_totals_are_of_all() {
+        // a statement that is new counts from zero and totals are of all
         let columns = ["query_id", "user", "database", "calls", "exec_time"];
         let at = Clock::start().now();
         let mut statements = Statements::new(1);

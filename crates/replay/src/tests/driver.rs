@@ -128,10 +128,7 @@ fn a_late_connection_counts_as_late_and_not_as_latency() {
     bench.begin(at(5000));
     let tally = bench.tally();
     assert_eq!((tally.exact, tally.lateness.moments.max), (0, 3_000_000));
-}
-
-#[test]
-fn without_pauses_nothing_has_an_intended_start() {
+    // without pauses nothing has an intended start
     let statements = [
         json!({"at_us": 2000, "sql": "BEGIN", "of": 0}),
         json!({"at_us": 3000, "sql": "COMMIT", "of": 0, "block": true}),
@@ -181,10 +178,7 @@ fn names_are_prepared_when_they_are_needed() {
     // nor does it last longer than its session
     bench.resume(Event::Connected, at(3000));
     assert_eq!(bench.tally().disagreements[0], 1);
-}
-
-#[test]
-fn a_name_that_was_dropped_out_of_sight_costs_one_error() {
+    // a name that was dropped out of sight costs one error
     let a = json!({"at_us": 2000, "sql": "SELECT 1", "of": 0, "name": "a", "params": []});
     let b = json!({"at_us": 2000, "sql": "SELECT 2", "of": 0, "name": "b", "params": []});
     let call = json!({"at_us": 2000, "sql": "SELECT reset()", "of": 0});
@@ -193,10 +187,7 @@ fn a_name_that_was_dropped_out_of_sight_costs_one_error() {
     let (seen, bench) = kinds_sent(&[a.clone(), b.clone(), call, a.clone(), b, a], &answers);
     assert_eq!(seen, ["PBDE", "PBDE", "Q", "BDE", "CPBDE", "CPBDE"]);
     assert_eq!(bench.tally().disagreements[0], 1);
-}
-
-#[test]
-fn names_that_a_text_with_more_in_it_drops_are_prepared_again() {
+    // names that a text with more in it drops are prepared again
     let a = json!({"at_us": 2000, "sql": "SELECT 1", "of": 0, "name": "a", "params": []});
     let several = json!({"at_us": 2000, "sql": "BEGIN; DEALLOCATE ALL; COMMIT", "of": 0});
     let comment = json!({"at_us": 2000, "sql": "/* x */ DISCARD ALL", "of": 0});
@@ -283,10 +274,7 @@ fn values_of_an_answer_stand_where_captured_ones_stood() {
         assert!(sent.contains(expected), "{sent:?}");
         assert_eq!((bench.tally().mapped, bench.tally().not_mapped), (2, 0));
     }
-}
-
-#[test]
-fn a_row_that_was_captured_and_is_there_again_gives_itself() {
+    // a row that was captured and is there again gives itself
     let seven = json!([[0, 0, 0], [1, 0, 1, "7"]]);
     let mut sample = Sample::default();
     sample.slots = 2;
@@ -320,18 +308,7 @@ fn a_statement_waits_for_a_late_value_and_no_longer_than_it_may() {
 }
 
 #[test]
-fn copy_gets_its_rows_once() {
-    let mut bench = opened(&[json!({"at_us": 2000, "sql": "COPY t FROM STDIN", "of": 0, "copy": ["1", "2"]})]);
-    bench.begin(at(2000));
-    let mut rows = Vec::new();
-    bench.driver.copy_data(&mut rows);
-    assert_eq!(rows, b"d\0\0\0\x081\n2\n");
-    bench.driver.copy_data(&mut rows);
-    assert_eq!((rows.len(), bench.tally().copies_without_data), (9, 1));
-}
-
-#[test]
-fn a_lost_connection_ends_its_session_alone() {
+fn a_lost_connection_ends_its_session_alone_and_copy_gets_its_rows_once() {
     let mut sample = Sample::default();
     sample.session(1000, 2000, &[statement(1500, "SELECT 1"), statement(1600, "SELECT 1")]);
     sample.session(2000, 3000, &[statement(2500, "SELECT 1")]);
@@ -348,6 +325,14 @@ fn a_lost_connection_ends_its_session_alone() {
     assert_eq!(bench.step(at(2600), false), Step::Finish);
     let tally = bench.tally();
     assert_eq!((tally.sessions_lost, tally.started, tally.done), (1, 2, 1));
+    // copy gets its rows once
+    let mut bench = opened(&[json!({"at_us": 2000, "sql": "COPY t FROM STDIN", "of": 0, "copy": ["1", "2"]})]);
+    bench.begin(at(2000));
+    let mut rows = Vec::new();
+    bench.driver.copy_data(&mut rows);
+    assert_eq!(rows, b"d\0\0\0\x081\n2\n");
+    bench.driver.copy_data(&mut rows);
+    assert_eq!((rows.len(), bench.tally().copies_without_data), (9, 1));
 }
 
 #[test]

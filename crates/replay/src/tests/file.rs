@@ -63,17 +63,14 @@ fn a_statement_has_its_text_its_parameters_and_what_it_did() {
 }
 
 #[test]
-fn clients_are_the_sessions_of_the_busiest_moment() {
+fn clients_are_those_of_the_busiest_moment_and_classes_are_one_line() {
     let mut sample = Sample::default();
     for (from, to) in [(0, 10), (0, 30), (10, 20), (20, 40), (25, 26), (50, 60)] {
         sample.session(from, to, &[statement(to, "SELECT 1")]);
     }
     let file = sample.open().expect("it is valid");
     assert_eq!((file.clients, file.at_start, file.places.len()), (3, 2, 6));
-}
-
-#[test]
-fn classes_are_shown_in_one_line() {
+    // classes are shown in one line
     let content = one_session(&[&statement(20, "SELECT 1")]);
     let long = format!("SELECT\\n  {}", "é".repeat(2000));
     let content = content.replacen("SELECT $1", &long, 1);
@@ -139,28 +136,19 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     assert_eq!(complaint(&array), "FILE:5: the line is not a JSON object");
     let none = one_session(&[]);
     assert_eq!(complaint(&none), "FILE: the file has no statements");
-}
-
-#[test]
-fn sessions_are_in_order_and_complete() {
+    // sessions are in order and complete
     let mut sample = Sample::default();
     sample.session(50, 60, &[statement(55, "SELECT 1")]);
     sample.session(40, 60, &[statement(55, "SELECT 1")]);
     assert_eq!(complaint(&sample.content()), "FILE:7: the session begins before the one above it");
     let unended = sample.content().replacen("{\"end\":60}\n", "", 1);
     assert_eq!(complaint(&unended), "FILE:6: session 0 has no line that ends it");
-}
-
-#[test]
-fn the_name_of_a_missing_file_and_of_a_folder_is_said() {
+    // the name of a missing file and of a folder is said
     let missing = check("/nonexistent/shop.jsonl".as_ref()).expect_err("there is none");
     assert_eq!(missing.to_string(), "/nonexistent/shop.jsonl: could not open the file: No such file or directory");
     let folder = check("/".as_ref()).expect_err("it has no lines");
     assert_eq!(folder.to_string(), "/: is not a regular file");
-}
-
-#[test]
-fn short_lines_have_a_limit() {
+    // short lines have a limit
     let long = format!("\"at_us\":10,\"x\":\"{}\"", "x".repeat(70_000));
     let content = one_session(&[&statement(20, "SELECT 1")]).replacen("\"at_us\":10", &long, 1);
     assert_eq!(complaint(&content), "FILE:4: the line has more than 65536 bytes");

@@ -102,7 +102,7 @@ fn customers_are_those_of_the_profile() {
 }
 
 #[test]
-fn a_tenth_of_the_data_is_original() {
+fn a_tenth_of_the_data_is_original_and_letters_are_even() {
     let tpcc = tpcc(1, Profile::Spec);
     for (table, rows) in [(TableName::Item, 0..100_000), (TableName::Stock, 0..30_000)] {
         let count = (rows.end - rows.start) as f64;
@@ -115,10 +115,7 @@ fn a_tenth_of_the_data_is_original() {
         let off = (original.count() as f64 - count / 10.0).abs();
         assert!(off < 5.0 * deviation(count, 0.1), "{table:?} {off}");
     }
-}
-
-#[test]
-fn letters_are_even() {
+    // letters are even
     let mut out = Vec::new();
     let mut draws = Draws::of_row(9, 9);
     for _ in 0..20_000 {

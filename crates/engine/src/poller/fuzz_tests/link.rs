@@ -47,20 +47,21 @@ pub(super) struct Link {
 pub(super) fn bytes(number: usize, direction: usize, range: Range<usize>) -> &'static [u8] {
     /// A prime, so that the loss of a block of bytes is noticed.
     const PERIOD: usize = 65_521;
-    static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-        let mut state = 0x9e37_79b9_u32;
-        let period: Vec<u8> = std::iter::repeat_with(|| {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state as u8
-        })
-        .take(PERIOD)
-        .collect();
-        period.repeat(MOST_BYTES / PERIOD + 2)
-    });
+    static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| noise(PERIOD).repeat(MOST_BYTES / PERIOD + 2));
     let begin = (number * 2 + direction) * 7919 % PERIOD;
     &NOISE[begin + range.start..begin + range.end]
+}
+
+pub(crate) fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as u8
+    })
+    .take(length)
+    .collect()
 }
 
 /// The directions of [`bytes`].
