@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import PlanError, StopRunError
-from pgdyno.experiment.rented_servers import REMOVAL_S, SNAPSHOT_S, CostGuard, Renting, lasts_s
+from pgdyno.experiment.limits.cost_guard import REMOVAL_S, SNAPSHOT_S, CostGuard
+from pgdyno.experiment.rented_servers import Renting, lasts_s
 from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.model import rented_targets
 from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from pgdyno.experiment.cloud_recorder import CloudRecorder
 from pgdyno.experiment.generators import Generators
-from pgdyno.experiment.rented_servers import CloudRecorder
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.trials import network_path

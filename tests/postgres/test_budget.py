@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.experiment import Finished, budget_left, run_experiment
-from pgdyno.experiment.budget_left import BudgetLeft
+from pgdyno.experiment import Finished, run_experiment
+from pgdyno.experiment.limits import budget_left
+from pgdyno.experiment.limits.budget_left import BudgetLeft
 from pgdyno.plan import load_plan
 from pgdyno.plan.time_budget.budget import Budget, Room
 from pgdyno.plan.time_budget.time_and_disk import FILE

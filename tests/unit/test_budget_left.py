@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.experiment.budget_left import BudgetLeft, BudgetUsedError, LoadTooLongError
+from pgdyno.experiment.limits.budget_left import BudgetLeft, BudgetUsedError, LoadTooLongError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial, planned_trials
 from pgdyno.plan.time_budget.budget import Budget, Room

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode, StopRunError
-from pgdyno.experiment.disk_guard import DiskGuard
+from pgdyno.experiment.limits.disk_guard import DiskGuard
 from pgdyno.units import parse_bytes
 
 GB = 1 << 30

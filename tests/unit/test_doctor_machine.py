@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor import Needs, Place, cpu, generator, machine, memory, round_trips, storage
+from pgdyno.doctor import Needs, Place, cpu, generator, machine, memory, process_limits, round_trips, storage
 from pgdyno.doctor.cpu import ClockCost, CpuTimes
 from pgdyno.doctor.generator import Ceiling
 from pgdyno.doctor.system import System, count_of_list
@@ -192,7 +192,7 @@ def open_files(soft: str, hard: str) -> dict[str, str]:
     [("4096", 100, "good"), ("4096", 4000, "good"), ("4096", 4096, "stop"), ("unlimited", 100_000, "good")],
 )
 def test_open_files(tmp_path: Path, hard: str, clients: int, verdict: str) -> None:
-    check = machine.open_files(tree(tmp_path, open_files("1024", hard)), Needs(clients=clients))
+    check = process_limits.open_files(tree(tmp_path, open_files("1024", hard)), Needs(clients=clients))
     assert check.verdict == verdict
 
 
@@ -200,7 +200,7 @@ def test_a_limit_of_processes(tmp_path: Path) -> None:
     system = tree(tmp_path, open_files("1024", "9000") | CGROUP_2 | {"sys/fs/cgroup/a/b/pids.max": "150"})
     # a server elsewhere has its processes elsewhere
     for servers, clients, verdict in ((1, 50, "good"), (1, 100, "stop"), (0, 100, "good")):
-        assert machine.open_files(system, Needs(plan="p", servers=servers, clients=clients)).verdict == verdict
+        assert process_limits.open_files(system, Needs(plan="p", servers=servers, clients=clients)).verdict == verdict
 
 
 # ---- the generator ----
@@ -233,6 +233,6 @@ def test_what_the_kernel_does_not_tell_is_unknown(tmp_path: Path) -> None:
         cpu.cores(system, sets), cpu.steal(system, None, None), cpu.source(system), memory.swap(system),
         memory.size(system, sets), memory.dataset(system, sets), memory.transparent(system),
         memory.huge_pages(system, sets), machine.load(system, None, None), machine.other_processes(system, 11),
-        machine.open_files(system, sets), storage.file_system(system, place), storage.mount_options(system, place),
+        process_limits.open_files(system, sets), storage.file_system(system, place), storage.mount_options(system, place),
     ]  # fmt: skip
     assert {check.id: check.verdict for check in checks if check.verdict != "unknown"} == {}

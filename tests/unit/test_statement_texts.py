@@ -12,9 +12,9 @@ from pgdyno.capture.parser import BLANKS
 from pgdyno.capture.server.statement_statistics import reason_to_leave_out
 from pgdyno.capture.statement_templates import without_comments
 from pgdyno.effect.short_statement import short_statement
-from pgdyno.effect.shown_statement import kind_of, without_literals
 from pgdyno.synthesise.transactions import Kind, statement_kind
 from pgdyno.synthesise.variables import is_insert
+from pgdyno.watch.shown_statement import kind_of, without_literals
 from tests.present import present
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from pgdyno.doctor import cpu, generator, machine, memory, remote, round_trips, storage
+from pgdyno.doctor import cpu, generator, machine, memory, process_limits, remote, round_trips, storage
 from pgdyno.doctor.check import CHECKS, not_fine, unknown
 from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.storage import snapshot
@@ -59,7 +59,7 @@ def _run_checks(
     time.sleep(patience.idle_s)
     yield machine.load(system, before, cpu.cpu_times(system))
     yield machine.other_processes(system, os.getpid())
-    yield machine.open_files(system, needs)
+    yield process_limits.open_files(system, needs)
     yield cpu.cores(system, needs)
     yield cpu.governor(system)
     yield cpu.turbo(system)

@@ -9,7 +9,7 @@ from pgdyno.capture.left_out import lacks
 from pgdyno.capture.replay_file import write_replay_file
 from pgdyno.effect.short_statement import short_statement
 from pgdyno.errors import TargetError
-from pgdyno.experiment.disk_guard import DiskGuard
+from pgdyno.experiment.limits.disk_guard import DiskGuard
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pgdyno.experiment.budget_left import BudgetLeft
-from pgdyno.experiment.disk_guard import DiskGuard
 from pgdyno.experiment.generators import check_generators, open_cluster
+from pgdyno.experiment.limits.budget_left import BudgetLeft
+from pgdyno.experiment.limits.disk_guard import DiskGuard
 from pgdyno.experiment.rented_servers import Renting, rent_servers, with_rented_address
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan

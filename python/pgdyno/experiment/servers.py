@@ -8,10 +8,10 @@ from datetime import datetime
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.errors import PgdynoError, TargetError
-from pgdyno.experiment.budget_left import LOAD, LoadTooLongError
 from pgdyno.experiment.changes_since_begin import keep_server
+from pgdyno.experiment.cloud_recorder import CloudRecorder
+from pgdyno.experiment.limits.budget_left import LOAD, LoadTooLongError
 from pgdyno.experiment.preflight_and_fingerprint import keep_stamp
-from pgdyno.experiment.rented_servers import CloudRecorder
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress

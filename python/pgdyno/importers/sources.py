@@ -7,42 +7,25 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 
 from pgdyno.errors import StoreError
 from pgdyno.importers.csv_tables import FieldError, is_table, read_table
 from pgdyno.importers.documents.published_rows import ASSUMED
 from pgdyno.importers.documents.read_document import read_document
-from pgdyno.importers.documents.repeats import repeated_rows, settings_of
+from pgdyno.importers.documents.repeats import repeated_rows
 from pgdyno.importers.documents.target_names import name_targets
 from pgdyno.importers.formats import FILES
 from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
 from pgdyno.importers.imported_trials import Trial, slug, throughput
 from pgdyno.importers.parsed import FIGURES, LARGEST_NUMBER, Document, Output, unused_line
 from pgdyno.importers.pgbench_logs.read_log import LINE_BYTES, LogKind, log_kind, read_log
+from pgdyno.importers.warm_up import mark_short_first
 from pgdyno.messages import Message
 from pgdyno.records import Imported, ImportedClaim, ImportedFile, ImportedLine, Outcome, Point, TrialRecord, UnusedLine
 from pgdyno.store.object_storage.address import is_remote
 from pgdyno.store.object_storage.local_copy import at_hand, check_regular, first_line, size_bytes
 from pgdyno.store.safe_files import store_errors
-
-SHORT = 0.25
-"""A first run is a warm-up if its length is at most this share of the length of all that follow."""
-
-
-def mark_short_first(outputs: Sequence[Output]) -> None:
-    """Mark the first of outputs that no text separates, if it alone is short and all others have equal lengths."""
-    for _, group in groupby(
-        outputs, key=lambda output: (output.tool, output.place, output.section, output.server, settings_of(output))
-    ):
-        run = list(group)
-        lengths = [output.duration_s or output.transactions_per_client or 0.0 for output in run]
-        if len(run) < 2 or run[0].tool != "pgbench" or len(set(lengths[1:])) != 1:
-            continue
-        if 0 < lengths[0] <= SHORT * lengths[1]:
-            run[0].warmup = run[0].warmup or f"the first, and {100 * lengths[0] / lengths[1]:.0f} % as long as the next"
-
 
 LARGEST_DOCUMENT = 64 << 20
 """Bytes; logs and HammerDB's job stores are read in pieces, documents as a whole."""

@@ -108,7 +108,7 @@ def _history(of: Group) -> str:
 
 
 def _file(name: str) -> str:
-    return files("pgdyno.publish").joinpath("page", name).read_text(encoding="utf-8")
+    return files("pgdyno.publish").joinpath("static", name).read_text(encoding="utf-8")
 
 
 @cache

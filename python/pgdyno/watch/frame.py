@@ -4,9 +4,9 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pgdyno.effect.shown_statement import shown_query
 from pgdyno.records.probe import wait_class
 from pgdyno.watch.probe_stream import US, Line, Samples
+from pgdyno.watch.shown_statement import shown_query
 
 Frame = Mapping[str, Any]
 """The object of `watch --json`, whose fields docs/reference/watch.md describes; None means unknown."""

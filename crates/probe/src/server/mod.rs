@@ -1,11 +1,11 @@
 //! Samples the server over SQL: sessions several times a second, counters once.
 
 mod activity;
-mod cadence;
 mod counters;
 pub mod own_queries;
 mod probe_session;
 mod queries;
+mod query_interval;
 mod top_statements;
 
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ use crate::probe_stop::Stop;
 use crate::sample::Differs;
 use crate::ticks::Ticks;
 use activity::Look;
-use cadence::Cadence;
 use counters::readings;
 use probe_session::{NoSession, PreparedSession};
 pub use queries::of_version;
+use query_interval::Cadence;
 use top_statements::Statements;
 
 pub const NAME: &str = "pgprobe";

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pgdyno.analyse.series import Series, dependent_parameters, label, varying_parameters
 from pgdyno.errors import PgdynoError, StoreError
-from pgdyno.experiment.budget_left import BudgetLeft
+from pgdyno.experiment.limits.budget_left import BudgetLeft
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.trials.counting import CountedLoad

@@ -11,11 +11,12 @@ from itertools import groupby
 from operator import attrgetter
 
 from pgdyno.errors import ExitCode, PgdynoError, StopRunError, StoreError
-from pgdyno.experiment.budget_left import BudgetUsedError, LoadTooLongError
 from pgdyno.experiment.captured_load import CapturedLoad
 from pgdyno.experiment.changes_since_begin import changed_data
+from pgdyno.experiment.cloud_recorder import CloudRecorder
 from pgdyno.experiment.generators import Generators
-from pgdyno.experiment.rented_servers import CloudRecorder, CostGuard
+from pgdyno.experiment.limits.budget_left import BudgetUsedError, LoadTooLongError
+from pgdyno.experiment.limits.cost_guard import CostGuard
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress

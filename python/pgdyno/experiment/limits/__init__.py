@@ -1,0 +1,1 @@
+"""What ends a run before its last trial: too little disk, too high a cost, no time left."""
