@@ -233,6 +233,7 @@ def test_what_the_kernel_does_not_tell_is_unknown(tmp_path: Path) -> None:
         cpu.cores(system, sets), cpu.steal(system, None, None), cpu.source(system), memory.swap(system),
         memory.size(system, sets), memory.dataset(system, sets), memory.transparent(system),
         memory.huge_pages(system, sets), machine.load(system, None, None), machine.other_processes(system, 11),
-        process_limits.open_files(system, sets), storage.file_system(system, place), storage.mount_options(system, place),
+        process_limits.open_files(system, sets), storage.file_system(system, place),
+        storage.mount_options(system, place),
     ]  # fmt: skip
     assert {check.id: check.verdict for check in checks if check.verdict != "unknown"} == {}
