@@ -122,7 +122,6 @@ def like_capture(difference: float, disagreed: int | None = None) -> FakeRun:
 
 
 def alternating(run: FakeRun) -> FakeRun:
-    """Two instances, at which repeats take turns."""
     return changed(run, lambda trial: {"instance": trial.repeat % 2 + 1})
 
 

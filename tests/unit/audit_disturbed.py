@@ -62,7 +62,6 @@ def rerun(slower: float) -> FakeRun:
 
 
 def cold(share: float) -> FakeRun:
-    """Returns a run with cold queries, before which the kernel had `share` of the tables in memory."""
     run = QueryRun(query="q.sql", client=0, round=0, seconds=1.0, rows=1, cached_share=share, blocks_read=100)
     return changed(own(), lambda _: {"summary": {"queries": [run]}})
 
@@ -72,7 +71,6 @@ def hits(share: float) -> list[SeriesRow]:
 
 
 def sized(times: float) -> FakeRun:
-    """Returns a run in which b's data are `times` as large."""
     return in_b(own(dataset_bytes=10**9), prepare={"dataset_bytes": round(1e9 * times)})
 
 
@@ -117,7 +115,6 @@ def failing(what: str = "failed", a: int = 0, b: int = 0) -> FakeRun:
 
 
 def lagging(**fields: float | None) -> FakeRun:
-    """Returns a run in which every trial has one standby."""
     told = {"samples": 60, "bytes_last": 1 << 20, "bytes_max": 2 << 20, "write_lag_max_s": 0.1, "flush_lag_max_s": 0.1,
             "replay_lag_max_s": 0.2, "replay_lag_last_s": 0.1, **fields}  # fmt: skip
     lag = ReplicaLag.model_validate({"name": "pgdyno_1", "sync_state": "async", **told})

@@ -144,7 +144,6 @@ class Captured:
         return [row["sql"] for row in self.statements]
 
     def columns(self, names: str) -> list[tuple[Any, ...]]:
-        """The columns with these names of each statement."""
         return [tuple(row[name] for name in names.split()) for row in self.statements]
 
     @property

@@ -35,7 +35,6 @@ ROWS: tuple[Row, ...] = (
 
 
 def capture(**changes: Any) -> Capture:  # noqa: ANN401 - fields of any type
-    """The capture of ROWS."""
     of: dict[str, Any] = {
         "source": Source.LOG,
         "values": Values.ANONYMISED,
@@ -52,7 +51,6 @@ def capture(**changes: Any) -> Capture:  # noqa: ANN401 - fields of any type
 
 
 def write_capture(folder: Path, rows: Sequence[Row] = ROWS, **changes: Any) -> Path:  # noqa: ANN401 - likewise
-    """Write capture.json and capture.parquet into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "capture.json").write_text(capture(**changes).model_dump_json())
     write_statements(folder, [dict(zip(COLUMNS, row, strict=True)) for row in rows])

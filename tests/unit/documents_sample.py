@@ -43,7 +43,6 @@ def _pgbench(row: Row) -> str:
 
 
 def sweep_report() -> str:
-    """Returns a table of sysbench's results per host."""
     columns = ("clients", "duration_s", "reads", "writes", "others", "tps", "qps", "errors")
     latencies = ("latency_min_ms", "latency_mean_ms", "latency_max_ms", "latency_p95_ms")
     parts = []

@@ -45,7 +45,7 @@ def how_to_run(folder: Path, save: Path | None = None, output: Output = QUIET, b
     return How(folder / "runs", output, check_first=False, save=save, budget=budget)
 
 
-def test_settings_of_a_server_of_yours_apply_per_session_and_nothing_is_written(folder: Path) -> None:
+def test_settings_apply_per_session_to_a_server_of_yours_and_to_servers_that_pgdyno_starts(folder: Path) -> None:
     plan = ab(folder, **MEMORY)
     target, trials = plan.target["server"], planned_trials(plan)
     assert (target.database, target.allow_existing, target.settings) == ("app", True, {})  # type: ignore[attr-defined]
@@ -60,9 +60,7 @@ def test_settings_of_a_server_of_yours_apply_per_session_and_nothing_is_written(
     assert Plan.from_resolved(plan.as_resolved()).sweep == plan.sweep
     # writes only when asked
     assert ab(folder, **MEMORY, writes=True).target["server"].session_settings == {}
-
-
-def test_settings_of_servers_that_pgdyno_starts_are_those_of_the_server(folder: Path) -> None:
+    # servers that pgdyno starts
     plan = ab(folder, versions=["18"], settings=["shared_buffers=64MB,1GB"])
     point = next(trial.point for trial in planned_trials(plan) if trial.point.settings["shared_buffers"] == "64MB")
     assert plan.server_settings("pg18", point) == {"shared_buffers": "64MB"}
@@ -123,9 +121,11 @@ def refusal_of_question(folder: Path, **options: Any) -> UsageError:  # noqa: AN
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_refuses_what_is_no_single_question(folder: Path) -> None:
+    (folder / "empty.sql").touch()
+    (folder / "pg").mkdir()
+    (folder / "pg" / "configure").touch()
+    for options, message in (
         ({"dsn": [DSN], "scripts": ["q.sql"]}, "nothing to compare"),
         ({"settings": ["work_mem=1MB,2MB"]}, "no server to measure"),
         ({"dsn": [DSN], "versions": ["18"]}, "servers of several kinds"),
@@ -183,19 +183,14 @@ def refusal_of_question(folder: Path, **options: Any) -> UsageError:  # noqa: AN
         ({"sources": ["pg", "gone"]}, "--source: there is no folder"),
         ({"sources": ["pg"], "extensions": ["gone"], "commits": ["a", "b"]}, "--extension: there is no folder"),
         ({"sources": ["pg"]}, "nothing to compare"),
-    ],
-)
-def test_refuses_what_is_no_single_question(folder: Path, options: dict[str, Any], message: str) -> None:
-    (folder / "empty.sql").touch()
-    (folder / "pg").mkdir()
-    (folder / "pg" / "configure").touch()
-    error = refusal_of_question(folder, **options)
-    assert message in error.message
-    assert "secret" not in f"{error.message} {error.hint}"
-    assert error.exit_code is ExitCode.USAGE
+    ):
+        error = refusal_of_question(folder, **options)
+        assert message in error.message
+        assert "secret" not in f"{error.message} {error.hint}"
+        assert error.exit_code is ExitCode.USAGE
 
 
-def test_settings_that_no_session_can_have_are_refused_with_the_remedy(folder: Path) -> None:
+def test_settings_of_an_existing_database_are_those_of_its_sessions(folder: Path) -> None:
     for name in ("shared_buffers", "max_wal_size"):
         with pytest.raises(PlanError) as caught:
             ab(folder, **YOURS | {"settings": [f"{name}=1GB,2GB"]})
@@ -203,6 +198,16 @@ def test_settings_that_no_session_can_have_are_refused_with_the_remedy(folder: P
         assert (problem.path, problem.line) == (f"sweep.session_settings.{name}", None)
         assert "cannot be set for a session" in problem.message
         assert "compare the two runs" in str(problem.hint)
+    for target, sweep, path, remedy in (
+        ('settings = { jit = "off" }', "", "target.app.settings.jit", "target.app.session_settings.jit"),
+        ("", 'settings.jit = ["on", "off"]', "sweep.settings.jit", "sweep.session_settings.jit"),
+        ('session_settings = { fsync = "off" }', "", "target.app.session_settings.fsync", "a server that pgdyno"),
+        ("", 'session_settings.jit = "on"\nsettings.jit = "on"', "sweep.session_settings.jit", "remove one of them"),
+        ("", 'session_settings.jit = ["on", "on"]', "sweep.session_settings.jit[1]", "trial.repeats"),
+    ):
+        with pytest.raises(PlanError) as caught:
+            load_text(EXISTING.format(target=target, sweep=sweep), folder, "plan")
+        assert remedy in str({problem.path: problem.hint for problem in caught.value.problems}[path])
 
 
 EXISTING = """\
@@ -224,19 +229,6 @@ duration = "1s"
 [reset]
 checkpoint = false
 """
-
-
-def test_an_existing_database_has_session_settings(folder: Path) -> None:
-    for target, sweep, path, remedy in (
-        ('settings = { jit = "off" }', "", "target.app.settings.jit", "target.app.session_settings.jit"),
-        ("", 'settings.jit = ["on", "off"]', "sweep.settings.jit", "sweep.session_settings.jit"),
-        ('session_settings = { fsync = "off" }', "", "target.app.session_settings.fsync", "a server that pgdyno"),
-        ("", 'session_settings.jit = "on"\nsettings.jit = "on"', "sweep.session_settings.jit", "remove one of them"),
-        ("", 'session_settings.jit = ["on", "on"]', "sweep.session_settings.jit[1]", "trial.repeats"),
-    ):
-        with pytest.raises(PlanError) as caught:
-            load_text(EXISTING.format(target=target, sweep=sweep), folder, "plan")
-        assert remedy in str({problem.path: problem.hint for problem in caught.value.problems}[path])
 
 
 def test_names_of_settings_that_differ_only_in_case_are_refused_in_plans(folder: Path) -> None:
@@ -268,7 +260,7 @@ def test_the_same_question_again_needs_no_other_file(folder: Path) -> None:
         measure_and_answer(Question(**YOURS | {"dsn": [NOBODY]}), how_to_run(folder, folder / "plan.toml"))
 
 
-def test_a_script_must_be_a_regular_file(folder: Path) -> None:
+def test_a_script_must_be_a_regular_file_that_may_be_read(folder: Path) -> None:
     (folder / "loop.sql").symlink_to("loop.sql")
     os.mkfifo(folder / "pipe.sql")
     neither = "it is neither a built-in script nor a file"
@@ -292,9 +284,6 @@ def test_a_script_must_be_a_regular_file(folder: Path) -> None:
     for save in (folder / "pipe.sql", Path("/dev/null"), folder):
         with pytest.raises(UsageError, match="it is not a regular file"):
             measure_and_answer(Question(**YOURS), how_to_run(folder, save))
-
-
-def test_a_script_in_a_folder_that_may_not_be_read_is_a_mistake_of_usage(folder: Path) -> None:
     (folder / "closed").mkdir(mode=0)
     with unprivileged():
         error = refusal_of_question(folder, **YOURS | {"scripts": ["closed/q.sql"]})
@@ -399,7 +388,7 @@ def test_the_service_file_may_name_the_database(folder: Path, monkeypatch: pytes
     assert os.environ["PGSERVICE"] == "app"
 
 
-def test_a_script_that_writes_despite_read_only_is_refused(folder: Path) -> None:
+def test_a_script_that_writes_despite_read_only_is_refused_and_one_that_reads_is_not(folder: Path) -> None:
     for script, line, words in (
         ("SELECT 1;\nBEGIN /* x */ ISOLATION LEVEL SERIALIZABLE,\n READ -- y\nWRITE;", 3, "READ -- y WRITE"),
         ("start transaction read write;", 1, "read write"),
@@ -418,15 +407,11 @@ def test_a_script_that_writes_despite_read_only_is_refused(folder: Path) -> None
         ("COMMIT PREPARED 'x';", 1, "COMMIT PREPARED"),
     ):
         (folder / "w.sql").write_text(script)
-        (folder / "w.sql").write_text(script)
         asked = YOURS | {"scripts": ["q.sql", "w.sql"]}
         error = refusal_of_question(folder, **asked)
         assert error.message == f'--script w.sql: line {line} has "{words}", which is not read-only'
         assert "--writes" in str(error.hint)
         assert ab(folder, **asked, writes=True).workload.scripts == ["q.sql", "w.sql"]
-
-
-def test_a_script_that_only_reads_is_accepted(folder: Path) -> None:
     for script in (
         "-- vacuum before, then read write\nSELECT 1;",
         "BEGIN READ ONLY;\nSELECT 1;\nEND;\nSELECT read AS write FROM t;",

@@ -28,17 +28,14 @@ MIRROR = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 FIGURES = st.floats(min_value=1.0, max_value=1e6)
 
 
-def test_a_paired_t_interval_is_scipys() -> None:
-    """Nine of the ten differences of Student's sleep data (1908): ten would be bootstrapped."""
+def test_intervals_are_those_of_scipy_by_a_method_for_the_number_of_pairs() -> None:
+    # nine of the ten differences of Student's sleep data (1908): ten would be bootstrapped
     differences = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6]
     found = present(paired_interval(differences, 0.95))
     assert found.method is Method.T
     expected = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_an_unpaired_interval_is_welchs() -> None:
-    """Student's sleep data as two samples of nine, by scipy."""
+    # the data as two samples of nine
     a = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0]
     b = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6]
     found = present(unpaired_interval(a, b, 0.95))
@@ -47,9 +44,6 @@ def test_an_unpaired_interval_is_welchs() -> None:
     assert found.freedom == pytest.approx(expected.df)
     ends = expected.confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
-
-
-def test_the_method_depends_on_the_number_of_pairs() -> None:
     values = list(np.random.default_rng(1).normal(0.02, 0.01, 10))
     # resamples cannot resolve a strict level
     usual, strict, nine = (paired_interval(values[:n], level) for n, level in ((10, 0.95), (10, 0.9999), (9, 0.95)))
@@ -70,42 +64,41 @@ def test_figures_that_are_all_alike_have_a_finite_interval(other: float) -> None
 
 
 def only(arms: Arms) -> PointComparison:
-    """Returns the only point of a comparison."""
     (point,) = compare([arms])[0].points
     return point
-
-
-def test_equal_figures_have_an_interval_of_no_width() -> None:
-    found = only(arms_of(([100.0] * 12, [101.5] * 12)))
-    assert found.verdict is Verdict.FASTER
-    assert found.detectable == pytest.approx(0.01)
 
 
 BASE = [1000.0, 1010.0, 990.0, 1005.0, 995.0, 1000.0]
 CALM = [1000.0, 1001.0, 999.0, 1000.0, 1002.0, 998.0]
 
 
-@pytest.mark.parametrize(
-    ("effect", "verdict"),
-    [(0.05, Verdict.FASTER), (-0.05, Verdict.SLOWER), (0.0, Verdict.SAME), (0.01, Verdict.INCONCLUSIVE)],
-)
-def test_verdicts(effect: float, verdict: Verdict) -> None:
-    other = [value * (1 + effect + noise) for value, noise in zip(BASE, (1e-3, -1e-3, 2e-3, -2e-3, 0, 0), strict=True)]
-    assert only(arms_of((BASE, other))).verdict is verdict
-    # more latency is slower
-    assert only(arms_of((BASE, other), metric=Metric.P99)).verdict is MIRROR.get(verdict, verdict)
-
-
-def test_five_pairs_are_no_claim_however_clear() -> None:
-    (found,) = compare([arms_of(([100, 101, 99, 100, 100], [200, 202, 198, 200, 201]))])
-    assert found.points[0].verdict is Verdict.INCONCLUSIVE
-    assert found.points[0].detectable is None
-    assert grade_of_comparison(found) is None
-    assert found.points[0].new_run_pairs == FEWEST_PAIRS
-    assert any("too few for a claim" in str(warning) for warning in found.warnings)
-
-
-def test_a_noise_floor_widens_what_counts_as_no_difference() -> None:
+def test_a_verdict_needs_six_pairs_and_an_interval_beyond_the_limit() -> None:
+    for effect, verdict in (
+        (0.05, Verdict.FASTER),
+        (-0.05, Verdict.SLOWER),
+        (0.0, Verdict.SAME),
+        (0.01, Verdict.INCONCLUSIVE),
+    ):
+        other = [
+            value * (1 + effect + noise) for value, noise in zip(BASE, (1e-3, -1e-3, 2e-3, -2e-3, 0, 0), strict=True)
+        ]
+        assert only(arms_of((BASE, other))).verdict is verdict
+        # more latency is slower
+        assert only(arms_of((BASE, other), metric=Metric.P99)).verdict is MIRROR.get(verdict, verdict)
+    # not one that touches it
+    found = present(paired_interval([0.0, 0.0, 0.0], 0.95))
+    at_edge = replace(found, low=math.log1p(0.01), high=0.5)
+    assert verdict_of(at_edge, 6, 0.01, 1) is Verdict.INCONCLUSIVE
+    assert verdict_of(replace(found, low=-1, high=math.log1p(0.01)), 6, 0.01, 1) is Verdict.INCONCLUSIVE
+    (five,) = compare([arms_of(([100, 101, 99, 100, 100], [200, 202, 198, 200, 201]))])
+    assert five.points[0].verdict is Verdict.INCONCLUSIVE
+    assert five.points[0].detectable is None
+    assert grade_of_comparison(five) is None
+    assert five.points[0].new_run_pairs == FEWEST_PAIRS
+    assert any("too few for a claim" in str(warning) for warning in five.warnings)
+    equal = only(arms_of(([100.0] * 12, [101.5] * 12)))
+    assert equal.verdict is Verdict.FASTER
+    assert equal.detectable == pytest.approx(0.01)
     arms = arms_of((BASE, [value * 1.03 for value in BASE]))
     assert compare([arms])[0].points[0].verdict is Verdict.FASTER
     assert compare([arms], floor=0.04)[0].points[0].verdict is Verdict.SAME
@@ -187,13 +180,6 @@ def test_the_order_of_pairs_does_not_matter(figures: list[tuple[float, float]], 
     assert (second.low, second.high) == pytest.approx((first.low, first.high), rel=1e-9, abs=1e-12)
 
 
-def test_verdicts_touching_the_edge_are_none() -> None:
-    found = present(paired_interval([0.0, 0.0, 0.0], 0.95))
-    at_edge = replace(found, low=math.log1p(0.01), high=0.5)
-    assert verdict_of(at_edge, 6, 0.01, 1) is Verdict.INCONCLUSIVE
-    assert verdict_of(replace(found, low=-1, high=math.log1p(0.01)), 6, 0.01, 1) is Verdict.INCONCLUSIVE
-
-
 def a_run(targets: tuple[str, ...] = ("pg17", "pg18"), repeats: int = 6, name: str = "run") -> SampleRun:
     run = SampleRun(manifest(targets, trials_planned=len(targets) * repeats * 2, run=name))
     for repeat in range(1, repeats + 1):
@@ -212,9 +198,7 @@ def test_targets_of_a_run_are_paired_by_repeat_so_that_drift_cancels() -> None:
     for point in (*found.points, found.overall):
         assert present(point).change == pytest.approx(0.04)
         assert present(point).verdict is Verdict.FASTER
-
-
-def test_a_trial_that_failed_takes_its_pair_with_it() -> None:
+    # a trial that failed takes its pair with it
     run = a_run(repeats=7)
     at = next(at for at, trial in enumerate(run.trials) if (trial.target, trial.repeat) == ("pg17", 3))
     run.trials[at] = run.trials[at].model_copy(update={"outcome": Outcome.FAILED})
@@ -226,37 +210,19 @@ def names(run: SampleRun, by: str = "target", base: str | None = None) -> list[t
     return [(arms.base, arms.other) for arms in within(run, by, Metric.TPS, base)]
 
 
-def test_the_baseline_may_be_named_and_further_targets_are_each_set_beside_it() -> None:
+def test_the_baseline_is_the_plan_s_first_arm_whichever_ran_first_unless_it_is_named() -> None:
     run = a_run(("pg16", "pg17", "pg18"))
     assert names(run, base="pg18") == [("pg18", "pg16"), ("pg18", "pg17")]
     assert {other for _, other in names(run, "version")} == {"17.5", "16.4"}
-
-
-def test_targets_of_one_version_are_no_arm_because_each_repeat_has_one_figure() -> None:
-    run = a_run(("pg17", "tuned", "pg18"))
-    targets = [
-        target.model_copy(update={"facts": target.facts.model_copy(update={"version": version})})
-        for target, version in zip(run.manifest.targets, ("17.5", "18.6", "18.6"), strict=True)
-        if target.facts is not None
-    ]
-    run.manifest = run.manifest.model_copy(update={"targets": targets})
-    with pytest.raises(UsageError, match=r"several targets have 18\.6 \(tuned, pg18\)") as caught:
-        within(run, "version", Metric.TPS)
-    assert caught.value.hint == "compare by target"
-    assert len(within(run, "target", Metric.TPS)) == 2
-
-
-def test_the_baseline_is_the_plan_s_first_arm_whichever_ran_first() -> None:
     run = SampleRun(manifest(("pg16", "pg17", "pg18")))
     for repeat, name in product((1, 2), ("pg18", "pg16", "pg17")):
         add_trial(run, name, 4, 1000.0 + repeat, 900, repeat=repeat, seconds=2)
     assert names(run) == [("pg16", "pg17"), ("pg16", "pg18")]
-    plan = run.manifest.plan
-    plan["sweep"] = {**plan["sweep"], "settings": {"work_mem": ["4MB", "64MB"]}}
-    swept = SampleRun(run.manifest)
-    for value in ("64MB", "4MB"):
-        add_trial(swept, "pg16", 4, 1000.0, 900, seconds=2, point=Point(clients=4, settings={"work_mem": value}))
-    assert names(swept, "settings.work_mem") == [("4MB", "64MB")]
+    for group in ("settings", "session_settings"):
+        swept = SampleRun(manifest(plan={"sweep": {group: {"work_mem": ["4MB", "64MB"]}}}))
+        for value in ("64MB", "4MB"):
+            add_trial(swept, "pg18", 4, 1000.0, 900, seconds=2, point=Point(clients=4, settings={"work_mem": value}))
+        assert names(swept, "settings.work_mem") == [("4MB", "64MB")]
 
 
 def test_by_default_arms_are_compared_and_in_open_loop_their_latency() -> None:
@@ -306,7 +272,7 @@ def without_work(run: SampleRun, clients: int, repeats: range) -> None:
             run.trials[at] = trial.model_copy(update={"summary": idle, "outcome": outcome})
 
 
-def test_a_point_whose_trials_did_no_work_has_no_verdict_and_passes_no_gate() -> None:
+def test_points_and_trials_that_did_no_work_have_no_verdict_and_pass_no_gate() -> None:
     before, after = before_and_after()
     without_work(after, 8, range(1, 7))
     arms = between(before, after, Metric.TPS)
@@ -319,9 +285,7 @@ def test_a_point_whose_trials_did_no_work_has_no_verdict_and_passes_no_gate() ->
     # runs of which no trial did any work have their points in common
     without_work(after, 1, range(1, 7))
     assert gate(between(before, after, Metric.TPS), 0.5).verdict is GateVerdict.INCONCLUSIVE
-
-
-def test_trials_that_did_no_work_are_said_and_pass_no_gate() -> None:
+    # some trials of a point
     before, after = before_and_after(9)
     without_work(after, 8, range(7, 10))
     found = gate(between(before, after, Metric.TPS), 0.5)
@@ -332,22 +296,7 @@ def test_trials_that_did_no_work_are_said_and_pass_no_gate() -> None:
     assert gate(between(after, before, Metric.TPS), 0.5).verdict is GateVerdict.OK
 
 
-def test_trials_of_the_candidate_that_were_interrupted_or_had_errors_pass_no_gate() -> None:
-    for outcome, failed in ((Outcome.INTERRUPTED, 0), (Outcome.FINISHED, 5000)):
-        before, after = before_and_after(9)
-        for at, trial in enumerate(after.trials):
-            if trial.point.clients == 8 and trial.repeat > 6:
-                summary = present(trial.summary).model_copy(update={"failed": failed})
-                after.trials[at] = trial.model_copy(update={"outcome": outcome, "summary": summary})
-        # the audit leaves out those with errors
-        wrong = {trial.number for trial in after.trials if present(trial.summary).failed}
-        found = gate(between(before, after, Metric.TPS, ((), wrong)), 0.5)
-        assert [point.verdict for point in found.points] == [GateVerdict.OK, GateVerdict.INCONCLUSIVE]
-        assert str(found.points[1].reason) == "3 trials of after failed, were interrupted or had errors"
-        assert gate(between(after, before, Metric.TPS, (wrong, ())), 0.5).verdict is GateVerdict.OK
-
-
-def test_a_point_that_the_candidate_lacks_passes_no_gate() -> None:
+def test_a_candidate_that_lacks_points_or_trials_passes_no_gate() -> None:
     before, after = before_and_after()
     for repeat in range(1, 7):
         add_trial(before, "pg18", 64, 9000, 900, repeat=repeat)
@@ -365,38 +314,54 @@ def test_a_point_that_the_candidate_lacks_passes_no_gate() -> None:
     swapped = between(after, before, Metric.TPS)
     assert gate(swapped, 0.5).verdict is GateVerdict.OK
     assert [str(label) for label in swapped.unmatched] == ["64 clients"]
+    for outcome, failed in ((Outcome.INTERRUPTED, 0), (Outcome.FINISHED, 5000)):
+        before, after = before_and_after(9)
+        for at, trial in enumerate(after.trials):
+            if trial.point.clients == 8 and trial.repeat > 6:
+                summary = present(trial.summary).model_copy(update={"failed": failed})
+                after.trials[at] = trial.model_copy(update={"outcome": outcome, "summary": summary})
+        # the audit leaves out those with errors
+        wrong = {trial.number for trial in after.trials if present(trial.summary).failed}
+        found = gate(between(before, after, Metric.TPS, ((), wrong)), 0.5)
+        assert [point.verdict for point in found.points] == [GateVerdict.OK, GateVerdict.INCONCLUSIVE]
+        assert str(found.points[1].reason) == "3 trials of after failed, were interrupted or had errors"
+        assert gate(between(after, before, Metric.TPS, (wrong, ())), 0.5).verdict is GateVerdict.OK
 
 
-@pytest.mark.parametrize(
-    ("run", "by", "base", "why"),
-    [
+def test_impossible_comparisons_are_usage_errors() -> None:
+    for run, by, base, why in (
         (a_run(("pg18",)), "target", None, "nothing to compare by target"),
         (a_run(), "settings.work_mem", None, "no such parameter"),
         (a_run(), "target", "pg9", "is not in run"),
-    ],
-)
-def test_impossible_comparisons_are_usage_errors(run: SampleRun, by: str, base: str | None, why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        within(run, by, Metric.TPS, base)
-    with pytest.raises(UsageError, match="no point in common"):
-        between(a_run(("a", "b")), a_run(("c", "d")), Metric.TPS)
+    ):
+        with pytest.raises(UsageError, match=why):
+            within(run, by, Metric.TPS, base)
+        with pytest.raises(UsageError, match="no point in common"):
+            between(a_run(("a", "b")), a_run(("c", "d")), Metric.TPS)
+    # each repeat of an arm has one figure
+    run = a_run(("pg17", "tuned", "pg18"))
+    targets = [
+        target.model_copy(update={"facts": target.facts.model_copy(update={"version": version})})
+        for target, version in zip(run.manifest.targets, ("17.5", "18.6", "18.6"), strict=True)
+        if target.facts is not None
+    ]
+    run.manifest = run.manifest.model_copy(update={"targets": targets})
+    with pytest.raises(UsageError, match=r"several targets have 18\.6 \(tuned, pg18\)") as caught:
+        within(run, "version", Metric.TPS)
+    assert caught.value.hint == "compare by target"
+    assert len(within(run, "target", Metric.TPS)) == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "verdict"),
-    [
+def test_one_regression_beyond_the_limit_fails_the_gate() -> None:
+    for change, verdict in (
         (-0.06, GateVerdict.REGRESSION), (-0.01, GateVerdict.OK), (0.2, GateVerdict.OK),
         (-0.03, GateVerdict.INCONCLUSIVE),
-    ],
-)  # fmt: skip
-def test_gates(change: float, verdict: GateVerdict) -> None:
-    noise = (0.002, -0.002, 0.001, -0.001, 0.0, 0.003, -0.003, 0.0)
-    base = [1000.0] * len(noise)
-    arms = arms_of((base, [1000 * (1 + change) * (1 + each) for each in noise]))
-    assert gate(arms, 0.03).verdict is verdict
-
-
-def test_a_limit_below_one_percent_is_the_margin_and_one_regression_fails_the_gate() -> None:
+    ):  # fmt: skip
+        noise = (0.002, -0.002, 0.001, -0.001, 0.0, 0.003, -0.003, 0.0)
+        base = [1000.0] * len(noise)
+        arms = arms_of((base, [1000 * (1 + change) * (1 + each) for each in noise]))
+        assert gate(arms, 0.03).verdict is verdict
+    # a limit below 1 % is the margin
     base = [*CALM, 1000.0, 1001.0]
     found = gate(arms_of((base, [0.993 * each for each in base])), 0.005)
     assert found.verdict is GateVerdict.REGRESSION
@@ -408,7 +373,7 @@ def test_a_limit_below_one_percent_is_the_margin_and_one_regression_fails_the_ga
     assert found.verdict is GateVerdict.REGRESSION
 
 
-def test_a_noise_floor_is_the_far_end_of_the_interval() -> None:
+def test_a_noise_floor_is_the_far_end_of_the_interval_of_equal_arms() -> None:
     base = [1000.0] * 8
     other = [1000 * math.exp(each) for each in (0.02, -0.01, 0.015, -0.02, 0.01, 0.0, -0.01, 0.012)]
     found = noise_floor(arms_of((base, other)))
@@ -420,9 +385,7 @@ def test_a_noise_floor_is_the_far_end_of_the_interval() -> None:
     assert point.spread_low / point.spread == pytest.approx(math.sqrt(7 / 16.01276), rel=1e-6)
     assert point.spread_high / point.spread == pytest.approx(math.sqrt(7 / 1.689869), rel=1e-6)
     assert not found.warnings
-
-
-def test_equal_arms_that_differ_are_warned_of_and_refused_beyond_delta() -> None:
+    # arms that differ are warned of, and refused beyond delta
     words = "although they should be equal"
     close = noise_floor(arms_of((CALM, [value * 1.005 for value in CALM])))
     assert close.refusal is None
@@ -430,9 +393,6 @@ def test_equal_arms_that_differ_are_warned_of_and_refused_beyond_delta() -> None
     apart = noise_floor(arms_of((CALM, [value * 1.05 for value in CALM])))
     assert words in str(present(apart.refusal).why)
     assert not any(words in str(warning) for warning in apart.warnings)
-
-
-def test_pairs_for_an_effect() -> None:
     needed = present(pairs_for(0.05, 0.03))
     assert pairs_for(0.02, 0.03) > needed  # type: ignore[operator]
     assert pairs_for(0.01, 0.03) is None

@@ -4,7 +4,6 @@ import math
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from pgdyno.analyse.capacity import capacity_at
 from pgdyno.analyse.comparison import Verdict, compare
@@ -43,7 +42,6 @@ from tests.unit.report_sample import SampleRun, add_trial, manifest
 
 
 def costs_of(target: PublishedTarget, *, supported: bool = True) -> tuple[Costs, float]:
-    """Returns the price of a published target, and its years."""
     hardware, subscription = present(target.hardware_price), present(target.subscription)
     yearly = Subscription(
         amount=subscription.amount,
@@ -59,9 +57,11 @@ def at(target: str, tps: float, *, supported: bool = True) -> Price:
     return present(price_of(costs, years, Estimate(tps, None, 1)))
 
 
-@pytest.mark.parametrize(
-    ("target", "supported", "tps", "printed"),
-    [
+def test_the_power8_reports_prices_are_computed() -> None:
+    """One that it prints is not what its inputs give: 0.11 EUR for the hardware of POWER8 with 9.4.4, and 38,364 /
+    365,974 is 0.105, and so 0.10.
+    """
+    for target, supported, tps, printed in (
         ("power8-9.4.4", True, 365_974, 0.17),
         ("power8-9.5beta1", True, 492_072, 0.13),
         ("xeon-9.4.4", True, 190_000, 2.03),
@@ -69,17 +69,12 @@ def at(target: str, tps: float, *, supported: bool = True) -> Price:
         ("power8-9.5beta1", False, 492_072, 0.08),
         ("xeon-9.4.4", False, 190_000, 0.32),
         ("xeon-9.5devel", False, 360_000, 0.17),
-    ],
-)
-def test_the_power8_reports_prices_are_computed(target: str, supported: bool, tps: float, printed: float) -> None:
-    """One that it prints is not what its inputs give: 0.11 EUR for the hardware of POWER8 with 9.4.4, and 38,364 /
-    365,974 is 0.105, and so 0.10.
-    """
-    assert round(at(target, tps, supported=supported).per_tps, 2) == printed
-    assert at("power8-9.4.4", 365_974, supported=False).per_tps == pytest.approx(0.1048, abs=5e-5)
+    ):
+        assert round(at(target, tps, supported=supported).per_tps, 2) == printed
+        assert at("power8-9.4.4", 365_974, supported=False).per_tps == pytest.approx(0.1048, abs=5e-5)
 
 
-def test_all_parts_are_added_up() -> None:
+def test_a_price_is_the_sum_of_its_parts_per_transaction() -> None:
     costs = Costs(
         purchase=(Purchase(amount=1_000, count=2),),
         subscription=(Subscription(amount=100, count=16, per="core"),),
@@ -87,38 +82,19 @@ def test_all_parts_are_added_up() -> None:
         monthly=(Monthly(amount=0.1, count=500, unit="GB"), Monthly(amount=0.065, count=3_000, unit="IOPS")),
     )
     assert costs.total(3) == pytest.approx(2_000 + 3 * (1_600 + 0.5 * 8_760 + 12 * (50 + 195)))
-
-
-def test_a_million_transactions() -> None:
-    """1 an hour and 1,000 tps: 3.6 million transactions for 1."""
+    # 1 an hour and 1,000 tps: 3.6 million transactions for 1
     found = present(price_of(Costs(hourly=(Hourly(amount=1.0),)), 2, Estimate(1_000, 100, 6)))
     assert found.per_million == pytest.approx(1 / 3.6)
     assert found.per_million_low == pytest.approx(1 / 3.6 / 1.1)
     assert found.per_million_high == pytest.approx(1 / 3.6 / 0.9)
-
-
-def test_nothing_served_has_no_price_and_an_interval_to_zero_no_end() -> None:
     assert price_of(Costs(), 1, Estimate(0, None, 1)) is None
     found = present(price_of(Costs(purchase=(Purchase(amount=1),)), 1, Estimate(10, 20, 3)))
     assert found.per_tps_high == math.inf
 
 
-def test_a_price_claims_no_more_than_the_throughput_that_it_is_made_of() -> None:
-    rule = StoppingRule(fewest=10, most=40, by="target", metric="tps", comparisons=1, margin=0.0)
-    base = [1000.0, 1001.0, 999.0, 1000.0, 1002.0, 998.0, 1000.0]
-    (found,) = compare([arms_of((base, [1.06 * each for each in base]), stopping=rule)])
-    assert found.points[0].verdict is Verdict.INCONCLUSIVE
-    assert [each.verdict for each in compare_prices(found, 1000.0, 1000.0)] == [PriceVerdict.INCONCLUSIVE]
-
-
 def price_list(years: int = 3, **targets: object) -> PriceList:
     told = {"currency": "USD", "date": "2026-01-01", "years": years, "target": targets}
     return PriceList.model_validate(told)
-
-
-def test_a_misspelt_key_is_refused() -> None:
-    with pytest.raises(ValidationError, match="purchases"):
-        price_list(a={"purchases": []})
 
 
 PLAN = (
@@ -146,9 +122,8 @@ def test_a_plan_has_prices_and_keeps_them(tmp_path: Path) -> None:
         prices_of(manifest(plan={"price": {"years": 3}}))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
+def test_mistakes_in_a_plans_prices_are_its_problems(tmp_path: Path) -> None:
+    for wrong, said in (
         (PLAN.replace("[price.target.pg18]", "[price.target.pg17]"), "target pg17 does not exist"),
         (PLAN.replace("purchase", "purchases"), "purchases"),
         (PLAN.replace("p99 < 10ms", "p99 > 10ms"), "is not a latency target"),
@@ -158,18 +133,16 @@ def test_a_plan_has_prices_and_keeps_them(tmp_path: Path) -> None:
         (PLAN.replace("years = 3", "years = 1e-320"), "price.years"),
         (PLAN.replace("amount = 1000", "amount = inf"), "amount"),
         (PLAN.replace("amount = 1000", "amount = 1, count = inf"), "count"),
-    ],
-)
-def test_mistakes_in_a_plans_prices_are_its_problems(tmp_path: Path, wrong: str, said: str) -> None:
-    problem = the_problem(tmp_path, wrong)
-    assert said in f"{problem.path} {problem.message}"
-    assert problem.line is not None
+    ):
+        problem = the_problem(tmp_path, wrong)
+        assert said in f"{problem.path} {problem.message}"
+        assert problem.line is not None
 
 
 # ---- capacity at a latency target ----
 
 
-def test_the_highest_throughput_that_meets_the_target() -> None:
+def test_the_capacity_is_the_highest_throughput_that_meets_the_target_and_the_rate() -> None:
     run = SampleRun(manifest(trials_planned=3))
     for clients, tps, mean_us in ((1, 1_000, 900), (2, 1_800, 1_800), (4, 2_000, 9_000)):
         add_trial(run, "pg18", clients, tps, mean_us, seconds=2)
@@ -179,17 +152,14 @@ def test_the_highest_throughput_that_meets_the_target() -> None:
     met = present(found["p50 < 5ms"])
     assert met.closed_loop
     assert met.tps.mean == pytest.approx(1_800, rel=0.02)
-
-
-def test_a_rate_that_was_not_served_meets_no_target() -> None:
     run = SampleRun(manifest(trials_planned=2))
-    for rate, tps, skipped in ((500.0, 500.0, 0), (4_000.0, 600.0, 6_800)):
+    for rate, served, skipped in ((500.0, 500.0, 0), (4_000.0, 600.0, 6_800)):
         point = Point(clients=8, protocol="prepared", rate=rate)
-        add_trial(run, "pg18", 8, tps, 900, seconds=2, skipped=skipped, point=point)
+        add_trial(run, "pg18", 8, served, 900, seconds=2, skipped=skipped, point=point)
     assert present(capacity_at(summarise(run), parse_latency("p99 < 100ms"))).point.point.rate == 500
 
 
-def test_a_target_that_served_nothing_is_not_missing_in_the_price_list() -> None:
+def test_costs_have_every_target_and_one_capacity_for_the_rates_of_an_open_loop() -> None:
     run = SampleRun(manifest(("pg18", "pg17")))
     add_trial(run, "pg18", 4, 0, 900, failed=8, with_latency=False)
     add_trial(run, "pg17", 4, 100, 900)
@@ -198,9 +168,6 @@ def test_a_target_that_served_nothing_is_not_missing_in_the_price_list() -> None
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["pg18", "pg17"]
     assert {cell for row in table.rows for cell in row[1:]} == {NOTHING}
-
-
-def test_the_rates_of_an_open_loop_have_one_capacity() -> None:
     run = SampleRun(manifest(trials_planned=2))
     for rate in (500.0, 1_000.0):
         point = Point(clients=8, protocol="prepared", rate=rate)
@@ -228,25 +195,27 @@ def arms(ratio: float, shift: int = 0) -> list[float]:
     return [ratio * 1_000 * (1 + 0.001 * ((at + shift) % 3)) for at in range(8)]
 
 
-@pytest.mark.parametrize(
-    ("ratio", "totals", "verdict"),
-    [
+def test_prices_have_throughputs_intervals_and_claim_no_more() -> None:
+    for ratio, totals, verdict in (
         (1.2, (100, 100), PriceVerdict.CHEAPER),
         (1.2, (100, 150), PriceVerdict.DEARER),
         (1.2, (100, 120), PriceVerdict.SAME),
         (1.0, (100, 101), PriceVerdict.INCONCLUSIVE),
-    ],
-)
-def test_prices_have_throughputs_intervals(ratio: float, totals: tuple[float, float], verdict: PriceVerdict) -> None:
-    (comparison,) = compare([arms_of((arms(1.0), arms(ratio, 1)))])
-    (found,) = compare_prices(comparison, *totals)
-    assert found.verdict is verdict
-    assert found.change == pytest.approx(totals[1] / totals[0] / ratio - 1, abs=1e-3)
-    assert found.low <= found.change <= found.high
-    interval = present(comparison.points[0].interval)
-    assert math.log1p(found.high) - math.log1p(found.low) == pytest.approx(interval.high - interval.low)
-    assert found.base_per_tps == pytest.approx(totals[0] / 1_001, rel=1e-3)
-    (line,) = price_comparison_lines("a", "b", [found])
-    assert line.startswith("price per tps, 1 clients: ")
-    (of_latency,) = compare([arms_of((arms(1.0), arms(ratio, 1)), metric=Metric.P99)])
-    assert compare_prices(of_latency, *totals) == [], "latency has no price"
+    ):
+        (comparison,) = compare([arms_of((arms(1.0), arms(ratio, 1)))])
+        (found,) = compare_prices(comparison, *totals)
+        assert found.verdict is verdict
+        assert found.change == pytest.approx(totals[1] / totals[0] / ratio - 1, abs=1e-3)
+        assert found.low <= found.change <= found.high
+        interval = present(comparison.points[0].interval)
+        assert math.log1p(found.high) - math.log1p(found.low) == pytest.approx(interval.high - interval.low)
+        assert found.base_per_tps == pytest.approx(totals[0] / 1_001, rel=1e-3)
+        (line,) = price_comparison_lines("a", "b", [found])
+        assert line.startswith("price per tps, 1 clients: ")
+        (of_latency,) = compare([arms_of((arms(1.0), arms(ratio, 1)), metric=Metric.P99)])
+        assert compare_prices(of_latency, *totals) == [], "latency has no price"
+    rule = StoppingRule(fewest=10, most=40, by="target", metric="tps", comparisons=1, margin=0.0)
+    base = [1000.0, 1001.0, 999.0, 1000.0, 1002.0, 998.0, 1000.0]
+    (few,) = compare([arms_of((base, [1.06 * each for each in base]), stopping=rule)])
+    assert few.points[0].verdict is Verdict.INCONCLUSIVE
+    assert [each.verdict for each in compare_prices(few, 1000.0, 1000.0)] == [PriceVerdict.INCONCLUSIVE]

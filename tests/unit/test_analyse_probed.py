@@ -66,26 +66,20 @@ def causes(waits: Sequence[WaitRow], series: Sequence[SeriesRow] = (), **more: o
     return [each.cause for each in found.coincidences]
 
 
-@pytest.mark.parametrize(
-    ("extra", "cause"),
-    [
+def test_waits_counters_and_events_coincide() -> None:
+    for extra, cause in (
         (("client backend", "Lock", "transactionid", 2), Cause.LOCKS),
         (("client backend", "LWLock", "WALWrite", 2), Cause.COMMIT),
         (("client backend", "IO", "WalSync", 2), Cause.COMMIT),
         (("client backend", "LWLock", "BufferMapping", 2), Cause.LIGHT_LOCKS),
         (("client backend", "IO", "DataFileRead", 2), Cause.STORAGE),
         (("checkpointer", "IO", "DataFileSync", 1), Cause.CHECKPOINT),
-    ],
-)
-def test_waits_that_are_more_than_in_quiet_seconds_coincide(extra: Sessions, cause: Cause) -> None:
-    assert causes(looks(extra)) == [cause]
-    # a state that lasts the whole trial explains no dip
-    assert causes(looks(extra, seconds=range(120))) == []
-    # of four sessions, a tenth is the least
-    assert causes(looks((*extra[:3], 1), seconds=range(60, 61))) == []
-
-
-def test_counters_and_events_coincide_too() -> None:
+    ):
+        assert causes(looks(extra)) == [cause]
+        # a state that lasts the whole trial explains no dip
+        assert causes(looks(extra, seconds=range(120))) == []
+        # of four sessions, a tenth is the least
+        assert causes(looks((*extra[:3], 1), seconds=range(60, 61))) == []
     dip = range(61, 67)
     assert causes(looks()) == []
     assert causes(looks(), counted("cpu", "steal", dict.fromkeys(dip, 0.3))) == [Cause.STEAL]
@@ -178,7 +172,7 @@ def main_load() -> list[dict[str, Any]]:
     return engine(10 * SECOND, [interval(at, [(1000, 1)], phase) for at, phase in enumerate(phases)])
 
 
-def test_only_whole_seconds_within_the_measured_part_count() -> None:
+def test_whole_seconds_within_the_measured_part_count() -> None:
     # at 8.4, 9.4, ... 15.4 s; 11.4 to 12.4 and 12.4 to 13.4 lie within 11 to 14
     replica = engine(8_400_000, [interval(at, [(1000 * (at + 1), 100)], failed=at) for at in range(8)])
     found = present(background_figures("pgdyno_1", 3, replica, main_load()))
@@ -189,16 +183,11 @@ def test_only_whole_seconds_within_the_measured_part_count() -> None:
     assert latency.p50 == pytest.approx(4000, rel=0.001)
     assert latency.p99 == pytest.approx(5000, rel=0.001)
     assert present(latency.p9999) <= present(latency.max)
-
-
-def test_a_phase_without_a_result_is_a_gap() -> None:
+    # a phase without a result is a gap
     phases = ["measure", "warm-up", "measure"]
     trial = engine(0, [interval(at, [(1, 1)], phase) for at, phase in enumerate(phases)])
     found = present(background_figures("a", 1, engine(0, [interval(at, [(9, 10**at)]) for at in range(3)]), trial))
     assert (found.measured_s, found.succeeded) == (2.0, 101)
-
-
-def test_without_a_whole_second_a_success_or_a_begin_there_are_no_figures() -> None:
     trial = engine(0, [interval(0, [(1, 1)])])
     found = present(background_figures("a", 1, engine(500_000, [interval(0, [(1, 1)])]), trial))
     assert (found.measured_s, found.tps, found.latency_ns) == (0, None, None)

@@ -23,26 +23,11 @@ def test_the_knee_is_the_fewest_clients_shown_to_have_95_percent_of_the_peak() -
     assert found.peak.clients == 16
     assert found.knee is not None
     assert (found.knee.clients, found.warnings) == (8, ())
-
-
-def test_a_knee_that_noise_may_have_made_is_not_determined() -> None:
     # 8 clients have 96 % of the peak, and 16 may have less than 95 % of what 32 have
     found = curve({4: [450, 500, 550], 8: [890, 960, 1030], 16: [940, 1000, 1060], 32: [880, 970, 1060]})
     assert (found.peak.clients, found.knee) == (16, None)
     (warning,) = found.warnings
     assert warning.id == "knee-not-determined"
-
-
-def test_a_point_under_95_percent_is_the_knee_in_at_most_one_of_twenty() -> None:
-    """16 clients have 94 % of the peak, which is the highest of four equal points: choosing it must not help."""
-    random = np.random.default_rng(1)
-    shares = (0.5, 0.94, 1.0, 1.0, 1.0, 1.0)
-    places = [knee([list(share * np.exp(random.normal(0, 0.01, 3))) for share in shares]) for _ in range(600)]
-    assert sum(place is not None and place < 2 for place in places) <= 600 * 0.05
-    assert sum(place is not None for place in places) > 600 * 0.9
-
-
-def test_warnings_about_a_peak_and_a_knee() -> None:
     # without points near it the knee is the peak
     found = curve({1: [100, 101], 2: [200, 201], 4: [150, 151]})
     assert found.knee is found.peak
@@ -59,19 +44,22 @@ def test_warnings_about_a_peak_and_a_knee() -> None:
     assert rated.warnings == ()
 
 
-def test_points_without_a_finished_trial_are_not_on_the_curve() -> None:
+def test_a_point_under_95_percent_is_the_knee_in_at_most_one_of_twenty() -> None:
+    """16 clients have 94 % of the peak, which is the highest of four equal points: choosing it must not help."""
+    random = np.random.default_rng(1)
+    shares = (0.5, 0.94, 1.0, 1.0, 1.0, 1.0)
+    places = [knee([list(share * np.exp(random.normal(0, 0.01, 3))) for share in shares]) for _ in range(600)]
+    assert sum(place is not None and place < 2 for place in places) <= 600 * 0.05
+    assert sum(place is not None for place in places) > 600 * 0.9
+
+
+def test_finished_points_are_split_into_series_by_settings_rates_and_variables() -> None:
     run = SampleRun(manifest(("pg18", "pg17")))
     add_trial(run, "pg18", 1, 100, 900)
     add_failure(run, "pg18", 2)
     add_failure(run, "pg17", 1)
     (found,) = scaling(summarise(run))
     assert [point.clients for point in found.points] == [1]
-
-
-# ---- series ----
-
-
-def test_settings_rates_and_variables_split_series() -> None:
     groups: list[dict[str, str]] = [{"work_mem": "4MB"}, {"work_mem": "8MB"}, {}]
     points = [Point(clients=clients, settings=settings) for settings in groups for clients in (1, 2)]
     curves = scaling(summarise(swept(points)))
@@ -80,6 +68,9 @@ def test_settings_rates_and_variables_split_series() -> None:
     for further in ({"rate": 50.0}, {"variables": {"range": "5"}}):
         points = [Point(clients=1), Point.model_validate({"clients": 1, **further})]
         assert len(summarise(swept(points))) == 2
+
+
+# ---- series ----
 
 
 def test_labels_name_what_varies() -> None:
@@ -139,7 +130,7 @@ def law(
     return [(n, list(x * np.exp(random.normal(0, spread, repeats)))) for n, x in zip(CLIENTS, truth, strict=True)]
 
 
-def test_without_noise_the_parameters_come_back() -> None:
+def test_the_parameters_of_a_law_come_back() -> None:
     found = fit_usl(law(1, 950.0, 0.03, 2e-4, spread=0.0))
     assert isinstance(found, UslFit)
     assert found.rate.fitted == pytest.approx(950)
@@ -148,16 +139,14 @@ def test_without_noise_the_parameters_come_back() -> None:
     assert found.peak_clients.fitted == pytest.approx(np.sqrt(0.97 / 2e-4))
     assert found.rate_at(64) == pytest.approx(usl(np.array([64.0]), 950, 0.03, 2e-4)[0])
     assert found.largest_error < 1e-9
-
-
-@pytest.mark.parametrize(("sigma", "kappa"), [(0.02, 5e-4), (0.1, 1e-3), (0.0, 3e-4)])
-def test_with_noise_they_come_back_on_average(sigma: float, kappa: float) -> None:
-    found = [fit_usl(law(seed, 1_000.0, sigma, kappa)) for seed in range(60)]
-    fits = [each for each in found if isinstance(each, UslFit)]
-    assert len(fits) == 60
-    assert np.mean([each.rate.fitted for each in fits]) == pytest.approx(1_000, rel=0.02)
-    assert np.mean([each.contention.fitted for each in fits]) == pytest.approx(sigma, abs=0.005)
-    assert np.mean([each.coherency.fitted for each in fits]) == pytest.approx(kappa, rel=0.1)
+    # with noise, on average
+    for sigma, kappa in ((0.02, 5e-4), (0.1, 1e-3), (0.0, 3e-4)):
+        tried = [fit_usl(law(seed, 1_000.0, sigma, kappa)) for seed in range(60)]
+        fits = [each for each in tried if isinstance(each, UslFit)]
+        assert len(fits) == 60
+        assert np.mean([each.rate.fitted for each in fits]) == pytest.approx(1_000, rel=0.02)
+        assert np.mean([each.contention.fitted for each in fits]) == pytest.approx(sigma, abs=0.005)
+        assert np.mean([each.coherency.fitted for each in fits]) == pytest.approx(kappa, rel=0.1)
 
 
 @pytest.mark.long_cases("1-0.1", "3-0.02-0.0]", "3-0.1", "5-0.02-0.0]")
@@ -182,26 +171,20 @@ def test_intervals_hold_the_truth(repeats: int, noise: float, misfit: float) -> 
     assert held / fits == pytest.approx(0.95, abs=0.035), held / fits
 
 
-def test_without_six_counts_or_points_past_the_peak_there_is_no_fit() -> None:
+def test_few_or_wild_points_have_no_fit() -> None:
     found = fit_usl(law(1, 1_000, 0.05, 5e-3)[:5])
     assert isinstance(found, NotFitted)
     assert "needs 6" in str(found.reason)
     found = fit_usl(law(1, 1_000, 0.05, 1e-7))
     assert isinstance(found, NotFitted)
     assert found.reason.id == "usl-peak-not-reached"
-
-
-@pytest.mark.parametrize(
-    "tps",
-    [
+    for tps in (
         # the gradient is singular
         [(5826, 52, 385), (11, 112, 484), (27, 3409, 332), (7965, 4125, 531), (29463, 3377, 17422), (233, 1495, 61)],
         # the fitted law has no throughput at its peak
         [(27, 65, 137), (181, 179, 2027), (77048, 12550, 14606), (10891, 2443, 46856), (5735, 1003, 20), (899, 71, 34)],
-    ],
-)
-def test_repeats_that_differ_by_powers_of_ten_have_no_fit(tps: list[tuple[float, ...]]) -> None:
-    assert isinstance(fit_usl(list(zip((1, 2, 4, 8, 16, 32), tps, strict=True))), NotFitted)
+    ):
+        assert isinstance(fit_usl(list(zip((1, 2, 4, 8, 16, 32), tps, strict=True))), NotFitted)
 
 
 def test_a_curve_of_a_run() -> None:

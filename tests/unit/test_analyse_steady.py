@@ -41,16 +41,13 @@ def test_the_inefficiency_of_an_autoregressive_series_is_known(correlation: floa
     assert statistical_inefficiency(np.full(50, 3.0)) == 1.0, "of a series that never changes"
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_warm_up_ends_where_it_was_put(seed: int) -> None:
-    values = 1_000 + noise(seed, 120)
-    values[:30] -= np.linspace(600, 20, 30)
-    start, effective = steady_start(values)
-    assert 22 <= start <= 34
-    assert effective > 45
-
-
-def test_at_most_half_is_given_up() -> None:
+def test_a_warm_up_ends_where_it_was_put_in_the_first_half() -> None:
+    for seed in range(5):
+        values = 1_000 + noise(seed, 120)
+        values[:30] -= np.linspace(600, 20, 30)
+        start, effective = steady_start(values)
+        assert 22 <= start <= 34
+        assert effective > 45
     start, _ = steady_start(np.linspace(0, 1_000, 100))
     assert start <= 50
 
@@ -92,20 +89,21 @@ def test_large_changes_are_found_in_noise(correlation: float) -> None:
         assert sum(each is not None and each.kind is not SteadyClass.FLAT for each in found) >= 35
 
 
-@pytest.mark.parametrize(
-    ("levels", "kind"),
-    [
+def test_classes() -> None:
+    for levels, kind in (
         ([1_000, 1_000, 1_000, 1_000], SteadyClass.FLAT),
         ([600, 1_000, 1_000, 1_000], SteadyClass.WARM_UP),
         ([1_200, 1_000, 1_000, 1_000], SteadyClass.SLOWDOWN),
         ([1_000, 1_000, 1_000, 600], SteadyClass.NONE),
-    ],
-)
-def test_classes(levels: list[float], kind: SteadyClass) -> None:
-    lengths = [40, 40, 60, 20]
-    for seed in range(5):
-        assert present(steady_state(list(np.repeat(levels, lengths) + noise(seed, 160)))).kind is kind
-    assert steady_state([1_000.0] * 19) is None, "too short"
+    ):
+        lengths = [40, 40, 60, 20]
+        for seed in range(5):
+            assert present(steady_state(list(np.repeat(levels, lengths) + noise(seed, 160)))).kind is kind
+        assert steady_state([1_000.0] * 19) is None, "too short"
+    run = a_trial(list(np.concatenate([np.full(30, 500.0), np.full(60, 1_000.0)]) + noise(1, 90)))
+    found = present(trial_steady_state(run, 1))
+    assert found.kind is SteadyClass.WARM_UP
+    assert found.start == pytest.approx(30, abs=2)
 
 
 @pytest.mark.long_cases("2400-300-0.5", "300-80-0.0")
@@ -127,14 +125,7 @@ def a_trial(seconds: list[float]) -> SampleRun:
     return run
 
 
-def test_a_trial_is_read_from_its_intervals() -> None:
-    run = a_trial(list(np.concatenate([np.full(30, 500.0), np.full(60, 1_000.0)]) + noise(1, 90)))
-    found = present(trial_steady_state(run, 1))
-    assert found.kind is SteadyClass.WARM_UP
-    assert found.start == pytest.approx(30, abs=2)
-
-
-def test_planted_dips_are_found_with_their_loss() -> None:
+def test_planted_dips_are_found_with_their_loss_and_shallow_or_short_ones_are_none() -> None:
     values = 1_000 + noise(3, 180, spread=10)
     values[40:44] -= 400
     values[120:127] = 0
@@ -143,16 +134,11 @@ def test_planted_dips_are_found_with_their_loss() -> None:
     assert found[0].loss == pytest.approx(1_600, rel=0.05)
     assert found[1].loss == pytest.approx(7_000, rel=0.02)
     assert found[1].depth == 1.0
-
-
-def test_a_dip_in_the_midst_is_no_other_level() -> None:
+    # a dip is no other level
     values = 1_000 + noise(3, 120, spread=10)
     values[60:66] = 300
-    found = present(steady_state(list(values)))
-    assert (found.kind, len(found.segments)) == (SteadyClass.FLAT, 1)
-
-
-def test_shallow_and_short_declines_are_no_dips() -> None:
+    steady = present(steady_state(list(values)))
+    assert (steady.kind, len(steady.segments)) == (SteadyClass.FLAT, 1)
     values = np.full(120, 1_000.0)
     values[30] = 0  # one second
     values[60:70] = 960  # four per cent
@@ -166,20 +152,17 @@ def test_noise_alone_has_hardly_any_dips() -> None:
     assert sum(len(dips(list(1_000 + noise(seed, 300, spread=50)))) for seed in range(50)) <= 10
 
 
-@pytest.mark.parametrize("length", [10, 20, 25, 29])
-def test_a_dip_at_an_end_is_found_whole(length: int) -> None:
-    values = np.full(120, 1_000.0)
-    values[:length] = 500
-    for series, span in ((values, (0, length)), (values[::-1], (120 - length, 120))):
-        (found,) = dips(series)
-        assert (found.from_s, found.to_s, found.loss) == (*span, 500 * length)
-
-
-@pytest.mark.parametrize("length", [31, 40, 60])
-def test_a_lower_level_of_half_a_minute_at_an_end_is_no_dip(length: int) -> None:
-    values = np.full(120, 1_000.0)
-    values[:length] = 500
-    assert dips(values) == dips(values[::-1]) == []
+def test_a_dip_at_an_end_is_found_whole_unless_it_lasts_half_a_minute() -> None:
+    for length in (10, 20, 25, 29):
+        values = np.full(120, 1_000.0)
+        values[:length] = 500
+        for series, span in ((values, (0, length)), (values[::-1], (120 - length, 120))):
+            (found,) = dips(series)
+            assert (found.from_s, found.to_s, found.loss) == (*span, 500 * length)
+    for length in (31, 40, 60):
+        values = np.full(120, 1_000.0)
+        values[:length] = 500
+        assert dips(values) == dips(values[::-1]) == []
 
 
 def test_dips_after_a_phase_without_a_result_keep_their_times() -> None:
@@ -223,8 +206,10 @@ def test_noise_has_no_period(trials: int, correlation: float) -> None:
     assert found_share(lambda seed: noise(seed, trials, correlation) / 1_000) <= 0.04
 
 
-def test_drift_is_no_period() -> None:
+def test_drift_and_few_or_equal_values_have_no_period() -> None:
     assert found_share(lambda seed: noise(seed, 40, 0.0) / 1_000 + np.linspace(0, 0.3, 40)) <= 0.04
+    for values in ([], [1.0] * 11, [0.0] * 40):
+        assert period_of(values) is None
 
 
 @pytest.mark.parametrize("period", [3, 4, 6])
@@ -243,8 +228,3 @@ def test_a_disturbance_is_found_with_its_period(period: int) -> None:
         if each is not None and period / each.trials == pytest.approx(round(period / each.trials), abs=0.1)
     ]
     assert len(whole) >= 0.95 * TIMES
-
-
-@pytest.mark.parametrize("values", [[], [1.0] * 11, [0.0] * 40])
-def test_few_or_equal_values_have_no_period(values: list[float]) -> None:
-    assert period_of(values) is None

@@ -32,17 +32,14 @@ def plain_bisection(
     return found
 
 
-@pytest.mark.parametrize("last", [1, 2, 3, 16, 100])
-def test_looks_without_noise_are_a_plain_bisection(last: int) -> None:
-    for first_slow in range(1, last + 1):
-        looks = plain_bisection(first_slow, last)
-        assert len(looks) <= math.ceil(math.log2(last))
-        found = suspects(last, looks)
-        assert (found.first, found.last) == (first_slow, first_slow)
-        assert found.probability >= 0.99
-
-
-def test_commits_that_cannot_be_measured_are_named_only_if_they_may_be_it() -> None:
+def test_looks_are_a_plain_bisection_around_commits_without_one_and_against_a_wrong_one() -> None:
+    for last in (1, 2, 3, 16, 100):
+        for first_slow in range(1, last + 1):
+            looks = plain_bisection(first_slow, last)
+            assert len(looks) <= math.ceil(math.log2(last))
+            found = suspects(last, looks)
+            assert (found.first, found.last) == (first_slow, first_slow)
+            assert found.probability >= 0.99
     # of which there may be no other between good and bad
     assert suspects(4, plain_bisection(3, 4, frozenset({1, 2, 3}))) == Suspects(1, 4, 1.0)
     broken = frozenset(range(5, 12))
@@ -50,9 +47,6 @@ def test_commits_that_cannot_be_measured_are_named_only_if_they_may_be_it() -> N
         found = suspects(16, plain_bisection(first_slow, 16, broken))
         expected = (5, 12) if 5 <= first_slow <= 12 else (first_slow, first_slow)
         assert (found.first, found.last) == expected
-
-
-def test_a_wrong_look_is_outvoted() -> None:
     # commit 60 of 128 is the slow one, and the look at 64 said the opposite
     looks = plain_bisection(60, 128, looks=[Look(64, 0.1)])
     assert len(looks) < 20
@@ -61,13 +55,8 @@ def test_a_wrong_look_is_outvoted() -> None:
 
 def test_probabilities_follow_bayes_rule() -> None:
     assert chances(4, [Look(2, 0.9)]) == pytest.approx([0.45, 0.45, 0.05, 0.05])
-
-
-@pytest.mark.parametrize(
-    ("mean", "error", "expected"), [(0.05, 0.0, 0.97), (0.01, 0.0, 0.03), (0.025, 0.01, 0.5), (0.035, 0.01, 0.818)]
-)
-def test_a_look_says_on_which_side_of_the_threshold_the_commit_is(mean: float, error: float, expected: float) -> None:
-    assert slow_chance(mean, error, 5, 0.025, 0.97) == pytest.approx(expected, abs=0.001)
+    for mean, error, expected in ((0.05, 0.0, 0.97), (0.01, 0.0, 0.03), (0.025, 0.01, 0.5), (0.035, 0.01, 0.818)):
+        assert slow_chance(mean, error, 5, 0.025, 0.97) == pytest.approx(expected, abs=0.001)
 
 
 def test_planted_histories_are_bisected_rightly() -> None:
@@ -76,9 +65,7 @@ def test_planted_histories_are_bisected_rightly() -> None:
         assert (right, wrong) == ("100 %", "0 %"), name
         if name == "counts":
             assert int(str(builds).partition("; ")[2]) <= 8
-
-
-def test_a_second_smaller_step_is_not_the_answer() -> None:
+    # a second smaller step is not the answer
     effects = tuple(0.01 * (at >= 90) + 0.004 * (at >= 20) for at in range(LAST + 1))
     looks, differ = search_by_counts(np.random.default_rng(1), History(90, effects, frozenset()))
     assert differ
@@ -108,35 +95,29 @@ def test_commits_are_those_of_first_parents_from_the_merge_base(tmp_path: Path) 
     assert git(tmp_path, "status", "--porcelain") == before
 
 
-@pytest.mark.parametrize(
-    ("good", "bad", "expected"),
-    [
-        ("HEAD", "HEAD~1", "wrong order"),
-        ("HEAD", "main", "same commit"),
-        ("nothing", "HEAD", "--good: there is no commit nothing"),
-        ("--help", "HEAD", "--good: there is no commit --help"),
-        ("other", "HEAD", "no common ancestor"),
-    ],
-)
-def test_commits_without_a_history_between_them_are_refused(tmp_path: Path, good: str, bad: str, expected: str) -> None:
+def test_commits_without_a_history_between_them_and_folders_without_a_repository_are_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(UsageError, match=re.escape(str(folder))):
+            Repository(folder)
     commit_all(tmp_path, "one")
     git(tmp_path, "checkout", "-q", "--orphan", "other")
     commit_all(tmp_path, "another beginning")
     git(tmp_path, "checkout", "-q", "main")
     commit_all(tmp_path, "two")
-    with pytest.raises(UsageError) as found:
-        Repository(tmp_path).history(good, bad)
-    assert expected in found.value.message
-    assert found.value.hint
+    for good, bad, expected in (
+        ("HEAD", "HEAD~1", "wrong order"),
+        ("HEAD", "main", "same commit"),
+        ("nothing", "HEAD", "--good: there is no commit nothing"),
+        ("--help", "HEAD", "--good: there is no commit --help"),
+        ("other", "HEAD", "no common ancestor"),
+    ):
+        with pytest.raises(UsageError) as found:
+            Repository(tmp_path).history(good, bad)
+        assert expected in found.value.message
+        assert found.value.hint
 
 
-def test_a_folder_that_is_no_repository_is_refused(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(UsageError, match=re.escape(str(folder))):
-            Repository(folder)
-
-
-def test_the_folder_of_a_bisection_is_no_run(tmp_path: Path) -> None:
+def test_the_journal_of_a_bisection_is_no_run_and_is_named_if_it_is_damaged(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     asked = Asked(repo="/r", good="a", bad="b", by="tps")
     file = JournalFile.create(tmp_path, asked, [Commit("a" * 40, "aaaaaaa", "one"), Commit("b" * 40, "bbbbbbb", "two")])
@@ -146,14 +127,11 @@ def test_the_folder_of_a_bisection_is_no_run(tmp_path: Path) -> None:
     assert opened.started_at >= now
     assert file.discard_unused()
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("content", ["", "{}", '{"format": 1}', "\x00"])
-def test_a_damaged_journal_is_named(tmp_path: Path, content: str) -> None:
-    (tmp_path / FILE).write_text(content)
-    with pytest.raises(StoreError, match=re.escape(str(tmp_path / FILE))) as found:
-        JournalFile.open(str(tmp_path), tmp_path)
-    assert found.value.hint
+    for content in ("", "{}", '{"format": 1}', "\x00"):
+        (tmp_path / FILE).write_text(content)
+        with pytest.raises(StoreError, match=re.escape(str(tmp_path / FILE))) as found:
+            JournalFile.open(str(tmp_path), tmp_path)
+        assert found.value.hint
 
 
 def test_a_bisection_is_shown_while_it_goes_on_and_when_it_has_ended(tmp_path: Path) -> None:

@@ -57,14 +57,11 @@ class Run:
         return ended.value
 
 
-def test_keeps_every_trial_while_they_fit() -> None:
+def test_points_are_left_out_with_all_their_loads_when_trials_take_longer() -> None:
     run = Run(plan(), 150)
     assert run.left.select_fitting(run.trials) == (run.trials, None)
     assert run.measure(11) == (run.trials, None)
     assert not run.left.is_used_up
-
-
-def test_leaves_out_points_when_trials_take_longer() -> None:
     run = Run(plan(), 155)
     kept, dropped = run.measure(25)
     assert str(dropped) == "to fit the budget, pgdyno leaves out 3 of 6 points: a trial takes 25 s with its preparation"
@@ -77,9 +74,7 @@ def test_leaves_out_points_when_trials_take_longer() -> None:
     assert dropped is not None
     # 12 s are over, and each of these takes 42 s
     assert len(kept) * 42 <= 188
-
-
-def test_points_of_swept_groups_are_left_out_with_all_their_loads() -> None:
+    # swept groups
     groups = [{"name": "orders", "scripts": ["select-only"]}, {"name": "reports", "scripts": ["select-only"]}]
     run = Run(plan(group=groups, workload={}, sweep={"group": {"reports.clients": [1, 2, 4, 8]}}), 150)
     run.trials.pop(1)
@@ -89,7 +84,7 @@ def test_points_of_swept_groups_are_left_out_with_all_their_loads() -> None:
     assert 0 < len({each.point.groups["reports.clients"] for each in kept}) < 4
 
 
-def test_a_load_that_took_long_leaves_out_other_scales() -> None:
+def test_loads_leave_out_other_scales_and_count_with_the_trials_if_they_come_before_each() -> None:
     kept, dropped = Run(plan(sweep={"clients": 4, "scale": [1, 10]}), 80).measure(10, load_s=20)
     assert str(dropped) == (
         "to fit the budget, pgdyno leaves out 1 of 2 points: a trial takes 10 s with its preparation, a load up to 20 s"
@@ -98,15 +93,12 @@ def test_a_load_that_took_long_leaves_out_other_scales() -> None:
     expected = {"count": 1, "points": 2, "trial": "10 s", "load": "20 s", "took_id": "trial-and-load-take"}
     assert expected.items() <= dropped.parameters.items()
     assert {trial.point.scale for trial in kept} == {1}
-
-
-def test_a_reset_that_loads_before_every_trial_counts_with_the_trials() -> None:
     run = Run(plan(), 155)
     assert run.measure(10, load_s=15)[1] is None
     assert run.measure(10, load_s=15)[1] is not None
 
 
-def test_ends_what_would_overrun_and_lets_the_run_be_closed() -> None:
+def test_ends_what_would_overrun_but_for_steps_of_a_trial_that_is_measured() -> None:
     run = Run(plan(sweep={"clients": 4}), 60)
     run.measure(55)
     run.end_by(lambda: run.left.begins(run.trials), late_s=0)
@@ -114,34 +106,6 @@ def test_ends_what_would_overrun_and_lets_the_run_be_closed() -> None:
     preparing = Run(plan(), 60)
     preparing.end_by(preparing.left.check, 68, late_s=2)
     preparing.left.check()
-
-
-def tpch(*streams: int) -> Plan:
-    workload = {"name": "tpch", "scale_factor": 0.1}
-    return plan(workload=workload, sweep={"clients": list(streams)}, trial={"repeats": 3, "order": "as-listed"})
-
-
-def test_trials_of_tpch_take_as_long_as_the_first_in_proportion_to_their_streams() -> None:
-    kept, dropped = Run(tpch(1, 20), 200).measure(10)
-    # five more with as many seconds would fit
-    assert {trial.point.clients for trial in kept} == {1}
-    assert dropped is not None
-    # an estimate that was too long does not count any more
-    short = Run(tpch(1, 20), 200)
-    assert short.measure(0.5) == (short.trials, None)
-
-
-def test_a_trial_of_tpch_that_lasts_longer_than_the_budget_is_ended() -> None:
-    run = Run(tpch(1), 60)
-    run.left.begins(run.trials[:1])
-    ended = run.end_by(run.left.check_queries, 68, late_s=2)
-    assert ended.hint == "give a longer --budget, or a smaller scale_factor"
-    other = Run(plan(), 60)
-    other.now_s += 100
-    other.left.check_queries()
-
-
-def test_the_steps_of_a_trial_that_is_measured_take_their_time() -> None:
     run = Run(plan(), 60)
     left = run.left
     left.begins(run.trials[:1])
@@ -155,7 +119,29 @@ def test_the_steps_of_a_trial_that_is_measured_take_their_time() -> None:
         left.check()
 
 
-def test_a_load_continues_unless_it_would_overrun() -> None:
+def tpch(*streams: int) -> Plan:
+    workload = {"name": "tpch", "scale_factor": 0.1}
+    return plan(workload=workload, sweep={"clients": list(streams)}, trial={"repeats": 3, "order": "as-listed"})
+
+
+def test_trials_of_tpch_take_as_long_as_the_first_and_end_with_the_budget() -> None:
+    kept, dropped = Run(tpch(1, 20), 200).measure(10)
+    # five more with as many seconds would fit
+    assert {trial.point.clients for trial in kept} == {1}
+    assert dropped is not None
+    # an estimate that was too long does not count any more
+    short = Run(tpch(1, 20), 200)
+    assert short.measure(0.5) == (short.trials, None)
+    run = Run(tpch(1), 60)
+    run.left.begins(run.trials[:1])
+    ended = run.end_by(run.left.check_queries, 68, late_s=2)
+    assert ended.hint == "give a longer --budget, or a smaller scale_factor"
+    other = Run(plan(), 60)
+    other.now_s += 100
+    other.left.check_queries()
+
+
+def test_a_load_continues_unless_it_would_overrun_with_those_of_other_arms() -> None:
     run = Run(plan(), 60)
     with run.left.preparation():
         for second in range(20):
@@ -173,9 +159,6 @@ def test_a_load_continues_unless_it_would_overrun() -> None:
         "run the same command again, which plans with the speed of this load, or give --budget 4m40s"
     )
     assert ended.value.seconds == pytest.approx(125)
-
-
-def test_the_loads_of_other_arms_count_too() -> None:
     for versions, fits in ((["18"], True), (["17", "18"], False)):
         run = Run(plan(target={each: {"kind": "embedded", "version": each} for each in versions}), 60)
         run.left.check_load(30_000, 1000.0, 30.0)
@@ -194,9 +177,6 @@ def test_the_rate_of_a_load_is_for_its_kind_of_target(tmp_path: Path) -> None:
     # a short load says nothing about the rate
     keep_load_rate(tmp_path, "embedded", "sbtest", 1, 2.0)
     assert load_rate(tmp_path, ["embedded"], "sbtest") == LOAD_S_A_SCALE
-
-
-def test_a_damaged_file_of_rates_is_ignored(tmp_path: Path) -> None:
     for content in ("", "[]", '{"pgbench into embedded": "fast"}', '{"pgbench into embedded": NaN}'):
         (tmp_path / FILE).write_text(content)
         assert load_rate(tmp_path, ["embedded"], "pgbench") == LOAD_S_A_SCALE

@@ -18,11 +18,15 @@ ONE = Anonymiser(b"a key of a test!")
 
 
 @given(ANY)
-def test_a_value_keeps_its_length_in_characters_and_bytes(text: str) -> None:
+def test_a_value_keeps_its_length_in_characters_and_bytes_and_a_literal_stays_one(text: str) -> None:
     found = ONE.value(text)
     if not text.startswith(("{", "[")):
         assert len(found) == len(text)
         assert len(found.encode()) == len(text.encode())
+    literal = "'" + text.replace("'", "''") + "'"
+    anonymised = ONE.literal(literal)
+    assert re.fullmatch(r"'(?:[^']|'')*'", anonymised)
+    assert anonymised[1:-1].replace("''", "'") == ONE.value(text)
 
 
 SHORT = st.text("abc", min_size=1, max_size=3)
@@ -68,16 +72,17 @@ def test_a_value_stays_of_its_kind(bytea: bytes, of_hash: bytes, ipv4: str, ipv6
     assert re.fullmatch(r"\d+", ONE.value("0" + digits))
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_numbers_booleans_dates_and_punctuation_stay_but_large_numbers() -> None:
+    for value in (
         "", "0", "42", "-17", "3.25", "1e6", "t", "false", "TRUE", "2026-11-23", "2026-11-23 18:00:01.5+01",
         "2026-11-23T18:00:01Z", "18:30", "3 days", "1 mon 2 days 03:04:05", "infinity", "NaN", "day", "UTC",
         "{1,2,NULL}", "[1,10)", '["2026-01-01","2026-02-01")', "%", "%_%", "...",
-    ],
-)  # fmt: skip
-def test_numbers_booleans_dates_and_punctuation_stay(value: str) -> None:
-    assert ONE.value(value) == value
+    ):  # fmt: skip
+        assert ONE.value(value) == value
+    for number in ("0", "17", "123456789", "0.1234567890123", "0x1F", "0000000000", "1.5e300"):
+        assert ONE.number(number) == number
+    for number in ("0x" + "1234567890" * 1000, "0x____________"):
+        assert ONE.number(number) != number
 
 
 @given(st.uuids())
@@ -115,16 +120,6 @@ def test_a_large_number_keeps_its_exponent_and_stays_a_number(value: str) -> Non
     json.loads(ONE.value(f"[{value}]"))
 
 
-@pytest.mark.parametrize("number", ["0", "17", "123456789", "0.1234567890123", "0x1F", "0000000000", "1.5e300"])
-def test_a_small_number_without_quotes_stays(number: str) -> None:
-    assert ONE.number(number) == number
-
-
-@pytest.mark.parametrize("number", ["0x" + "1234567890" * 1000, "0x____________"])
-def test_a_number_that_the_server_cannot_read_is_replaced_as_text(number: str) -> None:
-    assert ONE.number(number) != number
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -147,38 +142,23 @@ def test_json_keeps_its_keys_and_numbers_and_stays_json(value: dict[str, object]
     assert "Erika" not in ONE.value('{"name": "Erika Mustermann", "age": 42}')
 
 
-@pytest.mark.parametrize(
-    "elements",
-    [
+def test_an_element_of_an_array_becomes_what_an_equal_value_becomes() -> None:
+    for elements in (
         ["alice", "bob smith", "NULL", "true", "7"],
         ["7411111111111111111", "4111111111111111"],
         ["0a0b0c0d-0a0b-0a0b-0a0b-0a0b0c0d0e0f"],
         ["10.0.0.1", "2026-11-23"],
-    ],
-)
-def test_an_element_of_an_array_becomes_what_an_equal_value_becomes(elements: list[str]) -> None:
-    found = ",".join(map(ONE.value, elements))
-    assert ONE.value("{" + ",".join(elements) + "}") == "{" + found + "}"
-    assert ONE.value("{{" + ", ".join(elements) + "}}") == "{{" + found.replace(",", ", ") + "}}"
-
-
-def test_a_quoted_element_of_an_array_stays_quoted() -> None:
+    ):
+        found = ",".join(map(ONE.value, elements))
+        assert ONE.value("{" + ",".join(elements) + "}") == "{" + found + "}"
+        assert ONE.value("{{" + ", ".join(elements) + "}}") == "{{" + found.replace(",", ", ") + "}}"
     assert ONE.value(r'{"Erika, \"M\\","NULL",x}') == r'{{"{}","NULL",{}}}'.format(
         ONE.value('Erika, "M\\').replace("\\", r"\\").replace('"', r"\""), ONE.value("x")
     )
 
 
-@given(ANY)
-def test_a_literal_stays_a_literal(text: str) -> None:
-    literal = "'" + text.replace("'", "''") + "'"
-    found = ONE.literal(literal)
-    assert re.fullmatch(r"'(?:[^']|'')*'", found)
-    assert found[1:-1].replace("''", "'") == ONE.value(text)
-
-
-@pytest.mark.parametrize(
-    ("literal", "pattern"),
-    [
+def test_other_forms_of_literals_and_patterns_stay_what_they_are() -> None:
+    for literal, pattern in (
         (r"E'caf\u00e9\n\'x\''", r"E'(?:[^'\\]|''|\\\\)*'"),
         (r"e'\x41\101\\'", r"e'[^'\\]{2}\\\\'"),
         ("B'0101'", "B'0101'"),
@@ -186,17 +166,12 @@ def test_a_literal_stays_a_literal(text: str) -> None:
         ("N'name'", "N'[a-z]{4}'"),
         (r"U&'d\0061t\+000061'", r"U&'\w{4}'"),
         (r"'\xdeadbeef'", r"'\\x[0-9a-f]{8}'"),
-    ],
-)
-def test_other_forms_of_literals_stay_what_they_are(literal: str, pattern: str) -> None:
-    found = ONE.literal(literal)
-    assert re.fullmatch(pattern, found), found
-    assert found == literal or literal[0] != "B"
+    ):
+        found = ONE.literal(literal)
+        assert re.fullmatch(pattern, found), found
+        assert found == literal or literal[0] != "B"
+    assert re.fullmatch(r"%[a-z]{4}\\_[a-z]{3}_%", ONE.value(r"%abcd\_efg_%"))
 
 
 def test_a_key_is_drawn_for_each_capture() -> None:
     assert Anonymiser().value("Erika Mustermann") != Anonymiser().value("Erika Mustermann")
-
-
-def test_a_pattern_of_like_keeps_its_wildcards() -> None:
-    assert re.fullmatch(r"%[a-z]{4}\\_[a-z]{3}_%", ONE.value(r"%abcd\_efg_%"))

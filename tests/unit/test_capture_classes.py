@@ -42,11 +42,16 @@ def test_texts_that_are_too_long_are_classes_with_their_beginnings(tmp_path: Pat
     assert read_replayed(tmp_path / "capture").statements == found.capture.statements
 
 
-@pytest.mark.parametrize(
-    "sql", ["SELECT $1, 'a''b', 2.5e3 FROM t1" + " " * LONGEST, "x" * LONGEST + "y", "'" + "x" * LONGEST + "' , $12, 7"]
-)
-def test_the_beginning_of_a_text_is_that_of_the_whole_without_constants(sql: str) -> None:
-    assert parse(sql).text == without_constants(sql)[:1000] + CUT_OFF
+def test_the_beginning_of_a_text_is_that_of_the_whole_without_constants() -> None:
+    for sql in (
+        "SELECT $1, 'a''b', 2.5e3 FROM t1" + " " * LONGEST,
+        "x" * LONGEST + "y",
+        "'" + "x" * LONGEST + "' , $12, 7",
+    ):
+        assert parse(sql).text == without_constants(sql)[:1000] + CUT_OFF
+    assert StatementClass(text="SELECT 'x' AS a…", fingerprint="1", calls=1).has_text
+    assert StatementClass(text="SELECT", calls=1).has_text
+    assert json.loads(StatementClass(text="x", calls=1).model_dump_json()).keys() == StatementClass.model_fields.keys()
 
 
 def test_schemas_and_lists_make_classes_of_their_own(tmp_path: Path) -> None:
@@ -84,6 +89,25 @@ def test_classes_that_do_not_fit_are_reported_as_one(tmp_path: Path, monkeypatch
     assert [str(each) for each in lacks(found.capture)] == [
         "capture: statements of the class 'other statements': the capture has too many classes (5)"
     ]
+    # texts and statistics
+    monkeypatch.setattr(statement_classes, "MOST_BYTES", 1000)
+    texts = ClassTexts()
+    assert [texts.take("x" * size) for size in (10, 500, 10, 10)] == [True, False, True, False]
+    monkeypatch.setattr(statement_classes, "MOST_BYTES", 1000)
+    classes = [StatementClass(text=f"SELECT {name}", calls=7, rows=5, total_us=2.5) for name in "abcd"]
+    assert select_fitting_classes(classes) == (
+        [*classes[:2], StatementClass(text=OTHER_STATEMENTS, calls=14, rows=10, total_us=5.0)],
+        14,
+    )
+    assert select_fitting_classes(classes[:2]) == (classes[:2], 0)
+    # of a replay
+    monkeypatch.setattr("pgdyno.records.capture.MOST_REPORTED", 2)
+    counts = {OTHER_STATEMENTS: 9, "SELECT $1": 8, "COMMIT": 1}
+    classes = [StatementClass(text=text, calls=calls, errors=1) for text, calls in counts.items()]
+    reported, numbers = as_reported(capture_sample.capture(statements=classes))
+    pairs = [(each.text, each.calls, each.errors) for each in reported.statements]
+    assert pairs == [("SELECT $1", 8, 1), (OTHER_STATEMENTS, 10, 2)]
+    assert numbers == [1, 0, 1]
 
 
 @pytest.mark.long_cases("short")
@@ -110,32 +134,6 @@ def test_what_is_written_can_be_read(text: str, tmp_path: Path) -> None:
     assert read_capture(tmp_path) == capture
 
 
-def test_a_text_that_does_not_fit_leaves_room_for_shorter_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statement_classes, "MOST_BYTES", 1000)
-    texts = ClassTexts()
-    assert [texts.take("x" * size) for size in (10, 500, 10, 10)] == [True, False, True, False]
-
-
-def test_classes_of_statistics_that_do_not_fit_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statement_classes, "MOST_BYTES", 1000)
-    classes = [StatementClass(text=f"SELECT {name}", calls=7, rows=5, total_us=2.5) for name in "abcd"]
-    assert select_fitting_classes(classes) == (
-        [*classes[:2], StatementClass(text=OTHER_STATEMENTS, calls=14, rows=10, total_us=5.0)],
-        14,
-    )
-    assert select_fitting_classes(classes[:2]) == (classes[:2], 0)
-
-
-def test_classes_that_a_replay_does_not_report_are_one_with_these(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdyno.records.capture.MOST_REPORTED", 2)
-    texts = {OTHER_STATEMENTS: 9, "SELECT $1": 8, "COMMIT": 1}
-    classes = [StatementClass(text=text, calls=calls, errors=1) for text, calls in texts.items()]
-    reported, numbers = as_reported(capture_sample.capture(statements=classes))
-    found = [(each.text, each.calls, each.errors) for each in reported.statements]
-    assert found == [("SELECT $1", 8, 1), (OTHER_STATEMENTS, 10, 2)]
-    assert numbers == [1, 0, 1]
-
-
 def test_statements_without_the_text_of_their_class_are_in_no_model(tmp_path: Path) -> None:
     load = CapturedLoad()
     for number in range(100):
@@ -149,9 +147,3 @@ def test_statements_without_the_text_of_their_class_are_in_no_model(tmp_path: Pa
     model = model_log(load.write(tmp_path / "load"), capture, 0.0)
     assert len(model.scripts) == 1
     assert [(each.reason, each.count) for each in model.left] == [(Left.UNREADABLE, 200)]
-
-
-def test_a_text_that_the_parser_knows_may_end_in_any_character() -> None:
-    assert StatementClass(text="SELECT 'x' AS a…", fingerprint="1", calls=1).has_text
-    assert StatementClass(text="SELECT", calls=1).has_text
-    assert json.loads(StatementClass(text="x", calls=1).model_dump_json()).keys() == StatementClass.model_fields.keys()

@@ -27,7 +27,7 @@ def log(*texts: str, end: str = "LOG:  duration: 0.1 ms  plan:\n") -> str:
     return "".join(BEGIN.format(number) + line for number, line in enumerate([*lines, *([end] if end else [])]))
 
 
-def test_lines_that_spaces_continue_are_part_of_the_statement(tmp_path: Path) -> None:
+def test_lines_that_spaces_continue_are_part_of_the_statement_unless_the_log_has_tabs(tmp_path: Path) -> None:
     found = captured(tmp_path, SPACES + BEGIN.format(200) + "LOG:  disconnection: none\n")
     assert found.texts == [
         "DELETE FROM cart\n    WHERE id = 7",
@@ -35,9 +35,11 @@ def test_lines_that_spaces_continue_are_part_of_the_statement(tmp_path: Path) ->
         "SELECT 1",
     ]
     assert found.left_out == {}
+    found = captured(tmp_path, log("SELECT\n\t1", "SELECT 2\n  of another program", "SELECT 3"))
+    assert (found.texts, found.left_out["not-whole"]) == (["SELECT\n1", "SELECT 3"], (1, "3"))
 
 
-def test_the_last_statement_of_a_log_of_text_is_left_out(tmp_path: Path) -> None:
+def test_the_last_statement_of_a_log_of_text_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = log("SELECT 1", "DELETE FROM cart\n\tWHERE id = 7", end="")
     first_line = whole[: whole.index("\n\t") + 1]
     for number, text in enumerate((whole, whole[:-1], whole[:-5], first_line, first_line[:-1], SPACES)):
@@ -45,9 +47,6 @@ def test_the_last_statement_of_a_log_of_text_is_left_out(tmp_path: Path) -> None
         assert found.left_out["not-whole"] == (1, "7" if "UPDATE" in text else "2")
         assert found.texts[0] in ("SELECT 1", "DELETE FROM cart\n    WHERE id = 7")
         assert not any("SELECT 1" in each or each.startswith("DELETE") for each in found.texts[1:])
-
-
-def test_the_last_statement_is_left_out_for_each_block_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 200)
     first = log("SELECT 1", "SELECT 2", "SELECT 3", end="")
     found = captured(tmp_path, first, first.replace("10:00:00", "10:00:01"))
@@ -96,13 +95,10 @@ WHOLE = [
 ]
 
 
-def test_what_may_be_cut_is_left_out(tmp_path: Path) -> None:
+def test_what_may_be_cut_is_left_out_and_what_is_whole_is_captured(tmp_path: Path) -> None:
     found = captured(tmp_path, *logs_of(*MAY_BE_CUT))
     assert found.texts == ["SELECT 1", "SELECT 3"] * len(MAY_BE_CUT)
     assert found.left_out["not-whole"] == (len(MAY_BE_CUT), "2")
-
-
-def test_what_is_whole_is_captured(tmp_path: Path) -> None:
     found = captured(tmp_path, *logs_of(*WHOLE))
     whole = [f"DELETE FROM cart{each}".replace("\n\t", "\n").rstrip() for each in WHOLE]
     whole = [each.replace("10:00:00", f"10:{minute:02}:00") for minute, each in enumerate(whole)]
@@ -123,11 +119,6 @@ def test_a_log_without_the_lines_that_continue_statements_is_refused(tmp_path: P
         with pytest.raises(UsageError, match=message):
             captured(tmp_path, text)
     assert len(captured(tmp_path, whole).texts) == 3
-
-
-def test_a_line_with_spaces_in_a_log_with_tabs_is_of_another_program(tmp_path: Path) -> None:
-    found = captured(tmp_path, log("SELECT\n\t1", "SELECT 2\n  of another program", "SELECT 3"))
-    assert (found.texts, found.left_out["not-whole"]) == (["SELECT\n1", "SELECT 3"], (1, "3"))
 
 
 def test_lines_that_are_shortened_to_a_limit_are_left_out(tmp_path: Path) -> None:
@@ -160,15 +151,6 @@ def test_parameters_that_may_be_cut_are_left_out(form: str, tmp_path: Path) -> N
     assert found.left_out["parameters-cut"] == (4, {"csvlog": "4", "jsonlog": "4", "stderr": "6"}[form])
 
 
-def test_a_row_of_a_csvlog_that_ends_in_a_doubled_quote_is_left_out(tmp_path: Path) -> None:
-    rows = csvlog(["SELECT 1", 'DELETE FROM cart "c" WHERE id = 7', "SELECT 3"]).splitlines(True)
-    cut = rows[1].index('""c') + 1
-    for number, text in enumerate((rows[0] + rows[1][:cut] + "\n" + rows[2], rows[0] + rows[2] + rows[1][:cut])):
-        found = captured(tmp_path / str(number), text)
-        assert found.texts == ["SELECT 1", "SELECT 3"]
-        assert sum(count for reason, (count, _) in found.left_out.items() if reason in ("cut", "not-whole")) == 1
-
-
 @pytest.mark.parametrize("form", ["csvlog", "jsonlog"])
 def test_a_file_that_is_cut_anywhere_has_no_statement_that_is_cut(form: str, tmp_path: Path) -> None:
     texts = ["SELECT 1", """DELETE FROM "cart" WHERE id = 7\n\tAND qty = 'x "y" z' -- all"""]
@@ -182,13 +164,16 @@ def test_a_file_that_is_cut_anywhere_has_no_statement_that_is_cut(form: str, tmp
     assert {*found} == {*texts}
 
 
-def test_the_text_of_an_error_that_may_be_cut_is_left_out(tmp_path: Path) -> None:
+def test_texts_of_errors_and_rows_that_may_be_cut_are_left_out_and_json_is_whole(tmp_path: Path) -> None:
     text = log("SELECT 1") + BEGIN.format(5) + "ERROR:  division by zero\n"
     text += BEGIN.format(5) + "STATEMENT:  DELETE FROM cart\nWHERE id = 1/0\n" + log("SELECT 3").replace(":00.", ":01.")
     found = captured(tmp_path, text)
     assert (found.texts, found.left_out["not-whole"]) == (["SELECT 1", "SELECT 3"], (1, "3"))
-
-
-def test_json_that_was_written_again_is_whole(tmp_path: Path) -> None:
+    rows = csvlog(["SELECT 1", 'DELETE FROM cart "c" WHERE id = 7', "SELECT 3"]).splitlines(True)
+    cut = rows[1].index('""c') + 1
+    for number, text in enumerate((rows[0] + rows[1][:cut] + "\n" + rows[2], rows[0] + rows[2] + rows[1][:cut])):
+        found = captured(tmp_path / str(number), text)
+        assert found.texts == ["SELECT 1", "SELECT 3"]
+        assert sum(count for reason, (count, _) in found.left_out.items() if reason in ("cut", "not-whole")) == 1
     again = "".join(json.dumps(json.loads(line)) + "\n" for line in jsonlog(["SELECT 1", "SELECT 2"]).splitlines())
     assert captured(tmp_path, again).texts == ["SELECT 1", "SELECT 2"]

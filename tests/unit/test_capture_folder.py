@@ -1,7 +1,6 @@
 """The folder of a capture, its plan and README, damaged ones, and the arguments of `pgdyno capture`."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,14 +27,6 @@ def written(folder: Path, found: Capture) -> Path:
         capture_sample.write_capture(folder)
     write_capture(folder, found)
     return folder
-
-
-def test_a_capture_is_read_as_it_was_written(tmp_path: Path) -> None:
-    found = capture(database="shop", ended=Ended.LIMIT, notes=[KeptMessage.from_message(Message("a", "note {n}", n=1))])
-    folder = written(tmp_path / "shop", found)
-    assert read_capture(folder) == found
-    assert {path.name for path in folder.iterdir()} == {"capture.json", "capture.parquet", "plan.toml", "README.md"}
-    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("database", ["shop", 'my "shop"\'s\\', "店", None])
@@ -100,34 +91,35 @@ def test_a_capture_of_statistics_has_no_plan_to_replay(tmp_path: Path) -> None:
     assert read_capture(folder) == found
 
 
-def test_an_existing_folder_is_refused_unless_it_is_empty(tmp_path: Path) -> None:
+def test_a_capture_is_written_into_an_empty_folder_and_read_as_it_was(tmp_path: Path) -> None:
     refuse_existing(tmp_path / "new")
     refuse_existing(tmp_path)
     (tmp_path / "a").touch()
     for each in (tmp_path, tmp_path / "a"):
         with pytest.raises(UsageError, match="exists and is not empty"):
             refuse_existing(each)
+    found = capture(database="shop", ended=Ended.LIMIT, notes=[KeptMessage.from_message(Message("a", "note {n}", n=1))])
+    folder = written(tmp_path / "shop", found)
+    assert read_capture(folder) == found
+    assert {path.name for path in folder.iterdir()} == {"capture.json", "capture.parquet", "plan.toml", "README.md"}
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize(
-    ("change", "kind", "message"),
-    [
+def test_a_damaged_or_newer_capture_is_an_error(tmp_path: Path) -> None:
+    file = written(tmp_path / "shop", capture()) / "capture.json"
+    whole = file.read_text()
+    for change, kind, message in (
         (lambda whole: whole[:100], StoreError, "it is not JSON"),
         (lambda whole: json.dumps(json.loads(whole) | {"format": 2}), StoreError,
          "it is of format 2, and this pgdyno reads up to 1"),
         (lambda whole: json.dumps(json.loads(whole) | {"calls": "many"}), StoreError,
          "calls: input should be a valid integer"),
         (lambda _: "[1]", StoreError, "it is not an object"),
-    ],
-)  # fmt: skip
-def test_a_damaged_or_newer_capture_is_an_error(
-    tmp_path: Path, change: Callable[[str], str], kind: type[PgdynoError], message: str
-) -> None:
-    file = written(tmp_path / "shop", capture()) / "capture.json"
-    file.write_text(change(file.read_text()))
-    with pytest.raises(kind, match=message) as caught:
-        read_capture(file.parent)
-    assert "format" not in message or caught.value.hint == "use a newer pgdyno"
+    ):  # fmt: skip
+        file.write_text(change(whole))
+        with pytest.raises(kind, match=message) as caught:
+            read_capture(file.parent)
+        assert "format" not in message or caught.value.hint == "use a newer pgdyno"
 
 
 def test_a_folder_without_its_files_is_an_error(tmp_path: Path) -> None:
@@ -152,34 +144,28 @@ def test_the_name_of_a_plan_is_one() -> None:
 # ---- arguments, and what a server must log ----
 
 
-@pytest.mark.parametrize(
-    ("is_statements", "message", "hint"),
-    [
+def test_a_capture_of_nothing_is_an_error(tmp_path: Path) -> None:
+    for is_statements, message, hint in (
         (True, "--statements needs a server", "name one, such as"),
         (False, "nothing to capture", "name a server, such as"),
-    ],
-)
-def test_a_capture_of_nothing_is_an_error(tmp_path: Path, is_statements: bool, message: str, hint: str) -> None:
-    with pytest.raises(UsageError, match=message) as raised:
-        CaptureCommand(tmp_path / "capture", statements=is_statements, quiet=True)()
-    assert raised.value.hint is not None
-    assert raised.value.hint.startswith(hint)
-    assert ("--log" in raised.value.hint) is not is_statements
+    ):
+        with pytest.raises(UsageError, match=message) as raised:
+            CaptureCommand(tmp_path / "capture", statements=is_statements, quiet=True)()
+        assert raised.value.hint is not None
+        assert raised.value.hint.startswith(hint)
+        assert ("--log" in raised.value.hint) is not is_statements
 
 
-@pytest.mark.parametrize(
-    ("value", "is_english"),
-    [
+def test_a_capture_needs_english_messages() -> None:
+    for value, is_english in (
         *((name, True) for name in ("", "C", "POSIX", "C.UTF-8", "en_GB.UTF-8", "en-US", "English_United States.1252")),
         *((name, False) for name in ("de_DE.UTF-8", "German_Germany.1252", "ca_ES", "es-ES", "eno")),
-    ],
-)
-def test_a_capture_needs_english_messages(value: str, is_english: bool) -> None:
-    shown = {"log_min_duration_statement": "0", "log_destination": "csvlog", "logging_collector": "on"}
-    settings = {name: Setting(name, value, value) for name, value in {**shown, "lc_messages": value}.items()}
-    found = {lack.setting.name: lack for lack in server_check.lacks(settings, files_given=False)}
-    assert ("lc_messages" not in found) == is_english
-    if not is_english:
-        assert found["lc_messages"].is_required
-        assert found["lc_messages"].wanted == "C"
-        assert str(found["lc_messages"].message) == f"lc_messages = {value}: pgdyno reads English messages only"
+    ):
+        shown = {"log_min_duration_statement": "0", "log_destination": "csvlog", "logging_collector": "on"}
+        settings = {name: Setting(name, value, value) for name, value in {**shown, "lc_messages": value}.items()}
+        found = {lack.setting.name: lack for lack in server_check.lacks(settings, files_given=False)}
+        assert ("lc_messages" not in found) == is_english
+        if not is_english:
+            assert found["lc_messages"].is_required
+            assert found["lc_messages"].wanted == "C"
+            assert str(found["lc_messages"].message) == f"lc_messages = {value}: pgdyno reads English messages only"

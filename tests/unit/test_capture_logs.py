@@ -101,6 +101,9 @@ def test_classes_have_counts_and_times_and_statements_name_them(tmp_path: Path) 
     ]
     assert (classes[0].total_us, classes[0].p50_us, classes[0].p99_us) == (5_050_000, 50_000, 99_000)
     assert [row["statement"] for row in found.statements] == [*[0] * 101, 2, 1, 1]
+    # without durations
+    found = captured(tmp_path, [Entry("statement: SELECT 1"), Entry("statement: SELECT 2")])
+    assert [each.total_us for each in found.capture.statements] == [None]
 
 
 # ---- how a server logs ----
@@ -156,11 +159,6 @@ def test_statements_have_what_the_server_logs_of_them(
     assert captured(tmp_path, log).columns(columns) == expected
 
 
-def test_statements_without_durations_have_no_time(tmp_path: Path) -> None:
-    found = captured(tmp_path, [Entry("statement: SELECT 1"), Entry("statement: SELECT 2")])
-    assert [each.total_us for each in found.capture.statements] == [None]
-
-
 @pytest.mark.parametrize(
     ("log", "texts", "left_out"),
     [
@@ -196,29 +194,11 @@ def test_what_is_left_out_is_counted(
     assert (found.texts, found.left_out) == (texts, left_out)
 
 
-def test_the_error_of_a_prepared_statement_has_the_values_of_its_bind(tmp_path: Path) -> None:
+def test_errors_have_the_values_of_their_bind_and_the_codes_of_frequent_messages(tmp_path: Path) -> None:
     bind = Entry(f"duration: 0.100 ms  bind S_1: {QUERY}", DETAIL)
     found = captured(tmp_path, [bind, error(QUERY, "22012"), error(QUERY, "42P01")])
     assert found.columns("kind name parameters sqlstate") == [("extended", "S_1", ["1", "it's $3 = 'x'"], "22012")]
     assert found.left_out["no-parameters"] == (1, "3")
-
-
-@pytest.mark.parametrize(
-    ("plan", "rows"),
-    [
-        ("Query Text: x\nSeq Scan on t  (cost=0.0..1.0 rows=9 width=4) (actual time=0.1..0.2 rows=2.00 loops=1)", 2),
-        ("Query Text: x\nLimit  (cost=0.0..1.0 rows=9 width=4) (actual rows=7 loops=1)", 7),
-        ('{\n "Query Text": "x",\n "Plan": {\n "Node Type": "Result",\n "Actual Rows": 3,\n "Actual Loops": 1}}', 3),
-        ("Query Text: x\nUpdate on t  (cost=0.0..1.0 rows=9 width=4) (actual time=0.1..0.2 rows=0 loops=1)", None),
-        ("Query Text: x\nSeq Scan on t  (cost=0.0..1.0 rows=9 width=4)", None),
-    ],
-)
-def test_plans_say_how_many_rows(plan: str, rows: int | None, tmp_path: Path) -> None:
-    log: Log = [Entry(f"duration: 1.000 ms  plan:\n{plan}"), "SELECT a FROM t", "SELECT a FROM t"]
-    assert captured(tmp_path, log).columns("rows") == [(rows,), (None,)]
-
-
-def test_logs_of_text_have_the_codes_of_frequent_errors(tmp_path: Path) -> None:
     codes = {
         'duplicate key value violates unique constraint "t_pkey"': "23505",
         'relation "x" does not exist at character 15': "42P01",
@@ -229,6 +209,18 @@ def test_logs_of_text_have_the_codes_of_frequent_errors(tmp_path: Path) -> None:
     }
     log = stderr([Entry(message, query="SELECT 1", severity="ERROR") for message in codes])
     assert captured(tmp_path, log).columns("sqlstate") == [(code,) for code in codes.values()]
+
+
+def test_plans_say_how_many_rows(tmp_path: Path) -> None:
+    for plan, rows in (
+        ("Query Text: x\nSeq Scan on t  (cost=0.0..1.0 rows=9 width=4) (actual time=0.1..0.2 rows=2.00 loops=1)", 2),
+        ("Query Text: x\nLimit  (cost=0.0..1.0 rows=9 width=4) (actual rows=7 loops=1)", 7),
+        ('{\n "Query Text": "x",\n "Plan": {\n "Node Type": "Result",\n "Actual Rows": 3,\n "Actual Loops": 1}}', 3),
+        ("Query Text: x\nUpdate on t  (cost=0.0..1.0 rows=9 width=4) (actual time=0.1..0.2 rows=0 loops=1)", None),
+        ("Query Text: x\nSeq Scan on t  (cost=0.0..1.0 rows=9 width=4)", None),
+    ):
+        log: Log = [Entry(f"duration: 1.000 ms  plan:\n{plan}"), "SELECT a FROM t", "SELECT a FROM t"]
+        assert captured(tmp_path, log).columns("rows") == [(rows,), (None,)]
 
 
 # ---- transactions ----
@@ -274,22 +266,17 @@ def test_transactions_are_blocks_of_their_sessions(tmp_path: Path) -> None:
     assert found.left_out == {}
 
 
-@pytest.mark.parametrize(
-    ("span", "expected"),
-    [
+@formats
+def test_a_part_of_a_log_is_captured(form: str, tmp_path: Path) -> None:
+    for span, expected in (
         (("2026-11-23 10:00:01", None), ["SELECT 1", "SELECT 2", "SELECT 3"]),
         (("2026-11-23T10:00:01.500", "2026-11-23 10:00:02"), ["SELECT 2"]),
         (("2026-11-23 11:00:02 CET", "2026-11-23 05:00:03 EST"), ["SELECT 2", "SELECT 3"]),
         ((None, "2026-11-23 10:00"), ["SELECT 0"]),
-    ],
-)
-@formats
-def test_a_part_of_a_log_is_captured(
-    form: str, span: tuple[str | None, str | None], expected: list[str], tmp_path: Path
-) -> None:
-    log = WRITERS[form]([done(f"SELECT {number}", ms=1000 * number) for number in range(4)])
-    found = captured(tmp_path, log, span_us=tuple(None if each is None else logged_time_us(each) for each in span))
-    assert (found.texts, found.left_out) == (expected, {})
+    ):
+        log = WRITERS[form]([done(f"SELECT {number}", ms=1000 * number) for number in range(4)])
+        found = captured(tmp_path, log, span_us=tuple(None if each is None else logged_time_us(each) for each in span))
+        assert (found.texts, found.left_out) == (expected, {})
 
 
 @pytest.mark.parametrize("text", ["yesterday", "10:00", "2026-13-01 10:00", "2026-11-23"])
@@ -319,25 +306,20 @@ def test_sessions_are_in_the_order_of_their_start_and_statements_in_that_of_the_
         assert times == sorted(times)
     assert [row["kind"] for row in found.rows if row["session"] == 3] == ["connect", "disconnect"]
     assert (found.capture.sessions, found.capture.most_sessions) == (4, 2)
-
-
-def test_a_process_number_that_is_used_again_is_another_session(tmp_path: Path) -> None:
+    # a process number that is used again
     received = Entry("connection received: host=[local]", database="[unknown]", user="[unknown]")
-    log: Log = ["SELECT 1", DISCONNECTION, received, AUTHORIZED, "SELECT 2", received, "SELECT 3"]
-    found = captured(tmp_path, stderr(log))
+    again: Log = ["SELECT 1", DISCONNECTION, received, AUTHORIZED, "SELECT 2", received, "SELECT 3"]
+    found = captured(tmp_path, stderr(again))
     assert found.columns("session sql") == [(0, "SELECT 1"), (1, "SELECT 2"), (2, "SELECT 3")]
 
 
 # ---- what is chosen ----
 
 
-def test_the_statements_of_the_database_that_is_chosen_are_captured(tmp_path: Path) -> None:
+def test_the_statements_of_the_database_that_is_chosen_or_the_only_known_one_are_captured(tmp_path: Path) -> None:
     found = captured(tmp_path, ["SELECT 1", "SELECT 2", done("SELECT 3", database="wiki", pid=5)], database="wiki")
     assert (found.texts, found.capture.database) == (["SELECT 3"], "wiki")
     assert found.left_out == {"other-database": (2, "1")}
-
-
-def test_a_session_of_an_unknown_database_is_of_the_only_known_one(tmp_path: Path) -> None:
     log: list[Entry | str] = [
         done("SELECT 1", pid=4),
         Entry("connection received: host=[local]"),
@@ -402,39 +384,10 @@ def test_each_usual_prefix_is_recognised(text: str) -> None:
     }
 
 
-def test_another_prefix_is_given(tmp_path: Path) -> None:
+def test_a_prefix_may_be_given_and_verbose_errors_have_their_code(tmp_path: Path) -> None:
     log = stderr(["SELECT 1", error("SELECT 2", "22012")], "<{sqlstate}|{pid}|{database}> {stamp} ")
     found = captured(tmp_path, log, prefix="<%e|%p|%d> %m ")
     assert found.columns("sql sqlstate") == [("SELECT 1", None), ("SELECT 2", "22012")]
-
-
-UNKNOWN_PREFIX = stderr(["SELECT 1"], "<{sqlstate}|{pid}|{database}> {stamp} ")
-TWO_DATABASES = csvlog(["SELECT 1", "SELECT 2", done("SELECT 3", database="wiki", pid=5)])
-
-
-@pytest.mark.parametrize(
-    ("log", "options", "message", "hint"),
-    [
-        (csvlog([Entry("duration: 0.500 ms")]), {}, "1 time of a statement without its text",
-         "log_min_duration_statement = 0"),
-        (TWO_DATABASES, {}, r"shop \(2 statements\), wiki \(1 statement\)", "--database"),
-        (csvlog(["SELECT 1"]), {"database": "wiki"}, "no statement in the database wiki", "it has: shop"),
-        (UNKNOWN_PREFIX, {}, r"0\.log:1: ", "--prefix"),
-        (UNKNOWN_PREFIX, {"prefix": "%p "}, "has no time", ""),
-        (UNKNOWN_PREFIX, {"prefix": "%m "}, "does not identify sessions", ""),
-        (UNKNOWN_PREFIX, {"prefix": "%m [%p] %Z "}, "%Z is unknown", ""),
-        (stderr(LOAD, "{stamp} [{pid}] "), {"user": "app"}, "no statement is left; left out: 4 ", ""),
-    ],
-)  # fmt: skip
-def test_a_choice_that_the_log_does_not_allow_is_an_error(
-    log: str, options: dict[str, str], message: str, hint: str, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        captured(tmp_path, log, **options)
-    assert hint in (caught.value.hint or "")
-
-
-def test_verbose_errors_have_their_code(tmp_path: Path) -> None:
     log = "".join(
         f"2026-11-23 10:00:00.000 UTC [5] {line}\n"
         for line in (
@@ -449,15 +402,31 @@ def test_verbose_errors_have_their_code(tmp_path: Path) -> None:
     assert captured(tmp_path, log).columns("sql sqlstate") == [("SELECT 1", None), ("SELECT 1/0", "22012")]
 
 
-@pytest.mark.parametrize(
-    ("zone", "hour"), [("UTC", 10), ("CET", 9), ("+0530", 4), ("-03", 13), ("EST", 15), ("WIB", 3), ("EAT", 7)]
-)
-def test_the_beginning_of_a_capture_knows_the_zone_of_the_log(zone: str, hour: int, tmp_path: Path) -> None:
-    assert captured(tmp_path, csvlog(["SELECT 1"]).replace("UTC", zone)).capture.began.hour == hour
+UNKNOWN_PREFIX = stderr(["SELECT 1"], "<{sqlstate}|{pid}|{database}> {stamp} ")
+TWO_DATABASES = csvlog(["SELECT 1", "SELECT 2", done("SELECT 3", database="wiki", pid=5)])
 
 
-@pytest.mark.parametrize(("summer", "winter"), [("CEST", "CET"), ("IDT", "IST"), ("ACDT", "ACST"), ("HDT", "HST")])
-def test_the_end_of_summer_time_is_no_step_of_the_clock(summer: str, winter: str, tmp_path: Path) -> None:
-    before = csvlog([done("SELECT 1", ms=3_599_000)]).replace("UTC", summer)
-    found = captured(tmp_path, before + csvlog([done("SELECT 2", ms=2_000)]).replace("UTC", winter))
-    assert (found.columns("at_us"), found.left_out) == ([(0,), (2_999_000,)], {})
+def test_a_choice_that_the_log_does_not_allow_is_an_error(tmp_path: Path) -> None:
+    for log, options, message, hint in (
+        (csvlog([Entry("duration: 0.500 ms")]), {}, "1 time of a statement without its text",
+         "log_min_duration_statement = 0"),
+        (TWO_DATABASES, {}, r"shop \(2 statements\), wiki \(1 statement\)", "--database"),
+        (csvlog(["SELECT 1"]), {"database": "wiki"}, "no statement in the database wiki", "it has: shop"),
+        (UNKNOWN_PREFIX, {}, r"0\.log:1: ", "--prefix"),
+        (UNKNOWN_PREFIX, {"prefix": "%p "}, "has no time", ""),
+        (UNKNOWN_PREFIX, {"prefix": "%m "}, "does not identify sessions", ""),
+        (UNKNOWN_PREFIX, {"prefix": "%m [%p] %Z "}, "%Z is unknown", ""),
+        (stderr(LOAD, "{stamp} [{pid}] "), {"user": "app"}, "no statement is left; left out: 4 ", ""),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=message) as caught:
+            captured(tmp_path, log, **options)
+        assert hint in (caught.value.hint or "")
+
+
+def test_times_have_the_zone_of_the_log_and_the_end_of_summer_time_is_no_step(tmp_path: Path) -> None:
+    for zone, hour in (("UTC", 10), ("CET", 9), ("+0530", 4), ("-03", 13), ("EST", 15), ("WIB", 3), ("EAT", 7)):
+        assert captured(tmp_path, csvlog(["SELECT 1"]).replace("UTC", zone)).capture.began.hour == hour
+    for summer, winter in (("CEST", "CET"), ("IDT", "IST"), ("ACDT", "ACST"), ("HDT", "HST")):
+        before = csvlog([done("SELECT 1", ms=3_599_000)]).replace("UTC", summer)
+        found = captured(tmp_path, before + csvlog([done("SELECT 2", ms=2_000)]).replace("UTC", winter))
+        assert (found.columns("at_us"), found.left_out) == ([(0,), (2_999_000,)], {})

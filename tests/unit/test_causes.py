@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-import pytest
-
 from pgdyno.analyse.comparison import Comparison, compare
 from pgdyno.analyse.pairs import Metric, between, within
 from pgdyno.audit.causes import NO_CAUSE, with_causes
@@ -21,8 +19,6 @@ SECONDS = 60.0
 
 
 def slower(run: FakeRun, tps: float = 5_000.0) -> FakeRun:
-    """Return `run` with target b slower than a."""
-
     def figures(trial: TrialRecord) -> Mapping[str, object]:
         rate = (tps if trial.target == "b" else 10_000.0) * (1 + 0.001 * (trial.number % 3))
         return {"summary": {"tps": rate, "succeeded": round(rate * SECONDS)}}
@@ -44,28 +40,22 @@ def counting(run: FakeRun, source: str, metric: str, a: float, b: float) -> Fake
     return probed(run, lambda trial: each_second(SECONDS, source, **{metric: b if trial.target == "b" else a}))
 
 
-@pytest.mark.parametrize("base", ["a", "b"])
-def test_what_the_slower_arm_has_more_of_is_shown_whichever_arm_is_the_base(base: str) -> None:
-    found = caused(counting(slower(own()), "database", "temp", 0, 5_000 * 1e6), base)
-    assert sentences(found) == ["temporary files: 999 kB a transaction at b, 0 at a"]
-
-
-@pytest.mark.parametrize(
-    ("source", "metric", "each"),
-    [
+def test_counters_are_compared_per_transaction_whichever_arm_is_the_base() -> None:
+    for base in ("a", "b"):
+        of_base = caused(counting(slower(own()), "database", "temp", 0, 5_000 * 1e6), base)
+        assert sentences(of_base) == ["temporary files: 999 kB a transaction at b, 0 at a"]
+    for source, metric, each in (
         ("database", "blocks_read", 3),
         ("wal_position", "inserted", 500),
         ("database", "rows_returned", 900),
         ("locks", "fastpath_exceeded", 3),
-    ],
-)
-def test_each_counter_is_compared_per_transaction(source: str, metric: str, each: float) -> None:
-    run = slower(own())
-    assert len(caused(counting(run, source, metric, each * 10_000, 2 * each * 5_000)).causes) == 1
-    # the same for each transaction
-    assert caused(counting(run, source, metric, each * 10_000, each * 5_000)).causes == (NO_CAUSE,)
-    # the faster arm has more
-    assert caused(counting(run, source, metric, 2 * each * 10_000, each * 5_000)).causes == (NO_CAUSE,)
+    ):
+        run = slower(own())
+        assert len(caused(counting(run, source, metric, each * 10_000, 2 * each * 5_000)).causes) == 1
+        # the same for each transaction
+        assert caused(counting(run, source, metric, each * 10_000, each * 5_000)).causes == (NO_CAUSE,)
+        # the faster arm has more
+        assert caused(counting(run, source, metric, 2 * each * 10_000, each * 5_000)).causes == (NO_CAUSE,)
 
 
 def test_waits_that_make_transactions_longer_are_shown() -> None:
@@ -79,10 +69,12 @@ def test_waits_that_make_transactions_longer_are_shown() -> None:
     assert rarely.causes == (NO_CAUSE,)
 
 
-def test_a_counter_of_single_trials_explains_nothing() -> None:
+def test_nothing_is_shown_for_single_trials_without_a_verdict_or_without_a_probe() -> None:
     run = slower(own())
     rows = each_second(SECONDS, "database", temp=5e9)
     assert caused(probed(run, lambda trial: rows if trial.number in (2, 4) else ())).causes == (NO_CAUSE,)
+    assert caused(counting(own(), "database", "temp", 0, 1e9)).causes == ()
+    assert caused(replace(slower(own()), probe_rows=(), of_trials={})).causes == ()
 
 
 def test_another_plan_comes_first() -> None:
@@ -97,11 +89,6 @@ def test_another_plan_comes_first() -> None:
     found = caused(replace(counting(run, "database", "temp", 0, 1e9), plans=plans))
     assert sentences(found)[0] == ("another plan of SELECT 1 FROM t: Seq Scan on t at b, Index Scan using i on t at a")
     assert len(found.causes) == 2
-
-
-def test_nothing_is_said_without_a_verdict_or_without_a_probe() -> None:
-    assert caused(counting(own(), "database", "temp", 0, 1e9)).causes == ()
-    assert caused(replace(slower(own()), probe_rows=(), of_trials={})).causes == ()
 
 
 def test_runs_are_compared_with_the_trials_of_each() -> None:

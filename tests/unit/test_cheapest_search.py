@@ -90,7 +90,7 @@ def searched(plan: Plan, p99_ms: Mapping[str, Sequence[float]]) -> tuple[Cheapes
 # ---- the plan ----
 
 
-def test_a_plan_of_one_promise_is_valid_and_read_again(tmp_path: Path) -> None:
+def test_a_plan_of_one_promise_is_valid_and_has_families_of_rented_targets(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN)
     assert plan.trial.repeats == 3
     assert planned_trials(plan) == []
@@ -99,6 +99,10 @@ def test_a_plan_of_one_promise_is_valid_and_read_again(tmp_path: Path) -> None:
     assert line.startswith(
         "searches 5 targets for the cheapest target that keeps 100 transactions per second at p99 < 10ms; 3 trials per"
     )
+    assert families_of(load(tmp_path, RENTED)) == [["large", "one", "two"], ["more"], ["r"], ["metal"]]
+    # the plan's own families come first, and take their members
+    named = RENTED + 'families = [["one", "more"]]\n'
+    assert families_of(load(tmp_path, named)) == [["one", "more"], ["large", "two"], ["r"], ["metal"]]
 
 
 def test_a_plan_without_one_promise_or_prices_is_refused(tmp_path: Path) -> None:
@@ -127,13 +131,6 @@ def test_a_plan_without_one_promise_or_prices_is_refused(tmp_path: Path) -> None
         assert refuse(tmp_path, text, field, message).hint
 
 
-def test_rented_targets_that_differ_in_size_alone_are_a_family(tmp_path: Path) -> None:
-    assert families_of(load(tmp_path, RENTED)) == [["large", "one", "two"], ["more"], ["r"], ["metal"]]
-    # the plan's own families come first, and take their members
-    named = RENTED + 'families = [["one", "more"]]\n'
-    assert families_of(load(tmp_path, named)) == [["one", "more"], ["large", "two"], ["r"], ["metal"]]
-
-
 # ---- what the trials of a target show ----
 
 
@@ -153,7 +150,7 @@ def test_intervals_decide() -> None:
         assert words in str(found.deciding_figure())
 
 
-def test_a_target_of_several_scripts_keeps_the_promise_if_each_does() -> None:
+def test_each_script_must_keep_the_promise_and_a_failed_trial_decides_nothing() -> None:
     own = trials("s", 5, 5, 5)
     scripts = ["tpcb-like", "select-only@9"]
     # the sample has a p99 of 8 ms and of 2 ms by script
@@ -163,9 +160,6 @@ def test_a_target_of_several_scripts_keeps_the_promise_if_each_does() -> None:
     failed = present(summarise_trials(own, {"tpcb-like": "p99 < 10ms", "select-only": "p99 < 1ms"}, scripts, 3))
     assert failed.verdict is Verdict.FAILED
     assert present(failed.latency).limited.limit == 1e6
-
-
-def test_a_failed_trial_decides_nothing_and_needs_no_others() -> None:
     assert summarise_trials(trials("s", 5, 5), "p99 < 10ms", [], 3) is None
     found = present(summarise_trials(trials("s", 50, failed=True), "p99 < 10ms", [], 3))
     assert (found.verdict, found.trials) == (Verdict.UNMEASURED, 1)
@@ -199,16 +193,13 @@ def test_the_answer_names_the_margin_the_next_cheaper_and_ties(tmp_path: Path) -
     assert (by_target["m"].limit_ns, by_target["m"].served) == (10e6, 1)
 
 
-def test_targets_that_were_not_decided_are_named(tmp_path: Path) -> None:
+def test_targets_that_were_not_decided_and_the_nearest_to_the_promise_are_named(tmp_path: Path) -> None:
     search, order = searched(load(tmp_path, PLAN), {"s": BROKEN, "m": BETWEEN, "l": FAST, "tie": SLOW, "other": FAST})
     assert order == ["m", "s", "tie", "other"]
     found = search.record()
     assert (found.target, found.kept) == ("other", True)
     assert found.words.endswith("; cheaper, but not decided: s, m")
     assert [each.verdict for each in found.targets] == ["unmeasured", "undecided", "failed", "kept", "untried"]
-
-
-def test_without_an_answer_the_nearest_is_named(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN)
     slower = dict.fromkeys(PRICES, SLOW) | {"l": (20, 21, 22)}
     search, order = searched(plan, slower)

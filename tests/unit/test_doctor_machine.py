@@ -1,16 +1,16 @@
-"""Checks of processors, the clock, other programs, limits and the generator's ceiling, on artificial trees."""
+"""Checks of processors, the clock, memory, other programs, limits and the generator's ceiling, on artificial trees."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from pgdyno.doctor import Needs, Place, cpu, generator, machine, memory, process_limits, round_trips, storage
 from pgdyno.doctor.cpu import ClockCost, CpuTimes
 from pgdyno.doctor.generator import Ceiling
 from pgdyno.doctor.system import System, count_of_list
 from pgdyno.messages import Message
-from tests.unit.doctor_sample import CGROUP_1, CGROUP_2, tree
+from pgdyno.records import Check
+from tests.unit.doctor_sample import CGROUP_1, CGROUP_2, meminfo, tree
 
 STATUS = {"proc/self/status": "Name:\tpgdyno\nCpus_allowed_list:\t0-7\n"}
 FREQUENCY = "sys/devices/system/cpu"
@@ -28,7 +28,7 @@ def test_a_kernels_list() -> None:
         assert count_of_list(text) == count, text
 
 
-def test_cores(tmp_path: Path) -> None:
+def test_cores_and_quotas(tmp_path: Path) -> None:
     topology = {f"{FREQUENCY}/cpu0/topology/thread_siblings_list": "0,4"}
     check = cpu.cores(tree(tmp_path / "fine", STATUS | topology), LOCAL)
     assert (check.verdict, check.found) == ("good", "8 processors, 2 to a core")
@@ -36,63 +36,45 @@ def test_cores(tmp_path: Path) -> None:
     assert (check.verdict, "numactl" in check.change) == ("note", True)
     few = tree(tmp_path / "few", {"proc/self/status": "Cpus_allowed_list: 1-2\n"})
     assert [cpu.cores(few, needs).verdict for needs in (LOCAL, REMOTE)] == ["note", "good"]
-
-
-@pytest.mark.parametrize(
-    "limits",
-    [
+    for limits in (
         CGROUP_2 | {"sys/fs/cgroup/a/cpu.max": "250000 100000"},
         CGROUP_2 | {"sys/fs/cgroup/a/b/cpu.max": "max 100000", "sys/fs/cgroup/cpu.max": "250000 100000"},
         {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/unified/cpu.max": "250000 100000"},
         CGROUP_1 | {QUOTA: "250000", PERIOD: "100000"},
-    ],
-)
-def test_a_quota_of_the_control_group_is_warned_of(tmp_path: Path, limits: dict[str, str]) -> None:
-    check = cpu.cores(tree(tmp_path, STATUS | limits), REMOTE)
-    assert (check.verdict, check.measured["limit_cores"]) == ("warning", 2.5)
-    assert "cpuset" in check.change
-
-
-def test_no_quota(tmp_path: Path) -> None:
+    ):
+        check = cpu.cores(tree(tmp_path, STATUS | limits), REMOTE)
+        assert (check.verdict, check.measured["limit_cores"]) == ("warning", 2.5)
+        assert "cpuset" in check.change
     assert tree(tmp_path, CGROUP_1 | {QUOTA: "-1", PERIOD: "100000"}).cpu_limit() is None
 
 
-@pytest.mark.parametrize(
-    ("governors", "driver", "verdict"),
-    [
+def test_governors_and_turbo(tmp_path: Path) -> None:
+    for governors, driver, verdict in (
         (("performance", "performance"), "acpi-cpufreq", "good"),
         (("performance", "powersave"), "acpi-cpufreq", "warning"),
         (("schedutil", "schedutil"), "acpi-cpufreq", "warning"),
         (("powersave", "powersave"), "intel_pstate", "note"),
         (("powersave", "powersave"), "intel_cpufreq", "warning"),
-    ],
-)
-def test_governors(tmp_path: Path, governors: tuple[str, ...], driver: str, verdict: str) -> None:
-    files = {f"{FREQUENCY}/cpu{at}/cpufreq/scaling_governor": f"{name}\n" for at, name in enumerate(governors)}
-    files |= {f"{FREQUENCY}/cpu{at}/cpufreq/scaling_driver": f"{driver}\n" for at in range(len(governors))}
-    assert cpu.governor(tree(tmp_path, files)).verdict == verdict
-
-
-def test_a_guest_has_no_governor(tmp_path: Path) -> None:
+    ):
+        files = {f"{FREQUENCY}/cpu{at}/cpufreq/scaling_governor": f"{name}\n" for at, name in enumerate(governors)}
+        files |= {f"{FREQUENCY}/cpu{at}/cpufreq/scaling_driver": f"{driver}\n" for at in range(len(governors))}
+        assert cpu.governor(tree(tmp_path, files)).verdict == verdict
     check = cpu.governor(tree(tmp_path, GUEST))
     assert (check.verdict, "hypervisor" in check.found) == ("unknown", True)
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "verdict"),
-    [
+    for file, text, verdict in (
         ("intel_pstate/no_turbo", "0", "note"),
         ("intel_pstate/no_turbo", "1", "good"),
         ("cpufreq/boost", "1", "note"),
         ("cpufreq/boost", "0", "good"),
         ("elsewhere", "0", "unknown"),
-    ],
-)
-def test_turbo(tmp_path: Path, file: str, text: str, verdict: str) -> None:
-    assert cpu.turbo(tree(tmp_path, {f"{FREQUENCY}/{file}": text})).verdict == verdict
+    ):
+        assert cpu.turbo(tree(tmp_path, {f"{FREQUENCY}/{file}": text})).verdict == verdict
 
 
-def test_steal(tmp_path: Path) -> None:
+def test_steal_is_a_share_of_the_times_of_the_processors(tmp_path: Path) -> None:
+    system = tree(tmp_path, {"proc/stat": "cpu  1 2 4 8 16 32 64 128 5 5\ncpu0 9 9 9 9 9 9 9 9\n"})
+    assert cpu.cpu_times(system) == CpuTimes(busy=1 + 2 + 4 + 32 + 64, idle=8 + 16, steal=128)
+    assert cpu.cpu_times(tree(tmp_path, {"proc/stat": "cpu 1 2\n"})) is None
     system = tree(tmp_path / "guest", GUEST)
     for stolen, verdict in ((0, "good"), (4, "good"), (5, "note"), (20, "warning")):
         check = cpu.steal(system, CpuTimes(100, 100, 7), CpuTimes(600, 600 - stolen, 7 + stolen))
@@ -100,37 +82,28 @@ def test_steal(tmp_path: Path) -> None:
     assert cpu.steal(tree(tmp_path / "metal", METAL), None, None).verdict == "good"
 
 
-def test_times_of_the_processors(tmp_path: Path) -> None:
-    system = tree(tmp_path, {"proc/stat": "cpu  1 2 4 8 16 32 64 128 5 5\ncpu0 9 9 9 9 9 9 9 9\n"})
-    assert cpu.cpu_times(system) == CpuTimes(busy=1 + 2 + 4 + 32 + 64, idle=8 + 16, steal=128)
-    assert cpu.cpu_times(tree(tmp_path, {"proc/stat": "cpu 1 2\n"})) is None
-
-
-@pytest.mark.parametrize(
-    ("current", "available", "verdict"),
-    [
+def test_sources_and_costs_of_the_clock(tmp_path: Path) -> None:
+    for current, available, verdict in (
         ("tsc", "tsc hpet acpi_pm", "good"),
         ("kvm-clock", "kvm-clock tsc", "good"),
         ("xen", "xen tsc hpet", "note"),
         ("hpet", "hpet acpi_pm", "warning"),
         ("acpi_pm", "tsc acpi_pm", "warning"),
         ("arch_sys_counter", "arch_sys_counter", "good"),
-    ],
-)
-def test_sources_of_time(tmp_path: Path, current: str, available: str, verdict: str) -> None:
-    files = {f"{cpu.FOLDER}/current_clocksource": current, f"{cpu.FOLDER}/available_clocksource": available}
-    check = cpu.source(tree(tmp_path, files))
-    assert check.verdict == verdict
-    assert check.found.startswith(f"{current}; available: ")
-
-
-@pytest.mark.parametrize(
-    ("ns", "share", "verdict"),
-    [(25, 0.999, "good"), (99, 0.9, "good"), (100, 0.99, "note"), (300, 0.99, "warning"), (25, 0.89, "warning")],
-)
-def test_costs_of_the_clock(ns: float, share: float, verdict: str) -> None:
-    check = cpu.cost(ClockCost(ns, share))
-    assert (check.verdict, check.measured) == (verdict, {"call_ns": ns, "under_1_us_share": share})
+    ):
+        files = {f"{cpu.FOLDER}/current_clocksource": current, f"{cpu.FOLDER}/available_clocksource": available}
+        check = cpu.source(tree(tmp_path, files))
+        assert check.verdict == verdict
+        assert check.found.startswith(f"{current}; available: ")
+    for ns, share, verdict in (
+        (25, 0.999, "good"),
+        (99, 0.9, "good"),
+        (100, 0.99, "note"),
+        (300, 0.99, "warning"),
+        (25, 0.89, "warning"),
+    ):
+        check = cpu.cost(ClockCost(ns, share))
+        assert (check.verdict, check.measured) == (verdict, {"call_ns": ns, "under_1_us_share": share})
 
 
 def test_the_checks_work_on_this_machine() -> None:
@@ -158,28 +131,22 @@ SERVER = stat(20, "postgres", 1)
 ANOTHER = stat(30, "pgdyno", 1) | stat(31, "a (b) c", 30) | stat(32, "pgbench", 31)
 
 
-def test_load(tmp_path: Path) -> None:
+def test_load_and_other_programs(tmp_path: Path) -> None:
     system = tree(tmp_path, {"proc/loadavg": "0.52 0.41 0.30 1/200 4711\n"})
     for busy, verdict in ((0, "good"), (29, "good"), (30, "note"), (100, "warning")):
         check = machine.load(system, CpuTimes(50, 50, 0), CpuTimes(50 + busy, 1050 - busy, 0))
         assert (check.verdict, check.measured) == (verdict, {"busy_share": busy / 1000, "load_1_min": 0.52})
-
-
-@pytest.mark.parametrize(
-    ("files", "verdict", "found"),
-    [
+    for files, verdict, found in (
         (stat(12, "postgresql-exporter", 1), "good", "nothing"),
         ({"proc/20/stat": "20 (postgres) Z 1 0 0"}, "good", "nothing"),
         # a server with its processes is one
         (SERVER | stat(21, "postgres", 20) | stat(22, "postgres", 20), "note", "1 postgres"),
         # another run is worse than a server
         (SERVER | ANOTHER, "warning", "1 pgbench, 1 pgdyno, 1 postgres"),
-    ],
-)
-def test_other_programs(tmp_path: Path, files: dict[str, str], verdict: str, found: str) -> None:
-    check = machine.other_processes(tree(tmp_path, OWN | files), 11)
-    assert check.verdict == verdict
-    assert found in ("nothing", check.found)
+    ):
+        check = machine.other_processes(tree(tmp_path, OWN | files), 11)
+        assert check.verdict == verdict
+        assert found in ("nothing", check.found)
 
 
 def open_files(soft: str, hard: str) -> dict[str, str]:
@@ -187,16 +154,15 @@ def open_files(soft: str, hard: str) -> dict[str, str]:
     return {"proc/self/limits": f"{head}{'Max open files':26}{soft:21}{hard:21}files     \n"}
 
 
-@pytest.mark.parametrize(
-    ("hard", "clients", "verdict"),
-    [("4096", 100, "good"), ("4096", 4000, "good"), ("4096", 4096, "stop"), ("unlimited", 100_000, "good")],
-)
-def test_open_files(tmp_path: Path, hard: str, clients: int, verdict: str) -> None:
-    check = process_limits.open_files(tree(tmp_path, open_files("1024", hard)), Needs(clients=clients))
-    assert check.verdict == verdict
-
-
-def test_a_limit_of_processes(tmp_path: Path) -> None:
+def test_limits_of_files_and_processes(tmp_path: Path) -> None:
+    for hard, clients, verdict in (
+        ("4096", 100, "good"),
+        ("4096", 4000, "good"),
+        ("4096", 4096, "stop"),
+        ("unlimited", 100_000, "good"),
+    ):
+        check = process_limits.open_files(tree(tmp_path, open_files("1024", hard)), Needs(clients=clients))
+        assert check.verdict == verdict
     system = tree(tmp_path, open_files("1024", "9000") | CGROUP_2 | {"sys/fs/cgroup/a/b/pids.max": "150"})
     # a server elsewhere has its processes elsewhere
     for servers, clients, verdict in ((1, 50, "good"), (1, 100, "stop"), (0, 100, "good")):
@@ -206,7 +172,7 @@ def test_a_limit_of_processes(tmp_path: Path) -> None:
 # ---- the generator ----
 
 
-def test_ceiling() -> None:
+def test_ceiling_and_round_trip() -> None:
     reached = Ceiling(tps=100_000, p50_us=80, clients=8, workers=1, threads=1)
     rates = ((None, "good"), (1_000.0, "good"), (50_000.0, "note"), (80_000.0, "warning"))
     for rate, verdict in rates:
@@ -217,9 +183,6 @@ def test_ceiling() -> None:
         assert said in check.found
         assert rate is not None or "70,000" in check.means
     assert "instead of the plan's files" in generator.ceiling(Needs(plan="p"), reached).found
-
-
-def test_round_trip() -> None:
     for median, verdict in ((12, "good"), (250, "note"), (1_500, "warning")):
         check = round_trips.round_trip(Needs(statements=7), median, Message("path", "to pgnull"))
         assert check.verdict == verdict
@@ -237,3 +200,108 @@ def test_what_the_kernel_does_not_tell_is_unknown(tmp_path: Path) -> None:
         storage.mount_options(system, place),
     ]  # fmt: skip
     assert {check.id: check.verdict for check in checks if check.verdict != "unknown"} == {}
+
+
+# ---- memory ----
+
+GIB = 1 << 30
+SIXTEEN = 16 << 20
+"""kB"""
+
+
+def needs(
+    shared: int = GIB, clients: int = 16, datasets: tuple[int, ...] = (), huge_pages: str = "try", servers: int = 1
+) -> Needs:
+    sizes = (shared,) * servers
+    return Needs("p", clients, servers=servers, shared_buffers=sizes, datasets=datasets, huge_pages=huge_pages)
+
+
+def test_size_of_memory_and_its_limits(tmp_path: Path) -> None:
+    for asked, verdict in (
+        (needs(), "good"),
+        (needs(15 * GIB), "warning"),
+        (needs(clients=2000), "warning"),
+        (needs(17 * GIB), "stop"),
+        (needs(9 * GIB, servers=2), "stop"),
+    ):
+        check = memory.size(tree(tmp_path, meminfo(MemTotal=SIXTEEN)), asked)
+        assert (check.verdict, check.measured["available_bytes"]) == (verdict, 16 * GIB)
+    system = tree(tmp_path, meminfo(MemTotal=SIXTEEN))
+    for in_memory, verdict in ((True, "stop"), (False, "good")):
+        place = Place(Path("/dev/shm"), ("data of a",), bytes=16 * GIB, in_memory=in_memory)
+        assert memory.size(system, replace(needs(), places=(place,))).verdict == verdict
+    for limit in (
+        CGROUP_2 | {"sys/fs/cgroup/a/b/memory.max": "max", "sys/fs/cgroup/a/memory.max": str(4 * GIB)},
+        CGROUP_1 | {"sys/fs/cgroup/memory/x/memory.limit_in_bytes": str(4 * GIB)},
+    ):
+        system = tree(tmp_path, meminfo(MemTotal=SIXTEEN) | limit)
+        assert [memory.size(system, each).verdict for each in (needs(), needs(5 * GIB))] == ["note", "stop"]
+        # no limit of version 1 is a large number
+        unlimited = {"sys/fs/cgroup/memory/x/memory.limit_in_bytes": str(2**63 - 4096)}
+        assert tree(tmp_path, CGROUP_1 | unlimited).memory_limit_bytes() is None
+
+
+def test_dataset(tmp_path: Path) -> None:
+    for datasets, verdict, found in (
+        ((GIB // 2,), "good", "in shared buffers"),
+        ((4 * GIB,), "good", "in memory, beyond shared buffers"),
+        ((14 * GIB,), "warning", "about as large as memory"),
+        ((40 * GIB,), "note", "larger than memory"),
+        ((GIB // 2, 40 * GIB), "note", "in shared buffers and larger than memory"),
+        ((), "unknown", "its size is unknown"),
+    ):
+        system = tree(tmp_path, meminfo(MemTotal=SIXTEEN))
+        check = memory.dataset(system, needs(datasets=datasets))
+        assert check.verdict == verdict
+        assert found in check.found
+        # those of several servers share memory
+        for servers, shared in ((1, "good"), (2, "warning")):
+            assert memory.dataset(system, needs(datasets=(6 * GIB,), servers=servers)).verdict == shared
+
+
+def test_swap(tmp_path: Path) -> None:
+    for total, free, swappiness, verdict in (
+        (0, 0, 60, "good"),
+        (1000, 1000, 1, "good"),
+        (1000, 1000, 60, "note"),
+        (SIXTEEN, SIXTEEN // 2, 1, "warning"),
+    ):
+        files = meminfo(MemTotal=SIXTEEN, SwapTotal=total, SwapFree=free)
+        system = tree(tmp_path, files | {"proc/sys/vm/swappiness": f"{swappiness}\n"})
+        assert memory.swap(system).verdict == verdict
+
+
+def test_huge_pages(tmp_path: Path) -> None:
+    for free, needed, verdict in (
+        (0, needs(GIB // 8), "good"),
+        (0, needs(4 * GIB, clients=100), "note"),
+        (0, needs(4 * GIB, clients=400), "warning"),
+        (4000, needs(4 * GIB, clients=400), "good"),
+        (4000, needs(4 * GIB, clients=400, huge_pages="off"), "warning"),
+        (2000, needs(4 * GIB, huge_pages="on"), "stop"),
+        (4000, needs(4 * GIB, huge_pages="on"), "good"),
+    ):
+        files = meminfo(
+            MemTotal=SIXTEEN, HugePages_Total=free, HugePages_Free=free, HugePages_Rsvd=0, Hugepagesize=2048
+        )
+        check = memory.huge_pages(tree(tmp_path, files), needed)
+        assert check.verdict == verdict
+        assert verdict != "stop" or "vm.nr_hugepages=2253" in check.change
+
+    def asked(more: dict[str, str], **pages: int) -> Check:
+        values = {"MemTotal": SIXTEEN, "Hugepagesize": 2048, **{f"HugePages_{name}": n for name, n in pages.items()}}
+        return memory.huge_pages(tree(tmp_path, meminfo(**values) | more), needs(GIB // 8, huge_pages="on"))
+
+    # 990 are in use or promised, and 1.1 times 128 MiB are 71
+    assert asked({}, Total=1000, Free=50, Rsvd=40).change.startswith("sysctl vm.nr_hugepages=1061 ")
+    # those that the kernel has added
+    added = {"proc/sys/vm/nr_overcommit_hugepages": "100\n"}
+    assert asked(added, Total=100, Free=0, Surp=100).verdict == "stop"
+    for enabled, defrag, verdict in (
+        ("always [madvise] never", "always [madvise] never", "good"),
+        ("always madvise [never]", "[always] madvise", "good"),
+        ("[always] madvise never", "always [madvise] never", "note"),
+        ("[always] madvise never", "[always] madvise never", "warning"),
+    ):
+        system = tree(tmp_path, {f"{memory.THP}/enabled": enabled, f"{memory.THP}/defrag": defrag})
+        assert memory.transparent(system).verdict == verdict

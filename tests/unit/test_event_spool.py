@@ -35,7 +35,6 @@ def ignore(_interval: object) -> None:
 
 
 def tried(folder: Path, events: list[dict[str, Any]]) -> TrialResult:
-    """Runs a trial that receives `events`."""
     lines = [json.dumps(event).encode() + b"\n" for event in events]
 
     @contextmanager
@@ -120,7 +119,6 @@ def test_others_are_merged_by_time_into_events_on_disk(tmp_path: Path) -> None:
 
 
 def longer(count: int) -> Iterator[Event]:
-    """Yields the events of a trial with `count` seconds."""
     start, connected, *rest = EVENTS
     interval = next(event for event in rest if event["event"] == "interval")
     yield start

@@ -62,7 +62,7 @@ def test_a_run_has_its_own_rows(name: str, tmp_path: Path) -> None:
 
 
 @names
-def test_the_samples_of_a_probe_are_its_own(name: str, tmp_path: Path) -> None:
+def test_the_samples_of_a_probe_and_the_rows_of_a_query_are_those_of_the_folder(name: str, tmp_path: Path) -> None:
     for folder, value in ((tmp_path / NAMES[name], 5.0), (tmp_path / name, 3.0)):
         folder.mkdir(parents=True)
         sample = {"event": "sample", "t_us": 7, "wall_us": 8, "source": "wal", "rows": [{"values": {"bytes": value}}]}
@@ -71,6 +71,13 @@ def test_the_samples_of_a_probe_are_its_own(name: str, tmp_path: Path) -> None:
         write_probed(folder, 1, [PlacedLines(folder / "probe.jsonl", 0)])
     found = rows_within({1: tmp_path / name / "series.parquet"}, {1: [(0, 10)]}, AMOUNTS, [("wal", "bytes")])
     assert list(found) == [(1, 0, "wal", "bytes", 3.0)]
+    for folder, value in ((tmp_path / NAMES[name], 5), (tmp_path / name, 3)):
+        (folder / "trials" / "1").mkdir(parents=True)
+        path = str(folder / "trials" / "1" / "intervals.parquet")
+        duckdb.sql(f"COPY (SELECT {value} AS second, 1 AS trial) TO {quote_text(path)} (FORMAT parquet)")
+    source = reading_below(str(tmp_path / name), "trials/*/intervals.parquet")
+    if "\\" not in name:
+        assert duckdb.execute(f"SELECT * FROM {source}").fetchall() == [(3, 1)]
 
 
 def test_a_run_without_a_probe_in_such_a_folder_has_no_averages(tmp_path: Path) -> None:
@@ -140,17 +147,6 @@ def test_a_folder_named_with_a_tilde_is_no_home_folder(tmp_path: Path, monkeypat
         add_trial(folder, number, each)
     assert folder.path.parts[0] == "~x"
     assert load_run(folder.path).intervals(1) == ingested(1, events[0]).intervals
-
-
-@names
-def test_a_query_for_users_reads_the_same_rows(name: str, tmp_path: Path) -> None:
-    for folder, value in ((tmp_path / NAMES[name], 5), (tmp_path / name, 3)):
-        (folder / "trials" / "1").mkdir(parents=True)
-        path = str(folder / "trials" / "1" / "intervals.parquet")
-        duckdb.sql(f"COPY (SELECT {value} AS second, 1 AS trial) TO {quote_text(path)} (FORMAT parquet)")
-    source = reading_below(str(tmp_path / name), "trials/*/intervals.parquet")
-    if "\\" not in name:
-        assert duckdb.execute(f"SELECT * FROM {source}").fetchall() == [(3, 1)]
 
 
 def test_sql_of_files_has_one_quoted_pattern_each() -> None:

@@ -70,7 +70,6 @@ class Executed:
             yield self.injector
 
     def settle(self) -> Failure | None:
-        """Waits for the operation, lets the trial end, and returns its failure."""
         with self.begun() as injector:
             wait_until(lambda: settled(injector))
         return failure_of_events(self.injector.records, self.injector.left)

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from pgdyno.importers.documents.passwords import connection_options, server_parts, without_passwords
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.store import RunData, load_run
@@ -65,17 +63,16 @@ OPTIONS (user 'u', password = $$sE cret$$)
 """.strip("\n").splitlines()
 
 
-@pytest.mark.parametrize("line", CASES)
-def test_passwords_are_removed_from_a_line(line: str) -> None:
-    shown = without_passwords(line)
-    assert not re.search(r"sE|cret", shown)
-    assert "***" in shown
-    assert without_passwords(shown) == shown
+def test_passwords_are_removed_from_a_line() -> None:
+    for line in CASES:
+        shown = without_passwords(line)
+        assert not re.search(r"sE|cret", shown)
+        assert "***" in shown
+        assert without_passwords(shown) == shown
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
+def test_what_surrounds_a_password_is_kept() -> None:
+    for line, shown in (
         ('pgbench -d "host=h oauth_client_secret=xyz"', 'pgbench -d "host=h oauth_client_secret=***"'),
         ("sysbench --pgsql-password=x --threads=8 run", "sysbench --pgsql-password=*** --threads=8 run"),
         ('pgbench -d "host=h password=x" -f "y"', 'pgbench -d "host=h password=***" -f "y"'),
@@ -86,15 +83,9 @@ def test_passwords_are_removed_from_a_line(line: str) -> None:
         ('{"password": "x", "tps": 5}', '{"password": "***", "tps": 5}'),
         ("{pg_pass x pg_count_ware 40}", "{pg_pass *** pg_count_ware 40}"),
         ("{pg_count_ware 40 pg_pass x}", "{pg_count_ware 40 pg_pass ***}"),
-    ],
-)
-def test_what_surrounds_a_password_is_kept(line: str, shown: str) -> None:
-    assert without_passwords(line) == shown
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
+    ):
+        assert without_passwords(line) == shown
+    for line in (
         "Password:",
         "Password for user postgres:",
         "sysbench --pgsql-password= run",
@@ -109,26 +100,23 @@ def test_what_surrounds_a_password_is_kept(line: str, shown: str) -> None:
         "postgresql://h1:5432,h2:5433/db?user=a@b",
         '{"password": null, "tps": 5}',
         "ALTER ROLE u PASSWORD $1",
-    ],
-)
-def test_lines_without_a_password_are_as_they_were(line: str) -> None:
-    assert without_passwords(line) == line
+    ):
+        assert without_passwords(line) == line
 
 
-@pytest.mark.parametrize(
-    "part",
-    ["password $$", "password $a", "://a:", "://:", "password=",
-     "'password='", '"--password=', "--password ", "password=\\", "passwd\\'", "_pass ",
-     "x_pass {", "&password=", "<password>", "Value x for ", "Changed ", "set password ", "password=a'b", "password='"],
-)  # fmt: skip
-def test_the_time_grows_with_the_length_of_a_line(part: str) -> None:
-    # a time by the square of the length would be most of an hour
-    assert without_passwords("password=" + part * (160_000 // len(part))).startswith("password=")
+def test_the_time_grows_with_the_length_of_a_line() -> None:
+    parts = [
+        "password $$", "password $a", "://a:", "://:", "password=", "'password='", '"--password=', "--password ",
+        "password=\\", "passwd\\'", "_pass ", "x_pass {", "&password=", "<password>", "Value x for ", "Changed ",
+        "set password ", "password=a'b", "password='",
+    ]  # fmt: skip
+    for part in parts:
+        # a time by the square of the length would be most of an hour
+        assert without_passwords("password=" + part * (160_000 // len(part))).startswith("password=")
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
+def test_of_a_connection_string_the_server_and_options_of_the_load_are_kept() -> None:
+    for text, parts in (
         ("bench", {"d": "bench"}),
         ("postgresql://u:x@h1:5432/db?sslmode=require", {"h": "h1:5432", "d": "db"}),
         ("postgres://u@h1,h2/db", {"h": "h1,h2", "d": "db"}),
@@ -138,22 +126,14 @@ def test_the_time_grows_with_the_length_of_a_line(part: str) -> None:
         ("hostaddr=10.0.0.1 host=h1 sslmode=disable", {"h": "h1"}),
         ("service=fast password=x", {"h": "fast"}),
         ("user=u password=x", {}),
-    ],
-)
-def test_of_a_connection_string_only_the_server_is_kept(text: str, parts: dict[str, str]) -> None:
-    assert server_parts(text) == parts
-
-
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [
+    ):
+        assert server_parts(text) == parts
+    for text, options in (
         ("bench", []),
         ("postgresql://u:x@h1/db?password=x&sslmode=require&options=-c%20a%3Db", ["options=-c a=b", "sslmode=require"]),
         ("host=h user=u password='x y' options='-c a=b' application_name=t", ["options=-c a=b"]),
-    ],
-)
-def test_of_a_connection_string_what_changes_the_load_is_an_option(text: str, options: list[str]) -> None:
-    assert connection_options(text) == options
+    ):
+        assert connection_options(text) == options
 
 
 def import_and_read(tmp_path: Path, *texts: str, name: str = "out.txt") -> tuple[RunData, str]:
