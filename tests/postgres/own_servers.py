@@ -18,7 +18,6 @@ import psycopg
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.postmaster import log_size, read_log
 from tests.ports import reserve_port
-from tests.present import present
 from tests.scratch import scratch_folder
 from tests.waiting import PATIENCE_S
 
@@ -178,9 +177,12 @@ class OwnServer:
             for statement in statements:
                 connection.execute(statement.encode())
 
-    def value(self, query: str) -> Any:  # noqa: ANN401 - a column of any type
-        with self.connect() as connection:
-            return present(connection.execute(query.encode()).fetchone())[0]
+    def rows(self, query: str, dbname: str = "postgres") -> list[tuple[Any, ...]]:
+        with self.connect(dbname) as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    def value(self, query: str, dbname: str = "postgres") -> Any:  # noqa: ANN401 - a column of any type
+        return self.rows(query, dbname)[0][0]
 
     def admits(self, user: str, password: str) -> bool:
         try:

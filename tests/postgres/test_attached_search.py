@@ -91,8 +91,7 @@ def write(
 
 
 def state(server: OwnServer) -> list[tuple[str, str]]:
-    with server.connect() as connection:
-        return connection.execute(STATE).fetchall()
+    return server.rows(STATE)
 
 
 @contextmanager
@@ -139,7 +138,7 @@ def test_a_search_restores_the_servers_settings(warm_home: Home, tmp_path: Path,
 
 
 @pytest.mark.long
-def test_ctrl_c_and_a_resumed_search_restore_what_was_there_before(
+def test_ctrl_c_and_resume_restore_settings(
     warm_home: Home, tmp_path: Path, theirs: OwnServer, before: list[tuple[str, str]]
 ) -> None:
     plan = write(tmp_path, theirs)
@@ -156,7 +155,7 @@ def test_ctrl_c_and_a_resumed_search_restore_what_was_there_before(
 
 
 @pytest.mark.long
-def test_a_killed_search_is_restored_or_goes_on(
+def test_a_killed_search_is_restored(
     warm_home: Home, tmp_path: Path, theirs: OwnServer, before: list[tuple[str, str]]
 ) -> None:
     plan = write(tmp_path, theirs)

@@ -25,6 +25,7 @@ def script(folder: Path, text: str) -> str:
     return f"--file={folder}/script.sql"
 
 
+@pytest.mark.long_cases("simple", "extended")
 @by_protocol
 def test_tpcb_leaves_the_same_balances(loaded: Server, protocol: str) -> None:
     balances = "SELECT sum(abalance) - (SELECT sum(tbalance) FROM pgbench_tellers) FROM pgbench_accounts"
@@ -115,9 +116,7 @@ def test_errors_are_the_same(server: Server, tmp_path: Path, name: str, protocol
 
 
 @by_protocol
-def test_an_error_is_counted_once_and_outside_a_block_lets_those_behind_it_run(
-    server: Server, tmp_path: Path, protocol: str
-) -> None:
+def test_an_error_is_counted_once_and_ends_only_its_block(server: Server, tmp_path: Path, protocol: str) -> None:
     create_once(server)
     file = script(tmp_path, "INSERT INTO once VALUES (1);\nINSERT INTO once VALUES (2);\n")
     done = drive(server, "-n", file, "-M", protocol, "-t", "1", "--auto-pipeline")

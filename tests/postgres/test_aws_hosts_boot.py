@@ -239,9 +239,7 @@ def it_ends_itself_when_its_tag_says_so(machine: Machine, host: Booted, hosts: B
         ("bad setting", r"the server(\n  .*)*unrecognized configuration parameter .no_such"),
     ],
 )
-def test_a_failed_set_up_is_reported(
-    amazon: Simulator, hosts: BootedHosts, scratch: Path, trouble: str, said: str
-) -> None:
+def test_failed_set_ups_are_told(amazon: Simulator, hosts: BootedHosts, scratch: Path, trouble: str, said: str) -> None:
     more = {
         "bad option": {"data": '{ size = "1GB", mount_options = ["nosuch=1"] }'},
         "no such version": {"version": '"14"', "huge_pages": "false"},

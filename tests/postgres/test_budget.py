@@ -73,9 +73,7 @@ def twenty_seconds_a_trial(runs: Path) -> Callable[[], float]:
     return lambda: 20.0 * len(list(runs.glob("*/trials/*")))
 
 
-def test_points_that_do_not_fit_are_left_out_named_and_measured_by_a_resume(
-    warm_home: Home, tmp_path: Path, run: Runner
-) -> None:
+def test_points_that_do_not_fit_are_named_and_left_to_a_resume(warm_home: Home, tmp_path: Path, run: Runner) -> None:
     finished, view = run(90, twenty_seconds_a_trial(tmp_path / "pgdyno-runs"))
     assert (finished.stopped, finished.failed) == (None, [])
     manifest, trials = RunFolder.open(finished.folder.path).manifest, finished.folder.trials()
@@ -105,9 +103,7 @@ def test_repeats_that_do_not_fit_are_counted(tmp_path: Path, run: Runner) -> Non
 
 
 @pytest.mark.long
-def test_a_trial_of_tpch_that_exceeds_the_budget_is_ended_and_left_out(
-    warm_home: Home, tmp_path: Path, run: Runner
-) -> None:
+def test_a_trial_of_tpch_that_exceeds_the_budget_is_left_out(warm_home: Home, tmp_path: Path, run: Runner) -> None:
     def clock() -> float:
         has_begun = any(tmp_path.glob("pgdyno-runs/*/.0002-*.partial/log/engine.log"))
         return 1000.0 if has_begun else 0.0

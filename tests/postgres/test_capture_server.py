@@ -70,9 +70,7 @@ def apply(server: OwnServer, lines: list[str]) -> None:
 
 
 def settings(server: OwnServer) -> dict[str, str]:
-    with server.connect() as connection:
-        rows = connection.execute("SELECT name, setting FROM pg_settings WHERE name LIKE 'log%'").fetchall()
-    return dict(rows)
+    return dict(server.rows("SELECT name, setting FROM pg_settings WHERE name LIKE 'log%'"))
 
 
 @contextmanager
@@ -103,7 +101,7 @@ def other_settings(server: OwnServer, changes: dict[str, str]) -> Iterator[None]
          {"log_destination": "stderr", "log_line_prefix": "%m [%p] %d "}),
     ],
 )  # fmt: skip
-def test_the_remedy_of_a_setting_works_and_is_undone(
+def test_a_remedy_works_and_is_undone(
     logging_server: OwnServer, setting: str, missing: str, others: dict[str, str]
 ) -> None:
     name, _, value = setting.partition(" = ")
@@ -260,9 +258,7 @@ def append(log: Path, line: bytes) -> None:
     ("way", "copies", "truncated"),
     [("truncated", [b"again\n", b"new\n"], 1), ("renamed", [NEXT, b"new\nlate\n"], 0), ("replaced", [NEXT], 1)],
 )
-def test_a_file_that_is_truncated_renamed_or_replaced(
-    tmp_path: Path, way: str, copies: list[bytes], truncated: int
-) -> None:
+def test_a_truncated_renamed_or_replaced_file(tmp_path: Path, way: str, copies: list[bytes], truncated: int) -> None:
     log = tmp_path / "a.csv"
     log.write_bytes(b"old\n")
     copied = LogCopy(LocalFiles([str(tmp_path / "*.csv")]), tmp_path / "copies", BIG)
@@ -368,7 +364,7 @@ def counted_by(statistics: StatementStatistics) -> dict[str, tuple[int, int | No
     return {each.text: (each.calls, each.rows) for each in statistics.classes()[0]}
 
 
-@pytest.mark.long_cases("[14]", "[15]", "[16]", "[17]")
+@pytest.mark.long_cases("[13]", "[14]", "[15]", "[16]", "[17]")
 def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServer) -> None:
     server = counting_server
 

@@ -98,7 +98,7 @@ TRANSACTIONS = {"l.i0": ROWS / 100, "l.i1": WRITES * 4 / 5 / 50, "l.i2": WRITES 
 
 
 @pytest.mark.parametrize("options", [[], ["--on", "dsn"]], ids=["embedded", "dsn"])
-def test_the_table_of_the_insert_benchmark_keeps_its_rows(
+def test_the_insert_benchmark_keeps_its_rows(
     options: list[str], installed: Installation, home: Home, tmp_path: Path
 ) -> None:
     sets = [word for each in [*SMALL, *SECONDS, "trial.repeats=1"] for word in ("--set", each)]

@@ -233,9 +233,7 @@ def test_lines_of_intervals_have_every_transaction(ledger: Ledger, tmp_path: Pat
     ("options", "io", "protocol"),
     by_turns(["-T 60", "-t 1000000 --max-tries=5", "-T 60 -R 3000 -L 20 --warmup=0.5", "-T 60 -C"]),
 )
-def test_a_signal_leaves_no_transaction_uncounted(
-    ledger: Ledger, tmp_path: Path, options: str, io: str, protocol: str
-) -> None:
+def test_a_signal_leaves_none_uncounted(ledger: Ledger, tmp_path: Path, options: str, io: str, protocol: str) -> None:
     number = signal.SIGINT if protocol in ("simple", "prepared") else signal.SIGTERM
     args = (*scripts(tmp_path, "hot", "plain"), "-c", "8", "-j", "2", "--continue-on-error", *options.split())
     running = start_load(ledger.environment, tmp_path / "load", *args, f"--io={io}", "-M", protocol)

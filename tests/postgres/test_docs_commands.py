@@ -5,6 +5,7 @@ other hosts, and installers and containers are not called: `make dist-check` and
 NOT_RUN and ELSEWHERE_RUN name the pages and the commands of pgdyno that do not run here, with the tests that do it.
 """
 
+import os
 import re
 import shlex
 import threading
@@ -16,10 +17,11 @@ import pytest
 
 from pgdyno.targets import Home, Server
 from pgdyno.targets.cluster.installation import Installation
+from tests.action_steps import PullRequest
 from tests.forked import PGDYNO
 from tests.postgres.conftest import FAST
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
-from tests.postgres.runs import environment
+from tests.postgres.runs import environment, fast_plan
 from tests.postgres.servers import embedded, execute, opened
 from tests.run_program import run_program
 from tests.small_extension import change_rounds, commit_all, git, write_extension, write_source_tree
@@ -49,7 +51,7 @@ NOT_RUN = {
 }
 """Pages whose commands of pgdyno do not run here: the reason, and the tests that run such commands."""
 ELSEWHERE_RUN = {
-    "pgdyno run plan.toml --generators ssh://": "two hosts: tests/postgres/test_cluster.py",
+    "pgdyno run plan.toml --generators ssh://": "two hosts: tests/postgres/test_generators.py",
     'pgdyno capture "host=db dbname=app" --ssh': "a host over SSH: tests/postgres/test_capture_command.py",
     "pgdyno run insert-benchmark --on dsn": "a superuser of the server: tests/postgres/test_catalogue.py",
     "pgdyno bisect --repo ~/postgresql": "builds of an hour: tests/postgres/test_bisect.py",
@@ -286,3 +288,30 @@ def test_commands_of_a_page_on_captures_run(page: str, captured_server: OwnServe
     variables = environment(home) | {"PGHOST": "127.0.0.1", "PGPORT": str(captured_server.port), "PGUSER": "postgres"}
     with application(captured_server):
         run_page(page, tmp_path, "127.0.0.1", captured_server.port, variables)
+
+
+# ---- the action, as a runner executes its steps for a simulated pull request ----
+
+
+PLAN = fast_plan(
+    'scripts = ["select-only"]\nscale = 1',
+    "clients = [2]",
+    'warmup = "0s"\nduration = "1s"\nrepeats = 1',
+    targets=("before", "after"),
+)
+
+
+@pytest.mark.long
+def test_a_pull_request_gets_the_verdict(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN)
+    path = {"PATH": f"{tmp_path / 'bin'}:{PGDYNO.parent}:{os.environ['PATH']}"}
+    pull_request = PullRequest(tmp_path, environment(home) | path)
+    code = pull_request.execute(plan="plan.toml", base="before", arguments="--no-preflight", allow_inconclusive="true")
+    # one pair decides nothing, and finds nothing
+    assert (code, pull_request.outputs["gate.outputs.code"]) == (11, "11"), pull_request.output
+    (comment,) = pull_request.comments()
+    assert comment.startswith("<!-- pgdyno gate small -->\n### pgdyno gate: inconclusive\n")
+    assert "after" in comment
+    assert pull_request.summary == comment
+    assert (tmp_path / "pgdyno-gate/report.html").stat().st_size > 10_000
+    assert (tmp_path / "pgdyno-gate/gate.xml").exists()

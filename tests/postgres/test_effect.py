@@ -101,20 +101,13 @@ VOLATILE = {
 
 
 def test_functions_are_the_servers_own_and_write_what_the_list_says(own: OwnServer) -> None:
-    with own.connect() as connection:
-        found = dict(
-            connection.execute(
-                "SELECT proname, bool_or(provolatile = 'v') FROM pg_proc "
-                "WHERE pronamespace = 'pg_catalog'::regnamespace GROUP BY 1"
-            ).fetchall()
-        )
-        assert found.keys() >= HARMLESS_FUNCTIONS | WRITING_FUNCTIONS
-        assert {name for name in HARMLESS_FUNCTIONS if found[name]} == VOLATILE
-        connection.execute("BEGIN")
+    of_server = "FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace GROUP BY 1"
+    found = dict(own.rows(f"SELECT proname, bool_or(provolatile = 'v') {of_server}"))
+    assert found.keys() >= HARMLESS_FUNCTIONS | WRITING_FUNCTIONS
+    assert {name for name in HARMLESS_FUNCTIONS if found[name]} == VOLATILE
+    with own.connect() as connection, connection.transaction():
         connection.execute(
             "SELECT clock_timestamp(), pg_database_size('postgres'), pg_is_in_recovery(), pg_relation_size('t'), "
             "pg_sleep(0), pg_table_size('t'), pg_total_relation_size('t'), random()"
         )
-        row = connection.execute("SELECT pg_current_xact_id_if_assigned()::text").fetchone()
-        assert row == (None,)
-        connection.execute("ROLLBACK")
+        assert connection.execute("SELECT pg_current_xact_id_if_assigned()").fetchone() == (None,)

@@ -1,9 +1,9 @@
 """Events during trials of a real server, and the commit ledger compared with the server's rows."""
 
-import signal
-import subprocess
+import multiprocessing
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,7 +26,7 @@ from tests.postgres.own_servers import UNHURRIED
 from tests.postgres.runs import fast_plan, pgdyno, the_run
 from tests.postgres.servers import value
 from tests.present import present
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 COUNT = """
 import os
@@ -252,7 +252,7 @@ def test_a_command_may_connect_elsewhere_with_an_option(acts: Acts, tmp_path: Pa
     assert (tmp_path / "said").read_text() == "none 127.0.0.1\n"
 
 
-def test_a_command_has_the_password_when_it_asks_and_its_last_line_has_not(
+def test_a_command_that_asks_has_the_password_and_no_message(
     acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acts(spec({"command": "echo of another command"}), Cutoff())
@@ -289,22 +289,18 @@ def test_a_paused_server_goes_on_whatever_ends_the_pause(server: Server) -> None
     assert "T" not in states(server)
 
 
-def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server, child_environment: dict[str, str]) -> None:
-    postmaster = present(find_postmaster(server.data_directory))
-    code = (
-        "import sys, time; from pgdyno.targets.event_actions import pause_server\n"
-        "from pgdyno.targets.cluster.processes import identify\n"
-        "with pause_server(identify(int(sys.argv[1]))): print('stopped', flush=True); time.sleep(60)"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, str(postmaster.pid)], env=child_environment, stdout=subprocess.PIPE, text=True
-    )
-    assert present(child.stdout).readline() == "stopped\n"
+def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server) -> None:
+    def pause() -> None:
+        with pause_server(present(find_postmaster(server.data_directory))):
+            time.sleep(PATIENCE_S)
+
+    child = multiprocessing.get_context("fork").Process(target=pause)
+    child.start()
     try:
         wait_until(lambda: states(server) == {"T"})
     finally:
-        child.send_signal(signal.SIGKILL)
-        child.communicate()
+        child.kill()
+        child.join()
     wait_until(lambda: "T" not in states(server))
     assert value(server, "SELECT 1") == 1
 

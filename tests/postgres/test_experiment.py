@@ -116,7 +116,7 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
 @pytest.mark.parametrize(
     "refused", ["session_settings.default_text_search_config", "settings.shared_preload_libraries"]
 )
-def test_a_setting_that_only_the_server_refuses_leaves_no_report(
+def test_a_setting_that_the_server_refuses_has_no_report(
     warm_home: Home, tmp_path: Path, plan: MakePlan, refused: str
 ) -> None:
     words = ["run", str(plan()), "--set", f'target.a.{refused}="nonsense"']
@@ -129,9 +129,7 @@ def test_a_setting_that_only_the_server_refuses_leaves_no_report(
     assert not (folder.path / "report.html").exists()
 
 
-def test_a_server_killed_in_a_trial_fails_that_trial(
-    warm_home: Home, tmp_path: Path, scratch: Path, plan: MakePlan
-) -> None:
+def test_a_killed_server_fails_its_trial(warm_home: Home, tmp_path: Path, scratch: Path, plan: MakePlan) -> None:
     hold = Hold(scratch)
     (tmp_path / "held.sql").write_text(hold.script)
     with running(warm_home, tmp_path, plan(scripts='"held.sql"')) as process:
@@ -166,7 +164,7 @@ def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, pla
     ("number", "code"),
     [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED), (signal.SIGHUP, ExitCode.HANGUP)],
 )
-def test_a_signal_leaves_whole_trials(
+def test_signals_leave_whole_trials(
     warm_home: Home, tmp_path: Path, plan: MakePlan, number: int, code: ExitCode
 ) -> None:
     with running(warm_home, tmp_path, plan(duration="60s")) as process:
@@ -229,6 +227,7 @@ KEPT = '["tps > 1", "rate >= 1%", "errors <= 0%"]'
 """No latency, which is open if a busy machine answers less than 99 % of what is due in half a second."""
 
 
+@pytest.mark.long_cases("held")
 @pytest.mark.parametrize(
     ("promise", "repeats", "code", "words"),
     [
@@ -285,7 +284,7 @@ IN_PHASES = r"PostgreSQL 18\.\d+ in 2 phases: \d+\S* to \d+\S* transactions a se
     [(ARMS, "Inconclusive: jit off vs on by throughput", []), (PHASES, IN_PHASES, ["rise", "hold"])],
     ids=["arms", "phases"],
 )
-def test_the_answer_compares_arms_and_sums_up_phases(
+def test_the_answer_is_about_arms_or_phases(
     warm_home: Home, tmp_path: Path, text: str, wanted: str, phases: list[str]
 ) -> None:
     (tmp_path / "small.toml").write_text(text)

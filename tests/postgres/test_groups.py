@@ -168,6 +168,7 @@ def test_a_broken_load_in_the_background_ends_the_trial_at_once(warm_home: Home,
     assert engines(warm_home) == set()
 
 
+@pytest.mark.long
 def test_phases_and_a_duet_run_beside_a_load(warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "read.sql").write_text("SELECT count(*) FROM pgbench_branches;\n")
     phases = "".join(f'[[phase]]\nname = "{name}"\nduration = "1s"\n' for name in ("one", "two"))

@@ -172,9 +172,7 @@ def test_too_little_disk_ends_the_run_before_it_begins(warm_home: Home, tmp_path
     assert postmasters(warm_home) == []
 
 
-def test_a_disk_that_fills_up_ends_the_run_and_whole_trials_stay(
-    warm_home: Home, tmp_path: Path, plan: MakePlan
-) -> None:
+def test_a_full_disk_ends_the_run_and_whole_trials_stay(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     state = os.statvfs(tmp_path)
     free_mb = state.f_bavail * state.f_frsize >> 20
     # what others write meanwhile must not end it

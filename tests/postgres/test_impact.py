@@ -46,15 +46,13 @@ def on(server: OwnServer, user: str = "postgres") -> list[str]:
 
 
 def indexes(server: OwnServer) -> list[str]:
-    with server.connect("app") as connection:
-        rows = connection.execute("SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = 't'::regclass")
-        return [name for (name,) in rows]
+    found = server.rows("SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = 't'::regclass", "app")
+    return [name for (name,) in found]
 
 
 def is_busy(server: OwnServer, statement: str) -> bool:
-    with server.connect("app") as connection:
-        query = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE %s"
-        return connection.execute(query, [f"{statement}%"]).fetchone() != (0,)
+    busy = f"SELECT FROM pg_stat_activity WHERE state = 'active' AND query LIKE '{statement}%'"
+    return server.rows(busy, "app") != []
 
 
 @pytest.mark.long
@@ -141,7 +139,7 @@ def test_an_operation_that_fails(
     theirs.execute("DROP INDEX IF EXISTS kept", dbname="app")
 
 
-@pytest.mark.long_cases("False")
+@pytest.mark.long
 @pytest.mark.parametrize("undo", [True, False])
 def test_ctrl_c_cancels_and_undoes(theirs: OwnServer, home: Home, tmp_path: Path, undo: bool) -> None:
     (tmp_path / "q.sql").write_text("SELECT b, pg_sleep(0.005) FROM t LIMIT 1;\n")

@@ -162,8 +162,9 @@ def start_held(place: Place, *args: str) -> Held:
     return held
 
 
-def drop_trigger(place: Place) -> None:
+def assert_same(place: Place, unbroken: list[Rows]) -> None:
     place.execute("DROP TRIGGER hold ON pgbench_accounts", "DROP FUNCTION hold")
+    assert place.rows() == unbroken
 
 
 def committed(place: Place) -> int:
@@ -179,7 +180,7 @@ def resume(place: Place, *args: str) -> str:
 # ---- interrupted ----
 
 
-@pytest.mark.long_cases("[2]", "[3]")
+@pytest.mark.long_cases("[2]", "[3]", "[35]")
 @pytest.mark.parametrize("chunks", [2, 3, 17, 35])
 def test_a_killed_load_goes_on(place: Place, unbroken: list[Rows], chunks: int) -> None:
     held = hold(place, chunks)
@@ -194,8 +195,7 @@ def test_a_killed_load_goes_on(place: Place, unbroken: list[Rows], chunks: int) 
     found = present(re.search(r"resuming: (\d+) of 42 chunks are loaded", said))
     # a session of the killed one may commit what it has after the count
     assert there <= int(found[1]) < 42
-    drop_trigger(place)
-    assert place.rows() == unbroken
+    assert_same(place, unbroken)
     assert place.mark()["tables"][2]["rows"] == 200_000
 
 
@@ -209,8 +209,7 @@ def test_a_load_killed_twice_resumes_with_other_workers(place: Place, unbroken: 
         held.wait_until(lambda: place.query(HELD_CHUNKS) >= [(1,)])
     held.blocker.close()
     end(held.process)
-    drop_trigger(place)
-    assert place.rows() == unbroken
+    assert_same(place, unbroken)
 
 
 def test_a_load_killed_while_keys_are_made_goes_on_there(place: Place, unbroken: list[Rows]) -> None:
@@ -227,8 +226,7 @@ def test_a_load_killed_while_keys_are_made_goes_on_there(place: Place, unbroken:
         place.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted AND relation IS NOT NULL")
     assert place.query("SELECT sum(rows) FROM pgdyno_load.done") == [(200_022,)]
     assert "42 of 42 chunks are loaded" in resume(place)
-    drop_trigger(place)
-    assert place.rows() == unbroken
+    assert_same(place, unbroken)
 
 
 def test_a_signal_cancels_all_chunks_that_run(place: Place, unbroken: list[Rows]) -> None:
@@ -245,8 +243,7 @@ def test_a_signal_cancels_all_chunks_that_run(place: Place, unbroken: list[Rows]
     assert place.query(busy) == [(0,)]
     held.blocker.close()
     resume(place)
-    drop_trigger(place)
-    assert place.rows() == unbroken
+    assert_same(place, unbroken)
 
 
 def test_wholes_that_are_there_are_kept(place: Place) -> None:
@@ -440,10 +437,9 @@ def own_server(installed: Installation) -> Iterator[OwnServer]:
 RESUME_HINT = "pgdrive: hint: Run the same command with --resume"
 
 
+@pytest.mark.long_cases("unlogged")
 @pytest.mark.parametrize("tables", [(), ("--unlogged-tables",)], ids=["logged", "unlogged"])
-def test_a_load_goes_on_after_the_server_crashed(
-    own_server: OwnServer, unbroken: list[Rows], tables: tuple[str, ...]
-) -> None:
+def test_a_load_goes_on_after_a_crash(own_server: OwnServer, unbroken: list[Rows], tables: tuple[str, ...]) -> None:
     place = Place(own_server.environment())
     held = hold(place, 20, tables=tables)
     own_server.stop("immediate")
@@ -455,8 +451,7 @@ def test_a_load_goes_on_after_the_server_crashed(
     # commits are not waited for, so that the last of them may be lost, with their rows
     assert there <= 22
     assert there == 0 or not tables
-    drop_trigger(place)
-    assert place.rows() == unbroken
+    assert_same(place, unbroken)
 
 
 def test_keys_of_unlogged_tables_survive_a_crash_that_their_rows_do_not(own_server: OwnServer) -> None:

@@ -1,9 +1,7 @@
 """Loads without WAL give the same data as others, and nothing that counts as loaded if they are interrupted."""
 
-import os
+import multiprocessing
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -240,20 +238,6 @@ HELD = """
     SELECT current_setting('wal_level') FROM pg_stat_activity
     WHERE query LIKE 'copy pgbench_accounts %' AND wait_event = 'PgSleep'
 """
-PROGRAM = """
-import pgdyno.prepare.steps
-from pgdyno.plan.model import Reset
-from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.prepare import Dataset, Preparer
-from pgdyno.programs import find_engine
-from pgdyno.targets import Home, SilentProgress, open_target
-
-pgdyno.prepare.steps.FROM_BYTES = 0
-spec = EmbeddedTarget.model_validate_json(SPEC)
-with open_target("t", spec, home=Home.locate(), progress=SilentProgress()) as server:
-    reset = Reset(method="reload")
-    Preparer(server, find_engine(), SilentProgress(), reset, {"tpcb-like"}).prepare(Dataset("pgbench", 1))
-"""
 
 
 def wait_until_held(connect: Callable[[], psycopg.Connection[tuple[Any, ...]]], goes_on: Callable[[], bool]) -> None:
@@ -327,17 +311,21 @@ def test_a_kept_cluster_whose_run_is_killed_while_it_loads(warm_home: Home, dies
         whole, settings = left_by_load(server), in_force(server)
         execute(server, *HOLD)
         cluster = server.data_directory
-    program = PROGRAM.replace("SPEC", repr(spec.model_dump_json()))
-    environment = {**os.environ, "PGDYNO_HOME": str(warm_home.path)}
-    child = subprocess.Popen([sys.executable, "-c", program], env=environment)
+
+    def load() -> None:
+        with opened(warm_home, spec) as server:
+            reload(server)
+
+    child = multiprocessing.get_context("fork").Process(target=load)
+    child.start()
     try:
-        wait_until_held(lambda: connect_to(warm_home), lambda: child.poll() is None)
+        wait_until_held(lambda: connect_to(warm_home), child.is_alive)
         killed = [] if dies == "pgdyno" else servers_in(cluster)
         for process in killed:
             process.send(signal.SIGKILL)
     finally:
         child.kill()
-        child.wait()
+        child.join()
     # a server that was killed is there for the next one until init has taken note
     wait_until(lambda: not any(Path(f"/proc/{process.pid}").exists() for process in killed))
     assert "wal_level = 'minimal'" in (cluster / "postgresql.conf").read_text()

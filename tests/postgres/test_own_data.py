@@ -101,7 +101,7 @@ def test_files_run_by_psql_s_rules_and_leave_a_stamp(own: Server, folder: Path) 
         before = dataset(folder)
 
 
-@pytest.mark.long_cases("reload")
+@pytest.mark.long_cases("reload", "snapshot")
 @pytest.mark.parametrize("method", ["template", "reload", "snapshot", "vacuum"])
 def test_every_reset_works_and_each_value_is_another_dataset(own: Server, folder: Path, method: str) -> None:
     preparer(own, method="reload").prepare(dataset(folder, parts="2"))

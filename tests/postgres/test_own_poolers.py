@@ -35,7 +35,7 @@ def poolers(home: Home) -> list[int]:
     return [each for each in processes_with(os.fsencode(home.root)) if b"pgbouncer" in command_line(each)]
 
 
-def test_a_group_goes_through_the_pooler_beside_one_that_does_not(
+def test_one_group_goes_through_the_pooler_and_one_does_not(
     installed: Installation, home: Home, tmp_path: Path
 ) -> None:
     plan = own_plan(installed, tmp_path)
@@ -73,7 +73,7 @@ def test_a_pooler_ends_with_pgdyno(installed: Installation, warm_home: Home, tmp
     assert not list(warm_home.instances.glob("*/pooler"))
 
 
-def test_a_trial_whose_pooler_ends_fails_with_its_last_words(
+def test_a_trial_fails_with_the_last_words_of_its_pooler(
     installed: Installation, warm_home: Home, tmp_path: Path
 ) -> None:
     with running(warm_home, tmp_path, own_plan(installed, tmp_path, duration="1h")) as process:
@@ -87,9 +87,7 @@ def test_a_trial_whose_pooler_ends_fails_with_its_last_words(
     assert "SIGTERM" in failure.message
 
 
-def test_a_planted_pool_is_named_as_the_limit_and_parts_of_latency_add_up(
-    installed: Installation, home: Home, tmp_path: Path
-) -> None:
+def test_a_pool_is_the_limit_and_parts_of_latency_add_up(installed: Installation, home: Home, tmp_path: Path) -> None:
     plan = own_plan(installed, tmp_path, '{ kind = "pgbouncer", pool = 5 }', clients="50", duration="6s")
     done = pgdyno(home, tmp_path, "run", str(plan), code=0)
     (trial,) = the_run(tmp_path).trials()
@@ -106,10 +104,9 @@ def test_a_planted_pool_is_named_as_the_limit_and_parts_of_latency_add_up(
     assert "queue, ms" in done.stdout
 
 
+@pytest.mark.long_cases("no console")
 @pytest.mark.parametrize("stats", ["stats_users = $PGUSER", ""], ids=["console", "no console"])
-def test_any_other_pooler_is_a_command(
-    installed: Installation, home: Home, scratch: Path, tmp_path: Path, stats: str
-) -> None:
+def test_a_command_is_a_pooler(installed: Installation, home: Home, scratch: Path, tmp_path: Path, stats: str) -> None:
     script = scratch / "pooler.sh"
     script.write_text(
         """#!/bin/sh
