@@ -41,7 +41,7 @@ NOT_RUN = {
     "import": "files of other tools: tests/unit/test_import_logs.py and tests/unit/test_import_tools.py",
     "live": "commands that do not end: tests/postgres/test_live.py and tests/cli/test_serve.py",
     "long-runs": "a run that is killed: tests/postgres/test_resume.py",
-    "many-runs": "object storage: tests/unit/test_store_cloud.py and tests/cli/test_cluster_analysis.py",
+    "many-runs": "object storage: tests/unit/test_store_remote.py and tests/cli/test_cluster_analysis.py",
     "pool": "the reader's hosts: tests/postgres/test_pool.py",
     "remote-host": "a host over SSH: tests/ssh/test_doctor.py",
     "report": "runs that the reader has: tests/cli/test_analyse.py and tests/browser/test_report.py",
