@@ -60,19 +60,22 @@ class Account(Simulator):
     def rental(self, *targets: str, lasts_s: float = 3600, repeats: int = 1) -> Rental:
         return begin(self.plan(*targets, repeats=repeats), self.home, SAID.append, lasts_s)
 
-    def up(self, *targets: str, lasts_s: float = 3600, repeats: int = 1) -> Rental:
-        """Rents servers, which nobody holds."""
+    def hold(self, *targets: str, lasts_s: float = 3600, repeats: int = 1) -> Rental:
+        """Rents servers, which the test holds and must remove."""
         rental = self.rental(*targets, lasts_s=lasts_s, repeats=repeats)
         rental.up()
+        return rental
+
+    def up(self, *targets: str, lasts_s: float = 3600, repeats: int = 1) -> Rental:
+        """Rents servers, which nobody holds."""
+        rental = self.hold(*targets, lasts_s=lasts_s, repeats=repeats)
         rental.journal.release()
         return rental
 
     def rent(self, *targets: str, repeats: int = 1) -> Rental:
         """Rents servers that vanish with the account: their removal proves nothing more."""
         self.is_left = True
-        rental = self.rental(*targets, repeats=repeats)
-        rental.up()
-        return rental
+        return self.hold(*targets, repeats=repeats)
 
     def failed(self, *targets: str, repeats: int = 1) -> TargetError:
         """Returns the error of `pgdyno target up`, and asserts that nothing of pgdyno's is left."""

@@ -35,13 +35,7 @@ from tests.aws.identity import ACCOUNT, REGION, in_policies, judged
 from tests.aws.offers import Offers
 from tests.aws.refusal import RefusedError
 from tests.aws.schedules import Schedules
-from tests.aws.shapes import (
-    ShapeError,
-    read_reply,
-    read_request,
-    write_error,
-    write_reply,
-)
+from tests.aws.shapes import ShapeError, read_reply, read_request, write_error, write_reply
 from tests.aws.simulated_databases import MAKE_CLUSTER, MAKE_INSTANCE, POLLS, Databases
 from tests.aws.simulated_metrics import Telling
 from tests.aws.simulated_snapshots import CLUSTERS, INSTANCES, Snapshots

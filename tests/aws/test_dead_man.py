@@ -70,8 +70,7 @@ def test_only_the_role_of_the_policy_may_be_passed_on(amazon: Account) -> None:
 
 
 def test_removal_repeats_what_failed_and_goes_on_with_the_rest(amazon: Account) -> None:
-    rented = amazon.rental(rds(), aurora())
-    rented.up()
+    rented = amazon.hold(rds(), aurora())
     amazon.faults = [
         Fault("DeleteDBInstance", "SomethingStrange", times=2),
         Fault("DescribeDBClusters", "SomethingStrange", times=1),
@@ -89,8 +88,7 @@ def test_credentials_come_later(amazon: Account, monkeypatch: pytest.MonkeyPatch
         monkeypatch.delenv(name)
     for name, value in amazon.credentials.profile(amazon.folder / "profile", timedelta(hours=5)).items():
         monkeypatch.setenv(name, value)
-    rented = amazon.rental(rds())
-    rented.up()
+    rented = amazon.hold(rds())
     waited: list[str] = []
 
     def log_in_again(text: str) -> None:
@@ -108,8 +106,7 @@ def test_credentials_come_later(amazon: Account, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_was_not_removed_is_named(amazon: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    rented = amazon.rental(aurora())
-    rented.up()
+    rented = amazon.hold(aurora())
     monkeypatch.setattr(removal, "FIXED_WITHIN_S", 0.1)
     amazon.credentials.expire()
     said: list[str] = []

@@ -46,8 +46,7 @@ def no_way(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Account, tmp_path: Path) -> None:
     more = {"huge_pages": "true", "zones": '["eu-central-1b"]', "initdb": '["-k", "a b"]', "kms_key": '"alias/mine"'}
     parameters = """{ shared_buffers = "8GB", search_path = "a'b\\\\c" }"""
-    rented = amazon.rental(ec2(**VOLUMES, parameters=parameters, **more))
-    rented.up()
+    rented = amazon.hold(ec2(**VOLUMES, parameters=parameters, **more))
     (machine,) = amazon.machines.all.values()
     assert (machine.zone, machine.asked["ImageId"]) == ("eu-central-1b", "ami-12arm")
     assert [
@@ -100,8 +99,7 @@ def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Account, tmp_
 def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Account) -> None:
     # the first type has no capacity: it is the second request that made the host
     amazon.faults = [Fault("RunInstances", "InsufficientInstanceCapacity")]
-    rented = amazon.rental(ec2(**VOLUMES, zones='["eu-central-1a", "eu-central-1b"]'))
-    rented.up()
+    rented = amazon.hold(ec2(**VOLUMES, zones='["eu-central-1a", "eu-central-1b"]'))
     cloud = rented.clouds[REGION]
     assert len(rented.tokens("ec2")) == 2
     subjects = host(cloud, rented.tokens("ec2"))
@@ -183,9 +181,7 @@ def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Account
 @pytest.mark.usefixtures("no_way")
 def test_servers_and_spot_generators_are_placed_close_together(amazon: Account) -> None:
     placed = generator(spot="true") + '[cloud]\nplacement = "cluster"\n'
-    rented = amazon.rental(OURS, placed)
-    rented.up()
-    rented.journal.release()
+    rented = amazon.up(OURS, placed)
     present(amazon.standing(rented)).journal.release()
     # a one-time request ends with its instance; the server is never on one
     one_time = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
@@ -221,8 +217,7 @@ def test_without_capacity_the_next_zone_and_type_are_tried(amazon: Account) -> N
         Fault("RunInstances", "InsufficientInstanceCapacity", status=500, when=is_taken),
         Fault("RunInstances", "Unsupported", "not supported in your requested Availability Zone", when=is_taken),
     ]
-    rented = amazon.rental(ec2(zones='["eu-central-1a", "eu-central-1b"]', instead='["m8g.large"]'))
-    rented.up()
+    rented = amazon.hold(ec2(zones='["eu-central-1a", "eu-central-1b"]', instead='["m8g.large"]'))
     assert [each for each in SAID if "no capacity" in each] == [
         "no capacity for m7g.large in eu-central-1a (InsufficientInstanceCapacity): trying the next one",
         "no capacity for m7g.large in eu-central-1b (Unsupported): trying the next one",
@@ -273,16 +268,13 @@ def test_a_missing_host_or_a_wrong_placement_creates_nothing(amazon: Account, ta
     assert amazon.makes_nothing()
 
 
-@pytest.mark.parametrize(
-    ("code", "message", "said"),
-    [
+def test_a_refusal_is_said_and_leaves_nothing(amazon: Account) -> None:
+    for code, message, said in (
         ("UnauthorizedOperation", "no", "the permission ec2:RunInstances is missing"),
         ("InvalidParameterValue", "the architecture", "Amazon refuses ec2:RunInstances"),
-    ],
-)
-def test_a_refusal_is_said_and_leaves_nothing(amazon: Account, code: str, message: str, said: str) -> None:
-    amazon.faults = [Fault("RunInstances", code, message)]
-    assert said in amazon.failed(ec2()).message
+    ):
+        amazon.faults = [Fault("RunInstances", code, message)]
+        assert said in amazon.failed(ec2()).message
 
 
 def test_an_answer_that_is_lost_makes_nothing_twice(amazon: Account) -> None:
@@ -293,8 +285,7 @@ def test_an_answer_that_is_lost_makes_nothing_twice(amazon: Account) -> None:
         Fault("RunInstances", "InvalidGroup.NotFound", "The security group 'sg-1' does not exist", times=3),
         Fault("DescribeInstances", "InvalidInstanceID.NotFound", when=lambda asked: "InstanceIds" in asked),
     ]
-    rented = amazon.rental(ec2())
-    rented.up()
+    rented = amazon.hold(ec2())
     assert amazon.calls.count("ec2:RunInstances") == 6
     assert len(amazon.machines.all) == 1
     assert rented.remove_all() == []
@@ -302,8 +293,7 @@ def test_an_answer_that_is_lost_makes_nothing_twice(amazon: Account) -> None:
 
 def test_servers_come_up_side_by_side_and_one_failure_ends_all(amazon: Account) -> None:
     two = ec2() + ec2(instance='"m8g.large"').replace("target.ec2", "target.other")
-    rented = amazon.rental(two)
-    rented.up()
+    rented = amazon.hold(two)
     asked = [each for each in amazon.calls if each in ("ec2:CreateSecurityGroup", "ec2:DescribeInstances")]
     # neither waits for the other
     assert asked.count("ec2:CreateSecurityGroup") == 2

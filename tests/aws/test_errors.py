@@ -99,12 +99,12 @@ def test_expired_credentials_are_named_and_renewed_ones_used(
     assert boto3_clients.Cloud(REGION).identity()
 
 
-@pytest.mark.parametrize("action", ["ec2:CreateSecurityGroup", "rds:CreateDBInstance"])
-def test_a_missing_permission_is_named(amazon: Account, action: str) -> None:
-    amazon.denied = {action}
-    error = amazon.failed(rds())
-    assert f"target rds: the permission {action} is missing" in error.message
-    assert "pgdyno target policy" in (error.hint or "")
+def test_a_missing_permission_is_named(amazon: Account) -> None:
+    for action in ("ec2:CreateSecurityGroup", "rds:CreateDBInstance"):
+        amazon.denied = {action}
+        error = amazon.failed(rds())
+        assert f"target rds: the permission {action} is missing" in error.message
+        assert "pgdyno target policy" in (error.hint or "")
 
 
 def test_a_removal_that_cannot_be_looked_at_names_the_run_and_hides_no_reason(
@@ -199,16 +199,15 @@ def test_a_run_of_unknown_length_says_when_servers_expire(amazon: Account) -> No
     assert present(found).remove_all() == []
 
 
-@pytest.mark.parametrize("at", ["CreateDBInstance", "CreateDBParameterGroup", "AuthorizeSecurityGroupIngress"])
-def test_a_run_that_cannot_rent_leaves_nothing(amazon: Account, at: str) -> None:
+def test_a_run_that_cannot_rent_leaves_nothing(amazon: Account) -> None:
     """As `pgdyno run` does it, at each kind of request."""
-    amazon.faults = [Fault(at, "InstanceQuotaExceeded", "DB instances: 40")]
-    renting = rent_servers(
-        amazon.plan(rds(parameters='{ work_mem = "4MB" }')), amazon.home, SAID.append, note, Renting()
-    )
-    with pytest.raises(TargetError, match="a quota of the account is used up"), renting:
-        pytest.fail("it was rented")
-    assert amazon.journals() == []
+    plan = amazon.plan(rds(parameters='{ work_mem = "4MB" }'))
+    for at in ("CreateDBInstance", "CreateDBParameterGroup", "AuthorizeSecurityGroupIngress"):
+        amazon.faults = [Fault(at, "InstanceQuotaExceeded", "DB instances: 40")]
+        renting = rent_servers(plan, amazon.home, SAID.append, note, Renting())
+        with pytest.raises(TargetError, match="a quota of the account is used up"), renting:
+            pytest.fail("it was rented")
+        assert amazon.journals() == []
 
 
 def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Account) -> None:
@@ -216,8 +215,7 @@ def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Account) -> 
         return parameters["DBInstanceClass"] == "db.m7g.large"
 
     amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9, when=is_taken)]
-    rented = amazon.rental(rds(zones='["eu-central-1a", "eu-central-1b"]', instead='["db.m8g.large"]'))
-    rented.up()
+    rented = amazon.hold(rds(zones='["eu-central-1a", "eu-central-1b"]', instead='["db.m8g.large"]'))
     assert sum("no capacity for db.m7g.large in eu-central-1" in each for each in SAID) == 2
     assert rented.journal.ready["rds"]["instance"] == "db.m8g.large"
     assert rented.remove_all() == []
@@ -231,8 +229,7 @@ def test_throttling_is_waited_out_and_makes_nothing_twice(amazon: Account, monke
         Fault("CreateSecurityGroup", "InternalError", status=500, done=True),
         Fault("DescribeDBInstances", "RequestLimitExceeded", status=503),
     ]
-    rented = amazon.rental(rds())
-    rented.up()
+    rented = amazon.hold(rds())
     assert len(amazon.asked("rds:CreateDBInstance")) == 3
     assert len(amazon.asked("ec2:CreateSecurityGroup")) == 2
     # the server, its security group, its dead-man switch
@@ -245,17 +242,14 @@ def test_throttling_is_waited_out_and_makes_nothing_twice(amazon: Account, monke
     assert "Amazon still throttles " in amazon.failed(rds()).message
 
 
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [
+def test_a_missing_resource_creates_nothing(amazon: Account) -> None:
+    for target, said in (
         (rds(snapshot='"gone"'), "there is no database snapshot gone in eu-central-1"),
         (aurora(snapshot='"gone"'), "there is no cluster snapshot gone in eu-central-1"),
         (aurora(clone_of='"gone"'), "there is no database cluster gone in eu-central-1"),
         (rds(version='"11"', extended_support="true"), "the service has no postgres 11 in eu-central-1"),
-    ],
-)
-def test_a_missing_resource_creates_nothing(amazon: Account, target: str, said: str) -> None:
-    assert amazon.failed(target).message.partition(": ")[2] == said
+    ):
+        assert amazon.failed(target).message.partition(": ")[2] == said
     assert amazon.makes_nothing()
 
 

@@ -39,8 +39,7 @@ def left_elsewhere(amazon: Account, run: str) -> set[str]:
 @pytest.mark.long_cases("[rds]")
 @both_kinds
 def test_it_is_taken_once_for_each_dataset_kept_for_the_next_run_and_deleted(amazon: Account, kind: str) -> None:
-    rented = amazon.rental(TARGETS[kind])
-    rented.up()
+    rented = amazon.hold(TARGETS[kind])
     assert not rented.has_snapshot(kind, DATASET)
     rented.take_snapshot(kind, DATASET)
     first = f"{rented.server_id(kind)}-s1"
@@ -96,8 +95,7 @@ def test_it_is_gone_after_its_expiry_without_pgdyno(amazon: Account, kind: str) 
 @pytest.mark.long_cases("[rds]")
 @both_kinds
 def test_what_amazon_refuses_at_first_is_asked_again(amazon: Account, kind: str) -> None:
-    rented = amazon.rental(TARGETS[kind])
-    rented.up()
+    rented = amazon.hold(TARGETS[kind])
     code = {"rds": "InvalidDBInstanceState", "aurora": "InvalidDBClusterStateFault"}[kind]
     operation = TAKEN[kind].partition(":")[2]
     amazon.faults = [
@@ -114,8 +112,7 @@ def test_what_amazon_refuses_at_first_is_asked_again(amazon: Account, kind: str)
 
 
 def test_one_that_fails_or_has_no_room_leaves_nothing_and_one_that_is_left_has_its_price(amazon: Account) -> None:
-    rented = amazon.rental(TARGETS["rds"])
-    rented.up()
+    rented = amazon.hold(TARGETS["rds"])
     amazon.snapshots.most = 0
     with pytest.raises(AwsError, match="a quota of the account is used up"):
         rented.take_snapshot("rds", DATASET)

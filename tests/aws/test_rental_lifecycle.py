@@ -11,17 +11,20 @@ from botocore.session import get_session
 from pgdyno.commands.rented.target import down as bring_down
 from pgdyno.commands.rented.target import status as show_status
 from pgdyno.errors import ExitCode, TargetError
+from pgdyno.plan import load_plan
 from pgdyno.targets import Home
 from pgdyno.targets.aws import network, removal
 from pgdyno.targets.aws import rental as life
 from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.policy import actions
+from pgdyno.targets.aws.pricing.rental_costs import rented_targets
 from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.rented.provider import Wanted
 from pgdyno.targets.rented.rental import Load
-from tests.aws.account import SAID, Account, kill_at
+from tests.aws.account import SAID, Account, kill_at, use_account
 from tests.aws.plans import aurora, rds
+from tests.aws.simulator import Simulator, simulated
 from tests.present import present
 
 
@@ -30,8 +33,7 @@ def test_both_kinds_come_up_as_asked_and_go_without_a_trace(amazon: Account) -> 
     of_rds = rds(parameters='{ shared_buffers = "8GB", autovacuum = "off" }', zones='["eu-central-1b"]', **key)
     serverless = {"instance": '"db.serverless"', "capacity": "{ min = 0.5, max = 64 }"}
     of_aurora = aurora(cluster_parameters='{ autovacuum = "on" }', storage_type='"io-optimized"', **serverless, **key)
-    rented = amazon.rental(of_rds, of_aurora)
-    rented.up()
+    rented = amazon.hold(of_rds, of_aurora)
     *_, changed = amazon.asked("rds:ModifyDBParameterGroup")
     assert {each["ParameterName"]: each["ParameterValue"] for each in changed["Parameters"]} == {
         "shared_buffers": "1048576",
@@ -72,8 +74,7 @@ def test_both_kinds_come_up_as_asked_and_go_without_a_trace(amazon: Account) -> 
 
 
 def test_a_released_server_goes_first_and_is_paid_no_longer(amazon: Account) -> None:
-    rented = amazon.rental(rds(), aurora())
-    rented.up()
+    rented = amazon.hold(rds(), aurora())
     calls = len(amazon.calls)
     rented.release("aurora")
     asked = amazon.calls[calls:]
@@ -97,8 +98,7 @@ def test_a_released_server_goes_first_and_is_paid_no_longer(amazon: Account) -> 
 
 
 def test_each_instance_of_a_target_is_a_server(amazon: Account) -> None:
-    rented = amazon.rental(rds(instances="2"), repeats=2)
-    rented.up()
+    rented = amazon.hold(rds(instances="2"), repeats=2)
     assert rented.journal.ready.keys() == {"rds.1", "rds.2"}
     assert amazon.calls.count("rds:CreateDBInstance") == 2
     assert len({rented.server_id(name) for name in rented.journal.ready}) == 2
@@ -188,8 +188,7 @@ def test_the_configured_region_is_looked_at_beside_others(tmp_path: Path, monkey
 def test_what_cannot_be_removed_is_named_and_removal_does_not_wait_for_what_it_uses(
     amazon: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rented = amazon.rental(aurora(parameters='{ work_mem = "4MB" }'))
-    rented.up()
+    rented = amazon.hold(aurora(parameters='{ work_mem = "4MB" }'))
     amazon.denied = {"rds:DeleteDBCluster"}
     monkeypatch.setattr(removal, "USED_WITHIN_S", 0.1)
     left = {each.resource.kind: str(each.message) for each in rented.remove_all()}
@@ -225,21 +224,10 @@ def test_this_machines_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
         network.allowed_networks([])
 
 
-def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(amazon: Account) -> None:
-    rented = amazon.up(rds())
-    file = rented.journal.path
-    file.write_bytes(file.read_bytes() + b'{"at": "2026-01-01T00:00:00Z", "what": "maki')
-    (journal,) = PROVIDER.journals(amazon.home)
-    assert (journal.noted, journal.ready) == (rented.journal.noted, rented.journal.ready)
-    assert json.loads(file.read_bytes().splitlines()[0])["run"] == journal.run
-    amazon.reap()
-
-
-def test_servers_in_another_region_than_the_configured_one_are_not_forgotten(
+def test_servers_in_another_region_and_of_a_journal_that_was_cut_off_are_not_forgotten(
     amazon: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rented = amazon.rent(rds())
-    rented.journal.release()
+    rented = amazon.up(rds())
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     said = f"of the plan rented are up in eu-central-1 .run {rented.journal.run}., and it now asks for us-east-1"
     with pytest.raises(TargetError, match=said):
@@ -248,3 +236,44 @@ def test_servers_in_another_region_than_the_configured_one_are_not_forgotten(
         PROVIDER.is_standing(rented.plan, amazon.home)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     assert PROVIDER.is_standing(rented.plan, amazon.home)
+    # a journal that was cut off is read as far as it goes
+    file = rented.journal.path
+    file.write_bytes(file.read_bytes() + b'{"at": "2026-01-01T00:00:00Z", "what": "maki')
+    (journal,) = PROVIDER.journals(amazon.home)
+    assert (journal.noted, journal.ready) == (rented.journal.noted, rented.journal.ready)
+    assert json.loads(file.read_bytes().splitlines()[0])["run"] == journal.run
+    amazon.reap()
+
+
+# ---- the plans of the catalogue that rent ----
+
+REGIONS = {
+    "graviton-pgbench": "us-east-1",
+    "aurora-sysbench": "us-east-1",
+    "pgecons-queries": "ap-northeast-1",
+    "pgecons-tprocc": "ap-northeast-1",
+}
+
+
+def test_the_list_is_complete() -> None:
+    plans = Path(life.__file__).parents[2] / "plans"
+    rented = {file.stem for file in plans.glob("*.toml") if rented_targets(load_plan(file.stem).plan)}
+    assert rented == REGIONS.keys()
+
+
+@pytest.mark.long_cases("aurora", "pgbench", "queries")
+@pytest.mark.parametrize("name", REGIONS)
+def test_a_plan_of_the_catalogue_passes(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.7")
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
+    monkeypatch.setattr(life, "tls_root", lambda *_: tmp_path / "root.pem")
+    with simulated(Simulator(region=REGIONS[name])) as simulator:
+        use_account(simulator, monkeypatch)
+        said: list[str] = []
+        rental = begin(load_plan(name).plan, tmp_path, said.append, 24 * 3600)
+        rental.up()
+        assert {each["zone"] for each in rental.journal.ready.values()} == {f"{REGIONS[name]}a"}
+        refusals = [each for each in said if "no capacity" in each or "not checked" in each]
+        assert refusals == []
+        assert rental.remove_all() == []
+        assert simulator.left() == []

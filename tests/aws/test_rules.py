@@ -25,8 +25,7 @@ PARAMETERS = {"parameters": '{ work_mem = "4MB" }'}
 )
 def test_an_invisible_resource_is_requested_again(amazon: Account, target: str, made: str) -> None:
     amazon.visibility.hidden_s = 30.0
-    rented = amazon.rental(target)
-    rented.up()
+    rented = amazon.hold(target)
     assert amazon.calls.count("ec2:AuthorizeSecurityGroupIngress") > 1
     assert amazon.calls.count(made) == 1, "the group is visible when it has been opened"
     assert amazon.dry_runs == (["ec2:RunInstances"] if made == "ec2:RunInstances" else [])
@@ -45,8 +44,7 @@ def test_a_resource_that_stays_invisible_is_an_error(amazon: Account) -> None:
 @pytest.mark.parametrize("kind", ["rds", "aurora"])
 def test_a_change_waits_until_a_backup_is_over(amazon: Account, kind: str) -> None:
     take_snapshot(amazon, "mine", kind)
-    rented = amazon.rental({"rds": rds, "aurora": aurora}[kind](snapshot='"mine"', restore='"each-trial"'))
-    rented.up()
+    rented = amazon.hold({"rds": rds, "aurora": aurora}[kind](snapshot='"mine"', restore='"each-trial"'))
     change = {"rds": "rds:ModifyDBInstance", "aurora": "rds:ModifyDBCluster"}[kind]
     assert amazon.calls.count(change) > 1
     rented.restore(kind)

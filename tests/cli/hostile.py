@@ -185,14 +185,13 @@ class Drive:
         if script is not None:
             (self.folder / "s.sql").write_text(script)
             command += ["-f", "s.sql"]
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         # these servers misbehave in the protocol, not in front of it
-        clean["PGSSLMODE"] = "disable"
+        environment = os.environ | {"PGSSLMODE": "disable"} | (env or {})
         with (
             (self.folder / "out").open("w+b") as out,
             (self.folder / "err").open("w+b") as err,
             subprocess.Popen(
-                [*command, *args, "bench"], cwd=self.folder, env={**clean, **(env or {})}, stdout=out, stderr=err
+                [*command, *args, "bench"], cwd=self.folder, env=environment, stdout=out, stderr=err
             ) as process,
         ):
             guard = threading.Timer(GUARD_S, process.kill)

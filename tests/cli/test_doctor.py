@@ -1,13 +1,7 @@
 """`pgdyno doctor` on the machine that runs the tests."""
 
 import json
-import os
-import pty
 import re
-import select
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +11,9 @@ from pgdyno.doctor import BRIEF, CHECKS, Needs, examine
 from pgdyno.errors import ExitCode
 from pgdyno.programs import find_engine
 from pgdyno.report.terminal.doctor_checks import STYLES
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, show_in_terminal
 from tests.json_schema import validated
 from tests.unit.doctor_sample import ONLY_WHERE_ASKED
-from tests.waiting import PATIENCE_S
 
 PLAN = """\
 name = "asked"
@@ -87,7 +80,7 @@ def test_the_machine_is_looked_at_without_a_plan(run: Run) -> None:
     assert "\x1b[" not in done.stdout
 
 
-def test_a_plan_that_the_machine_cannot_carry(run: Run, plan: Path, tmp_path: Path) -> None:
+def test_a_plan_that_the_machine_cannot_carry_or_that_is_wrong_is_refused(run: Run, plan: Path, tmp_path: Path) -> None:
     # its dataset needs 14 PiB
     plan.write_text(PLAN.format(scale=10**9))
     looked = run("pgdyno", "doctor", plan.name, "--json", env=WITHOUT_PGNULL)
@@ -102,6 +95,9 @@ def test_a_plan_that_the_machine_cannot_carry(run: Run, plan: Path, tmp_path: Pa
     assert f"error: plan {plan.name} cannot run on this machine: storage.free: " in ran.stderr
     assert "--no-preflight" in ran.stderr
     assert not (tmp_path / "pgdyno-runs").exists()
+    # one that is wrong
+    plan.write_text(PLAN.format(scale=0))
+    assert run("pgdyno", "doctor", plan.name).returncode == ExitCode.PLAN
 
 
 def test_what_cannot_be_reached_is_a_stop(run: Run, plan: Path) -> None:
@@ -123,37 +119,11 @@ def test_what_cannot_be_reached_is_a_stop(run: Run, plan: Path) -> None:
     assert ceiling["found"].startswith("generator-1 does not start: cannot reach 127.0.0.1 over SSH: ")
 
 
-def test_a_wrong_plan_is_said_first(run: Run, plan: Path) -> None:
-    plan.write_text(PLAN.format(scale=0))
-    assert run("pgdyno", "doctor", plan.name).returncode == ExitCode.PLAN
-
-
-def in_terminal(columns: int) -> str:
-    """Returns the output on a terminal of that width."""
-    master, slave = pty.openpty()
-    clean = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "PGDYNO_PGNULL")}
-    environment = {**clean, "COLUMNS": str(columns), "TERM": "xterm", **WITHOUT_PGNULL}
-    program = Path(sys.executable).parent / "pgdyno"
-    process = subprocess.Popen([program, "doctor"], stdout=slave, stderr=subprocess.DEVNULL, env=environment)
-    os.close(slave)
-    shown, end = b"", time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if not select.select([master], [], [], 1)[0]:
-            continue
-        try:
-            shown += os.read(master, 65536)
-        except OSError:
-            # the other end is closed: all was said
-            break
-    os.close(master)
-    process.wait(PATIENCE_S)
-    return shown.decode().replace("\r\n", "\n")
-
-
-def test_a_terminal_gets_colours_and_no_line_too_long() -> None:
+def test_a_terminal_gets_colours_and_no_line_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At one width; tests/unit/test_report_terminal.py has all."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
     columns = 60
-    shown = in_terminal(columns)
+    _, shown = show_in_terminal(["doctor"], columns, tmp_path, **WITHOUT_PGNULL)
     assert "\x1b[32mgood" in shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert max(map(len, plain.splitlines())) <= columns

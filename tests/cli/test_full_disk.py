@@ -4,18 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import BIN, Run
-from tests.cli.test_pgnull import Null, null, processed
+from tests.cli.conftest import BIN, NullServer, Run, end_event, processed
 from tests.run_program import run_program
-
-__all__ = ["null"]
-
-NullServer = Callable[..., Null]
 
 UNWRITTEN = 4
 LOAD = ("-n", "-S")
@@ -70,11 +65,7 @@ def test_a_load_goes_on_without_its_histogram_log(run: Run, null: NullServer, sm
     results = json.loads(json_file.read_text())
     assert (results["outcome"], results["exit_code"]) == ("finished", UNWRITTEN)
     assert results["measured_s"] >= 1
-    assert json.loads(events.read_text().splitlines()[-1])["exit_code"] == UNWRITTEN
-
-
-def clean_environment(null: Null) -> dict[str, str]:
-    return {**{name: value for name, value in os.environ.items() if not name.startswith("PG")}, **null.env}
+    assert end_event(events)["exit_code"] == UNWRITTEN
 
 
 def test_events_and_results_that_cannot_be_written(run: Run, null: NullServer, tmp_path: Path) -> None:
@@ -93,8 +84,7 @@ def test_events_and_results_that_cannot_be_written(run: Run, null: NullServer, t
         assert done.returncode == UNWRITTEN
         assert f'pgdrive: error: could not write the results to "{FULL}": {REASON}' in done.stderr
         assert processed(done) == "5/5"
-    end = json.loads(events.read_text().splitlines()[-1])
-    assert (end["event"], end["exit_code"]) == ("end", UNWRITTEN)
+    assert end_event(events)["exit_code"] == UNWRITTEN
 
 
 def test_a_log_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:
@@ -105,7 +95,7 @@ def test_a_log_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:
     )
     prefix = tmp_path / "log"
     command = [sys.executable, "-c", code, str(prefix), str(BIN / "pgdrive"), *LOAD, "-l", f"--log-prefix={prefix}"]
-    done = run_program([*command, "-t500"], env=clean_environment(null()))
+    done = run_program([*command, "-t500"], env=os.environ | null().env)
     assert done.returncode == UNWRITTEN
     assert f'pgdrive: error: could not write the log to "{prefix}.' in done.stderr
     assert done.stderr.count(REASON) == 1
@@ -114,7 +104,7 @@ def test_a_log_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:
 
 def test_standard_output_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:
     def run_full(*command: str) -> subprocess.CompletedProcess[str]:
-        env = clean_environment(null())
+        env = os.environ | null().env
         with FULL.open("w") as full:
             return subprocess.run(
                 [str(BIN / command[0]), *command[1:]], env=env, stdout=full, stderr=subprocess.PIPE, text=True,

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_pgnull import Null, message, null_server, session
+from tests.cli.conftest import Null, null_server
+from tests.cli.test_pgnull import message, session
 from tests.load_recount import HDR_RELATIVE, PERCENTILES, Load, percentile, start_load
 
 RATE_PER_S = 400
@@ -61,11 +62,6 @@ class Stalled:
     """How much later the stall may have begun and ended."""
 
 
-def environment(server: Null) -> dict[str, str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return {**clean, **server.env}
-
-
 def first_query(server: Null) -> tuple[float, float]:
     """Sends the first query, which starts the stall's clock; returns times before and after it."""
     with session(server) as connection:
@@ -93,10 +89,10 @@ def stalled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stalled]:
         script = loads / "one.sql"
         script.write_text("SELECT 1;\n")
         running = {
-            name: start_load(environment(stalling), loads / name, *arguments(script, *args))
+            name: start_load(os.environ | stalling.env, loads / name, *arguments(script, *args))
             for name, args in CASES.items()
         }
-        unhindered = start_load(environment(calm), loads / "calm", *arguments(script, *CASES["open-epoll-1"]))
+        unhindered = start_load(os.environ | calm.env, loads / "calm", *arguments(script, *CASES["open-epoll-1"]))
         done = {name: load.finish() for name, load in running.items()}
         begin_us = first_us + STALL_AT_US
         yield Stalled(done, unhindered.finish(), begin_us, begin_us + STALL_US, set_us - first_us)
@@ -239,7 +235,7 @@ def test_unstarted_transactions_are_reported(stalled: Stalled, tmp_path: Path, i
     with null_server(tmp_path, "--stall-at=0.5", "--stall-for=1") as server:
         first_query(server)
         args = (*arguments(script, *OPEN, f"--io={io}", "--jobs=1"), "--time=1")
-        load = start_load(environment(server), tmp_path / "load", *args).finish()
+        load = start_load(os.environ | server.env, tmp_path / "load", *args).finish()
     assert load.exit_code == 0, load.stderr
     load.verify()
     # the same seed against a server that did not stall: so many were due in the first second
@@ -257,7 +253,7 @@ def test_a_load_that_is_stopped_in_a_stall_was_measured_up_to_the_stop(tmp_path:
     script.write_text("SELECT 1;\n")
     with null_server(tmp_path, "--stall-at=0.3", "--stall-for=3600") as server:
         first_query(server)
-        running = start_load(environment(server), tmp_path / "load", *arguments(script, f"--io={io}"), "--time=60")
+        running = start_load(os.environ | server.env, tmp_path / "load", *arguments(script, f"--io={io}"), "--time=60")
         running.wait_for_intervals(2)
         running.process.send_signal(signal.SIGINT)
         load = running.finish()

@@ -4,10 +4,8 @@ import csv
 import io
 import json
 import os
-import pty
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,10 +16,10 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import TargetRecord
 from pgdyno.safe_output import json_text, print_json
 from pgdyno.store import RunFolder
+from tests.cli.conftest import BIN, show_in_terminal
 from tests.run_program import run_program
 from tests.unit.store_sample import add_trial, sample_manifest
 
-BIN = Path(sys.executable).parent
 TESTS = Path(__file__).parents[1]
 FULL = Path("/dev/full")
 WRONG = """
@@ -112,21 +110,10 @@ def test_prose_in_a_pipe_has_a_line_for_each_sentence(tmp_path: Path) -> None:
 
 
 def in_terminal(words: list[str], columns: int, cwd: Path, **variables: str) -> list[str]:
-    """Returns the lines that pgdyno prints on a terminal of that width."""
-    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", "PAGER": "cat", **variables}
-    master, slave = pty.openpty()
-    with subprocess.Popen([BIN / "pgdyno", *words], stdin=slave, stdout=slave, env=environment, cwd=cwd) as process:
-        os.close(slave)
-        shown = b""
-        while True:
-            try:
-                shown += os.read(master, 65536)
-            except OSError:
-                # the other end is closed
-                break
-    os.close(master)
-    assert process.returncode in (ExitCode.OK, ExitCode.INVALID)
-    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+    """Returns the lines that pgdyno prints on a terminal of that width, without colours."""
+    code, shown = show_in_terminal(words, columns, cwd, **variables)
+    assert code in (ExitCode.OK, ExitCode.INVALID)
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
 
 
 def test_prose_and_plain_lines_in_a_terminal_are_broken_between_words(tmp_path: Path) -> None:

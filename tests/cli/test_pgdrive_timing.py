@@ -1,4 +1,6 @@
-"""When pgdrive begins transactions, against a server that answers immediately: phases, pauses, and timers.
+"""When pgdrive begins transactions, by what time it divides them, and in how many threads: phases, pauses and timers.
+
+The server answers immediately.
 
 Rust's tests show the schedules themselves (crates/engine/src/schedule.rs and client_tests).
 """
@@ -6,27 +8,18 @@ Rust's tests show the schedules themselves (crates/engine/src/schedule.rs and cl
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run
-from tests.cli.test_pgnull import Null, end_event, null, null_server, processed
+from tests.cli.conftest import BIN, Null, NullServer, Run, end_event, null_server, processed, read_events
 from tests.load_recount import PGDRIVE, start_load
 from tests.run_program import run_program
 from tests.seccomp import refusing
-
-__all__ = ["null"]
-
-NullServer = Callable[..., Null]
-
-
-def events(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def near(count: float, expected: float) -> bool:
@@ -77,7 +70,7 @@ def test_each_phase_has_its_rate_its_mix_and_its_figures(run: Run, null: NullSer
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
     done = run("pgdrive", *ARGS, "--events=e.jsonl", "--json=j.json", "--histogram=h.hlog", env=null().env)
     assert done.returncode == 0, done.stderr
-    said = events(tmp_path / "e.jsonl")
+    said = read_events(tmp_path / "e.jsonl")
     start, end = said[0], said[-1]
     assert [phase["name"] for phase in start["phases"]] == list(EXPECTED)
     assert start["phases"][1]["rate_per_s"] == {"from": 200.0, "to": 1400.0}
@@ -123,7 +116,7 @@ def test_regular_starts_are_exact_and_timers_may_be_coarse(run: Run, null: NullS
     options = ("--arrivals=regular", "--timer-tick=2ms", "--events=e.jsonl")
     done = run("pgdrive", *ARGS, *options, env=null().env)
     assert done.returncode == 0, done.stderr
-    said = events(tmp_path / "e.jsonl")
+    said = read_events(tmp_path / "e.jsonl")
     assert (said[0]["arrivals"], said[0]["timer_tick_us"]) == ("regular", 2000)
     # no chance in it: a start at the begin of each stretch, and then one each time the integral grows by one
     assert {phase["name"]: phase["scheduled"] + phase["unstarted"] for phase in said[-1]["phases"]} == EXPECTED
@@ -141,7 +134,7 @@ def test_starts_beyond_the_servers_rate_are_told_by_phase(run: Run, null: NullSe
     # two sessions of 10 ms a transaction: not more than 200 a second
     done = run("pgdrive", "-n", "-S", "-c", "2", *options, env=null("--delay-us=10000").env)
     assert done.returncode == 0, done.stderr
-    low, flood = events(tmp_path / "e.jsonl")[-1]["phases"]
+    low, flood = read_events(tmp_path / "e.jsonl")[-1]["phases"]
     assert (low["scheduled"], low["unstarted"]) == (10, 0)
     assert counts_add_up(low)
     assert counts_add_up(flood)
@@ -193,7 +186,7 @@ def test_fixed_pauses_bound_the_count(run: Run, null: NullServer, tmp_path: Path
     assert done.returncode == 0, done.stderr
     # keying first: none before 50 ms, and at least 200 ms from one start to the next
     assert 5 <= int(processed(done)) <= 5 * 5
-    start = events(tmp_path / "events")[0]
+    start = read_events(tmp_path / "events")[0]
     assert start["scripts"][0]["keying_time"] == {"distribution": "fixed", "mean_s": 0.05}
     end = end_event(tmp_path / "events")
     assert end == {**end, **json.loads((tmp_path / "results.json").read_text())}
@@ -276,7 +269,7 @@ def run_refused(tmp_path: Path, error: str, call: str, io: str) -> subprocess.Co
 def test_the_default_is_epoll_where_a_call_of_io_uring_is_refused(tmp_path: Path, call: str, error: str) -> None:
     done = run_refused(tmp_path, error, call, "auto")
     assert done.returncode == 0, done.stderr
-    said = events(tmp_path / "e.jsonl")
+    said = read_events(tmp_path / "e.jsonl")
     (connected,) = [event for event in said if event["event"] == "connected"]
     assert connected["io"] == "epoll"
     assert said[-1]["succeeded"] == 60
@@ -292,3 +285,141 @@ def test_without_timers_there_is_an_error(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "could not create a timer: Operation not permitted" in done.stderr
     assert "seccomp profile" in done.stderr
+
+
+# ---- by what time throughput is divided: as planned; under pgbench's name, up to the last transaction ----
+
+
+def load(folder: Path, server: Null, program: str, *options: str) -> tuple[list[dict[str, Any]], str]:
+    """The events and the summary of a load that ends well; pgbench has no option for events: only its summary."""
+    (folder / "bin").mkdir(exist_ok=True)
+    link = folder / "bin" / program
+    if not link.exists():
+        link.symlink_to(BIN / "pgdrive")
+    events = [] if program == "pgbench" else [f"--events={folder}/events"]
+    command = [str(link), "-n", "-S", *options, *events]
+    done = run_program(command, env=os.environ | server.env, cwd=folder, check=True)
+    return read_events(folder / "events") if events else [], done.stdout
+
+
+def tps(summary: str) -> tuple[int, float]:
+    count = summary.split("actually processed: ")[1].split(maxsplit=1)[0]
+    return int(count), float(summary.split("tps = ")[1].split(maxsplit=1)[0])
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "regular"])
+def test_a_low_rate_is_measured_to_the_end(null: NullServer, tmp_path: Path, arrivals: str) -> None:
+    # twelve clients draw twelve starts ahead: all of them would leave seconds before the end
+    options = ("-c12", "-R2", "-T4", f"--arrivals={arrivals}", "--random-seed=5")
+    events, summary = load(tmp_path, null(), "pgdrive", *options)
+    end = events[-1]
+    assert end["measured_s"] >= 4
+    assert end["tps"] == pytest.approx(end["succeeded"] / end["measured_s"])
+    count, rate = tps(summary)
+    assert rate == pytest.approx(count / end["measured_s"], rel=1e-4)
+    # seconds without a transaction are seconds, too: what is computed from the intervals agrees
+    intervals = [event for event in events if event["event"] == "interval" and event["phase"] == "measure"]
+    assert sum(event["to_us"] - event["from_us"] for event in intervals) == 4_000_000
+    assert all(event["clients"] == 12 for event in intervals[:-1]), "none leaves before the end"
+    # a rate so low that nothing starts
+    events, _ = load(tmp_path, null(), "pgdrive", "-R1e-9", "-T1")
+    assert events[-1]["measured_s"] >= 1
+    assert (events[-1]["scheduled"], events[-1]["tps"]) == (0, 0)
+
+
+def test_under_pgbenchs_name_the_last_transaction_is_the_end(null: NullServer, tmp_path: Path) -> None:
+    # no start after the first second: the regular ones are at 0 and 2.5 s, and the deadline is at 2
+    options = ("-c2", "-R0.4", "-T2", "--random-seed=1")
+    server = null()
+    count, rate = tps(load(tmp_path, server, "pgdrive", "--arrivals=regular", *options)[1])
+    assert count == 1
+    assert rate == pytest.approx(0.5, rel=0.2)
+    counts = 0
+    for seed in range(20):
+        _, summary = load(tmp_path, server, "pgbench", "-c2", "-R2", "-T2", f"--random-seed={seed}")
+        if "tps = " in summary:
+            count, rate = tps(summary)
+            counts += 1
+            # the last one of few comes well before the end
+            if rate > 1.05 * count / 2:
+                return
+    raise AssertionError(f"{counts} loads all took their whole time")
+
+
+@pytest.mark.parametrize("limit", [["-T60"], ["-t1000000"]])
+def test_a_stopped_load_is_measured_to_the_stop(null: NullServer, tmp_path: Path, limit: list[str]) -> None:
+    with subprocess.Popen(
+        [str(BIN / "pgdrive"), "-n", "-S", "-R0.2", "--arrivals=regular", *limit, "--events=-"],
+        cwd=tmp_path,
+        env=os.environ | null().env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        events = map(json.loads, process.stdout)
+        # the first start is at once, the next after five seconds
+        until = next(event for event in events if event["event"] == "interval" and event["to_us"] >= 2_000_000)
+        process.send_signal(signal.SIGINT)
+        end = next(event for event in events if event["event"] == "end")
+    assert end["outcome"] == "interrupted"
+    assert until["to_us"] / 1e6 <= end["measured_s"] < 60
+
+
+# ---- how many threads it chooses, and its warning when a thread is close to its ceiling ----
+
+CORES = len(os.sched_getaffinity(0))
+CLIENTS = 16
+LOAD = ("-S", "-M", "prepared", f"-c{CLIENTS}")
+BUSY = ("--worker-busy=1",)
+"""A thread of these loads uses more than that of a core, however little of it others leave."""
+CEILING = "of a core: these figures may be its own ceiling"
+
+
+def test_threads_suit_the_clients_and_the_cores(run: Run, tmp_path: Path) -> None:
+    """Rust's tests (worker_options.rs) have other numbers."""
+    with null_server(tmp_path) as server:
+        for options, threads in [
+            # the other half of the cores is the server's
+            ([f"-c{64 * CORES}"], f"{max(CORES // 2, 1)} (automatic)"),
+            ([f"-c{CLIENTS}", "--max-workers=1"], "1 (automatic)"),
+            ([f"-c{CLIENTS}", "-j3"], "3"),
+        ]:
+            done = run("pgdrive", "-S", "-T0.2", *options, "--events=e.jsonl", env=server.env)
+            assert done.returncode == 0, done.stderr
+            assert f"number of threads: {threads}\n" in done.stdout
+            events = read_events(tmp_path / "e.jsonl")
+            count = int(threads.split(maxsplit=1)[0])
+            assert events[0]["workers"] == count
+            assert {len(event["workers"]) for event in events if event["event"] in ("interval", "end")} == {count}
+
+
+def test_a_busy_thread_is_reported_whatever_chose_their_number(run: Run, tmp_path: Path) -> None:
+    link = tmp_path / "pgbench"
+    link.symlink_to(BIN / "pgdrive")
+    with null_server(tmp_path) as server:
+        for options in (["--warmup=1"], ["-j1"]):
+            done = run("pgdrive", *LOAD, "-T2", *BUSY, *options, env=server.env)
+            assert done.returncode == 0, done.stderr
+            assert CEILING in done.stderr
+        # called pgbench, there is one thread, and nothing is said
+        done = run(str(link), *LOAD, "-T2", *BUSY, env=server.env)
+    assert done.returncode == 0, done.stderr
+    assert "number of threads: 1\n" in done.stdout
+    assert "ceiling" not in done.stderr
+
+
+def test_a_load_far_from_the_ceiling_has_no_warning(run: Run, tmp_path: Path) -> None:
+    with null_server(tmp_path) as server:
+        options = ["-S", f"-c{CLIENTS}", "-T2", "-R", "200", "--max-workers=1", "--events=e.jsonl"]
+        done = run("pgdrive", *options, env=server.env)
+    assert done.returncode == 0, done.stderr
+    assert "ceiling" not in done.stderr
+    end = end_event(tmp_path / "e.jsonl")
+    (worker,) = end["workers"]
+    assert worker["cpu_share"] < 0.7
+    assert worker["lag_ns"]["max"] >= worker["lag_ns"]["mean"] > 0
+    assert 1 <= worker["replies"]["max"] <= CLIENTS
+    assert end["memory"]["peak_bytes"] > 1 << 20
+    assert 0 <= end["memory"]["per_connection_bytes"] < 1 << 20
+    assert "steal_us" in end

@@ -1,17 +1,30 @@
-"""pgdrive before it connects: usage, scripts with syntax errors, unreachable servers."""
+"""Usage, what pgdrive says before it connects, and numbers that no option can take: nothing panics."""
 
 import json
+import os
+import signal
 import socket
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.cli.conftest import Run
+import pytest
+
+from tests.cli.conftest import BIN, Null, NullServer, Run
+from tests.present import present
+from tests.run_program import run_program
 
 
-def test_version_and_help(run: Run) -> None:
+def test_version_and_help_are_there_and_a_file_without_an_end_is_refused(run: Run) -> None:
     version, usage = run("pgdrive", "--version"), run("pgdrive", "--help")
     assert version.returncode == usage.returncode == 0
     assert version.stdout.startswith("pgdrive (pgdyno) ")
     assert "-c, --client=NUM" in usage.stdout
+    for option in ("--file", "--phases"):
+        done = run("pgdrive", f"{option}=/dev/zero")
+        assert done.returncode == 1
+        assert done.stderr == 'pgdrive: error: could not read file "/dev/zero": file too large\n'
 
 
 def test_a_script_that_does_not_parse_is_named_with_its_line(run: Run, tmp_path: Path) -> None:
@@ -32,8 +45,146 @@ def test_a_load_that_does_not_begin_has_a_reason_for_programs(run: Run) -> None:
     assert (end["event"], end["outcome"], end["reason"]) == ("end", "failed", "not-prepared")
 
 
-def test_a_file_without_an_end_is_refused(run: Run) -> None:
-    for option in ("--file", "--phases"):
-        done = run("pgdrive", f"{option}=/dev/zero")
-        assert done.returncode == 1
-        assert done.stderr == 'pgdrive: error: could not read file "/dev/zero": file too large\n'
+# ---- unrepresentable and malformed numbers: accepted or refused with a message ----
+
+NUMBERS = ["inf", "nan", "1e300", "1e-300", "-1", "0", "2147483647", "1e19", "18446744073709551616"]
+ODD = [*NUMBERS, "", "1e", "0x10"]
+"""The last ones are not a number: for options of pgdrive, a test in Rust has these and more (odd_numbers.rs)."""
+LOAD = ["-n", "-S", "-t3"]
+TIMED = ["-n", "-S", "-T0.2"]
+INIT = ["-i", "-Idt"]
+LUA = ["--workload=oltp-read-write", "-T0.2"]
+EVENTS = {"interval", "load", "end"}
+"""One of these is enough: the option was taken, and the load runs."""
+SLOW = "--delay-us=2000"
+"""With it, a load that an option makes endless leaves the cores to others until it is ended."""
+ENDS = {0, 1, 2, 4, -signal.SIGINT, 128 + signal.SIGINT}
+
+LINES = {
+    "client": [*LOAD, "--client={}"],
+    "jobs": [*LOAD, "-c2", "--jobs={}"],
+    "max-workers": [*LOAD, "-c2", "--max-workers={}"],
+    "worker-busy": [*LOAD, "--worker-busy={}"],
+    "transactions": ["-n", "-S", "--transactions={}"],
+    "time": ["-n", "-S", "--time={}"],
+    "warmup": [*TIMED, "--warmup={}"],
+    "drain-limit": [*TIMED, "--drain-limit={}"],
+    "rate": [*TIMED, "--rate={}"],
+    "rate, regular, with a limit": [*TIMED, "--rate={}", "--arrivals=regular", "-L1"],
+    "latency-limit": [*LOAD, "-R1000", "--latency-limit={}"],
+    "progress": [*TIMED, "--progress={}"],
+    "scale": [*LOAD, "--scale={}"],
+    "lease": [*LOAD, "--lease={}"],
+    "reconnect": [*LOAD, "--reconnect={}"],
+    "reconnect, hours": [*LOAD, "--reconnect={}h"],
+    "think-time": [*LOAD, "--think-time={}us"],
+    "keying-time": [*LOAD, "--keying-time=exponential:{}min"],
+    "timer-tick": [*LOAD, "-R1000", "--timer-tick={}us"],
+    "max-tries": [*TIMED, "--max-tries={}"],
+    "aggregate-interval": [*TIMED, "-l", "--aggregate-interval={}"],
+    "sampling-rate": [*LOAD, "-l", "--sampling-rate={}"],
+    "percentiles": [*LOAD, "--percentiles={}"],
+    "random-seed": [*LOAD, "--random-seed={}"],
+    "part": [*LOAD, "--part=1/{}"],
+    "define": [*LOAD, "--define=scale={}"],
+    "weight": ["-n", "-t3", "--builtin=select-only@{}"],
+    "port": [*LOAD, "--port={}"],
+    "connect_timeout": [*LOAD, "connect_timeout={}"],
+    "tcp_user_timeout": [*LOAD, "tcp_user_timeout={}"],
+    "keepalives_idle": [*LOAD, "keepalives_idle={}"],
+    "init: scale": [*INIT, "--scale={}"],
+    "init: rows": ["-i", "-Ig", "--scale={}"],
+    "init: fillfactor": [*INIT, "--fillfactor={}"],
+    "init: partitions": [*INIT, "--partitions={}"],
+    "init: load-workers": [*INIT, "--load-workers={}"],
+    "init: load-chunk": [*INIT, "--load-chunk={}"],
+    "init: tables": [*INIT, "--dataset=sbtest", "--tables={}"],
+    "init: table-size": [*INIT, "--dataset=sbtest", "--table-size={}"],
+    "init: warehouses": [*INIT, "--dataset=tpcc", "--warehouses={}"],
+    "init: order-line-partitions": [*INIT, "--dataset=tpcc", "--warehouses=3", "--order-line-partitions={}"],
+    "workload: tables": [*LUA, "--tables={}"],
+    "workload: table-size": [*LUA, "--table-size={}"],
+    **{
+        f"lua-opt: {name}": [*LUA, f"--lua-opt={name}={{}}"]
+        for name in ("tables", "table-size", "range-size", "point-selects", "rand-spec-iter", "rand-spec-pct")
+    },
+    "lua-opt: rand-zipfian-exp": [*LUA, "--lua-opt=rand-type=zipfian", "--lua-opt=rand-zipfian-exp={}"],
+    "lua-opt: rand-pareto-h": [*LUA, "--lua-opt=rand-type=pareto", "--lua-opt=rand-pareto-h={}"],
+}
+
+
+def ends(line: Sequence[str], server: Null, folder: Path) -> str | None:
+    """Returns what is wrong with the end of a pgdrive that ran `line`; None if nothing is."""
+    with subprocess.Popen(
+        [str(BIN / "pgdrive"), *line, "--events=-"],
+        cwd=folder,
+        env=os.environ | server.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        begun = next((event for event in map(json.loads, present(process.stdout)) if event["event"] in EVENTS), None)
+        if begun is not None and begun["event"] != "end":
+            process.send_signal(signal.SIGINT)
+        try:
+            code = process.wait(timeout=120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return f"{line}: does not end"
+        said = present(process.stderr).read()
+    if "panicked" in said or code not in ENDS or (code == 1 and "error: " not in said):
+        return f"{line}: ends with {code}: {said[-2000:]}"
+    return None
+
+
+def found(lines: Sequence[Sequence[str]], server: Null, folder: Path) -> list[str]:
+    with ThreadPoolExecutor(4) as pool:
+        return [wrong for wrong in pool.map(lambda line: ends(line, server, folder), lines) if wrong is not None]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_an_option_takes_an_odd_number_or_says_why_not(name: str, null: NullServer, tmp_path: Path) -> None:
+    lines = [[word.format(number) for word in LINES[name]] for number in NUMBERS]
+    assert found(lines, null(SLOW), tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\sleep {} s\nSELECT 1;\n",
+        "\\sleep :n us\nSELECT 1;\n",
+        "\\set x {}\nSELECT 1;\n",
+        "\\set x random(1, {})\nSELECT 1;\n",
+        '[[phase]]\nname = "one"\nduration = "{}s"\n',
+        '[[phase]]\nname = "one"\nduration = "1s"\nrate = {}\n',
+        '[[phase]]\nname = "one"\nduration = "1s"\nclients = {}\n',
+    ],
+)
+def test_scripts_and_phases_take_an_odd_number_or_say_why_not(text: str, null: NullServer, tmp_path: Path) -> None:
+    lines = []
+    for at, number in enumerate(ODD):
+        (tmp_path / f"{at}").write_text(text.format(number))
+        script = ["-T2", "--drain-limit=0", f"-f{at}", f"-Dn={number or 0}"]
+        lines.append(["-n", *(["-S", f"--phases={at}"] if text.startswith("[[") else script)])
+    assert found(lines, null(SLOW), tmp_path) == []
+
+
+@pytest.mark.parametrize("program", ["pgprobe", "pgnull"])
+def test_the_other_programs_take_odd_numbers_or_say_why_not(program: str, tmp_path: Path) -> None:
+    options = {
+        "pgprobe": [["--no-server", "-T{}"], ["--no-server", "--lease={}"], ["--no-server", "--processes={}", "-T1"]],
+        "pgnull": [
+            ["--listen=127.0.0.1", "--port=0", "--parent-lease", *more]
+            for more in (["--delay-us={}"], ["--stall-at={}", "--stall-for={}"], ["--scale={}"], ["--threads={}"])
+        ],
+    }
+    wrong = []
+    for line in options[program]:
+        for number in ODD:
+            # standard input ends at once: pgprobe's lease with it, and pgnull
+            filled = [*(word.format(number) for word in line), *(["--parent-lease"] if program == "pgprobe" else [])]
+            done = run_program([BIN / program, *filled], cwd=tmp_path)
+            if "panicked" in done.stderr or done.returncode not in (0, 1) or (done.returncode == 1 and not done.stderr):
+                wrong.append((filled, done.returncode, done.stderr))
+    assert wrong == []

@@ -6,11 +6,18 @@ import shlex
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from commands_page import commands
+from pgdyno.cli import app
 from pgdyno.commands.plan import check, show
 from pgdyno.errors import ExitCode
 from tests.cli.conftest import Run
+from tests.json_schema import SCHEMA, validated
 
+ROOT = Path(__file__).parents[2]
+RUN = str(ROOT / "tests" / "golden" / "run-format-1")
 COMMANDS = [
     "run", "doctor", "import", "audit", "list", "show", "compare", "gate", "analyse", "copy", "report", "plan check",
     "plan show", "plan list", "plan new", "plan schema",
@@ -34,23 +41,17 @@ duration = "10s"
 """
 
 
-def test_every_command_has_help(run: Run) -> None:
+def test_every_command_has_help_and_versions_and_completion_are_there(run: Run) -> None:
     every = run("pgdyno", "--help").stdout
     assert max(map(len, every.splitlines())) <= 80
     for command in COMMANDS:
         assert command.split()[0] in every
         assert f"Usage: pgdyno {command}" in run("pgdyno", *command.split(), "--help").stdout
-
-
-def test_version_names_both_programs(run: Run) -> None:
     for option in ("--version", "-V"):
         done = run("pgdyno", option)
         assert done.returncode == 0
         assert re.search(r"^pgdyno \d+\.\d+\.\d+$", done.stdout, re.MULTILINE)
         assert re.search(r"^pgdrive \d+\.\d+\.\d+ \(/", done.stdout, re.MULTILINE)
-
-
-def test_completion_is_offered(run: Run) -> None:
     for shell in ("bash", "zsh", "fish"):
         done = run("pgdyno", env={"_PGDYNO_COMPLETE": f"source_{shell}"})
         assert done.returncode == 0
@@ -98,7 +99,7 @@ def test_a_script_and_a_workload_are_checked(run: Run, tmp_path: Path, line: str
     assert all(each in done.stderr for each in said)
 
 
-def test_the_catalogue_is_listed_and_checked(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_catalogue_and_schema_are_printed(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listed = run("pgdyno", "plan", "list")
     names = [line.split()[0] for line in listed.stdout.splitlines()[1:] if not line.startswith(" ")]
     assert "quick" in names
@@ -108,6 +109,9 @@ def test_the_catalogue_is_listed_and_checked(run: Run, tmp_path: Path, capsys: p
         assert f"{name}: the plan is valid\n" in capsys.readouterr().out
         show(name)
         assert re.search(r"\d trials\b", capsys.readouterr().out)
+    done = run("pgdyno", "plan", "schema")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["title"] == "pgdyno plan"
 
 
 def test_a_new_plan_can_be_checked_and_is_not_written_twice(run: Run, tmp_path: Path) -> None:
@@ -122,12 +126,6 @@ def test_a_new_plan_can_be_checked_and_is_not_written_twice(run: Run, tmp_path: 
     assert "plan.toml already exists" in again.stderr
     assert run("pgdyno", "plan", "new", "x.toml", "--target", "cloud").returncode == ExitCode.USAGE
     assert not (tmp_path / "x.toml").exists()
-
-
-def test_the_schema_is_json(run: Run) -> None:
-    done = run("pgdyno", "plan", "schema")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["title"] == "pgdyno plan"
 
 
 def test_plan_show_lists_the_points_of_a_sweep(run: Run, tmp_path: Path) -> None:
@@ -188,20 +186,45 @@ def test_impossible_requests_give_the_reason(run: Run, line: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_empty_folder_has_no_runs(run: Run) -> None:
-    done = run("pgdyno", "list")
-    assert (done.returncode, done.stdout) == (0, "no runs in pgdyno-runs\n")
-
-
-def test_an_engine_that_is_missing_or_mute_is_said(run: Run) -> None:
+def test_an_engine_that_is_missing_or_mute_and_an_empty_folder_are_said(run: Run) -> None:
     missing = run("pgdyno", "run", "quick", env={"PGDYNO_PGDRIVE": "/nowhere/pgdrive"})
     assert missing.returncode == ExitCode.ENGINE
     assert "PGDYNO_PGDRIVE names /nowhere/pgdrive, which is not executable" in missing.stderr
     mute = run("pgdyno", "run", "quick", env={"PGDYNO_PGDRIVE": "/bin/false"})
     assert mute.returncode == ExitCode.ENGINE
+    done = run("pgdyno", "list")
+    assert (done.returncode, done.stdout) == (0, "no runs in pgdyno-runs\n")
 
 
 def test_exit_codes_are_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "exit-codes.md").read_text()
+    page = (ROOT / "docs" / "reference" / "exit-codes.md").read_text()
     rows = re.findall(r"^\| (\d+) \| ([a-z-]+) \|", page, re.MULTILINE)
     assert {(int(code), name.replace("-", "_").upper()) for code, name in rows} == {(c.value, c.name) for c in ExitCode}
+
+
+# ---- the output of --json ----
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("plan-check", ["plan", "check", "quick"]),
+        ("plan-show", ["plan", "show", "quick"]),
+        ("plan-cost", ["plan", "cost", "quick"]),
+        ("list", ["list", "--runs", str(ROOT / "tests" / "golden")]),
+        ("show", ["show", RUN]),
+        ("analyse", ["analyse", RUN]),
+        ("audit", ["audit", RUN]),
+        ("history", ["history", str(ROOT / "tests" / "golden")]),
+    ],
+)
+def test_output_matches_its_schema(name: str, words: list[str]) -> None:
+    validated(name, CliRunner().invoke(app, [*words, "--json"]).stdout)
+
+
+def test_every_command_with_json_has_a_schema() -> None:
+    of = typer.main.get_command(app)
+    having = {
+        "-".join(words) for words, command in commands(of, ()) if any("--json" in each.opts for each in command.params)
+    }
+    assert having <= set(SCHEMA["$defs"])

@@ -9,92 +9,26 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import SCALE, Null, NullServer, Run, end_event, find_pgnull, null_server, processed
 from tests.load_recount import start_load
 from tests.present import present
 from tests.waiting import wait_until
 
-SCALE = 7
-PORT = 5432
 ROUNDS = 12
 """Of loads that compare latencies. The first suffices on a quiet machine."""
-
-
-def find_pgnull() -> Path:
-    named = os.environ.get("PGDYNO_PGNULL")
-    return Path(named) if named else Path(sys.executable).parent / "pgnull"
-
-
-@dataclass
-class Null:
-    """A running pgnull."""
-
-    process: subprocess.Popen[str]
-    folder: Path
-    ready: str
-
-    @property
-    def socket_file(self) -> Path:
-        return self.folder / f".s.PGSQL.{PORT}"
-
-    @property
-    def env(self) -> dict[str, str]:
-        return {"PGHOST": str(self.folder), "PGPORT": str(PORT), "PGUSER": "somebody", "PGDATABASE": "null"}
-
-    def stop(self) -> int:
-        self.process.terminate()
-        return self.process.wait(timeout=60)
-
-
-@contextlib.contextmanager
-def null_server(folder: Path, *args: str) -> Iterator[Null]:
-    command = [str(find_pgnull()), f"--socket-dir={folder}", f"--port={PORT}", f"--scale={SCALE}", *args]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield Null(process, folder, present(process.stdout).readline())
-        finally:
-            process.kill()
-
-
-@pytest.fixture
-def null(tmp_path: Path) -> Iterator[Callable[..., Null]]:
-    """Starts a pgnull of this test with options of its own; one a test."""
-    running = []
-
-    def start(*args: str) -> Null:
-        running.append(null_server(tmp_path, *args))
-        return running[-1].__enter__()
-
-    yield start
-    for server in running:
-        server.__exit__(None, None, None)
-
-
-def processed(done: subprocess.CompletedProcess[str]) -> str:
-    assert "actually processed: " in done.stdout, done.stderr
-    return done.stdout.split("actually processed: ")[1].splitlines()[0]
-
-
-def end_event(file: Path) -> dict[str, Any]:
-    event: dict[str, Any] = json.loads(file.read_text().splitlines()[-1])
-    assert event["event"] == "end"
-    return event
 
 
 # ---- what it answers ----
 
 
-def test_pgbenchs_scripts_run_in_every_protocol(run: Run, null: Callable[..., Null]) -> None:
+def test_pgbenchs_scripts_run_in_every_protocol(run: Run, null: NullServer) -> None:
     server = null("--threads=2", "--listen=127.0.0.1")
     for protocol in ("simple", "extended", "prepared"):
         for script in ("select-only", "simple-update", "tpcb-like"):
@@ -108,7 +42,7 @@ def test_pgbenchs_scripts_run_in_every_protocol(run: Run, null: Callable[..., Nu
     assert sum(1 for _ in tasks) == 2
 
 
-def test_tables_are_loaded_and_rows_of_copy_counted(run: Run, null: Callable[..., Null]) -> None:
+def test_tables_are_loaded_and_rows_of_copy_counted(run: Run, null: NullServer) -> None:
     server = null()
     done = run("pgdrive", "-i", "-s", "1", env=server.env)
     assert done.returncode == 0, done.stderr
@@ -125,7 +59,7 @@ def test_tables_are_loaded_and_rows_of_copy_counted(run: Run, null: Callable[...
             connection.execute("SELEKT 1")
 
 
-def test_a_client_that_does_not_read_is_answered_in_the_end(null: Callable[..., Null]) -> None:
+def test_a_client_that_does_not_read_is_answered_in_the_end(null: NullServer) -> None:
     server = null()
     query = message(b"Q", b"select c from sbtest1\0")
     count = 100_000
@@ -145,7 +79,7 @@ def test_a_client_that_does_not_read_is_answered_in_the_end(null: Callable[..., 
         assert read_to_the_end(connection) == b""
 
 
-def test_pgnull_accepts_again_when_descriptors_are_free(null: Callable[..., Null]) -> None:
+def test_pgnull_accepts_again_when_descriptors_are_free(null: NullServer) -> None:
     server = null()
     resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (20, 20))
     crowd = [socket.socket(socket.AF_UNIX) for _ in range(40)]
@@ -169,7 +103,7 @@ def test_pgnull_accepts_again_when_descriptors_are_free(null: Callable[..., Null
 # ---- faults on demand ----
 
 
-def test_an_error_in_a_transaction_is_rolled_back(run: Run, null: Callable[..., Null]) -> None:
+def test_an_error_in_a_transaction_is_rolled_back(run: Run, null: NullServer) -> None:
     # a transaction has five statements that can fail: about every third fails once
     server = null("--error-every=15")
     done = run("pgdrive", "-n", "-c", "1", "-t", "30", "--max-tries=5", env=server.env)
@@ -179,7 +113,7 @@ def test_an_error_in_a_transaction_is_rolled_back(run: Run, null: Callable[..., 
     assert "number of transactions retried: " in done.stdout
 
 
-def test_a_stall_is_seen_and_survived(run: Run, null: Callable[..., Null], tmp_path: Path) -> None:
+def test_a_stall_is_seen_and_survived(run: Run, null: NullServer, tmp_path: Path) -> None:
     # it counts from the first query of the set-up, and begins while the clients send theirs
     server = null("--stall-at=0.5", "--stall-for=0.3")
     done = run("pgdrive", "-n", "-S", "-c", "4", "-T", "2", "--events=e.jsonl", env=server.env)
@@ -190,7 +124,7 @@ def test_a_stall_is_seen_and_survived(run: Run, null: Callable[..., Null], tmp_p
     assert end["latency_ns"]["max"] >= 200_000_000
 
 
-def test_nothing_is_answered_in_a_stall(null: Callable[..., Null]) -> None:
+def test_nothing_is_answered_in_a_stall(null: NullServer) -> None:
     server = null("--stall-at=0", "--stall-for=3600")
     with session(server) as first, session(server) as second:
         for connection in (first, second):
@@ -243,7 +177,7 @@ def follows_the_delays(p50_us: dict[int, float]) -> bool:
 # ---- beginning and end ----
 
 
-def test_pgnull_prints_its_address_and_leaves_nothing_behind(null: Callable[..., Null]) -> None:
+def test_pgnull_prints_its_address_and_leaves_nothing_behind(null: NullServer) -> None:
     server = null("--listen=127.0.0.1", "--port=0")
     words = server.ready.split()
     assert words[:3] == ["pgnull:", "ready", "on"]
@@ -265,7 +199,7 @@ def test_pgnull_ends_at_ctrl_c_and_with_its_parent(tmp_path: Path) -> None:
         assert not server.socket_file.exists()
 
 
-def test_two_cannot_have_one_socket_but_a_dead_ones_is_taken(null: Callable[..., Null], tmp_path: Path) -> None:
+def test_two_cannot_have_one_socket_but_a_dead_ones_is_taken(null: NullServer, tmp_path: Path) -> None:
     first = null()
     with null_server(tmp_path) as second:
         assert second.ready == ""

@@ -43,7 +43,7 @@ NOT_RUN = {
     "long-runs": "a run that is killed: tests/postgres/test_resume.py",
     "many-runs": "object storage: tests/unit/test_store_remote.py and tests/cli/test_cluster_analysis.py",
     "pool": "the reader's hosts: tests/postgres/test_pool.py",
-    "remote-host": "a host over SSH: tests/ssh/test_doctor.py",
+    "remote-host": "a host over SSH: tests/ssh/test_over_ssh.py",
     "report": "runs that the reader has: tests/cli/test_analyse.py and tests/browser/test_report.py",
     "tpch": "its trials cannot be shorter: tests/postgres/test_tpch_plan.py",
     "tune": "searches of hours: tests/postgres/test_search.py and tests/postgres/test_attached_search.py",

@@ -9,16 +9,19 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pgdyno.doctor.remote import check_host, reach_host
+from pgdyno.experiment.trials.probing import worth_knowing
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.probe import ProbeOutput, over_ssh
 from pgdyno.probe.over_ssh import OverSsh, look, measure_ahead
 from pgdyno.probe.placed_lines import with_far
-from pgdyno.records import ClockRecord, PlacedLines
+from pgdyno.records import CheckVerdict, ClockRecord, OverSshRecord, PlacedLines
 from pgdyno.remote import RemoteError
 from pgdyno.remote.connect import Connection
 from pgdyno.remote.install import Installed, install
@@ -256,3 +259,38 @@ def test_samples_of_a_drifting_clock_are_placed(sshd: Sshd, tmp_path: Path, monk
     for line in lines:
         assert abs(placed_us(file, line["t_us"]) - line["true_us"]) <= clock.uncertainty_us + 100
     assert 0.02 * (lines[-1]["true_us"] - lines[0]["true_us"]) > 40_000
+
+
+# ---- what the doctor finds out about such a host, and notes of a run ----
+
+
+def test_a_host_that_is_as_it_should_be(sshd: Sshd, tmp_path: Path) -> None:
+    spec = sshd.spec(folder=str(tmp_path / "cache"))
+    check = reach_host("prod", spec)
+    assert check.found.startswith("prod: 127.0.0.1 reached as ")
+    assert "its host key is known, pgprobe was copied there and runs; its clock is " in check.found
+    assert {"connect_s", "ahead_us", "uncertainty_us", "round_trip_us"} == check.measured.keys()
+    looked = look(spec)
+    sure = replace(looked, clock=replace(looked.clock, uncertainty_us=10_000.0))
+    assert check_host("prod", spec, sure).verdict is CheckVerdict.GOOD
+    unsure = check_host("prod", spec, replace(looked, clock=replace(looked.clock, uncertainty_us=10_001.0)))
+    assert (unsure.verdict, "10 ms" in unsure.means) == (CheckVerdict.WARNING, True)
+
+
+def test_a_problem_of_a_host_is_a_warning(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "known").touch()
+    check = reach_host("prod", sshd.spec(known_hosts=str(tmp_path / "known")))
+    assert check.verdict is CheckVerdict.WARNING
+    assert "unknown host key of" in check.found
+    assert "ssh-keyscan" in check.change
+
+
+@pytest.mark.parametrize(("uncertainty_us", "aligned"), [(9_000, True), (15_400, False)])
+def test_a_run_says_when_seconds_do_not_line_up(uncertainty_us: int, aligned: bool) -> None:
+    clock = ClockRecord(
+        offset_us=5, uncertainty_us=uncertainty_us, round_trip_us=2 * uncertainty_us, rounds=2, aligned=aligned
+    )
+    said = worth_knowing(OverSshRecord(host="db1", clock=clock), 3)
+    assert list(map(str, said)) == (
+        [] if aligned else ["trial 3: the clock of db1 is aligned with the load's only to within 15 ms"]
+    )

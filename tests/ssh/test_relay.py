@@ -18,6 +18,7 @@ from pgdyno.remote.install import put
 from pgdyno.remote.program_files import pack
 from pgdyno.remote.remote_host import RemoteHost, relay_command
 from tests.present import present
+from tests.run_program import run_program
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -185,32 +186,22 @@ def test_a_host_learns_no_password_but_that_of_its_server(tmp_path: Path) -> Non
     assert kept(PGHOST="b") == ["*:*:*:you:two"]
 
 
-def test_a_password_becomes_a_file_of_the_other_host() -> None:
-    packed = pack([], {"PGPASSWORD": r"se:cr\et", "PGUSER": "me"}, {})
-    assert packed.environment.keys() == {"PGPASSFILE", "PGUSER"}
-    assert packed.files == {packed.environment["PGPASSFILE"]: rb"*:*:*:*:se\:cr\\et" + b"\n"}
-
-
-def test_files_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
+def test_a_password_becomes_a_file_and_files_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match="Lua script"):
         pack(["--lua=x.lua"], {}, {})
     with pytest.raises(RemoteError, match="cannot read"):
         pack(["-f", str(tmp_path / "none.sql")], {}, {})
     (tmp_path / "up.sql").touch()
     assert pack(["-f", f"{tmp_path}/../{tmp_path.name}/up.sql"], {}, {}).options[1].startswith("tmp")
+    packed = pack([], {"PGPASSWORD": r"se:cr\et", "PGUSER": "me"}, {})
+    assert packed.environment.keys() == {"PGPASSFILE", "PGUSER"}
+    assert packed.files == {packed.environment["PGPASSFILE"]: rb"*:*:*:*:se\:cr\\et" + b"\n"}
 
 
 def test_a_host_that_is_not_there_is_said(sshd: Sshd, tmp_path: Path, program: Path) -> None:
     file = tmp_path / "there.json"
     RemoteHost(sshd.spec(host="127.0.0.1", port=1), {}).write(file)
     assert json.loads(file.read_text())["ssh"]["port"] == 1
-    done = subprocess.run(
-        [*relay_command(file), str(program)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_program([*relay_command(file), program])
     assert done.returncode == 2
     assert done.stderr.startswith("program: error: 127.0.0.1: cannot reach 127.0.0.1 over SSH")

@@ -54,7 +54,7 @@ def test_the_probe_is_copied_once_and_again_when_it_is_not_whole(sshd: Sshd) -> 
     assert file.read_bytes() == Path(program()).read_bytes()
 
 
-def test_a_key_that_nobody_wrote_down_is_refused(sshd: Sshd, tmp_path: Path) -> None:
+def test_a_key_that_nobody_wrote_down_and_another_than_the_known_one_are_refused(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     error = refused(sshd.spec(known_hosts=str(tmp_path / "empty")))
     assert f"unknown host key of [127.0.0.1]:{sshd.port}: ssh-ed25519 SHA256:" in error.message
@@ -65,9 +65,7 @@ def test_a_key_that_nobody_wrote_down_is_refused(sshd: Sshd, tmp_path: Path) -> 
         f"Host *\n  UserKnownHostsFile none\n  StrictHostKeyChecking no\n{sshd.config.read_text()}"
     )
     assert "unknown host key" in refused(sshd.spec(config=str(tmp_path / "config"), known_hosts=None)).message
-
-
-def test_another_key_than_the_known_one_is_refused(sshd: Sshd, tmp_path: Path) -> None:
+    # another key than the known one
     keygen(tmp_path / "other")
     known = tmp_path / "known"
     known.write_text(f"[127.0.0.1]:{sshd.port} {(tmp_path / 'other.pub').read_text()}")
@@ -123,7 +121,7 @@ def test_a_jump_host_is_gone_through_and_its_key_checked(sshd: Sshd, tmp_path: P
         assert (let_in(sshd), let_in(behind)) == (before + 1, 1)
 
 
-def test_jump_hosts_are_read_as_ssh_reads_them() -> None:
+def test_jump_hosts_are_read_as_ssh_reads_them_and_ports_that_cannot_be_are_errors(sshd: Sshd, tmp_path: Path) -> None:
     for text, hop in (
         ("me@[fe80::1]:2222", ("fe80::1", "me", 2222)),
         ("[::1]", ("::1", None, None)),
@@ -132,15 +130,12 @@ def test_jump_hosts_are_read_as_ssh_reads_them() -> None:
     ):
         found = _jump(text)
         assert (found.host, found.user, found.port) == hop
-
-
-def test_ports_that_cannot_be_are_errors(sshd: Sshd, tmp_path: Path) -> None:
     for line in ("Port 99999", "ProxyJump gate:99999", "ProxyJump [::1]:x"):
         (tmp_path / "config").write_text(f"{line}\n{sshd.config.read_text()}")
         assert refused(sshd.spec(port=None, config=str(tmp_path / "config"))).message
 
 
-def test_rejected_keys_have_a_hint(sshd: Sshd, tmp_path: Path) -> None:
+def test_rejected_keys_have_a_hint_and_temporary_errors_are_told(sshd: Sshd, tmp_path: Path) -> None:
     keygen(tmp_path / "stranger")
     config = tmp_path / "config"
     config.write_text(
@@ -150,9 +145,6 @@ def test_rejected_keys_have_a_hint(sshd: Sshd, tmp_path: Path) -> None:
     assert error.message == "127.0.0.1 rejects the keys of nobody"
     assert "ssh -o BatchMode=yes nobody@127.0.0.1" in (error.hint or "")
     assert not error.passing
-
-
-def test_temporary_errors_are_told_from_permanent_ones(sshd: Sshd, tmp_path: Path) -> None:
     assert refused(sshd.spec(port=1)).passing
     config = tmp_path / "config"
     config.write_text(f"Host *\n  IdentityFile {tmp_path / 'none'}\n")
