@@ -45,7 +45,7 @@ NOT_RUN = {
     "pool": "the reader's hosts: tests/postgres/test_pool.py",
     "remote-host": "a host over SSH: tests/ssh/test_over_ssh.py",
     "report": "runs that the reader has: tests/cli/test_analyse.py and tests/browser/test_report.py",
-    "tpch": "its trials cannot be shorter: tests/postgres/test_tpch_plan.py",
+    "tpch": "its trials cannot be shorter: tests/postgres/test_tpch.py",
     "tune": "searches of hours: tests/postgres/test_search.py and tests/postgres/test_attached_search.py",
     "watch": "a screen that does not end: tests/postgres/test_watch.py",
 }

@@ -33,19 +33,15 @@ class Pair:
         self.programs = {DATABASES[0]: installed_pgbench(), DATABASES[1]: str(ours)}
         self.server = server
 
-    def run(self, database: str, *args: str, folder: Path) -> subprocess.CompletedProcess[str]:
-        # the name that a program knows itself by must be the same
-        command = ["pgbench", *args]
-        env = {**environment(self.server), "PGDATABASE": database, "LC_ALL": "C"}
-        return run_program(command, executable=self.programs[database], env=env, cwd=folder)
-
     def both(self, *args: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
         """Runs both programs, pgbench first, each in its own folder."""
         done = []
-        for database in DATABASES:
+        for database, program in self.programs.items():
             own = folder / database
             own.mkdir(exist_ok=True)
-            done.append(self.run(database, *args, folder=own))
+            env = {**environment(self.server), "PGDATABASE": database, "LC_ALL": "C"}
+            # the name that a program knows itself by must be the same
+            done.append(run_program(["pgbench", *args], executable=program, env=env, cwd=own))
         return done
 
     def rows(self, query: str) -> list[list[tuple[object, ...]]]:
@@ -432,10 +428,24 @@ def test_the_vacuums_warnings_are_printed(pair: Pair, tmp_path: Path) -> None:
     assert ours.returncode == theirs.returncode == 0
 
 
-def test_an_abort_may_end_all(pair: Pair, tmp_path: Path) -> None:
-    """In pgdrive alone: pgbench before 17 has no such option."""
-    file = write_script(tmp_path, "SELECT 1 / 0;\n")
-    done = pair.run(DATABASES[1], "-f", file, "-n", "-c", "2", "-T", "60", "--exit-on-abort", folder=tmp_path)
-    assert done.returncode == 2
-    assert "pgbench: error: Run was aborted due to an error in thread 0" in done.stderr
-    assert "tps" not in done.stdout
+def test_the_default_database_is_pgbenchs(server: Server, pair: Pair, tmp_path: Path) -> None:
+    (tmp_path / "services").write_text("[s]\ndbname=of-the-service\n")
+    connection = {**environment(server), "PGSERVICEFILE": str(tmp_path / "services"), "LC_ALL": "C"}
+    role = connection.pop("PGUSER")
+    del connection["PGDATABASE"]
+    # none of these databases and of other roles exists
+    for given, args in [
+        ({"PGUSER": role, "PGDATABASE": "nowhere"}, []),
+        ({"PGUSER": "nobody-db"}, ["-U", role]),
+        ({}, ["-U", role]),
+        ({"PGUSER": role, "PGDATABASE": f"dbname=nowhere user={role}"}, []),
+        ({"PGUSER": role, "PGDATABASE": f"postgresql://{role}@/nowhere"}, []),
+        ({"PGDATABASE": "nowhere", "PGSERVICE": "s"}, ["-U", role]),
+        ({"PGUSER": "nobody-db", "PGSERVICE": "s"}, ["-U", role]),
+        ({"PGSERVICE": "s"}, ["-U", role, "service=s"]),
+    ]:
+        command = ["pgbench", "-n", "-t", "1", "-S", *args]
+        programs = (pair.programs[database] for database in DATABASES)
+        theirs, ours = (run_program(command, executable=each, env=connection | given) for each in programs)
+        assert theirs.returncode == ours.returncode == 1, ours.stderr
+        assert_same_words(normalised(ours.stderr), normalised(theirs.stderr))

@@ -1,25 +1,23 @@
-"""pgdrive against a real server: scripts, counts, files and messages."""
+"""pgdrive against a real server: scripts, counts, files and messages, and features beyond pgbench's."""
 
-import itertools
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
 
 from pgdyno.targets import Server
-from tests.load_recount import assert_p99_of
+from tests.load_recount import assert_p99_of, merged, run_load
+from tests.postgres.servers import value
 from tests.present import present
 from tests.waiting import PATIENCE_S
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
-SCALE = 2
-Event = dict[str, Any]
 
 
 def environment(server: Server) -> dict[str, str]:
@@ -33,15 +31,9 @@ def drive(server: Server, *args: str, **env: str) -> subprocess.CompletedProcess
     )
 
 
-def drive_events(server: Server, tmp_path: Path, *args: str) -> tuple[subprocess.CompletedProcess[str], list[Event]]:
-    file = tmp_path / "events.jsonl"
-    done = drive(server, f"--events={file}", *args)
-    return done, [json.loads(line) for line in file.read_text().splitlines()]
-
-
 @pytest.fixture(scope="module")
 def loaded(server: Server) -> Server:
-    done = drive(server, "-i", "-s", str(SCALE))
+    done = drive(server, "-i", "-s", "2")
     assert done.returncode == 0, done.stderr
     return server
 
@@ -67,68 +59,33 @@ def test_a_duration_ends_the_load_and_tells_progress(loaded: Server, tmp_path: P
     assert done.returncode == 0, done.stderr
 
 
-def merged(blobs: list[str]) -> HdrHistogram:
-    whole = HdrHistogram(1, 3600 * 10**9, 3)
-    for blob in blobs:
-        whole.decode_and_add(blob.encode())
-    return whole
-
-
-def test_events_tell_all_and_add_up(loaded: Server, tmp_path: Path) -> None:
-    done, events = drive_events(
-        loaded, tmp_path, "-S", "-c", "3", "-T", "2", "-R", "300", "-b", "tpcb-like@1", "-M", "prepared"
-    )
-    assert done.returncode == 0, done.stderr
-    kinds = [event["event"] for event in events]
-    assert (kinds[0], kinds[1], kinds[-1]) == ("start", "connected", "end")
-    assert set(kinds[2:-1]) == {"interval"}
-    start, end, intervals = events[0], events[-1], events[2:-1]
-    assert (start["v"], start["clients"], start["protocol"], start["duration_s"]) == (1, 3, "prepared", 2.0)
+def test_events_tell_all_and_a_warm_up_is_left_out(loaded: Server, tmp_path: Path) -> None:
+    args = ("-S", "-c", "3", "-T", "1", "-R", "300", "-b", "tpcb-like@1", "-M", "prepared", "--warmup", "1.5")
+    load = run_load(environment(loaded), tmp_path / "load", *args)
+    assert load.exit_code == 0, load.stderr
+    counts, start, end = load.verify(), load.start, load.end
+    assert {event["event"] for event in load.events[2:-1]} == {"interval"}
+    assert (start["v"], start["clients"], start["protocol"], start["duration_s"]) == (1, 3, "prepared", 1.0)
     assert [script["name"] for script in start["scripts"]] == ["<builtin: select only>", "<builtin: TPC-B (sort of)>"]
-    assert end["scheduled"] == end["succeeded"] + end["failed"] + end["skipped"] + end["in_flight"]
-    by_script = [s for interval in intervals for s in interval["scripts"]]
-    assert sum(script["succeeded"] for script in by_script) == end["succeeded"]
-    whole = merged([script["histogram"] for script in by_script])
-    total = merged([end["histogram"]])
-    assert whole.get_total_count() == total.get_total_count() == end["succeeded"]
-    assert whole.get_value_at_percentile(99) == total.get_value_at_percentile(99)
-    assert_p99_of(total, end["latency_ns"]["p99"])
-    assert all(a["to_us"] == b["from_us"] for a, b in itertools.pairwise(intervals))
+    assert_p99_of(merged([end["histogram"]]), end["latency_ns"]["p99"])
     statements = end["scripts"][1]["statements"]
-    assert [s["executions"] for s in statements] == [end["scripts"][1]["succeeded"]] * 7
-
-
-def test_the_times_of_several_statements_of_a_script_can_be_merged(loaded: Server, tmp_path: Path) -> None:
-    script = tmp_path / "twice.sql"
-    script.write_text("SELECT 1;\nSELECT 1;\n")
-    done, events = drive_events(loaded, tmp_path, "-f", str(script), "-t", "20", "-n")
-    assert done.returncode == 0, done.stderr
-    (only,) = events[-1]["scripts"]
-    assert merged([each["histogram"] for each in only["statements"]]).get_total_count() == 40
-
-
-def test_a_warm_up_is_left_out(loaded: Server, tmp_path: Path) -> None:
-    done, events = drive_events(loaded, tmp_path, "-S", "-c", "2", "-T", "1", "-R", "300", "--warmup", "1.5")
-    assert done.returncode == 0, done.stderr
-    intervals = [event for event in events if event["event"] == "interval"]
-    warm_up = [i for i in intervals if i["phase"] == "warm-up"]
-    assert [(i["from_us"], i["to_us"]) for i in warm_up] == [(0, 1_000_000), (1_000_000, 1_500_000)]
-    measured = sum(s["succeeded"] for i in intervals if i["phase"] != "warm-up" for s in i["scripts"])
-    assert 0 < measured == events[-1]["succeeded"]
-    assert f"number of transactions actually processed: {measured}\n" in done.stdout
-
-
-def test_events_on_standard_output_push_the_summary_aside(loaded: Server) -> None:
-    done = drive(loaded, "-S", "-t", "3", "--events=-")
-    assert next(json.loads(line)["event"] for line in done.stdout.splitlines()) == "start"
-    assert "tps = " in done.stderr
+    assert [each["executions"] for each in statements] == [end["scripts"][1]["succeeded"]] * 7
+    assert merged([each["histogram"] for each in statements]).get_total_count() == 7 * statements[0]["executions"]
+    warm_up = [each for each in load.intervals if each["phase"] == "warm-up"]
+    assert [(each["from_us"], each["to_us"]) for each in warm_up] == [(0, 1_000_000), (1_000_000, 1_500_000)]
+    assert counts.succeeded > 0
+    assert f"number of transactions actually processed: {counts.succeeded}\n" in load.stdout
 
 
 def test_sql_that_fails_names_state_statement_and_client(loaded: Server, tmp_path: Path) -> None:
     script = tmp_path / "fails.sql"
     script.write_text("SELECT 1;\nSELECT * FROM nowhere;\n")
-    done, events = drive_events(loaded, tmp_path, "-f", str(script), "-n", "-c", "2", "-t", "3")
+    done = drive(loaded, "--events=-", "-f", str(script), "-n", "-c", "2", "-t", "3")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 2
+    assert events[0]["event"] == "start"
+    # the summary is pushed aside
+    assert "tps = " in done.stderr
     message = 'relation "nowhere" does not exist'
     assert f"client 1 script 0 aborted in command 1 query 0: ERROR:  42P01: {message}" in done.stderr
     assert "SELECT * FROM nowhere;" in done.stderr
@@ -149,3 +106,100 @@ def test_a_reader_that_goes_away_ends_the_load(loaded: Server) -> None:
     assert process.wait(PATIENCE_S) != 0
     assert b"could not write events" in present(process.stderr).read()
     present(process.stderr).close()
+
+
+def test_percentiles_of_run_scripts_and_statements(loaded: Server) -> None:
+    args = ("-b", "select-only", "-b", "simple-update", "-n", "-t", "50", "-r", "--percentiles=50,99.9")
+    done = drive(loaded, *args)
+    assert done.returncode == 0, done.stderr
+    of_run = re.findall(r"^latency percentile ([\d.]+) = ([\d.]+) ms$", done.stdout, flags=re.MULTILINE)
+    assert [name for name, _ in of_run] == ["50", "99.9"]
+    assert 0 < float(of_run[0][1]) <= float(of_run[1][1])
+    assert len(re.findall(r"^ - latency percentile 99.9 = ", done.stdout, flags=re.MULTILINE)) == 2
+    blocks = done.stdout.split(" - statement latency percentiles in milliseconds (50, 99.9):\n")
+    assert len(blocks) == 3
+    columns = re.match(r" +([\d.]+) +([\d.]+)  \\set aid random", blocks[1])
+    assert columns is not None
+    assert float(columns[1]) <= float(columns[2])
+
+
+def test_the_histogram_log_is_read_by_other_tools(loaded: Server, tmp_path: Path) -> None:
+    log, results = tmp_path / "run.hlog", tmp_path / "run.json"
+    done = drive(loaded, "-S", "-n", "-c", "2", "-T", "2", "-R", "300", f"--histogram={log}", f"--json={results}")
+    assert done.returncode == 0, done.stderr
+    whole = HdrHistogram(1, 3600 * 10**9, 3)
+    reader = HistogramLogReader(str(log), whole)
+    while reader.add_next_interval_histogram() is not None:
+        pass
+    reader.close()
+    end = json.loads(results.read_text())
+    assert (end["outcome"], end["exit_code"]) == ("finished", 0)
+    assert whole.get_total_count() == end["succeeded"] > 0
+    assert_p99_of(whole, end["latency_ns"]["p99"])
+    lines = [line for line in log.read_text().splitlines() if not line.startswith(("#", '"'))]
+    assert len(lines) >= 2
+    assert lines[1].startswith("1.000,1.000,")
+
+
+def test_a_file_that_cannot_be_made_ends_it_before_the_load(loaded: Server) -> None:
+    for option in ("--histogram", "--json"):
+        done = drive(loaded, "-S", "-n", f"{option}=/nowhere/x")
+        assert done.returncode == 1
+        assert 'could not create file "/nowhere/x": No such file or directory' in done.stderr
+        assert "tps" not in done.stdout
+
+
+def test_other_errors_can_be_passed_over(loaded: Server, tmp_path: Path) -> None:
+    script = tmp_path / "odd.sql"
+    script.write_text("\\set odd random(0, 1)\nBEGIN;\nSELECT 1 / (1 - :odd::int);\nEND;\n")
+    args = ("-f", str(script), "-n", "-t", "100", "-M", "prepared", "--random-seed=5", "--failures-detailed")
+    done = drive(loaded, *args, "--continue-on-error", "--verbose-errors")
+    assert done.returncode == 0, done.stderr
+    failed = int(done.stdout.split("number of other failures: ")[1].split()[0])
+    assert 25 < failed < 75
+    assert f"actually processed: {100 - failed}/100" in done.stdout
+    assert done.stderr.count("client 0 got an error in command 2 (SQL) of script 0; ERROR:  division by zero") == failed
+    assert done.stderr.count("client 0 ends the failed transaction (try 1/1)") == failed
+    assert drive(loaded, *args).returncode == 2
+
+
+def test_a_serializable_pipeline_can_be_prepared(loaded: Server, tmp_path: Path) -> None:
+    script = tmp_path / "pipeline.sql"
+    script.write_text(
+        "\\startpipeline\nBEGIN ISOLATION LEVEL SERIALIZABLE;\nSELECT :client_id;\nSELECT 2;\nEND;\n\\endpipeline\n"
+    )
+    done = drive(loaded, "-f", str(script), "-n", "-c", "2", "-t", "10", "-M", "prepared", "--debug")
+    assert done.returncode == 0, done.stderr
+    assert "client 1 preparing P_3" in done.stderr
+    assert done.stderr.count("client 0 executing script ") == 10
+
+
+def test_connection_times_add_up_to_the_time_of_the_threads(loaded: Server) -> None:
+    done = drive(loaded, "-S", "-C", "-c", "32", "-j", "1", "-T", "1")
+    assert done.returncode == 0, done.stderr
+    average_ms = float(done.stdout.split("average connection time = ")[1].split()[0])
+    transactions = int(done.stdout.split("actually processed: ")[1].split()[0])
+    assert 0 < average_ms * transactions < 1.5e3, done.stdout
+
+
+def test_values_keep_the_clients_encoding(server: Server, tmp_path: Path) -> None:
+    script = tmp_path / "encoding.sql"
+    script.write_text(
+        "DROP TABLE IF EXISTS encoded;\nCREATE TABLE encoded (a text);\n"
+        "SELECT 'x' || chr(233) AS a \\aset\nINSERT INTO encoded VALUES (':a');\n"
+    )
+    done = drive(server, "-n", "-t", "1", "-f", str(script), PGCLIENTENCODING="latin1")
+    assert done.returncode == 0, done.stderr
+    assert value(server, "SELECT encode(convert_to(a, 'UTF8'), 'hex') FROM encoded") == "78c3a9"
+
+
+def test_text_that_is_not_utf8_is_refused(server: Server, tmp_path: Path) -> None:
+    script = tmp_path / "latin1.sql"
+    script.write_bytes(b"SELECT 1;\nSELECT 'caf\xe9';\n")
+    for args, env, message in [
+        (("-f", str(script)), {}, f'could not read file "{script}": line 2 is not UTF-8'),
+        (("-S",), {"PGPASSWORD": os.fsdecode(b"caf\xe9")}, 'environment variable "PGPASSWORD" is not UTF-8'),
+    ]:
+        done = drive(server, "-n", "-t", "1", *args, **env)
+        assert done.returncode == 1, done.stderr
+        assert f"pgdrive: error: {message}\n" in done.stderr

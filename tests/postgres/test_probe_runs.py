@@ -1,30 +1,29 @@
 """A probe during trials: its figures are aligned with the load's, and its failure does not end the trial."""
 
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from pgdyno.records import TrialRecord
 from pgdyno.store import RunFolder, load_run
+from pgdyno.store.profiles import read_profile
 from pgdyno.targets import Home
-from tests.forked import run_pgdyno
-from tests.postgres.runs import environment, the_run
+from pgdyno.targets.cluster.installation import Installation
+from tests.forked import PGDYNO, run_pgdyno
+from tests.postgres.namespaces import lan
+from tests.postgres.own_servers import OwnServer
+from tests.postgres.runs import environment, fast_plan, the_run
+from tests.present import present
+from tests.run_program import run_program
+from tests.scratch import scratch_folder
+from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
 
-PLAN = """\
-name = "probed"
-[target.a]
-kind = "embedded"
-version = "18"
-[target.a.settings]
-fsync = "off"
-[workload]
-dataset = "pgbench"
-scripts = ["row.sql"]
-[sweep]
-clients = 3
-[trial]
-duration = "{seconds}s"
-[probe]
-"""
 SCRIPT = """\
 INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (1, 1, 1, 0);
 SELECT pg_sleep(0.01);
@@ -35,7 +34,8 @@ SELECT pg_sleep(0.01);
 def run(home: Home, tmp_path: Path, probe: str = "", program: Path | None = None, seconds: int = 1) -> RunFolder:
     """A trial of `seconds`; where more than its outcome is looked at, they are several."""
     (tmp_path / "row.sql").write_text(SCRIPT)
-    (tmp_path / "probed.toml").write_text(PLAN.format(seconds=seconds) + probe)
+    trial = f'duration = "{seconds}s"\n[probe]\n{probe}'
+    (tmp_path / "probed.toml").write_text(fast_plan('dataset = "pgbench"\nscripts = ["row.sql"]', "clients = 3", trial))
     more = {"PGDYNO_PGPROBE": str(program)} if program else {}
     done = run_pgdyno(["run", "probed.toml", "--no-preflight"], cwd=tmp_path, env=environment(home) | more)
     assert done.returncode == 0, done.stderr
@@ -161,3 +161,195 @@ def test_a_bad_probe_never_disturbs_the_trial(how: str, warm_home: Home, tmp_pat
     assert trial.probe.cpu_us is None
     if how == "dies":
         assert trial.probe.gaps == 1
+
+
+SKEW_S = 3600
+FAR_PLAN = """\
+name = "far"
+[target.theirs]
+kind = "dsn"
+dsn = "host={address} port={port} user=postgres"
+[target.theirs.ssh]
+host = "{address}"
+port = {ssh_port}
+config = "{config}"
+known_hosts = "{known_hosts}"
+folder = "{cache}"
+[workload]
+scripts = ["tpcb-like"]
+[sweep]
+clients = 3
+[trial]
+duration = "{duration}"
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A generator's host, and that of a database with an sshd: this machine if namespaces are not permitted."""
+
+    within: tuple[str, ...]
+    """The prefix of commands on the generator's host."""
+    server: OwnServer
+    sshd: Sshd
+
+    def run(self, home: Home, folder: Path, ssh: Path | None = None, duration: str = "4s") -> tuple[TrialRecord, str]:
+        """Runs a plan on the generator's host; returns its trial and the output. `ssh` is another file of host keys."""
+        plan = FAR_PLAN.format(
+            address=self.sshd.address,
+            port=self.server.port,
+            ssh_port=self.sshd.port,
+            config=self.sshd.config,
+            known_hosts=ssh or self.sshd.known_hosts,
+            cache=self.sshd.cache,
+            duration=duration,
+        )
+        (folder / "far.toml").write_text(plan)
+        done = self.pgdyno(home, folder, "run", "far.toml", "--no-preflight")
+        assert done.returncode == 0, done.stderr
+        (trial,) = the_run(folder).trials()
+        return trial, done.stderr + done.stdout
+
+    def pgdyno(self, home: Home, folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+        return run_program([*self.within, str(PGDYNO), *args], env=environment(home), cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def stage(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Programs started over SSH see a clock that is an hour ahead."""
+    assert FAKETIME is not None, "make test-packages installs libfaketime"
+    skewed = f"SetEnv LD_PRELOAD={FAKETIME} FAKETIME=+{SKEW_S}s FAKETIME_DONT_FAKE_MONOTONIC=1"
+    with ExitStack() as stack:
+        hosts = lan(stack, 2)
+        (generator, database), address = [each.within for each in hosts] or [(), ()], "127.0.0.1"
+        if hosts:
+            address = hosts[1].address
+        folder = scratch_folder()
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        server = OwnServer.make(installed, folder / "server")
+        server.configure(f"listen_addresses = '{address}'\ncluster_name = 'theirs/main'\n")
+        with (server.data / "pg_hba.conf").open("a") as file:
+            file.write(f"host all all {address}/24 trust\n")
+        server.start(database)
+        stack.callback(server.stop, "immediate")
+        there = running_sshd(tmp_path_factory.mktemp("sshd"), address=address, lines=[skewed], within=database)
+        yield Stage(generator, server, stack.enter_context(there))
+
+
+@pytest.mark.long
+def test_activity_of_the_host_is_in_the_generator_s_seconds(stage: Stage, warm_home: Home, tmp_path: Path) -> None:
+    trial, _ = stage.run(warm_home, tmp_path)
+    assert trial.probe is not None
+    far = present(trial.probe.over_ssh)
+    assert (far.host, far.connections, far.message) == (stage.sshd.address, 1, None)
+    assert (trial.probe.host, trial.probe.server, trial.probe.waits_hz) == (True, True, 1)
+    clock = present(far.clock)
+    assert abs(clock.offset_us - SKEW_S * 1_000_000) <= clock.uncertainty_us
+    data = load_run(the_run(tmp_path))
+    succeeded = sum(row.succeeded for row in data.intervals())
+    # an hour of skew is gone from both times; the wide bounds leave time to a busy machine
+    span = "SELECT min(t_us), max(t_us), min(wall_us) FROM series WHERE source = 'cpu'"
+    first_us, last_us, wall_us = data.query(span).rows[0]
+    assert first_us < SKEW_S * 1e6 / 10
+    assert 2e6 < last_us < SKEW_S * 1e6 / 10
+    assert abs(wall_us / 1e6 - present(trial.started_at).timestamp()) < 600
+    # the load's own backends worked in the load's seconds and in no others, by the cluster's name
+    busy = (
+        "SELECT min(t_us), max(t_us - span_us), sum(value) FROM series WHERE source = 'process' AND metric = 'cpu'"
+        " AND labels->>'kind' = 'client backend' AND value > 20000"
+    )
+    # the end of the first such sample, and the begin of the last one, however late they were taken
+    begin_us, end_us, cpu_us = data.query(busy).rows[0]
+    assert -clock.uncertainty_us < begin_us
+    assert end_us < (present(trial.summary).measured_s or 0.0) * 1e6 + 1e6 + clock.uncertainty_us
+    assert cpu_us > 0
+    assert succeeded > 0
+    # SQL was asked from here, and each probe tells its own cost
+    sources = {row[0] for row in data.query("SELECT DISTINCT source FROM series").rows}
+    assert {"cpu", "process", "memory", "wal", "database", "probe", "probe_over_ssh"} <= sources
+    assert not list(the_run(tmp_path).trials_path.glob("*/probe.jsonl*"))
+
+
+@pytest.mark.long
+def test_a_host_with_an_unknown_key_stops_no_trial(stage: Stage, warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "known").touch()
+    trial, said = stage.run(warm_home, tmp_path, tmp_path / "known", "2s")
+    assert trial.outcome == "finished"
+    assert trial.probe is not None
+    assert "unknown host key of" in (present(trial.probe.over_ssh).message or "")
+    # the server was asked all the same, and the run says what is missing
+    assert (trial.probe.host, trial.probe.server, trial.probe.message) == (False, True, None)
+    assert "figures of the database's host are incomplete: unknown host key of" in said
+    assert "Figures of the database's host are incomplete" in stage.pgdyno(warm_home, tmp_path, "show").stdout
+    sources = {row[0] for row in load_run(the_run(tmp_path)).query("SELECT DISTINCT source FROM series").rows}
+    assert "database" in sources
+    assert "cpu" not in sources
+
+
+PROFILED = fast_plan(
+    'dataset = "none"\nscripts = ["sort.sql"]', "clients = [1, 2]", 'duration = "1s"\n[probe]\nprofile = true'
+)
+SORT = "SELECT count(*) FROM (SELECT i FROM generate_series(1, 20000) i ORDER BY i DESC) s;\n"
+NOT_INSTALLED = re.compile(r"no profile of a: perf is not installed; install its package \(.*\), and resume the run")
+NOT_ALLOWED = re.compile(
+    r"no profile of a: perf may not sample the server( \(kernel\.perf_event_paranoid is -?\d+\))?; "
+    r"sysctl kernel\.perf_event_paranoid=1, and in a container --cap-add=PERFMON; then resume the run"
+)
+WITHOUT_PERF = ("cp", "cat", "env", "find", "id", "ls", "nice", "sh", "tar", "uname")
+
+
+def run_profiled(home: Home, tmp_path: Path, *args: str, path: str | None = None) -> None:
+    (tmp_path / "sort.sql").write_text(SORT)
+    (tmp_path / "profiled.toml").write_text(PROFILED)
+    variables = environment(home) | ({"PATH": path} if path is not None else {})
+    done = run_pgdyno([*args], cwd=tmp_path, env=variables)
+    assert done.returncode == 0, done.stderr
+
+
+def left_out(tmp_path: Path) -> list[str]:
+    return [note for note in the_run(tmp_path).manifest.notes if note.startswith("no profile of")]
+
+
+@pytest.mark.long
+def test_a_profile_that_was_left_out_is_taken_by_a_resume(warm_home: Home, tmp_path: Path) -> None:
+    # without perf on the PATH, the run_profiled is complete and says what to install
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in WITHOUT_PERF:
+        program = shutil.which(name)
+        if program is not None:
+            (tools / name).symlink_to(program)
+    run_profiled(warm_home, tmp_path, "run", "profiled.toml", "--no-preflight", path=str(tools))
+    folder = the_run(tmp_path)
+    (missing,) = left_out(tmp_path)
+    assert NOT_INSTALLED.fullmatch(missing)
+    assert folder.manifest.profiles == []
+
+    run_profiled(warm_home, tmp_path, "run", "--resume", str(folder.path))
+    folder = the_run(tmp_path)
+    trials = [trial.slug for trial in folder.trials()]
+    assert trials == folder.manifest.order
+    assert folder.partials() == []
+    if not folder.manifest.profiles:
+        # no perf, or a kernel that does not allow it: one line says so, with the remedy for this machine
+        if shutil.which("perf") is None:
+            assert set(left_out(tmp_path)) == {missing}
+        else:
+            (refused,) = set(left_out(tmp_path)) - {missing}
+            assert NOT_ALLOWED.fullmatch(refused)
+        assert "Flame graph" not in (folder.path / "report.html").read_text()
+        return
+    (profile,) = folder.manifest.profiles
+    best = max((trial for trial in folder.trials() if trial.summary), key=lambda trial: trial.summary.tps)  # type: ignore[union-attr]
+    assert (profile.target, profile.point, profile.hz) == ("a", best.point, 99)
+    assert profile.file == f"profiles/{best.slug}.folded"
+    stacks = read_profile(folder.path, profile)
+    assert stacks is not None
+    assert stacks.total() == profile.samples
+    # backends that the postmaster forked after perf had begun, down to the functions of the statement
+    functions = {name for stack in stacks for name in stack.split(";")}
+    assert {"PostgresMain", "standard_ExecutorRun"} <= functions
+    assert list(load_run(folder).trials) == folder.trials()
+    report = (folder.path / "report.html").read_text()
+    assert "Flame graph of a" in report
+    assert "tps under perf in one short load" in report

@@ -6,45 +6,52 @@ The replay is logged, too, and captured again: both captures must say the same.
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import psycopg
 import pytest
 
+from pgdyno.capture.folder import readme
+from pgdyno.capture.server.server_session import foreign_keys, reach_server, sequence_positions
 from pgdyno.errors import ExitCode
-from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records import Outcome, ReplayFigures, TrialRecord
 from pgdyno.records.capture import LeftOut
 from pgdyno.store import RunFolder, read_capture_of
 from pgdyno.targets import Home
-from tests.postgres.runs import pgdyno, the_run
+from pgdyno.targets.cluster.installation import Installation
+from tests.postgres.own_servers import OwnServer, running_server
+from tests.postgres.runs import fast_plan, pgdyno, the_run
+from tests.postgres.shop_application import CONTENT, ELSEWHERE, SCHEMA, Shop
+from tests.postgres.test_capture_proxy import ended, proxied
 from tests.present import present
+from tests.unit.capture_sample import capture as capture_of
 from tests.unit.capture_sample import write_capture
 
 PREFIX = "%m:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:"
 LOGGED = f"""\
+name = "logged"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[target.pg18.settings]
 log_min_duration_statement = 0
 log_connections = "on"
 log_disconnections = "on"
 log_line_prefix = "{PREFIX}"
 fsync = "off"
+[workload]
+dataset = "pgbench"
 """
 LOAD = """\
-name = "original"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[target.pg18.settings]
-{logged}[workload]
 scripts = ["mix.sql"]
-dataset = "pgbench"
 [sweep]
 clients = 3
-protocol = "{protocol}"
+protocol = "PROTOCOL"
 [trial]
 transactions = 20
-[hooks]
-after_trial = {hook}
 [probe]
 enabled = false
 """
@@ -57,20 +64,9 @@ SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
 UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = 1;
 END;
 SELECT count(*) FROM pgbench_tellers WHERE tbalance > :delta;
-INSERT INTO pgbench_history (tid, bid, aid, delta, filler) VALUES (:client_id, 1, :aid, :delta, 'it''s {{"é"}}');
+INSERT INTO pgbench_history (tid, bid, aid, delta, filler) VALUES (:client_id, 1, :aid, :delta, 'it''s {"é"}');
 """
-REPLAY = """\
-name = "again"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[target.pg18.settings]
-{logged}[workload]
-replay = "shop"
-dataset = "pgbench"
-[hooks]
-after_trial = {hook}
-"""
+
 TABLES = """\
 import pathlib, sys, psycopg
 with psycopg.connect("") as connection:
@@ -87,10 +83,10 @@ pathlib.Path(sys.argv[1]).write_text(repr(hashes))
 """Hashes of the tables: the load only adds to balances, and so commutes."""
 
 
-def write_plan(tmp_path: Path, name: str, text: str, **values: str) -> None:
+def write_plan(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / "tables.py").write_text(TABLES)
     hook = json.dumps([sys.executable, str(tmp_path / "tables.py"), str(tmp_path / f"{name}.hashes")])
-    (tmp_path / f"{name}.toml").write_text(text.format(logged=LOGGED, hook=hook, **values))
+    (tmp_path / f"{name}.toml").write_text(f"{LOGGED}{text}[hooks]\nafter_trial = {hook}\n")
 
 
 def sessions_of(folder: Path) -> dict[int, list[tuple[Any, ...]]]:
@@ -122,8 +118,8 @@ def of_load(sessions: dict[int, list[tuple[Any, ...]]]) -> list[list[tuple[Any, 
 @pytest.mark.long_cases("simple")
 @pytest.mark.parametrize("protocol", ["simple", "prepared"])
 def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path, protocol: str) -> None:
-    (tmp_path / "mix.sql").write_text(MIX.replace("{{", "{").replace("}}", "}"))
-    write_plan(tmp_path, "original", LOAD, protocol=protocol)
+    (tmp_path / "mix.sql").write_text(MIX)
+    write_plan(tmp_path, "original", LOAD.replace("PROTOCOL", protocol))
     done = pgdyno(warm_home, tmp_path, "run", "original.toml")
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     original = captured(warm_home, tmp_path, the_run(tmp_path), "all")
@@ -132,7 +128,7 @@ def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path,
 
     # the sessions that prepared the dataset are no part of the load
     only(tmp_path / "all", tmp_path / "shop", "tbalance >")
-    write_plan(tmp_path, "again", REPLAY)
+    write_plan(tmp_path, "again", 'replay = "shop"\n')
     done = pgdyno(warm_home, tmp_path, "run", "again.toml", "--runs", "replays")
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     folder = RunFolder.open(next((tmp_path / "replays").iterdir()))
@@ -203,26 +199,11 @@ def only(source: Path, into: Path, text: str) -> None:
     (into / "capture.json").write_text(json.dumps(capture))
 
 
-PLAN = """\
-name = "compared"
-[target.a]
-kind = "embedded"
-version = "18"
-settings.fsync = "off"
-[workload]
-replay = "shop"
-[trial]
-repeats = 2
-[probe]
-enabled = false
-"""
-
-
 @pytest.mark.long
 def test_a_run_is_resumed_and_compared_with_the_same_capture_only(warm_home: Home, tmp_path: Path) -> None:
     left = [LeftOut(reason="copy-data", count=3)]
     shop = write_capture(tmp_path / "shop", span_us=5000, transactions=2, left_out=left)
-    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "plan.toml").write_text(fast_plan('replay = "shop"', "", "repeats = 2\n[probe]\nenabled = false"))
     done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
     assert done.returncode == ExitCode.INVALID, done.stdout + done.stderr
     run = the_run(tmp_path)
@@ -259,3 +240,70 @@ def test_a_run_is_resumed_and_compared_with_the_same_capture_only(warm_home: Hom
     done = pgdyno(warm_home, tmp_path, "compare", str(run.path), str(faster))
     assert "replays at different paces" in done.stdout + done.stderr
     assert done.returncode != ExitCode.OK
+
+
+@pytest.fixture(scope="module")
+def server(installed: Installation) -> Iterator[OwnServer]:
+    with running_server(installed, "", "shop") as server:
+        yield server
+
+
+def dsn(server: OwnServer, database: str) -> str:
+    return f"host=127.0.0.1 port={server.port} user=postgres dbname={database}"
+
+
+def make(server: OwnServer, database: str, more: str) -> None:
+    with psycopg.connect(dsn(server, "postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)".encode())
+        connection.execute(f"CREATE DATABASE {database}".encode())
+    with psycopg.connect(dsn(server, database), autocommit=True) as connection:
+        connection.execute(f"{SCHEMA};{more}".encode())
+
+
+def content(server: OwnServer, database: str) -> dict[str, list[tuple[object, ...]]]:
+    with psycopg.connect(dsn(server, database)) as connection:
+        return {
+            name: sorted(connection.execute(query.encode()).fetchall(), key=repr) for name, query in CONTENT.items()
+        }
+
+
+def replayed(home: Home, folder: Path, server: OwnServer) -> ReplayFigures:
+    """Replay the capture `shop` on the database `copy`, whose sequences are elsewhere."""
+    make(server, "copy", ELSEWHERE)
+    changes = (f"target.copy.dsn={dsn(server, 'copy')}", "target.copy.database=copy", "probe.enabled=false")
+    words = ("--no-preflight", "--alongside", *(word for each in changes for word in ("--set", each)))
+    done = pgdyno(home, folder, "run", "shop/plan.toml", *words)
+    assert done.returncode in {ExitCode.OK, ExitCode.INVALID}, done.stdout + done.stderr
+    (trial,) = the_run(folder).trials()
+    return present(present(trial.summary).replay)
+
+
+def test_a_capture_keeps_foreign_keys_and_says_how_to_move_sequences(server: OwnServer) -> None:
+    make(server, "shop", ELSEWHERE)
+    keys = foreign_keys(reach_server(dsn(server, "shop"), None))
+    assert (keys["order_lines.order_id"], keys["orders.cart_id"]) == ("orders.id", "carts.id")
+    positions = sequence_positions(reach_server(dsn(server, "shop"), None))
+    assert positions == {"public.carts_id_seq": 1000, "public.payment_numbers": 77}
+    text = readme(capture_of(sequences=positions))
+    assert "SELECT setval('public.carts_id_seq', 1000);\nSELECT setval('public.payment_numbers', 77);" in text
+
+
+@pytest.mark.long_cases("anonymised")
+@pytest.mark.parametrize("values", ["kept", "anonymised"])
+def test_the_copy_says_what_the_shop_says(server: OwnServer, home: Home, tmp_path: Path, values: str) -> None:
+    make(server, "shop", "")
+    with proxied(home, tmp_path, dsn(server, "shop"), "--values", values) as (capture, proxy):
+        Shop(proxy).run(sessions=6, transactions=60)
+        ended(capture)
+    figures = replayed(home, tmp_path, server)
+    shop, copy = content(server, "shop"), content(server, "copy")
+    assert all(shop.values())
+    if values == "anonymised":
+        # the rows of COPY are no part of such a capture, and nothing else is missing
+        assert figures.disagreements.pop("different_rows") == figures.copies_without_data > 0
+        assert not (shop.pop("audit") and copy.pop("audit"))
+    assert present(figures.agreement) >= 0.999 or values == "anonymised"
+    assert (figures.disagreed, figures.worst if values == "kept" else []) == (0, [])
+    ids = present(figures.ids)
+    assert (ids.mapped > 1000, ids.not_mapped, ids.ambiguous) == (True, 0, 0)
+    assert copy == shop

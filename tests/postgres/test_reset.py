@@ -1,6 +1,7 @@
 """The reset before a trial: each method restores the same dataset, and reports what it did."""
 
 import os
+import platform
 import shutil
 from collections import namedtuple
 from collections.abc import Iterator
@@ -12,12 +13,14 @@ import pytest
 
 import pgdyno.prepare.cache
 from pgdyno.errors import TargetError
+from pgdyno.host import describe_host
 from pgdyno.prepare import Dataset
-from pgdyno.prepare.cache import dataset_relations, page_cache_share, shared_buffers_share
+from pgdyno.prepare.cache import dataset_relations, page_cache_share, read_every_page, shared_buffers_share
 from pgdyno.prepare.dataset import read_comment
 from pgdyno.prepare.dataset_copies import find_template
 from pgdyno.records import Preparation
 from pgdyno.targets import Home, Server
+from pgdyno.targets.round_trip import LEAST_TRIPS, TRIPS, measure_network_path
 from tests.postgres.servers import embedded, execute, opened, preparer, rows, value
 from tests.present import present
 
@@ -269,3 +272,25 @@ def test_a_copy_belongs_to_the_server_s_user_and_has_no_tablespace_elsewhere(own
     for folder in (own_server.data_directory, own_server.copy.folder / "data"):
         assert {os.lstat(path).st_uid for path in [folder, *folder.rglob("*")]} == {account.uid}
         assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_way_to_a_server_of_this_machine(server: Server) -> None:
+    way = measure_network_path(server)
+    assert LEAST_TRIPS <= way.round_trips <= TRIPS
+    assert 0 < way.least_us <= way.median_us
+    # it is the same clock
+    assert abs(present(way.clock_ahead_us)) <= present(way.clock_uncertainty_us)
+    assert way.cpu_model == describe_host().cpu_model or platform.machine() != "x86_64"
+    assert (way.generator_zone, way.server_zone, way.instance) == (None, None, None)
+
+
+def test_every_page_is_read_and_no_extension_is_left(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("DROP TABLE IF EXISTS touched")
+        connection.execute("CREATE TABLE touched AS SELECT g, repeat('x', 500) AS x FROM generate_series(1, 2000) g")
+        connection.execute("CREATE INDEX ON touched (g)")
+        before = connection.execute("SELECT count(*) FROM pg_extension").fetchone()
+        blocks = sum(each.main_bytes // 8192 for each in dataset_relations(server))
+        assert read_every_page(server) == f"{server.dbname}: {blocks:,} blocks"
+        assert connection.execute("SELECT count(*) FROM pg_extension").fetchone() == before
+        connection.execute("DROP TABLE touched")

@@ -1,13 +1,17 @@
 """Runs of sweeps: each trial has its rate, variables and place in the order; differences decide and are confirmed."""
 
 import json
+import re
 import signal
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from pgdyno.errors import ExitCode
+from pgdyno.publish.ranking import ranking
+from pgdyno.publish.run_entry import read_entry
 from pgdyno.records import Outcome
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.store import list_runs, load_run
@@ -138,3 +142,29 @@ def test_a_clear_difference_is_decided_at_the_first_look(warm_home: Home, tmp_pa
     again = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
     assert again.returncode == ExitCode.STORE
     assert "all 12 trials are stored" in again.stderr
+
+
+def test_a_published_run_is_repeated_from_its_raw_files(warm_home: Home, tmp_path: Path) -> None:
+    plan = fast_plan('scripts = ["sql/read.sql@2", "select-only"]', "clients = 2", 'duration = "500ms"\nrepeats = 2')
+    (tmp_path / "plan.toml").write_text(plan.replace('"small"', '"Accounts_by_key"'))
+    (tmp_path / "sql").mkdir()
+    (tmp_path / "sql" / "read.sql").write_text("SELECT count(*) FROM pgbench_branches;\n")
+    for words in (("run", "plan.toml"), ("publish", "pgdyno-runs", "--into", "site")):
+        done = pgdyno(warm_home, tmp_path, *words)
+        assert done.returncode == ExitCode.OK, done.stderr
+    (page,) = (tmp_path / "site" / "runs").iterdir()
+    with tarfile.open(page / "raw.tar") as tar:
+        tar.extractall(tmp_path / "other", filter="data")
+    published = the_run(tmp_path)
+    text = (page / "index.html").read_text()
+    commands = re.findall(r"pgdyno report (\S+)/\ncd (\S+) &amp;&amp; pgdyno run plan.toml", text)
+    assert commands == [(published.name, f"{published.name}/repeat")]
+    done = pgdyno(warm_home, tmp_path / "other", "report", f"{published.name}/")
+    assert done.returncode == ExitCode.OK, done.stderr
+    repeat = tmp_path / "other" / published.name / "repeat"
+    done = pgdyno(warm_home, repeat, "run", "plan.toml")
+    assert done.returncode == ExitCode.OK, done.stderr
+    entries = [read_entry(each.path) for each in (the_run(repeat), published)]
+    # their audits may find two trials of half a second void
+    (group,) = ranking([each.model_copy(update={"alone": ""}) for each in entries]).groups
+    assert len(group.ranked) == 2

@@ -15,14 +15,26 @@ from typing import Any
 import pytest
 
 from pgdyno.errors import TargetError
+from pgdyno.plan.targets import Extension
 from pgdyno.targets import Home, Progress, SilentProgress
+from pgdyno.targets.build.extensions import add_extensions
 from pgdyno.targets.build.kind import find_build
 from pgdyno.targets.build.schema import BuildTarget
 from pgdyno.targets.build.source_tree import read_tree
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.home import ensure_folder
-from tests.postgres.servers import opened
-from tests.small_extension import commit_all, git, write_source_tree
+from pgdyno.targets.kind import fetch_target
+from pgdyno.targets.local.kind import find_local
+from pgdyno.targets.local.schema import LocalTarget
+from tests.postgres.servers import execute, opened, value
+from tests.small_extension import (
+    change_rounds,
+    commit_all,
+    git,
+    programs_with_headers,
+    write_extension,
+    write_source_tree,
+)
 
 
 @pytest.fixture
@@ -275,3 +287,161 @@ def test_an_interrupt_ends_the_compiler(tree: Path, warm_home: Home) -> None:
     sleeping = subprocess.run(["pgrep", "-f", "^sleep 300$"], capture_output=True, text=True, check=False)
     ours = [pid for pid in sleeping.stdout.split() if str(warm_home.root) in str(Path(f"/proc/{pid}/cwd").readlink())]
     assert ours == []
+
+
+NAMES = "SELECT string_agg(extname || ' ' || extversion, ', ' ORDER BY extname) FROM pg_extension"
+
+
+def target(*extensions: dict[str, Any], **fields: object) -> LocalTarget:
+    return LocalTarget.model_validate(
+        {"kind": "local", "bin": str(programs_with_headers()), "extensions": list(extensions), **fields}
+    )
+
+
+@pytest.fixture
+def extension(scratch: Path) -> Path:
+    return write_extension(scratch / "busywork", mix=10)
+
+
+def test_a_server_with_an_extension(extension: Path, fresh_home: Home) -> None:
+    change_rounds(extension, mix=1)
+    commit = commit_all(extension)
+    before = sorted(extension.rglob("*"))
+    spec = target({"source": str(extension)}, settings={"shared_preload_libraries": "busywork"}, replicas={"count": 1})
+    with opened(fresh_home, spec, "with") as server:
+        assert value(server, NAMES) == "busywork 1.0, plpgsql 1.0"
+        assert value(server, "SHOW busywork.extra_rounds") == "0"
+        one_round = value(server, "SELECT busywork_mix(1)")
+        assert server.facts().built == f"busywork 1.0 ({extension}, commit {commit[:12]})"
+        with server.connect(server.maintenance) as connection:
+            # as a reset makes it
+            connection.execute("DROP DATABASE pgdyno")
+            connection.execute("CREATE DATABASE pgdyno")
+        assert value(server, "SELECT busywork_mix(1)") == one_round
+        # the copy of the programs is complete
+        server.make_replicas()
+        assert value(server, "SELECT count(*) FROM pg_stat_replication") == 1
+    assert sorted(extension.rglob("*")) == before
+    assert git(extension, "status", "--porcelain") == ""
+    # another amount of work: another build, another result
+    change_rounds(extension, mix=2)
+    with opened(fresh_home, target({"source": str(extension)}), "with") as server:
+        assert value(server, "SELECT busywork_mix(1)") != one_round
+        assert str(server.facts().built).endswith(f"commit {commit[:12]}, changed)")
+    # the first again, by its commit: kept
+    old = target({"source": str(extension), "commit": commit, "create": False})
+    with opened(fresh_home, old, "with") as server:
+        assert value(server, NAMES) == "plpgsql 1.0"
+        execute(server, "CREATE EXTENSION busywork")
+        assert value(server, "SELECT busywork_mix(1)") == one_round
+    assert len(list((fresh_home.root / "builds").glob("*[!g]"))) == 2
+    assert not (programs_with_headers().parent / "lib" / "busywork.so").exists()
+    # libraries that do not load
+    for settings, message in (
+        ({"shared_preload_libraries": "busywrok"}, 'could not access file "busywrok"'),
+        ({"shared_preload_libraries": "busywork", "busywork.fails_at_start": "on"}, "SIGABRT ended it"),
+    ):
+        failing = target({"source": str(extension)}, settings=settings)
+        with pytest.raises(TargetError, match=message) as caught, opened(fresh_home, failing, "with"):
+            pass
+        assert "shared_preload_libraries" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("busywork.c", "int rounds)\n{", "int rounds)\n{ oops;", "compiling failed with status 2(?s:.*)oops"),
+        ("Makefile", "include $(PGXS)", "include nothing.mk", "cleaning failed with status 2(?s:.*)nothing.mk"),
+    ],
+)
+def test_an_extension_that_does_not_build(
+    file: str, old: str, new: str, message: str, extension: Path, fresh_home: Home
+) -> None:
+    (extension / file).write_text((extension / file).read_text().replace(old, new))
+    with pytest.raises(TargetError, match=f"target with: cannot build {extension}: {message}") as caught:
+        fetch_target("with", target({"source": str(extension)}), home=fresh_home, progress=SilentProgress())
+    assert str(caught.value.hint).startswith("see the whole log")
+    assert [entry.suffix for entry in (fresh_home.root / "builds").iterdir()] == [".log"]
+
+
+def test_what_an_extension_cannot_be_built_from(
+    extension: Path, scratch: Path, fresh_home: Home, installed: Installation
+) -> None:
+    with pytest.raises(TargetError, match="cannot build extensions for") as caught:
+        add_extensions(installed, [Extension(source=str(extension))], fresh_home, SilentProgress())
+    assert f"postgresql-server-dev-{installed.major}" in str(caught.value.hint)
+    found = find_local(target(), fresh_home)
+    with pytest.raises(TargetError, match="there is no Makefile"):
+        add_extensions(found, [Extension(source=str(scratch))], fresh_home, SilentProgress())
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(0o755)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def programs(folder: Path, initdb: str = "17.2", postgres: str | None = None) -> LocalTarget:
+    script(folder / "initdb", f'echo "initdb (PostgreSQL) {initdb}"')
+    script(folder / "postgres", f'echo "postgres (PostgreSQL) {postgres or initdb}"')
+    return LocalTarget(kind="local", bin=str(folder))
+
+
+def test_a_server_from_a_folder_or_one_that_pg_config_names(
+    warm_home: Home, installed: Installation, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = find_local(LocalTarget(kind="local", bin=str(installed.bin)), warm_home)
+    assert (found.bin, found.version) == (installed.bin, installed.version)
+    config = script(scratch / "path" / "pg_config", f'[ "$1" = --bindir ] && echo "{installed.bin}"')
+    monkeypatch.setenv("PATH", f"{config.parent}:/usr/bin:/bin")
+    with opened(warm_home, LocalTarget(kind="local", settings={"work_mem": "7MB"})) as server:
+        facts = server.facts()
+    assert (facts.version, facts.settings_changed["work_mem"]) == (installed.version, "7MB")
+    assert not server.data_directory.exists()
+
+
+def rejection(spec: LocalTarget, home: Home, **environ: str) -> TargetError:
+    with pytest.raises(TargetError) as caught:
+        find_local(spec, home, environ)
+    return caught.value
+
+
+def test_pg_configs_that_lead_to_no_server(fresh_home: Home, scratch: Path) -> None:
+    asked = LocalTarget(kind="local")
+    error = rejection(asked, fresh_home, PATH=str(scratch))
+    assert error.message == "cannot find a local PostgreSQL: there is no pg_config on the PATH"
+    assert error.hint == "set bin to the folder with initdb and postgres"
+    # client libraries alone bring one too
+    config = script(scratch / "path" / "pg_config", f'echo "{scratch}"')
+    error = rejection(asked, fresh_home, PATH=str(config.parent))
+    assert error.message == f"cannot find initdb in {scratch}"
+    assert error.hint == f"{config} names that folder; install PostgreSQL's server, or set bin"
+    script(config, "exit 3")
+    error = rejection(asked, fresh_home, PATH=str(config.parent))
+    assert error.message.startswith(f"cannot locate PostgreSQL with {config}: ")
+    assert "exit status 3" in error.message
+
+
+def test_programs_that_cannot_be_used(fresh_home: Home, scratch: Path) -> None:
+    folder = scratch / "bin"
+    error = rejection(LocalTarget(kind="local", bin=str(folder)), fresh_home)
+    assert error.message == f"cannot use bin {folder}: there is no such folder"
+    error = rejection(programs(folder, "16.3", "17.2"), fresh_home)
+    assert error.message == f"cannot use {folder}: initdb is version 16.3, postgres 17.2"
+    error = rejection(programs(folder, "9.6.24"), fresh_home)
+    assert error.message == f"cannot use {folder}: PostgreSQL 9.6.24 is older than 10"
+    script(folder / "postgres", "echo 'error while loading shared libraries: libx.so'; exit 127")
+    error = rejection(LocalTarget(kind="local", bin=str(folder)), fresh_home)
+    assert error.message.endswith("--version says error while loading shared libraries: libx.so (status 127)")
+    (folder / "postgres").chmod(0o644)
+    error = rejection(LocalTarget(kind="local", bin=str(folder)), fresh_home)
+    user = fresh_home.account.name
+    assert error.message == f"cannot run {folder}/postgres as user {user}: it is not executable"
+
+
+@pytest.mark.parametrize("version", ["15.5 (Debian 15.5-0+deb12u1)", "19devel", "18beta1"])
+def test_versions_as_distributions_write_them(fresh_home: Home, scratch: Path, version: str) -> None:
+    found = find_local(programs(scratch / "bin", version), fresh_home, {})
+    assert (found.version, found.major) == (version.partition(" ")[0], int(version[:2]))

@@ -2,16 +2,25 @@
 
 import json
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 
-from pgdyno.targets import Server
+from pgdyno.errors import TargetError
+from pgdyno.prepare import Dataset
+from pgdyno.programs import find_engine
+from pgdyno.records import Outcome
+from pgdyno.targets import Home, Server
+from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.servers import embedded, execute, opened, preparer, value
 from tests.postgres.test_load import Place, end, place_of
 from tests.postgres.test_pgdrive import PGDRIVE
+from tests.present import present
 from tests.run_program import run_program
 
 WAREHOUSES = 2
@@ -277,3 +286,81 @@ def test_tables_of_somebody_else_are_not_dropped(place: Place) -> None:
     assert "there are tables of other columns than those of TPC-C: customer" in said
     assert "search_path" in said
     assert place.query("SELECT name FROM customer") == [("mine",)]
+
+
+SMALL = Dataset("tpcc", 1, profile="spec")
+
+PLAN = """\
+name = "small"
+[target.pg18]
+kind = "embedded"
+version = "18"
+settings = { fsync = "off", shared_buffers = "64MB" }
+[workload]
+name = "tpcc"
+variant = "sql-pipelined"
+[sweep]
+clients = 4
+rate = 100
+[trial]
+warmup = "0.2s"
+duration = "1s"
+repeats = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def roomy(home: Home) -> Iterator[Server]:
+    with opened(home, embedded(settings={"fsync": "off", "shared_buffers": "64MB"}), "tpcc") as roomy:
+        yield roomy
+
+
+def run(roomy: Server) -> None:
+    options = ["--workload=tpcc", "--tpcc-profile=spec", "--tpcc-pauses=off", "--client=4", "--transactions=50"]
+    subprocess.run([find_engine().path, *options], env=roomy.environment(), capture_output=True, check=True)
+
+
+def orders(roomy: Server) -> int:
+    return int(value(roomy, "SELECT count(*) FROM orders"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["template", "reload"])
+def test_every_trial_begins_with_the_rows_of_the_load(roomy: Server, method: str) -> None:
+    prepare = preparer(roomy, method=method, consistency="full")
+    for _ in range(2):
+        prepare.prepare(SMALL)
+        assert orders(roomy) == 30_000
+        run(roomy)
+        assert orders(roomy) > 30_000
+        checked = present(prepare.check())
+        assert (checked.scope, checked.violations) == ("full", [])
+
+
+@pytest.mark.long
+def test_a_condition_that_is_broken_is_told(roomy: Server) -> None:
+    prepare = preparer(roomy, method="template")
+    prepare.prepare(SMALL)
+    execute(roomy, "UPDATE warehouse SET w_ytd = w_ytd + 1")
+    checked = present(prepare.check())
+    assert checked.scope == "counts"
+    (violation,) = checked.violations
+    assert violation.startswith("condition 1 (")
+    assert "warehouse 1: w_ytd is 300001.00" in violation
+    execute(roomy, "ALTER TABLE district RENAME TO province")
+    with pytest.raises(TargetError, match=r"cannot check TPC-C's consistency conditions: .*district"):
+        prepare.check()
+
+
+def test_a_plan_runs_it(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(PLAN)
+    done = pgdyno(warm_home, tmp_path, "run", "small.toml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    trials = the_run(tmp_path).trials()
+    assert len(trials) == 2
+    for trial in trials:
+        assert trial.outcome is Outcome.FINISHED
+        assert present(trial.prepare).method == "template"
+        assert present(trial.consistency).violations == []
+        names = [script.name for script in present(trial.summary).scripts]
+        assert names[:3] == ["New-Order", "New-Order rolled back", "Payment"]

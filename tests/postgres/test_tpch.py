@@ -1,22 +1,34 @@
 """A load derived from TPC-H: its tables, its queries and their answers, and its run."""
 
+import csv
+import io
 import json
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import duckdb
 import pytest
 
+from pgdyno.errors import ExitCode
 from pgdyno.plan.kinds import WORKLOAD_KINDS
 from pgdyno.probe.query_results import digest_of, read_results
-from pgdyno.targets import Server
+from pgdyno.records import Outcome, TpchFigures
+from pgdyno.store import load_run
+from pgdyno.targets import Home, Server
+from tests.forked import PGDYNO, run_pgdyno
+from tests.postgres.runs import Hold, environment, fast_plan, pgdyno, the_run
 from tests.postgres.test_load import Place, place_of
 from tests.postgres.test_pgdrive import PGDRIVE
+from tests.postgres.test_resume import wait_for_no_engines, whole
 from tests.run_program import run_program
+from tests.waiting import wait_until
 
 ROWS = {
     "region": 5,
@@ -207,11 +219,156 @@ def test_a_run_has_a_power_run_streams_and_refresh_functions(loaded: Place) -> N
     exit_code, _end, said = run(place, "-c2")
     assert exit_code == 1
     assert "no usable dataset stamp of tpch: region is not the table that was loaded" in said
-
-
-def test_a_database_without_the_tables_is_refused(server: Server) -> None:
     # other tests leave stamps in the server's own database
-    exit_code, _end, said = run(Place(server.environment() | {"PATH": "", "PGDATABASE": "postgres"}), "-c1")
+    exit_code, _end, said = run(Place(place.environment | {"PGDATABASE": "postgres"}), "-c1")
     assert exit_code == 1
     assert "the database has no dataset stamp of tpch" in said
     assert "pgdrive -i --dataset=tpch" in said
+
+
+PLAN = fast_plan(
+    'name = "tpch"\nscale_factor = 0.01',
+    'clients = 2\nsession_settings = { enable_hashjoin = ["on", "off"] }',
+    "repeats = 2",
+)
+QUERIES = [*(f"Q{number}" for number in range(1, 23)), "RF1", "RF2"]
+
+
+def figures(folder: Path) -> list[TpchFigures]:
+    run = load_run(the_run(folder))
+    found = [trial.summary.tpch for trial in run.trials if trial.summary is not None]
+    return [each for each in found if each is not None]
+
+
+@pytest.mark.long
+def test_a_plan_runs_it_and_its_report_compares_the_composite(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN)
+    done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = figures(tmp_path)
+    assert len(found) == 4
+    for each in found:
+        check_times(each)
+    answer = json.loads(pgdyno(warm_home, tmp_path, "show", "latest", "--json").stdout)["answer"]
+    assert answer["kind"] == "comparison"
+    assert "composite" in answer["text"]
+    shown = pgdyno(warm_home, tmp_path, "show", "latest").stdout
+    assert "derived from TPC-H, not comparable with published TPC-H results" in shown
+    assert " tps" not in done.stdout + shown
+    assert all(f"\n{query} " in shown for query in QUERIES)
+    compared = pgdyno(warm_home, tmp_path, "compare", "latest", "--by", "settings.enable_hashjoin")
+    assert "composite" in compared.stdout, compared.stderr
+    # a query is not a transaction of a long stream of them
+    findings = json.loads(pgdyno(warm_home, tmp_path, "audit", "latest", "--json").stdout)
+    unjudged = {finding["rule"] for finding in findings if finding["id"].endswith("-not-checked")}
+    assert {
+        "too-short",
+        "percentile-of-few",
+        "unsteady",
+        "dips-unexplained",
+        "declines",
+        "checkpoint-cycle",
+        "littles-law",
+        "network-floor",
+    } <= unjudged
+    rows = list(csv.DictReader(io.StringIO(pgdyno(warm_home, tmp_path, "show", "latest", "--csv").stdout)))
+    assert [float(row["composite"]) for row in rows] == pytest.approx([each.composite for each in found], rel=1e-5)
+    assert all(row[name] == "" for row in rows for name in ("tps", "latency_mean_ms", "p99_ms", "latency_max_ms"))
+    analysed = pgdyno(warm_home, tmp_path, "analyse", "latest").stdout
+    assert all(f"{query} " in analysed for query in QUERIES)
+    assert not [word for word in ("steady", "dips", "endurance", "tps") if word in analysed]
+    points = json.loads(pgdyno(warm_home, tmp_path, "analyse", "latest", "--json").stdout)["queries"]
+    assert [[time["query"] for time in point["times"]] for point in points] == [QUERIES, QUERIES]
+
+
+def check_times(found: TpchFigures) -> None:
+    """Asserts that each query was timed in each stream, and that the figures follow from the times."""
+    for stream in range(3):
+        assert sorted(timing.query for timing in found.timings if timing.stream == stream) == sorted(QUERIES)
+    power = [timing.seconds for timing in found.timings if timing.stream == 0]
+    least = max(power) / 1000
+    assert found.power == pytest.approx(36 / geometric_mean(max(each, least) for each in power), rel=1e-3)
+    assert found.throughput_s is not None
+    assert found.throughput == pytest.approx(2 * 22 * 36 / found.throughput_s, rel=1e-3)
+    assert found.composite == pytest.approx(math.sqrt((found.power or 0) * (found.throughput or 0)), rel=1e-6)
+
+
+DATABASE = "killed_tpch"
+KILLED_PLAN = f"""\
+name = "killed"
+[target.server]
+kind = "dsn"
+dsn = "dbname=postgres"
+database = "{DATABASE}"
+[workload]
+name = "tpch"
+scale_factor = 0.01
+[sweep]
+clients = 2
+[trial]
+repeats = 3
+[hooks]
+before_trial = ["{sys.executable}", "hook.py"]
+"""
+# the first RF1 is that of the power run, the second that of a stream of the throughput run, and does not end
+HOOK = """\
+import os
+import psycopg
+
+if (os.environ["PGDYNO_ATTEMPT"], os.environ["PGDYNO_REPEAT"]) == ("1", "2"):
+    with psycopg.connect("", autocommit=True) as connection:
+        connection.execute("CREATE SEQUENCE refreshed")
+        connection.execute('''
+            CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF nextval('refreshed') = 2 THEN WHILE HOLD LOOP PERFORM pg_sleep(0.02); END LOOP; END IF;
+                RETURN NULL;
+            END $$
+        ''')
+        connection.execute("CREATE TRIGGER held BEFORE INSERT ON orders EXECUTE FUNCTION held()")
+"""
+
+
+@pytest.mark.long
+def test_a_trial_that_was_killed_between_refresh_functions_is_measured_again_on_the_rows_of_the_load(
+    server: Server, warm_home: Home, tmp_path: Path, scratch: Path
+) -> None:
+    hold = Hold(scratch)
+    (tmp_path / "killed.toml").write_text(KILLED_PLAN)
+    (tmp_path / "hook.py").write_text(HOOK.replace("HOLD", hold.condition))
+    env = environment(warm_home) | server.environment()
+    held = f"SELECT FROM pg_stat_activity WHERE datname = '{DATABASE}' AND wait_event = 'PgSleep'"
+    with server.connect(server.maintenance) as connection:
+        process = subprocess.Popen(
+            [PGDYNO, "run", "killed.toml", "--no-preflight", "--alongside", "--quiet"], cwd=tmp_path, env=env
+        )
+        try:
+
+            def is_held() -> bool:
+                assert process.poll() is None
+                return bool(connection.execute(held).fetchall())
+
+            wait_until(is_held)
+        finally:
+            process.kill()
+            process.wait()
+        wait_for_no_engines(warm_home)
+        before = whole(the_run(tmp_path))
+        done = run_pgdyno(["run", "--resume", "latest", "--no-preflight", "--alongside"], cwd=tmp_path, env=env)
+        assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+        assert not connection.execute(held).fetchall()
+        for name in (DATABASE, f"{DATABASE}_template"):
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    folder = the_run(tmp_path)
+    trials = folder.trials()
+    assert len(before) == 1
+    assert before.items() <= whole(folder).items()
+    assert [trial.slug for trial in trials] == folder.manifest.order
+    assert [(trial.outcome, trial.attempt) for trial in trials] == [
+        (Outcome.FINISHED, 1),
+        (Outcome.FINISHED, 2),
+        (Outcome.FINISHED, 2),
+    ]
+    assert len({trial.generator.seed for trial in trials if trial.generator is not None}) == 1
+    assert [trial.consistency.violations for trial in trials if trial.consistency is not None] == [[], [], []]
+    assert [attempt.ended for attempt in folder.manifest.attempts] == ["was killed", "came to its end"]
+    assert folder.partials() == []
