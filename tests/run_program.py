@@ -18,10 +18,16 @@ def run_program(
     executable: Word | None = None,
     timeout: float = PATIENCE_S,
     check: bool = False,
+    code: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Returns the exit code and both outputs of `command`; standard input ends at once unless it is given."""
+    """Returns the exit code, which must be `code` if that is given, and both outputs of `command`.
+
+    Standard input ends at once unless it is given.
+    """
     stdin = subprocess.DEVNULL if input is None else None
-    return subprocess.run(
+    done = subprocess.run(
         command, env=env, cwd=cwd, input=input, stdin=stdin, executable=executable, timeout=timeout, check=check,
         capture_output=True, text=True,
     )  # fmt: skip
+    assert code in (None, done.returncode), done.stdout + done.stderr
+    return done

@@ -93,8 +93,10 @@ def environment(server: Server, dbname: str) -> dict[str, str]:
     return {**pgdrive_environment(server), "PGDATABASE": dbname}
 
 
-def run(program: str | Path, server: Server, dbname: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return run_program([program, *args], env=environment(server, dbname))
+def run(
+    program: str | Path, server: Server, dbname: str, *args: str, code: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    return run_program([program, *args], env=environment(server, dbname), code=code)
 
 
 # ---- what a load has made ----
@@ -161,8 +163,7 @@ def test_pgbench_makes_the_same(server: Server, pgbench: str, make_database: Mak
     sides = []
     for program in (pgbench, PGDRIVE):
         dbname = make_database()
-        done = run(program, server, dbname, "-i", *options)
-        assert done.returncode == 0, done.stderr
+        run(program, server, dbname, "-i", *options, code=0)
         sides.append(made(server, dbname))
     expected, ours = sides
     assert len(expected["relations"]) >= len(TABLES)
@@ -196,8 +197,7 @@ def test_chunks_over_many_connections_make_the_same(
         (as_pgbench, []),
     ]:
         dbname = make_database()
-        done = run(program, server, dbname, "-i", *ways, *options)
-        assert done.returncode == 0, done.stderr
+        run(program, server, dbname, "-i", *ways, *options, code=0)
         ours = made(server, dbname)
         for kind, facts in expected.items():
             assert ours[kind] == facts, (ways, kind)
@@ -209,8 +209,7 @@ def test_partitions_alone_are_unlogged(server: Server, pgbench: str, make_databa
     options = ["-i", "--unlogged-tables", "--partitions=2"]
     theirs, ours = make_database(), make_database()
     expected = run(pgbench, server, theirs, *options)
-    done = run(PGDRIVE, server, ours, *options)
-    assert done.returncode == 0, done.stderr
+    run(PGDRIVE, server, ours, *options, code=0)
     persistence = rows(server, "SELECT relname, relpersistence FROM pg_class WHERE relname ~ '^pgb'", ours)
     unlogged = {name for name, kind in persistence if kind == "u"}
     assert unlogged == {f"pgbench_accounts_{number}{key}" for number in (1, 2) for key in ("", "_pkey")}
@@ -237,8 +236,7 @@ def test_rows_are_frozen_where_they_may_be(server: Server, as_pgbench: Path, mak
         (PGDRIVE, ["--load-chunk=30000", "-I", "dtgv"], {"pgbench_accounts": True}),
     ]:
         skip = [] if "dtgv" in options else ["-n"]
-        done = run(program, server, dbname, "-i", *skip, *options)
-        assert done.returncode == 0, done.stderr
+        run(program, server, dbname, "-i", *skip, *options, code=0)
         with server.connect(dbname) as connection:
             connection.execute("ANALYZE")
         small = expected.get("pgbench_accounts") or "--load-chunk=30000" not in options

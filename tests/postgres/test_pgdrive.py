@@ -12,9 +12,10 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 from pgdyno.targets import Server
-from tests.load_recount import assert_p99_of, merged, run_load
+from tests.load_recount import Event, assert_p99_of, merged, run_load
 from tests.postgres.servers import value
 from tests.present import present
+from tests.run_program import run_program
 from tests.waiting import PATIENCE_S
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
@@ -25,22 +26,24 @@ def environment(server: Server) -> dict[str, str]:
     return {**clean, **server.environment()}
 
 
-def drive(server: Server, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PGDRIVE, *args], env={**environment(server), **env}, capture_output=True, text=True, timeout=120, check=False
-    )
+def drive(server: Server, *args: str, code: int | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    return run_program([PGDRIVE, *args], env={**environment(server), **env}, code=code)
+
+
+def drive_events(server: Server, tmp_path: Path, *args: str) -> tuple[subprocess.CompletedProcess[str], list[Event]]:
+    file = tmp_path / "events.jsonl"
+    done = drive(server, f"--events={file}", *args)
+    return done, [json.loads(line) for line in file.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
 def loaded(server: Server) -> Server:
-    done = drive(server, "-i", "-s", "2")
-    assert done.returncode == 0, done.stderr
+    drive(server, "-i", "-s", "2", code=0)
     return server
 
 
 def test_a_wrong_password_is_refused_and_never_echoed(loaded: Server) -> None:
-    done = drive(loaded, "-S", "-t", "5", PGHOST="127.0.0.1", PGPASSWORD="secret-and-wrong")
-    assert done.returncode == 1
+    done = drive(loaded, "-S", "-t", "5", PGHOST="127.0.0.1", PGPASSWORD="secret-and-wrong", code=1)
     assert "password authentication failed" in done.stderr
     assert "secret-and-wrong" not in done.stdout + done.stderr
 
@@ -48,15 +51,13 @@ def test_a_wrong_password_is_refused_and_never_echoed(loaded: Server) -> None:
 def test_a_duration_ends_the_load_and_tells_progress(loaded: Server, tmp_path: Path) -> None:
     script = tmp_path / "pauses.sql"
     script.write_text("SELECT 1;\n\\sleep 5 ms\n")
-    done = drive(loaded, "-f", str(script), "-c", "2", "-T", "2", "-P", "1", "-n")
-    assert done.returncode == 0, done.stderr
+    done = drive(loaded, "-f", str(script), "-c", "2", "-T", "2", "-P", "1", "-n", code=0)
     assert "duration: 2 s" in done.stdout
     progress = [line for line in done.stderr.splitlines() if line.startswith("progress: ")]
     assert re.fullmatch("progress: 1.0 s, .* tps, lat .*, 0 failed", progress[0])
     # a script of meta commands alone never waits for the server
     script.write_text("\\set x 1\n")
-    done = drive(loaded, "-f", str(script), "-n", "-c", "2", "-T", "0.2")
-    assert done.returncode == 0, done.stderr
+    drive(loaded, "-f", str(script), "-n", "-c", "2", "-T", "0.2", code=0)
 
 
 def test_events_tell_all_and_a_warm_up_is_left_out(loaded: Server, tmp_path: Path) -> None:
@@ -110,8 +111,7 @@ def test_a_reader_that_goes_away_ends_the_load(loaded: Server) -> None:
 
 def test_percentiles_of_run_scripts_and_statements(loaded: Server) -> None:
     args = ("-b", "select-only", "-b", "simple-update", "-n", "-t", "50", "-r", "--percentiles=50,99.9")
-    done = drive(loaded, *args)
-    assert done.returncode == 0, done.stderr
+    done = drive(loaded, *args, code=0)
     of_run = re.findall(r"^latency percentile ([\d.]+) = ([\d.]+) ms$", done.stdout, flags=re.MULTILINE)
     assert [name for name, _ in of_run] == ["50", "99.9"]
     assert 0 < float(of_run[0][1]) <= float(of_run[1][1])
@@ -125,8 +125,7 @@ def test_percentiles_of_run_scripts_and_statements(loaded: Server) -> None:
 
 def test_the_histogram_log_is_read_by_other_tools(loaded: Server, tmp_path: Path) -> None:
     log, results = tmp_path / "run.hlog", tmp_path / "run.json"
-    done = drive(loaded, "-S", "-n", "-c", "2", "-T", "2", "-R", "300", f"--histogram={log}", f"--json={results}")
-    assert done.returncode == 0, done.stderr
+    drive(loaded, "-S", "-n", "-c", "2", "-T", "2", "-R", "300", f"--histogram={log}", f"--json={results}", code=0)
     whole = HdrHistogram(1, 3600 * 10**9, 3)
     reader = HistogramLogReader(str(log), whole)
     while reader.add_next_interval_histogram() is not None:
@@ -143,8 +142,7 @@ def test_the_histogram_log_is_read_by_other_tools(loaded: Server, tmp_path: Path
 
 def test_a_file_that_cannot_be_made_ends_it_before_the_load(loaded: Server) -> None:
     for option in ("--histogram", "--json"):
-        done = drive(loaded, "-S", "-n", f"{option}=/nowhere/x")
-        assert done.returncode == 1
+        done = drive(loaded, "-S", "-n", f"{option}=/nowhere/x", code=1)
         assert 'could not create file "/nowhere/x": No such file or directory' in done.stderr
         assert "tps" not in done.stdout
 
@@ -153,8 +151,7 @@ def test_other_errors_can_be_passed_over(loaded: Server, tmp_path: Path) -> None
     script = tmp_path / "odd.sql"
     script.write_text("\\set odd random(0, 1)\nBEGIN;\nSELECT 1 / (1 - :odd::int);\nEND;\n")
     args = ("-f", str(script), "-n", "-t", "100", "-M", "prepared", "--random-seed=5", "--failures-detailed")
-    done = drive(loaded, *args, "--continue-on-error", "--verbose-errors")
-    assert done.returncode == 0, done.stderr
+    done = drive(loaded, *args, "--continue-on-error", "--verbose-errors", code=0)
     failed = int(done.stdout.split("number of other failures: ")[1].split()[0])
     assert 25 < failed < 75
     assert f"actually processed: {100 - failed}/100" in done.stdout
@@ -168,15 +165,13 @@ def test_a_serializable_pipeline_can_be_prepared(loaded: Server, tmp_path: Path)
     script.write_text(
         "\\startpipeline\nBEGIN ISOLATION LEVEL SERIALIZABLE;\nSELECT :client_id;\nSELECT 2;\nEND;\n\\endpipeline\n"
     )
-    done = drive(loaded, "-f", str(script), "-n", "-c", "2", "-t", "10", "-M", "prepared", "--debug")
-    assert done.returncode == 0, done.stderr
+    done = drive(loaded, "-f", str(script), "-n", "-c", "2", "-t", "10", "-M", "prepared", "--debug", code=0)
     assert "client 1 preparing P_3" in done.stderr
     assert done.stderr.count("client 0 executing script ") == 10
 
 
 def test_connection_times_add_up_to_the_time_of_the_threads(loaded: Server) -> None:
-    done = drive(loaded, "-S", "-C", "-c", "32", "-j", "1", "-T", "1")
-    assert done.returncode == 0, done.stderr
+    done = drive(loaded, "-S", "-C", "-c", "32", "-j", "1", "-T", "1", code=0)
     average_ms = float(done.stdout.split("average connection time = ")[1].split()[0])
     transactions = int(done.stdout.split("actually processed: ")[1].split()[0])
     assert 0 < average_ms * transactions < 1.5e3, done.stdout
@@ -188,8 +183,7 @@ def test_values_keep_the_clients_encoding(server: Server, tmp_path: Path) -> Non
         "DROP TABLE IF EXISTS encoded;\nCREATE TABLE encoded (a text);\n"
         "SELECT 'x' || chr(233) AS a \\aset\nINSERT INTO encoded VALUES (':a');\n"
     )
-    done = drive(server, "-n", "-t", "1", "-f", str(script), PGCLIENTENCODING="latin1")
-    assert done.returncode == 0, done.stderr
+    drive(server, "-n", "-t", "1", "-f", str(script), PGCLIENTENCODING="latin1", code=0)
     assert value(server, "SELECT encode(convert_to(a, 'UTF8'), 'hex') FROM encoded") == "78c3a9"
 
 
@@ -200,6 +194,5 @@ def test_text_that_is_not_utf8_is_refused(server: Server, tmp_path: Path) -> Non
         (("-f", str(script)), {}, f'could not read file "{script}": line 2 is not UTF-8'),
         (("-S",), {"PGPASSWORD": os.fsdecode(b"caf\xe9")}, 'environment variable "PGPASSWORD" is not UTF-8'),
     ]:
-        done = drive(server, "-n", "-t", "1", *args, **env)
-        assert done.returncode == 1, done.stderr
+        done = drive(server, "-n", "-t", "1", *args, code=1, **env)
         assert f"pgdrive: error: {message}\n" in done.stderr

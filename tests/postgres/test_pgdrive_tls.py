@@ -41,14 +41,13 @@ def secure(installed: Installation, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def loaded(secure: TlsServer) -> TlsServer:
     secure.use("server")
-    done = drive(secure, ENCRYPTED, "-i", "-s", "2")
-    assert done.returncode == 0, done.stderr
+    drive(secure, ENCRYPTED, "-i", "-s", "2", code=0)
     assert secure.value("SELECT count(*) FROM pgbench_accounts") == 200_000
     return secure
 
 
 def run(
-    program: str | Path, server: TlsServer, target: str, *args: str, **env: str
+    program: str | Path, server: TlsServer, target: str, *args: str, code: int | None = None, **env: str
 ) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "SSL_"))}
     home = server.folder / "home"
@@ -57,11 +56,14 @@ def run(
     return run_program(
         [program, *args, f"{at}port={server.port} dbname=postgres {target}"],
         env={**clean, "LC_ALL": "C", "HOME": str(home), "PGPASSWORD": PASSWORD, **env},
+        code=code,
     )
 
 
-def drive(server: TlsServer, target: str, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return run(PGDRIVE, server, target, *args, **env)
+def drive(
+    server: TlsServer, target: str, *args: str, code: int | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
+    return run(PGDRIVE, server, target, *args, code=code, **env)
 
 
 # ---- who connects ----
@@ -223,8 +225,7 @@ def test_transactions_run_encrypted(loaded: TlsServer, io: str, protocol: str, v
     target = f"{ENCRYPTED} ssl_min_protocol_version={version} ssl_max_protocol_version={version}"
     for sessions in (["-R", "400"], ["-C"]):
         args = ["-n", "-f", str(script), "-M", protocol, f"--io={io}", "-c", "4", "-j", "2", "-t", "10"]
-        done = drive(loaded, target, *args, *sessions)
-        assert done.returncode == 0, done.stderr
+        done = drive(loaded, target, *args, *sessions, code=0)
         assert "number of transactions actually processed: 40/40" in done.stdout
 
 
@@ -262,8 +263,7 @@ def test_sessions_end_in_order(loaded: TlsServer) -> None:
     before = len(log.read_text())
     for io in POLLERS:
         for sessions in ([], ["-C"]):
-            done = drive(loaded, ENCRYPTED, "-S", "-c", "4", "-t", "5", f"--io={io}", *sessions)
-            assert done.returncode == 0, done.stderr
+            drive(loaded, ENCRYPTED, "-S", "-c", "4", "-t", "5", f"--io={io}", *sessions, code=0)
     loaded.wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'only_tls'")
     assert log.read_text()[before:] == ""
 
@@ -372,8 +372,7 @@ def storm(server: TlsServer, folder: Path, target: str, *args: str) -> dict[str,
     script, results = folder / "script.sql", folder / "results.json"
     script.write_text("SELECT pg_sleep(0.02);\n")
     options = ("-n", "-f", str(script), "-C", "--count-refusals", f"--json={results}", *args)
-    done = drive(server, target, *options)
-    assert done.returncode == 0, done.stderr
+    done = drive(server, target, *options, code=0)
     assert PASSWORD not in results.read_text() + done.stdout + done.stderr
     end: dict[str, Any] = json.loads(results.read_text())
     return end
@@ -429,8 +428,7 @@ def test_a_storm_goes_through_a_pooler_with_tls_and_scram(
     # connecting over TLS takes so long here that clients at work at the end would count in a shorter trial
     plan = own_plan(installed, tmp_path, pooler, connect="tcp", duration="2s")
     plan.write_text(plan.read_text().replace("[sweep]\n", '[sweep]\nconnect = ["once", "each"]\n'))
-    done = pgdyno(home, tmp_path, "run", str(plan))
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    pgdyno(home, tmp_path, "run", str(plan), code=ExitCode.OK)
     once, each = sorted(the_run(tmp_path).trials(), key=lambda trial: trial.point.connect or "", reverse=True)
     assert once.summary is not None
     assert once.summary.connect is None

@@ -85,8 +85,8 @@ def kept(untouched: PgBouncer) -> Iterator[PgBouncer]:
     assert set(untouched.sessions()) == before
 
 
-def program(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    return run_program(command)
+def program(*command: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    return run_program(command, code=code)
 
 
 def dsn_of_server(pooler: PgBouncer) -> str:
@@ -103,8 +103,7 @@ def fill_command(words: str, pooler: PgBouncer, folder: Path) -> list[str]:
 
 def rejection(home: Home, folder: Path, *words: str, code: ExitCode = ExitCode.TARGET) -> str:
     """Returns what pgdyno says when it refuses a pooler."""
-    done = pgdyno(home, folder, *words)
-    assert done.returncode == code, done.stdout + done.stderr
+    done = pgdyno(home, folder, *words, code=code)
     # nothing was prepared
     assert not (folder / "pgdyno-runs").exists()
     assert not (folder / "capture").exists()
@@ -145,20 +144,17 @@ def test_options_and_the_console_of_a_pooler_are_recognised(kept: PgBouncer, hom
         said = rejection(home, tmp_path, "watch", unknown, "--once")
         assert "these are words of a connection pooler: name the server itself" in said
     for load in ("-i", "-T 1", "-n -S -T 1"):
-        tried = program(PGDRIVE, *load.split(), console)
-        assert tried.returncode == 1
+        tried = program(PGDRIVE, *load.split(), console, code=1)
         assert "it is PgBouncer's console" in tried.stderr
 
 
 def test_a_load_of_a_dataset_and_the_probe_refuse_a_pooler(kept: PgBouncer) -> None:
     rows = kept.server.value("SELECT count(*) FROM pgbench_accounts")
     for words in ("-i", "-i -I dtgvp", "-i --dataset=sbtest", "-i --tpcc-check --dataset=tpcc"):
-        done = program(PGDRIVE, *words.split(), kept.dsn)
-        assert done.returncode == 1
+        done = program(PGDRIVE, *words.split(), kept.dsn, code=1)
         assert "it is a connection pooler, not a server" in done.stderr
         assert f"the pooler reaches it at 127.0.0.1, port {kept.server.port}" in done.stderr
-    done = program(PGPROBE, "--no-host", f"--dbname={kept.dsn}")
-    assert done.returncode == 1
+    done = program(PGPROBE, "--no-host", f"--dbname={kept.dsn}", code=1)
     assert "it is a connection pooler, not a server" in done.stderr
     assert kept.server.value("SELECT count(*) FROM pgbench_accounts") == rows
 
@@ -166,12 +162,10 @@ def test_a_load_of_a_dataset_and_the_probe_refuse_a_pooler(kept: PgBouncer) -> N
 def test_a_load_leaves_nothing(untouched: PgBouncer, tmp_path: Path) -> None:
     for load in ("-M simple", "-M extended", "-M simple --auto-pipeline", "-C", "--reconnect", "--ledger", "-v"):
         done = program(PGDRIVE, *load.split(), "-c", "8", "-j", "2", "-t", "20", untouched.dsn)
-        assert done.returncode == 0, done.stderr
         assert "number of transactions actually processed: 160/160" in done.stdout
     # the remedy of a script that prepares
     (tmp_path / "script.lua").write_text(LUA)
-    done = program(PGDRIVE, f"--lua={tmp_path}/script.lua", "--lua-opt=db-ps-mode=disable", "-t", "5", untouched.dsn)
-    assert done.returncode == 0, done.stderr
+    program(PGDRIVE, f"--lua={tmp_path}/script.lua", "--lua-opt=db-ps-mode=disable", "-t", "5", untouched.dsn)
 
 
 def test_a_pooler_of_single_statements_is_refused(behind: OwnServer, home: Home, scratch: Path, tmp_path: Path) -> None:
@@ -181,8 +175,9 @@ def test_a_pooler_of_single_statements_is_refused(behind: OwnServer, home: Home,
             said = rejection(home, tmp_path, *fill_command(COMMANDS[command], pooler, tmp_path))
             assert "is a connection pooler, not a server: " in said
         for options in ("-i", "-n -M prepared -t 5"):
-            assert "it is a connection pooler, not a server" in program(PGDRIVE, *options.split(), pooler.dsn).stderr
-        assert program(PGDRIVE, "-n", "-S", "-t", "5", pooler.dsn).returncode == 0
+            done = program(PGDRIVE, *options.split(), pooler.dsn, code=1)
+            assert "it is a connection pooler, not a server" in done.stderr
+        program(PGDRIVE, "-n", "-S", "-t", "5", pooler.dsn)
     assert behind.value(OBJECTS) == objects
 
 
@@ -192,15 +187,12 @@ def test_a_load_that_would_leave_something_is_refused_and_a_check_is_not(kept: P
     sample.session(0, 1, simple(0, "SET work_mem = '8MB'"))
     sample.write(tmp_path / "load.replay")
     for load in ("-M prepared", "--replay={folder}/load.replay", "--lua={folder}/script.lua", "--workload=tpcc"):
-        done = program(PGDRIVE, *fill_command(load, kept, tmp_path), kept.dsn)
-        assert done.returncode == 1
+        done = program(PGDRIVE, *fill_command(load, kept, tmp_path), kept.dsn, code=1)
         assert "in the sessions of a connection pooler, which other clients use, too" in done.stderr
         remedy = f"name the server itself: the pooler reaches it at 127.0.0.1, port {kept.server.port}"
         assert re.search(f"hint: .*{remedy}", done.stderr), done.stderr
-    done = program(PGDRIVE, *fill_command("--check -f {script}", kept, tmp_path), kept.dsn)
-    assert done.returncode == 0, done.stderr
-    checked = program(PGDRIVE, "--tpcc-check", "--warehouses=1", kept.dsn)
-    assert checked.returncode == 1
+    program(PGDRIVE, *fill_command("--check -f {script}", kept, tmp_path), kept.dsn)
+    checked = program(PGDRIVE, "--tpcc-check", "--warehouses=1", kept.dsn, code=1)
     assert 'relation "warehouse" does not exist' in checked.stderr
 
 
@@ -262,12 +254,10 @@ def test_a_command_that_is_killed_while_it_asks_leaves_nothing(
 def test_a_run_leaves_a_poolers_sessions_alone(behind: OwnServer, home: Home, scratch: Path, tmp_path: Path) -> None:
     """They keep the names that users gave to pgdrive's clients."""
     with pgbouncer(behind, "transaction", scratch / "pooler") as pooler:
-        done = program(PGDRIVE, "-n", "-c", "8", "-t", "5", f"{pooler.dsn} application_name='pgdrive 00000000/1'")
-        assert done.returncode == 0, done.stderr
+        program(PGDRIVE, "-n", "-c", "8", "-t", "5", f"{pooler.dsn} application_name='pgdrive 00000000/1'")
         before = pooler.sessions()
         fill_command("", pooler, tmp_path)
-        ran = pgdyno(home, tmp_path, "run", "plan.toml", "--set", f"target.far.dsn={dsn_of_server(pooler)}")
-        assert ran.returncode == 0, ran.stderr
+        pgdyno(home, tmp_path, "run", "plan.toml", "--set", f"target.far.dsn={dsn_of_server(pooler)}", code=0)
         assert pooler.sessions() == before
 
 
@@ -292,8 +282,7 @@ def pooled_plan(
 def test_a_load_through_a_pooler_leaves_nothing(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
     named = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgd%'"
     plan = pooled_plan(kept, tmp_path)
-    done = pgdyno(home, tmp_path, "run", plan, "--set", "sweep.protocol=['simple', 'extended']")
-    assert done.returncode == 0, done.stderr
+    pgdyno(home, tmp_path, "run", plan, "--set", "sweep.protocol=['simple', 'extended']", code=0)
     stats = {row["database"]: int(row["total_xact_count"]) for row in kept.ask("SHOW STATS")}
     assert stats["postgres"] >= sum(present(trial.summary).succeeded or 0 for trial in the_run(tmp_path).trials()) > 0
     # as the server sees them, before another client changes it
@@ -307,8 +296,7 @@ def test_a_database_of_pgdynos_own_is_measured_through_a_pooler(
 ) -> None:
     with pgbouncer(behind, "transaction", scratch / "pooler", "pgdyno") as pooler:
         plan = pooled_plan(pooler, tmp_path, "", load_dsn=pooler.dsn.replace("dbname=postgres", "dbname=pgdyno"))
-        done = pgdyno(home, tmp_path, "run", plan, "--set", "reset.method=template", "--set", "trial.repeats=2")
-        assert done.returncode == 0, done.stdout + done.stderr
+        pgdyno(home, tmp_path, "run", plan, "--set", "reset.method=template", "--set", "trial.repeats=2", code=0)
         assert len(the_run(tmp_path).trials()) == 2
     with behind.connect() as connection:
         connection.execute("DROP DATABASE pgdyno")
@@ -370,8 +358,7 @@ def test_a_load_whose_parent_ended_cancels_its_statements_at_a_signal(kept: PgBo
 @pytest.mark.long_cases("session")
 def test_a_failed_run_through_a_pooler_leaves_nothing(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
     (tmp_path / "wrong.sql").write_text("SELECT pg_advisory_xact_lock(1); SELECT 1/0;\n")
-    done = pgdyno(home, tmp_path, "run", pooled_plan(kept, tmp_path, script="wrong.sql"))
-    assert done.returncode == ExitCode.TRIALS_FAILED, done.stdout + done.stderr
+    pgdyno(home, tmp_path, "run", pooled_plan(kept, tmp_path, script="wrong.sql"), code=ExitCode.TRIALS_FAILED)
 
 
 # ---- what is no pooler ----
@@ -383,8 +370,7 @@ def test_a_relay_is_no_pooler(behind: OwnServer, home: Home, tmp_path: Path) -> 
         dsn = f"host=127.0.0.1 port={relay.port} user=postgres dbname=postgres"
         assert pgdyno(home, tmp_path, "watch", dsn, "--once").returncode == 0
         for command in (["-i", "-q", "-s", "1"], ["-M", "prepared", "-t", "5"]):
-            done = program(PGDRIVE, *command, dsn)
-            assert done.returncode == 0, done.stderr
+            program(PGDRIVE, *command, dsn)
     finally:
         relay.close()
 

@@ -34,8 +34,7 @@ def loaded(installed: Installation) -> Iterator[OwnServer]:
     folder = scratch_folder()
     server = OwnServer.make(installed, folder / "loaded")
     server.start()
-    done = run_program([PGDRIVE, "-i", "-q"], env=server.environment())
-    assert done.returncode == 0, done.stderr
+    run_program([PGDRIVE, "-i", "-q"], env=server.environment(), code=0)
     server.stop()
     yield server
     shutil.rmtree(folder, ignore_errors=True)
@@ -328,8 +327,7 @@ def test_a_signal_ends_waiting(own: OwnServer, tmp_path: Path) -> None:
 
 
 def test_a_start_without_a_server_fails_at_once(loaded: OwnServer) -> None:
-    done = run_program([PGDRIVE, "-S", "-n", "-T", "60", "--reconnect"], env=loaded.environment())
-    assert done.returncode == 1
+    done = run_program([PGDRIVE, "-S", "-n", "-T", "60", "--reconnect"], env=loaded.environment(), code=1)
     assert "Is the server running locally" in done.stderr
 
 

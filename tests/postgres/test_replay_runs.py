@@ -105,8 +105,7 @@ def sessions_of(folder: Path) -> dict[int, list[tuple[Any, ...]]]:
 def captured(home: Home, tmp_path: Path, run: RunFolder, into: str) -> dict[int, list[tuple[Any, ...]]]:
     (log,) = run.path.glob("trials/*/log/server.log")
     options = ("--prefix", PREFIX, "--database", "pgdyno", "--values", "kept")
-    done = pgdyno(home, tmp_path, "capture", "--log", str(log), "--into", into, *options)
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(home, tmp_path, "capture", "--log", str(log), "--into", into, *options, code=ExitCode.OK)
     return sessions_of(tmp_path / into)
 
 
@@ -120,8 +119,7 @@ def of_load(sessions: dict[int, list[tuple[Any, ...]]]) -> list[list[tuple[Any, 
 def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path, protocol: str) -> None:
     (tmp_path / "mix.sql").write_text(MIX)
     write_plan(tmp_path, "original", LOAD.replace("PROTOCOL", protocol))
-    done = pgdyno(warm_home, tmp_path, "run", "original.toml")
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    pgdyno(warm_home, tmp_path, "run", "original.toml", code=ExitCode.OK)
     original = captured(warm_home, tmp_path, the_run(tmp_path), "all")
     load = of_load(original)
     assert len(load) == 3
@@ -129,8 +127,7 @@ def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path,
     # the sessions that prepared the dataset are no part of the load
     only(tmp_path / "all", tmp_path / "shop", "tbalance >")
     write_plan(tmp_path, "again", 'replay = "shop"\n')
-    done = pgdyno(warm_home, tmp_path, "run", "again.toml", "--runs", "replays")
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    pgdyno(warm_home, tmp_path, "run", "again.toml", "--runs", "replays", code=ExitCode.OK)
     folder = RunFolder.open(next((tmp_path / "replays").iterdir()))
     (trial,) = folder.trials()
     assert trial.outcome is Outcome.FINISHED, trial.failure
@@ -148,12 +145,10 @@ def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path,
 
 def agrees_with_its_model(home: Home, tmp_path: Path) -> None:
     """Models the capture `shop`, runs the model, and compares both."""
-    done = pgdyno(home, tmp_path, "synthesise", "shop", "--into", "model")
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    pgdyno(home, tmp_path, "synthesise", "shop", "--into", "model", code=ExitCode.OK)
     changes = ("workload.dataset=pgbench", "trial.warmup=0s", "trial.duration=2s", "probe.enabled=false")
     options = ("--on", "embedded", "--runs", "models", *(word for each in changes for word in ("--set", each)))
-    done = pgdyno(home, tmp_path, "run", "model/plan.toml", *options)
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    pgdyno(home, tmp_path, "run", "model/plan.toml", *options, code=ExitCode.OK)
     (folder,) = (tmp_path / "models").iterdir()
     (trial,) = RunFolder.open(folder).trials()
     found = present(trial.likeness)
@@ -204,8 +199,7 @@ def test_a_run_is_resumed_and_compared_with_the_same_capture_only(warm_home: Hom
     left = [LeftOut(reason="copy-data", count=3)]
     shop = write_capture(tmp_path / "shop", span_us=5000, transactions=2, left_out=left)
     (tmp_path / "plan.toml").write_text(fast_plan('replay = "shop"', "", "repeats = 2\n[probe]\nenabled = false"))
-    done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
-    assert done.returncode == ExitCode.INVALID, done.stdout + done.stderr
+    pgdyno(warm_home, tmp_path, "run", "plan.toml", code=ExitCode.INVALID)
     run = the_run(tmp_path)
     (first, second) = run.trials()
     # there is no table t: errors are disagreements, and no failures of the trial
@@ -219,23 +213,21 @@ def test_a_run_is_resumed_and_compared_with_the_same_capture_only(warm_home: Hom
     assert "Disagreements with the capture: " in shown.stdout
     audited = pgdyno(warm_home, tmp_path, "audit", run.path.name)
     assert "unlike-capture" in audited.stdout
-    reported = pgdyno(warm_home, tmp_path, "report", run.path.name)
-    assert reported.returncode == ExitCode.OK, reported.stderr
+    pgdyno(warm_home, tmp_path, "report", run.path.name, code=ExitCode.OK)
     assert 'id="load"' in (run.path / "report.html").read_text()
 
     shutil.rmtree(run.path / "trials" / second.slug)
     content = (shop / "capture.parquet").read_bytes()
     (shop / "capture.parquet").write_bytes(content[:4] + b"?" + content[5:])
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", str(run.path))
-    assert done.returncode == ExitCode.STORE
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", str(run.path), code=ExitCode.STORE)
     assert f"{shop / 'capture.parquet'} has changed since the run began" in done.stderr
     (shop / "capture.parquet").write_bytes(content)
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", str(run.path))
-    assert done.returncode == ExitCode.INVALID, done.stdout + done.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", str(run.path), code=ExitCode.INVALID)
     assert len(the_run(tmp_path).trials()) == 2
 
-    done = pgdyno(warm_home, tmp_path, "run", "plan.toml", "--runs", "faster", "--set", "workload.pace=2")
-    assert done.returncode == ExitCode.INVALID, done.stdout + done.stderr
+    pgdyno(
+        warm_home, tmp_path, "run", "plan.toml", "--runs", "faster", "--set", "workload.pace=2", code=ExitCode.INVALID
+    )
     (faster,) = (tmp_path / "faster").iterdir()
     done = pgdyno(warm_home, tmp_path, "compare", str(run.path), str(faster))
     assert "replays at different paces" in done.stdout + done.stderr

@@ -121,8 +121,7 @@ def test_a_run_that_is_killed_within_a_block_goes_on_with_its_control(
         process.kill()
     wait_for_no_engines(warm_home)
     assert pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--control").returncode == ExitCode.USAGE
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--quiet")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--quiet", code=ExitCode.OK)
     folder = the_run(tmp_path)
     trials = folder.trials()
     assert [each.slug for each in trials] == folder.manifest.order
@@ -135,8 +134,7 @@ def test_a_run_that_is_killed_within_a_block_goes_on_with_its_control(
 def test_a_run_that_goes_on_cannot_be_resumed_beside_it(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     plan.write_text(PLAN.replace('duration = "1s"', 'duration = "60s"'))
     with running(warm_home, tmp_path, plan):
-        second = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--alongside")
-        assert second.returncode == ExitCode.STORE
+        second = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--alongside", code=ExitCode.STORE)
         assert "another pgdyno works on it" in second.stderr
         manifest = the_run(tmp_path).manifest
         assert (len(manifest.attempts), manifest.outcome) == (1, None)
@@ -159,8 +157,7 @@ def test_ctrl_c_is_told_from_a_kill(warm_home: Home, tmp_path: Path, scratch: Pa
     assert "the last one was interrupted" in done.stdout
     manifest = the_run(tmp_path).manifest
     assert [attempt.ended for attempt in manifest.attempts] == ["was interrupted", "came to its end"]
-    again = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert again.returncode == ExitCode.STORE
+    again = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.STORE)
     assert "it is closed, all 4 trials are stored" in again.stderr
     assert the_run(tmp_path).manifest == manifest
     # a run that was killed after its last trial, or interrupted while its servers stopped, is closed
@@ -171,8 +168,7 @@ def test_ctrl_c_is_told_from_a_kill(warm_home: Home, tmp_path: Path, scratch: Pa
         if end["outcome"] is None:
             record["attempts"][-1] |= {"ended_at": None, "ended": None}
         path.write_text(json.dumps(record))
-        done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-        assert done.returncode == ExitCode.OK, done.stderr
+        pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
         assert whole(the_run(tmp_path)) == trials
         assert the_run(tmp_path).manifest.outcome is Outcome.FINISHED
 
@@ -188,12 +184,10 @@ def test_failed_trials_are_made_anew_when_that_is_asked_for(warm_home: Home, tmp
     failed = [trial.slug for trial in folder.trials() if trial.outcome is Outcome.FAILED]
     kept = {slug: record for slug, record in whole(folder).items() if slug not in failed}
     assert failed
-    refused = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert refused.returncode == ExitCode.STORE
+    refused = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.STORE)
     assert f"all 4 trials are stored, {len(failed)} of them failed" in refused.stderr
     assert "--redo-failed" in refused.stderr
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--redo-failed")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--redo-failed", code=ExitCode.OK)
     assert [trial.outcome for trial in folder.trials()] == [Outcome.FINISHED] * 4
     assert kept.items() <= whole(folder).items()
     aside = sorted(path.name for path in (folder.path / "set-aside").iterdir())
@@ -224,8 +218,7 @@ def test_what_has_changed_since_a_kill_is_refused_or_noted(warm_home: Home, tmp_
     (tmp_path / "one.sql").write_text("SELECT 2;\n")
     # the plan's file is not asked again
     plan.unlink()
-    refused = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert refused.returncode == ExitCode.STORE
+    refused = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.STORE)
     assert "-SELECT 1;" in refused.stderr
     assert "+SELECT 2;" in refused.stderr
     assert len(the_run(tmp_path).manifest.attempts) == 1
@@ -240,8 +233,7 @@ def test_what_has_changed_since_a_kill_is_refused_or_noted(warm_home: Home, tmp_
     manifest["fingerprint"]["host"]["tuning"]["swappiness"] = "7"
     manifest["fingerprint"]["servers"]["a"]["settings_changed"]["shared_buffers"] = "8MB"
     path.write_text(json.dumps(manifest))
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
     said = "\n".join(the_run(tmp_path).manifest.notes)
     assert "and was 5.4.0-old in earlier trials" in said
     assert "and was 0.0.9 in earlier trials" in said
@@ -268,8 +260,7 @@ def test_a_run_that_an_earlier_version_began_goes_on(warm_home: Home, tmp_path: 
     manifest["targets"][0]["facts"] = None
     (path / "manifest.json").write_text(json.dumps(manifest))
     before = whole(RunFolder.open(path))
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
     folder = RunFolder.open(path)
     assert [(trial.slug, trial.attempt) for trial in folder.trials()] == [("0001-pg18-c1", 1), ("0002-pg18-c2", 2)]
     assert before.items() <= whole(folder).items()
@@ -295,8 +286,7 @@ def test_points_have_their_settings(
     listed = ", ".join(f'"{value}"' for value in values)
     text = SWEPT.replace("{name}", name).replace("{values}", listed).replace("{capitals}", name.upper())
     plan.write_text(text)
-    done = pgdyno(warm_home, tmp_path, "run", str(plan))
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", str(plan), code=ExitCode.OK)
     folder = the_run(tmp_path)
     trials = folder.trials()
     # as the seed draws them: the server is changed only where a trial needs another setting than the one before

@@ -140,11 +140,13 @@ SCRIPTS = {
 }
 
 
-def run(folder: Path, home: Home, script: str, settings: str = "") -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, home: Home, script: str, settings: str = "", code: int | None = None
+) -> subprocess.CompletedProcess[str]:
     for name, text in SCRIPTS.items():
         (folder / f"{name}.sql").write_text(text)
     (folder / "points.toml").write_text(PLAN.format(script=script, settings=settings))
-    return pgdyno(home, folder, "run", "points.toml")
+    return pgdyno(home, folder, "run", "points.toml", code=code)
 
 
 def record(folder: Path) -> TrialRecord:
@@ -153,23 +155,20 @@ def record(folder: Path) -> TrialRecord:
 
 
 def test_a_run_on_sbtest_counts_its_rows(tmp_path: Path, warm_home: Home) -> None:
-    done = run(tmp_path, warm_home, "point")
-    assert done.returncode == ExitCode.OK, done.stderr
+    run(tmp_path, warm_home, "point", code=ExitCode.OK)
     trial = record(tmp_path)
     assert present(trial.summary).succeeded == 100
     assert present(trial.consistency).counts == {"sbtest1": 1000, "sbtest2": 1000}
 
 
 def test_a_run_that_adds_rows_fails_loudly(tmp_path: Path, warm_home: Home) -> None:
-    done = run(tmp_path, warm_home, "grow")
-    assert done.returncode == ExitCode.TRIALS_FAILED
+    done = run(tmp_path, warm_home, "grow", code=ExitCode.TRIALS_FAILED)
     assert "sbtest2 has 1,100 rows, not 1,000" in done.stderr
     assert 'for scripts that add or remove rows set reset.consistency to "none"' in done.stderr
 
 
 def test_a_server_without_pg_prewarm_is_refused_before_anything_is_loaded(tmp_path: Path, warm_home: Home) -> None:
-    done = run(tmp_path, warm_home, "point", ', extension_control_path = "/nowhere"')
-    assert done.returncode == ExitCode.TARGET
+    done = run(tmp_path, warm_home, "point", ', extension_control_path = "/nowhere"', code=ExitCode.TARGET)
     assert "target pg18: cannot prewarm with pg_prewarm: the server does not have this extension" in done.stderr
     assert "loading" not in done.stderr
     assert record(tmp_path).prepare is None

@@ -63,8 +63,7 @@ def test_a_peak_is_found_again_behind_a_kill(warm_home: Home, tmp_path: Path) ->
     plan = write(tmp_path, sleeps, "clients = [1, 4]", 'duration = "500ms"\nrepeats = 2', 'find = "peak"')
     folder = killed(warm_home, tmp_path, plan)
     before = [trial.number for trial in folder.trials()]
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path))
-    assert done.returncode == ExitCode.OK, done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path), code=ExitCode.OK)
     folder = the_run(tmp_path)
     trials = folder.trials()
     assert [trial.number for trial in trials] == list(range(1, len(trials) + 1))
@@ -79,8 +78,7 @@ def test_a_peak_is_found_again_behind_a_kill(warm_home: Home, tmp_path: Path) ->
     assert found.words in done.stdout
     means = {each.point.clients: found.tps for each in trials if each.point == found.point}
     assert means
-    again = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path))
-    assert again.returncode == ExitCode.STORE
+    again = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path), code=ExitCode.STORE)
     assert "all" in again.stderr
 
 
@@ -90,8 +88,7 @@ def test_the_capacity_of_a_server_that_sleeps_is_known(warm_home: Home, tmp_path
     # target at the lowest rate
     sweep, search = "clients = 4\nrate = [50, 6400]", 'find = "capacity"\nlatency = "p50 < 100ms"\nprecision = "50%"'
     plan = write(tmp_path, "SELECT pg_sleep(0.01);\n", sweep, 'duration = "1s"\nrepeats = 3', search)
-    done = pgdyno(warm_home, tmp_path, "run", str(plan), "--json")
-    assert done.returncode == ExitCode.OK, done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", str(plan), "--json", code=ExitCode.OK)
     folder = the_run(tmp_path)
     (found,) = folder.manifest.search
     assert present(found.met) < 400
@@ -123,8 +120,7 @@ def write_tuned(folder: Path, space: str = SPACE, target: str = OURS) -> Path:
 @pytest.mark.long
 def test_a_killed_search_goes_on_and_confirms_the_planted_setting(warm_home: Home, tmp_path: Path) -> None:
     folder = killed(warm_home, tmp_path, write_tuned(tmp_path))
-    done = pgdyno(warm_home, tmp_path, "tune", "--resume", str(folder.path), "--quiet")
-    assert done.returncode == ExitCode.OK, done.stderr
+    done = pgdyno(warm_home, tmp_path, "tune", "--resume", str(folder.path), "--quiet", code=ExitCode.OK)
     folder = the_run(tmp_path)
     trials, (found,) = folder.trials(), folder.manifest.search
     assert [trial.number for trial in trials] == list(range(1, len(trials) + 1))
@@ -143,8 +139,7 @@ def test_a_killed_search_goes_on_and_confirms_the_planted_setting(warm_home: Hom
     # the starting configuration, which may have settings of the target
     assert "unchanged" in done.stdout
     assert "default" not in done.stdout
-    again = pgdyno(warm_home, tmp_path, "tune", "--resume", str(folder.path))
-    assert again.returncode == ExitCode.STORE
+    pgdyno(warm_home, tmp_path, "tune", "--resume", str(folder.path), code=ExitCode.STORE)
 
 
 def test_a_search_that_ends_before_its_first_trial_says_how_to_resume(warm_home: Home, tmp_path: Path) -> None:
@@ -162,8 +157,7 @@ def test_a_search_that_ends_before_its_first_trial_says_how_to_resume(warm_home:
 
 def test_nonsense_is_refused_before_the_first_trial(warm_home: Home, tmp_path: Path) -> None:
     space = 'over.shared_buffers = "128MB..4TB"\nover.random_page_kost = "1..4"\nover.work_mem = "1kB..4MB"'
-    done = pgdyno(warm_home, tmp_path, "run", str(write_tuned(tmp_path, space)))
-    assert done.returncode == ExitCode.STOPPED, done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", str(write_tuned(tmp_path, space)), code=ExitCode.STOPPED)
     for words in (
         "search.over.shared_buffers: 128MB..4TB exceeds the memory of the machine",
         "search.over.random_page_kost: the server has no such setting",
@@ -186,8 +180,7 @@ def test_a_server_of_others_keeps_its_settings_after_a_kill(warm_home: Home, hom
         before = connection.execute(CHANGED).fetchall()
         killed(warm_home, tmp_path, path)
         assert connection.execute(CHANGED).fetchall() == before
-        done = pgdyno(warm_home, tmp_path, "tune", "--resume", "latest")
-        assert done.returncode == ExitCode.OK, done.stderr
+        pgdyno(warm_home, tmp_path, "tune", "--resume", "latest", code=ExitCode.OK)
         assert connection.execute(CHANGED).fetchall() == before
     folder = the_run(tmp_path)
     assert folder.manifest.search[0].settings == {"random_page_cost": "1.1"}
@@ -220,9 +213,8 @@ def write_cheapest(folder: Path, duration: str = "1s") -> Path:
 @pytest.mark.long
 def test_the_cheapest_is_found_again_after_a_kill(warm_home: Home, tmp_path: Path) -> None:
     folder = killed(warm_home, tmp_path, write_cheapest(tmp_path))
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path))
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path), code=ExitCode.TRIALS_FAILED)
     # a trial failed, as in any other run
-    assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
     folder = the_run(tmp_path)
     manifest, trials = folder.manifest, folder.trials()
     (found,) = manifest.search
@@ -249,14 +241,12 @@ def test_the_cheapest_is_found_again_after_a_kill(warm_home: Home, tmp_path: Pat
     assert answer["search"][0]["targets"][3]["why"]["id"] == "target-dearer"
     html = (folder.path / "report.html").read_text()
     assert "Targets by price" in html
-    again = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path))
-    assert again.returncode == ExitCode.STORE
+    pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path), code=ExitCode.STORE)
 
 
 def test_a_budget_has_room_for_every_target(warm_home: Home, tmp_path: Path) -> None:
     plan = write_cheapest(tmp_path, "20s")
-    refused = pgdyno(warm_home, tmp_path, "run", str(plan), "--budget", "20s")
-    assert refused.returncode == ExitCode.USAGE
+    refused = pgdyno(warm_home, tmp_path, "run", str(plan), "--budget", "20s", code=ExitCode.USAGE)
     assert "a budget of 20 s is too small" in refused.stderr
     shown = pgdyno(warm_home, tmp_path, "plan", "show", str(plan), "--budget", "3m")
     assert "the search is estimated at 12 trials at most" in shown.stdout

@@ -36,10 +36,10 @@ exclude = "clients == 4 and variables.rows == 7"
 SCRIPT = "SELECT count(*) = :rows AS right FROM generate_series(1, :rows);\nSELECT 1 / (:rows % 10 % 7);\n"
 
 
-def run(home: Home, tmp_path: Path, plan: str) -> subprocess.CompletedProcess[str]:
+def run(home: Home, tmp_path: Path, plan: str, code: int | None = None) -> subprocess.CompletedProcess[str]:
     (tmp_path / "rows.sql").write_text(SCRIPT)
     (tmp_path / "swept.toml").write_text(plan)
-    return pgdyno(home, tmp_path, "run", "swept.toml", "--json")
+    return pgdyno(home, tmp_path, "run", "swept.toml", "--json", code=code)
 
 
 def test_trials_run_as_planned(warm_home: Home, tmp_path: Path) -> None:
@@ -80,8 +80,12 @@ def test_a_kept_plan_comes_to_the_same_trials(warm_home: Home, tmp_path: Path) -
 
 def test_later_trials_of_a_load_have_the_threads_of_the_first(warm_home: Home, tmp_path: Path) -> None:
     workload = 'scripts = ["rows.sql"]\ndataset = "none"\nvariables = { rows = 1 }'
-    done = run(warm_home, tmp_path, fast_plan(workload, "clients = 12", 'warmup = "1s"\nduration = "1s"', "ab"))
-    assert done.returncode == ExitCode.OK, done.stderr
+    run(
+        warm_home,
+        tmp_path,
+        fast_plan(workload, "clients = 12", 'warmup = "1s"\nduration = "1s"', "ab"),
+        code=ExitCode.OK,
+    )
     first, second = (present(trial.generator) for trial in the_run(tmp_path).trials())
     assert second.workers == first.workers
 
@@ -100,13 +104,10 @@ def slower(folder: Path, of_b_ms: int, trial: str) -> Path:
 @pytest.mark.long
 def test_a_regression_is_confirmed_in_a_new_run(warm_home: Home, tmp_path: Path) -> None:
     plan = slower(tmp_path, 8, 'duration = "1s"\nrepeats = 6\n[probe]\nenabled = false')
-    done = pgdyno(warm_home, tmp_path, "run", str(plan), "--quiet")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path, "run", str(plan), "--quiet", code=ExitCode.OK)
     gate = ("gate", "latest", "--by", "variables.ms", "--max-regression", "10%", "--json")
-    once = pgdyno(warm_home, tmp_path, *gate)
-    assert once.returncode == ExitCode.REGRESSION, once.stderr
-    confirmed = pgdyno(warm_home, tmp_path, *gate, "--confirm")
-    assert confirmed.returncode == ExitCode.REGRESSION, confirmed.stderr
+    pgdyno(warm_home, tmp_path, *gate, code=ExitCode.REGRESSION)
+    confirmed = pgdyno(warm_home, tmp_path, *gate, "--confirm", code=ExitCode.REGRESSION)
     answer = json.loads(confirmed.stdout)
     assert answer["gate"] == "regression"
     assert any("1 of 1 suspected regressions confirmed" in each for each in answer["notes"])
@@ -120,8 +121,7 @@ def test_a_clear_difference_is_decided_at_the_first_look(warm_home: Home, tmp_pa
         wait_until(lambda: len(the_run(tmp_path).trial_paths()) >= 3)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert done.returncode == ExitCode.OK, done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
     assert "24 vs 4 at 1 client: -" in done.stderr
     assert "(slower), interval " in done.stderr
     assert "6 of at most 9 pairs" in done.stderr
@@ -139,8 +139,7 @@ def test_a_clear_difference_is_decided_at_the_first_look(warm_home: Home, tmp_pa
     assert gated["gate"] == "regression"
     assert gated["points"][0]["interval"]["look_level"] > gated["points"][0]["interval"]["level"]
     assert gated["stopping"]["ended"] == "decided"
-    again = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert again.returncode == ExitCode.STORE
+    again = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.STORE)
     assert "all 12 trials are stored" in again.stderr
 
 
@@ -150,8 +149,7 @@ def test_a_published_run_is_repeated_from_its_raw_files(warm_home: Home, tmp_pat
     (tmp_path / "sql").mkdir()
     (tmp_path / "sql" / "read.sql").write_text("SELECT count(*) FROM pgbench_branches;\n")
     for words in (("run", "plan.toml"), ("publish", "pgdyno-runs", "--into", "site")):
-        done = pgdyno(warm_home, tmp_path, *words)
-        assert done.returncode == ExitCode.OK, done.stderr
+        pgdyno(warm_home, tmp_path, *words, code=ExitCode.OK)
     (page,) = (tmp_path / "site" / "runs").iterdir()
     with tarfile.open(page / "raw.tar") as tar:
         tar.extractall(tmp_path / "other", filter="data")
@@ -159,11 +157,9 @@ def test_a_published_run_is_repeated_from_its_raw_files(warm_home: Home, tmp_pat
     text = (page / "index.html").read_text()
     commands = re.findall(r"pgdyno report (\S+)/\ncd (\S+) &amp;&amp; pgdyno run plan.toml", text)
     assert commands == [(published.name, f"{published.name}/repeat")]
-    done = pgdyno(warm_home, tmp_path / "other", "report", f"{published.name}/")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, tmp_path / "other", "report", f"{published.name}/", code=ExitCode.OK)
     repeat = tmp_path / "other" / published.name / "repeat"
-    done = pgdyno(warm_home, repeat, "run", "plan.toml")
-    assert done.returncode == ExitCode.OK, done.stderr
+    pgdyno(warm_home, repeat, "run", "plan.toml", code=ExitCode.OK)
     entries = [read_entry(each.path) for each in (the_run(repeat), published)]
     # their audits may find two trials of half a second void
     (group,) = ranking([each.model_copy(update={"alone": ""}) for each in entries]).groups

@@ -27,18 +27,20 @@ API = Path(__file__).with_name("sysbench_api.txt")
 PRINTED = re.compile(r"^(probe: .*|  --.*|\s+(?:value  -|[\d.]+ \|).*)$", re.MULTILINE)
 
 
-def sysbench(server: Server, script: Path, command: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return run_sysbench(server, script.name, command, *options, folder=script.parent)
+def sysbench(
+    server: Server, script: Path, command: str, *options: str, code: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    return run_sysbench(server, script.name, command, *options, folder=script.parent, code=code)
 
 
 def pgdrive(
-    server: Server, script: Path, command: str, *args: str, options: tuple[str, ...] = ()
+    server: Server, script: Path, command: str, *args: str, options: tuple[str, ...] = (), code: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The connection comes from the same options as sysbench's."""
     clean = {name: value for name, value in environment(server).items() if not name.startswith("PG")}
     given = [f"--lua-opt={option}" for option in (*of_connection(server), *options)]
     command_line = [str(PGDRIVE), "--lua", script.name, f"--lua-command={command}", *given, *args]
-    return run_program(command_line, env=clean, cwd=script.parent)
+    return run_program(command_line, env=clean, cwd=script.parent, code=code)
 
 
 def printed(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -48,10 +50,8 @@ def printed(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 def test_a_script_prints_the_same_in_both(server: Server) -> None:
     script = SCRIPTS / "api.lua"
-    theirs = sysbench(server, script, "run", "--events=1", "--time=0", "--size=3M")
-    assert theirs.returncode == 0, theirs.stdout + theirs.stderr
-    ours = pgdrive(server, script, "run", "-t", "1", options=("size=3M",))
-    assert ours.returncode == 0, ours.stderr
+    theirs = sysbench(server, script, "run", "--events=1", "--time=0", "--size=3M", code=0)
+    ours = pgdrive(server, script, "run", "-t", "1", options=("size=3M",), code=0)
     assert len(printed(theirs)) > 150
     assert printed(ours) == printed(theirs)
 
@@ -62,10 +62,8 @@ CASES = re.findall(r"^function cases\.(\w+)", (SCRIPTS / "answers.lua").read_tex
 @pytest.mark.parametrize("case", CASES)
 def test_statements_give_the_same_in_both_and_errors_count_the_same(server: Server, case: str) -> None:
     script = SCRIPTS / "answers.lua"
-    theirs = sysbench(server, script, "run", "--events=2", "--time=0", f"--case={case}")
-    assert theirs.returncode == 0, theirs.stdout + theirs.stderr
-    ours = pgdrive(server, script, "run", "-t", "2", options=(f"case={case}",))
-    assert ours.returncode == 0, ours.stderr
+    theirs = sysbench(server, script, "run", "--events=2", "--time=0", f"--case={case}", code=0)
+    ours = pgdrive(server, script, "run", "-t", "2", options=(f"case={case}",), code=0)
     assert printed(ours) == printed(theirs)
     events = present(re.search(r"total number of events: +(\d+)", theirs.stdout))
     assert f"actually processed: {events[1]}/2\n" in ours.stdout
@@ -78,10 +76,10 @@ def test_statements_give_the_same_in_both_and_errors_count_the_same(server: Serv
 
 def test_a_statement_without_rows_gives_what_is_true(server: Server) -> None:
     script = SCRIPTS / "query-without-rows.lua"
-    for done in (sysbench(server, script, "prepare"), pgdrive(server, script, "prepare")):
-        assert done.returncode == 0, done.stderr
+    sysbench(server, script, "prepare", code=0)
+    pgdrive(server, script, "prepare", code=0)
     assert value(server, "SELECT count(*) FROM t1") == 2
-    assert drive(server, "--lua", str(script), "--lua-command=cleanup").returncode == 0
+    drive(server, "--lua", str(script), "--lua-command=cleanup", code=0)
 
 
 @pytest.mark.parametrize(("name", "errors"), [("refusal-in-pcall", 0), ("error-caught", 50)])
@@ -89,8 +87,7 @@ def test_nothing_that_a_script_catches_is_hidden(server: Server, name: str, erro
     script = SCRIPTS / f"{name}.lua"
     theirs = sysbench(server, script, "run", "--events=50", "--time=0")
     assert re.search(rf"ignored errors: +{errors} ", theirs.stdout)
-    ours = pgdrive(server, script, "run", "-c", "1", "-t", "50", "--events=-")
-    assert ours.returncode == 0, ours.stderr
+    ours = pgdrive(server, script, "run", "-c", "1", "-t", "50", "--events=-", code=0)
     end = json.loads(ours.stdout.splitlines()[-1])
     assert (end["succeeded"], end["failed"], end["statements"]["ignored_errors"]) == (50, 0, errors)
 
@@ -98,11 +95,9 @@ def test_nothing_that_a_script_catches_is_hidden(server: Server, name: str, erro
 @pytest.mark.parametrize("whole", ["on", "off"])
 def test_a_loop_of_the_scripts_own_runs_the_same_in_both(server: Server, whole: str) -> None:
     script = SCRIPTS / "loop.lua"
-    theirs = sysbench(server, script, "run", "--events=5", "--time=0", f"--whole={whole}")
-    assert theirs.returncode == 0, theirs.stdout + theirs.stderr
+    theirs = sysbench(server, script, "run", "--events=5", "--time=0", f"--whole={whole}", code=0)
     assert re.search(r"total number of events:\s+5\n", theirs.stdout)
-    ours = pgdrive(server, script, "run", "-t", "5", options=(f"whole={whole}",))
-    assert ours.returncode == 0, ours.stderr
+    ours = pgdrive(server, script, "run", "-t", "5", options=(f"whole={whole}",), code=0)
     assert "number of transactions actually processed: 5/5" in ours.stdout
     assert len(printed(theirs)) >= 3
     assert printed(ours) == printed(theirs)
@@ -125,10 +120,8 @@ def test_a_command_does_the_same_in_both(server: Server, command: str) -> None:
 @pytest.mark.parametrize("option", ["tabels=4", "flag=maybe", "whole=1K", "whole=many"])
 def test_both_refuse_the_same_options(server: Server, option: str) -> None:
     script = SCRIPTS / "api.lua"
-    theirs = sysbench(server, script, "run", "--events=1", f"--{option}")
-    ours = pgdrive(server, script, "run", "-t", "1", options=(option,))
-    assert theirs.returncode == 1
-    assert ours.returncode == 1
+    theirs = sysbench(server, script, "run", "--events=1", f"--{option}", code=1)
+    ours = pgdrive(server, script, "run", "-t", "1", options=(option,), code=1)
     if option == "tabels=4":
         # versions of sysbench may word it differently
         assert f"--{option}" in theirs.stderr
@@ -144,8 +137,7 @@ def test_pgdrives_own_options_win_over_a_scripts(server: Server, tmp_path: Path)
     done = drive(server, *there, "--lua-opt=pgsql-db=template1", "-p", port, "postgres")
     assert printed(done) == [f"probe: postgres{port}"], done.stderr
     # and a script's over the environment
-    done = drive(server, *there)
-    assert done.returncode == 1
+    done = drive(server, *there, code=1)
     assert '.s.PGSQL.1" failed' in done.stderr
 
 
@@ -162,8 +154,7 @@ function event()
    print("probe: ", last, more, after, stmt:next_result(), con:query_row("SELECT 4"))
 end
 """)
-    done = pgdrive(server, script, "run", "-t", "1")
-    assert done.returncode == 0, done.stderr
+    done = pgdrive(server, script, "run", "-t", "1", code=0)
     assert printed(done)[0].split() == ["probe:", "2", "of", "1", "false", "nil", "nil", "4"]
 
 
@@ -243,10 +234,8 @@ def test_the_api_has_what_is_listed_and_nothing_else(server: Server, tmp_path: P
     # the script looks for these two itself
     names = [row.name for row in ONES if row.name not in {"con.sql_state", "con.sql_errmsg"}]
     script.write_text(f'NAMES = "{" ".join(names)}"\n{LOOK}')
-    theirs = sysbench(server, script, "run", "--events=1", "--time=0")
-    assert theirs.returncode == 0, theirs.stdout + theirs.stderr
-    ours = pgdrive(server, script, "run", "-t", "1")
-    assert ours.returncode == 0, ours.stderr
+    theirs = sysbench(server, script, "run", "--events=1", "--time=0", code=0)
+    ours = pgdrive(server, script, "run", "-t", "1", code=0)
     in_theirs, in_ours = ({line for line in printed(done) if line.endswith(" true")} for done in (theirs, ours))
     for row in ONES:
         if row.name in names:
@@ -270,8 +259,7 @@ LOOKS, MISSING, BROKEN = 5, 3, 1
 
 def shop(server: Server, command: str, *args: str, options: tuple[str, ...] = ("tables=2",)) -> str:
     given = [f"--lua-opt={each}" for each in options]
-    done = drive(server, f"--lua={SCRIPT}", f"--lua-command={command}", f"--client={CLIENTS}", *given, *args)
-    assert done.returncode == 0, done.stderr
+    done = drive(server, f"--lua={SCRIPT}", f"--lua-command={command}", f"--client={CLIENTS}", *given, *args, code=0)
     return done.stdout
 
 
@@ -310,8 +298,8 @@ def test_the_real_sysbench_does_the_same(tables: Server) -> None:
     options = (f"--threads={CLIENTS}", "--tables=2", "--trx_level=RC", f"--events={CLIENTS * EACH}", "--time=0")
     # it finds modules only in the folder that it is started in
     database = tables.environment()["PGDATABASE"]
-    said = sysbench(tables, f"./{SCRIPT.name}", "run", *options, database=database, folder=SCRIPT.parent)
-    assert f"total number of events:              {CLIENTS * EACH}" in said
+    done = run_sysbench(tables, f"./{SCRIPT.name}", "run", *options, database=database, folder=SCRIPT.parent, code=0)
+    assert f"total number of events:              {CLIENTS * EACH}" in done.stdout
     # its threads share the events as they come
     assert orders(tables) > 0
     checked(tables)

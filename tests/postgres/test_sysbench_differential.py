@@ -45,14 +45,8 @@ def watched(home: Home) -> Iterator[Server]:
         yield server
 
 
-def drive(server: Server, *args: str) -> subprocess.CompletedProcess[str]:
-    return run_program([PGDRIVE, *args, DATABASE], env=environment(server))
-
-
 def pgdrive(server: Server, *args: str) -> str:
-    done = drive(server, *args)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_program([PGDRIVE, *args, DATABASE], env=environment(server), code=0).stdout
 
 
 def of_connection(server: Server, database: str = "") -> list[str]:
@@ -67,22 +61,23 @@ def of_connection(server: Server, database: str = "") -> list[str]:
 
 
 def run_sysbench(
-    server: Server, script: str, command: str, *options: str, database: str = "", folder: Path | None = None
+    server: Server,
+    script: str,
+    command: str,
+    *options: str,
+    database: str = "",
+    folder: Path | None = None,
+    code: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
     program = shutil.which("sysbench")
     if program is None:
         pytest.fail("there is no sysbench to compare with: `make test-packages` installs it")
     given = [f"--{option}" for option in ("db-driver=pgsql", *of_connection(server, database))]
-    return run_program([program, *given, *options, script, command], env=environment(server), cwd=folder)
+    return run_program([program, *given, *options, script, command], env=environment(server), cwd=folder, code=code)
 
 
-def sysbench(
-    server: Server, script: str, command: str, *options: str, database: str = DATABASE, folder: Path | None = None
-) -> str:
-    """Runs sysbench, and returns its output."""
-    done = run_sysbench(server, script, command, *options, database=database, folder=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def sysbench(server: Server, script: str, command: str, *options: str) -> None:
+    run_sysbench(server, script, command, *options, database=DATABASE, code=0)
 
 
 def fresh_tables(server: Server, tables: int) -> None:
@@ -238,8 +233,7 @@ def test_figures_add_up_with_the_servers(watched: Server) -> None:
 def test_a_script_that_runs_on_is_ended_after_the_deadline(watched: Server, tmp_path: Path, text: str) -> None:
     script = tmp_path / "endless.lua"
     script.write_text(text)
-    done = drive(watched, "--lua", str(script), "-T", "1")
-    assert done.returncode == 2
+    done = run_program([PGDRIVE, "--lua", script, "-T", "1", DATABASE], env=environment(watched), code=2)
     assert f'script "{script}" is still running without a statement' in done.stderr
 
 

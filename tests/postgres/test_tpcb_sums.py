@@ -83,8 +83,7 @@ class Balances:
 
 def load_tables(server: Server, database: str, folder: Path) -> Balances:
     balances = Balances(server, database)
-    done = run_program([PGDRIVE, "-i", "-s", "1", "-q"], env=balances.environment, cwd=folder)
-    assert done.returncode == 0, done.stderr
+    run_program([PGDRIVE, "-i", "-s", "1", "-q"], env=balances.environment, cwd=folder, code=0)
     return balances
 
 

@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,7 +16,7 @@ from pgdyno.prepare import Dataset
 from pgdyno.programs import find_engine
 from pgdyno.records import Outcome
 from pgdyno.targets import Home, Server
-from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.runs import fast_plan, pgdyno, the_run
 from tests.postgres.servers import embedded, execute, opened, preparer, value
 from tests.postgres.test_load import Place, end, place_of
 from tests.postgres.test_pgdrive import PGDRIVE
@@ -57,9 +57,8 @@ def place(server: Server) -> Iterator[Place]:
         yield place
 
 
-def check(place: Place, *args: str) -> tuple[int, str, str]:
-    done = run_program([PGDRIVE, "--tpcc-check", *args], env=place.environment)
-    return done.returncode, done.stdout, done.stderr
+def check(place: Place, *args: str, code: int) -> subprocess.CompletedProcess[str]:
+    return run_program([PGDRIVE, "--tpcc-check", *args], env=place.environment, code=code)
 
 
 def sums(place: Place) -> dict[str, Any]:
@@ -136,23 +135,13 @@ def test_half_of_hammerdbs_customers_have_bad_credit(place: Place) -> None:
     share = place.query("SELECT avg((c_credit = 'BC')::int) FROM customer")[0][0]
     assert float(share) == pytest.approx(0.5, abs=0.015)
     assert place.mark()["options"]["tpcc-profile"] == "hammerdb-6.1.1"
-    code, out, _ = check(place, "--thorough")
-    assert (code, out.count(": holds (")) == (0, 13)
+    assert check(place, "--thorough", code=0).stdout.count(": holds (") == 13
 
 
 # ---- conditions ----
 
 
-class Spoiler(NamedTuple):
-    """A change that breaks conditions."""
-
-    numbers: tuple[int, ...]
-    """Those that it breaks; 0 are the cardinalities. The message is that of the first."""
-    statement: str
-    message: str
-
-
-# the program checks a copy with all changes of a group: the condition of each is broken by no other one of its group
+# which conditions a change breaks (0 are the cardinalities), the change, and the message of the first condition;
 # the program checks a copy with all changes of a group: the condition of each is broken by no other one of its group
 SPOILERS = [
     """
@@ -191,47 +180,34 @@ SPOILERS = [
 ]
 
 
-def spoilers_of(group: str) -> list[Spoiler]:
-    lines = group.replace("\n        |", " |").strip().splitlines()
-    fields = [[field.strip() for field in line.split(" | ")] for line in lines]
-    return [Spoiler(tuple(map(int, numbers.split())), *texts) for numbers, *texts in fields]
-
-
 @pytest.mark.long_cases("group1", "group2")
 @pytest.mark.usefixtures("spec")
 @pytest.mark.parametrize("group", SPOILERS, ids=["group0", "group1", "group2"])
 def test_a_violated_condition_is_found(server: Server, group: str) -> None:
     """pgdrive checks the corrupted copy, as for a user."""
-    spoilers = spoilers_of(group)
+    lines = group.replace("\n        |", " |").strip().splitlines()
+    spoilers = [[field.strip() for field in line.split(" | ")] for line in lines]
     with place_of(server, "pgdyno_tpcc_spoiled", "TEMPLATE pgdyno_tpcc_spec STRATEGY file_copy") as spoiled:
-        spoiled.execute(*(each.statement for each in spoilers))
-        code, out, said = check(spoiled, "--warehouses=2", "--tpcc-profile=spec", "--thorough")
-        assert code == 3
-        assert "the database is not consistent" in said
-        broken = {line.partition(": ")[0]: line for line in out.splitlines() if ": broken in " in line}
-        assert broken.keys() == {_name(number) for each in spoilers for number in each.numbers}
-        for each in spoilers:
-            _, _, example = broken[_name(each.numbers[0])].partition("): ")
-            assert example.startswith(each.message)
-
-
-def _name(number: int) -> str:
-    return f"condition {number}" if number else "cardinalities"
+        spoiled.execute(*(statement for _, statement, _ in spoilers))
+        done = check(spoiled, "--warehouses=2", "--tpcc-profile=spec", "--thorough", code=3)
+        assert "the database is not consistent" in done.stderr
+        broken = {line.partition(": ")[0]: line for line in done.stdout.splitlines() if ": broken in " in line}
+        names = [
+            ["cardinalities" if number == "0" else f"condition {number}" for number in numbers.split()]
+            for numbers, _, _ in spoilers
+        ]
+        assert broken.keys() == {name for each in names for name in each}
+        for (first, *_), (_, _, message) in zip(names, spoilers, strict=True):
+            assert broken[first].partition("): ")[2].startswith(message)
 
 
 def test_a_check_tells_its_events_and_refuses_to_guess(spec: Place, place: Place) -> None:
-    code, out, _ = check(spec, "--events=-")
-    events = [json.loads(line) for line in out.splitlines()]
-    assert code == 0
+    events = [json.loads(line) for line in check(spec, "--events=-", code=0).stdout.splitlines()]
     assert [event["number"] for event in events[:-1]] == [0, 1, 2, 3, 4]
     assert all(event["event"] == "condition" and event["violations"] == 0 for event in events[:-1])
     assert (events[-1]["event"], events[-1]["outcome"]) == ("end", "finished")
-    code, _, said = check(place)
-    assert code == 1
-    assert "has no dataset stamp with the number of its warehouses" in said
-    code, _, said = check(place, "--warehouses=1")
-    assert code == 1
-    assert 'relation "warehouse" does not exist' in said
+    assert "has no dataset stamp with the number of its warehouses" in check(place, code=1).stderr
+    assert 'relation "warehouse" does not exist' in check(place, "--warehouses=1", code=1).stderr
 
 
 # ---- the machinery ----
@@ -250,6 +226,7 @@ def test_rows_do_not_depend_on_how_they_are_loaded(spec: Place, place: Place, sp
     assert indexes == [row for row in spec.query(KEYS) if "order_line" not in row[0]]
 
 
+@pytest.mark.long
 def test_another_seed_makes_other_rows(spec: Place, place: Place) -> None:
     options = ("--warehouses=1", "--tpcc-profile=spec", "--random-seed=2", "--order-line-partitions=1")
     place.load("--dataset=tpcc", *options)
@@ -289,24 +266,6 @@ def test_tables_of_somebody_else_are_not_dropped(place: Place) -> None:
 
 
 SMALL = Dataset("tpcc", 1, profile="spec")
-
-PLAN = """\
-name = "small"
-[target.pg18]
-kind = "embedded"
-version = "18"
-settings = { fsync = "off", shared_buffers = "64MB" }
-[workload]
-name = "tpcc"
-variant = "sql-pipelined"
-[sweep]
-clients = 4
-rate = 100
-[trial]
-warmup = "0.2s"
-duration = "1s"
-repeats = 2
-"""
 
 
 @pytest.fixture(scope="module")
@@ -353,14 +312,12 @@ def test_a_condition_that_is_broken_is_told(roomy: Server) -> None:
 
 
 def test_a_plan_runs_it(warm_home: Home, tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(PLAN)
-    done = pgdyno(warm_home, tmp_path, "run", "small.toml")
-    assert done.returncode == 0, done.stdout + done.stderr
-    trials = the_run(tmp_path).trials()
-    assert len(trials) == 2
-    for trial in trials:
-        assert trial.outcome is Outcome.FINISHED
-        assert present(trial.prepare).method == "template"
-        assert present(trial.consistency).violations == []
-        names = [script.name for script in present(trial.summary).scripts]
-        assert names[:3] == ["New-Order", "New-Order rolled back", "Payment"]
+    workload, sweep = 'name = "tpcc"\nvariant = "sql-pipelined"', "clients = 4\nrate = 100"
+    (tmp_path / "small.toml").write_text(fast_plan(workload, sweep, 'warmup = "0.2s"\nduration = "1s"\nrepeats = 1'))
+    pgdyno(warm_home, tmp_path, "run", "small.toml", code=0)
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.outcome is Outcome.FINISHED
+    assert present(trial.prepare).method == "template"
+    assert present(trial.consistency).violations == []
+    names = [script.name for script in present(trial.summary).scripts]
+    assert names[:3] == ["New-Order", "New-Order rolled back", "Payment"]

@@ -243,8 +243,7 @@ def figures(folder: Path) -> list[TpchFigures]:
 @pytest.mark.long
 def test_a_plan_runs_it_and_its_report_compares_the_composite(warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN)
-    done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = pgdyno(warm_home, tmp_path, "run", "plan.toml", code=0)
     found = figures(tmp_path)
     assert len(found) == 4
     for each in found:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.relay import Relay, SilentProxy
 from tests.postgres.watch_process import BIN, Terminal, clean, load, objects, terminal
 from tests.processes import children, command_line
+from tests.run_program import run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 LEFT = "\x1b[?1049l"
@@ -38,20 +39,13 @@ def loaded(server: Server) -> Iterator[Server]:
         yield server
 
 
-def watch(words: Sequence[str | Path], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        words, env=clean(environment), stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
-        timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
-
-
-def once(environment: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
-    return watch([BIN / "pgdyno", "watch", "--once", *args], environment | {"COLUMNS": "120"})
+def once(environment: dict[str, str], *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    env = clean(environment | {"COLUMNS": "120"})
+    return run_program([BIN / "pgdyno", "watch", "--once", *args], env=env, code=code)
 
 
 def test_one_frame_has_the_load_in_it_and_no_password(loaded: Server) -> None:
-    done = once(loaded.environment())
-    assert done.returncode == 0, done.stderr
+    done = once(loaded.environment(), code=0)
     for word in ("PostgreSQL 18.", "active by wait", "pgdrive", "CPU  ", "processes by I/O", "(data wal)"):
         assert word in done.stdout, done.stdout
     assert loaded.password
@@ -99,12 +93,8 @@ def unknown_password(server: Server) -> dict[str, str]:
 
 
 def test_without_a_password_and_a_terminal_it_says_how_to_give_one(server: Server) -> None:
-    done = once(unknown_password(server))
-    assert done.returncode == 4
-    assert "PGPASSWORD" in done.stderr
-    wrong = once({}, "postgresql://u:hunter2@[nothing")
-    assert wrong.returncode == 2
-    assert "hunter2" not in wrong.stderr
+    assert "PGPASSWORD" in once(unknown_password(server), code=4).stderr
+    assert "hunter2" not in once({}, "postgresql://u:hunter2@[nothing", code=2).stderr
 
 
 def test_a_terminal_asks_for_the_password_is_filled_and_left_whole(server: Server) -> None:
@@ -313,8 +303,7 @@ def silence(peer: Peer) -> None:
 def test_a_server_that_does_not_answer_is_an_error(misdeed: Misdeed, complaint: str) -> None:
     with hostile(misdeed) as server:
         environment = {"PGHOST": "127.0.0.1", "PGPORT": str(server.port), "PGUSER": "a", "PGSSLMODE": "disable"}
-        done = watch([sys.executable, "-c", WATCH], environment)
-    assert done.returncode == ExitCode.TARGET, done.stderr
+        done = run_program([sys.executable, "-c", WATCH], env=clean(environment), code=ExitCode.TARGET)
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr
 
