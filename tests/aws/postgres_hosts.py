@@ -14,7 +14,7 @@ class PostgresHosts(Ec2Hosts):
     """Runs one real server for one simulated database at a time: a new one is empty or has the data of its snapshot."""
 
     def __init__(self, server: TlsServer, folder: Path) -> None:
-        super().__init__(server.installed, folder)
+        super().__init__(server.installation, folder)
         self.port = server.port
         self._server = server
         self.origins: list[str | None] = []

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 
@@ -104,16 +104,16 @@ class OwnServer:
     port: int = field(init=False)
 
     @classmethod
-    def make(cls, installation: Installation, folder: Path) -> OwnServer:
+    def make(cls, installation: Installation, folder: Path) -> Self:
         """Creates a cluster without starting it; it trusts every local user."""
         return cls._copied(installation, folder, _template(installation), CONFIGURATION)
 
-    def copy(self, folder: Path) -> OwnServer:
+    def copy(self, folder: Path) -> Self:
         """Copies this cluster, which must be down; the copy has its settings and a port of its own."""
         return self._copied(self.installation, folder, self.data, "")
 
     @classmethod
-    def _copied(cls, installation: Installation, folder: Path, cluster: Path, configuration: str) -> OwnServer:
+    def _copied(cls, installation: Installation, folder: Path, cluster: Path, configuration: str) -> Self:
         folder.mkdir(mode=0o755)
         _own(folder)
         server = cls(installation, folder)

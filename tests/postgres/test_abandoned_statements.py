@@ -247,8 +247,8 @@ def test_statements_of_the_set_up_and_of_a_load_of_rows(server: Server, observer
 
 
 @pytest.fixture(scope="module")
-def secure(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
-    with running_tls_server(installed, tmp_path_factory.mktemp("tls")) as server:
+def secure(installed: Installation) -> Iterator[TlsServer]:
+    with running_tls_server(installed) as server:
         yield server
 
 

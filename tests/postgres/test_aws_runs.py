@@ -39,9 +39,9 @@ Amazon = RealAccount[PostgresHosts]
 
 
 @pytest.fixture(scope="module")
-def behind(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
+def behind(installed: Installation) -> Iterator[TlsServer]:
     """The PostgreSQL that all simulated servers are."""
-    with running_tls_server(installed, tmp_path_factory.mktemp("tls")) as server:
+    with running_tls_server(installed) as server:
         yield server
 
 

@@ -178,8 +178,7 @@ def running_proxy(where: str, *words: str, before: Sequence[str] = ()) -> Iterat
 def test_tls_and_scram_on_both_sides(installed: Installation, tmp_path: Path) -> None:
     """A client that could bind SCRAM to the channel is told what to set; passwords are not recorded."""
     record = tmp_path / "records"
-    (tmp_path / "tls").mkdir()
-    with running_tls_server(installed, tmp_path / "tls") as secure:
+    with running_tls_server(installed) as secure:
         secure.use("server")
         target = f"host=127.0.0.1 port={secure.port} dbname=postgres sslmode=require"
         with running_proxy(target, "--proxy-tls=new", f"--record={record}") as proxy:

@@ -22,9 +22,8 @@ from psycopg import sql
 
 from pgdyno.targets import Server
 from tests.postgres.pgbench_words import assert_same_words, installed_pgbench, version_of
-from tests.postgres.servers import rows, value
-from tests.postgres.test_pgdrive import PGDRIVE
-from tests.postgres.test_pgdrive import environment as pgdrive_environment
+from tests.postgres.servers import execute, rows, value
+from tests.postgres.test_pgdrive import PGDRIVE, environment
 from tests.present import present
 from tests.run_program import run_program
 from tests.waiting import PATIENCE_S, wait_until
@@ -36,12 +35,12 @@ MakeDatabase = Callable[[], str]
 # ---- running both ----
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pgbench() -> str:
     return installed_pgbench()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def as_pgbench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     link = tmp_path_factory.mktemp("as-pgbench") / "pgbench"
     link.symlink_to(PGDRIVE)
@@ -72,9 +71,12 @@ def make_database(server: Server, databases: list[str]) -> MakeDatabase:
             databases.append(f"pgdyno_init_{place}")
             administer(server, "CREATE DATABASE {}", databases[place])
         else:
-            with server.connect(databases[place]) as connection:
-                connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public AUTHORIZATION pg_database_owner")
-                connection.execute("DROP SCHEMA IF EXISTS pgdyno_load CASCADE")
+            execute(
+                server,
+                "DROP SCHEMA public CASCADE; CREATE SCHEMA public AUTHORIZATION pg_database_owner",
+                "DROP SCHEMA IF EXISTS pgdyno_load CASCADE",
+                dbname=databases[place],
+            )
             # what pgdrive notes of a load
             administer(server, "COMMENT ON DATABASE {} IS NULL", databases[place])
         return databases[place]
@@ -89,14 +91,10 @@ def administer(server: Server, statement: LiteralString, *names: str) -> None:
         connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
 
-def environment(server: Server, dbname: str) -> dict[str, str]:
-    return {**pgdrive_environment(server), "PGDATABASE": dbname}
-
-
 def run(
     program: str | Path, server: Server, dbname: str, *args: str, code: int | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return run_program([program, *args], env=environment(server, dbname), code=code)
+    return run_program([program, *args], env=environment(server) | {"PGDATABASE": dbname}, code=code)
 
 
 # ---- what a load has made ----
@@ -143,7 +141,9 @@ COMBINATIONS = [
     ["-I", "dt G v p f"],
     ["-I", "dtpfgvg", "--foreign-keys"],
     ["--unlogged-tables"],
+    ["--unlogged-tables", "-n", "--foreign-keys"],
     ["--unlogged-tables", "-I", "dtGp", "-F", "90"],
+    ["--partitions=3"],
     ["--partitions=3", "-s", "2"],
     ["--partitions=7", "--foreign-keys", "-F", "80"],
     ["--partitions=5", "--partition-method=HASH", "--foreign-keys", "-F", "60"],
@@ -153,54 +153,29 @@ COMBINATIONS = [
     ["-s", "20000", "-I", "dtpf"],
     ["-s", "30000", "-I", "dtp", "--partitions=4"],
     [f"--tablespace={TABLESPACES[0]}", f"--index-tablespace={TABLESPACES[1]}"],
-    [f"--tablespace={TABLESPACES[0]}", "--partitions=2"],
+    [f"--tablespace={TABLESPACES[0]}", f"--index-tablespace={TABLESPACES[1]}", "--partitions=2"],
 ]
 
 
-@pytest.mark.long_cases("30000", "dtGp", "dtpf", "fast", "keys", "n]")
+WAYS = [[], ["--load-workers=4", "--load-chunk=7001"], ["--load-workers=3", "--load-chunk=0"]]
+
+
+@pytest.mark.long_cases("0000", "-s 2", "scale", "dtG", "dtpf", "fast", "keys", "n]", "unlogged", "=7")
 @pytest.mark.parametrize("options", COMBINATIONS, ids=" ".join)
-def test_pgbench_makes_the_same(server: Server, pgbench: str, make_database: MakeDatabase, options: list[str]) -> None:
-    sides = []
-    for program in (pgbench, PGDRIVE):
-        dbname = make_database()
-        run(program, server, dbname, "-i", *options, code=0)
-        sides.append(made(server, dbname))
-    expected, ours = sides
-    assert len(expected["relations"]) >= len(TABLES)
-    for kind, facts in expected.items():
-        assert ours[kind] == facts, kind
-
-
-@pytest.mark.long_cases("dtpfgvg", "keys", "s 3 ")
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["-s", "3", "-F", "70"],
-        ["-n", "--foreign-keys", "--unlogged-tables"],
-        ["-I", "dtpfgvg"],
-        ["--partitions=3", "-s", "2"],
-        ["--partitions=7", "--foreign-keys", "-F", "80"],
-        ["--partitions=5", "--partition-method=hash", "--foreign-keys"],
-        [f"--tablespace={TABLESPACES[0]}", f"--index-tablespace={TABLESPACES[1]}", "--partitions=2"],
-    ],
-    ids=" ".join,
-)
-def test_chunks_over_many_connections_make_the_same(
+def test_pgbench_makes_the_same(
     server: Server, pgbench: str, as_pgbench: Path, make_database: MakeDatabase, options: list[str]
 ) -> None:
     dbname = make_database()
-    assert run(pgbench, server, dbname, "-i", *options).returncode == 0
+    run(pgbench, server, dbname, "-i", *options, code=0)
     expected = made(server, dbname)
-    for program, ways in [
-        (PGDRIVE, ["--load-workers=4", "--load-chunk=7001"]),
-        (PGDRIVE, ["--load-workers=3", "--load-chunk=0"]),
-        (as_pgbench, []),
-    ]:
+    assert len(expected["relations"]) >= len(TABLES)
+    # the same by chunks over many connections, and under its name
+    for program, way in [*((PGDRIVE, way) for way in WAYS), (as_pgbench, [])]:
         dbname = make_database()
-        run(program, server, dbname, "-i", *ways, *options, code=0)
+        run(program, server, dbname, "-i", *way, *options, code=0)
         ours = made(server, dbname)
         for kind, facts in expected.items():
-            assert ours[kind] == facts, (ways, kind)
+            assert ours[kind] == facts, (program, way, kind)
         # nothing is left of the load but the tables
         assert rows(server, "SELECT FROM pg_namespace WHERE nspname = 'pgdyno_load'", dbname) == []
 
@@ -237,8 +212,7 @@ def test_rows_are_frozen_where_they_may_be(server: Server, as_pgbench: Path, mak
     ]:
         skip = [] if "dtgv" in options else ["-n"]
         run(program, server, dbname, "-i", *skip, *options, code=0)
-        with server.connect(dbname) as connection:
-            connection.execute("ANALYZE")
+        execute(server, "ANALYZE", dbname=dbname)
         small = expected.get("pgbench_accounts") or "--load-chunk=30000" not in options
         both = {"pgbench_branches": small, "pgbench_tellers": small}
         assert dict(rows(server, frozen, dbname)) == both | expected, options
@@ -311,7 +285,7 @@ def test_complaints_are_pgbenchs(server: Server, pgbench: str, make_database: Ma
 def start(
     server: Server, dbname: str, *args: str, program: Path = PGDRIVE, over: Sequence[tuple[str, str]] = ()
 ) -> subprocess.Popen[str]:
-    env = environment(server, dbname) | dict(over)
+    env = environment(server) | {"PGDATABASE": dbname} | dict(over)
     return subprocess.Popen([str(program), "-i", *args], env=env, stderr=subprocess.PIPE, text=True)
 
 
@@ -324,7 +298,7 @@ def interrupt(process: subprocess.Popen[str], number: int = signal.SIGINT) -> st
 
 def test_an_interrupted_load_leaves_earlier_rows(server: Server, as_pgbench: Path, make_database: MakeDatabase) -> None:
     dbname = make_database()
-    assert run(PGDRIVE, server, dbname, "-i").returncode == 0
+    run(PGDRIVE, server, dbname, "-i", code=0)
     before = made(server, dbname)
     process = start(server, dbname, "-I", "g", "-s", "500", program=as_pgbench)
     # rows of the new load are on their way
@@ -339,7 +313,7 @@ OVER_TCP = [("PGHOST", "127.0.0.1")]
 
 def test_a_killed_load_leaves_no_session(server: Server, make_database: MakeDatabase) -> None:
     dbname = make_database()
-    assert run(PGDRIVE, server, dbname, "-i").returncode == 0
+    run(PGDRIVE, server, dbname, "-i", code=0)
     with server.connect(dbname) as blocker:
         blocker.execute("BEGIN")
         blocker.execute("LOCK TABLE pgbench_accounts IN ACCESS SHARE MODE")
@@ -358,7 +332,7 @@ def test_a_signal_cancels_the_statement_that_runs(
     server: Server, make_database: MakeDatabase, step: str, number: int, over: Sequence[tuple[str, str]]
 ) -> None:
     dbname = make_database()
-    assert run(PGDRIVE, server, dbname, "-i", "-I", "dt").returncode == 0
+    run(PGDRIVE, server, dbname, "-i", "-I", "dt", code=0)
     with server.connect(dbname) as blocker:
         blocker.execute("BEGIN")
         blocker.execute("LOCK TABLE pgbench_branches")

@@ -5,11 +5,12 @@ Rust's tests (crates/connect/src/tls, crates/wire) show what is accepted and ref
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 import pytest
@@ -25,6 +26,7 @@ from tests.postgres.test_own_poolers import own_plan
 from tests.postgres.test_pgdrive import PGDRIVE
 from tests.postgres.tls_server import PASSWORD, TlsServer, make_certificates, running_tls_server
 from tests.run_program import run_program
+from tests.waiting import wait_until
 
 POLLERS = ["epoll", "io_uring"]
 by_poller = pytest.mark.parametrize("io", POLLERS)
@@ -33,8 +35,8 @@ ENCRYPTED = "user=only_tls sslmode=require"
 
 
 @pytest.fixture(scope="module")
-def secure(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
-    with running_tls_server(installed, Path(tmp_path_factory.mktemp("tls"))) as server:
+def secure(installed: Installation) -> Iterator[TlsServer]:
+    with running_tls_server(installed) as server:
         yield server
 
 
@@ -69,27 +71,8 @@ def drive(
 # ---- who connects ----
 
 
-class Case(NamedTuple):
-    """The message for a client with these parameters and a server with this certificate."""
-
-    certificate: str
-    target: str
-    says: str
-
-
-def cases(table: str) -> list[Case]:
-    """Reads lines of a certificate, parameters and what is said, if it is not success; NAME.crt is a file."""
-    found = []
-    for line in table.strip().splitlines():
-        given, _, says = line.partition(" => ")
-        certificate, _, target = given.partition(" ")
-        found.append(
-            Case(certificate, target.replace("ROOT", "sslmode=verify-full sslrootcert={root}.crt"), says or DONE)
-        )
-    return found
-
-
-LIKE_PGBENCH = cases("""
+# a line is the server's certificate, the client's parameters, and the message unless it connects; {NAME}.crt is a file
+LIKE_PGBENCH = """\
 server user=only_tls sslmode=disable => no pg_hba.conf entry for host
 server user=only_tls sslmode=allow
 server user=only_tls
@@ -114,7 +97,7 @@ expired user=only_tls sslmode=require
 simple host=localhost user=only_tls ROOT
 alone host=localhost user=only_tls sslmode=verify-full sslrootcert={alone}.crt
 alone user=only_tls sslmode=verify-ca sslrootcert={root}.crt => certificate verify failed
-server user=by_cert sslmode=require sslcert={by_cert}.crt sslkey={by_cert}.key
+server user=by_cert sslmode=require OWN_KEY
 server user=by_cert sslmode=require sslcert={nowhere}.crt sslkey={by_cert}.key => a valid client certificate
 server user=by_cert sslmode=require sslcert={stranger}.crt sslkey={stranger}.key => unknown ca
 server user=only_tls sslmode=require sslcert={by_cert}.crt sslkey={open}.key => group or world access
@@ -128,22 +111,20 @@ server user=only_tls sslmode=require ssl_max_protocol_version=TLSv1.2
 server user=by_scram sslmode=require channel_binding=require ssl_max_protocol_version=TLSv1.2
 server user=only_tls sslmode=require ssl_min_protocol_version=TLSv1.3
 server ssl_min_protocol_version=TLSv1.3 ssl_max_protocol_version=TLSv1.2 => SSL protocol version range
-""")
-
-BY_CERT = "sslcert={by_cert}.crt sslkey={by_cert}.key"
+"""
 # what the pgbench of PostgreSQL 15 does not know yet
-OURS = cases(f"""
+OURS = """\
 server user=only_tls sslmode=require sslnegotiation=direct
 server user=only_tls sslmode=prefer sslnegotiation=direct => weak sslmode "prefer"
 server user=only_tls sslmode=verify-ca sslrootcert=system => weak sslmode "verify-ca"
-server user=by_cert sslmode=require sslcertmode=require {BY_CERT}
+server user=by_cert sslmode=require sslcertmode=require OWN_KEY
 server user=only_tls sslmode=require sslcertmode=require => without a valid SSL certificate
 server user=only_plain sslmode=disable sslcertmode=require => did not request an SSL certificate
-server user=by_cert sslmode=require sslcertmode=disable {BY_CERT} => connection requires a valid client certificate
-server user=only_tls sslmode=require sslcert={{by_cert}}.crt sslkey={{locked}}.key => it is encrypted, which
+server user=by_cert sslmode=require sslcertmode=disable OWN_KEY => connection requires a valid client certificate
+server user=only_tls sslmode=require sslcert={by_cert}.crt sslkey={locked}.key => it is encrypted, which
 server sslmode=require ssl_max_protocol_version=TLSv1.1 => TLS is spoken from version 1.2 on
 server user=only_tls sslmode=require sslsni=0
-""")
+"""
 LOAD = ("-n", "-S", "-c", "2", "-t", "3")
 
 
@@ -152,32 +133,32 @@ def expect(done: subprocess.CompletedProcess[str], says: str = DONE, target: str
     assert done.returncode == (0 if says == DONE else 1), done.stderr
 
 
-@pytest.mark.parametrize("case", LIKE_PGBENCH, ids=lambda case: f"{case.certificate} {case.target}")
-def test_connects_as_pgbench_does(loaded: TlsServer, case: Case) -> None:
+@pytest.mark.parametrize("case", LIKE_PGBENCH.splitlines())
+def test_connects_as_pgbench_does(loaded: TlsServer, case: str) -> None:
     theirs = installed_pgbench()
-    connect_with_both_pollers(loaded, case)
+    target, says = connect_with_both_pollers(loaded, case)
     # of messages in unknown words, only that there is one
-    theirs_says = case.says if case.says == DONE or has_known_words(version_of(theirs)) else ""
-    done = run(theirs, loaded, fill_target(loaded, case.target), *LOAD)
+    theirs_says = says if says == DONE or has_known_words(version_of(theirs)) else ""
+    done = run(theirs, loaded, target, *LOAD, code=0 if says == DONE else 1)
     assert theirs_says in done.stdout + done.stderr
-    assert done.returncode == (0 if case.says == DONE else 1), done.stderr
 
 
-@pytest.mark.parametrize("case", OURS, ids=lambda case: f"{case.certificate} {case.target}")
-def test_connects_as_newer_libpq_does(loaded: TlsServer, case: Case) -> None:
+@pytest.mark.parametrize("case", OURS.splitlines())
+def test_connects_as_newer_libpq_does(loaded: TlsServer, case: str) -> None:
     connect_with_both_pollers(loaded, case)
 
 
-def connect_with_both_pollers(server: TlsServer, case: Case) -> None:
-    server.use(case.certificate)
+def connect_with_both_pollers(server: TlsServer, case: str) -> tuple[str, str]:
+    """Returns the connection string and what is to be said."""
+    given, _, says = case.partition(" => ")
+    given = given.replace("ROOT", "sslmode=verify-full sslrootcert={root}.crt")
+    certificate, _, target = given.replace("OWN_KEY", "sslcert={by_cert}.crt sslkey={by_cert}.key").partition(" ")
+    target, says = re.sub(r"\{(\w+)\}", lambda name: server.certificates[name[1]], target), says or DONE
+    server.use(certificate)
     # a refusal comes before there is a poller
-    for io in POLLERS if case.says == DONE else POLLERS[:1]:
-        expect(drive(server, fill_target(server, case.target), *LOAD, f"--io={io}"), case.says)
-
-
-def fill_target(server: TlsServer, target: str) -> str:
-    names = ["root", "other", "alone", "by_cert", "stranger", "open", "locked", "nowhere"]
-    return target.format(**{name: server.certificates[name] for name in names})
+    for io in POLLERS if says == DONE else POLLERS[:1]:
+        expect(drive(server, target, *LOAD, f"--io={io}"), says, target)
+    return target, says
 
 
 def test_the_systems_authorities(loaded: TlsServer) -> None:
@@ -264,7 +245,7 @@ def test_sessions_end_in_order(loaded: TlsServer) -> None:
     for io in POLLERS:
         for sessions in ([], ["-C"]):
             drive(loaded, ENCRYPTED, "-S", "-c", "4", "-t", "5", f"--io={io}", *sessions, code=0)
-    loaded.wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'only_tls'")
+    wait_until(lambda: loaded.value("SELECT count(*) FROM pg_stat_activity WHERE usename = 'only_tls'") == 0)
     assert log.read_text()[before:] == ""
 
 

@@ -14,6 +14,7 @@ from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.watch.polling import backends
 from tests.postgres.probe_process import Probe, probing, program
+from tests.postgres.servers import execute
 from tests.postgres.watch_process import BIN, clean
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -25,9 +26,11 @@ older_are_long = pytest.mark.long_cases("[10]", "[13]")
 def server(request: pytest.FixtureRequest, home: Home) -> Iterator[Server]:
     spec = EmbeddedTarget(kind="embedded", version=request.param, settings=SETTINGS)
     with open_target("probed", spec, home=home, progress=SilentProgress()) as server:
-        with server.connect() as connection:
-            connection.execute("CREATE TABLE filled (id int, filler text) WITH (fillfactor = 50)")
-            connection.execute("INSERT INTO filled SELECT i, repeat('x', 400) FROM generate_series(1, 40000) i")
+        execute(
+            server,
+            "CREATE TABLE filled (id int, filler text) WITH (fillfactor = 50)",
+            "INSERT INTO filled SELECT i, repeat('x', 400) FROM generate_series(1, 40000) i",
+        )
         yield server
 
 
@@ -104,8 +107,7 @@ def during(probe: Probe, began: float, ended: float) -> list[tuple[float, dict[t
 @older_are_long
 def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
     def update() -> None:
-        with server.connect() as connection:
-            connection.execute("UPDATE filled SET id = id WHERE id = 1")
+        execute(server, "UPDATE filled SET id = id WHERE id = 1")
 
     with server.connect() as holder, probing(*probe_arguments(server)) as probe:
         probe.wait_for("waits", number=3)
@@ -162,9 +164,7 @@ def test_a_commit_storm_waits_for_wal(server: Server) -> None:
                 connection.execute("INSERT INTO storm VALUES (1)")
                 commits[number] += 1
 
-    with server.connect() as connection:
-        connection.execute("DROP TABLE IF EXISTS storm")
-        connection.execute("CREATE TABLE storm (id int)")
+    execute(server, "DROP TABLE IF EXISTS storm", "CREATE TABLE storm (id int)")
     with probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "database", 2)
         began = time.time()
@@ -217,9 +217,7 @@ def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
 
 @older_are_long
 def test_a_role_without_rights_is_told_once(server: Server) -> None:
-    with server.connect() as connection:
-        connection.execute("DROP ROLE IF EXISTS humble")
-        connection.execute("CREATE ROLE humble LOGIN PASSWORD 'humble'")
+    execute(server, "DROP ROLE IF EXISTS humble", "CREATE ROLE humble LOGIN PASSWORD 'humble'")
     environment = {**server.environment(), "PGUSER": "humble", "PGPASSWORD": "humble"}
     with server.connect(), probing(environment, ["--no-host"]) as probe:
         probe.wait_for("sample", "database", 2)
@@ -233,12 +231,9 @@ def test_a_role_without_rights_is_told_once(server: Server) -> None:
 
 @older_are_long
 def test_names_are_read_in_any_encoding(server: Server) -> None:
-    with server.connect() as connection:
-        connection.execute("CREATE DATABASE latin TEMPLATE template0 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C'")
+    execute(server, "CREATE DATABASE latin TEMPLATE template0 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C'")
     environment = {**server.environment(), "PGDATABASE": "latin"}
-    with server.connect(dbname="latin") as connection:
-        connection.execute('CREATE TABLE "tä"()')
-        connection.execute('CREATE TABLE "tö"()')
+    execute(server, 'CREATE TABLE "tä"()', 'CREATE TABLE "tö"()', dbname="latin")
     with probing(environment, ["--no-host"]) as probe:
         probe.wait_for("sample", "relations")
     names = {row["labels"]["table"] for row in probe.of("sample", "relations")[0]["rows"]}

@@ -19,6 +19,7 @@ from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.probe_process import Probe, probing
+from tests.postgres.servers import execute
 from tests.waiting import wait_until
 
 SETTINGS = {
@@ -35,11 +36,11 @@ MB = 1 << 20
 def disturbed(home: Home) -> Iterator[Server]:
     spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
     with open_target("disturbed", spec, home=home, progress=SilentProgress()) as server:
-        with server.connect() as connection:
-            connection.execute(
-                "CREATE TABLE filled (id int, filler text) WITH (fillfactor = 50, autovacuum_enabled = off)"
-            )
-            connection.execute("INSERT INTO filled SELECT i, repeat('x', 400) FROM generate_series(1, 20000) i")
+        execute(
+            server,
+            "CREATE TABLE filled (id int, filler text) WITH (fillfactor = 50, autovacuum_enabled = off)",
+            "INSERT INTO filled SELECT i, repeat('x', 400) FROM generate_series(1, 20000) i",
+        )
         yield server
 
 
@@ -161,9 +162,7 @@ def test_a_standby_that_falls_behind_is_found_on_both_sides(home: Home) -> None:
             replica.wait_for("sample", "wal_position", 2)
             tell(environment, "SELECT pg_wal_replay_pause()")
             began = time.time()
-            with server.connect() as connection:
-                connection.execute("UPDATE pgbench_accounts SET abalance = 1")
-                connection.execute("CHECKPOINT")
+            execute(server, "UPDATE pgbench_accounts SET abalance = 1", "CHECKPOINT")
             more(primary, "replication", 3)
             more(replica, "wal_position", 3)
             ended = time.time()

@@ -6,6 +6,7 @@ from pages import describe_probe
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.probe_process import Probe, probing
+from tests.postgres.servers import execute
 from tests.waiting import wait_until
 
 MAJORS = range(10, 19)
@@ -107,11 +108,13 @@ def test_statements_of_a_role_that_may_only_look_and_after_a_timeout(home: Home)
 
 
 def prepare(server: Server) -> None:
-    with server.connect() as connection:
-        connection.execute("CREATE EXTENSION pg_stat_statements")
-        connection.execute("CREATE TABLE grown (id int PRIMARY KEY, filler text)")
-        connection.execute("INSERT INTO grown SELECT i, repeat('x', 100) FROM generate_series(1, 2000) i")
-        connection.execute("SELECT pg_create_physical_replication_slot('kept', true)")
+    execute(
+        server,
+        "CREATE EXTENSION pg_stat_statements",
+        "CREATE TABLE grown (id int PRIMARY KEY, filler text)",
+        "INSERT INTO grown SELECT i, repeat('x', 100) FROM generate_series(1, 2000) i",
+        "SELECT pg_create_physical_replication_slot('kept', true)",
+    )
 
 
 def work(server: Server) -> None:

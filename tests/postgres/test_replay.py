@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.targets import Server
 from tests.postgres.replay_sample import Sample, Statement, prepared, replay, replay_one, simple
-from tests.postgres.servers import value
+from tests.postgres.servers import execute, value
 from tests.postgres.test_abandoned_statements import Load
 
 S = 1000
@@ -17,12 +17,13 @@ S = 1000
 
 @pytest.fixture
 def table(server: Server) -> Iterator[Server]:
-    with server.connect() as connection:
-        connection.execute("DROP TABLE IF EXISTS replayed")
-        connection.execute("CREATE TABLE replayed (id serial PRIMARY KEY, session int, n int, pid int)")
+    execute(
+        server,
+        "DROP TABLE IF EXISTS replayed",
+        "CREATE TABLE replayed (id serial PRIMARY KEY, session int, n int, pid int)",
+    )
     yield server
-    with server.connect() as connection:
-        connection.execute("DROP TABLE replayed")
+    execute(server, "DROP TABLE replayed")
 
 
 def insert(session: int, n: int) -> str:
@@ -145,19 +146,19 @@ def test_copy_gets_the_captured_rows_or_none(table: Server, tmp_path: Path, make
 
 
 def test_statements_are_utf_8_in_a_database_of_another_encoding(server: Server, tmp_path: Path) -> None:
-    with server.connect() as connection:
-        connection.execute("DROP DATABASE IF EXISTS replay_latin WITH (FORCE)")
-        connection.execute("CREATE DATABASE replay_latin TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'")
-    with server.connect("replay_latin") as connection:
-        connection.execute("CREATE TABLE names AS SELECT 'Müller' AS name")
+    execute(
+        server,
+        "DROP DATABASE IF EXISTS replay_latin WITH (FORCE)",
+        "CREATE DATABASE replay_latin TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'",
+    )
+    execute(server, "CREATE TABLE names AS SELECT 'Müller' AS name", dbname="replay_latin")
     select = "SELECT FROM names WHERE name = "
     statements = simple(1, f"{select}'Müller'", rows=1), prepared(2, f"{select}$1", "Müller", rows=1)
     try:
         done = replay_one(server, tmp_path, *statements, options=["replay_latin"])
         assert (done.code, done.disagreements) == (0, {}), done.errors
     finally:
-        with server.connect() as connection:
-            connection.execute("DROP DATABASE replay_latin WITH (FORCE)")
+        execute(server, "DROP DATABASE replay_latin WITH (FORCE)")
 
 
 def test_cursors_live_in_their_transaction(table: Server, tmp_path: Path) -> None:

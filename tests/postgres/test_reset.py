@@ -180,10 +180,8 @@ def test_a_template_is_copied_while_nobody_changes_it(own_server: Server) -> Non
     assert present(read_comment(own_server)).startswith("mine\n[pgdyno-dataset ")
     with pytest.raises(TargetError, match="not currently accepting connections"):
         own_server.connect(TEMPLATE)
-    with own_server.connect("postgres") as connection:
-        connection.execute(f"ALTER DATABASE {TEMPLATE} ALLOW_CONNECTIONS true")
-    with own_server.connect(TEMPLATE) as connection:
-        connection.execute("UPDATE pgbench_accounts SET abalance = 3 WHERE aid = 7")
+    execute(own_server, f"ALTER DATABASE {TEMPLATE} ALLOW_CONNECTIONS true", dbname="postgres")
+    execute(own_server, "UPDATE pgbench_accounts SET abalance = 3 WHERE aid = 7", dbname=TEMPLATE)
     with pytest.raises(TargetError, match=r"its sums are accounts 3, tellers 0, branches 0, history 0, not accounts 0"):
         preparer(own_server, method="template").prepare(SMALL)
 

@@ -24,6 +24,7 @@ from tests.captured_load import CapturedLoad
 from tests.conninfo import conninfo
 from tests.postgres.conftest import FAST
 from tests.postgres.runs import pgdyno
+from tests.postgres.servers import execute
 from tests.present import present
 from tests.unit.capture_sample import capture as capture_of
 
@@ -164,8 +165,7 @@ def test_a_known_mix_is_captured_modelled_and_run(logging: Server, warm_home: Ho
 
 @pytest.mark.long
 def test_a_model_of_tpcc_sends_what_tpcc_sent(logging: Server, warm_home: Home, tmp_path: Path) -> None:
-    with logging.connect() as connection:
-        connection.execute("CREATE DATABASE tpcc")
+    execute(logging, "CREATE DATABASE tpcc")
     load = ["--dbname=tpcc", "--client=4", "--transactions=500"]
     drive(logging, "-i", "-q", "--dataset=tpcc", "--warehouses=1", load[0])
     captured(logging, warm_home, tmp_path, "--workload=tpcc", "--tpcc-variant=sql", *load)
@@ -180,8 +180,7 @@ def test_a_model_of_tpcc_sends_what_tpcc_sent(logging: Server, warm_home: Home, 
     assert (found.outside, sum(each.errors for each in found.classes)) == (0, 0)
     assert len([each for each in found.classes if each.calls]) > 20
     assert present(found.largest_difference) < SHARE
-    with logging.connect() as connection:
-        connection.execute("DROP DATABASE tpcc")
+    execute(logging, "DROP DATABASE tpcc")
 
 
 def test_statistics_give_the_values_of_pg_stat_statements(logging: Server, warm_home: Home, tmp_path: Path) -> None:
@@ -193,15 +192,15 @@ def test_statistics_give_the_values_of_pg_stat_statements(logging: Server, warm_
         "BEGIN",
         "SELECT * FROM gone WHERE a = $1",
     ]
-    with logging.connect() as connection:
-        connection.execute(
-            """
+    execute(
+        logging,
+        """
             CREATE TABLE kinds AS SELECT id, CASE WHEN id % 10 < 7 THEN 'open' ELSE 'closed' END AS kind, 1 AS n,
                    ARRAY[id % 3] AS tags, (id % 900 + 100) / 100.0 AS price, date '2025-01-01' + id % 300 AS day
             FROM generate_series(1, 5000) AS id
-            """
-        )
-        connection.execute("ANALYZE")
+            """,
+        "ANALYZE",
+    )
     classes = [StatementClass(text=text, calls=100, total_us=1e6) for text in texts]
     capture = capture_of(source=Source.STATEMENTS, values=Values.UNKNOWN, calls=600, statements=classes)
     (tmp_path / "shop").mkdir()
@@ -222,8 +221,7 @@ def test_statistics_give_the_values_of_pg_stat_statements(logging: Server, warm_
     assert "\\set id random(5001, 2147483647)\n" in made["04-insert-kinds.sql"]
     files = [f"--file={tmp_path / 'shop-model' / name}" for name in made]
     drive(logging, *files, "--transactions=200", "--protocol=extended")
-    with logging.connect() as connection:
-        connection.execute("DROP TABLE kinds")
+    execute(logging, "DROP TABLE kinds")
 
 
 def test_new_keys_are_those_that_the_server_gives_out(logging: Server, warm_home: Home, tmp_path: Path) -> None:

@@ -71,8 +71,7 @@ def test_pgdyno_creates_and_keeps_its_own_database(theirs: Server, home: Home, m
                 server.data_directory.exists()
     assert value(theirs, "SELECT count(*) FROM kept", "measured") == 0
     # under another name, it is somebody's
-    with theirs.connect("postgres") as connection:
-        connection.execute("ALTER DATABASE measured RENAME TO other")
+    execute(theirs, "ALTER DATABASE measured RENAME TO other", dbname="postgres")
     with pytest.raises(TargetError, match="pgdyno did not create it"):
         fetch(home, far(theirs.port, database="other"))
 
@@ -86,8 +85,7 @@ def test_a_role_that_may_not_make_databases(theirs: Server, home: Home) -> None:
 
 def test_another_database_is_used_only_when_the_plan_allows_it(theirs: Server, home: Home) -> None:
     execute(theirs, "CREATE DATABASE measured OWNER bench")
-    with theirs.connect("measured") as connection:
-        connection.execute("CREATE TABLE precious AS SELECT 1 AS n")
+    execute(theirs, "CREATE TABLE precious AS SELECT 1 AS n", dbname="measured")
     with pytest.raises(TargetError, match="target far: cannot use the database measured: pgdyno did not create it"):
         fetch(home, far(theirs.port))
     assert value(theirs, "SELECT count(*) FROM pg_namespace WHERE nspname = 'pgdyno'", "measured") == 0

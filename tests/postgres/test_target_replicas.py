@@ -236,11 +236,11 @@ def spec_with_subscriber(version: str, **subscriber: object) -> EmbeddedTarget:
 
 
 def write(server: Server) -> None:
-    with server.connect() as connection:
-        connection.execute("UPDATE pgbench_accounts SET abalance = abalance + 7 WHERE aid <= 100")
-        connection.execute(
-            "INSERT INTO pgbench_history (tid, bid, aid, delta) SELECT 1, 1, 1, 7 FROM generate_series(1, 50)"
-        )
+    execute(
+        server,
+        "UPDATE pgbench_accounts SET abalance = abalance + 7 WHERE aid <= 100",
+        "INSERT INTO pgbench_history (tid, bid, aid, delta) SELECT 1, 1, 1, 7 FROM generate_series(1, 50)",
+    )
 
 
 def watched(server: Server) -> LagWatch:

@@ -127,17 +127,6 @@ def hold_again(home: Home) -> str:
 
 
 @pytest.mark.long_cases("[15")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)])
-def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number: signal.Signals, status: int) -> None:
-    holder = hold()
-    _, family = holder.wait_ready()
-    assert len(family) > 3
-    assert holder.end(number) == status
-    assert not alive(family)
-    assert nothing_left(warm_home, temporary)
-
-
-@pytest.mark.long_cases("[15")
 @pytest.mark.parametrize(
     ("number", "step"),
     [
@@ -145,15 +134,22 @@ def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number:
         (signal.SIGTERM, "creating a cluster"),
         (signal.SIGINT, "creating a cluster"),
         (signal.SIGINT, "starting PostgreSQL"),
+        (signal.SIGTERM, "ready "),
+        (signal.SIGINT, "ready "),
     ],
 )
-def test_signals_in_all_steps(hold: Hold, warm_home: Home, temporary: Path, number: signal.Signals, step: str) -> None:
+def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number: signal.Signals, step: str) -> None:
     if step == "creating a cluster":
         # initdb, not a copy of what it made for another
         warm_home.templates.unlink()
-    holder = hold()
-    holder.wait_for(step)
-    assert holder.end(number) in (143, -signal.SIGINT)
+    holder, family = hold(), []
+    if step == "ready ":
+        _, family = holder.wait_ready()
+        assert len(family) > 3
+    else:
+        holder.wait_for(step)
+    assert holder.end(number) == (143 if number is signal.SIGTERM else -number)
+    assert not alive(family)
     assert nothing_left(warm_home, temporary)
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import termios
 import threading
 from collections.abc import Iterator
@@ -13,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from pgdyno.errors import ExitCode
 from pgdyno.targets import Server, response_limits
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.connection import Address
 from pgdyno.watch.find_server import WatchedServer
 from pgdyno.watch.polling import Polling
-from tests.cli.hostile import Misdeed, Peer, columns, hostile, row
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.relay import Relay, SilentProxy
+from tests.postgres.servers import execute
 from tests.postgres.watch_process import BIN, Terminal, clean, load, objects, terminal
 from tests.processes import children, command_line
 from tests.run_program import run_program
@@ -170,16 +168,14 @@ def test_the_processors_are_those_that_the_server_may_use(installed: Installatio
 
 
 def test_a_dropped_database_does_not_make_rates_negative(server: Server) -> None:
-    with server.connect() as connection:
-        connection.execute("CREATE DATABASE dropped_in_watch")
+    execute(server, "CREATE DATABASE dropped_in_watch")
     with server.connect("dropped_in_watch") as elsewhere:
         elsewhere.execute("SET work_mem = '64kB'")
         elsewhere.execute("SELECT count(*) FROM (SELECT generate_series(1, 1000000) ORDER BY 1) AS sorted")
     with objects(server.environment()) as told:
         told.wait_for(lambda each: each["tps"] is not None)
         begun = len(told.seen)
-        with server.connect() as connection:
-            connection.execute("DROP DATABASE dropped_in_watch")
+        execute(server, "DROP DATABASE dropped_in_watch")
         for _ in range(3):
             told.wait_for(lambda each: each["tps"] is not None)
     rates = [each["temp_bytes_per_s"] for each in told.seen[begun:] if each["tps"] is not None]
@@ -265,47 +261,6 @@ def test_lines_for_a_pipe_end_with_whoever_reads_them(server: Server) -> None:
         assert len(process.stdout.readline().split(":")) >= 3
         process.stdout.close()
         assert process.wait(PATIENCE_S) == 0
-
-
-WATCH = """
-import sys
-from importlib import import_module
-from pgdyno.__main__ import main
-from pgdyno.targets import response_limits as bounds
-# what a server on this host is asked for, by which a process of another one would have to be known
-import_module("pgdyno.watch.find_server").place_of = lambda connection: connection.execute("SHOW data_directory")
-bounds.ANSWER_S, bounds.ANSWER_BYTES = 2.0, 1 << 20
-sys.argv = ["pgdyno", "watch", "--once", "--json"]
-main()
-"""
-
-
-def rows_without_end(peer: Peer) -> None:
-    peer.greet()
-    peer.receive()
-    peer.send(columns("a"))
-    while True:
-        peer.send(row(b"x" * 1000) * 100)
-
-
-def silence(peer: Peer) -> None:
-    peer.greet()
-    peer.hear()
-
-
-@pytest.mark.parametrize(
-    ("misdeed", "complaint"),
-    [
-        (silence, "the server did not answer what pgdyno asked within 2 s"),
-        (rows_without_end, "the server answered one statement with more than 1.0 MiB"),
-    ],
-)
-def test_a_server_that_does_not_answer_is_an_error(misdeed: Misdeed, complaint: str) -> None:
-    with hostile(misdeed) as server:
-        environment = {"PGHOST": "127.0.0.1", "PGPORT": str(server.port), "PGUSER": "a", "PGSSLMODE": "disable"}
-        done = run_program([sys.executable, "-c", WATCH], env=clean(environment), code=ExitCode.TARGET)
-    assert complaint in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_session_that_falls_silent_is_replaced(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,20 +3,17 @@
 import atexit
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from pgdyno.targets.cluster.installation import Installation
-from tests.ports import reserve_port
-from tests.postgres.own_servers import copy_cluster
+from tests.postgres.own_servers import OwnServer
+from tests.scratch import scratch_folder
 from tests.waiting import wait_until
 
 PASSWORD = "secret"
@@ -61,7 +58,7 @@ class Certificates:
         Without extensions, older versions of openssl create version 1.
         """
         self.openssl(
-            *("req", "-new", "-nodes", "-newkey", "rsa:2048"),
+            *("req", "-new", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
             *("-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={subject}"),
         )
         file = self.folder / f"{name}.ext"
@@ -94,119 +91,58 @@ def _certificates() -> Path:
     made.issue("by_cert", "by_cert", "root")
     made.issue("stranger", "by_cert", "other")
     made.openssl("pkey", "-in", "by_cert.key", "-aes256", "-passout", "pass:x", "-out", "locked.key")
-    open_to_all = folder / "open.key"
-    open_to_all.write_bytes((folder / "by_cert.key").read_bytes())
-    open_to_all.chmod(0o644)
+    shutil.copy(folder / "by_cert.key", folder / "open.key")
+    (folder / "open.key").chmod(0o644)
     return folder
 
 
-class TlsServer:
-    """A server of the test's own in `folder`, whose certificate can be replaced while it runs."""
+class TlsServer(OwnServer):
+    """A server whose certificate can be replaced while it runs."""
 
-    def __init__(self, installed: Installation, folder: Path) -> None:
-        self.installed = installed
-        self.folder = folder
-        self.certificates = make_certificates(folder / "certificates")
-        self.data = folder / "data"
-        self.port = reserve_port(self)
-        self._keys_for_the_server()
-        self._start()
-        with self.connect() as connection:
-            connection.execute("SET password_encryption = 'scram-sha-256'")
-            for role in ("by_cert", "only_tls", "only_plain", "by_scram", "by_password"):
-                statement = f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD '{PASSWORD}'"
-                connection.execute(statement.encode())
-            connection.execute("SET password_encryption = 'md5'")
-            connection.execute(f"CREATE ROLE by_md5 LOGIN SUPERUSER PASSWORD '{PASSWORD}'".encode())
+    certificate = ""
 
-    def _keys_for_the_server(self) -> None:
-        """Copies the keys, because the server's user must own its keys, and the clients' keys belong to their user."""
-        own = self.folder / "own"
-        own.mkdir()
-        for file in self.certificates.folder.iterdir():
-            copy = own / file.name
-            copy.write_bytes(file.read_bytes())
-            copy.chmod(0o600)
-        if OWNER:
-            for path in (self.folder, own, *own.iterdir()):
-                self._give_away(path)
-
-    @staticmethod
-    def _give_away(path: Path) -> None:
-        shutil.chown(path, OWNER["user"], OWNER["group"])
-
-    def _start(self) -> None:
-        copy_cluster(self.installed, self.data)
-        (self.data / "pg_hba.conf").write_text(HBA)
-        with (self.data / "postgresql.conf").open("a") as config:
-            config.write(f"fsync = off\nssl = on\nport = {self.port}\nlisten_addresses = '127.0.0.1'\n")
-            config.write(f"unix_socket_directories = '{self.folder}'\nssl_ca_file = '{self.folder}/own/root.crt'\n")
-            config.write("include = 'certificate.conf'\n")
-        self._name_certificate("server")
-        with (self.folder / "log").open("w") as log:
-            self.process = subprocess.Popen(
-                [self.installed.program("postgres"), "-D", str(self.data)],
-                **OWNER,
-                env=self.installed.environment(),
-                cwd=self.folder,
-                stderr=log,
-            )
-        self._wait(lambda: True)
-
-    def _name_certificate(self, name: str) -> None:
-        own = self.folder / "own" / name
-        named = self.data / "certificate.conf"
-        named.write_text(f"ssl_cert_file = '{own}.crt'\nssl_key_file = '{own}.key'\n")
-        if OWNER:
-            self._give_away(named)
-        self.certificate = name
+    @property
+    def certificates(self) -> Certificates:
+        return Certificates(self.folder / "certificates")
 
     def use(self, name: str) -> None:
         if name == self.certificate:
             return
-        self._name_certificate(name)
-        self.process.send_signal(signal.SIGHUP)
-        # a session that sees the new name was forked by a postmaster that has loaded the file
-        self._wait(lambda: self.value("SHOW ssl_cert_file") == f"{self.folder}/own/{name}.crt")
-
-    def _wait(self, is_so: Callable[[], object]) -> None:
-        def is_there() -> bool:
-            assert self.process.poll() is None, (self.folder / "log").read_text()
-            with suppress(psycopg.OperationalError):
-                self.connect().close()
-                return bool(is_so())
-            return False
-
-        wait_until(is_there)
-
-    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        return psycopg.connect(
-            host=str(self.folder), port=self.port, user="postgres", dbname="postgres", autocommit=True
-        )
-
-    def value(self, query: str) -> Any:  # noqa: ANN401 - a column of any type
-        with self.connect() as connection:
-            row = connection.execute(query.encode()).fetchone()
-        assert row is not None
-        return row[0]
-
-    def wait_for(self, query: str) -> None:
-        self._wait(lambda: self.value(query))
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGQUIT)
-        self.process.wait()
+        file = f"{self.folder}/own/{name}"
+        lines = f"ssl_cert_file = '{file}.crt'\nssl_key_file = '{file}.key'\n"
+        (self.data / "certificate.conf").write_text(lines)
+        self.certificate = name
+        if self.is_running():
+            self.value("SELECT pg_reload_conf()")
+            # a session that sees the new name was forked by a postmaster that has loaded the file
+            wait_until(lambda: self.value("SHOW ssl_cert_file") == f"{file}.crt")
 
 
 @contextmanager
-def running_tls_server(installed: Installation, folder: Path) -> Iterator[TlsServer]:
-    """Runs a server in `folder` until the block ends."""
-    # every user must be able to come here, and a socket's path is short
-    short = Path("/tmp") / f"pgdyno-tls-{os.getpid()}"
-    shutil.rmtree(short, ignore_errors=True)
-    folder.rename(short)
-    short.chmod(0o755)
-    server = TlsServer(installed, short)
-    yield server
-    server.stop()
-    shutil.rmtree(short, ignore_errors=True)
+def running_tls_server(installed: Installation) -> Iterator[TlsServer]:
+    folder = scratch_folder()
+    server = TlsServer.make(installed, folder / "tls")
+    own = server.folder / "own"
+    shutil.copytree(make_certificates(server.folder / "certificates").folder, own)
+    # the server's user must own its keys, and the clients' keys belong to their user
+    for path in (own, *own.iterdir()):
+        path.chmod(0o700 if path == own else 0o600)
+        if OWNER:
+            shutil.chown(path, OWNER["user"], OWNER["group"])
+    (server.data / "pg_hba.conf").write_text(HBA)
+    server.configure(f"ssl = on\nssl_ca_file = '{own}/root.crt'\ninclude = 'certificate.conf'\n")
+    server.use("server")
+    server.start()
+    try:
+        with server.connect() as connection:
+            for method, roles in [
+                ("scram-sha-256", ("by_cert", "only_tls", "only_plain", "by_scram", "by_password")),
+                ("md5", ("by_md5",)),
+            ]:
+                connection.execute(f"SET password_encryption = '{method}'".encode())
+                for role in roles:
+                    connection.execute(f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD '{PASSWORD}'".encode())
+        yield server
+    finally:
+        server.stop("immediate")
+        shutil.rmtree(folder)

@@ -19,6 +19,8 @@ from typing import Any
 
 from pgdyno.targets import Server
 from tests.postgres.own_servers import UNHURRIED
+from tests.postgres.servers import execute
+from tests.run_program import run_program
 from tests.waiting import PATIENCE_S
 
 BIN = Path(sys.executable).parent
@@ -33,9 +35,8 @@ def clean(environment: Mapping[str, str]) -> dict[str, str]:
 def load(server: Server, clients: int = 4) -> Iterator[None]:
     """Runs a pgbench load at scale 1 until the block ends; it is low enough to leave the cores to other processes."""
     environment = clean(server.environment())
-    subprocess.run([BIN / "pgdrive", "-i", "-s", "1"], env=environment, check=True, capture_output=True, timeout=120)
-    with server.connect() as connection:
-        connection.execute(UNHURRIED.encode())
+    run_program([BIN / "pgdrive", "-i", "-s", "1"], env=environment, code=0)
+    execute(server, UNHURRIED)
     process = subprocess.Popen(
         [BIN / "pgdrive", "-c", str(clients), "-T", "3600", "--no-vacuum"],
         env=environment,
@@ -47,8 +48,7 @@ def load(server: Server, clients: int = 4) -> Iterator[None]:
     finally:
         process.kill()
         process.wait()
-        with server.connect() as connection:
-            connection.execute("DROP FUNCTION unhurried CASCADE")
+        execute(server, "DROP FUNCTION unhurried CASCADE")
 
 
 class Objects:
@@ -57,8 +57,8 @@ class Objects:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.seen: list[dict[str, Any]] = []
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -78,11 +78,6 @@ class Objects:
             time.sleep(0.05)
         raise AssertionError(self.seen[-1:])
 
-    def close(self) -> None:
-        self.process.terminate()
-        self.process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-
 
 @contextmanager
 def objects(environment: Mapping[str, str], *args: str) -> Iterator[Objects]:
@@ -98,7 +93,9 @@ def objects(environment: Mapping[str, str], *args: str) -> Iterator[Objects]:
         try:
             yield told
         finally:
-            told.close()
+            process.terminate()
+            process.wait(PATIENCE_S)
+            told.reader.join(PATIENCE_S)
 
 
 class Terminal:
@@ -122,12 +119,17 @@ class Terminal:
         )
         self.written = ""
 
-    def wait_for(self, pattern: str) -> None:
+    def _wait(self, is_so: Callable[[], object]) -> None:
+        """Reads output until `is_so`."""
         deadline = time.monotonic() + PATIENCE_S
-        at = len(self.written)
-        while not re.search(pattern, self.written[at:]):
-            assert time.monotonic() < deadline, (pattern, self.written[-3000:])
+        while not is_so():
+            assert time.monotonic() < deadline, self.written[-3000:]
             self._read(0.2)
+        self._read(0)
+
+    def wait_for(self, pattern: str) -> None:
+        at = len(self.written)
+        self._wait(lambda: re.search(pattern, self.written[at:]))
 
     def type(self, keys: str) -> None:
         os.write(self.ours, keys.encode())
@@ -136,34 +138,18 @@ class Terminal:
         fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def wait_stopped(self) -> None:
-        """Reads output until the process is stopped."""
-        deadline = time.monotonic() + PATIENCE_S
         state = Path(f"/proc/{self.process.pid}/stat")
-        while state.read_text().rpartition(")")[2].split()[0] != "T":
-            assert time.monotonic() < deadline, self.written[-3000:]
-            self._read(0.1)
-        self._read(0)
+        self._wait(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
 
     def end(self) -> int:
-        """Reads output until the process has ended; returns its exit code."""
-        deadline = time.monotonic() + PATIENCE_S
-        while self.process.poll() is None:
-            assert time.monotonic() < deadline, self.written[-3000:]
-            self._read(0.2)
-        self._read(0)
+        """Waits for the end; returns the exit code."""
+        self._wait(lambda: self.process.poll() is not None)
         return self.process.returncode
 
     def _read(self, seconds: float) -> None:
         while select.select([self.ours], [], [], seconds)[0]:
             self.written += os.read(self.ours, 65536).decode(errors="replace")
             seconds = 0
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        os.close(self.ours)
-        os.close(self.theirs)
 
 
 @contextmanager
@@ -172,4 +158,7 @@ def terminal(environment: Mapping[str, str], size: tuple[int, int], *args: str) 
     try:
         yield shown
     finally:
-        shown.close()
+        shown.process.kill()
+        shown.process.wait()
+        os.close(shown.ours)
+        os.close(shown.theirs)
