@@ -27,8 +27,6 @@ TABLES = {
 
 
 class Pair:
-    """pgbench and pgdrive, each with its own database, both loaded in the same way."""
-
     def __init__(self, server: Server, ours: Path) -> None:
         self.programs = {DATABASES[0]: installed_pgbench(), DATABASES[1]: str(ours)}
         self.server = server

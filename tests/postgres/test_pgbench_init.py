@@ -49,7 +49,6 @@ def as_pgbench(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def databases(server: Server) -> Iterator[list[str]]:
-    """Databases and tablespaces that tests created, which are dropped at the end."""
     names: list[str] = []
     for name in TABLESPACES:
         administer(server, "CREATE TABLESPACE {} LOCATION ''", name)

@@ -35,8 +35,6 @@ PACKAGES = "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' | awk '$2 == \"
 
 @dataclass
 class Ordered:
-    """The image from which a host boots."""
-
     id: str
     number: int
     asked: dict[str, Any]
@@ -45,8 +43,6 @@ class Ordered:
 
 @dataclass
 class Rack:
-    """The host, and calls of pgdyno against it."""
-
     host: Booted
     ssh: SshSpec
     home: Path
@@ -72,7 +68,6 @@ class Rack:
         return [*self.home.glob("**/pool/*.jsonl")]
 
     def look(self) -> str:
-        """Returns everything that a run may have changed."""
         return self.host.run(
             f"{PACKAGES}; ls /etc/apt/sources.list.d /srv; ls /etc/postgresql-common/createcluster.d 2>/dev/null;"
             "systemctl list-units --all --plain --no-legend 'pgdyno*' | cut -d' ' -f1;"

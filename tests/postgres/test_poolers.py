@@ -14,7 +14,6 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
-from pgdyno.targets.connection import Address
 from pgdyno.targets.direct_session import PoolerError, _refuse_pooler
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.pgbouncer import PgBouncer, pgbouncer
@@ -102,7 +101,6 @@ def fill_command(words: str, pooler: PgBouncer, folder: Path) -> list[str]:
 
 
 def rejection(home: Home, folder: Path, *words: str, code: ExitCode = ExitCode.TARGET) -> str:
-    """Returns what pgdyno says when it refuses a pooler."""
     done = pgdyno(home, folder, *words, code=code)
     # nothing was prepared
     assert not (folder / "pgdyno-runs").exists()
@@ -373,15 +371,6 @@ def test_a_relay_is_no_pooler(behind: OwnServer, home: Home, tmp_path: Path) -> 
             program(PGDRIVE, *command, dsn)
     finally:
         relay.close()
-
-
-def test_a_timeout_of_the_role_makes_no_pooler(behind: OwnServer) -> None:
-    with behind.connect() as connection:
-        connection.execute("CREATE ROLE hasty LOGIN; ALTER ROLE hasty SET statement_timeout = '1ms'")
-        try:
-            Address({"host": "127.0.0.1", "port": str(behind.port), "user": "hasty"}).connect("postgres").close()
-        finally:
-            connection.execute("DROP ROLE hasty")
 
 
 def test_a_session_that_is_older_than_its_connection_is_a_poolers(behind: OwnServer) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets import Home, Server
 from pgdyno.watch.polling import backends
 from tests.postgres.probe_process import Probe, probing, program
-from tests.postgres.servers import execute
+from tests.postgres.servers import embedded, execute, opened
 from tests.postgres.watch_process import BIN, clean
+from tests.present import present
+from tests.run_program import run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 SETTINGS = {"shared_buffers": "32MB", "max_connections": "40", "autovacuum": "off", "checkpoint_timeout": "1h"}
@@ -24,8 +25,7 @@ older_are_long = pytest.mark.long_cases("[10]", "[13]")
 
 @pytest.fixture(scope="module", params=["10", "13", "18"])
 def server(request: pytest.FixtureRequest, home: Home) -> Iterator[Server]:
-    spec = EmbeddedTarget(kind="embedded", version=request.param, settings=SETTINGS)
-    with open_target("probed", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, embedded(request.param, settings=SETTINGS), "probed") as server:
         execute(
             server,
             "CREATE TABLE filled (id int, filler text) WITH (fillfactor = 50)",
@@ -251,24 +251,21 @@ def test_no_server_is_said_once_and_the_host_goes_on(scratch: Path) -> None:
 def test_the_probe_does_not_outlive_its_parent(how: str) -> None:
     command = [program(), "--no-server", "--parent-lease"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.readline()
+        stdin, stdout = present(process.stdin), present(process.stdout)
+        stdout.readline()
         if how == "lease":
-            process.stdin.close()
+            stdin.close()
         elif how == "signal":
             process.send_signal(signal.SIGINT)
         else:
-            process.stdout.close()
+            stdout.close()
         if how != "reader":
-            assert process.stdout.read().splitlines()[-1].startswith(b'{"event":"end"')
+            assert stdout.read().splitlines()[-1].startswith(b'{"event":"end"')
         assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_broken_connection_string_is_refused() -> None:
-    done = subprocess.run([program(), "host=x frob=1"], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 1
-    assert "frob" in done.stderr
+    assert "frob" in run_program([program(), "host=x frob=1"], code=1).stderr
 
 
 @older_are_long
@@ -287,7 +284,6 @@ CLIENT_READ = ("Client", "ClientRead")
 
 
 def seen(probe: Probe, since: float) -> Counter[tuple[str, str | None]]:
-    """Returns sessions by wait, of all samples since a wall-clock time."""
     total: Counter[tuple[str, str | None]] = Counter()
     for at, look in probe.waits():
         total.update(look if at > since else {})

@@ -13,13 +13,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.plan.model import Reset
-from pgdyno.prepare import Dataset, Preparer
-from pgdyno.programs import find_engine
-from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.prepare import Dataset
+from pgdyno.targets import Home, Server
 from tests.postgres.probe_process import Probe, probing
-from tests.postgres.servers import execute
+from tests.postgres.servers import embedded, execute, opened, preparer, value
+from tests.present import present
 from tests.waiting import wait_until
 
 SETTINGS = {
@@ -34,8 +32,7 @@ MB = 1 << 20
 
 @pytest.fixture(scope="module")
 def disturbed(home: Home) -> Iterator[Server]:
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
-    with open_target("disturbed", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, embedded(settings=SETTINGS), "disturbed") as server:
         execute(
             server,
             "CREATE TABLE filled (id int, filler text) WITH (fillfactor = 50, autovacuum_enabled = off)",
@@ -72,9 +69,7 @@ def logged_end(probe: Probe, table: str) -> str:
 def test_a_burst_of_full_page_images_is_found_behind_the_checkpoint(disturbed: Server) -> None:
     times = []
     with disturbed.connect() as connection, probing(*probe_arguments(disturbed)) as probe:
-        row = connection.execute("SELECT pg_relation_size('filled') / 8192").fetchone()
-        assert row is not None
-        pages = row[0]
+        pages = value(disturbed, "SELECT pg_relation_size('filled') / 8192")
         probe.wait_for("sample", "wal", 2)
         connection.execute("CHECKPOINT")
         probe.wait_past(time.time() + 1, "wal")
@@ -151,10 +146,8 @@ def test_a_killed_backend_is_found_with_its_process_and_its_second(disturbed: Se
 
 
 def test_a_standby_that_falls_behind_is_found_on_both_sides(home: Home) -> None:
-    fields = {"settings": {"fsync": "off", "shared_buffers": "16MB"}, "replicas": {"count": 1}}
-    spec = EmbeddedTarget.model_validate({"kind": "embedded", "version": "18", **fields})
-    with open_target("lagging", spec, home=home, progress=SilentProgress()) as server:
-        Preparer(server, find_engine(), SilentProgress(), Reset(), {"tpcb-like"}).prepare(Dataset("pgbench", 1))
+    with opened(home, embedded(replicas={"count": 1}), "lagging") as server:
+        preparer(server).prepare(Dataset("pgbench", 1))
         (environment,) = server.replica_environments()
         standby = server.data_directory.with_name("replica-1") / "data"
         with probing(*probe_arguments(server)) as primary, probing(environment, [f"--data={standby}"]) as replica:
@@ -167,7 +160,7 @@ def test_a_standby_that_falls_behind_is_found_on_both_sides(home: Home) -> None:
             more(replica, "wal_position", 3)
             ended = time.time()
             tell(environment, "SELECT pg_wal_replay_resume()")
-            caught_up(primary)
+            wait_until(lambda: primary.rows("replication", application="pgdyno_1")[-1][1]["unreplayed"] <= MB)
             tell(environment, "CHECKPOINT")
             replica.wait_for("checkpoint", number=2)
     rows = primary.rows("replication", application="pgdyno_1", state="streaming")
@@ -193,10 +186,6 @@ def tell(environment: dict[str, str], statement: str) -> None:
     given = {name: environment[variable] for name, variable in names.items()}
     with psycopg.connect(autocommit=True, **given) as connection:  # type: ignore[arg-type]
         connection.execute(statement.encode())
-
-
-def caught_up(probe: Probe) -> None:
-    wait_until(lambda: probe.rows("replication", application="pgdyno_1")[-1][1]["unreplayed"] <= MB)
 
 
 MODES = {
@@ -297,8 +286,7 @@ def test_a_process_is_found_by_its_parent_with_what_it_uses(scratch: Path) -> No
         probe.wait_for("sample", "cpu", 2)
         command = ["bash", "-c", started, CHILD]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            cpu_s, written, written_calls = map(float, process.stdout.readline().split())
+            cpu_s, written, written_calls = map(float, present(process.stdout).readline().split())
             probe.wait_past(time.time(), "process", "processes")
             backend = {"user": "ann", "database": "shop", "client": "[local]", "kind": "client backend"}
             ours = {metric: probe.total("process", metric, **backend) for metric in ("cpu", "written", "written_calls")}

@@ -3,10 +3,9 @@
 import pytest
 
 from pages import describe_probe
-from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets import Home, Server
 from tests.postgres.probe_process import Probe, probing
-from tests.postgres.servers import execute
+from tests.postgres.servers import embedded, execute, opened
 from tests.waiting import wait_until
 
 MAJORS = range(10, 19)
@@ -33,8 +32,7 @@ def documented(major: int) -> set[str]:
 @pytest.mark.long_cases("[11]", "[12]", "[13]", "[14]", "[15]", "[16]", "[17]")
 @pytest.mark.parametrize("major", MAJORS)
 def test_every_source_of_every_version_answers(home: Home, major: int) -> None:
-    spec = EmbeddedTarget(kind="embedded", version=str(major), settings=SETTINGS)
-    with open_target("versions", spec, home=home, progress=SilentProgress()) as server:
+    with opened(home, embedded(str(major), settings=SETTINGS), "versions") as server:
         prepare(server)
         with probing(server.environment(), [f"--data={server.data_directory}"]) as probe:
             probe.wait_for("sample", "archiver", 1)
@@ -75,11 +73,7 @@ SLOW_STATEMENTS = """
 
 @pytest.mark.slow
 def test_statements_of_a_role_that_may_only_look_and_after_a_timeout(home: Home) -> None:
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
-    with (
-        open_target("versions", spec, home=home, progress=SilentProgress()) as server,
-        server.connect() as connection,
-    ):
+    with opened(home, embedded(settings=SETTINGS), "versions") as server, server.connect() as connection:
         prepare(server)
         connection.execute("CREATE ROLE watcher LOGIN PASSWORD 'w' IN ROLE pg_monitor")
         environment = {**server.environment(), "PGUSER": "watcher", "PGPASSWORD": "w"}

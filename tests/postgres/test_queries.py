@@ -24,6 +24,7 @@ from tests.json_schema import validated
 from tests.postgres.relay import CachingProxy
 from tests.postgres.runs import pgdyno, the_run
 from tests.postgres.servers import embedded, execute, opened, rows
+from tests.present import present
 
 SETUP = """
     CREATE TABLE t AS SELECT g AS id, g % 100 AS k, sqrt(g) AS f, md5(g::text) AS s FROM generate_series(1, 20000) g;
@@ -144,13 +145,13 @@ def test_one_arm_is_a_table_and_a_cache_is_found(server: Server, dsn: str, ask: 
 def test_tpch_queries_run_by_themselves(home: Home, tmp_path: Path) -> None:
     plan = '[workload]\nqueries = "tpch"\nscale_factor = 0.01\nruns = 2\n[trial]\nrepeats = 1\n'
     (trial,) = run_plan(home, tmp_path, plan).trials
-    assert trial.summary is not None
-    runs = [(each.query, each.round, each.changed) for each in trial.summary.queries]
+    queries = present(trial.summary).queries
+    runs = [(each.query, each.round, each.changed) for each in queries]
     names = [f"Q{number}" for number in range(1, 23)]
     assert len(runs) == 3 * len(names)
     assert {each for each in runs if not each[2]} == {(name, at, False) for name in names for at in (0, 1)}
     assert sorted(each.query for each in trial.query_results) == sorted(names)
-    assert [*query_times(trial.summary.queries)] == names
+    assert [*query_times(queries)] == names
 
 
 def test_cold_runs_find_nothing_in_memory_and_instructions_are_counted(home: Home, tmp_path: Path) -> None:
@@ -158,18 +159,14 @@ def test_cold_runs_find_nothing_in_memory_and_instructions_are_counted(home: Hom
     (tmp_path / "scan.sql").write_text("SELECT max(s) FROM t")
     data = run_plan(home, tmp_path, COLD)
     (trial,) = data.trials
-    assert trial.summary is not None
-    (cold,) = (each for each in trial.summary.queries if each.is_cold)
-    assert cold.cached_share is not None
-    assert cold.cached_share < 0.05
-    assert cold.blocks_read is not None
+    (cold,) = (each for each in present(trial.summary).queries if each.is_cold)
+    assert present(cold.cached_share) < 0.05
     # the table alone has more than 100 blocks
-    assert cold.blocks_read > 100
+    assert present(cold.blocks_read) > 100
     assert [each.rule for each in audit(data) if each.rule == "cold-was-warm"] == []
     (counted,) = trial.query_results
     # for each row at least some
-    assert counted.instructions is not None
-    assert 20_000 * 10 < counted.instructions < 20_000 * 10_000
+    assert 20_000 * 10 < present(counted.instructions) < 20_000 * 10_000
 
 
 def test_results_of_queries_know_order_floats_and_refusals(server: Server) -> None:

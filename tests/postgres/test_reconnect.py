@@ -58,8 +58,6 @@ def unhurried(own: OwnServer) -> OwnServer:
 
 
 class Drive:
-    """A load in the background."""
-
     def __init__(self, server: OwnServer, folder: Path, *args: str, **env: str) -> None:
         self.json, self.events, self.errors = (folder / name for name in ("result.json", "events.jsonl", "stderr"))
         command = [str(PGDRIVE), "-n", f"--json={self.json}", f"--events={self.events}", *args]
@@ -94,7 +92,6 @@ class Drive:
 
 
 def slow_reads(folder: Path) -> tuple[str, str]:
-    """Writes a read-only script of 10 ms."""
     script = folder / "slow.sql"
     script.write_text("SELECT pg_sleep(0.01);\n")
     return "-f", str(script)
@@ -283,22 +280,6 @@ def test_a_connection_a_transaction(unhurried: OwnServer, tmp_path: Path, io: st
     assert outage["failed_attempts"] >= CLIENTS
     assert outage["clients"] == outage["reconnects"] == CLIENTS
     assert_counts_agree_with_the_server(unhurried, result)
-
-
-@pytest.mark.parametrize("limit", [(), ("--latency-limit=200",)])
-def test_starts_queue_up_or_are_skipped_while_the_server_is_away(
-    own: OwnServer, tmp_path: Path, limit: tuple[str, ...]
-) -> None:
-    drive = Drive(own, tmp_path, "-S", "-c", "8", *AT_A_RATE, *limit, "--reconnect")
-    own.stop("immediate")
-    time.sleep(1)
-    own.start()
-    result = drive.end()
-    outage = assert_one_outage(result)
-    assert result["lost"] <= CLIENTS
-    assert (result["skipped"] > 0) == bool(limit)
-    # the first that was due in the outage waited for nearly all of it
-    assert limit or result["latency_ns"]["max"] / 1000 >= outage["all_away_us"] / 2
 
 
 def test_logs_of_intervals_have_a_column_for_lost_ones(unhurried: OwnServer, tmp_path: Path) -> None:

@@ -144,7 +144,6 @@ def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path,
 
 
 def agrees_with_its_model(home: Home, tmp_path: Path) -> None:
-    """Models the capture `shop`, runs the model, and compares both."""
     pgdyno(home, tmp_path, "synthesise", "shop", "--into", "model", code=ExitCode.OK)
     changes = ("workload.dataset=pgbench", "trial.warmup=0s", "trial.duration=2s", "probe.enabled=false")
     options = ("--on", "embedded", "--runs", "models", *(word for each in changes for word in ("--set", each)))

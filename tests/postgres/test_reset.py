@@ -48,7 +48,6 @@ def own_server(running: Server) -> Server:
 
 
 def content(server: Server) -> dict[str, Any]:
-    """Rows of each table and a checksum over all of them."""
     found = {}
     with server.connect() as connection:
         for table in TABLES:

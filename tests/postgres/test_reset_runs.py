@@ -45,8 +45,6 @@ method = "{method}"
 
 @dataclass
 class Runs:
-    """Runs of plans in a folder, in a home of their own."""
-
     home: Home
     folder: Path
 
@@ -106,8 +104,6 @@ def test_a_later_run_finds_earlier_data(runs: Runs, tmp_path: Path, method: str)
 
 
 def connect(home: Home) -> psycopg.Connection[Any]:
-    """Connects to the only server that runs in this home."""
-
     def written() -> list[list[str]]:
         files = home.clusters.glob("*/data/postmaster.pid")
         return [lines for lines in (file.read_text().splitlines() for file in files) if len(lines) >= 8]
@@ -227,7 +223,6 @@ def slow_cp(folder: Path, place: str) -> Path:
 
 
 def copies(home: Home) -> list[int]:
-    """Processes called cp with a place of this home among their arguments."""
     place = os.fsencode(home.root)
     return find_processes(
         lambda each: (each / "comm").read_text() == "cp\n" and place in (each / "cmdline").read_bytes()

@@ -28,6 +28,7 @@ from tests.postgres.runs import (
     the_run,
     without_look,
 )
+from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = fast_plan(
@@ -47,10 +48,7 @@ def plan(tmp_path: Path) -> Path:
 
 
 def killed_after(seconds: float, home: Home, folder: Path, *args: str) -> int:
-    """Starts pgdyno and kills it with SIGKILL, `seconds` after there is a run, unless it has ended by then.
-
-    Gives back its exit code.
-    """
+    """Kills pgdyno `seconds` after there is a run, unless it has ended by then; returns its exit code."""
     command = [str(PGDYNO), *without_look(args)]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=folder, env=environment(home), stdout=quiet, stderr=quiet) as process:
@@ -293,8 +291,7 @@ def test_points_have_their_settings(
     asked = [trial.point.settings[name] for trial in trials]
     assert asked == [values[1], values[0], values[0], values[1]]
     for place, trial in enumerate(trials):
-        assert trial.prepare is not None
-        steps = {step.name: step.detail for step in trial.prepare.steps}
+        steps = {step.name: step.detail for step in present(trial.prepare).steps}
         changed = place == 0 or asked[place] != asked[place - 1]
         assert ("configure" in steps) == changed
         if changed:

@@ -95,8 +95,7 @@ def test_rows_are_counted_behind_a_trial(running: Server, statements: tuple[str,
     prepare = preparer(running, method="reload")
     prepare.prepare(SMALL)
     execute(running, *statements)
-    checked = prepare.check()
-    assert checked is not None
+    checked = present(prepare.check())
     assert (checked.scope, checked.violations) == ("counts", violations)
     assert set(checked.counts) == {"sbtest1", "sbtest2", "sbtest3"}
     # and before the next one, which does not begin on it

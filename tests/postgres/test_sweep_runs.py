@@ -94,7 +94,6 @@ def test_later_trials_of_a_load_have_the_threads_of_the_first(warm_home: Home, t
 
 
 def slower(folder: Path, of_b_ms: int, trial: str) -> Path:
-    """Writes a plan whose second arm takes `of_b_ms` instead of a fifth of it or half."""
     (folder / "sleep.sql").write_text("SELECT pg_sleep(:ms / 1000.0);\n")
     workload, sweep = 'scripts = ["sleep.sql"]\ndataset = "none"', f"clients = 1\nvariables.ms = [4, {of_b_ms}]"
     (folder / "slower.toml").write_text(fast_plan(workload, sweep, trial))
@@ -127,8 +126,7 @@ def test_a_clear_difference_is_decided_at_the_first_look(warm_home: Home, tmp_pa
     assert "6 of at most 9 pairs" in done.stderr
     manifest = the_run(tmp_path).manifest
     assert "stopped after 6 of at most 9 repeats: decided" in manifest.notes
-    assert manifest.stopping is not None
-    assert (manifest.stopping.ended, manifest.stopping.by) == ("decided", "variables.ms")
+    assert (present(manifest.stopping).ended, present(manifest.stopping).by) == ("decided", "variables.ms")
     assert (manifest.outcome, manifest.trials_planned, len(manifest.order)) == (Outcome.FINISHED, 12, 18)
     assert len(the_run(tmp_path).trials()) == 12
     # everywhere the interval is the one that holds after stopping

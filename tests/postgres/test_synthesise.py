@@ -107,7 +107,6 @@ def end_log(server: Server) -> None:
 
 
 def captured(server: Server, home: Home, tmp_path: Path, *options: str) -> Path:
-    """The capture of a load of pgdrive."""
     before = server.log_size()
     drive(server, SEED, *options)
     end_log(server)

@@ -159,8 +159,6 @@ end
 
 
 class Row(NamedTuple):
-    """An item of the API."""
-
     item: str
     in_1_0: bool
     in_1_1: bool

@@ -37,7 +37,6 @@ OLTP = (
 
 @pytest.fixture(scope="module")
 def watched(home: Home) -> Iterator[Server]:
-    """A server that counts statements."""
     settings = {**FAST, "shared_preload_libraries": "pg_stat_statements", "compute_query_id": "on"}
     with opened(home, EmbeddedTarget(kind="embedded", version=MAJOR, settings=settings), "sysbench") as server:
         execute(server, f"CREATE DATABASE {DATABASE}", dbname="postgres")
@@ -163,7 +162,6 @@ def test_rows_are_drawn_by_the_same_distribution(watched: Server, distribution: 
 
 
 def test_the_tables_that_prepare_makes_are_the_same(watched: Server) -> None:
-    """`prepare` of the installed script, by both: columns, indexes, row counts, ids."""
     described = []
     for is_ours in (False, True):
         execute(watched, "DROP TABLE IF EXISTS sbtest1, sbtest2", dbname=DATABASE)

@@ -282,8 +282,7 @@ def test_every_version_is_prepared_and_checked_alike(home: Home, version: str, m
             assert (prepared.dataset_bytes or 0) > 10_000_000
             # the table is there, its index is not
             assert 0.5 < (prepared.page_cache_share or 0) < 1
-            found = trials.check()
-            assert found is not None
+            found = present(trials.check())
             assert (found.violations, found.counts["pgbench_accounts"]) == ([], 100_000)
         facts = server.facts()
         settings_are_those_of_the_table(server, version)

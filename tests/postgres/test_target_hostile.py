@@ -155,8 +155,6 @@ def breaks_off(begin: bytes, end: Callable[[Peer], object]) -> Misdeed:
 
 
 def pours(begin: bytes, endless: bytes) -> Misdeed:
-    """Greets, and answers the first query without an end."""
-
     def pour(peer: Peer) -> None:
         while True:
             peer.send(endless)

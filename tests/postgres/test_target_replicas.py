@@ -149,7 +149,6 @@ def lags_where_nothing_is_replayed(server: Server, monkeypatch: pytest.MonkeyPat
 
 
 def order_of_reads(server: Server, delay_ms: int) -> ReadOrder:
-    """Reads all servers in turn."""
     reconfigure(server, {**server.plan_settings, "recovery_min_apply_delay": f"{delay_ms}ms"})
     server.make_replicas()
     with ReadWatch(server.address, server.replica_addresses(), server.dbname) as watch:

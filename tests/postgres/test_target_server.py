@@ -26,8 +26,6 @@ from tests.waiting import wait_until
 
 
 class Steps(SilentProgress):
-    """Records messages."""
-
     def __init__(self) -> None:
         self.said: list[str] = []
 

@@ -56,8 +56,6 @@ with open_target("held", spec, home=Home.locate(Path(sys.argv[1])), progress=Sho
 
 @dataclass
 class Holder:
-    """A child process that holds a server."""
-
     process: subprocess.Popen[str]
 
     def wait_for(self, beginning: str) -> str:
@@ -117,7 +115,6 @@ def nothing_left(home: Home, temporary: Path) -> bool:
 
 
 def hold_again(home: Home) -> str:
-    """Opens the kept cluster of a holder; its folder."""
     with opened(home, embedded(keep_data=True), "again") as server:
         assert value(server, "SELECT n FROM loaded") == 42
         return str(server.data_directory)
@@ -142,7 +139,8 @@ def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number:
     if step == "creating a cluster":
         # initdb, not a copy of what it made for another
         warm_home.templates.unlink()
-    holder, family = hold(), []
+    holder = hold()
+    family: list[ProcessId] = []
     if step == "ready ":
         _, family = holder.wait_ready()
         assert len(family) > 3

@@ -30,10 +30,8 @@ T = TypeVar("T")
 
 
 def as_unprivileged(function: Callable[[], T]) -> T:
-    """Returns the result of `function` as an unprivileged user: in this process, or in a fork as `nobody` if it runs as
-    root.
-
-    The fork keeps the loaded modules, because `nobody` may not be able to read their files.
+    """Returns the result of `function` as an unprivileged user: root's is that of a fork, because `nobody` may not be
+    able to read the files of modules.
     """
     if os.geteuid() != 0:
         return function()
@@ -73,7 +71,6 @@ def _report(function: Callable[[], object], writer: int) -> None:
 
 @pytest.fixture
 def own_folder(scratch: Path) -> Path:
-    """A folder of the unprivileged user."""
     folder = scratch / "own"
     folder.mkdir()
     if os.geteuid() == 0:
@@ -83,7 +80,6 @@ def own_folder(scratch: Path) -> Path:
 
 
 def failure(function: Callable[[], Any]) -> tuple[str, str | None]:
-    """Message and hint of the TargetError that `function` raises."""
     with pytest.raises(TargetError) as caught:
         function()
     return caught.value.message, caught.value.hint
@@ -153,7 +149,6 @@ for kib, work in ((100, fetch), (220, fetch), (20_000, start), (1_000, build)):
 def test_no_space(
     scratch: Path, mirror: LocalMirror, installed: Installation, child_environment: dict[str, str]
 ) -> None:
-    """On file systems of their own."""
     path = mirror.publish()
     # an ordinary user gets the right to mount in a namespace of its own
     ordinary = ["--user", "--map-current-user", "--keep-caps"] if os.geteuid() != 0 else []
@@ -181,7 +176,6 @@ def test_no_space(
 
 
 def users_of_servers(data_directory: Path) -> list[int]:
-    """Returns the user of each server process, except for processes that end meanwhile."""
     found = []
     for process in servers_in(data_directory):
         with suppress(FileNotFoundError):

@@ -184,7 +184,6 @@ SPOILERS = [
 @pytest.mark.usefixtures("spec")
 @pytest.mark.parametrize("group", SPOILERS, ids=["group0", "group1", "group2"])
 def test_a_violated_condition_is_found(server: Server, group: str) -> None:
-    """pgdrive checks the corrupted copy, as for a user."""
     lines = group.replace("\n        |", " |").strip().splitlines()
     spoilers = [[field.strip() for field in line.split(" | ")] for line in lines]
     with place_of(server, "pgdyno_tpcc_spoiled", "TEMPLATE pgdyno_tpcc_spec STRATEGY file_copy") as spoiled:

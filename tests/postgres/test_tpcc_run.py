@@ -32,8 +32,6 @@ VARIANTS = tuple(SEEDS)
 
 @dataclass(frozen=True)
 class Loaded:
-    """Two warehouses by a profile."""
-
     place: Place
     profile: str
 

@@ -85,7 +85,6 @@ def test_json_is_an_object_a_second_with_true_figures_and_no_process_has_the_pas
 
 
 def unknown_password(server: Server) -> dict[str, str]:
-    """Variables of a server that wants a password, without it."""
     kept = {name: value for name, value in server.environment().items() if name != "PGPASSWORD"}
     return kept | {"PGHOST": "127.0.0.1", "PGPASSFILE": "/dev/null"}
 
@@ -136,26 +135,6 @@ def test_a_statement_cannot_steer_the_terminal(server: Server) -> None:
         assert_left_whole(shown, signal.SIGTERM, 143)
 
 
-def test_a_server_that_goes_away_comes_back(installed: Installation) -> None:
-    with running_server(installed, "") as own, objects(own.environment()) as told:
-        before = told.wait_for(lambda each: each["away"] is None and each["processes"] and each["tps"] is not None)
-        own.stop("immediate")
-        away = told.wait_for(lambda each: each["away"] is not None)
-        own.start()
-        # with the processes that it has now
-        seen = {each["pid"] for each in before["processes"]}
-        back = told.wait_for(
-            lambda each: (
-                each["away"] is None
-                and each["tps"] is not None
-                and any(process["pid"] not in seen for process in each["processes"])
-            )
-        )
-    assert away["active"] is None
-    assert away["tps"] is None
-    assert back["sessions"] == 0
-
-
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_the_processors_are_those_that_the_server_may_use(installed: Installation, scratch: Path) -> None:
     own = OwnServer.make(installed, scratch / "own")
@@ -165,22 +144,6 @@ def test_the_processors_are_those_that_the_server_may_use(installed: Installatio
     finally:
         own.stop("immediate")
     assert frame["processors"] == 1
-
-
-def test_a_dropped_database_does_not_make_rates_negative(server: Server) -> None:
-    execute(server, "CREATE DATABASE dropped_in_watch")
-    with server.connect("dropped_in_watch") as elsewhere:
-        elsewhere.execute("SET work_mem = '64kB'")
-        elsewhere.execute("SELECT count(*) FROM (SELECT generate_series(1, 1000000) ORDER BY 1) AS sorted")
-    with objects(server.environment()) as told:
-        told.wait_for(lambda each: each["tps"] is not None)
-        begun = len(told.seen)
-        execute(server, "DROP DATABASE dropped_in_watch")
-        for _ in range(3):
-            told.wait_for(lambda each: each["tps"] is not None)
-    rates = [each["temp_bytes_per_s"] for each in told.seen[begun:] if each["tps"] is not None]
-    assert rates
-    assert min(rates) >= 0
 
 
 def test_a_standby_shows_the_wal_that_it_receives(installed: Installation, scratch: Path) -> None:

@@ -46,17 +46,13 @@ class Certificates:
         assert done.returncode == 0, done.stderr
 
     def issue_itself(self, name: str, subject: str) -> None:
-        """Creates a self-signed certificate as PostgreSQL's manual describes for a simple server."""
         self.openssl(
             *("req", "-new", "-x509", "-days", "30", "-nodes", "-newkey", "rsa:2048"),
             *("-keyout", f"{name}.key", "-out", f"{name}.crt", "-subj", f"/CN={subject}"),
         )
 
     def issue(self, name: str, subject: str, issuer: str, extensions: str = "", days: int = 30) -> None:
-        """Creates a certificate that an authority signs, as PostgreSQL's manual describes.
-
-        Without extensions, older versions of openssl create version 1.
-        """
+        """Creates one that an authority signs; without extensions, older versions of openssl create version 1."""
         self.openssl(
             *("req", "-new", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
             *("-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={subject}"),

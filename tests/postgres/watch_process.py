@@ -52,8 +52,6 @@ def load(server: Server, clients: int = 4) -> Iterator[None]:
 
 
 class Objects:
-    """The objects that `pgdyno watch --json` prints."""
-
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.seen: list[dict[str, Any]] = []
@@ -81,7 +79,6 @@ class Objects:
 
 @contextmanager
 def objects(environment: Mapping[str, str], *args: str) -> Iterator[Objects]:
-    """Runs `pgdyno watch --json` until the block ends."""
     with subprocess.Popen(
         [BIN / "pgdyno", "watch", "--json", *args],
         env=clean(environment),
@@ -99,8 +96,6 @@ def objects(environment: Mapping[str, str], *args: str) -> Iterator[Objects]:
 
 
 class Terminal:
-    """A terminal of `size` that runs `pgdyno watch`."""
-
     def __init__(self, environment: Mapping[str, str], size: tuple[int, int], *args: str) -> None:
         """Starts the process; `size` is columns and rows."""
         self.ours, theirs = pty.openpty()
