@@ -22,9 +22,9 @@ Result = dict[str, Any]
 BOTH = pytest.mark.parametrize("io", ["epoll", "io_uring"])
 PIDS = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'pgdrive'"
 CLIENTS = 8
-LOAD, AT_A_RATE = ("-t", "40"), ("-t", "40", "--rate=100")
-"""Loads of 8 clients, of which UNHURRIED lets one commit at a time: they take 3 s and more. By their number of
-transactions, they do not end while a server is away, however long it takes to return.
+LOAD = ("-t", "40")
+"""A load of 8 clients, of which UNHURRIED lets one commit at a time: it takes 3 s and more. By its number of
+transactions, it does not end while a server is away, however long it takes to return.
 """
 
 

@@ -211,6 +211,21 @@ def test_latency_counts_from_the_captured_start(table: Server, tmp_path: Path) -
     assert without_pauses.end["succeeded"] == 2
 
 
+def test_a_lost_connection_ends_its_session_alone(table: Server, tmp_path: Path) -> None:
+    sample = Sample()
+    end = "SELECT pg_terminate_backend(pg_backend_pid())"
+    sample.session(0, 10, simple(1, insert(0, 1)), simple(2, end), simple(3, insert(0, 2)), simple(4, insert(0, 3)))
+    sample.session(10, 20, simple(11, insert(1, 1)))
+    done = replay(table, tmp_path, sample)
+    assert done.code == 0, done.errors
+    assert (done.replay["sessions_begun"], done.replay["sessions_lost"]) == (2, 1)
+    assert (done.replay["done"], done.replay["not_started"]) == (2, 2)
+    assert (done.end["lost"], done.end["clients_aborted"]) == (1, 0)
+    assert value(table, "SELECT array_agg(session ORDER BY session) FROM replayed") == [0, 1]
+    errors = [event for event in done.events if event["event"] == "error"]
+    assert [(error["sqlstate"], error["consequence"]) for error in errors] == [("57P01", "reconnecting")]
+
+
 def test_time_ends_a_replay_and_the_rest_is_not_started(table: Server, tmp_path: Path) -> None:
     sample = Sample()
     far = 3600 * S

@@ -2,11 +2,9 @@
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,18 +45,6 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
-def killed_after(seconds: float, home: Home, folder: Path, *args: str) -> int:
-    """Kills pgdyno `seconds` after there is a run, unless it has ended by then; returns its exit code."""
-    command = [str(PGDYNO), *without_look(args)]
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, cwd=folder, env=environment(home), stdout=quiet, stderr=quiet) as process:
-        wait_until(lambda: any(folder.glob("pgdyno-runs/*/manifest.json")))
-        with suppress(subprocess.TimeoutExpired):
-            return process.wait(seconds)
-        process.kill()
-    return process.returncode
-
-
 def wait_for_no_engines(home: Home) -> None:
     # the engine's lease ends with its parent
     wait_until(lambda: not engines(home))
@@ -69,43 +55,6 @@ def whole(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
         path.name: ((path / "trial.json").stat().st_ino, (path / "trial.json").read_bytes())
         for path in folder.trial_paths()
     }
-
-
-@pytest.mark.long
-def test_killed_thrice_no_trial_is_lost_or_doubled(warm_home: Home, tmp_path: Path, plan: Path) -> None:
-    plan.write_text(PLAN.replace("repeats = 1", "repeats = 2").replace("1s", "400ms"))
-    seed = random.SystemRandom().randrange(2**32)
-    drawn = random.Random(seed)
-    code = killed_after(drawn.uniform(0, 3), warm_home, tmp_path, "run", str(plan))
-    folder = the_run(tmp_path)
-    kills, before = [code], whole(folder)
-    while len(kills) < 3:
-        kills.append(killed_after(drawn.uniform(0.5, 3), warm_home, tmp_path, "run", "--resume", "latest"))
-        after = whole(RunFolder.open(folder.path))
-        assert before.items() <= after.items(), f"a trial that was whole has changed; seed {seed}"
-        before = after
-        wait_for_no_engines(warm_home)
-    assert kills[0] == -signal.SIGKILL, f"seed {seed}"
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", folder.name, "--json")
-    if done.returncode == ExitCode.STORE:
-        assert "it is closed, all 8 trials are stored" in done.stderr
-    else:
-        assert done.returncode == ExitCode.OK, (seed, done.stderr)
-        assert json.loads(done.stdout.splitlines()[-1]) == {"run": str(folder.path), "trials": 8, "failed": 0}
-    ended = RunFolder.open(folder.path)
-    trials, manifest = ended.trials(), ended.manifest
-    assert [trial.slug for trial in trials] == manifest.order
-    assert before.items() <= whole(ended).items()
-    assert [trial.attempt for trial in trials] == sorted(trial.attempt for trial in trials)
-    assert {trial.generator.seed for trial in trials if trial.generator} == set(range(2, 10))
-    assert (manifest.outcome, ended.partials()) == (Outcome.FINISHED, [])
-    assert all(attempt.ended is not None for attempt in manifest.attempts)
-    killed = [attempt.ended for attempt in manifest.attempts if attempt.ended_at is None]
-    # one may have been killed before it got as far as the manifest
-    assert killed == ["was killed"] * len(killed)
-    assert 1 <= len(killed) <= kills.count(-signal.SIGKILL)
-    assert postmasters(warm_home) == []
-    assert list(warm_home.instances.iterdir()) == []
 
 
 @pytest.mark.long

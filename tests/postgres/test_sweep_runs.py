@@ -142,7 +142,7 @@ def test_a_clear_difference_is_decided_at_the_first_look(warm_home: Home, tmp_pa
 
 
 def test_a_published_run_is_repeated_from_its_raw_files(warm_home: Home, tmp_path: Path) -> None:
-    plan = fast_plan('scripts = ["sql/read.sql@2", "select-only"]', "clients = 2", 'duration = "500ms"\nrepeats = 2')
+    plan = fast_plan('scripts = ["sql/read.sql@2", "select-only"]', "clients = 2", 'duration = "500ms"\nrepeats = 1')
     (tmp_path / "plan.toml").write_text(plan.replace('"small"', '"Accounts_by_key"'))
     (tmp_path / "sql").mkdir()
     (tmp_path / "sql" / "read.sql").write_text("SELECT count(*) FROM pgbench_branches;\n")

@@ -64,15 +64,12 @@ def test_data_and_wal_on_paths_of_the_plan(home: Home, scratch: Path) -> None:
     assert servers_in(server.data_directory) == []
 
 
-def test_memory_without_a_size(home: Home) -> None:
+def test_memory_without_and_of_a_size(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(home, placed(data="tmpfs")) as server:
         place = server.data_directory.parent
         assert place.parent == Path("/dev/shm")
         assert server.facts().data_checksums
     assert not place.exists()
-
-
-def test_memory_of_a_size(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     sized = placed(data="tmpfs", tmpfs_size="300MB")
     with opened(home, sized) as server:
         place = server.data_directory.parent

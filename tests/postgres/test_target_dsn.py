@@ -76,13 +76,6 @@ def test_pgdyno_creates_and_keeps_its_own_database(theirs: Server, home: Home, m
         fetch(home, far(theirs.port, database="other"))
 
 
-def test_a_role_that_may_not_make_databases(theirs: Server, home: Home) -> None:
-    execute(theirs, "ALTER ROLE bench NOCREATEDB")
-    with pytest.raises(TargetError, match="the role may not create databases") as caught:
-        fetch(home, far(theirs.port))
-    assert "CREATEDB" in str(caught.value.hint)
-
-
 def test_another_database_is_used_only_when_the_plan_allows_it(theirs: Server, home: Home) -> None:
     execute(theirs, "CREATE DATABASE measured OWNER bench")
     execute(theirs, "CREATE TABLE precious AS SELECT 1 AS n", dbname="measured")
@@ -137,17 +130,23 @@ def test_settings_are_the_databases_and_go_with_the_run(theirs: Server, home: Ho
     assert value(theirs, "SHOW work_mem", "measured") == "4MB"
 
 
-@pytest.mark.parametrize(
-    ("setting", "why"),
-    [
+def test_what_cannot_be_is_known_at_once(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting, why in (
         ("shared_buffers", "takes effect when the server starts"),
         ("max_wal_size", "belongs to the server's configuration file"),
         ("wrk_mem", "the server has no such setting"),
-    ],
-)
-def test_impossible_settings_are_known_at_once(theirs: Server, home: Home, setting: str, why: str) -> None:
-    with pytest.raises(TargetError, match=why):
-        fetch(home, far(theirs.port, settings={setting: "1GB"}))
+    ):
+        with pytest.raises(TargetError, match=why):
+            fetch(home, far(theirs.port, settings={setting: "1GB"}))
+    execute(theirs, "DROP DATABASE IF EXISTS measured", "ALTER ROLE bench NOCREATEDB")
+    with pytest.raises(TargetError, match="the role may not create databases") as caught:
+        fetch(home, far(theirs.port))
+    assert "CREATEDB" in str(caught.value.hint)
+    monkeypatch.setenv("BENCH_PASSWORD", "wrong one")
+    with pytest.raises(TargetError, match="password authentication failed") as caught:
+        fetch(home, far(theirs.port))
+    assert "wrong one" not in caught.value.message
+    assert caught.value.hint == "check PGPASSWORD, ~/.pgpass or the variable of password_env"
 
 
 def test_values_that_do_not_come_into_effect(theirs: Server, home: Home) -> None:
@@ -193,14 +192,6 @@ def test_files_may_have_the_password(
             assert server.commands_environment().get("PGPASSWORD") == ("" if "pgdyno" in source else None)
         # the engine reaches the server, too
         assert preparer(server, checkpoint=False).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
-
-
-def test_a_wrong_password_is_not_told(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BENCH_PASSWORD", "wrong one")
-    with pytest.raises(TargetError, match="password authentication failed") as caught:
-        fetch(home, far(theirs.port))
-    assert "wrong one" not in caught.value.message
-    assert caught.value.hint == "check PGPASSWORD, ~/.pgpass or the variable of password_env"
 
 
 @pytest.mark.parametrize(
