@@ -19,7 +19,6 @@ from pgdyno.watch.find_server import WatchedServer
 from pgdyno.watch.polling import Polling
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.relay import Relay, SilentProxy
-from tests.postgres.servers import execute
 from tests.postgres.watch_process import BIN, Terminal, clean, load, objects, terminal
 from tests.processes import children, command_line
 from tests.run_program import run_program
