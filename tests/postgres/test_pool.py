@@ -9,9 +9,9 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -31,14 +31,6 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces: run them as root, as CI does")
 PACKAGES = "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' | awk '$2 == \"installed\"' | sort"
-
-
-@dataclass
-class Ordered:
-    id: str
-    number: int
-    asked: dict[str, Any]
-    tags: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -88,8 +80,8 @@ def rack(home: Home, scratch: Path) -> Iterator[Rack]:
     root = {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 8}}
     data = base64.b64encode(f"#cloud-config\n{json.dumps(config)}\n".encode()).decode()
     with booted_hosts(home, scratch) as hosts, pgdg.pgdg(hosts, scratch):
-        ordered: Any = Ordered("rack", 0, {"UserData": data, "BlockDeviceMappings": [root]})
-        address = hosts.booted(ordered)
+        asked = {"UserData": data, "BlockDeviceMappings": [root]}
+        address = hosts.booted(SimpleNamespace(id="rack", number=0, asked=asked, tags={}))  # type: ignore[arg-type]
         known = scratch / "known_hosts"
         known.write_text(f"{address} {' '.join(host_public.split()[:2])}\n")
         ssh = SshSpec(host=address, user="bench", config=str(scratch / "config"), known_hosts=str(known))

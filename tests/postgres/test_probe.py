@@ -20,7 +20,7 @@ from tests.run_program import run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 SETTINGS = {"shared_buffers": "32MB", "max_connections": "40", "autovacuum": "off", "checkpoint_timeout": "1h"}
-older_are_long = pytest.mark.long_cases("[10]", "[13]")
+pytestmark = pytest.mark.long_cases("[10]", "[13]")
 
 
 @pytest.fixture(scope="module", params=["10", "13", "18"])
@@ -42,7 +42,6 @@ def probe_arguments(server: Server, *options: str) -> tuple[dict[str, str], list
     return server.environment(), [f"--data={server.data_directory}", *options]
 
 
-@older_are_long
 def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
     with server.connect() as connection, probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "checkpoints", 2)
@@ -65,7 +64,6 @@ def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
     assert dict(ages)[behind] < dict(ages)[before] / 10
 
 
-@older_are_long
 def test_a_vacuum_is_found_with_its_process(server: Server) -> None:
     with server.connect() as connection, probing(*probe_arguments(server)) as probe:
         connection.execute("UPDATE filled SET filler = repeat('z', 400)")
@@ -104,7 +102,6 @@ def during(probe: Probe, began: float, ended: float) -> list[tuple[float, dict[t
     return [look for look in probe.waits() if began + 0.15 <= look[0] <= ended]
 
 
-@older_are_long
 def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
     def update() -> None:
         execute(server, "UPDATE filled SET id = id WHERE id = 1")
@@ -151,7 +148,6 @@ def queue(probe: Probe) -> int:
     return in_queue(looks[-1][1]) if looks else 0
 
 
-@older_are_long
 def test_a_commit_storm_waits_for_wal(server: Server) -> None:
     stop = threading.Event()
     commits = [0] * 6
@@ -196,7 +192,6 @@ def test_a_commit_storm_waits_for_wal(server: Server) -> None:
     assert probe.gained("wal_position", "inserted", began, ended) > 30 * sum(commits)
 
 
-@older_are_long
 def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
     with probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "database", 2)
@@ -215,7 +210,6 @@ def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
     assert any(at > ended for at, _ in probe.rows("processes", kind="checkpointer"))
 
 
-@older_are_long
 def test_a_role_without_rights_is_told_once(server: Server) -> None:
     execute(server, "DROP ROLE IF EXISTS humble", "CREATE ROLE humble LOGIN PASSWORD 'humble'")
     environment = {**server.environment(), "PGUSER": "humble", "PGPASSWORD": "humble"}
@@ -229,7 +223,6 @@ def test_a_role_without_rights_is_told_once(server: Server) -> None:
     assert not probe.of("sample", "sessions")
 
 
-@older_are_long
 def test_names_are_read_in_any_encoding(server: Server) -> None:
     execute(server, "CREATE DATABASE latin TEMPLATE template0 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C'")
     environment = {**server.environment(), "PGDATABASE": "latin"}
@@ -268,7 +261,6 @@ def test_a_broken_connection_string_is_refused() -> None:
     assert "frob" in run_program([program(), "host=x frob=1"], code=1).stderr
 
 
-@older_are_long
 def test_sessions_of_the_probe_are_left_out_and_its_password_is_nowhere(server: Server) -> None:
     with server.connect(), probing(*probe_arguments(server, "--waits-hz=50")) as probe:
         probe.wait_for("waits", number=60)
@@ -313,7 +305,6 @@ def test_short_statements_are_on_a_processor(server: Server, tmp_path: Path) -> 
     assert found[CLIENT_READ] < 0.05 * sum(found.values()), found
 
 
-@older_are_long
 def test_a_copy_and_a_pipeline_that_stays_open_wait_for_their_client(server: Server) -> None:
     with server.connect() as connection, probing(server.environment(), ["--no-host"]) as probe:
         connection.execute("CREATE TEMPORARY TABLE copied (id int)")

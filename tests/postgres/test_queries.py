@@ -142,6 +142,7 @@ def test_one_arm_is_a_table_and_a_cache_is_found(server: Server, dsn: str, ask: 
     assert (finding.severity, finding.parameters["query"]) == (Severity.INVALID, "sleep.sql")
 
 
+@pytest.mark.long
 def test_tpch_queries_run_by_themselves(home: Home, tmp_path: Path) -> None:
     plan = '[workload]\nqueries = "tpch"\nscale_factor = 0.01\nruns = 2\n[trial]\nrepeats = 1\n'
     (trial,) = run_plan(home, tmp_path, plan).trials

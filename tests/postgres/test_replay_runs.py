@@ -4,6 +4,7 @@ The replay is logged, too, and captured again: both captures must say the same.
 """
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -102,16 +103,14 @@ def sessions_of(folder: Path) -> dict[int, list[tuple[Any, ...]]]:
     return found
 
 
-def captured(home: Home, tmp_path: Path, run: RunFolder, into: str) -> dict[int, list[tuple[Any, ...]]]:
+def captured(home: Home, tmp_path: Path, run: RunFolder, into: str) -> list[list[tuple[Any, ...]]]:
+    """Return the sessions of the load's clients, by their content."""
     (log,) = run.path.glob("trials/*/log/server.log")
-    options = ("--prefix", PREFIX, "--database", "pgdyno", "--values", "kept")
+    # others prepare and check the dataset
+    (name,) = set(re.findall(r":(pgdrive [0-9a-f]{8}/1):", log.read_text()))
+    options = ("--prefix", PREFIX, "--application", name, "--values", "kept")
     pgdyno(home, tmp_path, "capture", "--log", str(log), "--into", into, *options, code=ExitCode.OK)
-    return sessions_of(tmp_path / into)
-
-
-def of_load(sessions: dict[int, list[tuple[Any, ...]]]) -> list[list[tuple[Any, ...]]]:
-    """Return the sessions of the load, without those that prepare and check the dataset; by their content."""
-    return sorted((each for each in sessions.values() if any("tbalance >" in row[1] for row in each)), key=repr)
+    return sorted(sessions_of(tmp_path / into).values(), key=repr)
 
 
 @pytest.mark.long_cases("simple")
@@ -120,12 +119,9 @@ def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path,
     (tmp_path / "mix.sql").write_text(MIX)
     write_plan(tmp_path, "original", LOAD.replace("PROTOCOL", protocol))
     pgdyno(warm_home, tmp_path, "run", "original.toml", code=ExitCode.OK)
-    original = captured(warm_home, tmp_path, the_run(tmp_path), "all")
-    load = of_load(original)
+    load = captured(warm_home, tmp_path, the_run(tmp_path), "shop")
     assert len(load) == 3
 
-    # the sessions that prepared the dataset are no part of the load
-    only(tmp_path / "all", tmp_path / "shop", "tbalance >")
     write_plan(tmp_path, "again", 'replay = "shop"\n')
     pgdyno(warm_home, tmp_path, "run", "again.toml", "--runs", "replays", code=ExitCode.OK)
     folder = RunFolder.open(next((tmp_path / "replays").iterdir()))
@@ -134,8 +130,7 @@ def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path,
     agrees(trial, statements=sum(map(len, load)))
     assert (tmp_path / "again.hashes").read_text() == (tmp_path / "original.hashes").read_text()
 
-    replayed = of_load(captured(warm_home, tmp_path, folder, "replayed"))
-    assert replayed == load
+    assert captured(warm_home, tmp_path, folder, "replayed") == load
     assert not list(folder.path.glob(".replay*"))
     kept = present(read_capture_of(folder.path))
     assert kept.calls == sum(map(len, load))
@@ -165,32 +160,6 @@ def agrees(trial: TrialRecord, statements: int) -> None:
     assert (replay.statements, replay.done, replay.not_started, replay.sessions_lost) == (statements, statements, 0, 0)
     assert present(trial.likeness).calls == statements
     assert present(trial.likeness).largest_difference == 0
-
-
-def only(source: Path, into: Path, text: str) -> None:
-    """Write a capture of those sessions of `source` that sent a statement with `text`."""
-    into.mkdir()
-    rows = f"""
-        FROM '{source / "capture.parquet"}' AS c
-        WHERE session IN (SELECT session FROM '{source / "capture.parquet"}' WHERE contains(sql, '{text}'))"""
-    capture = json.loads((source / "capture.json").read_text())
-    with duckdb.connect() as connection:
-        connection.execute(
-            f"""COPY (
-                SELECT c.* REPLACE ((dense_rank() OVER (ORDER BY session) - 1)::INTEGER AS session,
-                                    at_us - (SELECT min(at_us) {rows}) AS at_us) {rows} ORDER BY session, seq
-            ) TO '{into / "capture.parquet"}' (FORMAT parquet)"""
-        )
-        written = f"'{into / 'capture.parquet'}'"
-        calls = dict(connection.execute(f"SELECT statement, count(*) FROM {written} GROUP BY 1").fetchall())
-        found = connection.execute(
-            f"SELECT count(DISTINCT session), max(at_us), count(statement) FROM {written}"
-        ).fetchone()
-    for number, each in enumerate(capture["statements"]):
-        each["calls"] = calls.get(number, 0)
-    sessions, span_us, statements = present(found)
-    capture |= {"sessions": sessions, "most_sessions": sessions, "span_us": span_us, "calls": statements}
-    (into / "capture.json").write_text(json.dumps(capture))
 
 
 @pytest.mark.long

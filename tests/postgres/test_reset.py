@@ -155,9 +155,7 @@ def test_a_dataset_that_lost_rows_is_refused_and_one_with_other_tables_loaded_an
     )
     (detail,) = [step.detail for step in prepare.prepare(SMALL).steps if step.name == "load"]
     assert detail == "pgbench at scale 1"
-
-
-def test_accounts_that_vanished_are_seen_by_their_size(own_server: Server) -> None:
+    # accounts that vanished are seen by their size
     prepare = preparer(own_server, consistency="counts")
     prepare.prepare(SMALL)
     execute(own_server, "DELETE FROM pgbench_accounts WHERE aid > 1000", "VACUUM pgbench_accounts")

@@ -26,31 +26,11 @@ from pgdyno.targets import Home, Server
 from pgdyno.targets.cluster.snapshots.btrfs import is_subvolume
 from pgdyno.targets.cluster.snapshots.cluster_copy import WORDS, best_method, refusal_of
 from tests.forked import PGDYNO
-from tests.postgres.runs import environment, pgdyno
+from tests.postgres.runs import environment, fast_plan, pgdyno
 from tests.postgres.servers import embedded, execute, opened, preparer, rows
 from tests.present import present
 from tests.processes import find_processes
 from tests.waiting import PATIENCE_S, wait_until
-
-PLAN = """\
-name = "small"
-[target.pg18]
-kind = "embedded"
-version = "18"
-keep_data = true
-settings = {{ fsync = "off", shared_buffers = "32MB" }}
-[workload]
-scripts = ["tpcb-like"]
-scale = {scale}
-[sweep]
-clients = 1
-rate = 100
-[trial]
-duration = "{duration}"
-repeats = {repeats}
-[reset]
-method = "{method}"
-"""
 
 
 @dataclass
@@ -60,7 +40,9 @@ class Runs:
 
     def plan(self, method: str, scale: int = 1, duration: str = "0.3s", repeats: int = 1) -> str:
         path = self.folder / "small.toml"
-        path.write_text(PLAN.format(method=method, scale=scale, duration=duration, repeats=repeats))
+        trial = f'duration = "{duration}"\nrepeats = {repeats}\n[reset]\nmethod = "{method}"'
+        text = fast_plan(f'scripts = ["tpcb-like"]\nscale = {scale}', "clients = 1\nrate = 100", trial)
+        path.write_text(text.replace("[workload]", "keep_data = true\n[workload]"))
         return str(path)
 
     def start(self, plan: str, **environ: str) -> subprocess.Popen[str]:

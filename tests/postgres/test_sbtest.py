@@ -13,7 +13,7 @@ from pgdyno.prepare.dataset import load_dataset
 from pgdyno.programs import find_engine
 from pgdyno.records import TrialRecord
 from pgdyno.targets import Home, Server, SilentProgress
-from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.runs import fast_plan, pgdyno, the_run
 from tests.postgres.servers import embedded, execute, opened, preparer, rows, value
 from tests.present import present
 
@@ -115,24 +115,6 @@ def test_scripts_that_add_rows_want_no_check(running: Server) -> None:
 
 # ---- whole runs ----
 
-PLAN = """\
-name = "points"
-[target.pg18]
-kind = "embedded"
-version = "18"
-settings = {{ fsync = "off", shared_buffers = "32MB"{settings} }}
-[workload]
-scripts = ["{script}.sql"]
-dataset = "sbtest"
-tables = 2
-table_size = 1000
-[sweep]
-clients = 2
-[trial]
-transactions = 50
-[reset]
-prewarm = "pg_prewarm"
-"""
 SCRIPTS = {
     "point": "\\set id random(1, :table_size)\nSELECT c FROM sbtest:tables WHERE id = :id;\n",
     "grow": "INSERT INTO sbtest2 (k) VALUES (1);\n",
@@ -144,7 +126,9 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     for name, text in SCRIPTS.items():
         (folder / f"{name}.sql").write_text(text)
-    (folder / "points.toml").write_text(PLAN.format(script=script, settings=settings))
+    workload = f'scripts = ["{script}.sql"]\ndataset = "sbtest"\ntables = 2\ntable_size = 1000'
+    plan = fast_plan(workload, "clients = 2", 'transactions = 50\n[reset]\nprewarm = "pg_prewarm"')
+    (folder / "points.toml").write_text(plan.replace(" }", f"{settings} }}"))
     return pgdyno(home, folder, "run", "points.toml", code=code)
 
 
@@ -168,6 +152,6 @@ def test_a_run_that_adds_rows_fails_loudly(tmp_path: Path, warm_home: Home) -> N
 
 def test_a_server_without_pg_prewarm_is_refused_before_anything_is_loaded(tmp_path: Path, warm_home: Home) -> None:
     done = run(tmp_path, warm_home, "point", ', extension_control_path = "/nowhere"', code=ExitCode.TARGET)
-    assert "target pg18: cannot prewarm with pg_prewarm: the server does not have this extension" in done.stderr
+    assert "target a: cannot prewarm with pg_prewarm: the server does not have this extension" in done.stderr
     assert "loading" not in done.stderr
     assert record(tmp_path).prepare is None

@@ -13,7 +13,6 @@ from pgdyno.errors import ExitCode
 from pgdyno.publish.ranking import ranking
 from pgdyno.publish.run_entry import read_entry
 from pgdyno.records import Outcome
-from pgdyno.report.plan_toml import plan_toml
 from pgdyno.store import list_runs, load_run
 from pgdyno.targets import Home
 from tests.json_schema import validated
@@ -66,16 +65,6 @@ def test_trials_run_as_planned(warm_home: Home, tmp_path: Path) -> None:
     assert done.returncode == ExitCode.TRIALS_FAILED
     sql = "SELECT rate, variables['rows'], count(*) FROM trials GROUP BY ALL ORDER BY 2"
     assert load_run(folder).query(sql).rows == [(400.0, "31", 8), (400.0, "7", 4)]
-
-
-@pytest.mark.long
-def test_a_kept_plan_comes_to_the_same_trials(warm_home: Home, tmp_path: Path) -> None:
-    """The plan of a run's page, run again, measures the same points in the same order."""
-    run(warm_home, tmp_path, PLAN.replace("base * 3", "base + 1").replace("500ms", "200ms"))
-    folder = the_run(tmp_path)
-    (tmp_path / "again.toml").write_text(plan_toml(folder.manifest.plan))
-    shown = pgdyno(warm_home, tmp_path, "plan", "show", "again.toml", "--json")
-    assert [trial["slug"] for trial in json.loads(shown.stdout)["trials"]] == folder.manifest.order
 
 
 def test_later_trials_of_a_load_have_the_threads_of_the_first(warm_home: Home, tmp_path: Path) -> None:

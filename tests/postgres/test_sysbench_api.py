@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -158,35 +158,23 @@ end
     assert printed(done)[0].split() == ["probe:", "2", "of", "1", "false", "nil", "nil", "4"]
 
 
-class Row(NamedTuple):
-    item: str
-    in_1_0: bool
-    in_1_1: bool
-    in_pgdrive: bool
-
-    @property
-    def name(self) -> str:
-        return self.item.split("(")[0]
-
-
-def rows() -> list[Row]:
-    found = re.findall(r"^(yes|no) (yes|no) (yes|no): (.*)$", API.read_text(), re.MULTILINE)
-    return [Row(item, *(word == "yes" for word in words)) for *words, items in found for item in items.split(" | ")]
+LISTED = re.findall(r"^(yes|no) (?:yes|no) (yes|no): (.*)$", API.read_text(), re.MULTILINE)
+ITEMS = {
+    item: (in_1_0 == "yes", in_pgdrive == "yes") for in_1_0, in_pgdrive, row in LISTED for item in row.split(" | ")
+}
+"""Whether sysbench 1.0 and pgdrive have an item of the API."""
 
 
 def test_the_guide_names_what_pgdrive_lacks_and_nothing_else() -> None:
     missing = GUIDE.read_text().split("\n| missing | why |\n")[1].split("\n\n")[0]
-    lacking = {item for row in rows() if not row.in_pgdrive for item in row.item.split(", ")}
+    lacking = {name for item, (_, in_pgdrive) in ITEMS.items() if not in_pgdrive for name in item.split(", ")}
     assert set(re.findall(r"`([^`]+)`", missing)) == lacking
 
 
 # globals, fields and functions; the rest of the list is what the scripts above try out
 LOOKED_UP = re.compile(r"((sysbench|ffi|con|drv|stmt|param|rs|h)[.:]|[a-zA-Z_]+$)")
-ONES = [
-    row
-    for row in rows()
-    if LOOKED_UP.match(row.name) and " " not in row.name and "…" not in row.item and "tostring" not in row.name
-]
+NAMES = {item.split("(")[0]: there for item, there in ITEMS.items()}
+ONES = {name: there for name, there in NAMES.items() if LOOKED_UP.match(name) and not re.search(" |…|tostring", name)}
 
 LOOK = """
 local function look(text)
@@ -230,16 +218,14 @@ def test_the_api_has_what_is_listed_and_nothing_else(server: Server, tmp_path: P
     assert len(ONES) > 150
     script = tmp_path / "look.lua"
     # the script looks for these two itself
-    names = [row.name for row in ONES if row.name not in {"con.sql_state", "con.sql_errmsg"}]
+    names = ONES.keys() - {"con.sql_state", "con.sql_errmsg"}
     script.write_text(f'NAMES = "{" ".join(names)}"\n{LOOK}')
     theirs = sysbench(server, script, "run", "--events=1", "--time=0", code=0)
     ours = pgdrive(server, script, "run", "-t", "1", code=0)
     in_theirs, in_ours = ({line for line in printed(done) if line.endswith(" true")} for done in (theirs, ours))
-    for row in ONES:
-        if row.name in names:
-            assert (f"probe: {row.name} true" in in_theirs) == row.in_1_0, row
-            assert (f"probe: {row.name} true" in in_ours) == row.in_pgdrive, row
-    written = {row.name.removeprefix("function ") for row in rows()}
+    for name in names:
+        assert (f"probe: {name} true" in in_theirs, f"probe: {name} true" in in_ours) == ONES[name], name
+    written = {name.removeprefix("function ") for name in NAMES}
     for done in (theirs, ours):
         for found in re.findall(r"^probe: has (\S+)$", done.stdout, re.MULTILINE):
             name = re.sub(r"^sysbench\.opt\.mysql_.*", "sysbench.opt.mysql_…", found)

@@ -12,16 +12,26 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress
-from pgdyno.targets.cluster.installation import Installation, Release, classifier
+from pgdyno.targets.cluster.installation import Installation, classifier
 from pgdyno.targets.embedded.kind import find_embedded
-from pgdyno.targets.embedded.maven_repository import Mirror, read_pins
+from pgdyno.targets.embedded.maven_repository import read_pins
 from tests.postgres.local_mirror import GOOD, NAME, Answer, LocalMirror, small_archive
-from tests.postgres.servers import embedded, opened
+from tests.postgres.servers import embedded
 from tests.present import present
 
 
-def fetch(home: Home, url: str, version: str = "18") -> Installation:
-    return find_embedded(embedded(version), home, SilentProgress(), {"PGDYNO_MAVEN_URL": url})
+class Counting(SilentProgress):
+    """Records the progress of downloads: bytes done and in all."""
+
+    def __init__(self) -> None:
+        self.counts: list[tuple[int, int | None]] = []
+
+    def bytes(self, done: int, total: int | None) -> None:
+        self.counts.append((done, total))
+
+
+def fetch(home: Home, url: str, version: str = "18", progress: SilentProgress | None = None) -> Installation:
+    return find_embedded(embedded(version), home, progress or SilentProgress(), {"PGDYNO_MAVEN_URL": url})
 
 
 def failure(home: Home, url: str, version: str = "18") -> TargetError:
@@ -190,8 +200,11 @@ def test_many_cuts_end_well_if_each_gains_and_badly_if_none_does(fresh_home: Hom
     mirror.answers[path] = [Answer(cut_at=len(small_archive()) // 20)]
     mirror.ranges = True
     mirror.requests.clear()
-    assert fetch(fresh_home, mirror.url).version == "18.99"
+    progress = Counting()
+    assert fetch(fresh_home, mirror.url, progress=progress).version == "18.99"
     assert mirror.count(path) >= 10
+    assert progress.counts[-1] == (len(small_archive()), len(small_archive()))
+    assert progress.counts == sorted(progress.counts)
 
 
 def test_the_next_run_completes_a_download(fresh_home: Home, mirror: LocalMirror) -> None:
@@ -208,34 +221,6 @@ def test_a_refusal_is_told_at_once(fresh_home: Home, mirror: LocalMirror) -> Non
     mirror.answers[path] = [Answer(status=403)]
     assert "the server answers with status 403" in failure(fresh_home, mirror.url).message
     assert mirror.count(path) == 1
-
-
-@pytest.mark.long
-def test_a_real_server_comes_through_a_cut(
-    fresh_home: Home, home: Home, mirror: LocalMirror, installed_release: Release, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = Mirror.from_environment(classifier())
-    file = home.root / "test-archives" / real.archive_name(installed_release)
-    if not file.is_file():
-        file.parent.mkdir(exist_ok=True)
-        real.fetch_archive(installed_release, file, SilentProgress())
-    archive = file.read_bytes()
-    assert read_pins().get(file.name) in (None, hashlib.sha256(archive).hexdigest())
-    path = mirror.publish(str(installed_release), archive)
-    mirror.answers[path] = [Answer(cut_at=len(archive) // 2), GOOD]
-    monkeypatch.setenv("PGDYNO_MAVEN_URL", mirror.url)
-    counts: list[tuple[int, int | None]] = []
-
-    class Counting(SilentProgress):
-        def bytes(self, done: int, total: int | None) -> None:
-            counts.append((done, total))
-
-    with opened(fresh_home, embedded(installed_release.postgres), progress=Counting()) as server:
-        assert server.facts().version == installed_release.postgres
-        assert server.notes == []
-    assert mirror.count(path) == 2
-    assert counts[-1] == (len(archive), len(archive))
-    assert [done for done, _ in counts] == sorted(done for done, _ in counts)
 
 
 # ---- no network ----

@@ -246,6 +246,7 @@ def watched(server: Server) -> LagWatch:
     return LagWatch(server.address, server.replica_names(), is_logical=server.has_subscriber)
 
 
+@pytest.mark.long_cases("15", "16", "17")
 @pytest.mark.parametrize(
     ("version", "method"), [("15", "template"), ("16", "reload"), ("17", "template"), ("18", "template")]
 )

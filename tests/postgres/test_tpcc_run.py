@@ -20,6 +20,7 @@ from tests.present import present
 from tests.run_program import run_program
 from tests.waiting import PATIENCE_S, wait_until
 
+pytestmark = pytest.mark.long_cases("spec")
 CLIENTS = 8
 EACH = 150
 """Transactions of each client."""
@@ -126,7 +127,7 @@ def ordering(loaded: Loaded, number: int, *args: str) -> Iterator[subprocess.Pop
 # ---- what is in the database is what was counted ----
 
 
-@pytest.mark.long_cases("functions", "procedures", "spec", "sql-")
+@pytest.mark.long_cases("functions", "procedures", "sql-")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_database_has_what_the_driver_counted(loaded: Loaded, variant: str) -> None:
     place = loaded.place
@@ -233,7 +234,6 @@ def test_inputs_are_the_profiles(loaded: Loaded) -> None:
     assert place.query("SELECT max(length(c_data)) <= 500 FROM customer") == [(True,)]
 
 
-@pytest.mark.long_cases("spec")
 def test_figures_of_driver_and_server_agree(loaded: Loaded) -> None:
     # at a rate: how fast the server is does not matter
     end = loaded.end("--time=4", "--warmup=4", "--rate=150", "--tpcc-pauses=off")
@@ -254,7 +254,6 @@ def test_figures_of_driver_and_server_agree(loaded: Loaded) -> None:
     assert (65 <= delta <= 119 and delta not in (96, 112)) if loaded.profile == "spec" else delta == 0
 
 
-@pytest.mark.long_cases("spec")
 def test_the_summary_tells_both(loaded: Loaded) -> None:
     done = loaded.run(
         "--transactions=200", "--tpcc-pauses=off", "--all-warehouses", "--tpcc-variant=sql-pipelined", code=0
@@ -276,7 +275,6 @@ def test_the_summary_tells_both(loaded: Loaded) -> None:
 # ---- pauses ----
 
 
-@pytest.mark.long_cases("spec")
 def test_the_standards_users_pause(loaded: Loaded) -> None:
     done = loaded.run("--time=2", "--events=-")
     start = json.loads(done.stdout.splitlines()[0])
@@ -292,7 +290,6 @@ def test_the_standards_users_pause(loaded: Loaded) -> None:
         assert keying[0] == keying[1] != keying[2]
 
 
-@pytest.mark.long_cases("spec")
 def test_pauses_can_be_other_ones(loaded: Loaded) -> None:
     end = loaded.end("--time=2", "--tpcc-pauses=on", "--keying-time=20ms", "--think-time=exponential:20ms")
     # 8 clients of 40 ms and more: at most 400 in 2 seconds; by the standard's own pauses it would be none
@@ -302,7 +299,7 @@ def test_pauses_can_be_other_ones(loaded: Loaded) -> None:
 # ---- clients that are gone ----
 
 
-@pytest.mark.long_cases("procedures", "spec")
+@pytest.mark.long_cases("procedures")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_killed_clients_leave_no_half_transaction(loaded: Loaded, variant: str) -> None:
     with ordering(loaded, 100, f"--tpcc-variant={variant}") as load:
@@ -312,7 +309,6 @@ def test_killed_clients_leave_no_half_transaction(loaded: Loaded, variant: str) 
     loaded.consistent()
 
 
-@pytest.mark.long_cases("spec")
 def test_a_session_that_is_ended_ends_its_client(loaded: Loaded) -> None:
     with ordering(loaded, 50, "--tpcc-variant=sql") as load:
         loaded.place.execute(f"SELECT pg_terminate_backend(pid) {SESSIONS}")
