@@ -72,7 +72,7 @@ def test_later_trials_of_a_load_have_the_threads_of_the_first(warm_home: Home, t
     run(
         warm_home,
         tmp_path,
-        fast_plan(workload, "clients = 12", 'warmup = "1s"\nduration = "1s"', "ab"),
+        fast_plan(workload, "clients = 12", 'warmup = "0.3s"\nduration = "0.3s"', "ab"),
         code=ExitCode.OK,
     )
     first, second = (present(trial.generator) for trial in the_run(tmp_path).trials())
