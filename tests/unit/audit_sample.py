@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -71,6 +71,12 @@ class FakeRun:
     plans: Sequence[KeptPlan] = ()
     effects: Mapping[str, Effect] = field(default_factory=dict)
     """Of scripts whose text the run kept."""
+    counts: tuple[int, int] | None = None
+    """Executions of a statement in each trial, and the rows that they returned; in place of `means_ms`."""
+    end: Mapping[str, object] | None = None
+    """Of every trial's load; None: `workers`."""
+    kept: Sequence[tuple[str, str, str | None]] = ()
+    """Name, setting and unit as pg_settings has them, at every trial."""
 
     def query_plans(self) -> Sequence[KeptPlan]:
         return self.plans
@@ -79,6 +85,13 @@ class FakeRun:
         return seconds_of_rows(self.courses.get(trial, ()))
 
     def statements(self) -> Sequence[StatementRow]:
+        if self.counts is not None:
+            executions, rows = self.counts
+            return [
+                StatementRow(each.number, 0, at, at + 1, text, executions, 0, 1e6, 1, 1, 1, 1, of_rows)
+                for each in self.trials
+                for at, (text, of_rows) in enumerate((("BEGIN;", None), ("SELECT 1 FROM t WHERE id = 7;", rows)))
+            ]
         return [
             StatementRow(trial, 0, at, at + 1, text, None, None, mean * 1e6, None, None, None, None)
             for trial, means in self.means_ms.items()
@@ -92,7 +105,7 @@ class FakeRun:
             if trial.imported is None
             for kind, detail in (
                 ("connected", {"origin_us": ORIGIN_US + trial.load_begins_us}),
-                ("end", {"workers": [{"cpu_share": each} for each in self.workers]}),
+                ("end", self.end or {"workers": [{"cpu_share": each} for each in self.workers]}),
             )
         ]
 
@@ -146,12 +159,9 @@ class FakeRun:
         return {at: (len({row.t_us for row in rows}), rows) for at, rows in within.items() if rows}
 
     def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:
-        return [
-            SettingRow(trial, name, value, None, None)
-            for trial, settings in self.server.items()
-            for name, value in settings.items()
-            if not names or name in names
-        ]
+        of_server = [(trial, name, value, None) for trial, each in self.server.items() for name, value in each.items()]
+        kept = [(trial.number, *setting) for trial in self.trials for setting in self.kept]
+        return [SettingRow(*row, None) for row in (*of_server, *kept) if not names or row[1] in names]
 
 
 # ---- trials of our own ----
@@ -262,7 +272,6 @@ def sample(second: int, source: str, metric: str, value: float) -> SeriesRow:
 
 
 def each_second(length_s: float, source: str, **values: float) -> list[SeriesRow]:
-    """Returns samples of one source of the probe with the same values in every second."""
     return [sample(at, source, *each) for at in range(1, int(length_s) + 1) for each in values.items()]
 
 
@@ -315,7 +324,6 @@ def changed(run: FakeRun, change: Callable[[TrialRecord], Mapping[str, Any]]) ->
 
 
 def in_b(run: FakeRun, **fields: object) -> FakeRun:
-    """Returns `run` with these fields of the trials of `b`."""
     return changed(run, lambda trial: fields if trial.target == "b" else {})
 
 
@@ -346,7 +354,6 @@ class Row:
     """Printed lines by figure, for figures whose digits matter."""
 
     def but(self, **figures: float) -> Row:
-        """Returns a copy with other figures."""
         return replace(self, figures={**self.figures, **figures})
 
 
@@ -435,31 +442,13 @@ def of(rule: str, run: AuditRun) -> list[Finding]:
 
 
 def on_disks(a: str, b: str | None) -> Fingerprint:
-    """A fingerprint with what the data of both targets lie on."""
     disks = {"data and WAL of a": a} | ({"data and WAL of b": b} if b is not None else {})
     host = HostPrint(cpu_model="x", cores=4, memory_bytes=1 << 34, architecture="x", kernel="x", os="x", disks=disks)
     return Fingerprint(host=host, pgdyno="0", pgdrive="0", generator="the same machine", seed=1)
 
 
-@dataclass(frozen=True)
-class Counting(FakeRun):
-    """A run whose trials counted the rows of statements."""
-
-    counts: tuple[int, int] = (0, 0)
-    """Executions of a statement in each trial, and the rows that they returned."""
-
-    def statements(self) -> Sequence[StatementRow]:
-        executions, rows = self.counts
-        return [
-            StatementRow(each.number, 0, at, at + 1, text, executions, 0, 1e6, 1, 1, 1, 1, of_rows)
-            for each in self.trials
-            for at, (text, of_rows) in enumerate((("BEGIN;", None), ("SELECT 1 FROM t WHERE id = 7;", rows)))
-        ]
-
-
-def counting(rows: int, executions: int = 1_000) -> Counting:
-    run = own()
-    return Counting(**{each.name: getattr(run, each.name) for each in fields(run)}, counts=(executions, rows))
+def counting(rows: int, executions: int = 1_000) -> FakeRun:
+    return replace(own(), counts=(executions, rows))
 
 
 def print_of_b(**fields: object) -> Fingerprint:
@@ -473,7 +462,6 @@ def print_of_b(**fields: object) -> Fingerprint:
 
 
 def threaded(b: int) -> FakeRun:
-    """A run in which the generator had 2 threads in trials of a, and `b` in those of b."""
     return in_b(own(), generator={"workers": b})
 
 

@@ -177,9 +177,8 @@ def test_other_loads_of_a_name_have_their_own_histories(one: dict[str, object], 
 SYSBENCH = Imported(file="sysbench.txt", line=1, last_line=9, tool="sysbench", command=None)
 
 
-@pytest.mark.parametrize(
-    ("each_run", "labels"),
-    [
+def test_histories_are_split_and_named_by_their_loads_without_passwords() -> None:
+    for each_run, labels in (
         ([{"workload": {"scale_factor": 10.0}}] * 2 + [{"workload": {"tables": 4}}] * 2,
          ["pg18, 4 clients, scale factor 10, 2 s", "pg18, 4 clients, 4 tables, 2 s"]),
         # lengths in transactions
@@ -190,23 +189,18 @@ SYSBENCH = Imported(file="sysbench.txt", line=1, last_line=9, tool="sysbench", c
         # and releases of HammerDB that do the same work
         ([{"workload": FUNCTIONS | {"profile": each}} for each in ("hammerdb-6.1", "hammerdb-6.1.1")],
          ["pg18, 4 clients, profile hammerdb (an unused item rolls back), procedures, 2 s"]),
-    ],
-)  # fmt: skip
-def test_histories_are_split_and_named_by_their_loads(each_run: list[dict[str, Any]], labels: list[str]) -> None:
-    runs = _Runs()
-    for fields in each_run:
-        runs.add(**fields)
-    found = runs.histories()
-    assert [each.label for each in found] == labels
-    assert {len(each.points) for each in found} == {2}
-
-
-def test_a_history_names_no_password_of_a_variable() -> None:
+    ):  # fmt: skip
+        runs = _Runs()
+        for fields in each_run:
+            runs.add(**fields)
+        found = runs.histories()
+        assert [each.label for each in found] == labels
+        assert {len(each.points) for each in found} == {2}
     runs = _Runs()
     for _ in range(2):
         runs.add(workload={"variables": {"password": "hunter2"}})
-    (found,) = runs.histories()
-    assert "password ***" in found.label
+    (only,) = runs.histories()
+    assert "password ***" in only.label
 
 
 @pytest.mark.parametrize(

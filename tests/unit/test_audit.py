@@ -152,9 +152,7 @@ def test_counting_rules_of_the_tool_are_no_finding(audited: Callable[[Path], lis
     assert "0.95 times the clients" in finding.message
 
 
-def test_command_lines_and_prompts_say_where_the_load_ran(
-    tmp_path: Path, audited: Callable[[Path], list[Finding]]
-) -> None:
+def test_prompts_and_commands_say_where_load_ran(tmp_path: Path, audited: Callable[[Path], list[Finding]]) -> None:
     for command, shared in (
         ("postgres@dbhost:~$ pgbench -c10 -j4 -T 30 -R 200", True),
         ("[root@pg-primary ~]# pgbench -c10 -j4 -T 30 -R 200", True),

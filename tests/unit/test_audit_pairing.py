@@ -1,8 +1,7 @@
 """The audit's rules about pairs find the same between two runs as between two arms of one run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from dataclasses import fields as dataclass_fields
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,6 @@ from pgdyno.audit.facts import words_of
 from pgdyno.audit.pairing import PAIR_RULES, Pairing, pairing_between, pairing_of_arms, pairing_within
 from pgdyno.records import ServerPrint
 from pgdyno.report.sections.environment import environment_table
-from pgdyno.store.trial_tables import SettingRow
 from pgdyno.units import setting_value
 from tests.unit.audit_disturbed import failing, hits, on_host, ran, sized
 from tests.unit.audit_sample import (
@@ -39,7 +37,6 @@ def topics(found: Pairing) -> list[str]:
 
 
 def runs_of(servers: Sequence[ServerPrint]) -> tuple[FakeRun, FakeRun]:
-    """Two runs, each with its server."""
     one, two = (BASE.model_copy(update={"servers": dict.fromkeys(("a", "b"), each)}) for each in servers)
     return own(run="one", fingerprint=one), own(run="two", fingerprint=two)
 
@@ -48,20 +45,12 @@ def arms_of(a: ServerPrint, b: ServerPrint) -> FakeRun:
     return own(fingerprint=BASE.model_copy(update={"servers": {"a": a, "b": b}}))
 
 
-def test_datasets_of_unequal_size_confound_two_runs() -> None:
+def test_datasets_and_caches_of_unequal_size_confound_two_runs() -> None:
     found = paired(own(run="one"), own(run="two"))
     assert (found.confounders, found.invalid, found.refused) == ([], [], [])
     found = paired(own(run="one"), own(run="two", dataset_bytes=110 << 30))
     assert topics(found) == ["dataset size"]
     assert "107 GB at a of one and 118 GB at a of two" in str(found.confounders[0].message)
-
-
-def cached(run: str, a: float, b: float) -> FakeRun:
-    """A run whose targets find these shares of their pages in shared buffers."""
-    return probed(own(run=run), lambda trial: hits(b if trial.target == "b" else a))
-
-
-def test_unequal_shares_in_cache_confound_two_runs() -> None:
     warm = cached("one", 0.99, 0.99)
     assert topics(paired(warm, cached("two", 0.96, 0.96))) == ["cache contents"]
     assert topics(paired(warm, cached("two", 0.99, 0.99))) == []
@@ -69,51 +58,44 @@ def test_unequal_shares_in_cache_confound_two_runs() -> None:
     assert topics(paired(cached("one", 0.99, 0.96), cached("two", 0.99, 0.96))) == []
 
 
-@pytest.mark.parametrize(
-    ("within", "base", "other", "rule", "by"),
-    [
+def cached(run: str, a: float, b: float) -> FakeRun:
+    """A run whose targets find these shares of their pages in shared buffers."""
+    return probed(own(run=run), lambda trial: hits(b if trial.target == "b" else a))
+
+
+def test_findings_that_refuse_arms_of_a_run_refuse_two_runs() -> None:
+    for within, base, other, rule, by in (
         (own(only_b={"fsync": "off"}), own(run="one"), own(run="two", settings={"fsync": "off"}),
          "durability", "settings.fsync"),
         (own(kind_b="dsn", ways=lambda _, name: way(100.0 if name == "a" else 2_500.0)),
          own(run="one", ways=lambda *_: way(100.0)), own(run="two", ways=lambda *_: way(2_500.0)),
          "network-floor", "placement"),
-    ],
-)  # fmt: skip
-def test_findings_that_refuse_arms_of_a_run_refuse_two_runs(
-    within: FakeRun, base: FakeRun, other: FakeRun, rule: str, by: str
-) -> None:
-    assert Severity.INVALID in [each.severity for each in of(rule, within)]
-    found = paired(base, other)
-    assert {each.rule for each in found.invalid} == {rule}
-    assert found.invalid[0].advice.endswith(f"; to compare this, pass --by {by}")
-    assert found.confounders == []
-    assert paired(base, other, by).invalid == []
+    ):  # fmt: skip
+        assert Severity.INVALID in [each.severity for each in of(rule, within)]
+        found = paired(base, other)
+        assert {each.rule for each in found.invalid} == {rule}
+        assert found.invalid[0].advice.endswith(f"; to compare this, pass --by {by}")
+        assert found.confounders == []
+        assert paired(base, other, by).invalid == []
 
 
-@pytest.mark.parametrize(
-    ("base", "other", "refused", "confounded"),
-    [
+def test_loads_and_lengths_of_imported_runs_are_compared_where_both_say_what_they_were() -> None:
+    for base, other, refused, confounded in (
         ({"scripts": "a.sql@1"}, {"scripts": "b.sql@1"}, ["load.scripts"], []),
         ({"loop": "closed"}, {"loop": "open"}, ["load.loop"], []),
         ({"options": "none"}, {"options": "-L 100"}, [], ["load.options"]),
         ({"transactions": "100"}, {"transactions": "100000"}, [], ["load.transactions"]),
         ({"partitions": "hash, 100"}, {}, [], []),
         ({"scripts": "a.sql@1", "options": "-C"}, {"scripts": "a.sql@1", "options": "-C"}, [], []),
-    ],
-)
-def test_loads_of_imported_runs_are_compared_where_both_say_what_they_were(
-    base: dict[str, str], other: dict[str, str], refused: list[str], confounded: list[str]
-) -> None:
-    found = paired(rows_run(*[replace(ROW, load=base)] * 2), rows_run(*[replace(ROW, load=other)] * 2))
-    assert [each.field for each in found.refused] == refused
-    assert [each.field for each in found.confounders] == confounded
-
-
-@pytest.mark.parametrize(("other", "is_confounded"), [(60.0066, False), (61.0, False), (66.0, True), (600.0, True)])
-def test_times_that_elapsed_are_no_other_length(other: float, is_confounded: bool) -> None:
-    base = rows_run(*[ROW.but(duration_s=60.0 + part) for part in (0.0051, 0.0055)])
-    found = paired(base, rows_run(ROW.but(duration_s=other)))
-    assert [each.field for each in found.confounders] == (["trial.duration"] if is_confounded else [])
+    ):
+        found = paired(rows_run(*[replace(ROW, load=base)] * 2), rows_run(*[replace(ROW, load=other)] * 2))
+        assert [each.field for each in found.refused] == refused
+        assert [each.field for each in found.confounders] == confounded
+    # times that elapsed are no other length
+    for length, is_confounded in ((60.0066, False), (61.0, False), (66.0, True), (600.0, True)):
+        minute = rows_run(*[ROW.but(duration_s=60.0 + part) for part in (0.0051, 0.0055)])
+        found = paired(minute, rows_run(ROW.but(duration_s=length)))
+        assert [each.field for each in found.confounders] == (["trial.duration"] if is_confounded else [])
 
 
 def planned(**sections: object) -> dict[str, object]:
@@ -187,64 +169,34 @@ def test_versions_that_outputs_print_are_what_imported_targets_are_compared_by()
         assert topics(pairing_within(rows_run(*rows), "target", ["a"], ["b"])) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "unit", "value"),
-    [
+def test_a_setting_is_compared_with_the_default_that_it_stands_for() -> None:
+    for text, unit, value in (
         ("1GB", None, 1 << 30), ("1024", "MB", 1 << 30), ("16384", "8kB", 128 << 20), ("5min", None, 300_000.0),
         ("300", "s", 300_000.0), ("0.9", None, 0.9), ("-1", None, -1.0), ("on", None, "on"),
         ("pg_stat_statements", None, "pg_stat_statements"), ("16 parsecs", None, "16 parsecs"),
-    ],
-)  # fmt: skip
-def test_a_setting_is_read_with_its_unit(text: str, unit: str | None, value: float | str) -> None:
-    assert setting_value(text, unit) == value
-
-
-@dataclass(frozen=True)
-class Kept(FakeRun):
-    """A run whose trials kept units and sources as pg_settings has them."""
-
-    rows: Sequence[tuple[str, str, str | None]] = ()
-    """Name, setting and unit, at every trial."""
-
-    def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:
-        own = [
-            SettingRow(trial.number, name, setting, unit, None)
-            for trial in self.trials
-            for name, setting, unit in self.rows
-            if not names or name in names
-        ]
-        return [*super().settings(names=names), *own]
-
-
-def kept(run: FakeRun, *rows: tuple[str, str, str | None]) -> Kept:
-    fields = {each.name: getattr(run, each.name) for each in dataclass_fields(run)}
-    return Kept(**fields, rows=rows)
-
-
-def differing(run: FakeRun) -> list[str]:
-    return [str(each.evidence[0].figures["setting"]) for each in of("settings-differ", run)]
-
-
-def test_a_default_equals_the_value_that_it_stands_for() -> None:
-    """initdb writes max_wal_size into postgresql.conf from version 11 on: before, it is a default."""
-    changed = own(changed_b={"max_wal_size": "1GB"})
-    assert differing(kept(changed, ("max_wal_size", "1024", "MB"))) == []
+    ):  # fmt: skip
+        assert setting_value(text, unit) == value
+    # initdb writes max_wal_size into postgresql.conf from version 11 on: before, it is a default
+    of_initdb = own(changed_b={"max_wal_size": "1GB"})
+    assert differing(kept(of_initdb, ("max_wal_size", "1024", "MB"))) == []
     # where the default is another one, or not on record, it differs
-    assert differing(kept(changed, ("max_wal_size", "2048", "MB"))) == ["max_wal_size"]
-    assert differing(changed) == ["max_wal_size"]
-
-
-def test_a_setting_that_a_version_does_not_have_is_absent_and_no_default() -> None:
+    assert differing(kept(of_initdb, ("max_wal_size", "2048", "MB"))) == ["max_wal_size"]
+    assert differing(of_initdb) == ["max_wal_size"]
     (finding,) = of("settings-differ", own(changed_b={"io_method": "worker"}))
     assert finding.message == "io_method differs: absent at a, worker at b"
-
-
-def test_a_changed_setting_is_found_between_two_runs() -> None:
     settings: Sequence[dict[str, str]] = ({}, {"max_wal_size": "1GB"})
     base, other = runs_of([SERVER.model_copy(update={"settings_changed": each}) for each in settings])
     assert topics(paired(base, other)) == ["max_wal_size"]
     rows = ("max_wal_size", "1024", "MB")
     assert topics(paired(kept(base, rows), kept(other, rows))) == []
+
+
+def kept(run: FakeRun, *rows: tuple[str, str, str | None]) -> FakeRun:
+    return replace(run, kept=rows)
+
+
+def differing(run: FakeRun) -> list[str]:
+    return [str(each.evidence[0].figures["setting"]) for each in of("settings-differ", run)]
 
 
 @pytest.mark.parametrize(("cpu", "confounders"), [("Xeon 8124M", ["processor"]), ("Xeon 8259CL", [])])
@@ -310,20 +262,18 @@ def test_a_fact_is_seen_by_the_audit_and_by_the_comparison(fact: str) -> None:
     assert found.refused or found.invalid or found.confounders
 
 
-@pytest.mark.parametrize(("fact", "severity"), [("pooler", Severity.CAUTION), ("built", Severity.NOTE)])
-def test_targets_that_differ_by_what_a_plan_chooses_are_comparable_and_the_difference_is_named(
-    fact: str, severity: Severity
-) -> None:
-    run = differing_in(fact)
-    assert pairing_within(run, "target", ["a"], ["b"]).confounders == []
-    (finding,) = of("arms-differ", run)
-    assert (finding.evidence[0].figures["field"], finding.severity) == (fact, severity)
-    with_pooler = print_of_b(pooler=FACTS["pooler"]).servers["b"]
-    run = arms_of(SERVER.model_copy(update={"collation": "de_DE.UTF-8"}), with_pooler)
-    assert "collation" in topics(pairing_within(run, "target", ["a"], ["b"]))
+def test_targets_that_differ_by_what_a_plan_chooses_are_comparable_and_the_difference_is_named() -> None:
+    for fact, severity in (("pooler", Severity.CAUTION), ("built", Severity.NOTE)):
+        run = differing_in(fact)
+        assert pairing_within(run, "target", ["a"], ["b"]).confounders == []
+        (finding,) = of("arms-differ", run)
+        assert (finding.evidence[0].figures["field"], finding.severity) == (fact, severity)
+        with_pooler = print_of_b(pooler=FACTS["pooler"]).servers["b"]
+        run = arms_of(SERVER.model_copy(update={"collation": "de_DE.UTF-8"}), with_pooler)
+        assert "collation" in topics(pairing_within(run, "target", ["a"], ["b"]))
 
 
-def test_another_server_comes_first_between_runs_and_not_at_all_within_one() -> None:
+def test_another_server_comes_first_between_runs_if_its_identity_is_on_record() -> None:
     of_each = [
         SERVER.model_copy(
             update={"identity": {"database": "app", "system": system, "state": "primary"}, "collation": each}
@@ -334,35 +284,27 @@ def test_another_server_comes_first_between_runs_and_not_at_all_within_one() -> 
     first, second = runs_of(of_each)
     assert paired(first, second).confounders[0].topic == "server"
     assert "server" not in topics(paired(first, second, "server"))
-
-
-@pytest.mark.parametrize(
-    ("field", "states", "topic", "words"),
-    [
-        ("state", ("primary", "standby"), "standby", "b is a standby"),
-        ("state", ("standby", "primary"), "standby", "a is a standby"),
-        ("tls", ("on", "off"), "TLS", "TLS for one of them only"),
-    ],
-)
-def test_a_standby_and_tls_confound_what_a_dsn_does_not_show(
-    field: str, states: tuple[str, str], topic: str, words: str
-) -> None:
-    of_each = [SERVER.model_copy(update={"identity": {"database": "app", field: each}}) for each in states]
-    run = arms_of(*of_each)
-    (found,) = pairing_within(run, "target", ["a"], ["b"]).confounders
-    assert (found.topic, words in str(found.message)) == (topic, True)
-    (finding,) = of("arms-differ", run)
-    assert words in finding.message
-    first, second = runs_of(of_each)
-    assert topics(paired(first, second)) == [topic]
-    assert topics(paired(first, second, "server")) == []
-
-
-def test_a_server_whose_identity_is_not_on_record_is_no_other_server() -> None:
     known = SERVER.model_copy(update={"identity": {"database": "app", "state": "primary"}})
     found = paired(*runs_of([SERVER, known]))
     assert topics(found) == []
     assert any("identity.database" in str(each) for each in found.cautions)
+
+
+def test_a_standby_and_tls_confound_what_a_dsn_does_not_show() -> None:
+    for field, states, topic, words in (
+        ("state", ("primary", "standby"), "standby", "b is a standby"),
+        ("state", ("standby", "primary"), "standby", "a is a standby"),
+        ("tls", ("on", "off"), "TLS", "TLS for one of them only"),
+    ):
+        of_each = [SERVER.model_copy(update={"identity": {"database": "app", field: each}}) for each in states]
+        run = arms_of(*of_each)
+        (found,) = pairing_within(run, "target", ["a"], ["b"]).confounders
+        assert (found.topic, words in str(found.message)) == (topic, True)
+        (finding,) = of("arms-differ", run)
+        assert words in finding.message
+        first, second = runs_of(of_each)
+        assert topics(paired(first, second)) == [topic]
+        assert topics(paired(first, second, "server")) == []
 
 
 def test_changed_scripts_are_compared_if_that_is_asked() -> None:

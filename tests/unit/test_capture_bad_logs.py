@@ -13,7 +13,6 @@ import pytest
 
 import pgdyno.capture.logs.capture_logs
 from pgdyno.capture import capture_table
-from pgdyno.capture.left_out import sentence
 from pgdyno.capture.logs import log_blocks, log_recognition
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.errors import PgdynoError, StoreError, UsageError
@@ -40,12 +39,19 @@ TEXTS = ["SELECT 1", "SELECT 'two\n2'", "SELECT 3"]
 
 
 @formats
-def test_a_log_that_begins_and_ends_in_the_midst_of_a_line(form: str, tmp_path: Path) -> None:
+def test_a_line_that_was_cut_loses_that_line_alone(form: str, tmp_path: Path) -> None:
     log = WRITERS[form](["SELECT 'first\nof\nall'", *TEXTS, "SELECT 'last'"])
     found = captured(tmp_path, log[60 : -12 if form == "stderr" else -60])
     assert found.texts[:3] == TEXTS
     assert len(found.texts) == (4 if form == "stderr" else 3)
     assert found.left_out["cut"] == (1 if form == "stderr" else 2, "1")
+    # within a log
+    writer = WRITERS[form]
+    half = writer(["SELECT 'lost'"])[:-40]
+    found = captured(tmp_path, writer(TEXTS) + half + "\n" + writer([done("SELECT 4", ms=9)]))
+    assert [text for text in found.texts if "los" not in text] == [*TEXTS, "SELECT 4"]
+    if form != "stderr":
+        assert found.left_out == {"cut": (1, "5" if form == "csvlog" else "4")}
 
 
 @pytest.mark.long_cases("csvlog", "jsonlog")
@@ -70,16 +76,6 @@ def test_what_is_no_log_at_its_beginning_is_refused(tmp_path: Path, monkeypatch:
             captured(tmp_path, log)
 
 
-@formats
-def test_half_a_line_within_a_log_loses_that_line_alone(form: str, tmp_path: Path) -> None:
-    writer = WRITERS[form]
-    half = writer(["SELECT 'lost'"])[:-40]
-    found = captured(tmp_path, writer(TEXTS) + half + "\n" + writer([done("SELECT 4", ms=9)]))
-    assert [text for text in found.texts if "los" not in text] == [*TEXTS, "SELECT 4"]
-    if form != "stderr":
-        assert found.left_out == {"cut": (1, "5" if form == "csvlog" else "4")}
-
-
 def test_a_compressed_log_that_was_cut(tmp_path: Path) -> None:
     whole = gzip.compress(csvlog([f"SELECT '{os.urandom(30).hex()}'" for _ in range(2000)]).encode())
     found = captured(tmp_path, whole[: len(whole) // 2], suffix=".gz")
@@ -87,29 +83,26 @@ def test_a_compressed_log_that_was_cut(tmp_path: Path) -> None:
     assert found.left_out["cut"][0] >= 1
 
 
-def test_the_content_of_a_file_says_whether_it_is_compressed(tmp_path: Path) -> None:
+def test_the_content_of_a_file_says_whether_it_is_compressed_or_empty(tmp_path: Path) -> None:
     log = csvlog(TEXTS).encode()
     for number, (content, suffix) in enumerate(((log, ".gz"), (gzip.compress(log), ".csv"))):
         assert captured(tmp_path / str(number), content, suffix=suffix).capture.calls == 3
     with pytest.raises(UsageError, match="it is compressed") as caught:
         captured(tmp_path, lzma.compress(log), suffix=".csv.xz")
     assert caught.value.hint == f"decompress it first: xz -d {tmp_path / '0.csv.xz'}"
+    assert captured(tmp_path, "", csvlog(TEXTS)).capture.calls == 3
 
 
 # ---- damaged ----
 
 
 @formats
-def test_bytes_that_are_no_text_are_counted(form: str, tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_counted_and_strange_characters_stay(form: str, tmp_path: Path) -> None:
     log = WRITERS[form](TEXTS).encode()
     first, second, rest = log.partition(b"SELECT 3")
     found = captured(tmp_path, first.replace(b"two", b"t\0w\xffo") + b"\0\0\0".join([second, b""]) + rest)
     assert found.texts == ["SELECT 1", "SELECT 'tw\ufffdo\n2'", "SELECT 3"]
     assert (found.left_out["not-utf8"], found.left_out["nul-bytes"][0]) == ((1, "2"), 2)
-
-
-@formats
-def test_strange_characters_in_statements(form: str, tmp_path: Path) -> None:
     sql = "SELECT 'a\tb\\n\x01\x02\x03\x1b\u2028\U0001f600', \"Ü\", 'c;--\u00a0'"
     expected = sql if form != "stderr" else sql.translate({1: " ", 2: " ", 3: " "})
     # lines of Windows change nothing
@@ -176,14 +169,11 @@ def test_a_statement_that_holds_lines_of_a_log_is_one_statement_or_left_out(tmp_
         assert found.texts in (["SELECT 1", sql, "SELECT 2"], ["SELECT 1", "SELECT 2"]), form
 
 
-@pytest.mark.parametrize("took", ["99999999999999999999.0", "nan", "1e300", "86400000.000", "0.001"])
-def test_a_damaged_duration_loses_no_other_statement(took: str, tmp_path: Path) -> None:
-    wait = Entry(f"process 100 acquired ShareLock on transaction 7 after {took} ms")
-    log: Log = ["SELECT 1", Entry(f"duration: {took} ms  statement: SELECT 2"), wait, "SELECT 3"]
-    assert captured(tmp_path, log).texts[-1] == "SELECT 3"
-
-
-def test_a_clock_that_is_set_back_moves_nothing_back(tmp_path: Path) -> None:
+def test_damaged_durations_and_clocks_lose_no_other_statement(tmp_path: Path) -> None:
+    for took in ("99999999999999999999.0", "nan", "1e300", "86400000.000", "0.001"):
+        wait = Entry(f"process 100 acquired ShareLock on transaction 7 after {took} ms")
+        log: Log = ["SELECT 1", Entry(f"duration: {took} ms  statement: SELECT 2"), wait, "SELECT 3"]
+        assert captured(tmp_path, log).texts[-1] == "SELECT 3"
     times = [0, 60_000, 1_000, 2_000, 500, 90_000]
     found = captured(tmp_path, [done(f"SELECT {ms}", ms=ms) for ms in times])
     # the step of 1.5 s is one that lines of several processes may have
@@ -197,9 +187,8 @@ OURS = [done(f"SELECT {number}", ms=1000 * number) for number in range(4)]
 CHECKPOINT = Entry("checkpoint starting: time", database="", backend="checkpointer")
 
 
-@pytest.mark.parametrize(
-    ("logs", "kind", "message", "hint"),
-    [
+def test_bad_logs_leave_nothing(tmp_path: Path) -> None:
+    for logs, kind, message, hint in (
         (
             [csvlog([OURS[0], done("SELECT 2", started=50, ms=1000), done("SELECT 3", ms=2500),
                      done("SELECT 4", started=50, ms=3500)])],
@@ -215,23 +204,14 @@ CHECKPOINT = Entry("checkpoint starting: time", database="", backend="checkpoint
         (["\nDear server,\nplease work.\n"], UsageError,
          r"0\.log:2: this is neither a csvlog nor a jsonlog, nor a log with a", "download the server's log"),
         ([csvlog([CHECKPOINT])], UsageError, "the log has no statement that can be replayed", "lc_messages = 'C'"),
-    ],
-    ids=["two servers", "two servers, backends", "two formats", "empty", "no log", "no statement"],
-)  # fmt: skip
-def test_bad_logs_leave_nothing(
-    logs: list[str], kind: type[PgdynoError], message: str, hint: str, tmp_path: Path
-) -> None:
-    with pytest.raises(kind, match=message) as caught:
-        captured(tmp_path, *logs)
-    assert hint in (caught.value.hint or "")
-    assert {each.suffix for each in tmp_path.iterdir()} == {".log"}
+    ):  # fmt: skip
+        with pytest.raises(kind, match=message) as caught:
+            captured(tmp_path, *logs)
+        assert hint in (caught.value.hint or "")
+        assert {each.suffix for each in tmp_path.iterdir()} == {".log"}
 
 
-def test_an_empty_file_among_others_is_skipped(tmp_path: Path) -> None:
-    assert captured(tmp_path, "", csvlog(TEXTS)).capture.calls == 3
-
-
-def test_folders_pipes_and_missing_files_are_errors(tmp_path: Path) -> None:
+def test_folders_pipes_and_unreadable_files_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     for path, words in (
@@ -244,8 +224,6 @@ def test_folders_pipes_and_missing_files_are_errors(tmp_path: Path) -> None:
             capture_logs([path], tmp_path / "capture", Options())
     assert not (tmp_path / "capture").exists()
 
-
-def test_a_log_that_may_not_be_read_blames_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
@@ -284,8 +262,3 @@ def test_a_capture_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     assert "--into" in (caught.value.hint or "")
     assert not (tmp_path / "capture").exists()
     assert list(existing.iterdir()) == []
-
-
-def test_each_reason_has_a_sentence() -> None:
-    assert sentence("copy-data") == "COPY from the client: a log does not have its rows"
-    assert sentence("of-a-later-version") == "of-a-later-version"

@@ -111,9 +111,8 @@ def test_classes_have_counts_and_times_and_statements_name_them(tmp_path: Path) 
 WAITS = "process 100 {} ShareLock on transaction {} after {} ms"
 
 
-@pytest.mark.parametrize(
-    ("log", "columns", "expected"),
-    [
+def test_statements_have_what_the_server_logs_of_them(tmp_path: Path) -> None:
+    cases: list[tuple[Log, str, list[tuple[object, ...]]]] = [
         (
             [Entry("statement: SELECT 1", ms=5), Entry("duration: 3.000 ms", ms=8),
              Entry(f"execute S_1: {QUERY}", "parameters: $1 = '7', $2 = NULL", ms=9),
@@ -150,18 +149,13 @@ WAITS = "process 100 {} ShareLock on transaction {} after {} ms"
             "sql left_out",
             [("BEGIN", None), ("COMMIT", "copy-data"), ("BEGIN", None), ("SELECT 1", "copy-file")],
         ),
-    ],
-    ids=["before they run", "an error of the parser", "parse and bind", "no duration", "lock waits", "left out within"],
-)  # fmt: skip
-def test_statements_have_what_the_server_logs_of_them(
-    log: Log, columns: str, expected: list[tuple[object, ...]], tmp_path: Path
-) -> None:
-    assert captured(tmp_path, log).columns(columns) == expected
+    ]  # fmt: skip
+    for log, columns, expected in cases:
+        assert captured(tmp_path, log).columns(columns) == expected
 
 
-@pytest.mark.parametrize(
-    ("log", "texts", "left_out"),
-    [
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    cases: list[tuple[Log, list[str], dict[str, tuple[int, str]]]] = [
         (["SELECT 1", Entry(f"duration: 1.0 ms  execute a: {QUERY}")], ["SELECT 1"], {"no-parameters": (1, "2")}),
         (
             [Entry("duration: 1.0 ms  execute <unnamed>/C_1: SELECT a FROM t"),
@@ -184,14 +178,10 @@ def test_statements_have_what_the_server_logs_of_them(
             {"began-before": (1, "2")},
         ),
         (["SELECT 1", error("SELECT 2 FROM", "42601"), "SELECT 3"], ["SELECT 1", "SELECT 2 FROM", "SELECT 3"], {}),
-    ],
-    ids=["no values", "rows of a portal", "no BEGIN", "other processes", "began before the log", "refused at its end"],
-)  # fmt: skip
-def test_what_is_left_out_is_counted(
-    log: Log, texts: list[str], left_out: dict[str, tuple[int, str]], tmp_path: Path
-) -> None:
-    found = captured(tmp_path, log)
-    assert (found.texts, found.left_out) == (texts, left_out)
+    ]  # fmt: skip
+    for log, texts, left_out in cases:
+        found = captured(tmp_path, log)
+        assert (found.texts, found.left_out) == (texts, left_out)
 
 
 def test_errors_have_the_values_of_their_bind_and_the_codes_of_frequent_messages(tmp_path: Path) -> None:

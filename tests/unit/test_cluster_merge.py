@@ -1,4 +1,4 @@
-"""Events of several generators, merged into those of one."""
+"""Events and final reports of several generators, merged into those of one."""
 
 import copy
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import pytest
 from pgdyno.analyse.histogram import merge
 from pgdyno.generators.distributed_load import Offset, measure_offset
 from pgdyno.generators.merge_events import Event, Merger
-from pgdyno.generators.merge_figures import one_histogram
+from pgdyno.generators.merge_figures import end_of_workload, one_histogram
 from pgdyno.generators.shared_load import shared_out
 from pgdyno.records import Outcome
 from pgdyno.run.run_trial import judge
@@ -20,19 +20,10 @@ from tests.present import present
 from tests.unit.events_sample import SampleError, sample_events
 from tests.unit.store_sample import ingested
 
-HOST = {
-    "name": "generator-1",
-    "host": "load1",
-    "cores": 2,
-    "cpu_model": "any",
-    "pgdyno": "0.1.0",
-    "pgdrive": "0.1.0",
-    "clients": 4,
-    "clock_ahead_us": 0,
-    "clock_round_trip_us": 100,
-    "clock_ahead_after_us": 0,
-    "report_delay_us": 2000,
-}
+HOST = dict.fromkeys(("cpu_model", "pgdyno", "pgdrive"), "any") | {
+    "name": "generator-1", "host": "load1", "cores": 2, "clients": 4, "clock_ahead_us": 0, "clock_round_trip_us": 100,
+    "clock_ahead_after_us": 0, "report_delay_us": 2000,
+}  # fmt: skip
 
 
 def merged(streams: Sequence[list[Event]], offsets_us: Sequence[int] = (), hosts: Sequence[Event] = ()) -> list[Event]:
@@ -84,11 +75,19 @@ def counts(blobs: Sequence[str]) -> list[tuple[int, int]]:
     return list(zip(histogram.highest_ns.tolist(), histogram.counts.tolist(), strict=True))
 
 
-def test_percentiles_of_one_generator_are_its_own() -> None:
+def test_percentiles_of_one_generator_are_its_own_and_long_ones_are_added_whole() -> None:
     stream = sample_events(4, 2, 500, 900)
     events = merged([stream])
     assert events[-1]["latency_ns"] == stream[-1]["latency_ns"]
     assert events[-1]["tps"] == pytest.approx(stream[-1]["tps"])
+    from hdrh.histogram import HdrHistogram
+
+    longest = HdrHistogram(1, 10**14, 3)
+    longest.record_value(9 * 10**13, 3)
+    short = HdrHistogram(1, 10**9, 3)
+    short.record_value(1000, 5)
+    found = counts([one_histogram([short.encode().decode(), longest.encode().decode()])])
+    assert [count for _, count in found] == [5, 3]
 
 
 def test_figures_of_the_end_are_merged() -> None:
@@ -127,18 +126,13 @@ def test_figures_of_the_end_are_merged() -> None:
     assert phase["latency_ns"] == whole["latency_ns"]
 
 
-def test_histograms_beyond_an_hour_are_added_whole() -> None:
-    from hdrh.histogram import HdrHistogram
-
-    longest = HdrHistogram(1, 10**14, 3)
-    longest.record_value(9 * 10**13, 3)
-    short = HdrHistogram(1, 10**9, 3)
-    short.record_value(1000, 5)
-    found = counts([one_histogram([short.encode().decode(), longest.encode().decode()])])
-    assert [count for _, count in found] == [5, 3]
-
-
-def test_a_generator_that_ends_early_does_not_delay_others() -> None:
+def test_an_interval_waits_for_all_that_have_not_ended() -> None:
+    one, other = sample_events(2, 3, 300, 900), sample_events(2, 3, 300, 900, seed=1)
+    merger = Merger(2, [0, 0])
+    heard = [whole for event in one for whole in merger.add(0, event)]
+    assert heard == []
+    heard = [whole for event in other[:3] for whole in merger.add(1, event)]
+    assert [event["event"] for event in heard] == ["start", "connected", "interval"]
     long, short = sample_events(2, 5, 300, 900), sample_events(2, 2, 300, 900, seed=1)
     merger = Merger(2, [0, 0])
     for event in short:
@@ -149,25 +143,13 @@ def test_a_generator_that_ends_early_does_not_delay_others() -> None:
     assert merger.end([HOST, HOST])["measured_s"] == long[-1]["measured_s"]
 
 
-def test_an_interval_waits_for_all() -> None:
-    one, other = sample_events(2, 3, 300, 900), sample_events(2, 3, 300, 900, seed=1)
-    merger = Merger(2, [0, 0])
-    heard = [whole for event in one for whole in merger.add(0, event)]
-    assert heard == []
-    heard = [whole for event in other[:3] for whole in merger.add(1, event)]
-    assert [event["event"] for event in heard] == ["start", "connected", "interval"]
-
-
-def test_lulls_are_those_of_all() -> None:
+def test_lulls_are_those_of_all_and_times_those_of_our_clock() -> None:
     streams = [sample_events(2, 1, 300, 900, seed=seed) for seed in range(2)]
     lulls = [[[100_000, 300_000], [500_000, 600_000]], [[200_000, 550_000]]]
     for stream, own in zip(streams, lulls, strict=True):
         of_kind(stream, "interval")[0]["lulls_us"] = own
     first = of_kind(merged(streams), "interval")[0]
     assert first["lulls_us"] == [[200_000, 300_000], [500_000, 550_000]]
-
-
-def test_times_are_those_of_our_clock() -> None:
     streams = [sample_events(2, 1, 300, 900, errors=[SampleError(second=0)]) for _ in range(2)]
     # the second generator's clock is a second ahead, and its engine was started 70 ms before the other
     for event in streams[1]:
@@ -223,20 +205,17 @@ def test_clients_that_gave_up_are_told_by_host(tmp_path: Path) -> None:
     assert present(result.summary).clients_aborted == 4
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "whole"),
-    [
+def test_the_outcome_is_the_worst() -> None:
+    for outcomes, whole in (
         (["finished", "finished"], "finished"),
         (["finished", "interrupted"], "interrupted"),
         (["interrupted", "aborted"], "aborted"),
-    ],
-)
-def test_the_outcome_is_the_worst(outcomes: list[str], whole: str) -> None:
-    stream = sample_events(2, 1, 300, 900)
-    streams = [copy.deepcopy(stream) for _ in outcomes]
-    for each, outcome in zip(streams, outcomes, strict=True):
-        each[-1]["outcome"] = outcome
-    assert merged(streams)[-1]["outcome"] == whole
+    ):
+        stream = sample_events(2, 1, 300, 900)
+        streams = [copy.deepcopy(stream) for _ in outcomes]
+        for each, outcome in zip(streams, outcomes, strict=True):
+            each[-1]["outcome"] = outcome
+        assert merged(streams)[-1]["outcome"] == whole
 
 
 def test_files_go_with_the_options(tmp_path: Path) -> None:
@@ -270,3 +249,116 @@ def test_the_offset_is_that_of_the_quickest_answer(monkeypatch: pytest.MonkeyPat
     clock = SimpleNamespace(monotonic_ns=lambda: now_us * 1000, time_ns=lambda: now_us * 1000)
     monkeypatch.setattr("pgdyno.generators.distributed_load.time", clock)
     assert measure_offset(ask, 3) == Offset(2_000_000, 600)
+
+
+# ---- final reports of workloads ----
+
+MERGED: Event = {"outcome": "finished", "measured_s": 60.0, "latency_ns": None, "scripts": []}
+SECOND = 1_000_000
+
+
+def outage(began_s: float, length_s: float | None, *all_away_s: tuple[float, float], lost: int = 2) -> Event:
+    return {
+        "number": 7,
+        "began_us": int(began_s * SECOND),
+        "began_epoch_us": int(began_s * SECOND) + 10**15,
+        "length_us": None if length_s is None else int(length_s * SECOND),
+        "first_success_us": None if length_s is None else int(length_s * SECOND) // 2,
+        "all_away_in_us": [[int(since * SECOND), int(to * SECOND)] for since, to in all_away_s],
+        "all_away_us": 0,
+        "clients": lost,
+        "connections_lost": lost,
+        "transactions_lost": 1,
+        "reconnects": lost,
+        "failed_attempts": 3,
+        "clients_never_back": 0 if length_s is not None else lost,
+    }
+
+
+def outages(*parts: list[Event]) -> list[Event]:
+    ends: list[Event] = [
+        {"outages": part, "connections_lost": 1, "reconnects": 1, "failed_attempts": 0} for part in parts
+    ]
+    fields = end_of_workload(ends, [2] * len(parts), MERGED)
+    assert fields["outage_count"] == len(fields["outages"])
+    assert fields["connections_lost"] == len(parts)
+    found: list[Event] = fields["outages"]
+    return found
+
+
+def test_outages_that_touch_are_one_and_one_without_an_end_belongs_to_all() -> None:
+    one, other = outages([outage(3, 2, (3.5, 4.5)), outage(20, 1)], [outage(3.2, 3, (3.2, 4.0), (4.2, 6.0))])
+    assert (one["number"], one["began_us"], one["length_us"]) == (1, 3 * SECOND, 3_200_000)
+    assert (one["connections_lost"], one["clients"], one["failed_attempts"]) == (4, 4, 6)
+    # the first success of anybody who had been away
+    assert one["first_success_us"] == SECOND
+    assert one["all_away_in_us"] == [[3_500_000, 4_000_000], [4_200_000, 4_500_000]]
+    assert one["all_away_us"] == 800_000
+    assert (other["number"], other["began_us"], other["all_away_us"]) == (2, 20 * SECOND, 0)
+    # a client that is lost twice in one outage is one client
+    (one,) = outages([outage(3, 1, lost=2), outage(6, 1, lost=1)], [outage(3.5, 3, lost=2)])
+    assert (one["connections_lost"], one["clients"]) == (5, 4)
+    assert len(outages([outage(3, 1)], [outage(4.9, 1)])) == 1
+    assert len(outages([outage(3, 1)], [outage(5.1, 1)])) == 2
+    (one,) = outages([outage(3, None), outage(30, 1)], [outage(9, 1)])
+    assert (one["length_us"], one["clients_never_back"]) == (None, 2)
+    # it is no outage of all while one generator is connected
+    (one,) = outages([outage(3, 1, (3, 4))], [])
+    assert one["all_away_us"] == 0
+
+
+def tpcc(count: int = 1000, **changes: object) -> dict[str, Any]:
+    mix = [{"script": 0, "name": "Payment", "count": each, "asked_percent": 50.0} for each in (count, 1000)]
+    return {
+        "types": [{"scripts": [number], "count": one["count"]} for number, one in enumerate(mix)],
+        "mix": mix,
+        "new_orders": {"committed": 0, "rolled_back": 0},
+        "deferred": None,
+        "server": {"message": "the first generator counts"},
+        "mix_is_one": True,
+        "refused": None,
+    } | changes
+
+
+@pytest.mark.parametrize(("count", "is_one", "refused"), [(1020, True, False), (600, True, True), (600, False, False)])
+def test_the_mix_is_judged_over_all(count: int, *, is_one: bool, refused: bool) -> None:
+    fields = end_of_workload([{"tpcc": tpcc(count, mix_is_one=is_one)}] * 3, [4] * 3, MERGED)
+    found = fields["tpcc"]
+    assert [one["count"] for one in found["mix"]] == [3 * count, 3000]
+    assert (found["refused"] is not None, fields.get("outcome"), fields.get("exit_code")) == (
+        (True, "refused", 3) if refused else (False, None, None)
+    )
+    # as in crates/pgdrive/src/tpcc/mix_and_pauses.rs: five deviations, and a transaction under way for each client
+    total = 3 * (count + 1000)
+    allowed = 100 * (5 * (0.25 / total) ** 0.5 + 12 / total)
+    assert found["mix"][0]["chance_percent"] == pytest.approx([50 - allowed, 50 + allowed])
+
+
+def test_the_servers_counts_are_those_of_who_ended_last() -> None:
+    counts = [{"nopm": 60.0 * orders / s, "new_orders": orders, "seconds": s} for orders, s in ((90, 1.0), (300, 4.0))]
+    silent = tpcc()["server"]
+    for servers, of_all in (([*counts, silent], counts[1]), ([silent, silent], silent)):
+        ends = [{"tpcc": tpcc(server=server)} for server in servers]
+        assert end_of_workload(ends, [4] * len(ends), MERGED)["tpcc"]["server"] == of_all
+
+
+def test_ledgers_and_lua_statements_are_added() -> None:
+    names = ("reads", "writes", "others", "queries", "ignored_errors", "reconnects")
+    page = {"last": 3, "unknown": [[2, 2]], "refused": []}
+
+    def end(client: int, mean: float) -> Event:
+        fairness = {"mean": mean, "stddev": 0.0, "min": mean, "max": mean}
+        return {
+            "ledger": {"acknowledged": 2, "unknown": 1, "refused": 0, "clients": [{"client": client, **page}]},
+            "statements": dict.fromkeys(names, 5) | {"p95_ns": 1, "fairness": fairness},
+        }
+
+    fields = end_of_workload([end(1, 10.0), end(0, 20.0)], [1, 3], {**MERGED, "latency_ns": {"p95": 77}})
+    assert [one["client"] for one in fields["ledger"]["clients"]] == [0, 1]
+    assert (fields["ledger"]["acknowledged"], fields["ledger"]["unknown"]) == (4, 2)
+    assert {fields["statements"][name] for name in names} == {10}
+    assert fields["statements"]["p95_ns"] == 77
+    # of the clients 10, 20, 20, 20
+    assert fields["statements"]["fairness"] == pytest.approx(
+        {"mean": 17.5, "stddev": 18.75**0.5, "min": 10.0, "max": 20.0}
+    )

@@ -69,17 +69,14 @@ def test_links_lead_to_files_and_headings_that_exist(page: Path, generated: dict
     assert page == PAGES[0] or outside == []
 
 
-def test_generated_pages_are_not_stored_and_their_links_lead_to_files(generated: dict[Path, str]) -> None:
+def test_the_site_has_every_page_and_stores_no_generated_one(generated: dict[Path, str]) -> None:
+    named = re.findall(r"^ +- ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    stored = [page for page in [*PAGES[1:], *generated] if page.suffix == ".md"]
+    assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in stored)
     assert [str(path) for path in generated if path.exists()] == []
     linked = {(path.parent / target).resolve() for path, text in generated.items() for target in targets_of(text)}
     assert len(linked) > 4
     assert [str(path) for path in linked if not (path.exists() or path in generated)] == []
-
-
-def test_the_site_has_every_page(generated: dict[Path, str]) -> None:
-    named = re.findall(r"^ +- ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    stored = [page for page in [*PAGES[1:], *generated] if page.suffix == ".md"]
-    assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in stored)
 
 
 PAPERS = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
@@ -122,7 +119,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles} | set(ids)
 
 
-def test_the_references_of_commands_have_every_command_and_option() -> None:
+def test_the_references_have_every_command_option_and_message_id(generated: dict[Path, str]) -> None:
     page, manual = commands_page.page(), man_page.page().replace("\\-", "-")
     for words, command in commands_page.commands(typer.main.get_command(app), ("pgdyno",)):
         name = " ".join(words)
@@ -130,15 +127,15 @@ def test_the_references_of_commands_have_every_command_and_option() -> None:
         described = manual.partition(f'\n.SH "{name}"\n')[2].partition("\n.SH ")[0]
         options = {option for each in command.params for option in each.opts if option.startswith("--")} - {"--help"}
         assert [each for each in options if each not in section or each not in described] == [], name
+    listed = set(re.findall(r"^\| `([\w-]+)` \|", generated[ROOT / "docs/reference/messages.md"], re.MULTILINE))
+    assert listed == {entry.id for entry in messages_page.entries()}
+    assert len(listed) > 300
 
 
-def test_the_pages_for_a_wheel_are_written_with_the_manual_page(tmp_path: Path, generated: dict[Path, str]) -> None:
+def test_the_manual_page_of_a_wheel_explains_exit_codes(tmp_path: Path, generated: dict[Path, str]) -> None:
     pages.write(tmp_path)
     assert {path.name for path in (tmp_path / "doc").iterdir()} == {path.name for path in generated}
     assert (tmp_path / "man" / "pgdyno.1").read_text().startswith(".TH PGDYNO 1\n")
-
-
-def test_the_manual_page_explains_exit_codes_and_variables() -> None:
     page = man_page.page()
     for line in (
         ".B 9\na check of `pgdyno doctor` says stop, or a run did not start because of it\n",
@@ -161,14 +158,7 @@ def test_the_page_of_the_environment_has_every_variable_and_the_keys_of_the_conf
     assert read_config(tmp_path / "config.toml").keys() == KEYS.keys()
 
 
-def test_the_reference_has_every_message_id(generated: dict[Path, str]) -> None:
-    listed = set(re.findall(r"^\| `([\w-]+)` \|", generated[ROOT / "docs/reference/messages.md"], re.MULTILINE))
-    assert listed == {entry.id for entry in messages_page.entries()}
-    assert len(listed) > 300
-
-
 def typed() -> list[tuple[str, str]]:
-    """Every call of pgdyno in code of the docs, with its page."""
     form = re.compile(r"(?<![\w/.-])pgdyno (?:[a-z]|--)[^`\n]*")
     found = []
     for page in PAGES:

@@ -72,70 +72,48 @@ def test_needs_of_a_plan(tmp_path: Path) -> None:
     assert (found.scripts, found.writes) == ((), True)
     (tmp_path / "mine.sql").write_text("SELECT 1;\n")
     assert not asked(tmp_path, script="mine.sql").writes
-
-
-def test_loads_on_standbys_have_sessions_of_their_own(tmp_path: Path) -> None:
+    # loads on standbys
     replicas = "[target.a.replicas]\ncount = 2\n"
     load = '[replica_load]\nscripts = ["select-only"]\nclients = 10\n'
     for more, clients in ((replicas, 0), (replicas + load, 10)):
-        needs = swept(tmp_path, "", more)
-        assert (needs.servers, needs.background_clients, needs.sessions) == (3, clients, 2 + clients)
+        of_standbys = swept(tmp_path, "", more)
+        assert (of_standbys.servers, of_standbys.background_clients, of_standbys.sessions) == (3, clients, 2 + clients)
 
 
-def test_commits_that_wait_for_no_disk(tmp_path: Path) -> None:
-    assert not swept(tmp_path, '"settings.fsync" = ["off"]').durable
-    assert swept(tmp_path, '"settings.fsync" = ["off", "on"]').durable
-    assert not swept(tmp_path, "", '[target.a.session_settings]\nsynchronous_commit = "off"\n').durable
-
-
-def test_the_largest_swept_value_counts(tmp_path: Path) -> None:
+def test_the_most_demanding_value_of_a_sweep_counts(tmp_path: Path) -> None:
     found = swept(tmp_path, '"settings.shared_buffers" = ["1GB", "4GB", "512MB"]\nrate = [100, 2500]')
     assert (found.shared_buffers, found.rate_per_s) == ((4 << 30,), 2500)
     # and none that no point has
     own = '[target.a.settings]\nshared_buffers = "64GB"\n'
     assert swept(tmp_path, '"settings.shared_buffers" = ["1GB", "2GB"]', own).shared_buffers == (2 << 30,)
-
-
-@pytest.mark.parametrize(
-    ("settings", "sweep", "huge_pages"),
-    [
+    assert not swept(tmp_path, '"settings.fsync" = ["off"]').durable
+    assert swept(tmp_path, '"settings.fsync" = ["off", "on"]').durable
+    assert not swept(tmp_path, "", '[target.a.session_settings]\nsynchronous_commit = "off"\n').durable
+    for own_settings, sweep, huge_pages in (
         ('huge_pages = "TRY"', "", "try"),
         ('huge_pages = "Off"', "", "off"),
         ("", '"settings.huge_pages" = ["off", "on"]', "on"),
         ('huge_pages = "on"', '"settings.huge_pages" = ["off", "try"]', "try"),
-    ],
-)
-def test_the_strictest_huge_pages_of_points_count(tmp_path: Path, settings: str, sweep: str, huge_pages: str) -> None:
-    assert swept(tmp_path, sweep, f"[target.a.settings]\n{settings}\n").huge_pages == huge_pages
+    ):
+        assert swept(tmp_path, sweep, f"[target.a.settings]\n{own_settings}\n").huge_pages == huge_pages
 
 
-ELSEWHERE = """\
-name = "elsewhere"
-[target.memory]
-kind = "embedded"
-version = "18"
-environment = {{ data = "tmpfs", tmpfs_size = "2GB" }}
-[target.disk]
-kind = "embedded"
-version = "18"
-environment = {{ data = "{folder}/data", wal = "{folder}/wal" }}
-[target.away]
-kind = "dsn"
-dsn = "host=db.example.net"
-[workload]
-scripts = ["select-only"]
-scale = 10
-[sweep]
-clients = 2
-[trial]
-duration = "1s"
+ENVIRONMENTS = """\
+[target.memory.environment]
+data = "tmpfs"
+tmpfs_size = "2GB"
+[target.disk.environment]
+data = "{folder}/data"
+wal = "{folder}/wal"
 """
+AWAY = '[target.away]\nkind = "dsn"\ndsn = "host=db.example.net"\n'
 
 
 def test_folders_elsewhere_and_servers_elsewhere(tmp_path: Path) -> None:
     for name in ("data", "wal"):
         (tmp_path / name).mkdir()
-    text = ELSEWHERE.format(folder=tmp_path)
+    load = 'scripts = ["select-only"]\nscale = 10'
+    text = small_plan(load, memory="18", disk="18") + ENVIRONMENTS.format(folder=tmp_path) + AWAY
     found = needs_of_plan(loaded(tmp_path, text), Home.locate(tmp_path / "home"))
     assert (found.servers, found.targets_here, found.on_this_host) == (2, 2, True)
     memory, disk = sorted(found.places, key=lambda place: not place.in_memory)
@@ -144,7 +122,7 @@ def test_folders_elsewhere_and_servers_elsewhere(tmp_path: Path) -> None:
     assert (disk.roles, disk.in_memory, disk.wal) == (("data of disk", "WAL of disk"), False, True)
     assert disk.bytes == needs.CLUSTER_BYTES + 150_000_000 + (1 << 30)
     # a server elsewhere needs nothing here
-    away = text[: text.index("[target.memory]")] + text[text.index("[target.away]") :]
+    away = small_plan(load).replace('[target.pg18]\nkind = "embedded"\nversion = "18"\n', AWAY)
     found = needs_of_plan(loaded(tmp_path, away), Home.locate(tmp_path / "home"))
     assert (found.servers, found.on_this_host, found.places, found.shared_buffers) == (0, False, (), ())
 

@@ -42,7 +42,7 @@ PLAN = small_plan(trial='order = "duet"\nduration = "10s"\nrepeats = 6', sweep="
 EVEN = pytest.mark.skipif(len(os.sched_getaffinity(0)) % 2 == 1, reason="an odd number of processors is refused")
 
 
-def test_halves_are_whole_cores_where_that_is_possible() -> None:
+def test_halves_are_whole_cores_where_that_is_possible_and_every_other_repeat_swaps_them() -> None:
     assert halves([0, 1], lambda number: (0, number)) == ((0,), (1,))
     # two threads a core, numbered as on most machines
     assert halves(range(8), lambda number: (0, number % 4)) == ((0, 1, 4, 5), (2, 3, 6, 7))
@@ -54,6 +54,11 @@ def test_halves_are_whole_cores_where_that_is_possible() -> None:
         halves([0, 1, 2], lambda number: (0, number))
     with pytest.raises(ValueError, match="1 processor cannot"):
         halves([5], lambda number: (0, number))
+    points = [Point(clients=1, scale=1), Point(clients=2, scale=1)]
+    places = in_order("duet", ["a", "b"], points, 3, 1)
+    assert "".join(at.target for at in places) == "abab" + "baba" + "abab"
+    assert [at.block for at in places] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
+    assert all(first.point == second.point for first, second in zip(places[::2], places[1::2], strict=True))
 
 
 def test_processes_and_what_they_start_stay_on_their_processors() -> None:
@@ -69,14 +74,6 @@ def test_processes_and_what_they_start_stay_on_their_processors() -> None:
     assert said.strip() == str(first)
     assert os.sched_getaffinity(0) == every
     pin([sleeper.pid], first)
-
-
-def test_every_other_repeat_swaps_the_halves() -> None:
-    points = [Point(clients=1, scale=1), Point(clients=2, scale=1)]
-    places = in_order("duet", ["a", "b"], points, 3, 1)
-    assert "".join(at.target for at in places) == "abab" + "baba" + "abab"
-    assert [at.block for at in places] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
-    assert all(first.point == second.point for first, second in zip(places[::2], places[1::2], strict=True))
 
 
 @EVEN

@@ -15,8 +15,16 @@ from tests.unit.report_sample import render_html
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("run-format-*"))
 
 
-def test_there_is_one_of_every_format() -> None:
+def test_there_is_one_of_every_format_and_names_of_earlier_versions_are_read() -> None:
     assert [path.name for path in GOLDEN] == ["run-format-1"]
+    of_network = {"round_trips": 50, "least_us": 300, "median_us": 350}
+    trial = load_run(GOLDEN[0]).trials[0].model_dump(mode="json") | {"way": of_network}
+    del trial["network_path"]
+    assert TrialRecord.model_validate(trial).network_path == NetworkPathRecord.model_validate(of_network)
+    host = dict.fromkeys(("name", "host", "cpu_model", "pgdyno", "pgdrive"), "x") | {"cores": 2, "clients": 4}
+    clocks = dict.fromkeys(("clock_ahead_us", "clock_round_trip_us", "clock_ahead_after_us"), 1)
+    assert GeneratorHost.model_validate(host | clocks | {"heard_late_us": 7}).report_delay_us == 7
+    assert CopyRecord.model_validate({"mark": "pgbench scale 1", "data_bytes": 1, "way": "zfs"}).method == "zfs"
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
@@ -33,14 +41,3 @@ def test_it_is_read_and_reported(path: Path) -> None:
     assert run.query("SELECT count(*) FROM series").rows == [(0,)]
     assert len(to_csv(run).splitlines()) == 3
     assert "PostgreSQL 18.6 " in render_html(run, str(path))
-
-
-def test_names_of_earlier_versions_are_read() -> None:
-    path = {"round_trips": 50, "least_us": 300, "median_us": 350}
-    trial = load_run(GOLDEN[0]).trials[0].model_dump(mode="json") | {"way": path}
-    del trial["network_path"]
-    assert TrialRecord.model_validate(trial).network_path == NetworkPathRecord.model_validate(path)
-    host = dict.fromkeys(("name", "host", "cpu_model", "pgdyno", "pgdrive"), "x") | {"cores": 2, "clients": 4}
-    clocks = dict.fromkeys(("clock_ahead_us", "clock_round_trip_us", "clock_ahead_after_us"), 1)
-    assert GeneratorHost.model_validate(host | clocks | {"heard_late_us": 7}).report_delay_us == 7
-    assert CopyRecord.model_validate({"mark": "pgbench scale 1", "data_bytes": 1, "way": "zfs"}).method == "zfs"

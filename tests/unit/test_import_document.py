@@ -103,7 +103,7 @@ def test_a_table_is_a_trial_a_row_or_a_cell() -> None:
     assert {each.target for each in found} == {"Version 9.4"}
 
 
-def test_outputs_and_prose() -> None:
+def test_outputs_are_told_from_prose_and_equations_are_worked_out() -> None:
     text = f"# 측정\n\n다음과 같다.\n```\n{PGBENCH_11}```\n결론\n\n# Zweiter\n\n{PGBENCH_9_5}\nEnde: 1.021 tps\n"
     assert output_fields(text, "target clients") == [("측정", 64), ("Zweiter", 8)]
     assert listed(text, "text") == ["Ende: 1.021 tps"]
@@ -111,9 +111,6 @@ def test_outputs_and_prose() -> None:
     text = "- 190,000 TPS on PostgreSQL 9.4.4 at scale factor 3,000\nup to 5 tps more\n"
     assert output_fields(text, "target scale tps") == [("PostgreSQL 9.4.4", 3000, 190000)]
     assert listed(text, "line text") == [(2, "up to 5 tps more")]
-
-
-def test_equations_are_worked_out() -> None:
     (claim,) = claims_in("- € 2.03 ((€ 61,179 + (3 x 60 x € 1,800)) / 190,000 TPS) at scale factor 3,000.", 7)
     assert (claim.line, claim.printed, claim.decimals) == (7, 2.03, 2)
     assert claim.computed == pytest.approx(2.027, abs=0.001)

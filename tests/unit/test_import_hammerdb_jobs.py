@@ -34,6 +34,7 @@ def execute(path: Path, *scripts: str) -> Path:
 
 def store(folder: Path) -> Path:
     path = folder / "hammer.DB"
+    path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(TABLES)
         config = "connection {pg_host localhost} tpcc {pg_count_ware 40 pg_num_vu 4 pg_rampup 2 pg_duration 5}"
@@ -73,9 +74,8 @@ RENAMED = "PRAGMA writable_schema = ON; UPDATE sqlite_master SET type = 'table',
 VIEW = f"CREATE VIEW JOBMAIN AS {ENDLESS} SELECT i AS jobid, 'PostgreSQL' AS db, 'TPC-C' AS bm, '' AS jobdict FROM r;"
 
 
-@pytest.mark.parametrize(
-    ("script", "said"),
-    [
+def test_a_store_whose_tables_are_not_ordinary_is_refused(tmp_path: Path) -> None:
+    for script, said in (
         ("CREATE TABLE t (a INTEGER);", "no such table: JOBMAIN"),
         (f"{JOBOUTPUT}{VIEW}", "JOBMAIN is not an ordinary table"),
         (f"{JOBOUTPUT}{VIEW}{RENAMED}", "JOBMAIN is not an ordinary table|malformed"),
@@ -90,33 +90,30 @@ VIEW = f"CREATE VIEW JOBMAIN AS {ENDLESS} SELECT i AS jobid, 'PostgreSQL' AS db,
         (f"{JOBOUTPUT}CREATE VIRTUAL TABLE JOBMAIN USING fts5(jobid, db, bm, jobdict);", "JOBMAIN is not an ordinary"),
         (JOBMAIN, "no such table: JOBOUTPUT"),
         (f"{JOBMAIN.replace(');', ') WITHOUT ROWID;')}{JOBOUTPUT}", "no such column: rowid"),
-    ],
-)
-def test_a_store_whose_tables_are_not_ordinary_is_refused(script: str, said: str, tmp_path: Path) -> None:
-    execute(tmp_path / "hammer.DB", script)
-    with pytest.raises(StoreError, match=rf"cannot import .*hammer\.DB: ({said})"):
-        import_files([tmp_path / "hammer.DB"], tmp_path / "runs")
-    assert not (tmp_path / "runs").exists()
+    ):
+        (tmp_path / "hammer.DB").unlink(missing_ok=True)
+        execute(tmp_path / "hammer.DB", script)
+        with pytest.raises(StoreError, match=rf"cannot import .*hammer\.DB: ({said})"):
+            import_files([tmp_path / "hammer.DB"], tmp_path / "runs")
+        assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("limit", "most", "said"),
-    [
+def test_too_large_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit, most, said in (
         ("MOST_JOBS", 3, "it has more than 3 jobs"),
         ("MOST_RESULTS", 0, "its jobs have more than 0 results"),
         ("LARGEST_VALUE", 1_000, "a row has more than 1,000 bytes"),
         ("MOST_STEPS", 5_000, "reading it takes SQLite more than 5,000 steps"),
-    ],
-)
-def test_too_large_stores(limit: str, most: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hammerdb_jobs, "STEPS_BETWEEN_CHECKS", 1_000)
-    rows = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 2000)"
-    many = f"INSERT INTO JOBOUTPUT {rows} SELECT 'AA', 1, printf('%.*c', 990, 'x') FROM r;"
-    path = execute(store(tmp_path), many, "INSERT INTO JOBOUTPUT VALUES ('AA', 1, printf('%.*c', 9000, 'y'));")
-    assert import_files([path], tmp_path / "runs").trials == 1
-    monkeypatch.setattr(hammerdb_jobs, limit, most)
-    with pytest.raises(StoreError, match=said):
-        import_files([path], tmp_path / "runs")
+    ):
+        monkeypatch.setattr(hammerdb_jobs, "STEPS_BETWEEN_CHECKS", 1_000)
+        rows = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 2000)"
+        many = f"INSERT INTO JOBOUTPUT {rows} SELECT 'AA', 1, printf('%.*c', 990, 'x') FROM r;"
+        path = execute(store(tmp_path), many, "INSERT INTO JOBOUTPUT VALUES ('AA', 1, printf('%.*c', 9000, 'y'));")
+        assert import_files([path], tmp_path / "runs").trials == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(hammerdb_jobs, limit, most)
+            with pytest.raises(StoreError, match=said):
+                import_files([path], tmp_path / "runs")
 
 
 def test_a_store_with_triggers_and_values_of_other_types_is_read(tmp_path: Path) -> None:
@@ -145,13 +142,13 @@ def test_commits_that_are_still_in_the_log_of_a_store_count(tmp_path: Path) -> N
         assert import_files([path], tmp_path / "runs").trials == 2
 
 
-@pytest.mark.parametrize("at", [100, 5_000])
-def test_a_damaged_store_is_refused(at: int, tmp_path: Path) -> None:
-    path = store(tmp_path)
-    content = path.read_bytes()
-    path.write_bytes(content[:at] + b"\xff" * 4_096 + content[at + 4_096 :])
-    with pytest.raises(StoreError, match=r"cannot import .*hammer\.DB: "):
-        import_files([path], tmp_path / "runs")
+def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
+    for at in (100, 5_000):
+        path = store(tmp_path)
+        content = path.read_bytes()
+        path.write_bytes(content[:at] + b"\xff" * 4_096 + content[at + 4_096 :])
+        with pytest.raises(StoreError, match=r"cannot import .*hammer\.DB: "):
+            import_files([path], tmp_path / "runs")
 
 
 DICTIONARY = (
@@ -162,30 +159,25 @@ DICTIONARY = (
 PLAIN = {"host": "db1", "rampup": "2", "all": "false", "key": "false", "procs": "false"}
 
 
-@pytest.mark.parametrize(
-    ("other", "target", "variables"),
-    [
+def test_jobs_of_other_servers_and_loads_are_no_repeats(tmp_path: Path) -> None:
+    for other, target, variables in (
         ({}, "pg", {}),
         ({"host": "db2"}, "pg, db2:5432:tpcc", {}),
         ({"rampup": "10"}, "pg", {"rampup_min": "10"}),
         ({"all": "true"}, "pg", {"allwarehouse": "true"}),
         ({"key": "true"}, "pg", {"keyandthink": "true"}),
         ({"procs": "true"}, "pg", {"storedprocs": "true"}),
-    ],
-)
-def test_jobs_of_other_servers_and_loads_are_no_repeats(
-    other: dict[str, str], target: str, variables: dict[str, str], tmp_path: Path
-) -> None:
-    result = "TEST RESULT : System achieved 60000 NOPM from 138000 PostgreSQL TPM"
-    rows = [
-        f"INSERT INTO JOBMAIN VALUES ('{job}', 'PostgreSQL', 'TPC-C', '{DICTIONARY.format(**settings)}', NULL);"
-        f"INSERT INTO JOBOUTPUT VALUES ('{job}', 1, '{result}');"
-        for job, settings in (("AA", PLAIN), ("BB", PLAIN | other))
-    ]
-    path = execute(tmp_path / "hammer.DB", TABLES, *rows)
-    trials = load_run(import_files([path], tmp_path / "runs", target="pg").run).trials
-    assert fields(trials, "repeat") == [1, 1 if other else 2]
-    assert (trials[1].target, trials[1].point.variables) == (target, variables)
+    ):
+        result = "TEST RESULT : System achieved 60000 NOPM from 138000 PostgreSQL TPM"
+        rows = [
+            f"INSERT INTO JOBMAIN VALUES ('{job}', 'PostgreSQL', 'TPC-C', '{DICTIONARY.format(**settings)}', NULL);"
+            f"INSERT INTO JOBOUTPUT VALUES ('{job}', 1, '{result}');"
+            for job, settings in (("AA", PLAIN), ("BB", PLAIN | other))
+        ]
+        path = execute(tmp_path / f"{next(iter(other), 'same')}.DB", TABLES, *rows)
+        trials = load_run(import_files([path], tmp_path / "runs", target="pg").run).trials
+        assert fields(trials, "repeat") == [1, 1 if other else 2]
+        assert (trials[1].target, trials[1].point.variables) == (target, variables)
 
 
 def report(**job: str) -> str:
@@ -198,10 +190,18 @@ def report(**job: str) -> str:
     return json.dumps(told, indent=1)
 
 
-def test_a_report_is_one_trial(tmp_path: Path) -> None:
+def test_a_report_is_one_trial_unless_it_says_nothing_of_ours(tmp_path: Path) -> None:
     run = imported_run(tmp_path, report(), names=["job.json"])
     assert fields(run.trials, "point.clients point.scale duration_s summary.tps") == [(16, 100, 300, 3_450)]
     assert fields(run.trials, "imported.tool imported.version") == [("hammerdb", "6.0")]
+    for text in (
+        report(database="MariaDB"), report(benchmark="TPROC-H"), report()[:-20],
+        '{"schema": "hammerdb-job-report-v1"}', *IMPOSSIBLE,
+    ):  # fmt: skip
+        assert text != report()
+        with pytest.raises(StoreError, match="no output of a known tool") as caught:
+            import_texts(tmp_path, text, names=["job.json"])
+        assert text in IMPOSSIBLE or present(caught.value.hint).startswith("1 line ")
 
 
 IMPOSSIBLE = [
@@ -209,20 +209,6 @@ IMPOSSIBLE = [
     for name in ("nopm", "tpm", "virtual_users", "duration_minutes")
     for value in ("NaN", "-60000")
 ]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        report(database="MariaDB"), report(benchmark="TPROC-H"), report()[:-20],
-        '{"schema": "hammerdb-job-report-v1"}', *IMPOSSIBLE,
-    ],
-)  # fmt: skip
-def test_a_report_that_says_nothing_of_ours_is_no_run(tmp_path: Path, text: str) -> None:
-    assert text != report()
-    with pytest.raises(StoreError, match="no output of a known tool") as caught:
-        import_texts(tmp_path, text, names=["job.json"])
-    assert text in IMPOSSIBLE or present(caught.value.hint).startswith("1 line ")
 
 
 LOG = """\
@@ -239,9 +225,8 @@ def log(version: str, setting: str = "") -> str:
     return LOG.format(version=version, setting=setting)
 
 
-@pytest.mark.parametrize(
-    ("version", "setting", "unused_item"),
-    [
+def test_the_release_and_settings_of_a_session_tell_unused_items(tmp_path: Path) -> None:
+    for version, setting, unused_item in (
         ("4.12", "", "commits"),
         ("6.0", PROCEDURES, "commits"),
         ("6.1", "", "rolls back"),
@@ -255,22 +240,16 @@ def log(version: str, setting: str = "") -> str:
         ),
         ("6.1.1", "", None),
         ("3.3", "", None),
-    ],
-)
-def test_a_release_tells_unused_items(tmp_path: Path, version: str, setting: str, unused_item: str | None) -> None:
-    trials = imported_run(tmp_path, log(version, setting)).trials
-    assert fields(trials, "imported.version imported.unused_item") == [(version, unused_item)]
-
-
-def test_a_session_has_its_own_settings(tmp_path: Path) -> None:
+    ):
+        trials = imported_run(tmp_path, log(version, setting)).trials
+        assert fields(trials, "imported.version imported.unused_item") == [(version, unused_item)]
     settings = f"{PROCEDURES}\nChanged tpcc:pg_count_ware from 1 to 100 for PostgreSQL"
     trials = imported_run(tmp_path, log("6.1.1", settings) + log("6.1.1")).trials
     assert fields(trials, "imported.unused_item point.scale") == [("rolls back", 100), (None, None)]
 
 
-@pytest.mark.parametrize(
-    ("between", "target", "variables"),
-    [
+def test_runs_after_a_changed_setting(tmp_path: Path) -> None:
+    for between, target, variables in (
         ("Changed connection:pg_host from db1 to db2 for PostgreSQL", "pg, db2", {}),
         ("hammerdb>diset connection pg_port 5433", "pg, 5433", {}),
         ("Changed tpcc:pg_keyandthink from false to true for PostgreSQL", "pg", {"keyandthink": "true"}),
@@ -279,16 +258,12 @@ def test_a_session_has_its_own_settings(tmp_path: Path) -> None:
         ("Vuser 1:Beginning rampup time of 5 minutes", "pg", {"rampup_min": "5"}),
         ("Value true for tpcc:pg_allwarehouse is the same as existing value true, no change made", "pg", None),
         ("the pg_host is the same", "pg", None),
-    ],
-)
-def test_runs_after_a_changed_setting(
-    between: str, target: str, variables: dict[str, str] | None, tmp_path: Path
-) -> None:
-    begin = "HammerDB CLI v4.9\nVuser 1:Beginning rampup time of 2 minutes\n"
-    text = "".join([begin, RESULT.format(1), f"{between}\n", RESULT.format(2), RESULT.format(3)])
-    trials = imported_run(tmp_path, text, target="pg").trials
-    assert fields(trials, "repeat") == ([1, 2, 3] if variables is None else [1, 1, 2])
-    assert (trials[1].target, trials[1].point.variables) == (target, variables or {})
+    ):
+        begin = "HammerDB CLI v4.9\nVuser 1:Beginning rampup time of 2 minutes\n"
+        text = "".join([begin, RESULT.format(1), f"{between}\n", RESULT.format(2), RESULT.format(3)])
+        trials = imported_run(tmp_path, text, target="pg").trials
+        assert fields(trials, "repeat") == ([1, 2, 3] if variables is None else [1, 1, 2])
+        assert (trials[1].target, trials[1].point.variables) == (target, variables or {})
 
 
 RESULT = (
@@ -301,31 +276,25 @@ TWO_FAILED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "aborted"),
-    [
+def test_virtual_users_that_failed_are_counted(tmp_path: Path) -> None:
+    for text, aborted in (
         (f"{STARTS}{TWO_FAILED}{RESULT.format(1)}Vuser 4:FINISHED SUCCESS\n", [2]),
         (f"{STARTS}{RESULT.format(1)}{TWO_FAILED}", [2]),
         (f"{STARTS}{RESULT.format(1)}{STARTS}{TWO_FAILED}{RESULT.format(2)}", [0, 2]),
         (f"{STARTS}{TWO_FAILED}{RESULT.format(1)}{TWO_FAILED}{RESULT.format(2)}", [2, 0]),
         # the first run has no result
         (f"HammerDB CLI v4.8\n{TWO_FAILED}HammerDB CLI v4.8\n{RESULT.format(1)}", [0]),
-    ],
-)
-def test_virtual_users_that_failed_are_counted(text: str, aborted: list[int], tmp_path: Path) -> None:
-    result = import_texts(tmp_path, text)
-    assert fields(load_run(result.run).trials, "summary.clients_aborted") == aborted
-    assert result.unread == []
+    ):
+        result = import_texts(tmp_path, text)
+        assert fields(load_run(result.run).trials, "summary.clients_aborted") == aborted
+        assert result.unread == []
 
 
-def test_releases_that_do_different_work_are_not_imported_into_one_run(tmp_path: Path) -> None:
+def test_releases_that_do_different_work_are_neither_imported_into_one_run_nor_compared(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"HammerDB 6\.0 \(.*\) commits and HammerDB 6\.1 \(.*\) rolls back") as caught:
         import_texts(tmp_path, log("6.0"), log("6.1"))
     assert present(caught.value.hint).startswith("import them separately")
     assert import_texts(tmp_path, log("6.0"), log("6.1.1", FUNCTIONS)).trials == 2
-
-
-def test_runs_of_releases_that_do_different_work_are_not_compared(tmp_path: Path) -> None:
     old, new, open_, older = (imported_run(tmp_path, log(version)) for version in ("6.0", "6.1", "6.1.1", "5.0"))
     assert fields(pairing_between(old, new).refused, "field a b") == [("unused_item", "commits", "rolls back")]
     same = pairing_between(old, older)

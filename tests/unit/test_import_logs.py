@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.audit import Finding, Severity, audit
+from pgdyno.audit import Severity
 from pgdyno.errors import StoreError
 from pgdyno.metrics import openmetrics
 from pgdyno.records import Imported, Summary
 from pgdyno.store import RunData
 from tests.present import present
+from tests.unit.audit_sample import of
 from tests.unit.import_sample import fields, imported_run
 from tests.unit.openmetrics_check import CATALOGUE, parsed
 
@@ -48,10 +49,6 @@ def only(run: RunData) -> tuple[Summary, Imported]:
     return present(trial.summary), present(trial.imported)
 
 
-def of(rule: str, run: RunData) -> list[Finding]:
-    return [finding for finding in audit(run) if finding.rule == rule]
-
-
 def aggregates(line: str) -> str:
     return "".join(f"{START_S + 5 * at} {line}\n" for at in range(4))
 
@@ -59,18 +56,15 @@ def aggregates(line: str) -> str:
 # ---- which logs are one run ----
 
 
-@pytest.mark.parametrize(
-    ("names", "trials"),
-    [
+def test_a_log_belongs_to_a_thread_beside_a_first_one(tmp_path: Path) -> None:
+    for names, trials in (
         (["pgbench_log.7", "pgbench_log.7.1"], {"pgbench_log.7": 2}),
         # a prefix may end in a number
         (["pg17.2.4711", "pg17.2.5122"], {"pg17.2.4711": 1, "pg17.2.5122": 1}),
         (["pg17.2.47", "pg17.2.47.1", "pg17.2.51"], {"pg17.2.47": 2, "pg17.2.51": 1}),
-    ],
-)
-def test_a_log_belongs_to_a_thread_beside_a_first_one(names: list[str], trials: dict[str, int], tmp_path: Path) -> None:
-    logs = {name: closed(clients=[2, 3] if name.endswith(".1") else [0, 1]) for name in names}
-    assert {trial.target: trial.point.workers for trial in imported(tmp_path, logs).trials} == trials
+    ):
+        logs = {name: closed(clients=[2, 3] if name.endswith(".1") else [0, 1]) for name in names}
+        assert {trial.target: trial.point.workers for trial in imported(tmp_path, logs).trials} == trials
 
 
 def test_logs_that_are_no_whole_run_are_refused(tmp_path: Path) -> None:
@@ -97,9 +91,8 @@ def test_logs_that_are_no_whole_run_are_refused(tmp_path: Path) -> None:
 # ---- rate and retries ----
 
 
-@pytest.mark.parametrize(
-    ("log", "lag_ms"),
-    [
+def test_a_log_under_a_rate_is_an_open_loop(tmp_path: Path) -> None:
+    for log, lag_ms in (
         # -R: the lag is a large part of some latencies
         (paced(lambda number: " 450" if number == 7 else " 63"), 0.06429),
         # -R with --max-tries
@@ -108,16 +101,14 @@ def test_logs_that_are_no_whole_run_are_refused(tmp_path: Path) -> None:
         (paced(lambda _: " 63", lambda number: "skipped" if number == 9 else "50000"), 0.063),
         # made without -R's column
         (paced(lambda _: "", lambda number: "skipped" if number == 9 else "500"), None),
-    ],
-)
-def test_a_log_under_a_rate_is_an_open_loop(log: str, lag_ms: float | None, tmp_path: Path) -> None:
-    run = imported(tmp_path, {"log.7": log})
-    summary, source = only(run)
-    assert source.load == {"loop": "open"}
-    assert source.figures.get("schedule_lag_ms") == (None if lag_ms is None else pytest.approx(lag_ms, rel=1e-3))
-    assert (summary.retried, summary.retries) == (0, 0)
-    assert [finding.checked for finding in of("littles-law", run)] == [False]
-    assert of("skipped", run) == []
+    ):
+        run = imported(tmp_path, {"log.7": log})
+        summary, source = only(run)
+        assert source.load == {"loop": "open"}
+        assert source.figures.get("schedule_lag_ms") == (None if lag_ms is None else pytest.approx(lag_ms, rel=1e-3))
+        assert (summary.retried, summary.retries) == (0, 0)
+        assert [finding.checked for finding in of("littles-law", run)] == [False]
+        assert of("skipped", run) == []
 
 
 def test_logs_of_other_loads_and_lengths_are_no_repeats(tmp_path: Path) -> None:
@@ -135,58 +126,16 @@ def test_logs_of_other_loads_and_lengths_are_no_repeats(tmp_path: Path) -> None:
     assert fields(run.trials, "repeat point.variables") == [(1, {}), (2, {})]
 
 
-def test_skipped_transactions_of_a_log_are_a_caution(tmp_path: Path) -> None:
+def test_what_a_log_lacks_is_no_error(tmp_path: Path) -> None:
+    # skipped transactions are a caution
     time = ["skipped", "900", "900", "900"]
     (finding,) = of("skipped", imported(tmp_path, {"log.7": paced(lambda _: " 40", lambda number: time[number % 4])}))
     assert finding.checked
     assert "25.0 % of the transactions" in finding.message
-
-
-@pytest.mark.parametrize(
-    ("more", "retried", "retries"),
-    [
-        # --max-tries
-        (lambda number: f" {number % 3}", 800, 1200),
-        (lambda _: " 0", 0, 0),
-        # -R and --max-tries: the seventh column is the lag
-        (lambda number: f" 70 {number % 3}", 800, 1200),
-    ],
-)
-def test_retries_are_those_of_the_log(more: Callable[[int], str], retried: int, retries: int, tmp_path: Path) -> None:
-    run = imported(tmp_path, {"log.7": closed(more)})
-    summary, _ = only(run)
-    assert (summary.retried, summary.retries) == (retried, retries)
-    rows = run.intervals(1)
-    assert len(rows) > 1
-    assert (sum(row.retried for row in rows), sum(row.retries for row in rows)) == (retried, retries)
-
-
-def test_retries_of_failed_transactions_count_and_skipped_ones_have_none(tmp_path: Path) -> None:
-    log = closed(lambda number: f" 70 {number % 3}")
-    log += f"0 301 failed 0 {START_S + 1} 600000 70 19\n0 302 skipped 0 {START_S + 1} 600000 70 4294967295\n"
-    summary, _ = only(imported(tmp_path, {"log.7": log}))
-    assert (summary.failed, summary.skipped, summary.retried, summary.retries) == (1, 1, 801, 1219)
-    # a failure has each word of pgbench and pgdrive
-    for word in ("failed", "serialization", "deadlock", "other", "lost"):
-        summary, _ = only(imported(tmp_path, {"log.7": f"{closed()}0 301 {word} 0 {START_S + 1} 600000\n"}))
-        assert (summary.succeeded, summary.failed) == (1200, 1), word
-
-
-def test_a_log_with_retries_is_a_closed_loop(tmp_path: Path) -> None:
-    run = imported(tmp_path, {"log.7": closed(lambda number: f" {number % 3}")})
-    assert only(run)[1].load == {"loop": "closed"}
-    assert of("littles-law", run) == []
-    late = imported(tmp_path, {"log.8": paced(lambda number: f" {number % 3}")})
-    assert [finding.checked for finding in of("littles-law", late)] == [True]
-
-
-def test_time_to_connect_is_in_no_log_and_so_no_error(tmp_path: Path) -> None:
     # pgbench -C: half of each client's time
     (finding,) = of("littles-law", imported(tmp_path, {"log.7": paced(lambda _: "", lambda _: "10000")}))
     assert (finding.checked, finding.severity) == (True, Severity.NOTE)
-
-
-def test_a_seventh_column_that_may_be_lag_or_retries_is_neither(tmp_path: Path) -> None:
+    # a seventh column that may be lag or retries is neither
     # 12 tries of 5 ms, or a lag of 12 µs
     run = imported(tmp_path, {"log.7": closed(lambda _: " 12")})
     summary, source = only(run)
@@ -197,12 +146,43 @@ def test_a_seventh_column_that_may_be_lag_or_retries_is_neither(tmp_path: Path) 
     assert "does not show whether a rate" in finding.message
 
 
+def test_retries_are_those_of_the_log(tmp_path: Path) -> None:
+    for more, retried, retries in (
+        # --max-tries
+        (lambda number: f" {number % 3}", 800, 1200),
+        (lambda _: " 0", 0, 0),
+        # -R and --max-tries: the seventh column is the lag
+        (lambda number: f" 70 {number % 3}", 800, 1200),
+    ):
+        run = imported(tmp_path, {"log.7": closed(more)})
+        summary, _ = only(run)
+        assert (summary.retried, summary.retries) == (retried, retries)
+        rows = run.intervals(1)
+        assert len(rows) > 1
+        assert (sum(row.retried for row in rows), sum(row.retries for row in rows)) == (retried, retries)
+
+
+def test_retries_of_failed_transactions_count_and_a_log_with_retries_is_a_closed_loop(tmp_path: Path) -> None:
+    log = closed(lambda number: f" 70 {number % 3}")
+    log += f"0 301 failed 0 {START_S + 1} 600000 70 19\n0 302 skipped 0 {START_S + 1} 600000 70 4294967295\n"
+    summary, _ = only(imported(tmp_path, {"log.7": log}))
+    assert (summary.failed, summary.skipped, summary.retried, summary.retries) == (1, 1, 801, 1219)
+    # a failure has each word of pgbench and pgdrive
+    for word in ("failed", "serialization", "deadlock", "other", "lost"):
+        summary, _ = only(imported(tmp_path, {"log.7": f"{closed()}0 301 {word} 0 {START_S + 1} 600000\n"}))
+        assert (summary.succeeded, summary.failed) == (1200, 1), word
+    run = imported(tmp_path, {"log.7": closed(lambda number: f" {number % 3}")})
+    assert only(run)[1].load == {"loop": "closed"}
+    assert of("littles-law", run) == []
+    late = imported(tmp_path, {"log.8": paced(lambda number: f" {number % 3}")})
+    assert [finding.checked for finding in of("littles-law", late)] == [True]
+
+
 # ---- aggregate logs ----
 
 
-@pytest.mark.parametrize(
-    ("more", "loop", "lag_ms"),
-    [
+def test_aggregate_logs_of_all_versions_are_read(tmp_path: Path) -> None:
+    for more, loop, lag_ms in (
         ("", "closed", None),
         # before PostgreSQL 15 with -R, then with -L, where skipped transactions are in the first count
         (" 50000 1 0 70", "open", 0.01),
@@ -213,34 +193,29 @@ def test_a_seventh_column_that_may_be_lag_or_retries_is_neither(tmp_path: Path) 
         # from 19 on with other failures, and pgdrive's with lost transactions
         (" 50000 1 0 70 2500 0 0 0 0 0", "open", 0.01),
         (" 0 0 0 0 0 0 0 0 0 0 0", "closed", None),
-    ],
-)
-def test_aggregate_logs_of_all_versions_are_read(more: str, loop: str, lag_ms: float | None, tmp_path: Path) -> None:
-    is_skipped = " 2500" in more
-    count = 7500 if is_skipped and len(more.split()) == 5 else 5000
-    run = imported(tmp_path, {"log.7": aggregates(f"{count} 20000000 80000000000 3000 9000{more}")})
-    summary, source = only(run)
-    assert (summary.succeeded, summary.tps) == (15_000, 1000)
-    latency = present(summary.latency_ns)
-    assert (latency.mean, latency.min, latency.max, latency.p99) == (4_000_000, 3_000_000, 9_000_000, None)
-    assert fields(run.intervals(1), "succeeded") == [5000] * 4
-    assert source.load == {"loop": loop}
-    assert source.figures == ({} if lag_ms is None else {"schedule_lag_ms": lag_ms})
-    assert (summary.skipped, summary.scheduled) == ((7500, 22_500) if is_skipped else (0, 15_000))
-    skipped = [True] if is_skipped else [] if loop == "open" else [False]
-    assert [finding.checked for finding in of("skipped", run)] == skipped
-    assert of("arithmetic", run) == []
+    ):
+        is_skipped = " 2500" in more
+        count = 7500 if is_skipped and len(more.split()) == 5 else 5000
+        run = imported(tmp_path, {"log.7": aggregates(f"{count} 20000000 80000000000 3000 9000{more}")})
+        summary, source = only(run)
+        assert (summary.succeeded, summary.tps) == (15_000, 1000)
+        latency = present(summary.latency_ns)
+        assert (latency.mean, latency.min, latency.max, latency.p99) == (4_000_000, 3_000_000, 9_000_000, None)
+        assert fields(run.intervals(1), "succeeded") == [5000] * 4
+        assert source.load == {"loop": loop}
+        assert source.figures == ({} if lag_ms is None else {"schedule_lag_ms": lag_ms})
+        assert (summary.skipped, summary.scheduled) == ((7500, 22_500) if is_skipped else (0, 15_000))
+        skipped = [True] if is_skipped else [] if loop == "open" else [False]
+        assert [finding.checked for finding in of("skipped", run)] == skipped
+        assert of("arithmetic", run) == []
 
 
-def test_failures_of_every_kind_count(tmp_path: Path) -> None:
+def test_aggregate_logs_count_failures_of_every_kind_and_export_what_they_have(tmp_path: Path) -> None:
     run = imported(tmp_path, {"log.7": aggregates("5000 20000000 80000000000 3000 9000 0 0 0 0 0 7 8 1 2 4 8")})
     summary, _ = only(run)
     assert (summary.succeeded, summary.failed, summary.retried, summary.retries) == (15_000, 45, 21, 24)
     assert fields(run.intervals(1), "failed") == [15] * 4
-
-
-def test_an_export_of_an_aggregate_log_lacks_what_the_log_does(tmp_path: Path) -> None:
-    """It has no distribution of latencies: a histogram of no transaction would contradict their count."""
+    # without latencies: a histogram of no transaction would contradict their count
     run = imported(tmp_path, {"log.7": aggregates("5000 20000000 80000000000 3000 9000 0 0 0 0 0 0 0 0 0 0 0")})
     families = parsed(b"".join(openmetrics(run, None, CATALOGUE)).decode())
     counts = [each.value for each in families["pgdyno_transactions"].samples if each.labels["outcome"] == "succeeded"]
@@ -256,9 +231,8 @@ def intervals(counts: Sequence[int], start_s: int = START_S) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("logs", "tps"),
-    [
+def test_only_complete_intervals_of_aligned_threads_count(tmp_path: Path) -> None:
+    for logs, tps in (
         # pgbench dates the first interval back to a whole second, and leaves out the last one unless it is complete
         ([[70, 200, 200, 200]], 100),
         ([[10, 200]], 100),
@@ -266,25 +240,19 @@ def intervals(counts: Sequence[int], start_s: int = START_S) -> str:
         ([[70, 200, 200], [60, 300, 300]], 250),
         # with -t, one of them ended sooner
         ([[70, 200, 200, 200], [60, 300]], 250),
-    ],
-)
-def test_only_complete_intervals_count(logs: list[list[int]], tps: float, tmp_path: Path) -> None:
-    names = ["log.7", "log.7.1"]
-    run = imported(tmp_path, {name: intervals(counts) for name, counts in zip(names, logs, strict=False)})
-    assert only(run)[0].tps == tps
-    assert of("arithmetic", run) == []
-
-
-def test_threads_that_began_on_either_side_of_a_second_are_aligned(tmp_path: Path) -> None:
-    logs = {"log.7": intervals([20, 200, 200, 200]), "log.7.1": intervals([190, 200, 200, 200], START_S + 1)}
-    run = imported(tmp_path, logs)
+    ):
+        names = ["log.7", "log.7.1"]
+        run = imported(tmp_path, {name: intervals(counts) for name, counts in zip(names, logs, strict=False)})
+        assert only(run)[0].tps == tps
+        assert of("arithmetic", run) == []
+    apart = {"log.7": intervals([20, 200, 200, 200]), "log.7.1": intervals([190, 200, 200, 200], START_S + 1)}
+    run = imported(tmp_path, apart)
     assert only(run)[0].tps == 200
     assert fields(run.intervals(1), "succeeded") == [210, 400, 400, 400]
 
 
-@pytest.mark.parametrize(
-    ("logs", "wrong"),
-    [
+def test_an_aggregate_log_of_which_nothing_is_complete_is_refused(tmp_path: Path) -> None:
+    for logs, wrong in (
         ([intervals([200])], "it has only one interval, whose length is unknown"),
         ([intervals([200, 200]) + intervals([200])], "it has two intervals with the same start"),
         ([intervals([200, 200]) + intervals([200], 99_999_999_999)], "a transaction began or ended 100,000,000,"),
@@ -294,9 +262,7 @@ def test_threads_that_began_on_either_side_of_a_second_are_aligned(tmp_path: Pat
             [aggregates("10 40000 160000000 3000 9000 1 1 0 1 11")],
             f"the interval {START_S} has 10 transactions, of which 11 were skipped",
         ),
-    ],
-)
-def test_an_aggregate_log_of_which_nothing_is_complete_is_refused(logs: list[str], wrong: str, tmp_path: Path) -> None:
-    with pytest.raises(StoreError) as caught:
-        imported(tmp_path, dict(zip(("log.7", "log.7.1"), logs, strict=False)))
-    assert re.search(wrong, f"{caught.value} {caught.value.hint}")
+    ):
+        with pytest.raises(StoreError) as caught:
+            imported(tmp_path, dict(zip(("log.7", "log.7.1"), logs, strict=False)))
+        assert re.search(wrong, f"{caught.value} {caught.value.hint}")
