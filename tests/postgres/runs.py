@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,21 @@ def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@contextmanager
+def pgdyno_process(
+    home: Home, folder: Path, *args: str, env: Mapping[str, str] = {}, within: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Starts pgdyno, with its output in `folder`/said; it does not outlive the block. `within` is a command prefix."""
+    with (folder / "said").open("wb") as said:
+        command, env = [*within, str(PGDYNO), *args], {**environment(home), **env}
+        process = subprocess.Popen(command, cwd=folder, env=env, stdout=said, stderr=said)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def postmasters(home: Home) -> list[int]:

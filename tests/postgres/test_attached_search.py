@@ -4,7 +4,6 @@ import os
 import shlex
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -21,9 +20,8 @@ from pgdyno.targets import Home, Server
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.connection import Address
 from pgdyno.targets.dsn.schema import DsnTarget
-from tests.forked import PGDYNO
 from tests.postgres.own_servers import OwnServer, running_server
-from tests.postgres.runs import environment, fast_plan, pgdyno, the_run
+from tests.postgres.runs import fast_plan, pgdyno, pgdyno_process, the_run
 from tests.present import present
 from tests.ssh.sshd import running_sshd
 from tests.waiting import wait_until
@@ -95,30 +93,17 @@ def state(server: OwnServer) -> list[tuple[str, str]]:
 
 
 @contextmanager
-def searching(home: Home, folder: Path, plan: Path, server: OwnServer) -> Iterator[subprocess.Popen[str]]:
+def searching(home: Home, folder: Path, plan: Path, server: OwnServer) -> Iterator[subprocess.Popen[bytes]]:
     """Starts a search, and yields once it has changed the server."""
     before = state(server)
-    with tempfile.TemporaryFile("w+") as words:
-        process = subprocess.Popen(
-            [PGDYNO, "run", str(plan), "--allow-restart", "--no-preflight"],
-            cwd=folder,
-            env=environment(home),
-            stdout=words,
-            stderr=words,
-            text=True,
-        )
-        try:
+    with pgdyno_process(home, folder, "run", str(plan), "--allow-restart", "--no-preflight") as process:
 
-            def has_changed() -> bool:
-                assert process.poll() is None, (words.seek(0), words.read())
-                return state(server) != before
+        def has_changed() -> bool:
+            assert process.poll() is None, (folder / "said").read_text()
+            return state(server) != before
 
-            wait_until(has_changed)
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
+        wait_until(has_changed)
+        yield process
 
 
 @pytest.mark.long

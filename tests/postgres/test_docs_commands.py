@@ -310,7 +310,7 @@ def test_a_pull_request_gets_the_verdict(home: Home, tmp_path: Path) -> None:
     # one pair decides nothing, and finds nothing
     assert (code, pull_request.outputs["gate.outputs.code"]) == (11, "11"), pull_request.output
     (comment,) = pull_request.comments()
-    assert comment.startswith("<!-- pgdyno gate small -->\n### pgdyno gate: inconclusive\n")
+    assert comment.startswith("<!-- pgdyno gate gate -->\n### pgdyno gate: inconclusive\n")
     assert "after" in comment
     assert pull_request.summary == comment
     assert (tmp_path / "pgdyno-gate/report.html").stat().st_size > 10_000

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,9 @@ from pgdyno.records import Outcome
 from pgdyno.store import load_run
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
-from tests.forked import PGDYNO
 from tests.postgres.namespaces import LanHost, lan
 from tests.postgres.own_servers import OwnServer
-from tests.postgres.runs import environment, fast_plan, the_run
+from tests.postgres.runs import fast_plan, pgdyno_process, the_run
 from tests.present import present
 from tests.scratch import scratch_folder
 from tests.signals import send_signal
@@ -60,26 +59,6 @@ class Hosts:
     def transactions(self) -> int:
         """Returns the number of transactions since the last reset of the sessions' database statistics."""
         return int(self.server.value("SELECT sum(xact_commit) FROM pg_stat_database"))
-
-    @contextmanager
-    def driving(self, home: Home, folder: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
-        """Starts a command of pgdyno on the driver; its output is in `folder`/said."""
-        with (
-            (folder / "said").open("w") as said,
-            subprocess.Popen(
-                [*self.driver.within, str(PGDYNO), *args],
-                cwd=folder,
-                env=environment(home) | {"HOME": str(self.folder)},
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                text=True,
-            ) as process,
-        ):
-            try:
-                yield process
-            finally:
-                if process.poll() is None:
-                    process.kill()
 
 
 def generators_of(load: LanHost) -> dict[int, str]:
@@ -139,7 +118,7 @@ def slow_down(load: LanHost, is_over: Callable[[], bool]) -> None:
 class Watch:
     """A run as the server and the hosts see it."""
 
-    def __init__(self, hosts: Hosts, folder: Path, run: subprocess.Popen[str]) -> None:
+    def __init__(self, hosts: Hosts, folder: Path, run: subprocess.Popen[bytes]) -> None:
         self.hosts, self.folder, self.run = hosts, folder, run
 
     def said(self) -> str:
@@ -176,7 +155,8 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
     plan = fast_plan('scripts = ["paced.sql"]\nscale = 1', "clients = [2, 4, 6, 8]", length, ["db"], target)
     (tmp_path / "plan.toml").write_text(plan)
     one, two = hosts.loads
-    with hosts.driving(warm_home, tmp_path, *RUN, "ssh://load1,load2") as run:
+    args, env = (*RUN, "ssh://load1,load2"), {"HOME": str(hosts.folder)}
+    with pgdyno_process(warm_home, tmp_path, *args, env=env, within=hosts.driver.within) as run:
         watch = Watch(hosts, tmp_path, run)
         watch.wait_for_load(2)
         one.cut(hosts.driver)

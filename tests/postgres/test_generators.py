@@ -23,9 +23,9 @@ from pgdyno.programs import find_engine
 from pgdyno.records import Outcome
 from pgdyno.run.commit_ledger import check_ledger, pages
 from pgdyno.targets import Home, Server
-from tests.forked import PGDYNO, run_pgdyno
+from tests.forked import run_pgdyno
 from tests.postgres.generator_agents import generators_here, run_load
-from tests.postgres.runs import environment, fast_plan, the_run
+from tests.postgres.runs import environment, fast_plan, pgdyno_process, the_run
 from tests.postgres.servers import execute, rows, value
 from tests.present import present
 from tests.processes import find_processes
@@ -362,12 +362,8 @@ def test_a_lost_engine_costs_a_repeat_and_a_signal_leaves_nothing(
     tcp_server: Server, hosts: Hosts, warm_home: Home, tmp_path: Path, number: int, code: int
 ) -> None:
     write_plan(tmp_path, tcp_server, 'duration = "600s"')
-    command = [str(PGDYNO), *RUN, hosts.places, "--generators", "local:1"]
-    with (tmp_path / "said").open("wb") as said:
-        process = subprocess.Popen(
-            command, cwd=tmp_path, env=variables(warm_home, tcp_server, hosts), stdout=said, stderr=said
-        )
-    try:
+    args, env = (*RUN, hosts.places, "--generators", "local:1"), variables(warm_home, tcp_server, hosts)
+    with pgdyno_process(warm_home, tmp_path, *args, env=env) as process:
         wait_for_load(process, tcp_server, tmp_path)
         lost = hosts.processes("pgdrive")
         assert len(lost) == 2
@@ -378,9 +374,6 @@ def test_a_lost_engine_costs_a_repeat_and_a_signal_leaves_nothing(
         wait_for_load(process, tcp_server, tmp_path)
         process.send_signal(number)
         assert process.wait() == code
-    finally:
-        process.kill()
-        process.wait()
     wait_for_no_sessions(tcp_server)
     wait_until(lambda: not hosts.processes())
     wait_until(lambda: hosts.files() == {"pgdrive"})

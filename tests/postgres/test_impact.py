@@ -12,12 +12,11 @@ from pgdyno.errors import ExitCode
 from pgdyno.store import load_run
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
-from tests.forked import PGDYNO
 from tests.json_schema import validated
 from tests.postgres.own_servers import OwnServer, running_server
-from tests.postgres.runs import environment, pgdyno, the_run
+from tests.postgres.runs import pgdyno, pgdyno_process, the_run
 from tests.present import present
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 QUICK = ("--clients", "2", "--rate", "100", "--warmup", "0s", "--repeats", "1", "--json", "--quiet")
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
@@ -145,15 +144,15 @@ def test_ctrl_c_cancels_and_undoes(theirs: OwnServer, home: Home, tmp_path: Path
     (tmp_path / "q.sql").write_text("SELECT b, pg_sleep(0.005) FROM t LIMIT 1;\n")
     statement = "CREATE INDEX CONCURRENTLY slow ON t (b)"
     options = [*on(theirs), "--do", statement, *(["--undo", "DROP INDEX slow"] if undo else [])]
-    command = [str(PGDYNO), "impact", *QUICK[:-2], "--no-preflight", *options]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment(home), stderr=subprocess.PIPE, text=True) as running:
+    with pgdyno_process(home, tmp_path, "impact", *QUICK[:-2], "--no-preflight", *options) as running:
         with theirs.connect("app") as blocker, blocker.transaction():
             # CONCURRENTLY waits for the end of older transactions, and undo for the table
             blocker.execute("UPDATE t SET b = b WHERE a = 1")
             wait_until(lambda: is_busy(theirs, statement) or running.poll() is not None)
             running.send_signal(signal.SIGINT)
             wait_until(lambda: not is_busy(theirs, statement))
-        _, error = running.communicate()
+        running.wait(PATIENCE_S)
+    error = (tmp_path / "said").read_text()
     assert running.returncode == ExitCode.INTERRUPTED, error
     assert not is_busy(theirs, statement)
     assert indexes(theirs) == ([] if undo else ["slow"])

@@ -16,13 +16,12 @@ from pgdyno.prepare.dataset import read_comment, read_stamp, stamped_dataset
 from pgdyno.records import Point, Preparation
 from pgdyno.targets import Home, Server
 from pgdyno.targets.dsn.schema import DsnTarget
-from tests.forked import PGDYNO
 from tests.postgres.conftest import FAST
-from tests.postgres.runs import environment, fast_plan, pgdyno, postmasters, the_run, without_look
+from tests.postgres.runs import fast_plan, pgdyno, pgdyno_process, postmasters, the_run
 from tests.postgres.servers import embedded, execute, opened, preparer, value
 from tests.present import present
 from tests.processes import children, command_line
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 SCHEMA = """\
 \\set half 500
@@ -224,13 +223,11 @@ def is_selecting(home: Home) -> bool:
 
 def test_a_load_can_be_stopped(warm_home: Home, tmp_path: Path) -> None:
     plan = write_plan(tmp_path, "\\set unused :rows\nSELECT pg_sleep(600);")
-    command = [str(PGDYNO), *without_look(["run", plan])]
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment(warm_home), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
+    with pgdyno_process(warm_home, tmp_path, "run", plan, "--no-preflight") as process:
         wait_until(lambda: is_selecting(warm_home) or process.poll() is not None)
         process.send_signal(signal.SIGINT)
-        printed, _ = process.communicate(timeout=60)
+        process.wait(PATIENCE_S)
+    printed = (tmp_path / "said").read_text()
     assert process.returncode == 130, printed
     assert "Traceback" not in printed
 
