@@ -32,7 +32,7 @@ from pgdyno.targets import Home
 from tests.browser.conftest import serious
 from tests.forked import PGDYNO
 from tests.postgres.conftest import fresh_home, home, installed, scratch, warm_home
-from tests.postgres.live_run import PATIENCE_S, PLAN, background_servers, live_run
+from tests.postgres.live_run import PATIENCE_S, background_servers, live_run, watched_plan
 from tests.postgres.runs import environment
 from tests.unit.archive_sample import run_of
 from tests.unit.store_sample import sample_manifest
@@ -97,8 +97,7 @@ def seen_in_both_lights(page: Page) -> None:
 
 def test_a_run_is_watched_and_stopped(browser: Browser, warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("SELECT '<script>alert(2)</script>', \"relname\" FROM pg_class LIMIT 1;\n")
-    plan = tmp_path / "watched.toml"
-    plan.write_text(PLAN.format(second="b", script=NAME, clients="1, 2", seconds=600) + PRICE)
+    plan = watched_plan(tmp_path, NAME, clients="1, 2", seconds=600, more=PRICE)
     with live_run(warm_home, tmp_path, plan) as run, looked_at(browser, 400, "dark") as page:
         page.goto(run.url)
         expect(page.locator("#headline")).to_contain_text(f"Trial 1 of 4: a {NAME}")

@@ -16,31 +16,10 @@ import httpx2
 
 from pgdyno.targets import Home
 from tests.forked import PGDYNO
-from tests.postgres.runs import environment
+from tests.postgres.runs import environment, fast_plan
 from tests.present import present
 from tests.processes import command_line, processes_with
 
-PLAN = """\
-name = "watched"
-[target.a]
-kind = "embedded"
-version = "18"
-settings = {{ fsync = "off", shared_buffers = "16MB" }}
-[target."{second}"]
-kind = "embedded"
-version = "18"
-settings = {{ fsync = "off", shared_buffers = "32MB" }}
-[workload]
-scripts = ["{script}"]
-scale = 1
-[sweep]
-clients = [{clients}]
-rate = 200
-[trial]
-warmup = "1s"
-duration = "{seconds}s"
-order = "as-listed"
-"""
 PATIENCE_S = 240.0
 
 
@@ -85,6 +64,14 @@ def messages(url: str) -> Generator[tuple[str, dict[str, Any]], None, None]:
                 kind = line.removeprefix("event: ")
             elif line.startswith("data: "):
                 yield kind, json.loads(line.removeprefix("data: "))
+
+
+def watched_plan(folder: Path, script: str = "tpcb-like", clients: str = "2", seconds: int = 3, more: str = "") -> Path:
+    workload, sweep = f'scripts = ["{script}"]\nscale = 1', f"clients = [{clients}]\nrate = 200"
+    trial = f'warmup = "1s"\nduration = "{seconds}s"\norder = "as-listed"\n{more}'
+    plan = folder / "watched.toml"
+    plan.write_text(fast_plan(workload, sweep, trial, targets="ab").replace('"small"', '"watched"'))
+    return plan
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pgdyno.records import Outcome
 from pgdyno.report.full_report import whole_report
 from pgdyno.store import RunData, load_run
 from pgdyno.targets import Home
-from tests.postgres.live_run import PATIENCE_S, PLAN, LiveRun, live_run, messages
+from tests.postgres.live_run import PATIENCE_S, LiveRun, live_run, messages, watched_plan
 from tests.postgres.runs import postmasters, the_run
 
 pytestmark = pytest.mark.long
@@ -27,16 +27,10 @@ QUERY = "SELECT '<script>alert(2)</script>', \"relname\" FROM pg_class LIMIT 1"
 """A script's name and its text that would be more than text on a page."""
 
 
-def plan_of(folder: Path, **changes: object) -> Path:
-    path = folder / "watched.toml"
-    path.write_text(PLAN.format(**{"second": "b", "script": "tpcb-like", "clients": "2", "seconds": 3, **changes}))
-    return path
-
-
 def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) -> None:
     # it waits: of transactions of half a millisecond each look could miss every one
     (tmp_path / NAME).write_text(f"{QUERY};\nSELECT pg_sleep(0.005);\n")
-    with live_run(warm_home, tmp_path, plan_of(tmp_path, script=f'tpcb-like", "{NAME}')) as run:
+    with live_run(warm_home, tmp_path, watched_plan(tmp_path, script=f'tpcb-like", "{NAME}')) as run:
         marked, seconds, classes, grids, baselines, feed = False, 0, set(), [], [], []
         for kind, message in messages(run.url):
             if kind == "over":
@@ -113,7 +107,7 @@ def message_of_the_end(run: LiveRun) -> object:
 
 def test_stop_after_this_trial(warm_home: Home, tmp_path: Path) -> None:
     # so many trials that not all of them end before the page is asked, however slow the machine is
-    with live_run(warm_home, tmp_path, plan_of(tmp_path, clients="1, 2, 3, 4, 5, 6, 7, 8")) as run:
+    with live_run(warm_home, tmp_path, watched_plan(tmp_path, clients="1, 2, 3, 4, 5, 6, 7, 8")) as run:
         wait_for_a_second(run)
         before = current_trial(run)
         assert run.ask("stop-after").status_code == 202
@@ -128,7 +122,7 @@ def test_stop_after_this_trial(warm_home: Home, tmp_path: Path) -> None:
 
 
 def test_stop_now(warm_home: Home, tmp_path: Path) -> None:
-    with live_run(warm_home, tmp_path, plan_of(tmp_path, seconds=600)) as run:
+    with live_run(warm_home, tmp_path, watched_plan(tmp_path, seconds=600)) as run:
         wait_for_a_second(run)
         assert run.ask("stop-now").status_code == 202
         assert run.end() == ExitCode.INTERRUPTED
